@@ -10,19 +10,19 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// contains is strings.Contains without regard to spaces, which JSON may have.
+// contains is strings.Contains, ignoring spaces, which JSON may have.
 func contains(text, part string) bool {
 	return strings.Contains(strings.ReplaceAll(text, " ", ""), strings.ReplaceAll(part, " ", ""))
 }
 
-// withDefault gives the variable "nomad" of a jobspec a default: routes that
-// parse HCL take no -var.
+// withDefault adds a default to the variable "nomad" of a jobspec: routes that parse HCL accept no
+// -var.
 func withDefault(text, value string) string {
 	return strings.Replace(text, "type        = string", "type        = string\n  default     = \""+value+"\"", 1)
 }
 
-// tempDir is a directory that is removed when the test ends. The supervisor of an agent that was
-// killed uses it for two more seconds.
+// tempDir returns a directory that is removed after the test. The supervisor of a killed agent uses
+// it for two more seconds.
 func tempDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,14 +30,14 @@ func tempDir(t *testing.T) string {
 	return dir
 }
 
-// cleared removes a directory in which something may still end.
+// cleared removes a directory, and retries while processes still use it.
 func cleared(t *testing.T, dir string) {
 	t.Helper()
 	succeeds(t, "remove "+dir, func() error { return os.RemoveAll(dir) })
 }
 
-// devAgent starts an agent in dev mode that ends with the test. Tasks may
-// unveil paths; without root, exec2 runs with what Landlock alone gives.
+// devAgent starts an agent in dev mode for the test. Tasks may unveil paths. Without root, exec2
+// runs with Landlock only.
 func devAgent(t *testing.T, args ...string) *cluster.Agent {
 	t.Helper()
 	dir := tempDir(t)
@@ -46,7 +46,7 @@ func devAgent(t *testing.T, args ...string) *cluster.Agent {
 	return start(t, cluster.Options{Dir: dir, Args: append([]string{"-dev", "-config=" + cfg}, args...)})
 }
 
-// unveiling is the configuration of devAgent.
+// unveiling returns the configuration of devAgent.
 func unveiling() string {
 	text := "plugin \"exec2\" {\n  config {\n    unveil_by_task = true\n"
 	if os.Geteuid() != 0 {
@@ -55,7 +55,8 @@ func unveiling() string {
 	return text + "  }\n}\n"
 }
 
-// start starts an agent, of this very program unless o has another, whose output shows when the test fails.
+// start starts an agent from this program, unless o has another, and prints its output if the test
+// fails.
 func start(t *testing.T, o cluster.Options) *cluster.Agent {
 	t.Helper()
 	if o.Bin == "" {

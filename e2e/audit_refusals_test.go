@@ -15,8 +15,8 @@ type recorded struct {
 	status                      int
 }
 
-// recordedEnds are the completed operations that are on record, with remote addresses without
-// their ports.
+// recordedEnds returns the completed operations in the audit log, with remote addresses without
+// ports.
 func recordedEnds(t *testing.T, data string) map[recorded]bool {
 	t.Helper()
 	out := map[recorded]bool{}
@@ -45,8 +45,8 @@ func recordedEnds(t *testing.T, data string) map[recorded]bool {
 	return out
 }
 
-// Every refusal leaves a line in the audit log, on the port and on the sockets of tasks.
-func TestRefusalsAreOnRecord(t *testing.T) {
+// Every rejection is in the audit log, on the HTTP port and on the sockets of tasks.
+func TestRejectionsAreAudited(t *testing.T) {
 	a, data := sandboxAgent(t)
 	h := hold(t, a, data, "holder")
 	tcp, socket := a.Address(), "http://x"
@@ -88,7 +88,7 @@ func TestRefusalsAreOnRecord(t *testing.T) {
 			if resp.StatusCode != c.status {
 				t.Errorf("%s %s%s: %d, want %d", c.method, c.base, c.path, resp.StatusCode, c.status)
 			}
-		} // the server closes a connection whose body it does not read
+		} // the server closes a connection with an unread body
 		path, _, _ := strings.Cut(c.path, "?")
 		within(t, patience, "a line of "+c.method+" "+c.path, func() bool {
 			return recordedEnds(t, data)[recorded{c.method, path, remote, c.status}]

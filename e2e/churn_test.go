@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// churn is an agent that is killed while jobs come, run and go.
+// churn is an agent that is killed while jobs start, run and end.
 type churn struct {
 	t     *testing.T
 	agent *cluster.Agent
@@ -23,7 +23,7 @@ type churn struct {
 	rng   *rand.Rand
 }
 
-// churnRounds is how often the agent is killed: CHURN rounds, or a few.
+// churnRounds returns how often the agent is killed: CHURN times, or a few times.
 func churnRounds(t *testing.T) int {
 	text := os.Getenv("CHURN")
 	if text == "" {
@@ -36,14 +36,14 @@ func churnRounds(t *testing.T) int {
 	return n
 }
 
-// The agent is killed at any moment while sandboxed tasks start, run, are stopped and
-// collected: each batch task runs once, each service runs on or ends as it should, and at
-// the end nothing of them is left.
+// The agent is killed at random times while sandboxed tasks start, run, stop and are collected.
+// Each batch task runs once, each service continues or ends as requested, and at the end no
+// resource remains.
 func TestKilledAtAnyTime(t *testing.T) {
 	needsWholeSandbox(t)
 	dir := outsideTmp(t)
 	c := &churn{t: t, dir: dir, slice: filepath.Base(dir) + ".slice", rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
-	t.Cleanup(func() { // once the agent has ended
+	t.Cleanup(func() { // after the agent has ended
 		if err := cluster.RemoveGroups(c.slice, patience); err != nil {
 			t.Error(err)
 		}
@@ -59,11 +59,11 @@ func TestKilledAtAnyTime(t *testing.T) {
 	c.nothingLeft()
 }
 
-// round has jobs come and go, kills the agent meanwhile, and sees that all is as it should be.
+// round runs and stops jobs, kills the agent in the meantime, and checks the results.
 func (c *churn) round(n int) {
 	t := c.t
 	collects, pause := n%3 == 2, "0.0$(($$ % 10))"
-	if collects { // a batch that ended before would be collected too
+	if collects { // a batch job that ended before would be collected too
 		pause = "3"
 	}
 	batch, _ := run(t, c.agent, job(fmt.Sprintf("batch-%d", n), "type = \"batch\"", once+"count = 3\n"+churnTask("t",
@@ -80,7 +80,7 @@ func (c *churn) round(n int) {
 			t.Error(err)
 		}
 	}
-	for range 1 + c.rng.IntN(2) { // the second meets the agent while it finds its tasks again
+	for range 1 + c.rng.IntN(2) { // the second time the agent is restoring its tasks
 		pause := time.Duration(c.rng.IntN(600)) * time.Millisecond >> (c.rng.IntN(2) * 3) // half of them while tasks start
 		time.Sleep(pause)
 		t.Logf("round %d: killed after %s", n, pause)
@@ -108,7 +108,7 @@ func (c *churn) round(n int) {
 	}
 }
 
-// once sees that all tasks up to one have run once: each hands on what the one before wrote.
+// once checks that all tasks up to one ran once: each adds to what the previous one wrote.
 func (c *churn) once(al *api.AllocationListStub, task string) {
 	c.t.Helper()
 	if got := shared(c.t, c.agent, al, task); got != "first\n" {
@@ -116,12 +116,12 @@ func (c *churn) once(al *api.AllocationListStub, task string) {
 	}
 }
 
-// churnTask is a sandboxed task that runs a script.
+// churnTask returns a sandboxed task that runs a script.
 func churnTask(name, script, extra string) string {
 	return named(name, sandboxed(inShell(script), extra, "resources {\n cpu = 10\n memory = 16\n }\n"))
 }
 
-// nothingLeft purges all, and looks for what tasks were made of.
+// nothingLeft purges all jobs, and searches for resources of tasks.
 func (c *churn) nothingLeft() {
 	t := c.t
 	purgeAll(t, c.agent)
@@ -144,7 +144,7 @@ func (c *churn) nothingLeft() {
 	}
 }
 
-// processes are those of tasks.
+// processes lists the processes of tasks.
 func (c *churn) processes() []string {
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *churn) processes() []string {
 	}
 	var out []string
 	for _, file := range files {
-		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "/"+c.slice+"/") { // else it has ended
+		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "/"+c.slice+"/") { // otherwise it has ended
 			out = append(out, filepath.Dir(file))
 		}
 	}

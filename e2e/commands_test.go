@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// commands are what scripts may use beside those of testscript.
+// commands are the script commands in addition to those of testscript.
 //
 //	agent NAME [flags]       starts `nomad agent` with flags and waits until it is ready; sets
 //	                         NOMAD_ADDR, NAME_rpc and NAME_serf (host:port). A name that was killed
@@ -42,7 +42,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"code":       code,
 }
 
-// agents are the agents of one script, by name.
+// agents holds the agents of one script, by name.
 type agents struct {
 	mu sync.Mutex
 	of map[string]*cluster.Agent // guarded by mu
@@ -62,7 +62,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("TZ", "UTC")
 	env.Defer(func() {
 		for _, a := range all.of {
-			a.Stop() // a script that ended it already is well
+			a.Stop() // no error if a script stopped it already
 		}
 	})
 	return nil
@@ -114,7 +114,7 @@ func known(ts *testscript.TestScript, args []string) *cluster.Agent {
 	return a
 }
 
-// tryAgain is how often until tries.
+// tryAgain is the retry interval of until.
 const tryAgain = 50 * time.Millisecond
 
 func until(ts *testscript.TestScript, neg bool, args []string) {

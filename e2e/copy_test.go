@@ -17,8 +17,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// elsewhere writes a program that runs nomad on a machine of another boot: in a mount
-// namespace of its own, in which the kernel seems to tell another.
+// elsewhere writes a program that runs nomad on a machine with another boot ID: in a mount
+// namespace with another boot_id file.
 func elsewhere(t *testing.T, dir string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -37,7 +37,7 @@ func elsewhere(t *testing.T, dir string) string {
 	return name
 }
 
-// output collects what a process says.
+// output collects the output of a process.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -55,7 +55,7 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// runAgent runs an agent that need not become ready; it ends with the test, or with end.
+// runAgent runs an agent that may not become ready; it ends with the test, or with end.
 func runAgent(t *testing.T, bin string, a *cluster.Agent, data string) (out *output, end func()) {
 	t.Helper()
 	out = &output{}
@@ -73,20 +73,20 @@ func runAgent(t *testing.T, bin string, a *cluster.Agent, data string) (out *out
 		t.Fatal(err)
 	}
 	end = sync.OnceFunc(func() {
-		cmd.Process.Kill() // an agent that is gone already cannot be killed
+		cmd.Process.Kill() // fails if the agent has ended
 		cmd.Wait()
 	})
 	t.Cleanup(end)
 	return out, end
 }
 
-// A machine is made of a copy of a living node's disk. The copy is refused, says how
-// to mend it, and disturbs nothing; it is mended as it says. A killed agent is back at
-// once, and what is left of a node that is silent may be restored elsewhere.
+// A machine is created from a copy of a live node's disk. The copy is rejected with instructions,
+// without effect on the node; following them makes it work. A killed agent returns at once, and the
+// files of a silent node can be restored on another machine.
 func TestCopyOfANode(t *testing.T) {
 	f := newFleet(t, "server {\n  min_heartbeat_ttl = \"2s\"\n  heartbeat_grace = \"20s\"\n}\n")
 	n := f.join("worker", "client {}\n")
-	// A batch job has no deployment: nothing is told of its allocation while it runs.
+	// A batch job has no deployment: its allocation does not change while it runs.
 	id, _ := run(t, f.srv, job("web", `type = "batch"`, shell("echo $$; exec sleep 3600")))
 	defer f.purge()
 	al := await(t, f.srv, id, "running", 1)[0]
@@ -97,7 +97,7 @@ func TestCopyOfANode(t *testing.T) {
 		t.Fatalf("copy the disk: %v: %s", err, out)
 	}
 	out, end := runAgent(t, bin, n, data)
-	within(t, patience, "the copy is refused three times", func() bool { return strings.Count(out.String(), "node ID is in use by another agent") >= 3 })
+	within(t, patience, "the copy is rejected three times", func() bool { return strings.Count(out.String(), "node ID is in use by another agent") >= 3 })
 	for _, text := range []string{"runs on another machine", "remove client-id and secret-id from its client state directory"} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("the copy does not say %q:\n%s", text, out)
@@ -114,11 +114,11 @@ func TestCopyOfANode(t *testing.T) {
 		t.Errorf("the original was disturbed: %v, its node %+v was %+v", err, now, node)
 	}
 	if strings.Contains(fileText(t, filepath.Join(n.Dir, "agent.log")), "in use by another") {
-		t.Error("the original was refused")
+		t.Error("the original was rejected")
 	}
 	end()
 
-	// Mended as it says.
+	// Follow the instructions.
 	for _, name := range []string{"client-id", "secret-id"} {
 		if err := os.Remove(filepath.Join(data, "client", name)); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestCopyOfANode(t *testing.T) {
 	}
 	end()
 
-	// The agent is killed and started: nobody asks it to wait.
+	// A restarted agent after a kill has to wait for nothing.
 	if err := n.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -139,15 +139,14 @@ func TestCopyOfANode(t *testing.T) {
 	n = again(t, n)
 	t.Logf("a killed agent is ready %v after its start", time.Since(begun))
 	if log := fileText(t, filepath.Join(f.srv.Dir, "agent.log")); strings.Count(log, "refused an agent") != strings.Count(log, "runs on another machine") {
-		t.Error("the restarted agent was refused")
+		t.Error("the restarted agent was rejected")
 	}
 	if again := onlyAlloc(t, f.srv, id); again.ID != al.ID || logOf(t, f.srv, al) != pid {
 		t.Error("the restart cost the task")
 	}
 }
 
-// A backup of a node is restored on another machine, which takes its place once it is
-// silent.
+// A backup of a node is restored on another machine, which replaces the node once it is silent.
 func TestRestoredNode(t *testing.T) {
 	f := newFleet(t, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"5s\"\n}\n")
 	n := f.join("worker", "client {}\n")
@@ -167,7 +166,7 @@ func TestRestoredNode(t *testing.T) {
 	await(t, f.srv, jobID, "running", 1)
 }
 
-// tokenID is the ID of the identity that the agent of a node has.
+// tokenID returns the ID of the identity of a node's agent.
 func tokenID(t *testing.T, srv *cluster.Agent, node string) any {
 	t.Helper()
 	got, err := srv.Client.Nodes().Identity().Get(&api.NodeIdentityGetRequest{NodeID: node}, nil)
@@ -177,7 +176,7 @@ func tokenID(t *testing.T, srv *cluster.Agent, node string) any {
 	return got.Claims["jti"]
 }
 
-// healthy says whether an agent and its node are.
+// healthy reports whether an agent and its node are healthy.
 func healthy(a *cluster.Agent) bool {
 	resp, err := http.Get(a.Address() + "/v1/agent/health")
 	if err != nil {

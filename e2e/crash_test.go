@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	crashTasks = 20 // tasks that run when the agent is killed
-	crashEnded = 5  // of them, those that end while there is no agent
+	crashTasks = 20 // running tasks at the kill
+	crashEnded = 5  // tasks of them that end while there is no agent
 )
 
-// The agent is killed with tasks running and started again: the same processes
-// run on, none is restarted, no log byte is lost, and the exit codes of those
-// that ended meanwhile are right, told within 5 s.
+// The agent is killed with running tasks and started again. The same processes continue, none is
+// restarted, no log byte is lost. The exit codes of those that ended in the meantime are correct
+// and reported within 5 s.
 func TestKilledAgentFindsItsTasks(t *testing.T) {
 	dir := tempDir(t)
 	cfg := filepath.Join(dir, "raw.hcl")
@@ -39,7 +39,7 @@ func TestKilledAgentFindsItsTasks(t *testing.T) {
 	if err := a.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	write(t, gate, "") // the tasks that wait for it end now, with no agent to see it
+	write(t, gate, "") // the waiting tasks end now, without an agent
 	waitGone(t, before[:crashEnded])
 
 	b := start(t, o)
@@ -67,7 +67,7 @@ func TestKilledAgentFindsItsTasks(t *testing.T) {
 	collected(t, b, filepath.Join(dir, "data"))
 }
 
-// collected waits until the node has removed what was purged.
+// collected waits until the node has removed purged allocations.
 func collected(t *testing.T, a *cluster.Agent, data string) {
 	t.Helper()
 	within(t, patience, "the node removes what was purged", func() bool {
@@ -81,8 +81,8 @@ func collected(t *testing.T, a *cluster.Agent, data string) {
 
 func jobID(i int) string { return fmt.Sprintf("crash-%d", i) }
 
-// countingJob counts lines without a gap; the first ones end with an exit code
-// of their own once the gate is there.
+// countingJob counts lines without a gap. The first jobs end with their own exit code when the gate
+// exists.
 func countingJob(i int, gate string) *api.Job {
 	id, kind, cpu, memory, attempts, mode, unlimited := jobID(i), "batch", 1, 10, 0, "fail", false
 	script := `echo pid $$; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.05; done`
@@ -96,9 +96,8 @@ func countingJob(i int, gate string) *api.Job {
 			Config: map[string]any{"command": "/bin/sh", "args": []string{"-c", script}}}}}}}
 }
 
-// within asks until ok says so; what is what it waits for.
-// within waits for what must come to hold: for the limit, and longer on a machine that
-// is busy. What must not take longer is measured, not waited for.
+// within waits for a condition: for the limit, and longer on a busy machine. Time limits of the
+// product are measured, not waited for.
 func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	limit = max(limit, patience)
@@ -114,7 +113,7 @@ func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	}
 }
 
-// succeeds tries until there is no error, and tells the last one when there is no end to them.
+// succeeds retries until there is no error, and reports the last one at the end.
 func succeeds(t *testing.T, what string, try func() error) {
 	t.Helper()
 	var err error
@@ -138,7 +137,7 @@ func onlyAlloc(t *testing.T, a *cluster.Agent, job string) *api.AllocationListSt
 	return allocs[0]
 }
 
-// log reads what a task wrote.
+// log returns the output of a task.
 func log(a *cluster.Agent, alloc *api.AllocationListStub) string {
 	in, err := a.Client.AllocFS().Cat(&api.Allocation{ID: alloc.ID, NodeID: alloc.NodeID, Namespace: alloc.Namespace}, "alloc/logs/t.stdout.0", nil)
 	if err != nil {
@@ -179,7 +178,7 @@ func runningPids(t *testing.T, a *cluster.Agent) []string {
 
 func checkEnded(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub, i int, back time.Time) {
 	t.Helper()
-	within(t, time.Until(back.Add(5*time.Second)), fmt.Sprintf("the end of task %d is told", i), func() bool {
+	within(t, time.Until(back.Add(5*time.Second)), fmt.Sprintf("the end of task %d is reported", i), func() bool {
 		return onlyAlloc(t, a, jobID(i)).ClientStatus == api.AllocClientStatusFailed
 	})
 	for _, ev := range onlyAlloc(t, a, jobID(i)).TaskStates["t"].Events {
@@ -193,7 +192,7 @@ func checkEnded(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub, i
 	t.Errorf("task %d has no event %q", i, api.TaskTerminated)
 }
 
-// checkLog looks for a gap in the numbered lines.
+// checkLog searches for a gap in the numbered lines.
 func checkLog(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub, i int) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log(a, alloc)), "\n")[1:]

@@ -19,10 +19,11 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// maxFree is more descriptors than any single request takes.
+// maxFree is more descriptors than any single request uses.
 const maxFree = 36
 
-// limitFiles lets the agent open so many more descriptors, and returns what lifts the limit.
+// limitFiles limits the agent to this many further descriptors, and returns a function that lifts
+// the limit.
 func limitFiles(t *testing.T, a *cluster.Agent, free int) (lift func()) {
 	t.Helper()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", a.Pid()))
@@ -44,8 +45,8 @@ func limitFiles(t *testing.T, a *cluster.Agent, free int) (lift func()) {
 	}
 }
 
-// An agent that has no descriptors left answers requests with errors, and goes on when it
-// has some again. The connections of the requests are open before.
+// An agent without free descriptors answers requests with errors, and recovers when descriptors are
+// free again. The connections are open before.
 func TestDescriptorsRunOut(t *testing.T) {
 	asRoot(t)
 	a := devAgent(t)
@@ -114,8 +115,8 @@ func readLog(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub) erro
 	}
 }
 
-// In a container /dev/ptmx may be there and not accessible: exec with a terminal is refused,
-// and the agent lives.
+// In a container /dev/ptmx may exist and be inaccessible: exec with a terminal is rejected, and the
+// agent continues.
 func TestExecWithoutTerminals(t *testing.T) {
 	asRoot(t)
 	dir := tempDir(t)
@@ -137,8 +138,8 @@ func TestExecWithoutTerminals(t *testing.T) {
 	}
 }
 
-// A task that opens connections to its API socket without end has 32 of them. The operator
-// and the other tasks are served meanwhile, and the task itself when it has closed some.
+// A task that opens connections to its API socket without limit gets 32 of them. The operator and
+// the other tasks are served in the meantime, and the task itself after it closes some.
 func TestSocketConnectionsAreBounded(t *testing.T) {
 	const most, attempts = 32, 300
 	a, data := sandboxAgent(t)
@@ -166,7 +167,7 @@ func TestSocketConnectionsAreBounded(t *testing.T) {
 		return code == http.StatusOK
 	})
 	silent := held[0]
-	if _, err := io.ReadAll(silent); err != nil { // the deadline to the first byte: closed
+	if _, err := io.ReadAll(silent); err != nil { // the deadline to the first byte passed: closed
 		t.Errorf("a connection without a request: %v, want that it is closed", err)
 	}
 }

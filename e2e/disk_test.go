@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// refusal runs an agent that must not start and returns what it says.
+// refusal runs an agent that must not start and returns its error.
 func refusal(t *testing.T, o cluster.Options) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -32,18 +32,18 @@ func refusal(t *testing.T, o cluster.Options) string {
 	}
 	last := ""
 	for line := range strings.Lines(stderr.String()) {
-		if !strings.HasPrefix(line, "time=") { // what it logged before
+		if !strings.HasPrefix(line, "time=") { // logged before
 			last += line
 		}
 	}
 	if strings.Count(last, "\n") != 1 {
-		t.Errorf("the agent said more than one line:\n%s", last)
+		t.Errorf("the agent printed more than one line:\n%s", last)
 	}
 	return last
 }
 
-// A damaged file of the agent's is told in one line, is not touched, and when it is
-// restored the agent goes on.
+// A damaged file of the agent is reported in one line and not modified. After it is restored the
+// agent continues.
 func TestDamagedFiles(t *testing.T) {
 	dir := tempDir(t)
 	cfg := filepath.Join(dir, "drivers.hcl")
@@ -57,7 +57,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	damages := map[string]func(good []byte) []byte{
 		"garbage":   func(good []byte) []byte { b := make([]byte, len(good)); rand.Read(b); return b },
-		"truncated": func(good []byte) []byte { return good[:2*4096+100] }, // what is behind the heads may be space in reserve
+		"truncated": func(good []byte) []byte { return good[:2*4096+100] }, // the rest of the file may be reserved space
 		"short":     func(good []byte) []byte { return good[:100] },
 		"zeroed":    func(good []byte) []byte { return make([]byte, len(good)) },
 		"half zero": func(good []byte) []byte { return append(good[:8192:8192], make([]byte, len(good)-8192)...) },
@@ -74,7 +74,7 @@ func TestDamagedFiles(t *testing.T) {
 				write(t, file, string(bad))
 				defer write(t, file, string(good))
 				if text := refusal(t, a.Options); !strings.Contains(text, file) && !strings.Contains(text, filepath.Dir(file)) {
-					t.Errorf("the agent said %q, which does not name %s", text, file)
+					t.Errorf("output %q does not name %s", text, file)
 				}
 				if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, bad) {
 					t.Errorf("the damaged file has changed: %v, %d bytes, were %d", err, len(now), len(bad))
@@ -90,14 +90,14 @@ func TestDamagedFiles(t *testing.T) {
 	purgeAll(t, a)
 }
 
-// An agent that cannot have its directories says so at once: they are another
-// agent's, or not to be written.
-func TestDirectoriesRefused(t *testing.T) {
+// An agent that cannot use its directories reports that at once: another agent uses them, or they
+// are read-only.
+func TestUnusableDirectories(t *testing.T) {
 	f := newFleet(t, "")
 	client := f.join("only", "")
 	for name, a := range map[string]*cluster.Agent{"server": f.srv, "client": client} {
 		if text := refusal(t, a.Options); !strings.Contains(text, "in use") {
-			t.Errorf("a second %s said %q", name, text)
+			t.Errorf("output of a second %s: %q", name, text)
 		}
 	}
 	dir := tempDir(t)
@@ -105,11 +105,11 @@ func TestDirectoriesRefused(t *testing.T) {
 	for _, role := range [][]string{{"-server", "-bootstrap-expect=1"}, {"-client", "-servers=127.0.0.1:1"}} {
 		text := refusal(t, cluster.Options{Args: append(role, "-bind=127.0.0.1", "-data-dir="+filepath.Join(dir, "file"))})
 		if !strings.Contains(text, filepath.Join(dir, "file")) {
-			t.Errorf("%v said %q", role, text)
+			t.Errorf("output of %v: %q", role, text)
 		}
 		text = refusal(t, cluster.Options{Args: append(role, "-bind=127.0.0.1", "-data-dir=/proc/nomad")})
 		if !strings.Contains(text, "/proc/nomad") {
-			t.Errorf("%v said %q", role, text)
+			t.Errorf("output of %v: %q", role, text)
 		}
 	}
 }

@@ -27,15 +27,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// door is a way to show a token. enter returns what the bearer is told, "" when it was
-// let in.
+// door is an endpoint that accepts tokens. enter returns the error for the bearer, or "" if the
+// token is accepted.
 type door struct {
 	name   string
-	holder string // whose tokens it takes
+	holder string // kind of tokens that it accepts
 	enter  func(token string) string
 }
 
-// What those are told that are not let in.
+// Errors for rejected callers.
 const (
 	httpRefusal   = "403 Permission denied"
 	socketRefusal = "403 Forbidden"
@@ -43,17 +43,17 @@ const (
 	workerRefusal = "needs the identity of a server, or TLS: certificate of a server is needed, but this server has tls.rpc off: Permission denied"
 )
 
-// workerDoor takes the certificate of a server as well, and names it in refusals.
+// workerDoor also accepts the certificate of a server, and its errors mention it.
 const workerDoor = "RPC of scheduler workers"
 
-// isCut reports whether an answer is that of a server to headers or a streaming request that are
-// too long: it reads none of them to the end.
+// isCut reports whether an answer rejects headers or a streaming request for their length: the
+// server does not read them to the end.
 func isCut(answer string) bool {
 	return strings.HasPrefix(answer, "431 ") || strings.HasPrefix(answer, "413 ") || strings.Contains(answer, "connection reset") || strings.Contains(answer, "broken pipe")
 }
 
-// stolen takes the private keys out of a snapshot: tokens that are signed well and bad
-// in one way are made with them.
+// stolen extracts the private keys from a snapshot. They sign tokens that are bad in one way and
+// otherwise valid.
 func stolen(t *testing.T, a *cluster.Agent) testtokens.Maker {
 	t.Helper()
 	m := stolenKeys(t, a)
@@ -63,7 +63,7 @@ func stolen(t *testing.T, a *cluster.Agent) testtokens.Maker {
 	return m
 }
 
-// stolenKeys is stolen where there may be no RSA key.
+// stolenKeys is stolen if there may be no RSA key.
 func stolenKeys(t *testing.T, a *cluster.Agent) testtokens.Maker {
 	t.Helper()
 	resp, err := http.Get(a.Address() + "/v1/operator/snapshot")
@@ -107,7 +107,7 @@ func stolenKeys(t *testing.T, a *cluster.Agent) testtokens.Maker {
 	return m
 }
 
-// visitor knocks at the doors of an agent.
+// visitor tries tokens at the endpoints of an agent.
 type visitor struct {
 	t      *testing.T
 	a      *cluster.Agent
@@ -129,9 +129,9 @@ func newVisitor(t *testing.T, a *cluster.Agent, h holder) *visitor {
 	return v
 }
 
-// overHTTP is the door of a route.
+// overHTTP is the endpoint of a route.
 func (v *visitor) overHTTP(c *http.Client, method, url, header, before string) func(string) string {
-	seen := "" // the headers of a refusal
+	seen := "" // the headers of a rejection
 	return func(token string) string {
 		ctx, cancel := context.WithTimeout(v.t.Context(), patience)
 		defer cancel()
@@ -162,7 +162,7 @@ func (v *visitor) overHTTP(c *http.Client, method, url, header, before string) f
 	}
 }
 
-// overRPC is the door of a method.
+// overRPC is the endpoint of a method.
 func (v *visitor) overRPC(method string, request func(token string) any) func(string) string {
 	return func(token string) string {
 		ctx, cancel := context.WithTimeout(v.t.Context(), patience)
@@ -182,7 +182,7 @@ func (v *visitor) write(token string) nomad.WriteRequest {
 	return nomad.WriteRequest{Region: "global", AuthToken: token}
 }
 
-// overStream is the door of a streaming method.
+// overStream is the endpoint of a streaming method.
 func (v *visitor) overStream(token string) string {
 	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
 	defer cancel()
@@ -205,10 +205,10 @@ func (v *visitor) overStream(token string) string {
 	case first.Error.Code != nil && *first.Error.Code == http.StatusRequestEntityTooLarge:
 		return "413 " + first.Error.Message
 	}
-	return "" // the file may be there or not
+	return "" // the file may not exist
 }
 
-// doors are all ways in.
+// doors returns all endpoints.
 func (v *visitor) doors() []door {
 	base, tcp := v.a.Address(), &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	v.t.Cleanup(tcp.CloseIdleConnections)
@@ -249,7 +249,7 @@ func (v *visitor) doors() []door {
 	}
 }
 
-// holders are the claims of those whom the doors are for.
+// holders returns valid claims for each kind of endpoint.
 func (v *visitor) holders() map[string]map[string]any {
 	now := time.Now().Unix()
 	with := func(claims map[string]any) map[string]any {
@@ -266,12 +266,12 @@ func (v *visitor) holders() map[string]map[string]any {
 	}
 }
 
-// overRPC reports whether the door takes tokens in RPC requests, not in headers.
+// overRPC reports whether the endpoint accepts tokens in RPC requests, not in headers.
 func (d door) overRPC() bool {
 	return d.refusal() == rpcRefusal || d.refusal() == workerRefusal
 }
 
-// refusal is what a door tells those that it does not let in.
+// refusal returns the endpoint's error for rejected callers.
 func (d door) refusal() string {
 	switch {
 	case strings.HasPrefix(d.name, "HTTP"):
@@ -284,7 +284,8 @@ func (d door) refusal() string {
 	return rpcRefusal
 }
 
-// mayCut is the length from which the door may refuse a token without reading it to the end.
+// mayCut returns the length from which the endpoint may reject a token without reading it to the
+// end.
 func (d door) mayCut() int {
 	switch {
 	case !d.overRPC():
@@ -295,13 +296,13 @@ func (d door) mayCut() int {
 	return math.MaxInt
 }
 
-// isHeader says whether an HTTP client can send a token at all.
+// isHeader reports whether an HTTP client can send a token.
 func isHeader(token string) bool {
 	return !strings.ContainsFunc(token, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) && strings.TrimSpace(token) == token
 }
 
-// Every bad token is refused at every door, in the same words, whatever is wrong with
-// it; the good one is let in. Nothing of any of them is in the log.
+// Every bad token is rejected at every endpoint with the same error, whatever is wrong with it; the
+// valid one is accepted. None of them appears in the log.
 func TestBadTokensAtEveryDoor(t *testing.T) {
 	a, data := sandboxAgent(t)
 	job := oneTask("rsa", "/bin/sleep", "600")
@@ -313,13 +314,13 @@ func TestBadTokensAtEveryDoor(t *testing.T) {
 	if _, _, err := a.Client.Jobs().Deregister("gone", false, nil); err != nil {
 		t.Fatal(err)
 	}
-	within(t, patience, "the allocation is over", func() bool {
+	within(t, patience, "the allocation has ended", func() bool {
 		allocs, _, err := a.Client.Jobs().Allocations("gone", true, nil)
 		return err == nil && len(allocs) == 1 && allocs[0].ClientStatus != api.AllocClientStatusRunning
 	})
 	refused, tried := 0, map[string]bool{}
 	for _, d := range v.doors() {
-		holders := v.holders() // good for a minute or two, and a door may take long
+		holders := v.holders() // valid for a minute or two, and an endpoint may take long
 		m.Claims = holders[d.holder]
 		bad := append(m.Bad(), v.strangers(m, holders, d, gone)...)
 		for _, b := range bad {
@@ -334,13 +335,13 @@ func TestBadTokensAtEveryDoor(t *testing.T) {
 			tried[b.Raw] = true
 		}
 		if got := d.enter(m.Good()); got != "" {
-			t.Errorf("%s: the good token is told %q", d.name, got)
+			t.Errorf("%s: the valid token gets %q", d.name, got)
 		}
 		m.Claims = nil
 	}
-	t.Logf("%d times refused", refused)
+	t.Logf("%d rejections", refused)
 	nodes, _, err := a.Client.Nodes().List(nil)
-	if err != nil || len(nodes) != 2 { // the agent's and the one with the good token
+	if err != nil || len(nodes) != 2 { // the agent's and the one with the valid token
 		t.Errorf("%d nodes, %v", len(nodes), err)
 	}
 	v.unknownKey(m, v.holders())
@@ -357,7 +358,7 @@ func TestBadTokensAtEveryDoor(t *testing.T) {
 	v.removedKey(m, v.holders())
 }
 
-// strangers are tokens that are good, for somebody else.
+// strangers returns valid tokens of other holders.
 func (v *visitor) strangers(m testtokens.Maker, holders map[string]map[string]any, d door, gone holder) []testtokens.Token {
 	var out []testtokens.Token
 	add := func(name string, claims map[string]any) {
@@ -386,16 +387,17 @@ func (v *visitor) strangers(m testtokens.Maker, holders map[string]map[string]an
 		add("token of another node", holders["node"])
 		add("introduction without an ID", m.With(map[string]any{"jti": nil}))
 	}
-	if d.holder != "workload" { // without access control a secret ID stands for everybody
+	if d.holder != "workload" { // without ACLs a secret ID is valid for everybody
 		out = append(out, testtokens.Token{Name: "a secret ID of nobody", Raw: nomad.NewID()})
 	}
 	return out
 }
 
-// unknownWithin is how soon a token is refused whose key nobody knows, once in many tries.
+// unknownWithin is the maximum time to reject a token with an unknown key, as the minimum of many
+// tries.
 const unknownWithin = 5 * time.Millisecond
 
-// unknownKey measures how long a token waits whose key nobody knows.
+// unknownKey measures the time to reject a token with an unknown key.
 func (v *visitor) unknownKey(m testtokens.Maker, holders map[string]map[string]any) {
 	v.t.Helper()
 	m.Kid = nomad.NewID()
@@ -404,17 +406,17 @@ func (v *visitor) unknownKey(m testtokens.Maker, holders map[string]map[string]a
 		for tries := 0; tries < 20 || tries < 2000 && least > unknownWithin; tries++ {
 			begun := time.Now()
 			if got := d.enter(raw); got != d.refusal() {
-				v.t.Fatalf("%s: an unknown key is told %q", d.name, got)
+				v.t.Fatalf("%s: an unknown key gets %q", d.name, got)
 			}
 			least = min(least, time.Since(begun))
 		}
 		if least > unknownWithin {
-			v.t.Errorf("%s: an unknown key is refused after %v, want %v", d.name, least, unknownWithin)
+			v.t.Errorf("%s: an unknown key is rejected after %v, want %v", d.name, least, unknownWithin)
 		}
 	}
 }
 
-// removedKey takes the key away: all that it signed is refused from then on.
+// removedKey removes the key: all tokens that it signed are rejected from then on.
 func (v *visitor) removedKey(m testtokens.Maker, holders map[string]map[string]any) {
 	v.t.Helper()
 	if _, _, err := v.a.Client.Keyring().Rotate(nil, nil); err != nil {
@@ -434,10 +436,10 @@ func (v *visitor) removedKey(m testtokens.Maker, holders map[string]map[string]a
 	}
 	for _, d := range v.doors() {
 		if got := d.enter(m.Sign(holders[d.holder])); got != d.refusal() {
-			v.t.Errorf("%s: a token of a key that was removed is told %q", d.name, got)
+			v.t.Errorf("%s: a token of a removed key gets %q", d.name, got)
 		}
 	}
 	if _, err := os.Stat(v.holder.secrets); errors.Is(err, os.ErrNotExist) {
-		v.t.Error("the task is gone")
+		v.t.Error("the task has ended")
 	}
 }

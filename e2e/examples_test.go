@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// serverBlock begins the server block of an example that is a whole configuration.
+// serverBlock matches the server block of a complete configuration.
 var serverBlock = regexp.MustCompile(`(?m)^ *server \{\n`)
 
-// Every example of the configuration of a server asks nodes for an introduction: what is
-// copied from here must be safe.
+// Every example of a server configuration enforces node introductions: a copied example must be
+// safe.
 func TestExamplesAreStrict(t *testing.T) {
 	files := []string{"../README.md", "../scripts/demo"}
 	for _, pattern := range []string{"../website/content/docs/*.md", "../website/content/docs/*/*.md", "../demo/*.hcl", "../demo/*/*.hcl"} {

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// exec2Agent is an agent whose plugin block goes by the name of the external program.
+// exec2Agent starts an agent with a plugin block under the name of the external driver.
 func exec2Agent(t *testing.T, options string) (a *cluster.Agent, data string) {
 	t.Helper()
 	needsWholeSandbox(t)
@@ -33,7 +33,7 @@ func exec2Agent(t *testing.T, options string) (a *cluster.Agent, data string) {
 	return a, data
 }
 
-// sandboxed is a task of exec2 whose config is the text, with more blocks beside it.
+// sandboxed returns an exec2 task with the config and further blocks.
 func sandboxed(config string, extra ...string) string {
 	text := fmt.Sprintf("task \"t\" {\n driver = \"exec2\"\n config {\n %s\n }\n %s\n", config, strings.Join(extra, "\n"))
 	if !strings.Contains(text, "resources {") {
@@ -46,8 +46,7 @@ func inShell(script string) string {
 	return fmt.Sprintf("command = \"/bin/sh\"\nargs = [\"-c\", %q]", strings.ReplaceAll(script, "${", "$${"))
 }
 
-// The scenarios that the reference driver is tried with (compat/exec2.md), as far as
-// they need nothing that is still to come.
+// Test scenarios of the external exec2 driver of Nomad 2.0.
 func TestExec2Scenarios(t *testing.T) {
 	a, _ := exec2Agent(t, `unveil_by_task = true`)
 	t.Cleanup(func() { purgeAll(t, a) })
@@ -69,8 +68,8 @@ func TestExec2Scenarios(t *testing.T) {
 	}
 }
 
-// scenarioEnds runs what ends by itself: status of the allocation, exit code, and what
-// its output is like.
+// scenarioEnds runs tasks that end by themselves and checks allocation status, exit code and
+// output.
 func scenarioEnds(t *testing.T, a *cluster.Agent) {
 	for _, tc := range []struct {
 		name, config, status string
@@ -108,7 +107,7 @@ func scenarioSleep(t *testing.T, a *cluster.Agent) {
 	})
 }
 
-// scenarioIgnore stops a task that does not heed its signal.
+// scenarioIgnore stops a task that ignores its signal.
 func scenarioIgnore(t *testing.T, a *cluster.Agent) {
 	id, _ := run(t, a, job("ignore", "", sandboxed(inShell("trap '' INT; echo up; while :; do sleep 0.1; done"), "kill_timeout = \"300ms\"\nkill_signal = \"SIGINT\"")))
 	al := await(t, a, id, "running", 1)[0]
@@ -120,7 +119,7 @@ func scenarioIgnore(t *testing.T, a *cluster.Agent) {
 	}
 }
 
-// scenarioResources reads the limits from within.
+// scenarioResources reads the limits from within the task.
 func scenarioResources(t *testing.T, a *cluster.Agent) {
 	v1, v2 := `g=$(grep :memory: /proc/self/cgroup | cut -d: -f3); cat /sys/fs/cgroup/memory$g/memory.limit_in_bytes /sys/fs/cgroup/memory$g/memory.soft_limit_in_bytes; g=$(grep :cpu, /proc/self/cgroup | cut -d: -f3); test $g || g=$(grep :cpu: /proc/self/cgroup | cut -d: -f3); cat /sys/fs/cgroup/cpu$g/cpu.cfs_quota_us`,
 		`g=$(cut -d: -f3 /proc/self/cgroup); cat /sys/fs/cgroup$g/memory.max /sys/fs/cgroup$g/memory.low; cut -d' ' -f1 /sys/fs/cgroup$g/cpu.max`
@@ -157,11 +156,11 @@ func scenarioOOMScore(t *testing.T, a *cluster.Agent) {
 	}
 }
 
-// serve answers one HTTP request with the file of its task directory.
+// serve answers one HTTP request with a file of its task directory.
 const serve = `use IO::Socket; my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $ENV{NOMAD_PORT_http}, Listen => 5, ReuseAddr => 1) or die $!; print "up\n"; $| = 1;
 while (my $c = $l->accept) { while (my $h = <$c>) { last if $h =~ /^\r?$/ } open(my $f, "<", "$ENV{NOMAD_TASK_DIR}/page") or die $!; print $c "HTTP/1.0 200 OK\r\n\r\n" . join("", <$f>); close $c }`
 
-// scenarioHTTP has a task listen on the port it was given, and on no other.
+// scenarioHTTP listens on the allocated port; other ports are denied.
 func scenarioHTTP(t *testing.T, a *cluster.Agent) {
 	if _, err := os.Stat("/usr/bin/perl"); err != nil {
 		t.Skip("needs perl")
@@ -178,7 +177,7 @@ func scenarioHTTP(t *testing.T, a *cluster.Agent) {
 	stopped(t, a, id, 1)
 }
 
-// scenarioInterpolated has references in paths; they are checked once they are known.
+// scenarioInterpolated uses references in paths; they are checked after interpolation.
 func scenarioInterpolated(t *testing.T, a *cluster.Agent) {
 	outside := filepath.Join(a.Dir, "outside")
 	write(t, outside, "outside\n")
@@ -205,9 +204,9 @@ func scenarioInterpolated(t *testing.T, a *cluster.Agent) {
 	}
 }
 
-// TestExec2BadInput has jobs refused: by the servers what no node is needed for, by an
-// event of the task that names the option what only the node knows, and by waiting
-// where another node could do.
+// TestExec2BadInput checks how faulty jobs fail. The servers reject what they can check. What only
+// the node can check becomes a task event that names the option. A job that another node could run
+// waits.
 func TestExec2BadInput(t *testing.T) {
 	a, data := exec2Agent(t, "pids_limit = 100\npids_limit_max = 200")
 	t.Cleanup(func() { purgeAll(t, a) })
@@ -249,11 +248,11 @@ func TestExec2BadInput(t *testing.T) {
 		t.Errorf("evaluation of %s = %+v, want the node filtered for its Landlock", id, ev)
 	}
 	if left, err := filepath.Glob(filepath.Join(data, "alloc", "*", "t", "local", "*")); err != nil || len(left) > 0 {
-		t.Errorf("a refused task ran: %v, %v", left, err)
+		t.Errorf("a rejected task ran: %v, %v", left, err)
 	}
 }
 
-// TestExec2Recover has an agent die under sandboxed tasks and come back.
+// TestExec2Recover kills an agent with sandboxed tasks and restarts it.
 func TestExec2Recover(t *testing.T) {
 	a, _ := exec2Agent(t, "unveil_by_task = true")
 	gate := filepath.Join(a.Dir, "gate")
@@ -261,7 +260,7 @@ func TestExec2Recover(t *testing.T) {
 	id, _ := run(t, a, job("stays", `type = "batch"`, once+sandboxed(inShell(script)+fmt.Sprintf("\nunveil = [\"r:%s\"]", a.Dir))))
 	before := await(t, a, id, "running", 1)[0]
 	within(t, patience, "the task runs", func() bool { return strings.HasPrefix(log(a, before), "nomad-") })
-	said := log(a, before)
+	output := log(a, before)
 	if err := a.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -273,17 +272,17 @@ func TestExec2Recover(t *testing.T) {
 	}
 	write(t, gate, "")
 	al := await(t, b, id, "failed", 1)[0]
-	if text, code := log(b, al), event(t, al, "t", api.TaskTerminated).Details["exit_code"]; text != said+"late\n" || code != "6" {
-		t.Errorf("output %q and exit code %s, want what it said before and after, and 6", text, code)
+	if text, code := log(b, al), event(t, al, "t", api.TaskTerminated).Details["exit_code"]; text != output+"late\n" || code != "6" {
+		t.Errorf("output %q and exit code %s, want the lines before and after, and 6", text, code)
 	}
-	// Its uid is not lent again while its files are there.
+	// Its UID is not assigned again while its files exist.
 	other, _ := run(t, b, job("other", `type = "batch"`, once+sandboxed(`command = "env"`)))
-	if user := environment(t, b, await(t, b, other, "complete", 1)[0])["USER"]; user+"\n" == said {
+	if user := environment(t, b, await(t, b, other, "complete", 1)[0])["USER"]; user+"\n" == output {
 		t.Errorf("the next task has the user %s of one whose files are still there", user)
 	}
 }
 
-// page is the body of a page, empty when there is none.
+// page returns the body of a page, or "" after an error.
 func page(url string) string {
 	c := http.Client{Timeout: time.Second}
 	resp, err := c.Get(url)

@@ -23,7 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/pty"
 )
 
-// execDrivers is for clients in whose tasks commands are run.
+// execDrivers is the configuration of clients whose tasks run commands.
 const execDrivers = `plugin "raw_exec" {
   config {
     enabled = true
@@ -34,7 +34,7 @@ telemetry {
 }
 `
 
-// execJob has a task of each driver that can run commands.
+// execJob returns a job with a task of each driver that supports exec.
 func execJob(id string) *api.Job {
 	job := oneTask(id, "sleep", "600")
 	raw := *job.TaskGroups[0].Tasks[0]
@@ -43,7 +43,7 @@ func execJob(id string) *api.Job {
 	return job
 }
 
-// bothRun runs such a job.
+// bothRun registers such a job and waits until both tasks run.
 func bothRun(t *testing.T, a *cluster.Agent, id string) *api.AllocationListStub {
 	t.Helper()
 	alloc := register(t, a, execJob(id), "running")
@@ -64,8 +64,8 @@ func runIn(t *testing.T, a *cluster.Agent, alloc, task, script string, stdin io.
 	return code, out.String(), errs.String(), err
 }
 
-// Commands run in the tasks of a client, through each agent of a cluster, by our package and
-// by the SDK.
+// Commands run in the tasks of a client through each agent of a cluster, with our api package and
+// with the SDK.
 func TestExecThroughACluster(t *testing.T) {
 	asRoot(t)
 	cfg := filepath.Join(tempDir(t), "exec.hcl")
@@ -75,7 +75,7 @@ func TestExecThroughACluster(t *testing.T) {
 	cl := startIn(t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg,
 		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
 	defer purgeAll(t, cl)
-	alloc := bothRun(t, cl, "beside")
+	alloc := bothRun(t, cl, "sidecar")
 	for i, a := range append(s.all, cl) {
 		for _, task := range []string{"t", "raw"} {
 			code, out, errs, err := runIn(t, a, alloc.ID, task, `cat; echo "$NOMAD_TASK_NAME" >&2; exit 7`, strings.NewReader("hello"))
@@ -116,7 +116,7 @@ func muchThrough(t *testing.T, a *cluster.Agent, alloc string) {
 	}
 }
 
-// execFaults says what cannot be had.
+// execFaults checks the errors of exec.
 func execFaults(t *testing.T, a, client *cluster.Agent, alloc string) {
 	t.Helper()
 	unknown := "8ba85cef-22b5-4e1d-9d8c-000000000001"
@@ -133,7 +133,7 @@ func execFaults(t *testing.T, a, client *cluster.Agent, alloc string) {
 	}
 	over := register(t, client, oneTask("over", "/bin/true"), "complete")
 	if _, _, _, err := runIn(t, a, over.ID, "t", "true", nil); err == nil || !strings.Contains(err.Error(), "not running") {
-		t.Errorf("in a task that is over: %v", err)
+		t.Errorf("in a task that has ended: %v", err)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestExecIsRefused(t *testing.T) {
 	}
 }
 
-// sleepers counts the processes that have an argument.
+// sleepers counts the processes with an argument.
 func sleepers(t *testing.T, arg string) (n int) {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -166,7 +166,7 @@ func sleepers(t *testing.T, arg string) (n int) {
 	return n
 }
 
-// A session ends with the agent of its node, however that ends; the task goes on.
+// A session ends with the agent of its node, whatever ends the agent; the task continues.
 func TestExecEndsWithTheAgent(t *testing.T) {
 	asRoot(t)
 	f := newFleet(t, "")
@@ -191,7 +191,7 @@ func TestExecEndsWithTheAgent(t *testing.T) {
 				t.Error("a session ended well with its agent")
 			}
 		}
-		// With the shell goes what the kernel tells of its end; its child was told to ignore that.
+		// The kernel sends SIGHUP when the shell ends; its child ignores it.
 		within(t, 20*time.Second, "the shells of the sessions end", func() bool { return shells(t, marks[0])+shells(t, marks[1]) == 0 })
 		if i == 0 {
 			node = again(t, node)
@@ -200,11 +200,11 @@ func TestExecEndsWithTheAgent(t *testing.T) {
 	again(t, node)
 	takesCommands(t, f.srv, alloc.ID, "t")
 	if onlyAlloc(t, f.srv, "goes-on").ID != alloc.ID {
-		t.Error("the task was started anew")
+		t.Error("the task was restarted")
 	}
 }
 
-// takesCommands waits until a task does: its agent may have just begun.
+// takesCommands waits until a task accepts commands: its agent may have just started.
 func takesCommands(t *testing.T, a *cluster.Agent, alloc, task string) {
 	t.Helper()
 	within(t, 20*time.Second, "commands run in "+task, func() bool {
@@ -213,7 +213,7 @@ func takesCommands(t *testing.T, a *cluster.Agent, alloc, task string) {
 	})
 }
 
-// shells counts the shells of a session, by what they were told to run.
+// shells counts the shells of a session, by their arguments.
 func shells(t *testing.T, mark string) (n int) {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -228,7 +228,7 @@ func shells(t *testing.T, mark string) (n int) {
 	return n
 }
 
-// screen is the terminal that a person sits at.
+// screen is the user's terminal.
 type screen struct {
 	t      *testing.T
 	master *os.File
@@ -238,7 +238,7 @@ type screen struct {
 	text   strings.Builder
 }
 
-// sit runs nomad in a terminal of its own.
+// sit runs nomad in a new terminal.
 func sit(t *testing.T, a *cluster.Agent, args ...string) *screen {
 	t.Helper()
 	master, slave, err := pty.Open()
@@ -305,7 +305,7 @@ func (s *screen) ends() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// settings are those of the terminal.
+// settings returns the settings of the terminal.
 func (s *screen) settings() unix.Termios {
 	s.t.Helper()
 	set, err := unix.IoctlGetTermios(int(s.slave.Fd()), unix.TCGETS)
@@ -315,7 +315,7 @@ func (s *screen) settings() unix.Termios {
 	return *set
 }
 
-// A person works in a task as in a terminal, and has the own terminal back afterwards.
+// A user works in a task as in a terminal, and the own terminal is restored afterwards.
 func TestExecInATerminal(t *testing.T) {
 	asRoot(t)
 	a := devAgent(t)
@@ -344,7 +344,7 @@ func TestExecInATerminal(t *testing.T) {
 	s.shows("20 60\r\nresized")
 	s.types("sleep 7654321\r")
 	within(t, 20*time.Second, "a command of the shell runs", func() bool { return sleepers(t, "7654321") == 1 })
-	s.types("\x03") // Ctrl-C goes to the far command
+	s.types("\x03") // Ctrl-C goes to the remote command
 	within(t, 20*time.Second, "it is interrupted", func() bool { return sleepers(t, "7654321") == 0 })
 	s.types("echo interr''upted; exit 5\r")
 	s.shows("interrupted")
@@ -372,7 +372,7 @@ func TestExecInATerminal(t *testing.T) {
 	}
 }
 
-// The command line without a terminal: pipes, exit codes, faults.
+// The command without a terminal: pipes, exit codes, errors.
 func TestExecCommand(t *testing.T) {
 	asRoot(t)
 	cfg := filepath.Join(tempDir(t), "exec.hcl")

@@ -11,9 +11,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// A node that was away until its identity had ended comes back by itself, also where
-// introductions are enforced: it is known, and has its secret. Its task never ended.
-func TestExpiredNodeComesBack(t *testing.T) {
+// A node that was offline until its identity expired returns by itself, even if introductions are
+// enforced: it is registered and has its secret ID. Its task keeps running.
+func TestExpiredNodeReturns(t *testing.T) {
 	f := newFleet(t, "server {\n  client_introduction {\n    enforcement = \"strict\"\n  }\n}\n")
 	intro, _, err := f.srv.Client.ACLIdentity().CreateClientIntroductionToken(&api.ACLIdentityClientIntroductionTokenRequest{}, nil)
 	if err != nil {

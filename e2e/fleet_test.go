@@ -15,11 +15,10 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// patience bounds what should take milliseconds, on a machine that does other
-// things too.
+// patience bounds what should take milliseconds, on a busy machine.
 const patience = time.Minute
 
-// testDrivers allows the drivers that tests use beside exec2.
+// testDrivers enables further drivers for tests, in addition to exec2.
 const testDrivers = `
 plugin "raw_exec" {
   config {
@@ -31,14 +30,14 @@ plugin "mock_driver" {
 }
 `
 
-// fleet is a server and its clients, each an agent of its own.
+// fleet is a server and its clients, each a separate agent.
 type fleet struct {
 	t   *testing.T
 	srv *cluster.Agent
 	dir string
 }
 
-// newFleet starts a server whose configuration is extra.
+// newFleet starts a server with additional configuration.
 func newFleet(t *testing.T, extra string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: tempDir(t)}
@@ -49,7 +48,7 @@ func newFleet(t *testing.T, extra string) *fleet {
 	return f
 }
 
-// join starts a client of the fleet; config holds its client block and what else it needs.
+// join starts a client of the fleet; config holds its client block and further configuration.
 func (f *fleet) join(name, config string) *cluster.Agent {
 	f.t.Helper()
 	dir := filepath.Join(f.dir, name)
@@ -58,27 +57,27 @@ func (f *fleet) join(name, config string) *cluster.Agent {
 	a := startIn(f.t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1",
 		fmt.Sprintf("-servers=127.0.0.1:%d", f.srv.RPC), "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
 	id := nodeID(f.t, a)
-	within(f.t, patience, "the node knows the driver that is for tests alone", func() bool {
+	within(f.t, patience, "the node has the test driver", func() bool {
 		node, _, err := f.srv.Client.Nodes().Info(id, nil)
 		return err == nil && node.Drivers["mock_driver"] != nil
 	})
 	return a
 }
 
-// startIn starts an agent in a directory that is made for it.
+// startIn starts an agent in a new directory.
 func startIn(t *testing.T, o cluster.Options) *cluster.Agent {
 	t.Helper()
 	mkdir(t, o.Dir)
 	return start(t, o)
 }
 
-// again starts an agent that was killed or stopped where it was.
+// again restarts a killed or stopped agent with its files.
 func again(t *testing.T, a *cluster.Agent) *cluster.Agent {
 	t.Helper()
 	return start(t, a.Options)
 }
 
-// purge purges every job, to be deferred: before the agents end.
+// purge purges every job; it is deferred to run before the agents end.
 func (f *fleet) purge() { purgeAll(f.t, f.srv) }
 
 // run registers a job written in HCL and returns its ID and evaluation.
@@ -96,8 +95,8 @@ func run(t *testing.T, a *cluster.Agent, hcl string) (job, eval string) {
 	return *j.ID, resp.EvalID
 }
 
-// acked writes until that is acknowledged: servers that stand still have no leader meanwhile,
-// or can't say what has become of a write.
+// acked repeats a write until it is acknowledged: servers that stall have no leader for a time, or
+// cannot report the result of a write.
 func acked(t *testing.T, what string, write func() error) {
 	t.Helper()
 	tries := 0
@@ -105,7 +104,7 @@ func acked(t *testing.T, what string, write func() error) {
 		tries++
 		err := write()
 		switch code := statusCode(err); {
-		case err == nil, tries > 1 && code == http.StatusNotFound: // it is gone since the try before
+		case err == nil, tries > 1 && code == http.StatusNotFound: // an earlier attempt deleted it
 			return nil
 		case code != http.StatusInternalServerError:
 			t.Fatalf("%s: %v", what, err)
@@ -126,7 +125,7 @@ func evaluated(t *testing.T, a *cluster.Agent, id string) *api.Evaluation {
 	return out
 }
 
-// allocsOf lists the allocations of a job that have a status.
+// allocsOf lists the allocations of a job with a status.
 func allocsOf(t *testing.T, a *cluster.Agent, job, status string) []*api.AllocationListStub {
 	t.Helper()
 	var out []*api.AllocationListStub
@@ -138,7 +137,7 @@ func allocsOf(t *testing.T, a *cluster.Agent, job, status string) []*api.Allocat
 	return out
 }
 
-// allAllocs lists the allocations of a job, as soon as somebody can tell them.
+// allAllocs lists the allocations of a job, and retries while there is no leader.
 func allAllocs(t *testing.T, a *cluster.Agent, job string) (all []*api.AllocationListStub) {
 	t.Helper()
 	succeeds(t, "list the allocations of "+job, func() (err error) {
@@ -173,7 +172,7 @@ func await(t *testing.T, a *cluster.Agent, job, status string, n int) []*api.All
 	return out
 }
 
-// nodesOf counts allocations by the names of their nodes.
+// nodesOf counts allocations by node name.
 func nodesOf(allocs []*api.AllocationListStub) map[string]int {
 	out := map[string]int{}
 	for _, al := range allocs {
@@ -194,7 +193,7 @@ func nodeStatus(t *testing.T, a *cluster.Agent, id, status string) *api.Node {
 	return out
 }
 
-// nodeID is the ID of an agent's node.
+// nodeID returns the ID of an agent's node.
 func nodeID(t *testing.T, a *cluster.Agent) string {
 	t.Helper()
 	id, err := a.NodeID()
@@ -215,7 +214,7 @@ func logOf(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) string {
 	return text
 }
 
-// fileText waits until a file holds a line.
+// fileText waits until a file contains a line.
 func fileText(t *testing.T, name string) string {
 	t.Helper()
 	var text []byte
@@ -226,7 +225,7 @@ func fileText(t *testing.T, name string) string {
 	return string(text)
 }
 
-// get asks for a path of the HTTP API and returns status, headers and body.
+// get requests a path of the HTTP API and returns status, headers and body.
 func get(t *testing.T, a *cluster.Agent, path string) (*http.Response, string) {
 	t.Helper()
 	return request(t, http.MethodGet, a.Address()+path, "", nil)
@@ -253,7 +252,7 @@ func request(t *testing.T, method, url, body string, header http.Header) (*http.
 	return resp, string(text)
 }
 
-// keysOf is the set of public keys.
+// keysOf returns the set of public keys.
 func keysOf(t *testing.T, a *cluster.Agent) string {
 	t.Helper()
 	text := ""
@@ -264,7 +263,7 @@ func keysOf(t *testing.T, a *cluster.Agent) string {
 	return text
 }
 
-// statusCode is the HTTP status of an error of the API, 0 when it has none.
+// statusCode returns the HTTP status of an API error, or 0.
 func statusCode(err error) int {
 	if e, ok := errors.AsType[api.UnexpectedResponseError](err); ok {
 		return e.StatusCode()

@@ -16,7 +16,7 @@ import (
 // goldenDir holds the expected output of commands, one file per command and state.
 const goldenDir = "testdata/golden"
 
-// volatile are the parts of an output that differ between runs, and what replaces them.
+// volatile lists the parts of an output that differ between runs, and their replacements.
 var volatile = []struct {
 	pattern *regexp.Regexp
 	by      string
@@ -32,9 +32,9 @@ var volatile = []struct {
 	{regexp.MustCompile(` +\n`), "\n"},
 }
 
-// golden compares the output of the last command, standard output and then standard
-// error, with the file testdata/golden/NAME.txt. Further arguments are regular
-// expressions of what differs between runs. UPDATE_SCRIPTS=1 rewrites the file.
+// golden compares the output of the last command, standard output and then standard error, with the
+// file testdata/golden/NAME.txt. Further arguments are regular expressions for parts that differ
+// between runs. UPDATE_SCRIPTS=1 rewrites the file.
 func golden(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: golden NAME [regexp...]")
@@ -60,7 +60,7 @@ func golden(ts *testscript.TestScript, neg bool, args []string) {
 
 type goldenKey struct{}
 
-// stable replaces what differs between runs.
+// stable replaces the parts that differ between runs.
 func stable(ts *testscript.TestScript, text string, more []string) string {
 	text = strings.ReplaceAll(text, ts.Getenv("WORK"), "$WORK")
 	for _, pattern := range more {

@@ -26,7 +26,7 @@ func TestSDKRotatesGossipKeys(t *testing.T) {
 		name string
 		do   func(string) (*sdk.KeyringResponse, error)
 		key  string
-		want string // of the error
+		want string // substring of the error
 	}{
 		{"remove the primary", c.Agent().RemoveKey, old, "use another key first"},
 		{"install", c.Agent().InstallKey, next, ""},
@@ -46,7 +46,7 @@ func TestSDKRotatesGossipKeys(t *testing.T) {
 	}
 }
 
-// The official SDK makes the servers forget one that was killed, before they know that it failed.
+// The official SDK removes a killed server before the others notice its failure.
 func TestSDKPrunesServers(t *testing.T) {
 	dir := tempDir(t)
 	server := func(name string, args ...string) *cluster.Agent {

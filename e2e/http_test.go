@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// reply is what a request in the background came back with.
+// reply is the result of a background request.
 type reply struct {
 	index uint64
 	code  int
@@ -25,7 +25,7 @@ type reply struct {
 	took  time.Duration
 }
 
-// later asks in the background.
+// later sends a request in the background.
 func later(t *testing.T, a *cluster.Agent, path string) <-chan reply {
 	t.Helper()
 	out := make(chan reply, 1)
@@ -51,17 +51,17 @@ func indexOf(resp *http.Response) uint64 {
 	return n
 }
 
-// Blocking queries block until what they ask for has changed, and no longer.
+// Blocking queries block until the requested data has changed, and no longer.
 func TestBlockingQueries(t *testing.T) {
 	a := devAgent(t)
-	// A batch job has no deployment, whose success would change it some time later.
+	// A batch job has no deployment, whose success would change it later.
 	run(t, a, job("watched", `type = "batch"`, small))
 	al := await(t, a, "watched", "running", 1)[0]
 	for i, path := range []string{"/v1/jobs", "/v1/job/watched", "/v1/job/watched/allocations", "/v1/job/watched/evaluations", "/v1/job/watched/summary", "/v1/job/watched/versions",
 		"/v1/allocations", "/v1/allocation/" + al.ID, "/v1/evaluations", "/v1/node/" + al.NodeID + "/allocations"} {
 		t.Run(path, func(t *testing.T) {
 			settled, short := settle(t, a, path), reply{}
-			// What changes meanwhile, as when a task is told to have ended, is told too.
+			// Changes in the meantime are reported as well, for example the end of a task.
 			within(t, patience, path+" does not change", func() bool {
 				short = <-later(t, a, fmt.Sprintf("%s?index=%d&wait=100ms", path, settled))
 				still := short.code != 200 || short.index <= settled
@@ -74,7 +74,7 @@ func TestBlockingQueries(t *testing.T) {
 				t.Errorf("after its wait: %d in %s at index %d, want 200 after 100ms at %d", short.code, short.took, short.index, settled)
 			}
 			woken := later(t, a, fmt.Sprintf("%s?index=%d&wait=60s", path, settled))
-			// In place: the first allocation stays, a second comes or goes.
+			// In place: the first allocation stays, a second is added or stopped.
 			run(t, a, job("watched", fmt.Sprintf("type = \"batch\"\npriority = %d", 51+i), fmt.Sprintf("count = %d\n", 2-i%2)+small))
 			select {
 			case r := <-woken:
@@ -103,7 +103,7 @@ func TestBlockingQueries(t *testing.T) {
 	})
 }
 
-// settle returns the index of a path that no longer moves.
+// settle returns the index of a path after it no longer changes.
 func settle(t *testing.T, a *cluster.Agent, path string) uint64 {
 	t.Helper()
 	var index uint64
@@ -118,7 +118,7 @@ func settle(t *testing.T, a *cluster.Agent, path string) uint64 {
 	return index
 }
 
-// Lists come in pages, filtered, by prefix, backwards.
+// Lists with pages, filter, prefix and reverse order.
 func TestLists(t *testing.T) {
 	a := devAgent(t)
 	var want []string
@@ -168,7 +168,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// What cannot be answered is told by its status and in words.
+// Errors have a status and a text.
 func TestHTTPErrors(t *testing.T) {
 	a := devAgent(t)
 	const none = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
@@ -222,15 +222,16 @@ func TestHTTPErrors(t *testing.T) {
 	}
 }
 
-// A body over the limit is refused before it is read whole, told or not.
+// A body over the limit is rejected before it is read in full, with and without a Content-Length.
 func TestBodyLimit(t *testing.T) {
 	dir := tempDir(t)
 	cfg := filepath.Join(dir, "limit.hcl")
 	write(t, cfg, "limits {\n http_max_request_body = \"1MB\"\n}\nhttp_api_response_headers {\n X-Own = \"yes\"\n}\n")
 	a := devAgent(t, "-config="+cfg)
-	for name, length := range map[string]int64{"told": 1 << 40, "not told": -1} {
+	for name, length := range map[string]int64{"declared": 1 << 40, "not declared": -1} {
 		var resp *http.Response
-		// The agent hangs up half a second after its answer: who reads that later may see the end only.
+		// The agent closes the connection half a second after its answer: a slow reader may see
+		// only the end.
 		within(t, patience, "an answer to a length that is "+name, func() bool {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, a.Address()+"/v1/jobs", &endlessBody{}) // the transport may read on after the answer
 			if err != nil {
@@ -265,8 +266,8 @@ func (b *endlessBody) Read(p []byte) (int, error) {
 
 func (b *endlessBody) Close() error { return nil }
 
-// A follower of logs sees every line across rotations, compressed too; when readers
-// hang up, the agent is rid of them.
+// A reader that follows logs gets every line across rotations, also compressed; when readers
+// disconnect, the agent releases their resources.
 func TestFollowLogs(t *testing.T) {
 	dir := tempDir(t)
 	cfg := filepath.Join(dir, "debug.hcl")
@@ -296,7 +297,7 @@ func TestFollowLogs(t *testing.T) {
 	for _, r := range append(readers, packed) {
 		r.Close()
 	}
-	within(t, patience, "nothing of the readers is left", func() bool { return load(t, a) <= before+4 })
+	within(t, patience, "the resources of the readers are released", func() bool { return load(t, a) <= before+4 })
 	stop(t, a, id)
 }
 

@@ -21,15 +21,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// hungLimit bounds what waits for a leader whose process is stopped: 5 s of patience, 3 s
-// for an answer, and the election of another, by servers that stand still themselves for
-// some seconds. Nothing else would end the wait: the process is not gone.
+// hungLimit bounds requests while the leader's process is stopped: 5 s timeout, 3 s for an answer,
+// and the election of another leader, by servers that may stall for some seconds. Nothing else
+// would end the wait: the process exists.
 const hungLimit = 30 * time.Second
 
-// noLeader is what those are told who wait too long for one.
+// noLeader is the error after waiting too long for a leader.
 const noLeader = "No cluster leader"
 
-// withNode starts three servers and a client on which a task counts lines.
+// withNode starts three servers and a client with a task that counts lines.
 func withNode(t *testing.T) (s *servers, cl *cluster.Agent, alloc *api.AllocationListStub) {
 	t.Helper()
 	s = startServers(t)
@@ -48,7 +48,7 @@ func withNode(t *testing.T) (s *servers, cl *cluster.Agent, alloc *api.Allocatio
 	return s, cl, alloc
 }
 
-// nodeServer is the server that has the newest connection of a node.
+// nodeServer returns the server with the newest connection of a node.
 func (s *servers) nodeServer(node string) int {
 	s.t.Helper()
 	pool := rpc.NewPool(rpc.PoolConfig{})
@@ -81,7 +81,7 @@ func follow(t *testing.T, through *cluster.Agent, region, alloc string) (lines *
 		t.Fatal(err)
 	}
 	var resp *http.Response
-	within(t, patience, "a log to follow", func() bool { // again while there is no leader
+	within(t, patience, "a log to follow", func() bool { // retry while there is no leader
 		if resp, err = http.DefaultClient.Do(req); err != nil {
 			t.Fatalf("follow the log: %v", err)
 		}
@@ -104,17 +104,17 @@ func follow(t *testing.T, through *cluster.Agent, region, alloc string) (lines *
 	return lines, done
 }
 
-// A leader whose process is stopped, not gone: its machine still takes what is sent.
-// Reads go on at another leader, a write says that it may have been done, later ones go
-// on, and a log that is followed through other servers is not cut.
-func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
+// A leader's process is stopped, not ended: its machine still accepts packets. Reads continue at
+// another leader. A pending write reports that it may have been done, later ones succeed, and a log
+// followed through other servers is not interrupted.
+func TestStoppedLeaderBlocksBriefly(t *testing.T) {
 	s, cl, alloc := withNode(t)
 	defer purgeAll(t, cl)
 	ours, lead, other := -1, 0, 0
 	var lines *atomic.Int64
 	var ended <-chan error
-	// The node may have gone to another server meanwhile, whose leader must not be the one
-	// that the log comes through.
+	// The node may have moved to another server, whose leader must not be the one that serves the
+	// log.
 	within(t, time.Minute, "a log that comes through a follower", func() bool {
 		ours = s.nodeServer(alloc.NodeID)
 		lead, other = (ours+1)%3, (ours+2)%3
@@ -159,7 +159,7 @@ func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
 		t.Errorf("the next write took %v", after)
 	}
 	seen := lines.Load()
-	within(t, 5*time.Second, "the log goes on", func() bool { return lines.Load() > seen+10 })
+	within(t, 5*time.Second, "the log continues", func() bool { return lines.Load() > seen+10 })
 	select {
 	case err := <-ended:
 		t.Errorf("the log ended: %v", err)
@@ -173,8 +173,8 @@ func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
 	}
 }
 
-// A node is reached through every server, also when the one that it used is gone.
-func TestANodeIsReachedWhenItsServerDies(t *testing.T) {
+// A node is reached through every server, even after its own server has ended.
+func TestNodeIsReachedAfterItsServerDied(t *testing.T) {
 	s, cl, alloc := withNode(t)
 	defer purgeAll(t, cl)
 	gone := s.nodeServer(alloc.NodeID)
@@ -185,13 +185,13 @@ func TestANodeIsReachedWhenItsServerDies(t *testing.T) {
 	if err := s.all[gone].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for i := range s.all { // each goes on over another connection of the node, or says that it is cut
+	for i := range s.all { // each continues over another connection of the node, or reports an interruption
 		seen := lines[i].Load()
-		within(t, 10*time.Second, "the log goes on, or ends", func() bool {
+		within(t, 10*time.Second, "the log continues or ends", func() bool {
 			select {
 			case err := <-ended[i]:
 				if err == nil {
-					t.Errorf("the log through server %d looks whole", i)
+					t.Errorf("the log through server %d ends without an error", i)
 				}
 				return true
 			default:
@@ -214,18 +214,18 @@ func TestANodeIsReachedWhenItsServerDies(t *testing.T) {
 	})
 }
 
-// lead makes a server the leader.
+// lead transfers leadership to a server.
 func (s *servers) lead(i int) {
 	s.t.Helper()
 	leads := func() bool {
 		return !slices.ContainsFunc(s.all, func(a *cluster.Agent) bool { return s.leader(a) != i })
 	}
 	within(s.t, patience, "another leader", func() bool {
-		// One that stands still does not take over, and others may lead meanwhile.
+		// A stalled server does not take over, and others may lead in the meantime.
 		if err := s.all[i].Client.Operator().RaftTransferLeadershipByAddress(fmt.Sprintf("127.0.0.1:%d", s.all[i].RPC), nil); err != nil && !leads() {
 			return false
 		}
-		for range 50 { // not all have heard of it yet
+		for range 50 { // not all servers know the leader yet
 			if leads() {
 				return true
 			}
@@ -235,15 +235,15 @@ func (s *servers) lead(i int) {
 	})
 }
 
-// countlessJob is a job without allocations.
+// countlessJob returns a job without allocations.
 func countlessJob(id string) *api.Job {
 	kind, count := "batch", 0
 	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
 		Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
 }
 
-// pause stops the process of an agent, and returns when its last thread is; it goes on
-// when the test ends, at the latest.
+// pause stops the process of an agent, and returns when its last thread has stopped; it continues
+// at the latest when the test ends.
 func pause(t *testing.T, a *cluster.Agent) {
 	t.Helper()
 	signal(t, a, syscall.SIGSTOP)

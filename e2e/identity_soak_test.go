@@ -19,16 +19,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// size is how large a soak is.
+// size is the size of a soak.
 type size struct {
-	lasting time.Duration // at least; on a busy machine until enough happened
+	lasting time.Duration // minimum; longer on a busy machine
 	allocs  int
 	ttl     time.Duration
 	calm    time.Duration // between two faults
 }
 
-// soakSize is small, unless IDENTITY_SOAK says for how long (such as 20m): then it is
-// that of the figure that the project promises.
+// soakSize is small, unless IDENTITY_SOAK sets a duration (such as 20m): then it has the size of
+// the project's figure.
 func soakSize(t *testing.T) size {
 	t.Helper()
 	text := os.Getenv("IDENTITY_SOAK")
@@ -42,8 +42,8 @@ func soakSize(t *testing.T) size {
 	return size{lasting: d, allocs: 1000, ttl: time.Minute, calm: 15 * time.Second}
 }
 
-// soak is a cluster, nodes that it does not know from real ones, and what their
-// allocations hold. The part of a client that holds tokens is the real one.
+// soak is a cluster, with nodes that it cannot distinguish from real ones, and the tokens of their
+// allocations. The token manager of the client is the real one.
 type soak struct {
 	size
 	t      *testing.T
@@ -55,10 +55,10 @@ type soak struct {
 
 	mu      sync.Mutex
 	held    map[string]heldToken // by allocation
-	renewed []time.Time          // when those were asked for that were given
+	renewed []time.Time          // request times of the renewals
 	wrong   map[string]int
 	shown   int
-	paused  []time.Time // when this process went on that had stood still
+	paused  []time.Time // when this process continued after a stall
 }
 
 type heldToken struct {
@@ -66,8 +66,8 @@ type heldToken struct {
 	exp time.Time
 }
 
-// soakNode is a node that beats and runs nothing. It is what its allocations reach the
-// servers through.
+// soakNode is a node that sends heartbeats and runs nothing. Its allocations use it to reach the
+// servers.
 type soakNode struct {
 	k    *soak
 	node *nomad.Node
@@ -76,8 +76,8 @@ type soakNode struct {
 	token string
 }
 
-// Identities live through leaders that are killed and keys that are rotated: none that
-// is held is ever over, no server refuses a good one, and renewals are spread in time.
+// Identities survive killed leaders and rotated keys: no held token ever expires, no server rejects
+// a valid one, and renewals are spread over time.
 func TestIdentitySoak(t *testing.T) {
 	k := startSoak(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -128,7 +128,7 @@ func startSoak(t *testing.T) *soak {
 	return k
 }
 
-// beat tells the servers of the node and keeps the identity that it is given.
+// beat sends a heartbeat or registration and stores the new identity.
 func (n *soakNode) beat(ctx context.Context, method string, req any) (time.Duration, error) {
 	var out nomad.NodeUpdateResponse
 	if err := n.k.remote.Call(ctx, method, req, &out); err != nil {
@@ -148,7 +148,7 @@ func (n *soakNode) auth() string {
 	return n.token
 }
 
-// live beats until ctx ends.
+// live sends heartbeats until ctx ends.
 func (n *soakNode) live(ctx context.Context) {
 	for ctx.Err() == nil {
 		ttl, err := n.beat(ctx, "Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, UpdatedAt: time.Now().Unix(),
@@ -177,7 +177,7 @@ func (n *soakNode) Call(ctx context.Context, method string, req, resp any) error
 	return err
 }
 
-// place runs the job, and says that its tasks run.
+// place registers the job, and reports that its tasks run.
 func (k *soak) place(ctx context.Context) {
 	k.t.Helper()
 	_, _ = run(k.t, k.s.all[0], fmt.Sprintf(`job "soak" {
@@ -230,7 +230,7 @@ func (k *soak) place(ctx context.Context) {
 			}
 		}
 		if len(req.Alloc) == 0 {
-			continue // the node was not ready yet when the job came
+			continue // the node was not ready when the job was registered
 		}
 		if err := k.remote.Call(ctx, "Node.UpdateAlloc", req, &nomad.GenericResponse{}); err != nil {
 			k.t.Fatal(err)
@@ -238,7 +238,7 @@ func (k *soak) place(ctx context.Context) {
 	}
 }
 
-// hold keeps the tokens of an allocation, as its node would.
+// hold manages the tokens of an allocation, like its node.
 func (k *soak) hold(ctx context.Context, all *sync.WaitGroup, alloc *nomad.Allocation) {
 	var through *soakNode
 	for _, n := range k.nodes {
@@ -274,7 +274,7 @@ type forgetful struct{}
 func (forgetful) Identities(string) ([]*nomad.SignedWorkloadIdentity, error)  { return nil, nil }
 func (forgetful) PutIdentities(string, []*nomad.SignedWorkloadIdentity) error { return nil }
 
-// take holds a token in place of an older one.
+// take replaces the held token of an allocation.
 func (k *soak) take(alloc, raw string) {
 	now := time.Now()
 	left, err := lifeOf(raw, now)
@@ -292,7 +292,7 @@ func (k *soak) note(what string) {
 	k.wrong[what]++
 }
 
-// now are the tokens that are held.
+// now returns the current tokens.
 func (k *soak) now() []heldToken {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -303,14 +303,14 @@ func (k *soak) now() []heldToken {
 	return out
 }
 
-// watch looks for tokens that are over.
+// watch searches for expired tokens.
 func (k *soak) watch(ctx context.Context) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	last, late := time.Now(), time.Time{}
 	for {
-		now := time.Now()                             // newer ones may be held when all were looked at
-		if stood := now.Sub(last); stood > k.ttl/12 { // those who hold tokens stood still, too
+		now := time.Now()                             // newer tokens may be held after all were checked
+		if stood := now.Sub(last); stood > k.ttl/12 { // the holders stalled, too
 			k.mu.Lock()
 			k.paused = append(k.paused, now)
 			k.mu.Unlock()
@@ -330,7 +330,7 @@ func (k *soak) watch(ctx context.Context) {
 	}
 }
 
-// show shows one token after the other to a server, which answers by its own state.
+// show presents one token after the other to a server, which answers from its own state.
 func (k *soak) show(ctx context.Context, addr string) {
 	for ctx.Err() == nil {
 		held := k.now()
@@ -352,7 +352,7 @@ func (k *soak) show(ctx context.Context, addr string) {
 	}
 }
 
-// faults kills leaders and rotates keys, in turns, until end, and until that was a soak.
+// faults kills leaders and rotates keys in turns, until end and until enough happened.
 func (k *soak) faults(end time.Time) (kills, rotations int) {
 	k.t.Helper()
 	for time.Now().Before(end) || kills < 2 || rotations < 4 || !k.enough() {
@@ -378,14 +378,14 @@ func (k *soak) faults(end time.Time) (kills, rotations int) {
 	return kills, rotations
 }
 
-// enough says whether every token was renewed a few times, and many were shown.
+// enough reports whether every token was renewed a few times, and many were verified.
 func (k *soak) enough() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.shown >= 100 && len(k.renewed) >= 4*len(k.allocs)
 }
 
-// rotate makes a new key sign, as soon as there is a leader.
+// rotate rotates the key as soon as there is a leader.
 func (k *soak) rotate(through *cluster.Agent) int {
 	k.within(patience, "a new key signs", func() bool {
 		_, err := nomadCommand(k.t, through, "operator", "root", "keyring", "rotate", "-now")
@@ -394,7 +394,7 @@ func (k *soak) rotate(through *cluster.Agent) int {
 	return 1
 }
 
-// rest lets time pass: how long there are no faults is part of what is tested.
+// rest waits: the time without faults is part of the test.
 func (k *soak) rest() {
 	select {
 	case <-k.t.Context().Done():
@@ -407,7 +407,7 @@ func (k *soak) within(limit time.Duration, what string, ok func() bool) {
 	within(k.t, limit, what, ok)
 }
 
-// judge holds what was seen against what is promised.
+// judge compares the observations with the guarantees.
 func (k *soak) judge(began time.Time, kills, rotations int) {
 	k.t.Helper()
 	bucket, lasted := k.ttl/6, time.Since(began)
@@ -417,7 +417,7 @@ func (k *soak) judge(began time.Time, kills, rotations int) {
 		n := int(at.Sub(began) / bucket)
 		caughtUp[n], caughtUp[n+1] = true, true
 	}
-	first := len(k.allocs) // the first tokens are no renewals
+	first := len(k.allocs) // the first tokens are not renewals
 	counted, peak := 0, 0
 	for _, at := range k.renewed[min(first, len(k.renewed)):] {
 		if n := int(at.Sub(began) / bucket); n < len(perBucket) {

@@ -21,13 +21,13 @@ import (
 
 const (
 	tokenStops = 20
-	// mostRefused is how long half of the tokens may be good after the stop of their
-	// allocation; make bench has the figure of a machine that does nothing else.
+	// mostRefused is the median time for which tokens may be valid after the stop of their
+	// allocation; make bench measures it on an idle machine.
 	mostRefused = time.Second
 )
 
-// doors are all places that take tokens: HTTP and RPC of each server, which answers by
-// its own state, and the API socket of a task.
+// doors are all endpoints that accept tokens: HTTP and RPC of each server, which answers from its
+// own state, and the API socket of a task.
 type doors struct {
 	t    *testing.T
 	open map[string]func(token string) int // status
@@ -64,7 +64,7 @@ func doorsOf(t *testing.T, s *servers, stays holder) *doors {
 	return d
 }
 
-// all says whether every door answers a token with a status.
+// all reports whether every endpoint answers a token with the status.
 func (d *doors) all(token string, want int) bool {
 	d.t.Helper()
 	for name, open := range d.open {
@@ -79,15 +79,15 @@ func (d *doors) all(token string, want int) bool {
 	return true
 }
 
-// refused waits until every door refuses a token, and says how long that took.
+// refused waits until every endpoint rejects a token, and returns the duration.
 func (d *doors) refused(token string) time.Duration {
 	d.t.Helper()
 	began := time.Now()
-	within(d.t, patience, "the token is refused everywhere", func() bool { return d.all(token, http.StatusForbidden) })
+	within(d.t, patience, "the token is rejected everywhere", func() bool { return d.all(token, http.StatusForbidden) })
 	return time.Since(began)
 }
 
-// rawHolder runs a task with tokens and returns them once every door is open to it.
+// rawHolder runs a task with tokens and returns them once every endpoint accepts them.
 func rawHolder(t *testing.T, s *servers, cl *cluster.Agent, id string) holder {
 	t.Helper()
 	ids := []*api.WorkloadIdentity{{Name: "default", File: true}, {Name: "ours", Audience: []string{"nomadproject.io"}, File: true, TTL: time.Hour}}
@@ -97,15 +97,15 @@ func rawHolder(t *testing.T, s *servers, cl *cluster.Agent, id string) holder {
 	return h
 }
 
-// The tokens of an allocation that is stopped, purged, or on a node that is down, are
-// refused by every server, wherever they are shown.
+// The tokens of an allocation that is stopped, purged, or on a node that is down, are rejected by
+// every server at every endpoint.
 func TestTokensEndEverywhere(t *testing.T) {
 	cfg := filepath.Join(tempDir(t), "fast.hcl")
 	write(t, cfg, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"10s\"\n  failover_heartbeat_ttl = \"15s\"\n  max_heartbeats_per_second = 1000\n}\n")
 	s := startServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
 	cl, doomed := rawClient(t, s.all...), rawClient(t, s.all[1])
 	t.Cleanup(func() { purgeAll(t, s.all[0]) })
-	alone := func(a, other *cluster.Agent) { // tasks come to the one
+	alone := func(a, other *cluster.Agent) { // tasks are placed on one of them
 		for node, eligible := range map[*cluster.Agent]bool{a: true, other: false} {
 			acked(t, "ToggleEligibility", func() error {
 				_, err := s.all[0].Client.Nodes().ToggleEligibility(nodeID(t, node), eligible, nil)
@@ -143,20 +143,20 @@ func TestTokensEndEverywhere(t *testing.T) {
 			_, _, err := s.all[0].Client.Jobs().Deregister("lost", true, nil)
 			return err
 		})
-		again(whole, doomed) // it finds the task, which nobody wants any more
+		again(whole, doomed) // it finds the task, which must stop
 		waitGone(t, pids)
 	})
 }
 
-// admitted waits until every door is open: servers may be a moment behind.
+// admitted waits until every endpoint accepts the tokens: servers may lag behind.
 func (d *doors) admitted(t *testing.T, h holder) {
 	t.Helper()
 	for _, token := range []string{h.token, h.aws} {
-		within(t, patience, "a living token is let in everywhere", func() bool { return d.all(token, http.StatusOK) })
+		within(t, patience, "a valid token is accepted everywhere", func() bool { return d.all(token, http.StatusOK) })
 	}
 }
 
-// tasksOf are the processes of a holder's task.
+// tasksOf returns the processes of a holder's task.
 func tasksOf(t *testing.T, h holder) []string {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -206,8 +206,8 @@ func stopMany(t *testing.T, s *servers, cl *cluster.Agent, d *doors) {
 	}
 	all.Wait()
 	slices.Sort(took)
-	t.Logf("stopped → refused everywhere: %v", took)
+	t.Logf("stopped → rejected everywhere: %v", took)
 	if len(took) != tokenStops || took[len(took)/2-1] > mostRefused {
-		t.Errorf("half of the tokens are to be refused everywhere within %v of the stop", mostRefused)
+		t.Errorf("want half of the tokens rejected everywhere within %v of the stop", mostRefused)
 	}
 }

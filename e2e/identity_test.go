@@ -17,8 +17,8 @@ import (
 
 const readEvery = 50 * time.Millisecond
 
-// holdToken is a task that reads the file of its token again and again, until another
-// file is there, and tells of each moment at which it held none that was good.
+// holdToken is a task that repeatedly reads its token file until another file exists, and reports
+// each moment without a valid token.
 func holdToken(args []string) int {
 	reads, tokens, last, least := 0, 0, "", time.Hour
 	tick := time.NewTicker(readEvery)
@@ -27,7 +27,7 @@ func holdToken(args []string) int {
 		if _, err := os.Stat(args[1]); err == nil {
 			break
 		}
-		now := time.Now() // the file may be older when it has been read, on a busy machine
+		now := time.Now() // on a busy machine the file may be older after the read
 		text, err := os.ReadFile(filepath.Join(os.Getenv("NOMAD_SECRETS_DIR"), args[0]))
 		if err != nil {
 			fmt.Println("bad:", err)
@@ -47,8 +47,7 @@ func holdToken(args []string) int {
 	return 0
 }
 
-// lifeOf is how long a token is good from now on; one that is over, or not whole, is an
-// error.
+// lifeOf returns the remaining lifetime of a token. An expired or incomplete one is an error.
 func lifeOf(token string, now time.Time) (time.Duration, error) {
 	claims, err := payloadOf(token)
 	if err != nil {
@@ -57,16 +56,16 @@ func lifeOf(token string, now time.Time) (time.Duration, error) {
 	exp, _ := claims["exp"].(float64)
 	left := time.Unix(int64(exp), 0).Sub(now)
 	if left <= 0 {
-		return left, fmt.Errorf("the token is over since %v", -left)
+		return left, fmt.Errorf("the token expired %v ago", -left)
 	}
 	return left, nil
 }
 
-// payloadOf reads what a token says, without looking at its signature.
+// payloadOf decodes the payload of a token without verification.
 func payloadOf(token string) (map[string]any, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 || len(parts[2]) < 40 {
-		return nil, fmt.Errorf("a token of %d bytes is not whole", len(token))
+		return nil, fmt.Errorf("a token of %d bytes is incomplete", len(token))
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
@@ -76,7 +75,7 @@ func payloadOf(token string) (map[string]any, error) {
 	return claims, json.Unmarshal(text, &claims)
 }
 
-// rawClient starts a client of servers that runs tasks as they are.
+// rawClient starts a client that runs raw_exec tasks.
 func rawClient(t *testing.T, servers ...*cluster.Agent) *cluster.Agent {
 	t.Helper()
 	dir := filepath.Join(tempDir(t), "client")
@@ -90,14 +89,14 @@ func rawClient(t *testing.T, servers ...*cluster.Agent) *cluster.Agent {
 		"-servers=" + strings.Join(addrs, ",")}})
 }
 
-// rawTask is a job whose task has identities.
+// rawTask returns a job whose task has identities.
 func rawTask(id string, ids []*api.WorkloadIdentity, command string, args ...string) *api.Job {
 	job := oneTask(id, command, args...)
 	job.TaskGroups[0].Tasks[0].Driver, job.TaskGroups[0].Tasks[0].Identities = "raw_exec", ids
 	return job
 }
 
-// secretsOf is the secrets directory of the only task of an allocation.
+// secretsOf returns the secrets directory of the only task of an allocation.
 func secretsOf(a *cluster.Agent, al *api.AllocationListStub) string {
 	return filepath.Join(a.Dir, "data", "alloc", al.ID, "t", "secrets")
 }
@@ -109,8 +108,8 @@ func renewed(t *testing.T, name string) {
 	within(t, patience, "a new token in "+name, func() bool { return content(t, name) != before })
 }
 
-// A task that looks all the time never finds an old token, nor half of one: not while
-// its agent is killed and started again, nor while leaders are.
+// A task that constantly reads its token never finds an expired or partial one, not even while its
+// agent or leaders are killed and restarted.
 func TestTokenFileIsNeverOld(t *testing.T) {
 	s := startServers(t)
 	cl := rawClient(t, s.all...)
@@ -120,7 +119,7 @@ func TestTokenFileIsNeverOld(t *testing.T) {
 		t.Fatal(err)
 	}
 	enough := filepath.Join(tempDir(t), "enough")
-	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 15 * time.Second}} // half of it is left for the start of an agent
+	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 15 * time.Second}} // half of it remains for the start of the agent
 	al := register(t, cl, rawTask("holder", ids, self, "holder", "nomad_short.jwt", enough), "running")
 	file := filepath.Join(secretsOf(cl, al), "nomad_short.jwt")
 
@@ -140,55 +139,55 @@ func TestTokenFileIsNeverOld(t *testing.T) {
 
 	write(t, enough, "")
 	await(t, cl, "holder", api.AllocClientStatusComplete, 1)
-	said := log(cl, al)
+	output := log(cl, al)
 	var reads, tokens int
-	if _, err := fmt.Sscanf(said, "held: %d reads, %d tokens", &reads, &tokens); err != nil || reads < 100 || tokens < 5 {
-		t.Errorf("the task said %q, want only that it held tokens: %v", said, err)
+	if _, err := fmt.Sscanf(output, "held: %d reads, %d tokens", &reads, &tokens); err != nil || reads < 100 || tokens < 5 {
+		t.Errorf("task output %q, want only that it held tokens: %v", output, err)
 	}
-	t.Log(said)
+	t.Log(output)
 }
 
-// Without any server the task runs on, with a token that is over, until one is back:
-// then the token is renewed within seconds, and the task is told.
+// Without any server the task continues with an expired token. When a server returns, the token is
+// renewed within seconds, and the task is notified.
 func TestOutageLongerThanTheToken(t *testing.T) {
 	f := newFleet(t, "")
 	cl := f.join("c1", "")
 	defer f.purge()
-	// The signal does no harm before there is a trap: the first renewal comes at once, maybe.
+	// The signal is ignored before the trap is set: the first renewal may come at once.
 	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 6 * time.Second, ChangeMode: "signal", ChangeSignal: "SIGURG"}}
-	al := register(t, cl, rawTask("outage", ids, "/bin/sh", "-c", `n=0; trap 'n=$((n+1)); echo told $n' URG; echo pid $$; while :; do sleep 0.1; done`), "running")
+	al := register(t, cl, rawTask("outage", ids, "/bin/sh", "-c", `n=0; trap 'n=$((n+1)); echo notified $n' URG; echo pid $$; while :; do sleep 0.1; done`), "running")
 	file := filepath.Join(secretsOf(cl, al), "nomad_short.jwt")
 	pid := pidOf(t, cl, al)
 	renewed(t, file)
 	if err := f.srv.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, patience, "the token is over", func() bool {
+	within(t, patience, "the token is expired", func() bool {
 		_, err := lifeOf(content(t, file), time.Now())
 		return err != nil
 	})
 	if _, err := os.Stat("/proc/" + pid); err != nil {
 		t.Errorf("the task ended with its token: %v", err)
 	}
-	told := strings.Count(textOf(t, cl, al), "told")
+	notified := strings.Count(textOf(t, cl, al), "notified")
 	f.srv = again(t, f.srv)
-	within(t, 2*patience, "a good token, and a word to the task", func() bool {
+	within(t, 2*patience, "a valid token and a notification of the task", func() bool {
 		_, err := lifeOf(content(t, file), time.Now())
-		return err == nil && strings.Count(textOf(t, cl, al), "told") > told
+		return err == nil && strings.Count(textOf(t, cl, al), "notified") > notified
 	})
 	if got := pidOf(t, f.srv, al); got != pid {
 		t.Errorf("the task is process %s, was %s", got, pid)
 	}
 }
 
-// textOf is what a task wrote, read from its node's disk.
+// textOf returns a file of a task from its node's disk.
 func textOf(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) string {
 	t.Helper()
 	return content(t, filepath.Join(a.Dir, "data", "alloc", al.ID, "alloc", "logs", "t.stdout.0"))
 }
 
-// A renewed token is told as the job says: by a restart, by a signal, not at all; and a
-// task that cannot be told is ended.
+// The change mode of the job determines the notification of a renewed token: a restart, a signal,
+// or none. A task that cannot be notified is stopped.
 func TestChangeModes(t *testing.T) {
 	dir := tempDir(t)
 	cfg := filepath.Join(dir, "drivers.hcl")
@@ -196,7 +195,7 @@ func TestChangeModes(t *testing.T) {
 	a := start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
 	t.Cleanup(func() { purgeAll(t, a) })
 	for name, test := range map[string]func(*testing.T, *cluster.Agent){
-		"restart": restartedByToken, "signal": signalledByToken, "noop": notToldOfToken, "signal fails": endedByToken,
+		"restart": restartedByToken, "signal": signalledByToken, "noop": notNotified, "signal fails": endedByToken,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -209,9 +208,9 @@ func awsIdentity(mode, signal string) []*api.WorkloadIdentity {
 	return []*api.WorkloadIdentity{{Name: "aws", Audience: []string{"aud.example"}, Env: true, File: true, TTL: 4 * time.Second, ChangeMode: mode, ChangeSignal: signal}}
 }
 
-// seenByTask prints the end of the token in the environment, and in the file, at the
-// start and on each SIGURG, which does no harm before there is a trap.
-const seenByTask = `say() { echo "$1 pid=$$ env=$(echo "$NOMAD_TOKEN_aws" | tail -c 20) file=$(tail -c 19 $NOMAD_SECRETS_DIR/nomad_aws.jwt)"; }; trap 'say told' URG; say start; while :; do sleep 0.1; done`
+// seenByTask prints the end of the token in the environment and in the file, at the start and on
+// each SIGURG, which is ignored before the trap is set.
+const seenByTask = `say() { echo "$1 pid=$$ env=$(echo "$NOMAD_TOKEN_aws" | tail -c 20) file=$(tail -c 19 $NOMAD_SECRETS_DIR/nomad_aws.jwt)"; }; trap 'say notified' URG; say start; while :; do sleep 0.1; done`
 
 func restartedByToken(t *testing.T, a *cluster.Agent) {
 	al := register(t, a, rawTask("mode-restart", awsIdentity("restart", ""), "/bin/sh", "-c", seenByTask), "running")
@@ -224,7 +223,7 @@ func restartedByToken(t *testing.T, a *cluster.Agent) {
 	for _, line := range lines[:4] {
 		var pid int
 		var env, file string
-		// The file may be new already for a process that is about to be restarted.
+		// The file may be new already while the process is about to be restarted.
 		if _, err := fmt.Sscanf(line, "start pid=%d env=%s file=%s", &pid, &env, &file); err != nil || seen[env] || before != "" && env != before {
 			t.Errorf("a process saw %q (%v), want a new token in its environment, that of the file", line, err)
 		}
@@ -249,7 +248,7 @@ func signalledByToken(t *testing.T, a *cluster.Agent) {
 		for line := range strings.Lines(text) {
 			f := strings.Fields(line)
 			if len(f) != 4 {
-				t.Fatalf("the task said %q", line)
+				t.Fatalf("task output %q", line)
 			}
 			pids[f[1]], envs[f[2]], files[f[3]] = true, true, true
 		}
@@ -258,7 +257,7 @@ func signalledByToken(t *testing.T, a *cluster.Agent) {
 	if len(pids) != 1 || len(envs) != 1 {
 		t.Errorf("%d processes saw %d tokens in the environment, want 1 and 1: %q", len(pids), len(envs), text)
 	}
-	within(t, patience, "the signal is told", func() bool {
+	within(t, patience, "the signal event", func() bool {
 		al = await(t, a, "mode-signal", "running", 1)[0]
 		return slices.Contains(events(al, "t"), api.TaskSignaling)
 	})
@@ -267,14 +266,14 @@ func signalledByToken(t *testing.T, a *cluster.Agent) {
 	}
 }
 
-func notToldOfToken(t *testing.T, a *cluster.Agent) {
+func notNotified(t *testing.T, a *cluster.Agent) {
 	al := register(t, a, rawTask("mode-noop", awsIdentity("noop", ""), "/bin/sh", "-c", seenByTask), "running")
 	file := filepath.Join(secretsOf(a, al), "nomad_aws.jwt")
 	logOf(t, a, al)
 	renewed(t, file)
 	renewed(t, file)
-	if said := log(a, al); strings.Count(said, "\n") != 1 {
-		t.Errorf("the task said %q, want its start only", said)
+	if output := log(a, al); strings.Count(output, "\n") != 1 {
+		t.Errorf("task output %q, want its start only", output)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// TestExitCodes ends agents by signals: SIGINT is exit code 1 where leave_on_interrupt is
-// off, of servers and of clients.
+// TestExitCodes ends agents by signals: SIGINT gives exit code 1 without leave_on_interrupt, for
+// servers and clients.
 func TestExitCodes(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string

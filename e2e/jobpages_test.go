@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// keyPages are the pages of the jobspec, and the structs whose keys they have.
+// keyPages are the pages of the jobspec, with the structs whose keys they describe.
 var keyPages = map[string][]any{
 	"job": {api.Job{}}, "group": {api.TaskGroup{}}, "task": {api.Task{}}, "resources": {api.Resources{}}, "identity": {api.WorkloadIdentity{}},
 	"network": {api.NetworkResource{}, api.Port{}, api.DNSConfig{}}, "volume": {api.VolumeRequest{}, api.VolumeMount{}},
@@ -19,7 +19,8 @@ var keyPages = map[string][]any{
 	"parameterized": {api.ParameterizedJobConfig{}, api.DispatchPayloadConfig{}},
 }
 
-// TestJobPages checks that each page of the jobspec has every key of its block, and that not-yet.md has those that are refused.
+// TestJobPages checks that each page of the jobspec has every key of its block, and that not-yet.md
+// has the rejected keys.
 func TestJobPages(t *testing.T) {
 	read := func(name string) string {
 		raw, err := os.ReadFile("../website/content/docs/" + name)
@@ -45,7 +46,7 @@ func TestJobPages(t *testing.T) {
 	}
 }
 
-// names reports whether a page has a key as code, alone, with a label or with a value.
+// names reports whether a page has a key as code: alone, with a label or with a value.
 func names(text, key string) bool {
 	for _, end := range []string{"`", " "} {
 		if strings.Contains(text, "`"+key+end) {

@@ -23,7 +23,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// hclSnippet matches a fenced block of HCL. The line before it may say why it cannot be checked:
+// hclSnippet matches a fenced block of HCL. The line before it may give the reason why it is not
+// checked:
 // <!-- not run: REASON -->
 var hclSnippet = regexp.MustCompile("(?ms)(?:^ *<!-- not run: ([^\n]+) -->\n)?^( *)```hcl\n(.*?)\n *```$")
 
@@ -34,8 +35,8 @@ type jobSnippet struct {
 	text  string
 }
 
-// TestJobSnippets checks the job files and the parts of job files on all pages as "nomad job validate" does.
-// The pages of the jobspec have no other HCL; that of other pages is skipped here.
+// TestJobSnippets checks the job files and parts of job files on all pages like "nomad job
+// validate". The pages of the jobspec have no other HCL; other HCL on other pages is skipped.
 func TestJobSnippets(t *testing.T) {
 	checked := 0
 	for _, page := range jobPages(t) {
@@ -78,7 +79,7 @@ func jobPages(t *testing.T) []string {
 	return files
 }
 
-// check returns what is wrong with a snippet. It reports whether the snippet is of a job file.
+// check returns the error of a snippet. It reports whether the snippet belongs to a job file.
 func (s jobSnippet) check() (bool, error) {
 	names, err := s.names()
 	if err != nil {
@@ -95,7 +96,7 @@ func (s jobSnippet) check() (bool, error) {
 	return false, nil
 }
 
-// names returns the blocks and arguments at the top level of the snippet in the order of the text.
+// names returns the blocks and arguments at the top level of the snippet in order.
 func (s jobSnippet) names() ([]string, error) {
 	body, err := s.body()
 	if err != nil {
@@ -126,7 +127,7 @@ func (s jobSnippet) body() (*hclsyntax.Body, error) {
 	return f.Body.(*hclsyntax.Body), nil
 }
 
-// missing returns a value for each variable without default.
+// missing returns a value for each variable without a default.
 func (s jobSnippet) missing() []string {
 	body, err := s.body()
 	if err != nil {
@@ -141,8 +142,8 @@ func (s jobSnippet) missing() []string {
 	return out
 }
 
-// jobLevels are the blocks and arguments of job files, and in what a snippet that begins with one is
-// wrapped. Blocks that may be at several levels are at the outermost that takes them.
+// jobLevels maps the blocks and arguments of job files to the wrapper of a snippet that begins with
+// one. Blocks that may be at several levels have the outermost one.
 var jobLevels = map[string]string{
 	"job": "file", "variable": "file", "variables": "file", "locals": "file",
 	"group": "job", "constraint": "job", "affinity": "job", "spread": "job", "update": "job", "reschedule": "job", "migrate": "job",
@@ -152,7 +153,7 @@ var jobLevels = map[string]string{
 	"dispatch_payload": "task", "user": "task", "leader": "task", "kill_signal": "task", "kill_timeout": "task",
 }
 
-// inJob wraps a snippet of a level in the job around it.
+// inJob wraps a snippet in the job for its level.
 func (s jobSnippet) inJob(level string, names []string) string {
 	text, has := s.text, func(list ...string) bool {
 		return slices.ContainsFunc(list, func(name string) bool { return slices.Contains(names, name) })
@@ -189,7 +190,7 @@ func (s jobSnippet) inJob(level string, names []string) string {
 	return text
 }
 
-// driver returns the driver that the page is about, exec2 for most, and the least config block for it.
+// driver returns the driver of the page, exec2 for most, and its minimal config block.
 func (s jobSnippet) driver() (driver, config string) {
 	name, config := "exec2", "config {\ncommand = \"/bin/true\"\n}\n"
 	switch filepath.Base(s.page) {
@@ -201,7 +202,8 @@ func (s jobSnippet) driver() (driver, config string) {
 	return fmt.Sprintf("driver = %q\n", name), config
 }
 
-// checkJob checks a job file as "nomad job validate" does, and the config blocks that servers leave to nodes.
+// checkJob checks a job file like "nomad job validate", and the config blocks that servers leave to
+// nodes.
 func checkJob(text string, vars []string) error {
 	job, err := jobspec.Parse(jobspec.Config{Filename: "snippet.nomad.hcl", Source: []byte(text), Vars: vars})
 	if err != nil {
@@ -239,7 +241,7 @@ func checkDrivers(job *api.Job) error {
 	return nil
 }
 
-// TestJobSnippetFaults checks that a snippet with a fault is found, at each level.
+// TestJobSnippetFaults checks that a fault in a snippet is found, at each level.
 func TestJobSnippetFaults(t *testing.T) {
 	for name, tc := range map[string]struct{ page, text, want string }{
 		"syntax":            {"x.md", "network {", "Unclosed configuration block"},

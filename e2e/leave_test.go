@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// voters waits until the log of the servers has so many, as one of them tells.
+// voters waits until the Raft configuration has count voters, according to a server.
 func (s *servers) voters(through *cluster.Agent, count int) {
 	s.t.Helper()
 	within(s.t, 20*time.Second, fmt.Sprintf("%d voters", count), func() bool {
@@ -29,7 +29,7 @@ func (s *servers) voters(through *cluster.Agent, count int) {
 	})
 }
 
-// status waits until a server is listed with a status.
+// status waits until a server has the status in the member list.
 func (s *servers) status(through *cluster.Agent, name, status string) {
 	s.t.Helper()
 	within(s.t, 40*time.Second, name+" is "+status, func() bool {
@@ -41,9 +41,9 @@ func (s *servers) status(through *cluster.Agent, name, status string) {
 	})
 }
 
-// A leader that is told to leave is out at once and others lead; with rejoin_after_leave
-// it comes back by itself, with its data. One that ends without leaving stays a voter.
-func TestServersLeaveAndComeBack(t *testing.T) {
+// A leader that leaves is removed at once and others lead. With rejoin_after_leave it returns by
+// itself, with its data. A server that ends without leaving stays a voter.
+func TestServersLeaveAndRejoin(t *testing.T) {
 	cfg := filepath.Join(tempDir(t), "leave.hcl")
 	write(t, cfg, "leave_on_terminate = true\nautopilot {\n  server_stabilization_time = \"1s\"\n}\nserver {\n  rejoin_after_leave = true\n}\n")
 	s := startServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
@@ -67,7 +67,7 @@ func TestServersLeaveAndComeBack(t *testing.T) {
 	s.status(s.all[next], name(lead), "alive")
 	s.check(s.all[lead], true)
 
-	// SIGINT does not leave: leave_on_interrupt is off. It stays a voter.
+	// SIGINT does not leave, since leave_on_interrupt is off: it stays a voter.
 	if err := s.all[last].Interrupt(); err != nil {
 		t.Fatal(err)
 	}

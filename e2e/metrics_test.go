@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// metricsConfig publishes everything, and keeps it for as long as the test takes.
+// metricsConfig publishes all metrics, and keeps them for the duration of the test.
 const metricsConfig = `telemetry {
   in_memory_collection_interval     = "1h"
   in_memory_retention_period        = "1h"
@@ -48,8 +48,8 @@ func metricRows(t *testing.T) []metricRow {
 	return rows
 }
 
-// TestMetrics walks the list of metrics: a real agent that runs jobs shows every one of them
-// with its labels, as JSON and to Prometheus, through the SDK that we did not write.
+// TestMetrics checks the list of metrics: a real agent that runs jobs has every one of them with
+// its labels, as JSON and for Prometheus, through the official SDK.
 func TestMetrics(t *testing.T) {
 	client := metricsAgent(t)
 	var want []metricRow
@@ -59,8 +59,7 @@ func TestMetrics(t *testing.T) {
 			want = append(want, row)
 		}
 	}
-	// What was seen once counts: Prometheus is not shown for longer than a minute what does not
-	// happen again.
+	// A metric counts once it was seen: Prometheus output drops it after a minute without updates.
 	inJSON, inText := map[string][]map[string]bool{}, map[string][]map[string]bool{}
 	succeeds(t, "show every metric", func() error {
 		summary, _, err := client.Operator().MetricsSummary(nil)
@@ -89,7 +88,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// metricsAgent starts an agent and does with it what the metrics of the list measure.
+// metricsAgent starts an agent and exercises the metrics of the list.
 func metricsAgent(t *testing.T) *sdk.Client {
 	t.Helper()
 	dir := tempDir(t)
@@ -153,7 +152,7 @@ func allocIn(t *testing.T, client *sdk.Client, job, status string) (alloc *sdk.A
 	return alloc
 }
 
-// useAlloc asks for what a client answers.
+// useAlloc makes requests that the client answers.
 func useAlloc(t *testing.T, client *sdk.Client, runs, ended string) {
 	t.Helper()
 	web, over := allocIn(t, client, runs, sdk.AllocClientStatusRunning), allocIn(t, client, ended, sdk.AllocClientStatusComplete)
@@ -191,13 +190,13 @@ func useAlloc(t *testing.T, client *sdk.Client, runs, ended string) {
 	must("collect all", client.Nodes().GC(web.NodeID, nil))
 }
 
-// useVariables does every operation on variables.
+// useVariables executes every operation on variables.
 func useVariables(t *testing.T, client *sdk.Client) {
 	t.Helper()
 	v := sdk.NewVariable("a/b")
 	v.Items = sdk.VariableItems{"k": "v"}
 	vars := client.Variables()
-	if _, _, err := vars.CheckedUpdate(v, nil); err != nil { // at index 0: it does not exist
+	if _, _, err := vars.CheckedUpdate(v, nil); err != nil { // index 0: it does not exist
 		t.Fatal(err)
 	}
 	if _, _, err := vars.Update(v, nil); err != nil {
@@ -223,7 +222,7 @@ func useVariables(t *testing.T, client *sdk.Client) {
 	}
 }
 
-// jsonMetrics returns the sets of labels by kind and name.
+// jsonMetrics returns the label sets by kind and name.
 func jsonMetrics(s *sdk.MetricsSummary) map[string][]map[string]bool {
 	out := map[string][]map[string]bool{}
 	add := func(name string, labels map[string]string) {
@@ -251,7 +250,7 @@ var (
 	promType  = regexp.MustCompile(`^# TYPE (\w+) (\w+)`)
 )
 
-// promMetrics is jsonMetrics for the text that Prometheus reads.
+// promMetrics is jsonMetrics for the Prometheus text format.
 func promMetrics(text string) map[string][]map[string]bool {
 	kinds := map[string]string{"gauge": "gauge", "counter": "counter", "summary": "sample"}
 	out := map[string][]map[string]bool{}
@@ -273,8 +272,8 @@ func promMetrics(text string) map[string][]map[string]bool {
 	return out
 }
 
-// labelled reports whether one of the sets is the labels of a row and host, without those that
-// the metadata of the jobs adds.
+// labelled reports whether one of the sets equals the labels of a row and host, ignoring labels
+// from job metadata.
 func labelled(sets []map[string]bool, labels string) bool {
 	want := []string{"host"}
 	if labels != "-" {
@@ -290,8 +289,8 @@ func labelled(sets []map[string]bool, labels string) bool {
 
 func promName(name string) string { return strings.NewReplacer(".", "_", "-", "_").Replace(name) }
 
-// TestMetricsFollowTheirSettings: without publish_allocation_metrics nothing names an
-// allocation, without publish_node_metrics nothing tells of the machine, and no label is forged.
+// TestMetricsFollowTheirSettings: without publish_allocation_metrics no metric names an allocation,
+// without publish_node_metrics none describes the machine, and no label can be forged.
 func TestMetricsFollowTheirSettings(t *testing.T) {
 	a := devAgent(t)
 	client, err := sdk.NewClient(&sdk.Config{Address: a.Address()})
@@ -321,7 +320,7 @@ var (
 	docBrace = regexp.MustCompile(`\{([^{}]*)\}`)
 )
 
-// expand returns the names that a name with braces stands for.
+// expand returns the names that a name with braces represents.
 func expand(name string) []string {
 	at := docBrace.FindStringSubmatchIndex(name)
 	if at == nil {
@@ -334,7 +333,7 @@ func expand(name string) []string {
 	return out
 }
 
-// TestMetricsAreDocumented: the tables of the page and the list name the same metrics.
+// TestMetricsAreDocumented: the tables of the page and the list have the same metrics.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../website/content/docs/metrics.md")
 	if err != nil {

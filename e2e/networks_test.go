@@ -16,7 +16,7 @@ func unveiled(script string, extra ...string) string {
 	return strings.Replace(shell(script, extra...), `"raw_exec"`, `"exec2"`, 1)
 }
 
-// asRoot skips what an ordinary user's agent refuses.
+// asRoot skips a test that needs root.
 func asRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -24,7 +24,7 @@ func asRoot(t *testing.T) {
 	}
 }
 
-// says waits for what a task wrote to its output.
+// says waits for a text in the output of a task.
 func says(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, task, want string) string {
 	t.Helper()
 	var text string
@@ -35,7 +35,7 @@ func says(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, task, want
 	return text
 }
 
-// outputOf is what a task wrote to its output so far.
+// outputOf returns the output of a task so far.
 func outputOf(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, task string) string {
 	t.Helper()
 	name := filepath.Join(a.Dir, "data", "alloc", al.ID, "alloc", "logs", task+".stdout.0")
@@ -48,8 +48,8 @@ func outputOf(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, task s
 
 const ownNet = "readlink /proc/self/ns/net; "
 
-// The tasks of a group with mode none share a network that is not the node's. It is the
-// same after a restart of a task and of the agent, and gone with the last task.
+// The tasks of a group with mode none share a network namespace other than the node's. It persists
+// across restarts of a task and of the agent, and is removed with the last task.
 func TestNetworkNone(t *testing.T) {
 	asRoot(t)
 	f := newFleet(t, "")
@@ -97,14 +97,14 @@ func TestNetworkNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, f.srv, id, "complete", 1)
-	within(t, patience, "the namespace is gone", func() bool {
+	within(t, patience, "the namespace is removed", func() bool {
 		entries, err := os.ReadDir(kept)
 		return err == nil && len(entries) == 0
 	})
 }
 
-// With the node's network a dns block changes the resolv.conf and nothing else, for the
-// task alone; and it cannot write to it.
+// With the node's network a dns block changes only resolv.conf, only for the task, and the task
+// cannot write to it.
 func TestDNSOfATask(t *testing.T) {
 	asRoot(t)
 	a := devAgent(t)
@@ -125,7 +125,7 @@ func TestDNSOfATask(t *testing.T) {
 	}
 }
 
-// Ports in the resources of a task, their old place, are the node's, and the task's own.
+// Ports in the resources of a task, their deprecated place, are the node's, and belong to the task.
 func TestPortsOfATask(t *testing.T) {
 	a := devAgent(t)
 	ports := func(task string, label string) string {

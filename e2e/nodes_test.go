@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// quickBeats are heartbeats for tests: a node is down that says nothing for so long that a
-// busy machine is no reason for it.
+// quickBeats are heartbeat settings for tests: short, but long enough that a busy machine does not
+// cause a missed heartbeat.
 const quickBeats = `
 server {
   heartbeat_grace        = "10s"
@@ -21,9 +21,9 @@ server {
 }
 `
 
-// What finds no place waits, says what it lacks, and is placed as soon as there is
-// room: when another job stops, when a node joins.
-func TestBlockedUntilThereIsRoom(t *testing.T) {
+// A job without a feasible node waits, with the reasons, and is placed as soon as there is
+// capacity: when another job stops, or a node joins.
+func TestBlockedUntilCapacity(t *testing.T) {
 	f := newFleet(t, "")
 	const room = "client {\n network_interface = \"lo\"\n cpu_total_compute = 1000\n memory_total_mb = 1000\n disk_total_mb = 2000\n}\n"
 	first := f.join("first", room)
@@ -40,7 +40,7 @@ func TestBlockedUntilThereIsRoom(t *testing.T) {
 				group = strings.Replace(group, c.change, c.to, 1)
 			}
 			n := 1
-			if c.name == "port" { // a port is one of each address
+			if c.name == "port" { // each address has its own port
 				n = addresses(t, first)
 			}
 			group = fmt.Sprintf("count = %d\n", n) + group
@@ -88,7 +88,7 @@ func TestBlockedUntilThereIsRoom(t *testing.T) {
 	})
 }
 
-// addresses counts those of a node.
+// addresses counts the addresses of a node.
 func addresses(t *testing.T, a *cluster.Agent) int {
 	t.Helper()
 	node, _, err := a.Client.Nodes().Info(nodeID(t, a), nil)
@@ -98,8 +98,8 @@ func addresses(t *testing.T, a *cluster.Agent) int {
 	return len(node.NodeResources.Networks)
 }
 
-// A node whose agent is killed is down, what ran there is lost and replaced; when it
-// is back, what is stale is stopped. A node that is gone for good is purged.
+// The node of a killed agent is down, its allocations are lost and replaced. When it returns, stale
+// allocations are stopped. A node that is gone for good is purged.
 func TestNodeIsLost(t *testing.T) {
 	f := newFleet(t, quickBeats)
 	const lo = "client {\n network_interface = \"lo\"\n}\n"
@@ -134,7 +134,7 @@ func TestNodeIsLost(t *testing.T) {
 		t.Errorf("process %s should run on without its agent: %v", pid, err)
 	}
 
-	// The node is back: ready, with nothing of what is stale.
+	// The node is back: ready, without stale allocations.
 	first = again(t, first)
 	nodeStatus(t, f.srv, old.NodeID, "ready")
 	waitGone(t, []string{pid})
@@ -148,7 +148,7 @@ func TestNodeIsLost(t *testing.T) {
 		t.Errorf("job web moved to %s", got.ID)
 	}
 
-	// A node that ends well is down after its time, and can be purged.
+	// A node that is not restarted is down after its TTL, and can be purged.
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -162,15 +162,15 @@ func TestNodeIsLost(t *testing.T) {
 	if _, _, err := f.srv.Client.Nodes().Info(old.NodeID, nil); statusCode(err) != 404 {
 		t.Errorf("Info(purged node) = %v, want 404", err)
 	}
-	// It may come back, under its ID.
+	// It may return under its ID.
 	again(t, first)
 	nodeStatus(t, f.srv, old.NodeID, "ready")
 	await(t, f.srv, sys, "running", 2)
 }
 
-// The server ends, by SIGTERM and by SIGKILL, and comes back: jobs, keys, nodes and
-// tokens are as they were, tasks run on.
-func TestServerComesBack(t *testing.T) {
+// The server ends, by SIGTERM and by SIGKILL, and restarts: jobs, keys, nodes and tokens are
+// unchanged, and tasks continue.
+func TestServerRestarts(t *testing.T) {
 	f := newFleet(t, quickBeats)
 	f.join("only", "client {\n network_interface = \"lo\"\n}\n")
 	defer f.purge()
@@ -199,7 +199,7 @@ func TestServerComesBack(t *testing.T) {
 				t.Errorf("allocation %s with %d restarts, was %s", now.ID, now.TaskStates["t"].Restarts, al.ID)
 			}
 			if _, err := os.Stat("/proc/" + pid); err != nil {
-				t.Errorf("the task is gone: %v", err)
+				t.Errorf("the task has ended: %v", err)
 			}
 			nodeStatus(t, f.srv, al.NodeID, "ready")
 		})

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// small is a group's task that takes little and runs until it is stopped.
+// small is a group's task that uses few resources and runs until it is stopped.
 const small = `
     task "t" {
       driver = "mock_driver"
@@ -26,7 +26,7 @@ const small = `
       }
     }`
 
-// shell is a task of raw_exec that runs a script.
+// shell returns a raw_exec task that runs a script.
 func shell(script string, extra ...string) string {
 	return fmt.Sprintf(`
     task "t" {
@@ -43,12 +43,12 @@ func shell(script string, extra ...string) string {
     }`, strings.ReplaceAll(script, "${", "$${"), strings.Join(extra, "\n"))
 }
 
-// job writes a job of one group.
+// job returns a job with one group.
 func job(id, head, group string) string {
 	return fmt.Sprintf("job %q {\n  %s\n  group \"g\" {\n    %s\n  }\n}\n", id, head, group)
 }
 
-// Three nodes that differ, and what a job may say about where it runs.
+// Three different nodes, and the placement options of a job.
 func TestPlacement(t *testing.T) {
 	f := newFleet(t, "")
 	for name, text := range map[string]string{
@@ -64,8 +64,8 @@ func TestPlacement(t *testing.T) {
 	for _, c := range []struct {
 		name, head, group string
 		status            string
-		want              map[string]int // allocations by node; "" counts those that may be anywhere
-		blocked           string         // what an evaluation says that could not place all
+		want              map[string]int // allocations by node; "" counts those on any node
+		blocked           string         // reason of an evaluation with failed placements
 	}{
 		{"system", everywhere + `type = "system"`, small, "running", map[string]int{"one": 1, "two": 1, "three": 1}, ""},
 		{"system-pool", "datacenters = [\"*\"]\ntype = \"system\"", small, "running", map[string]int{"one": 1, "two": 1}, ""},
@@ -99,7 +99,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// checkBlocked looks at what an evaluation says about what it could not place.
+// checkBlocked checks the failed placements of an evaluation.
 func checkBlocked(t *testing.T, e *api.Evaluation, want string) {
 	t.Helper()
 	m := e.FailedTGAllocs["g"]
@@ -108,7 +108,7 @@ func checkBlocked(t *testing.T, e *api.Evaluation, want string) {
 	case want == "":
 		t.Errorf("evaluation is blocked by %s: %+v", e.BlockedEval, m)
 	case m == nil || e.BlockedEval == "":
-		t.Errorf("evaluation says of no failure (%v), want %q, blocked %q", e.FailedTGAllocs, want, e.BlockedEval)
+		t.Errorf("no failed placement (%v), want %q, blocked %q", e.FailedTGAllocs, want, e.BlockedEval)
 	case want == "no nodes":
 		if m.NodesEvaluated != 0 {
 			t.Errorf("%d nodes evaluated, want none: %v", m.NodesEvaluated, m.NodesAvailable)
@@ -121,7 +121,7 @@ func checkBlocked(t *testing.T, e *api.Evaluation, want string) {
 	}
 }
 
-// What a task gets to know about its ports and its cores is true.
+// The ports and cores in the environment of a task are correct.
 func TestPortsAndCores(t *testing.T) {
 	f := newFleet(t, "")
 	f.join("only", "client {\n network_interface = \"lo\"\n cpu_total_compute = 4000\n}\n")
@@ -172,7 +172,7 @@ func TestPortsAndCores(t *testing.T) {
 	if line, _, _ := strings.Cut(log(f.srv, al), "\n"); line != "Cpus_allowed_list:\t"+core && node.Attributes["os.cgroups.version"] != "" {
 		t.Errorf("the task runs on %q, want core %s", line, core)
 	}
-	// Every core is taken: one more job that wants all of them waits.
+	// Every core is in use: one more job that needs all of them waits.
 	_, eval := run(t, f.srv, job("all-cores", "", strings.Replace(small, "cpu    = 10", "cores = "+strconv.Itoa(cores(t, f.srv, al.NodeID)), 1)))
 	checkBlocked(t, evaluated(t, f.srv, eval), "cores")
 }
@@ -190,7 +190,7 @@ func cores(t *testing.T, a *cluster.Agent, node string) int {
 	return count
 }
 
-// environment is what the task has written with env.
+// environment returns the environment that the task wrote with env.
 func environment(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) map[string]string {
 	t.Helper()
 	text := ""

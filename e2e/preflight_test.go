@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A browser asks with OPTIONS, without a token, before a page of another origin may send
-// more than a plain GET. Such a request does nothing, whatever the route does otherwise.
+// A browser sends OPTIONS without a token before a page of another origin may send more than a
+// plain GET. Such a request has no effect on any route.
 func TestOptionsDoNothing(t *testing.T) {
 	a := devAgent(t)
 	run(t, a, job("target", `type = "batch"`, small))

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attacks are what the probe tries from inside a sandbox, each on one target. No
-// error means that the attack succeeded.
+// attacks are the attempts of the probe from inside a sandbox, each on one target. No error means
+// that the attack succeeded.
 var attacks = map[string]func(target string) error{
 	"read": func(at string) error {
 		b, err := os.ReadFile(at)
@@ -33,7 +33,7 @@ var attacks = map[string]func(target string) error{
 	"truncate": func(at string) error { return os.Truncate(at, 0) },
 	"remove": func(at string) error {
 		if err := os.Remove(at); err == nil || errors.Is(err, fs.ErrNotExist) {
-			return err // what a task does not see it has not removed: RemoveAll would not tell
+			return err // an invisible file was not removed: RemoveAll would return nil
 		}
 		return os.RemoveAll(at)
 	},
@@ -109,8 +109,7 @@ var attacks = map[string]func(target string) error{
 	},
 }
 
-// probe tries the attacks that its arguments name, in pairs of kind and target, and
-// prints what came of each.
+// probe runs the attacks in its arguments, in pairs of kind and target, and prints the results.
 func probe(args []string) int {
 	for i := 0; i+1 < len(args); i += 2 {
 		err := attacks[args[i]](args[i+1])
@@ -129,8 +128,8 @@ func probe(args []string) int {
 	return 0
 }
 
-// plantSetuid makes a program setuid root, as far as it may, and looks whether
-// running it gives another uid.
+// plantSetuid makes a program setuid root, if permitted, and checks whether running it gives
+// another UID.
 func plantSetuid(string) error {
 	at := filepath.Join(os.Getenv("NOMAD_TASK_DIR"), "id")
 	b, err := os.ReadFile("/usr/bin/id")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// waitGone waits until the processes have ended. A zombie has: its parent only
-// has not asked yet.
+// waitGone waits until the processes have ended. A zombie counts as ended: its parent has not
+// waited for it yet.
 func waitGone(t *testing.T, pids []string) {
 	t.Helper()
 	for _, p := range pids {

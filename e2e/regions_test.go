@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// Two regions: what is asked of one about the other goes there, writes and streams too,
-// and their servers never vote for each other.
+// Two regions: requests for the other region are forwarded, including writes and streams, and their
+// servers never vote for each other.
 func TestRegions(t *testing.T) {
 	dir := tempDir(t)
 	agent := func(name string, args ...string) *cluster.Agent {
@@ -29,7 +29,7 @@ func TestRegions(t *testing.T) {
 	write(t, cfg, "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
 	agent("node", "-client", "-region=far", "-config="+cfg, fmt.Sprintf("-servers=127.0.0.1:%d", far.RPC))
 	for _, s := range []*cluster.Agent{a, b, far} {
-		within(t, 10*time.Second, "all servers know each other", func() bool {
+		within(t, 10*time.Second, "all servers in the member lists", func() bool {
 			m, err := s.Client.Agent().Members()
 			regions, rerr := s.Client.Regions().List()
 			return err == nil && rerr == nil && len(m.Members) == 3 && slices.Equal(regions, []string{"far", "global"})
@@ -69,7 +69,7 @@ func TestRegions(t *testing.T) {
 		t.Errorf("Deregister() = %v", err)
 	}
 
-	// A job that names its region goes there by itself.
+	// A job that names its region is forwarded by itself.
 	named, region := countlessJob("named"), "far"
 	named.Region = &region
 	if _, _, err := follower.Client.Jobs().Register(named, nil); err != nil {
@@ -79,7 +79,7 @@ func TestRegions(t *testing.T) {
 		t.Errorf("the job that names its region: %v", err)
 	}
 
-	// Where a reply comes from shows in its headers.
+	// The headers of a reply show its origin.
 	for path, on := range map[string]*cluster.Agent{"/v1/jobs": a, "/v1/jobs?stale": follower, "/v1/nodes": follower, "/v1/jobs?region=far": follower,
 		"/v1/jobs?region=far&stale": a, "/v1/jobs?region=global": far} {
 		seen := ""
@@ -88,7 +88,7 @@ func TestRegions(t *testing.T) {
 				t.Logf("%s = %s", path, seen)
 			}
 		}()
-		within(t, patience, path+" tells where it comes from", func() bool { // again while there is no leader
+		within(t, patience, path+" names its origin", func() bool { // retry while there is no leader
 			resp, body := get(t, on, path)
 			seen = fmt.Sprintf("%d %s with %v", resp.StatusCode, body, resp.Header)
 			index, err := strconv.Atoi(resp.Header.Get("X-Nomad-Index"))

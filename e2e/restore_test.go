@@ -21,9 +21,9 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// Snapshots are restored into a running cluster with a client: what ended since is
-// told again, what runs goes on, what the state does not know is stopped, and a node
-// that it does not know registers by itself.
+// Snapshots are restored into a running cluster with a client. Tasks that ended since then are
+// reported again, running ones continue, and unknown ones are stopped. A node that is missing in
+// the snapshot registers by itself.
 func TestRestoreWithARunningClient(t *testing.T) {
 	s := startServers(t)
 	empty := snapshotOf(t, s.all[1]) // no node yet
@@ -51,10 +51,10 @@ func TestRestoreWithARunningClient(t *testing.T) {
 	if got := onlyAlloc(t, cl, jobID(0)); got.ID != ends.ID || got.TaskStates["t"] == nil || got.TaskStates["t"].State != "dead" {
 		t.Errorf("the allocation that ended is %s, was %s: %+v", got.ID, ends.ID, got.TaskStates["t"])
 	}
-	within(t, 20*time.Second, "what the state does not know is stopped", func() bool { return gone(later) })
+	within(t, 20*time.Second, "the unknown allocation is stopped", func() bool { return gone(later) })
 	s.waitAlloc(cl, jobID(crashEnded), "running")
 	if got := onlyAlloc(t, cl, jobID(crashEnded)); got.ID != goesOn.ID || pidOf(t, cl, got) != pid || gone(pid) {
-		t.Error("what ran does not go on")
+		t.Error("the running task did not continue")
 	}
 
 	// The node is not in this state.
@@ -67,13 +67,13 @@ func TestRestoreWithARunningClient(t *testing.T) {
 	run(crashEnded + 2)
 }
 
-// gone says whether a process has ended.
+// gone reports whether a process has ended.
 func gone(pid string) bool {
 	_, err := os.Stat("/proc/" + pid)
 	return err != nil
 }
 
-// waitAlloc waits until the one allocation of a job has a status.
+// waitAlloc waits until the only allocation of a job has a status.
 func (s *servers) waitAlloc(ask *cluster.Agent, job, status string) {
 	s.t.Helper()
 	within(s.t, 20*time.Second, job+" is "+status, func() bool {
@@ -103,11 +103,11 @@ func restoreTo(t *testing.T, a *cluster.Agent, raw []byte) {
 	}
 }
 
-// The leader is killed while a snapshot comes from it through a follower: the
-// command fails, says so, and leaves no file.
+// The leader is killed while a follower forwards its snapshot: the command fails with an error, and
+// leaves no file.
 func TestLeaderDiesDuringASave(t *testing.T) {
 	s := startServers(t)
-	for i := range 24 { // 18 MiB that can't be compressed: more than sockets hold
+	for i := range 24 { // 18 MiB of incompressible data: more than sockets buffer
 		text := make([]byte, 768<<10)
 		rand.Read(text)
 		id, kind, count := fmt.Sprintf("big-%d", i), "batch", 0
@@ -133,7 +133,7 @@ func TestLeaderDiesDuringASave(t *testing.T) {
 			}
 		})
 		if _, err := io.Copy(w, resp.Body); err == nil {
-			t.Error("the body ends as if it were whole")
+			t.Error("the truncated body ends without an error")
 		}
 	}))
 	defer proxy.Close()

@@ -11,16 +11,16 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testkernel"
 )
 
-// ordinary is a user without any rights.
+// ordinary is a user without privileges.
 const ordinary = 65534
 
-// TestRootless has an agent that is an ordinary user run a job of exec2. As root it runs
-// itself as that user.
+// TestRootless runs an exec2 job on an agent of an ordinary user. As root it runs itself as that
+// user.
 func TestRootless(t *testing.T) {
 	rootless(t, testkernel.Kernel{}, true)
 }
 
-// TestRootlessAlone does so where user namespaces are forbidden.
+// TestRootlessAlone does so without user namespaces.
 func TestRootlessAlone(t *testing.T) {
 	rootless(t, testkernel.Kernel{NoUserNamespaces: true}, false)
 }
@@ -54,20 +54,20 @@ func rootless(t *testing.T, k testkernel.Kernel, namespaces bool) {
 	within(t, patience, "the task has tried all", func() bool { return strings.HasSuffix(log(a, al), "made\n") })
 	text := log(a, al)
 	if !strings.HasPrefix(text, "65534\n") || strings.Contains(text, "root:") || strings.Contains(text, "number 2\n") != namespaces {
-		t.Errorf("the task says %q, own namespaces: %t", text, namespaces)
+		t.Errorf("the task printed %q, own namespaces: %t", text, namespaces)
 	}
 	if got := event(t, al, "t", api.TaskStarted); got == nil {
 		t.Error("the task has no event of its start")
 	}
 	for _, e := range al.TaskStates["t"].Events {
 		if strings.Contains(e.Type, "Mismatch") {
-			t.Errorf("the sandbox is told to be other than declared: %s", e.DisplayMessage)
+			t.Errorf("the sandbox is reported as different from the declaration: %s", e.DisplayMessage)
 		}
 	}
 	stopped(t, a, id, 1)
 }
 
-// onlyNode is the node of an agent in dev mode.
+// onlyNode returns the node of an agent in dev mode.
 func onlyNode(t *testing.T, a *cluster.Agent) *api.Node {
 	t.Helper()
 	nodes, _, err := a.Client.Nodes().List(nil)

@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testkernel"
 )
 
-// An agent that is an ordinary user mounts volumes and lays files in the user namespaces
-// of its tasks; a network of their own it can't give, and says so before placement.
+// An agent of an ordinary user mounts volumes and places files in the user namespaces of its tasks.
+// It does not support network namespaces, and reports that before placement.
 func TestRootlessVolumes(t *testing.T) {
 	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)

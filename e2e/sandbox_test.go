@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testaudit"
 )
 
-// explaining is an agent that tells what its sandboxes refuse.
+// explaining starts an agent that reports the denials of its sandboxes.
 func explaining(t *testing.T) *cluster.Agent {
 	t.Helper()
 	dir := tempDir(t)
@@ -25,8 +25,8 @@ func explaining(t *testing.T) *cluster.Agent {
 	return start(t, cluster.Options{Dir: dir, Args: []string{"-dev", "-config=" + cfg}})
 }
 
-// refusedJob reads a file, makes one below dir and reads it again, and asks for a user
-// namespace; each is refused, and hides what comes after it.
+// refusedJob reads a file, creates one below dir and reads it again, and creates a user namespace.
+// Each is denied, and prevents the next step.
 func refusedJob(name, kind, dir, then string) string {
 	return fmt.Sprintf(`job %q {
   type = %q
@@ -51,7 +51,7 @@ func refusedJob(name, kind, dir, then string) string {
 `, name, kind, dir, dir, then)
 }
 
-// TestLearn runs a job until nothing new is refused to it; what is printed allows it.
+// TestLearn runs a job until nothing further is denied; the printed configuration allows it.
 func TestLearn(t *testing.T) {
 	testaudit.Need(t, denials.Audit)
 	a := explaining(t)
@@ -86,7 +86,7 @@ func TestLearn(t *testing.T) {
 		t.Errorf("learnt %q in %d runs, complete %t; want %q", got.Tasks[0].Unveil, got.Runs, got.Complete, want)
 	}
 	if o := got.Tasks[0].Other; len(o) != 1 || o[0].Rule != "unshare" {
-		t.Errorf("also refused: %+v, want unshare", o)
+		t.Errorf("also denied: %+v, want unshare", o)
 	}
 	jobs, _, err := a.Client.Jobs().List(nil)
 	if err != nil || len(jobs) != 0 {
@@ -102,7 +102,7 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestLearnWithoutAudit says how to have refusals told.
+// TestLearnWithoutAudit checks the instructions for reporting denials.
 func TestLearnWithoutAudit(t *testing.T) {
 	needsSandbox(t)
 	a := devAgent(t)
@@ -114,7 +114,7 @@ func TestLearnWithoutAudit(t *testing.T) {
 	}
 }
 
-// needsSandbox skips where a task of exec2 is not what root gives it.
+// needsSandbox skips where exec2 does not sandbox as under root.
 func needsSandbox(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -122,7 +122,7 @@ func needsSandbox(t *testing.T) {
 	}
 }
 
-// needsWholeSandbox skips where a task of exec2 lacks a part of its sandbox.
+// needsWholeSandbox skips where a part of the exec2 sandbox is missing.
 func needsWholeSandbox(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -133,14 +133,14 @@ func needsWholeSandbox(t *testing.T) {
 	}
 }
 
-// TestSandboxShown: a refusal is an event in alloc status, and the live sandbox is shown
-// as declared.
+// TestSandboxShown: a denial is an event in alloc status, and the effective sandbox is shown as
+// declared.
 func TestSandboxShown(t *testing.T) {
 	testaudit.Need(t, denials.Audit)
 	a := explaining(t)
 	job, _ := run(t, a, refusedJob("shown", "service", "/var/tmp", "sleep 600"))
 	var al *api.AllocationListStub
-	within(t, patience, "a refusal that is told", func() bool {
+	within(t, patience, "a reported denial", func() bool {
 		list := allocsOf(t, a, job, api.AllocClientStatusRunning)
 		if len(list) == 0 {
 			return false

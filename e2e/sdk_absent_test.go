@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// sdkServer is a server that takes part in gossip, seen through the SDK.
+// sdkServer returns an SDK client of a server with gossip.
 func sdkServer(t *testing.T) *sdk.Client {
 	t.Helper()
 	dir := tempDir(t)
@@ -17,7 +17,7 @@ func sdkServer(t *testing.T) *sdk.Client {
 	return clientOf(t, a, "")
 }
 
-// A removal of an object that does not exist gets the answer that the SDK's callers expect.
+// Removing an object that does not exist gives the answer that callers of the SDK expect.
 func TestSDKRemovesAbsent(t *testing.T) {
 	for name, c := range map[string]*sdk.Client{"server": sdkServer(t), "dev": clientOf(t, devAgent(t), "")} {
 		t.Run(name, func(t *testing.T) { removesAbsent(t, c) })

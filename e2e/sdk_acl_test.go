@@ -15,11 +15,10 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// bootSecret is the secret of the first token of guarded agents.
+// bootSecret is the secret of the bootstrap token of guarded agents.
 const bootSecret = "8c4f3d0e-7f52-4c86-9d6b-2f0a5a1f5c11"
 
-// guarded is an agent with access control, seen through the SDK with a token that may do
-// everything.
+// guarded is an agent with ACLs, with an SDK client that has a management token.
 type guarded struct {
 	*sdk.Client
 	a *cluster.Agent
@@ -43,7 +42,7 @@ func clientOf(t *testing.T, a *cluster.Agent, secret string) *sdk.Client {
 	return c
 }
 
-// as is a client with a new token of these policies.
+// as returns a client with a new token of these policies.
 func (g *guarded) as(t *testing.T, policies ...string) (*sdk.Client, *sdk.ACLToken) {
 	t.Helper()
 	token, _, err := g.ACLTokens().Create(&sdk.ACLToken{Name: "of a test", Type: "client", Policies: policies}, nil)
@@ -60,7 +59,7 @@ func (g *guarded) policy(t *testing.T, name, rules string, to *sdk.JobACL) {
 	}
 }
 
-// answered is an error unless another one says that the server answered so.
+// answered returns an error unless err has the server's status and text.
 func answered(t *testing.T, what string, err error, status, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), status) || !strings.Contains(err.Error(), text) {
@@ -68,7 +67,7 @@ func answered(t *testing.T, what string, err error, status, text string) {
 	}
 }
 
-// Every method of the SDK about policies does what it says.
+// Every SDK method for policies works.
 func TestSDKPolicies(t *testing.T) {
 	g := newGuarded(t)
 	g.policy(t, "readers", `namespace "default" { policy = "read" }`, nil)
@@ -101,7 +100,7 @@ func TestSDKPolicies(t *testing.T) {
 	_, err = own.ACLPolicies().Delete("readers", nil)
 	answered(t, "Delete() without management", err, "403", "management")
 
-	// What is gone is nobody's any more, and a query that waits hears of it.
+	// Deleted objects are removed everywhere, and a blocking query returns.
 	woken := make(chan error, 1)
 	go func() {
 		_, m, err := g.ACLPolicies().List(&sdk.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: time.Minute})
@@ -120,7 +119,7 @@ func TestSDKPolicies(t *testing.T) {
 	answered(t, "jobs of token "+token.AccessorID, err, "403", "list-jobs")
 }
 
-// Every method of the SDK about tokens does what it says.
+// Every SDK method for tokens works.
 func TestSDKTokens(t *testing.T) {
 	g := newGuarded(t)
 	_, _, err := clientOf(t, g.a, "").ACLTokens().BootstrapOpts("", nil)
@@ -167,10 +166,10 @@ func TestSDKTokens(t *testing.T) {
 	answered(t, "Delete() again", err, "404", "ACL token not found")
 }
 
-// nobody is the accessor of no token.
+// nobody is an accessor ID without a token.
 const nobody = "00000000-0000-4000-8000-000000000000"
 
-// tokenLists looks at lists of tokens in pages, by prefix, filtered, and of all regions.
+// tokenLists checks lists of tokens with pages, prefix, filter and all regions.
 func (g *guarded) tokenLists(t *testing.T) {
 	t.Helper()
 	for range 3 {
@@ -212,7 +211,7 @@ func (g *guarded) tokenLists(t *testing.T) {
 	}
 }
 
-// A one-time token is good once.
+// A one-time token is valid once.
 func TestSDKOneTimeToken(t *testing.T) {
 	g := newGuarded(t)
 	g.policy(t, "readers", `namespace "default" { policy = "read" }`, nil)
@@ -232,7 +231,7 @@ func TestSDKOneTimeToken(t *testing.T) {
 	answered(t, "UpsertOneTimeToken() without a token", err, "403", "")
 }
 
-// Every method of the SDK about roles does what it says.
+// Every SDK method for roles works.
 func TestSDKRoles(t *testing.T) {
 	g := newGuarded(t)
 	g.policy(t, "readers", `namespace "default" { policy = "read" }`, nil)
@@ -281,32 +280,32 @@ func TestSDKRoles(t *testing.T) {
 	answered(t, "jobs without the role", err, "403", "list-jobs")
 }
 
-// Without access control its routes say so, but for the token of the caller.
+// Without ACLs the ACL routes return an error, except for the caller's own token.
 func TestACLRoutesWithoutAccessControl(t *testing.T) {
 	a := devAgent(t)
 	for _, route := range []string{"GET policies", "GET policy/self", "GET policy/x", "PUT policy/x", "DELETE policy/x", "GET tokens", "PUT bootstrap", "PUT token", "GET token/" + nobody, "PUT token/" + nobody,
 		"DELETE token/" + nobody, "PUT token/onetime", "PUT token/onetime/exchange", "GET roles", "PUT role", "GET role/" + nobody, "PUT role/" + nobody, "DELETE role/" + nobody, "GET role/name/x",
 		"GET explain?kind=node&right=read"} {
 		method, path, _ := strings.Cut(route, " ")
-		if code, text := bare(t, a, method, "/v1/acl/"+path, "{}"); code != 400 || text != "ACL support disabled" {
+		if code, text := withoutToken(t, a, method, "/v1/acl/"+path, "{}"); code != 400 || text != "ACL support disabled" {
 			t.Errorf("%s = %d %q, want 400 and ACL support disabled", route, code, text)
 		}
 	}
-	code, text := bare(t, a, "GET", "/v1/acl/token/self", "")
+	code, text := withoutToken(t, a, "GET", "/v1/acl/token/self", "")
 	var self struct{ AccessorID string }
 	if err := json.Unmarshal([]byte(text), &self); err != nil || code != 200 || self.AccessorID != "acls-disabled" {
 		t.Errorf("token/self = %d %s, %v", code, text, err)
 	}
 	for route, want := range map[string]int{"PATCH policies": 405, "PUT roles": 405, "DELETE token/self": 405, "GET token/onetime": 405, "GET bootstrap": 405} {
 		method, path, _ := strings.Cut(route, " ")
-		if code, text := bare(t, a, method, "/v1/acl/"+path, "{}"); code != want {
+		if code, text := withoutToken(t, a, method, "/v1/acl/"+path, "{}"); code != want {
 			t.Errorf("%s = %d %q, want %d", route, code, text, want)
 		}
 	}
 }
 
-// bare makes a request without a token.
-func bare(t *testing.T, a *cluster.Agent, method, path, body string) (int, string) {
+// withoutToken makes a request without a token.
+func withoutToken(t *testing.T, a *cluster.Agent, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, a.Address()+path, strings.NewReader(body))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// Routes that dashboards ask of an agent and of its node.
+// Routes that dashboards request from an agent and its node.
 func TestSDKAgentReads(t *testing.T) {
 	a := devAgent(t, "-node=n1", "-meta=rack=r1")
 	c, err := sdk.NewClient(&sdk.Config{Address: a.Address()})

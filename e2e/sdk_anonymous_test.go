@@ -7,8 +7,8 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// A caller without any right is refused on routes that look through everything, and finds
-// nothing in a search of all contexts. With the right, both work.
+// A caller without any right is rejected on routes over all objects, and finds nothing in a search
+// of all contexts. With the right, both work.
 func TestSDKAnonymousReads(t *testing.T) {
 	g := newGuarded(t)
 	if _, _, err := g.Jobs().Register(jobCalled("web"), nil); err != nil {
@@ -43,7 +43,7 @@ func TestSDKAnonymousReads(t *testing.T) {
 				answered(t, "fuzzy search for "+context+" in "+namespace, err, "403", "Permission denied")
 			}
 			if context == "vars" && namespace == "default" {
-				continue // the reader's variables are of the namespace other
+				continue // the reader's variables are in the namespace other
 			}
 			if err := inContext(reader.Search().PrefixSearch, context, q); err != nil {
 				t.Errorf("search for %s in %s by a reader: %v", context, namespace, err)
@@ -69,7 +69,7 @@ func TestSDKAnonymousReads(t *testing.T) {
 		}
 		for context, ids := range found.Matches {
 			if len(ids) > 0 {
-				t.Errorf("nobody finds %s %v", context, ids)
+				t.Errorf("the anonymous caller finds %s %v", context, ids)
 			}
 		}
 		fuzzy, _, err := nobody.Search().FuzzySearch("web", "all", q)
@@ -78,20 +78,20 @@ func TestSDKAnonymousReads(t *testing.T) {
 		}
 		for context, ids := range fuzzy.Matches {
 			if len(ids) > 0 {
-				t.Errorf("nobody finds %s %v", context, ids)
+				t.Errorf("the anonymous caller finds %s %v", context, ids)
 			}
 		}
 	}
 }
 
-// inContext searches for a job in a context of this name.
+// inContext searches for a job in the named context.
 func inContext[C ~string, R any](search func(string, C, *sdk.QueryOptions) (R, *sdk.QueryMeta, error), context string, q *sdk.QueryOptions) error {
 	_, _, err := search("web", C(context), q)
 	return err
 }
 
-// Without a token there is no policy of one's own, also where the anonymous policy exists.
-func TestSDKOwnPoliciesOfNobody(t *testing.T) {
+// Without a token a caller has no own policy, even if the anonymous policy exists.
+func TestSDKOwnPoliciesWithoutToken(t *testing.T) {
 	g := newGuarded(t)
 	nobody := clientOf(t, g.a, "")
 	for _, exists := range []bool{false, true} {

@@ -11,7 +11,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// The agent fills the defaults of a job as the SDK does, and leaves null what the SDK leaves.
+// The agent fills in the defaults of a job like the SDK, and leaves the same fields null.
 func TestSDKCanonicalize(t *testing.T) {
 	c, err := sdk.NewClient(&sdk.Config{Address: devAgent(t).Address()})
 	if err != nil {
@@ -122,7 +122,7 @@ func asJSON(t *testing.T, v any) (out any) {
 	return out
 }
 
-// differences lists where two JSON values differ.
+// differences lists the differences of two JSON values.
 func differences(path string, got, want any) []string {
 	var out []string
 	switch w := want.(type) {

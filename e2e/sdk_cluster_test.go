@@ -105,7 +105,7 @@ var sdkNodeReads = []sdkCall{
 	}},
 }
 
-// Every method of the SDK that changes something does.
+// Every SDK method that changes something works.
 func TestSDKWrites(t *testing.T) {
 	b := newBench(t)
 	callAll(t, b, sdkWrites)
@@ -168,7 +168,7 @@ var sdkWrites = []sdkCall{
 		return nil
 	}},
 	{"Nodes.ForceEvaluate", func(b *bench) error {
-		// Servers tell IDs under another name than the SDK reads.
+		// Servers return the IDs under another name than the SDK reads.
 		return wrote(b.Nodes().ForceEvaluate(b.node, nil))(func(string) bool { return true })
 	}},
 	{"NodeIdentity.Renew", func(b *bench) error {
@@ -220,7 +220,7 @@ var sdkWrites = []sdkCall{
 	{"System.ReconcileSummaries", func(b *bench) error { return b.System().ReconcileSummaries() }},
 }
 
-// until asks until ok says so.
+// until retries until ok returns true.
 func (b *bench) until(what string, ok func() bool) error {
 	over := time.After(patience)
 	tick := time.NewTicker(20 * time.Millisecond)

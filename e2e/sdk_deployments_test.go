@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// A deployment whose allocation failed for good fails before its progress deadline. Later
+// A deployment whose allocation failed permanently fails before its progress deadline. Later
 // evaluations of the unchanged job carry its ID, so that tools exit with 1.
 func TestSDKFailedDeployment(t *testing.T) {
 	a := devAgent(t)
@@ -54,7 +54,7 @@ func TestSDKFailedDeployment(t *testing.T) {
 	}
 }
 
-// A registration of the unchanged job follows the deployment that is in progress.
+// A registration of the unchanged job follows the running deployment.
 func TestSDKRunningDeployment(t *testing.T) {
 	a := devAgent(t)
 	c := clientOf(t, a, "")
@@ -75,7 +75,7 @@ func TestSDKRunningDeployment(t *testing.T) {
 	}
 }
 
-// deploymentOf returns the deployment of an evaluation that is over.
+// deploymentOf returns the deployment of a completed evaluation.
 func deploymentOf(t *testing.T, a *cluster.Agent, c *sdk.Client, eval string) string {
 	t.Helper()
 	evaluated(t, a, eval)

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// The official SDK follows a job from its registration to its end, and hears no secret.
+// The official SDK follows a job from its registration to its end, and receives no secret.
 func TestSDKEvents(t *testing.T) {
 	g := newGuarded(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -62,7 +62,7 @@ func TestSDKEvents(t *testing.T) {
 			for _, of := range []string{"ACLToken", "Node", "Allocation"} {
 				thing, _ := e.Payload[of].(map[string]any)
 				if secret, _ := thing["SecretID"].(string); secret != "" || thing["SignedIdentities"] != nil {
-					t.Errorf("an event tells the secret of a %s", of)
+					t.Errorf("an event contains the secret of a %s", of)
 				}
 			}
 		}
@@ -90,7 +90,7 @@ func checkTerminated(t *testing.T, s *sdk.TaskState) {
 	t.Errorf("no event of the end: %+v", s.Events)
 }
 
-// ownSDK follows the evaluation that was, with the SDK of this project.
+// ownSDK follows the same evaluation with the SDK of this project.
 func ownSDK(t *testing.T, g *guarded, eval string) {
 	t.Helper()
 	c, err := api.NewClient(&api.Config{Address: g.a.Address(), SecretID: bootSecret})
@@ -117,11 +117,11 @@ func ownSDK(t *testing.T, g *guarded, eval string) {
 		t.Errorf("Job() of an evaluation = %+v, %v", j, err)
 	}
 	cancel()
-	for range lines { // it is closed
+	for range lines { // until it is closed
 	}
 }
 
-// The stream of a token ends when it is deleted, and that of nobody does not begin.
+// The stream of a token ends when the token is deleted. Without a token it is rejected.
 func TestEventStreamOverHTTP(t *testing.T) {
 	g := newGuarded(t)
 	g.policy(t, "readers", `namespace "default" { policy = "read" }`, nil)
@@ -147,7 +147,7 @@ func TestEventStreamOverHTTP(t *testing.T) {
 		}
 	}
 	if got := open("topic=Job", ""); got.StatusCode != http.StatusForbidden {
-		t.Errorf("nobody is answered %d", got.StatusCode)
+		t.Errorf("a request without a token gets %d", got.StatusCode)
 	}
 	resp := open("topic=Job:web&topic=Evaluation", token.SecretID)
 	if len(resp.TransferEncoding) != 0 || resp.Header.Get("Content-Encoding") == "gzip" || !resp.Close || resp.Header.Get("Cache-Control") != "no-cache" {

@@ -7,8 +7,8 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// The index of a list is 0 while its table was never written; of variables it is 1. An
-// object that was found has one above 0.
+// The index of a list is 0 while its table was never written; for variables it is 1. An existing
+// object has an index above 0.
 func TestSDKIndexes(t *testing.T) {
 	g := newGuarded(t)
 	list := func(path string) uint64 {

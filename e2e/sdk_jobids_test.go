@@ -11,11 +11,12 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// oddJobIDs are IDs that look like other routes, or hold what URLs and terminals treat specially.
+// oddJobIDs are IDs that look like other routes, or contain special characters of URLs and
+// terminals.
 var oddJobIDs = []string{"a/b/c", "a/plan", "a/versions/t/tag", "a/dispatch/payload", `ü%2F?#"`, "%2f%00", "..", ".", "/a//b/", "a+b&c=d;e",
 	"job-id/with\\troublesome:characters\n?&字", "\x1b[31m\r\t", "|", strings.Repeat("x", 300)}
 
-// A job ID may hold any character but the space and NUL, on every route that takes one.
+// A job ID may contain any character except space and NUL, on every route with a job ID.
 func TestSDKJobIDs(t *testing.T) {
 	a := devAgent(t)
 	c := clientOf(t, a, "")
@@ -87,7 +88,7 @@ func oddJob(c *sdk.Client, id string) []error {
 	return errs
 }
 
-// A list of jobs is complete when it is read by pages, whatever the IDs hold.
+// A list of jobs is complete when it is read in pages, whatever the IDs.
 func TestSDKPagesOfOddJobs(t *testing.T) {
 	a := devAgent(t)
 	c := clientOf(t, a, "")
@@ -112,7 +113,7 @@ func TestSDKPagesOfOddJobs(t *testing.T) {
 	}
 }
 
-// A path with a plain slash after the job ID is that of a route, where the route exists.
+// A path with a plain slash after the job ID is that of a route, if the route exists.
 func TestJobRoutesBeforeIDs(t *testing.T) {
 	a := devAgent(t)
 	c := clientOf(t, a, "")

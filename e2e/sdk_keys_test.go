@@ -12,7 +12,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// Answers have the keys of the SDK's types: tools of other languages read JSON by its keys.
+// Answers have the keys of the SDK's types: tools in other languages read JSON by its keys.
 func TestSDKKeys(t *testing.T) {
 	b := newBench(t)
 	for path, v := range map[string]any{
@@ -73,7 +73,7 @@ func TestSDKKeys(t *testing.T) {
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
-// keysMissing lists the keys of a type that a JSON value of it lacks.
+// keysMissing lists the keys of a type that a JSON value lacks.
 func keysMissing(path string, got any, t reflect.Type) []string {
 	var out []string
 	for t.Kind() == reflect.Pointer {
@@ -107,11 +107,11 @@ func keysMissing(path string, got any, t reflect.Type) []string {
 	return slices.Compact(out)
 }
 
-// leftOut are keys of the SDK's types that servers do not answer with, and sparse are types whose
-// keys are left out while they are empty (compat/api-types.txt, "SERVER WIRE DIFFERENCES").
+// leftOut are keys of the SDK's types that servers omit. sparse are types whose keys are omitted
+// while empty, as Nomad 2.0.
 var (
 	leftOut = map[string][]string{"Job": {"Migrate", "Reschedule"}, "LogConfig": {"Enabled"}, "Node": {"Resources", "Reserved"}, "TaskEvent": {"DiskSize"},
-		"SchedulerConfigurationResponse": {"LastIndex", "RequestTime"}, "JobVersionsResponse": {"LastIndex", "RequestTime"}} // of headers
+		"SchedulerConfigurationResponse": {"LastIndex", "RequestTime"}, "JobVersionsResponse": {"LastIndex", "RequestTime"}} // in headers
 	sparse = []string{"Allocation", "Evaluation", "NetworkResource", "Port", "PortMapping"}
 )
 

@@ -9,8 +9,8 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// The SDK follows a log to its end: to the last line of a task that ends meanwhile, and through
-// the whole log of one that ended before, also where the task wrote nothing.
+// The SDK follows a log to its end: to the last line of a task that ends in the meantime, and
+// through the complete log of one that ended before, even if it is empty.
 func TestSDKFollowsLogToItsEnd(t *testing.T) {
 	a := devAgent(t)
 	c, err := sdk.NewClient(&sdk.Config{Address: a.Address()})

@@ -12,7 +12,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// bench is an agent with a service that runs, seen through the SDK.
+// bench is an agent with a running service and an SDK client.
 type bench struct {
 	*sdk.Client
 	job   *sdk.Job
@@ -21,7 +21,7 @@ type bench struct {
 	node  string
 }
 
-// newBench starts an agent and a job on it. Its task writes one line.
+// newBench starts an agent and a job. Its task writes one line.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	a := devAgent(t)
@@ -52,7 +52,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// one is an error unless a list has one element, for which ok holds.
+// one returns an error unless a list has one element that satisfies ok.
 func one[T any](list []T, _ *sdk.QueryMeta, err error) func(ok func(T) bool) error {
 	return func(ok func(T) bool) error {
 		switch {
@@ -67,7 +67,7 @@ func one[T any](list []T, _ *sdk.QueryMeta, err error) func(ok func(T) bool) err
 	}
 }
 
-// val is an error unless ok holds for a value.
+// val returns an error unless a value satisfies ok.
 func val[T any](v T, _ *sdk.QueryMeta, err error) func(ok func(T) bool) error {
 	return func(ok func(T) bool) error { return result(v, err)(ok) }
 }
@@ -84,7 +84,7 @@ func result[T any](v T, err error) func(ok func(T) bool) error {
 	}
 }
 
-// sdkCall is one method of the SDK and what it should come back with.
+// sdkCall is one method of the SDK and its expected result.
 type sdkCall struct {
 	name string
 	call func(b *bench) error
@@ -99,7 +99,7 @@ func callAll(t *testing.T, b *bench, calls []sdkCall) {
 	}
 }
 
-// Every method of the SDK that reads decodes what it should.
+// Every SDK method that reads decodes the answer.
 func TestSDKReads(t *testing.T) {
 	b := newBench(t)
 	callAll(t, b, slices.Concat(sdkJobReads, sdkClusterReads, sdkNodeReads))
@@ -265,7 +265,7 @@ func reads(in io.ReadCloser, err error) func(want string) error {
 	}
 }
 
-// firstBytes reads from a stream that goes on.
+// firstBytes reads the start of an open stream.
 func firstBytes(in io.ReadCloser, want string) error {
 	defer in.Close()
 	return firstOf(in, want)

@@ -7,8 +7,8 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// Repeated and leading slashes of a path lead to the path without them. A trailing slash
-// and an escaped one are stored as they are.
+// Repeated and leading slashes of a path are removed. A trailing slash and an escaped one are
+// stored unchanged.
 func TestVariablePaths(t *testing.T) {
 	a := devAgent(t)
 	for path, want := range map[string]string{"/v1/var//a//b": "/v1/var/a/b", "/v1/var///a?cas=0": "/v1/var/a?cas=0", "//v1///jobs": "/v1/jobs",

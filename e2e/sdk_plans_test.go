@@ -7,7 +7,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// A validation answers with what is wrong with a job, also where the job has no ID.
+// A validation returns the errors of a job, even if the job has no ID.
 func TestSDKValidates(t *testing.T) {
 	c := clientOf(t, devAgent(t), "")
 	resp, _, err := c.Jobs().Validate(jobCalled("good"), nil)
@@ -31,8 +31,8 @@ func TestSDKValidates(t *testing.T) {
 	answered(t, "Validate() of no job", err, "400", "Job must be specified")
 }
 
-// Constraints that count allocations are not for tasks, also over the API.
-func TestSDKRefusesDistinctInTasks(t *testing.T) {
+// Constraints that count allocations are rejected in tasks, also over the API.
+func TestSDKRejectsDistinctInTasks(t *testing.T) {
 	c := sdkServer(t)
 	for _, operator := range []string{sdk.ConstraintDistinctHosts, sdk.ConstraintDistinctProperty} {
 		job := jobCalled("distinct")
@@ -53,8 +53,8 @@ func TestSDKRefusesDistinctInTasks(t *testing.T) {
 	}
 }
 
-// memory_max without memory oversubscription is a warning. The node pool of the job may
-// override the configuration of the region.
+// memory_max without memory oversubscription is a warning. The node pool of the job may override
+// the configuration of the region.
 func TestSDKWarnsOfMemoryMax(t *testing.T) {
 	c := sdkServer(t)
 	yes, no := true, false
@@ -79,7 +79,7 @@ func TestSDKWarnsOfMemoryMax(t *testing.T) {
 	}
 }
 
-// warnsOfMemory checks the warnings about a job in a pool with memory_max.
+// warnsOfMemory checks the warnings for a job with memory_max in a pool.
 func warnsOfMemory(t *testing.T, c *sdk.Client, pool string, want bool) {
 	t.Helper()
 	memory, limit := 32, 64
@@ -104,8 +104,8 @@ func warnsOfMemory(t *testing.T, c *sdk.Client, pool string, want bool) {
 	}
 }
 
-// A plan lists the evaluations that a registration would make, also where no node exists,
-// and makes none.
+// A plan lists the evaluations that a registration would create, even without nodes, and creates
+// none.
 func TestSDKPlansEvaluations(t *testing.T) {
 	for name, c := range map[string]*sdk.Client{"no node": sdkServer(t), "no room": clientOf(t, devAgent(t), "")} {
 		for _, kind := range []string{"service", "batch"} {

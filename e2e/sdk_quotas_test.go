@@ -8,7 +8,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// Quotas as the official SDK makes, reads and deletes them, and what a job holds of one.
+// The official SDK creates, reads and deletes quotas, and reads the usage of a job.
 func TestSDKQuotas(t *testing.T) {
 	a := devAgent(t)
 	c, err := sdk.NewClient(&sdk.Config{Address: a.Address()})

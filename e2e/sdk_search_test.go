@@ -7,7 +7,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// The searches of an SDK that we did not write find a job, its parts and its node.
+// The searches of the official SDK find a job, its parts and its node.
 func TestSDKSearches(t *testing.T) {
 	a := devAgent(t)
 	c, err := sdk.NewClient(&sdk.Config{Address: a.Address()})

@@ -10,7 +10,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// The status commands of other tools dereference these fields without a check for nil.
+// The status commands of other tools dereference these fields without a nil check.
 func TestSDKStatusFields(t *testing.T) {
 	b := newBench(t)
 	callAll(t, b, []sdkCall{
@@ -92,7 +92,7 @@ func TestSDKStatusFields(t *testing.T) {
 	})
 }
 
-// dereferenced reads what the tools read of an allocation.
+// dereferenced reads the fields of an allocation that the tools read.
 func dereferenced(a *sdk.Allocation) error {
 	if a.Resources == nil || a.TaskResources["t"] == nil || a.AllocatedResources == nil {
 		return fmt.Errorf("resources are absent: %+v, %+v, %+v", a.Resources, a.TaskResources, a.AllocatedResources)

@@ -8,7 +8,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// Job statuses come newest first, oldest first in reverse, also by pages.
+// Job statuses are sorted newest first, in reverse oldest first, also with pages.
 func TestSDKStatusesNewestFirst(t *testing.T) {
 	c := clientOf(t, devAgent(t), "")
 	ids := []string{"a", "c", "b"}
@@ -49,7 +49,7 @@ func order[T any](list []T, id func(T) string) string {
 	return strings.Join(out, " ")
 }
 
-// What only Nomad Enterprise has is refused by that name, where the SDK expects it.
+// Features of Nomad Enterprise are rejected as such, where the SDK expects it.
 func TestSDKEnterpriseRoutes(t *testing.T) {
 	a := devAgent(t)
 	c := clientOf(t, a, "")
@@ -73,7 +73,7 @@ func TestSDKEnterpriseRoutes(t *testing.T) {
 	}
 }
 
-// The lists of a node pool take no prefix: it would be that of other things.
+// The lists of a node pool accept no prefix, which would filter other objects.
 func TestNodePoolListsRefusePrefixes(t *testing.T) {
 	a := devAgent(t)
 	for _, list := range []string{"nodes", "jobs"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
-// The SDK that other tools are built on, which we did not write, registers a
-// job, follows it to completion and reads its logs.
+// The official SDK, on which other tools are built, registers a job, follows it to completion and
+// reads its logs.
 func TestOfficialSDK(t *testing.T) {
 	g := newGuarded(t)
 	client := g.Client
@@ -101,7 +101,7 @@ func sdkLogs(t *testing.T, client *sdk.Client, alloc *sdk.Allocation) string {
 	return string(text)
 }
 
-// demoJob is the job of the demo, as HCL whose variables are filled in.
+// demoJob returns the job of the demo as HCL with its variables filled in.
 func demoJob(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../demo/hello.nomad.hcl")
@@ -118,7 +118,7 @@ func demoJob(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	self := filepath.Join(dir, "nomad") // by that name it is
+	self := filepath.Join(dir, "nomad") // started under that name it is nomad
 	if err := os.WriteFile(self, program, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func equals(t *testing.T, what string, err error, want string) {
 	}
 }
 
-// unbootstrapped is a server with access control and no token.
+// unbootstrapped is a server with ACLs and without a token.
 func unbootstrapped(t *testing.T) *cluster.Agent {
 	t.Helper()
 	dir := tempDir(t)
@@ -47,7 +47,7 @@ func unbootstrapped(t *testing.T) *cluster.Agent {
 	return start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
 }
 
-// A bootstrap secret that is not a UUID is refused, and one that is becomes the token.
+// A bootstrap secret that is not a UUID is rejected; a UUID becomes the token.
 func TestSDKBootstrapSecret(t *testing.T) {
 	a := unbootstrapped(t)
 	c := clientOf(t, a, "")
@@ -59,7 +59,7 @@ func TestSDKBootstrapSecret(t *testing.T) {
 	}
 }
 
-// A lock is released without the items in the answer, whatever the variable holds.
+// A lock is released without the items in the answer, whatever the variable contains.
 func TestSDKReleasesWithoutItems(t *testing.T) {
 	c := clientOf(t, devAgent(t), "")
 	vars := c.Variables()
@@ -85,8 +85,8 @@ func TestSDKReleasesWithoutItems(t *testing.T) {
 	}
 }
 
-// An OIDC method without secret, PKCE and redirect URIs is stored; nobody can log in by it.
-func TestSDKUnwiseAuthMethod(t *testing.T) {
+// An OIDC method without secret, PKCE and redirect URIs is stored; logins with it fail.
+func TestSDKIncompleteAuthMethod(t *testing.T) {
 	g := newGuarded(t)
 	m := &sdk.ACLAuthMethod{Name: "auth0", Type: sdk.ACLAuthMethodTypeOIDC, TokenLocality: sdk.ACLAuthMethodTokenLocalityGlobal, MaxTokenTTL: time.Hour, Default: true,
 		Config: &sdk.ACLAuthMethodConfig{BoundAudiences: []string{"test-aud"}, OIDCDiscoveryURL: "https://example.invalid", OIDCClientID: "client"}}

@@ -8,7 +8,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 )
 
-// Every method of the SDK about variables and their locks does what it says.
+// Every SDK method for variables and their locks works.
 func TestSDKVariables(t *testing.T) {
 	a := devAgent(t)
 	c, err := sdk.NewClient(&sdk.Config{Address: a.Address()})
@@ -22,7 +22,7 @@ func TestSDKVariables(t *testing.T) {
 	}
 	var conflict sdk.ErrCASConflict
 	if _, _, err := vars.CheckedCreate(made, nil); !errors.As(err, &conflict) || conflict.Conflict.ModifyIndex != made.ModifyIndex || conflict.Conflict.Items["k"] != "v" {
-		t.Errorf("CheckedCreate() of what there is = %v", err)
+		t.Errorf("CheckedCreate() of an existing variable = %v", err)
 	}
 	made.Items["k"] = "w"
 	next, _, err := vars.CheckedUpdate(made, nil)
@@ -63,7 +63,7 @@ func TestSDKVariables(t *testing.T) {
 	sdkLocks(t, c)
 }
 
-// sdkLocks lets two hold the same lock one after the other.
+// sdkLocks has two holders acquire the same lock one after the other.
 func sdkLocks(t *testing.T, c *sdk.Client) {
 	t.Helper()
 	v := sdk.Variable{Path: "locks/one", Lock: &sdk.VariableLock{TTL: "1m", LockDelay: "10s"}}

@@ -17,8 +17,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// A server with a gossip key and a node that was introduced: what makes them who they
-// are shows in no reply, log line, process, command's output and file that others read.
+// A server with a gossip key and a node that was introduced: their secrets appear in no reply, log
+// line, process, command output or file that others can read.
 func TestSecretsOfAgentsStayInside(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it reads the environment of tasks")
@@ -71,14 +71,14 @@ func TestSecretsOfAgentsStayInside(t *testing.T) {
 		look("the log in "+a.Dir, content(t, filepath.Join(a.Dir, "agent.log")))
 	}
 	if !strings.Contains(content(t, filepath.Join(node.Dir, "agent.log")), "token(kid=") {
-		t.Error("the node's log says nothing of its identity: the test looks at nothing")
+		t.Error("the node's log does not mention its identity: the test checks nothing")
 	}
 	ownFiles(t, filepath.Join(dir, "server", "data"), data)
 }
 
 func signature(token string) string { return token[strings.LastIndexByte(token, '.')+1:] }
 
-// introduction asks for a token with which one node joins.
+// introduction returns a token with which one node joins.
 func introduction(t *testing.T, srv *cluster.Agent) string {
 	t.Helper()
 	out, err := onServer(srv, "node", "intro", "create")
@@ -97,7 +97,7 @@ func onServer(a *cluster.Agent, args ...string) (string, error) {
 	return string(out), err
 }
 
-// shown looks at what the agents tell.
+// shown checks the output of the agents.
 func shown(t *testing.T, srv, node *cluster.Agent, alloc *api.AllocationListStub, look func(where, text string)) {
 	t.Helper()
 	id := nodeID(t, node)
@@ -111,18 +111,18 @@ func shown(t *testing.T, srv, node *cluster.Agent, alloc *api.AllocationListStub
 			_, body := get(t, a, path)
 			look(path, body)
 		}
-		within(t, patience, "the event stream tells of the allocation", func() bool { // unless it was quiet before it did
+		within(t, patience, "an event of the allocation", func() bool { // unless it was quiet before
 			_, events, _ := fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/event/stream", "")
 			look("/v1/event/stream", events)
 			return strings.Contains(events, alloc.ID)
 		})
 	}
 	if _, body := get(t, node, "/v1/allocation/"+alloc.ID); !strings.Contains(body, alloc.ID) {
-		t.Error("the node tells nothing of the allocation: the test looks at nothing")
+		t.Error("no output of the node about the allocation: the test checks nothing")
 	}
 }
 
-// processes looks at what the kernel shows of the processes on the node.
+// processes checks what the kernel shows of the processes on the node.
 func processes(t *testing.T, node *cluster.Agent, alloc *api.AllocationListStub, data string, look func(where, text string)) {
 	t.Helper()
 	task := pidIn(t, filepath.Join(data, "alloc", alloc.ID))
@@ -142,7 +142,7 @@ func processes(t *testing.T, node *cluster.Agent, alloc *api.AllocationListStub,
 	look("the agent: cmdline", string(b))
 }
 
-// outputs looks at what commands tell that read archives.
+// outputs checks the output of commands that read archives.
 func outputs(t *testing.T, srv *cluster.Agent, dir string, look func(where, text string)) {
 	t.Helper()
 	archive := filepath.Join(dir, "a.snap")
@@ -164,7 +164,7 @@ func outputs(t *testing.T, srv *cluster.Agent, dir string, look func(where, text
 	}
 }
 
-// ownFiles checks that other users have no rights on the files that the agents keep.
+// ownFiles checks that other users have no rights on the files of the agents.
 func ownFiles(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -174,7 +174,7 @@ func ownFiles(t *testing.T, dirs ...string) {
 				info, err = e.Info()
 			}
 			if errors.Is(err, fs.ErrNotExist) && path != dir {
-				return nil // the agents go on meanwhile
+				return nil // the agents continue in the meantime
 			}
 			if err != nil {
 				return err

@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// plant is what a task does to its directories so that those who read them for
-// others go astray.
+// plant changes the directories of a task so that processes that read them for others may be
+// misled.
 const plant = `
 cd $NOMAD_TASK_DIR; echo secret-word > $NOMAD_SECRETS_DIR/own
 ln -s / root; ln -s /etc/shadow shadow; ln -s ../secrets sec; ln -s ../secrets/own own; ln -s /proc/self/environ env; ln -s loop loop
@@ -26,8 +26,8 @@ ln -s /etc/shadow logs/ghost.stdout.0; ln -s /etc/shadow logs/t.stdout.5; mkfifo
 ln -s $NOMAD_TASK_DIR/victimfile logs/t.stdout.1
 echo '<script>alert(2)</script>'; echo planted; sleep 600`
 
-// The routes that show files of an allocation show nothing else, never hang on what
-// a task planted, and nothing that a browser would run.
+// The file routes of an allocation serve nothing else, never hang on planted files, and serve
+// nothing that a browser would run.
 func TestFileRoutesStayInside(t *testing.T) {
 	a, _ := sandboxAgent(t)
 	h := register(t, a, oneTask("planter", "/bin/sh", "-c", plant), "running")
@@ -46,7 +46,7 @@ func TestFileRoutesStayInside(t *testing.T) {
 				case strings.Contains(body, "root:") || strings.Contains(body, "secret-word") || strings.Contains(body, "HOME=") || code == http.StatusOK && strings.Contains(body, `"own"`) && path != "t/local/own":
 					t.Errorf("%s %q shows content: %d %.200q", route, path, code, body)
 				case code == http.StatusOK && listed && !strings.Contains(path, "secrets") && !strings.Contains(path, ".."):
-					// A link or a pipe may be described, never followed.
+					// A link or a pipe may be described, but not followed.
 				case code != http.StatusForbidden && code != http.StatusNotFound && code != http.StatusBadRequest && !(code == http.StatusOK && body == ""):
 					t.Errorf("%s %q = %d %.200q, want 403, 404 or 400", route, path, code, body)
 				}
@@ -56,7 +56,7 @@ func TestFileRoutesStayInside(t *testing.T) {
 	inert(t, a, h)
 }
 
-// askFile asks one file route. A stream that stays open is cut off.
+// askFile requests one file route. A stream that stays open is cut off.
 func askFile(t *testing.T, a *cluster.Agent, route, alloc, path string, check func(code int, body string)) {
 	t.Helper()
 	u := a.Address() + "/v1/client/fs/" + route + "/" + alloc + "?follow=false&offset=0&limit=100&path=" + url.QueryEscape(path)
@@ -64,7 +64,7 @@ func askFile(t *testing.T, a *cluster.Agent, route, alloc, path string, check fu
 	check(code, body)
 }
 
-// inert looks at how pages that a task wrote are served.
+// inert checks how pages of a task are served.
 func inert(t *testing.T, a *cluster.Agent, h *api.AllocationListStub) {
 	t.Helper()
 	fs := a.Address() + "/v1/client/fs/"
@@ -80,10 +80,9 @@ func inert(t *testing.T, a *cluster.Agent, h *api.AllocationListStub) {
 	}
 }
 
-// A task that puts links, pipes and directories in the place of its log files, of
-// its secrets and of what is mounted does not make root write, read or delete
-// elsewhere; its directories go with it.
-func TestPlantedFilesMisleadNobody(t *testing.T) {
+// A task replaces its log files, its secrets and its mounts with links, pipes and directories. Root
+// must not write, read or delete elsewhere, and the directories of the task are removed with it.
+func TestPlantedFiles(t *testing.T) {
 	a, data := sandboxAgent(t)
 	target := filepath.Join(a.Dir, "target")
 	if err := os.MkdirAll(target+"/keep", 0o777); err != nil {

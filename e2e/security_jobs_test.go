@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// wellFormed is a job with a value in most places, as the API takes it.
+// wellFormed is a job with a value in most fields, in the form of the API.
 const wellFormed = `{"ID":"fuzz","Name":"fuzz","Type":"service","Region":"global","Namespace":"default","Priority":50,"Datacenters":["*"],"NodePool":"default",
 "Meta":{"a":"b"},"Constraints":[{"LTarget":"${attr.kernel.name}","RTarget":"linux","Operand":"="}],
 "Affinities":[{"LTarget":"${node.datacenter}","RTarget":"dc1","Operand":"=","Weight":50}],
@@ -32,7 +32,7 @@ const wellFormed = `{"ID":"fuzz","Name":"fuzz","Type":"service","Region":"global
 "Lifecycle":null,"DispatchPayload":null,"Services":[]},
 {"Name":"pre","Driver":"mock_driver","Config":{"run_for":"1ms"},"Lifecycle":{"Hook":"prestart","Sidecar":false},"Resources":{"CPU":1,"MemoryMB":10}}]}]}`
 
-// mutant is one of the values that no one expects.
+// mutant returns an unexpected value.
 func mutant(rng *rand.Rand) any {
 	all := []any{nil, "", "x", "\x00", "../../../etc", "${env[\"HOME\"]}", "${", strings.Repeat("y", 5000), 0, -1, 1 << 30, json.Number("9223372036854775807"),
 		json.Number("-9223372036854775808"), 0.5, true, []any{}, []any{nil}, []any{nil, map[string]any{}}, map[string]any{}, map[string]any{"x": nil},
@@ -65,8 +65,8 @@ func mutate(rng *rand.Rand, v any) any {
 	return v
 }
 
-// put sends a body and returns the status and what came back; a connection that
-// ends without an answer is a panic of a handler.
+// put sends a body and returns the status and the answer. A connection that ends without an answer
+// means that a handler panicked.
 func put(t *testing.T, a *cluster.Agent, path string, body any) (int, string) {
 	t.Helper()
 	raw, err := json.Marshal(body)
@@ -88,13 +88,12 @@ func put(t *testing.T, a *cluster.Agent, path string, body any) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// nowhere says whether an answer is that of the field to a job of a region that nobody
-// knows.
+// nowhere reports whether an answer is that of a field to a job of an unknown region.
 func nowhere(code int, text string) bool {
 	return code == http.StatusInternalServerError && text == "No path to region"
 }
 
-// noPanic looks for one in the agent's log: most are caught, and bugs all the same.
+// noPanic searches the agent's log for panics: most are recovered, but they are bugs.
 func noPanic(t *testing.T, a *cluster.Agent) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(a.Dir, "agent.log"))
@@ -108,8 +107,8 @@ func noPanic(t *testing.T, a *cluster.Agent) {
 	}
 }
 
-// Jobs with every part broken at random are refused with a reason, or run: nothing
-// in servers or client panics, and nothing answers 500.
+// Jobs with randomly broken fields are rejected with a reason, or run. Neither servers nor the
+// client panic, and no answer is 500.
 func TestHostileJobs(t *testing.T) {
 	a := devAgent(t)
 	rounds := 150
@@ -138,7 +137,7 @@ func TestHostileJobs(t *testing.T) {
 			put(t, a, "/v1/job/"+id+"/plan", map[string]any{"Job": map[string]any{"ID": id, "TaskGroups": []any{}}, "Diff": true})
 			put(t, a, "/v1/job/"+id+"/evaluate", map[string]any{"JobID": id})
 		} else if !nowhere(code, text) && (code != http.StatusBadRequest || text == "") {
-			t.Errorf("refused with %d %q", code, text)
+			t.Errorf("rejected with %d %q", code, text)
 		}
 		if i%25 == 24 {
 			drop(t, a)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// No reply, no line of the log and the audit log, and no file that others can read holds a token, the secret
-// ID of the node, or what the keys are made of.
+// No reply, no line of the log and the audit log, and no file that others can read contains a
+// token, the secret ID of the node, or key material.
 func TestSecretsStayInside(t *testing.T) {
 	a, data := sandboxAgent(t)
 	h := hold(t, a, data, "holder")
@@ -42,7 +42,7 @@ func TestSecretsStayInside(t *testing.T) {
 			}
 		}
 	}
-	for _, token := range []string{h.token + "x", secret} { // refused, and maybe logged
+	for _, token := range []string{h.token + "x", secret} { // rejected, and perhaps logged
 		fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/jobs", token)
 	}
 	log := content(t, filepath.Join(a.Dir, "agent.log"))
@@ -57,7 +57,7 @@ func TestSecretsStayInside(t *testing.T) {
 			t.Errorf("the audit log does not have %s", asked)
 		}
 	}
-	delete(hidden, "a token") // the log names the path of a request, which held one above
+	delete(hidden, "a token") // the log contains the path of a request, which had one above
 	hidden["a signature"] = hidden["a signature"][:40]
 	for line := range strings.Lines(log) {
 		for what, text := range hidden {
@@ -69,8 +69,8 @@ func TestSecretsStayInside(t *testing.T) {
 	auditModes(t, data, h)
 }
 
-// auditModes checks who may read the files of an agent. Other users may enter the directories
-// that tasks pass through, and not list them. Tasks own the files of their allocation.
+// auditModes checks who may read the files of an agent. Other users may enter the directories that
+// tasks pass through, but not list them. Tasks own the files of their allocation.
 func auditModes(t *testing.T, data string, h holder) {
 	t.Helper()
 	through := map[string]bool{".": true, "alloc": true}
@@ -80,7 +80,7 @@ func auditModes(t *testing.T, data string, h holder) {
 			info, err = e.Info()
 		}
 		if errors.Is(err, fs.ErrNotExist) && path != data {
-			return nil // the agent goes on meanwhile
+			return nil // the agent continues in the meantime
 		}
 		if err != nil {
 			return err

@@ -19,8 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// A task that takes more memory than it asked for is killed, and said to have been;
-// the one beside it runs on.
+// A task that exceeds its memory is killed, with an event; another task of the group continues.
 func TestMemoryIsBounded(t *testing.T) {
 	a, _ := sandboxAgent(t)
 	quiet := register(t, a, oneTask("quiet", "/bin/sleep", "600"), "running")
@@ -44,14 +43,14 @@ func TestMemoryIsBounded(t *testing.T) {
 		told = told || ev.Type == api.TaskTerminated && ev.Details["oom_killed"] == "true"
 	}
 	if !told {
-		t.Errorf("no event says that the task was killed for want of memory: %+v", greedy.TaskStates["t"].Events)
+		t.Errorf("no event of an OOM kill: %+v", greedy.TaskStates["t"].Events)
 	}
 	if got := onlyAlloc(t, a, "quiet"); got.ID != quiet.ID || got.ClientStatus != api.AllocClientStatusRunning {
 		t.Errorf("the quiet task is %s", got.ClientStatus)
 	}
 }
 
-// A task takes no more of the processor than it asked for.
+// A task uses no more CPU time than it requested.
 func TestProcessorIsBounded(t *testing.T) {
 	a, data := sandboxAgent(t)
 	h := register(t, a, oneTask("busy", "/bin/sh", "-c", "while :; do :; done"), "running")
@@ -59,13 +58,13 @@ func TestProcessorIsBounded(t *testing.T) {
 	begin, since := processorTime(t, pid), time.Now()
 	within(t, 10*time.Second, "two seconds have passed", func() bool { return time.Since(since) > 2*time.Second })
 	used, passed := processorTime(t, pid)-begin, time.Since(since)
-	// 100 MHz of a core of some GHz: a twentieth at most; half a core tells that nothing holds.
+	// 100 MHz of a core of some GHz: a twentieth at most; half a core means that there is no limit.
 	if used > passed/2 {
 		t.Errorf("the task used %s of processor in %s", used, passed)
 	}
 }
 
-// processorTime is what a process has used, in the hundredths that the kernel tells.
+// processorTime returns the CPU time of a process, in the kernel's units of 10 ms.
 func processorTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	stat := content(t, fmt.Sprintf("/proc/%d/stat", pid))
@@ -81,9 +80,9 @@ func processorTime(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// Users and paths that a job may not name are refused, or the task fails; nothing is
-// written outside its directory.
-func TestJobsCannotNameOthers(t *testing.T) {
+// Users and paths that a job must not name are rejected, or the task fails; nothing is written
+// outside of its directory.
+func TestForbiddenUsersAndPaths(t *testing.T) {
 	a, data := sandboxAgent(t)
 	up := strings.Repeat("../", 12) + strings.TrimPrefix(a.Dir, "/") + "/escaped"
 	set := func(f func(*api.Task)) func(*api.Job) { return func(j *api.Job) { f(j.TaskGroups[0].Tasks[0]) } }
@@ -135,7 +134,7 @@ func TestJobsCannotNameOthers(t *testing.T) {
 			}
 			continue
 		}
-		if !strings.HasSuffix(name, "by variable") || name == "user by variable" { // else the name is taken as it stands
+		if !strings.HasSuffix(name, "by variable") || name == "user by variable" { // otherwise the name is used literally
 			neverRuns(t, a, name, *job.ID)
 		}
 	}
@@ -151,10 +150,10 @@ func TestJobsCannotNameOthers(t *testing.T) {
 	noPanic(t, a)
 }
 
-// neverRuns waits until a job that was taken is blocked or has failed.
+// neverRuns waits until an accepted job is blocked or has failed.
 func neverRuns(t *testing.T, a *cluster.Agent, name, job string) {
 	t.Helper()
-	within(t, 20*time.Second, name+" is refused by the node", func() bool {
+	within(t, 20*time.Second, name+" is rejected by the node", func() bool {
 		allocs, _, err := a.Client.Jobs().Allocations(job, true, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -182,8 +181,8 @@ func neverRuns(t *testing.T, a *cluster.Agent, name, job string) {
 	})
 }
 
-// The RPC port takes no one's raft, no TLS and no rubbish, keeps no one waiting for
-// others that say nothing, and allocates nothing for lengths that are only claimed.
+// The RPC port closes connections that send raft, TLS or invalid data. Silent connections do not
+// delay others, and claimed lengths do not allocate memory.
 func TestRPCPortUnderAttack(t *testing.T) {
 	a := devAgent(t)
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(a.RPC))
@@ -207,7 +206,7 @@ func TestRPCPortUnderAttack(t *testing.T) {
 		c.Close()
 	}
 	var open []net.Conn
-	for range 150 { // an address may have 100
+	for range 150 { // the limit is 100 per address
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// An agent whose node was purged does not come back by itself where introductions are
-// enforced. It does with a new introduction, and moves to another datacenter with one.
+// An agent whose node was purged does not return by itself if introductions are enforced. It does
+// with a new introduction, and moves to another datacenter with one.
 func TestPurgedAgentNeedsAnIntroduction(t *testing.T) {
 	f := newFleet(t, "server {\n  client_introduction {\n    enforcement = \"strict\"\n  }\n}\n")
 	introduce := func() {
@@ -29,12 +29,12 @@ func TestPurgedAgentNeedsAnIntroduction(t *testing.T) {
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	n = again(t, n) // it is known: it needs no introduction
+	n = again(t, n) // registered: it needs no introduction
 
 	if _, _, err := f.srv.Client.Nodes().Purge(id, nil); err != nil {
 		t.Fatal(err)
 	}
-	within(t, patience, "the purged agent is refused without an introduction", func() bool {
+	within(t, patience, "the purged agent is rejected without an introduction", func() bool {
 		log, err := os.ReadFile(filepath.Join(n.Dir, "agent.log"))
 		return err == nil && strings.Contains(string(log), "show an introduction token")
 	})

@@ -16,11 +16,11 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// canary is in the agent's environment and must reach nothing sandboxed.
+// canary is in the agent's environment and must not reach a sandboxed task.
 const canary = "canary-b8f1e2"
 
-// sandboxAgent is an agent with a data directory, whose environment is full of
-// what must not leak. The test is skipped where the sandbox is not whole.
+// sandboxAgent starts an agent with a data directory and an environment full of secrets. The test
+// is skipped where the sandbox is incomplete.
 func sandboxAgent(t *testing.T) (a *cluster.Agent, data string) {
 	t.Helper()
 	needsWholeSandbox(t)
@@ -36,7 +36,7 @@ func sandboxAgent(t *testing.T) (a *cluster.Agent, data string) {
 	return a, data
 }
 
-// outsideTmp is a directory that tasks see, unlike the host's /tmp, and pass through.
+// outsideTmp returns a directory that tasks see, unlike the host's /tmp, and can pass through.
 func outsideTmp(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "nomad-e2e-")
@@ -53,14 +53,14 @@ func outsideTmp(t *testing.T) string {
 // purgeAll stops every job, so that no task outlives its agent.
 func purgeAll(t *testing.T, a *cluster.Agent) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // that of the test may be over
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // the test's context may have ended
 	defer cancel()
 	if err := a.Purge(ctx); err != nil {
 		t.Error(err)
 	}
 }
 
-// oneTask is a batch job of one sandboxed task.
+// oneTask returns a batch job of one sandboxed task.
 func oneTask(id, command string, args ...string) *api.Job {
 	kind, cpu, memory, attempts, mode, unlimited := "batch", 100, 128, 0, "fail", false
 	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id,
@@ -70,7 +70,7 @@ func oneTask(id, command string, args ...string) *api.Job {
 			Config: map[string]any{"command": command, "args": args}}}}}}
 }
 
-// probeJob is a task that tries attacks.
+// probeJob returns a task that tries attacks.
 func probeJob(t *testing.T, a *cluster.Agent, id string, tries ...[2]string) *api.Job {
 	t.Helper()
 	self := reachable(t, a.Dir)
@@ -83,7 +83,7 @@ func probeJob(t *testing.T, a *cluster.Agent, id string, tries ...[2]string) *ap
 	return job
 }
 
-// reachable is this program at a place that tasks can reach.
+// reachable copies this program to a place that tasks can reach.
 func reachable(t *testing.T, dir string) string {
 	t.Helper()
 	at := filepath.Join(dir, "probe")
@@ -104,7 +104,7 @@ func reachable(t *testing.T, dir string) string {
 	return at
 }
 
-// registers has a job acknowledged.
+// registers registers a job and retries until it is acknowledged.
 func registers(t *testing.T, a *cluster.Agent, job *api.Job) {
 	t.Helper()
 	acked(t, "Register "+*job.ID, func() error {
@@ -113,7 +113,7 @@ func registers(t *testing.T, a *cluster.Agent, job *api.Job) {
 	})
 }
 
-// register registers a job and waits until its only allocation is as wanted.
+// register registers a job and waits until its only allocation has the status.
 func register(t *testing.T, a *cluster.Agent, job *api.Job, status string) *api.AllocationListStub {
 	t.Helper()
 	registers(t, a, job)
@@ -134,7 +134,7 @@ func register(t *testing.T, a *cluster.Agent, job *api.Job, status string) *api.
 	return out
 }
 
-// pidIn is the process of the task whose working directory is below dir.
+// pidIn returns the process of the task whose working directory is below dir.
 func pidIn(t *testing.T, dir string) int {
 	t.Helper()
 	var found int
@@ -154,8 +154,8 @@ func pidIn(t *testing.T, dir string) int {
 	return found
 }
 
-// A task that does what it can against the agent, the supervisor, the servers'
-// state and another task gets nothing.
+// A task that attacks the agent, the supervisor, the servers' state and another task achieves
+// nothing.
 func TestSandboxHolds(t *testing.T) {
 	a, data := sandboxAgent(t)
 	victim := register(t, a, oneTask("victim", "/bin/sh", "-c", "echo of-the-victim; echo x > $NOMAD_SECRETS_DIR/own; echo x > $NOMAD_TASK_DIR/own; chmod 666 $NOMAD_TASK_DIR/own; sleep 600"), "running")
@@ -185,7 +185,7 @@ func TestSandboxHolds(t *testing.T) {
 	for _, dir := range []string{"/", "/etc", "/root", "/proc", "/var/tmp", data, filepath.Join(data, "client"), filepath.Join(data, "server"), filepath.Join(data, "alloc"),
 		there, there + "/t", there + "/t/local", there + "/t/secrets", there + "/alloc", there + "/alloc/logs", there + "/alloc/data"} {
 		try(dir, "list", "create", "chmod", "chown", "utime", "rename", "mknod")
-		if dir != there+"/alloc/data" { // open to every uid, and Landlock does not look at attributes
+		if dir != there+"/alloc/data" { // open to every UID, and Landlock does not restrict attributes
 			try(dir, "xattr")
 		}
 	}
@@ -237,13 +237,13 @@ func TestSandboxHolds(t *testing.T) {
 		t.Errorf("the victim's log is %q", got)
 	}
 	cleanEnvironment(t, super)
-	// The supervisor may be spared when memory is short; its tasks must not be.
+	// The supervisor may be protected from the OOM killer; its tasks must not be.
 	if score := content(t, fmt.Sprintf("/proc/%d/oom_score_adj", vpid)); strings.HasPrefix(score, "-") {
 		t.Errorf("the task's OOM score is %s", score)
 	}
 }
 
-// cleanEnvironment looks at the environment of a process of root that serves tasks.
+// cleanEnvironment checks the environment of a root process that serves tasks.
 func cleanEnvironment(t *testing.T, pid int) {
 	t.Helper()
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))

@@ -22,12 +22,12 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// holder is a running task that has tokens.
+// holder is a running task with tokens.
 type holder struct {
 	alloc   *api.AllocationListStub
-	token   string // for us
+	token   string // for this cluster
 	aws     string // for another audience
-	secrets string // directory, which root can look into
+	secrets string // directory, which root can read
 }
 
 // hold runs a task with tokens until the test ends.
@@ -51,7 +51,7 @@ func content(t *testing.T, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// throughSocket is a client of a task's API socket.
+// throughSocket returns a client of a task's API socket.
 func throughSocket(t *testing.T, h holder) *http.Client {
 	t.Helper()
 	dir, err := os.Open(h.secrets) // the path is longer than an address may be
@@ -92,11 +92,11 @@ func fetch(t *testing.T, c *http.Client, method, url, token string) (int, string
 	return resp.StatusCode, string(body), resp.Header
 }
 
-// kept reads what a stream without an end begins with: what was kept comes at once, and
-// then nothing for a while.
+// kept reads the start of an endless stream: buffered events come at once, and then nothing for a
+// while.
 func kept(body io.Reader, cancel context.CancelFunc) string {
 	var text strings.Builder
-	var quiet *time.Timer // begins with the first bytes
+	var quiet *time.Timer // starts with the first bytes
 	for buf := make([]byte, 64<<10); ; {
 		n, err := body.Read(buf)
 		if quiet != nil {
@@ -110,7 +110,7 @@ func kept(body io.Reader, cancel context.CancelFunc) string {
 	}
 }
 
-// forge joins the parts of a token of which one is changed.
+// forge joins the parts of a modified token.
 func forge(header, payload map[string]any, sign func(input string) []byte) string {
 	part := func(v any) string {
 		b, _ := json.Marshal(v) // maps of plain values
@@ -120,7 +120,7 @@ func forge(header, payload map[string]any, sign func(input string) []byte) strin
 	return input + "." + base64.RawURLEncoding.EncodeToString(sign(input))
 }
 
-// badTokens are made from a good one, and the public keys.
+// badTokens derives bad tokens from a valid one and the public keys.
 func badTokens(t *testing.T, h holder, foreign, jwks string) map[string]string {
 	t.Helper()
 	parts := strings.Split(h.token, ".")
@@ -189,9 +189,8 @@ func badTokens(t *testing.T, h holder, foreign, jwks string) map[string]string {
 	}
 }
 
-// The API socket of a task answers to nobody without a good token, whatever the
-// route, and says nothing else than 401 and 403; a bad token is refused on the
-// TCP API as well.
+// The API socket of a task answers requests without a valid token with 401 or 403 on every route. A
+// bad token is rejected on the TCP API as well.
 func TestTaskAPIDemandsGoodTokens(t *testing.T) {
 	a, data := sandboxAgent(t)
 	h := hold(t, a, data, "holder")
@@ -214,18 +213,18 @@ func TestTaskAPIDemandsGoodTokens(t *testing.T) {
 			t.Errorf("%s on the socket = %d %.200q, want 403", name, code, body)
 		}
 		if strings.HasPrefix(name, "a uuid") {
-			continue // without access control a secret ID stands for everybody
+			continue // without ACLs a secret ID is valid for everybody
 		}
 		if code, body, _ := fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/jobs", token); code != http.StatusForbidden {
 			t.Errorf("%s on TCP = %d %.200q, want 403", name, code, body)
 		}
 	}
 	if code, body, _ := fetch(t, c, "GET", "http://task/v1/jobs", h.token); code != http.StatusOK || !strings.Contains(body, "holder") {
-		t.Errorf("the good token = %d %.200q, want 200", code, body)
+		t.Errorf("the valid token = %d %.200q, want 200", code, body)
 	}
 }
 
-// A token is worth nothing as soon as its allocation is over.
+// A token is rejected as soon as its allocation has ended.
 func TestTokenEndsWithItsAllocation(t *testing.T) {
 	a, data := sandboxAgent(t)
 	gone, stays := hold(t, a, data, "gone"), hold(t, a, data, "stays")
@@ -241,7 +240,7 @@ func TestTokenEndsWithItsAllocation(t *testing.T) {
 	if _, _, err := a.Client.Jobs().Deregister("gone", false, nil); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 20*time.Second, "the allocation is over", func() bool {
+	within(t, 20*time.Second, "the allocation has ended", func() bool {
 		allocs, _, err := a.Client.Jobs().Allocations("gone", true, nil)
 		return err == nil && len(allocs) == 1 && allocs[0].ClientStatus != api.AllocClientStatusRunning
 	})
@@ -251,11 +250,11 @@ func TestTokenEndsWithItsAllocation(t *testing.T) {
 	select {
 	case <-stream:
 	case <-time.After(patience):
-		t.Error("a stream that began with the token goes on without it")
+		t.Error("the stream continues after the token became invalid")
 	}
 }
 
-// readOn reads the log of a task with a token; the channel is closed when that ends.
+// readOn reads the log of a task with a token; the channel is closed when the stream ends.
 func readOn(t *testing.T, a *cluster.Agent, h holder, token string) <-chan struct{} {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", a.Address()+"/v1/client/fs/logs/"+h.alloc.ID+"?task=t&type=stdout&follow=true", nil)

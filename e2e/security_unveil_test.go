@@ -12,8 +12,9 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// A task that may write to a volume replaces a directory below it, which its job unveils by its
-// path on the host, by a link to a directory of root. Its restart does not follow the link.
+// A job unveils a directory below a volume by its path on the host. A task that may write to the
+// volume replaces that directory with a link to a directory of root. Its restart does not follow
+// the link.
 func TestUnveilRedirected(t *testing.T) {
 	asRoot(t)
 	dir := outsideTmp(t)

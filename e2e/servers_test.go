@@ -14,22 +14,22 @@ import (
 const (
 	serverKills = 3               // leaders that are killed, one after the other
 	writesEach  = 10              // acknowledged writes before each kill
-	nextWrite   = 2 * time.Second // within which one of the kills must see one again
+	nextWrite   = 2 * time.Second // maximum time to the next write, in at least one of the kills
 	writeLimit  = 15 * time.Second
 )
 
-// servers is a cluster of three servers, each a process.
+// servers is a cluster of three server processes.
 type servers struct {
 	t     *testing.T
 	all   []*cluster.Agent
-	acked []string // jobs whose registration was acknowledged
+	acked []string // jobs with an acknowledged registration
 }
 
 func startServers(t *testing.T) *servers {
 	return startServersWith(t, func(*cluster.Options) {})
 }
 
-// startServersWith is startServers with more options for each.
+// startServersWith is startServers with further options for each.
 func startServersWith(t *testing.T, more func(*cluster.Options)) *servers {
 	t.Helper()
 	s := &servers{t: t}
@@ -52,25 +52,25 @@ func startServersWith(t *testing.T, more func(*cluster.Options)) *servers {
 		conf, err := s.all[2].Client.Operator().RaftGetConfiguration(nil)
 		return err == nil && len(conf.Servers) == 3
 	})
-	within(t, 20*time.Second, "servers that know each other", func() bool {
+	within(t, 20*time.Second, "all servers in the member lists", func() bool {
 		return !slices.ContainsFunc(s.all, func(a *cluster.Agent) bool { return s.alive(a) != 3 })
 	})
 	s.agreed()
 	return s
 }
 
-// agreed waits until all servers name the same leader, and says which.
+// agreed waits until all servers name the same leader, and returns it.
 func (s *servers) agreed() int {
 	s.t.Helper()
 	lead := -1
-	within(s.t, 20*time.Second, "a leader that all know", func() bool {
+	within(s.t, 20*time.Second, "a leader known to all servers", func() bool {
 		lead = s.leader(s.all[0])
 		return lead >= 0 && !slices.ContainsFunc(s.all, func(a *cluster.Agent) bool { return s.leader(a) != lead })
 	})
 	return lead
 }
 
-// alive counts the members that a server sees alive.
+// alive counts the members that a server sees as alive.
 func (s *servers) alive(ask *cluster.Agent) int {
 	m, err := ask.Client.Agent().Members()
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *servers) alive(ask *cluster.Agent) int {
 	return n
 }
 
-// leader finds the leader; -1 when none is known.
+// leader returns the leader, or -1 if unknown.
 func (s *servers) leader(ask *cluster.Agent) int {
 	addr, err := ask.Client.Status().Leader()
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *servers) leader(ask *cluster.Agent) int {
 	return slices.IndexFunc(s.all, func(a *cluster.Agent) bool { return addr == fmt.Sprintf("127.0.0.1:%d", a.RPC) })
 }
 
-// write registers a job through a server, again until it is acknowledged.
+// write registers a job through a server, and retries until it is acknowledged.
 func (s *servers) write(through *cluster.Agent) {
 	s.t.Helper()
 	id := fmt.Sprintf("acked-%d", len(s.acked))
@@ -118,8 +118,8 @@ func (s *servers) check(through *cluster.Agent, stale bool) {
 	}
 }
 
-// Leaders are killed one after the other, and come back with their data: writes go
-// on, none that was acknowledged is lost, and the tasks of a client run on.
+// Leaders are killed one after the other, and return with their data: writes continue, no
+// acknowledged one is lost, and the tasks of a client continue.
 func TestKilledLeadersLoseNothing(t *testing.T) {
 	s := startServers(t)
 	dir := filepath.Join(tempDir(t), "client")

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// lines is a log that is written while it is read.
+// lines is a log that may be read while it is written.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -34,8 +34,8 @@ func (l *lines) has(text string) bool {
 	return strings.Contains(l.buf.String(), text)
 }
 
-// The snapshot agent takes and rotates snapshots of a real server, lives through its
-// outage, and ends cleanly.
+// The snapshot agent takes and rotates snapshots of a real server, survives its outage, and ends
+// cleanly.
 func TestSnapshotAgent(t *testing.T) {
 	dir, out := tempDir(t), tempDir(t)
 	srv := startIn(t, cluster.Options{Dir: dir, Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data")}})
@@ -74,7 +74,7 @@ func TestSnapshotAgent(t *testing.T) {
 	within(t, 20*time.Second, "the outage is logged", func() bool { return log.has("take a snapshot") })
 	before := newest()
 	srv = again(t, srv)
-	within(t, 20*time.Second, "snapshots go on", func() bool { return newest() > before })
+	within(t, 20*time.Second, "snapshots continue", func() bool { return newest() > before })
 
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestSnapshotAgent(t *testing.T) {
 			t.Errorf("after SIGTERM: %v", err)
 		}
 	case <-time.After(patience):
-		t.Fatal("it goes on after SIGTERM")
+		t.Fatal("it continues after SIGTERM")
 	}
 	entries, err := os.ReadDir(out)
 	if err != nil || len(entries) != 3 {

@@ -28,7 +28,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 )
 
-// loginAgent is an agent with access control, and a client that we did not write whose token may do everything.
+// loginAgent is an agent with ACLs, and an SDK client with a management token.
 type loginAgent struct {
 	*sdk.Client
 	a *cluster.Agent
@@ -58,7 +58,7 @@ func newLoginAgent(t *testing.T) *loginAgent {
 	return d
 }
 
-// admit writes an auth method and a rule of it.
+// admit writes an auth method and a binding rule for it.
 func (d *loginAgent) admit(t *testing.T, m *sdk.ACLAuthMethod, r *sdk.ACLBindingRule) {
 	t.Helper()
 	made, _, err := d.ACLAuthMethods().Create(m, nil)
@@ -71,7 +71,7 @@ func (d *loginAgent) admit(t *testing.T, m *sdk.ACLAuthMethod, r *sdk.ACLBinding
 	}
 }
 
-// nomad is a command without a token.
+// nomad returns a command without a token.
 func (d *loginAgent) nomad(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "nomad", args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -81,7 +81,7 @@ func (d *loginAgent) nomad(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// token is what login -json printed.
+// loginToken decodes the output of login -json.
 func loginToken(t *testing.T, out []byte) *api.ACLToken {
 	t.Helper()
 	var token api.ACLToken
@@ -139,7 +139,7 @@ func loginExit(err error) int {
 	return -1
 }
 
-// Tasks of a cluster log in with their identities: nobody gave them a secret.
+// Tasks of a cluster log in with their identities, without a configured secret.
 func TestLoginWithAWorkloadIdentity(t *testing.T) {
 	d := newLoginAgent(t)
 	t.Cleanup(func() { purgeAll(t, d.a) })
@@ -163,7 +163,7 @@ func TestLoginWithAWorkloadIdentity(t *testing.T) {
 	}
 }
 
-// loginPerson is somebody with a browser.
+// loginPerson is a user with a browser.
 type loginPerson struct{ *http.Client }
 
 func newLoginPerson(p *testidp.Provider) loginPerson {
@@ -198,7 +198,7 @@ func (d *loginAgent) admitPeople(t *testing.T, p *testidp.Provider, addr string)
 
 var loginPage = regexp.MustCompile(`https://\S+`)
 
-// loginURL reads on until the URL that login prints.
+// loginURL reads until the URL that login prints.
 func loginURL(t *testing.T, r io.Reader) *url.URL {
 	t.Helper()
 	lines := bufio.NewScanner(r)
@@ -234,7 +234,7 @@ func TestLoginOfPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := loginURL(t, said)
-	for _, q := range []string{"state=other&code=x", "code=x", "state=&error=access_denied", ""} { // pages of others
+	for _, q := range []string{"state=other&code=x", "code=x", "state=&error=access_denied", ""} { // requests of other pages
 		if code, _ := b.open(t, "http://"+addr+"/oidc/callback?"+q); code != http.StatusBadRequest {
 			t.Errorf("a return with %q is answered with %d", q, code)
 		}
@@ -258,10 +258,10 @@ func TestLoginOfPeople(t *testing.T) {
 	}
 }
 
-// On a machine without a browser somebody pastes where another one returned to.
+// On a machine without a browser the user pastes the redirect URL of another machine's browser.
 func TestLoginWithoutABrowser(t *testing.T) {
 	d, p := newLoginAgent(t), testidp.New(t)
-	addr := testnet.Take(t).Addr(4649) // nobody listens there
+	addr := testnet.Take(t).Addr(4649) // no listener there
 	d.admitPeople(t, p, addr)
 	b := newLoginPerson(p)
 	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -10,10 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-const startedAtOnce = 12 // tasks whose start a crash meets
+const startedAtOnce = 12 // tasks that start during a crash
 
-// The agent is killed in the very milliseconds in which tasks start, again and
-// again: none is started twice, none is forgotten.
+// The agent is repeatedly killed in the milliseconds in which tasks start: no task starts twice,
+// and none is lost.
 func TestKilledWhileTasksStart(t *testing.T) {
 	dir := tempDir(t)
 	cfg := filepath.Join(dir, "drivers.hcl")
@@ -24,7 +24,7 @@ func TestKilledWhileTasksStart(t *testing.T) {
 		mkdir(t, marks)
 		group := fmt.Sprintf("count = %d\n", startedAtOnce) + shell("echo $$ >> "+marks+"/$NOMAD_ALLOC_INDEX; exec sleep 3600")
 		id, _ := run(t, a, job(fmt.Sprintf("starts-%d", round), "", group))
-		// Not before the first has started, and then a few later each time.
+		// Not before the first has started, and a few later each time.
 		within(t, patience, "the first starts", func() bool { return len(pidsIn(t, marks)) > 3*round })
 		if err := a.Kill(); err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestKilledWhileTasksStart(t *testing.T) {
 			}
 		}
 		var pids map[string]string
-		within(t, patience, "every task has said that it started", func() bool {
+		within(t, patience, "every task has reported its start", func() bool {
 			pids = pidsIn(t, marks)
 			return len(pids) == startedAtOnce
 		})
@@ -45,21 +45,21 @@ func TestKilledWhileTasksStart(t *testing.T) {
 			if strings.Contains(p, "\n") {
 				t.Errorf("round %d: the task of %s was started more than once: %q", round, name, p)
 			} else if _, err := os.Stat("/proc/" + p); err != nil {
-				t.Errorf("round %d: the process of %s is gone: %v", round, name, err)
+				t.Errorf("round %d: the process of %s has ended: %v", round, name, err)
 			}
 		}
 		stopped(t, a, id, len(allocs))
 	}
 }
 
-// stopped stops a job and waits until its allocations are over.
+// stopped stops a job and waits until its allocations have ended.
 func stopped(t *testing.T, a *cluster.Agent, id string, n int) {
 	t.Helper()
 	stop(t, a, id)
 	await(t, a, id, "complete", n)
 }
 
-// pidsIn are the process IDs that tasks have left in files of a directory.
+// pidsIn returns the process IDs that tasks wrote to files of a directory.
 func pidsIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := os.ReadDir(dir)

@@ -11,15 +11,15 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// TestStoppedDevAgentLeavesNothing stops agents -dev while their tasks start, have just
-// ended, wait for a restart or run: there is no mount, no file and no process afterwards.
+// TestStoppedDevAgentLeavesNothing stops dev agents while their tasks start, have just ended, wait
+// for a restart or run. No mount, file or process remains.
 func TestStoppedDevAgentLeavesNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: secrets are mounted")
 	}
 	for _, c := range []struct {
 		name, kind, script string
-		when               func([]*api.AllocationListStub) bool // the agent is stopped
+		when               func([]*api.AllocationListStub) bool // condition for stopping the agent
 	}{
 		{"placed", "batch", "true", count("", 1)},
 		{"first ended", "batch", "true", count(api.AllocClientStatusComplete, 1)},
@@ -34,7 +34,7 @@ func TestStoppedDevAgentLeavesNothing(t *testing.T) {
 		}{{"SIGTERM", (*cluster.Agent).Stop}, {"SIGINT", (*cluster.Agent).Interrupt}} {
 			t.Run(c.name+" "+end.name, func(t *testing.T) {
 				dir := t.TempDir()
-				if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // tasks have users of their own
+				if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // tasks run as other users
 					t.Fatal(err)
 				}
 				a := start(t, cluster.Options{Dir: dir, Args: []string{"-dev"}, Env: []string{"TMPDIR=" + dir}})
@@ -51,7 +51,7 @@ func TestStoppedDevAgentLeavesNothing(t *testing.T) {
 	}
 }
 
-// shortJob is six sandboxed tasks.
+// shortJob returns a job of six sandboxed tasks.
 func shortJob(kind, script string) *api.Job {
 	n, cpu, memory := 6, 1, 10
 	job := oneTask("short", "/bin/sh", "-c", script)
@@ -62,7 +62,7 @@ func shortJob(kind, script string) *api.Job {
 	return job
 }
 
-// waits says whether the task of an allocation has failed and is to start again.
+// waits reports whether the task of an allocation has failed and waits for its restart.
 func waits(all []*api.AllocationListStub) bool {
 	return slices.ContainsFunc(all, func(al *api.AllocationListStub) bool {
 		state := al.TaskStates["t"]
@@ -70,7 +70,7 @@ func waits(all []*api.AllocationListStub) bool {
 	})
 }
 
-// count says whether so many allocations have a status, or any if that is empty.
+// count reports whether this number of allocations have the status, or any status if it is empty.
 func count(status string, want int) func([]*api.AllocationListStub) bool {
 	return func(all []*api.AllocationListStub) bool {
 		n := 0
@@ -83,7 +83,7 @@ func count(status string, want int) func([]*api.AllocationListStub) bool {
 	}
 }
 
-// untilAllocs returns as soon as the agent tells that the allocations of a job are so.
+// untilAllocs returns as soon as the allocations of a job satisfy ok.
 func untilAllocs(t *testing.T, a *cluster.Agent, job string, ok func([]*api.AllocationListStub) bool) {
 	t.Helper()
 	q := (&api.QueryOptions{WaitTime: patience}).WithContext(t.Context())
@@ -102,7 +102,7 @@ func untilAllocs(t *testing.T, a *cluster.Agent, job string, ok func([]*api.Allo
 	}
 }
 
-// checkNothingOf looks for what an agent left whose temporary directory was in dir.
+// checkNothingOf searches for remains of an agent whose temporary directory was in dir.
 func checkNothingOf(t *testing.T, dir string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -128,7 +128,7 @@ func checkNothingOf(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, name := range commands {
-		if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), dir) { // else it has ended
+		if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), dir) { // otherwise it has ended
 			t.Errorf("still running: %s: %q", name, text)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// swaps are what a task does to the places that root uses for it, before it ends and
-// is started again. $OUT is a directory that is none of its business, $ALLOC that of
-// its allocation. What its rights don't allow fails, and it goes on.
+// swaps are the changes that a task makes, before it ends and is restarted, to the places that root
+// uses for it. $OUT is a directory outside, $ALLOC that of its allocation. Forbidden changes fail,
+// and the script continues.
 var swaps = map[string]string{
 	"log files are links":       `cd $ALLOC/alloc/logs; for f in t.stdout.0 t.stderr.0; do rm -f $f; ln -sf $OUT/victim $f; done; for n in 1 2 3; do ln -s $OUT/victim t.stdout.$n; ln -s $OUT/new t.stderr.$n; done`,
 	"log files are hard links":  `cd $ALLOC/alloc/logs; for f in t.stdout.0 t.stderr.0 t.stdout.1; do rm -f $f; ln $OUT/victim $f; done`,
@@ -36,8 +36,8 @@ var swaps = map[string]string{
 	"owners":                    `chown -R 65534 $ALLOC/alloc $ALLOC/t; chmod 777 $ALLOC/t/*`,
 }
 
-// After a task has put links, pipes and other files where root works for it, its next
-// start, its end and its removal touch nothing outside.
+// A task replaces files that root uses with links, pipes and other files. Its next start, its end
+// and its removal affect nothing outside.
 func TestSwappedPlaces(t *testing.T) {
 	a, data := sandboxAgent(t)
 	for driver, user := range map[string]string{"exec2": "", "raw_exec": "", "raw_exec as nobody": "nobody"} {
@@ -50,8 +50,8 @@ func TestSwappedPlaces(t *testing.T) {
 				if _, _, err := a.Client.Jobs().Deregister(h.JobID, true, nil); err != nil {
 					t.Fatal(err)
 				}
-				within(t, 20*time.Second, "the allocation is gone", func() bool {
-					if err := a.Client.System().GarbageCollect(); err != nil { // not before its evaluations are over
+				within(t, 20*time.Second, "the allocation is removed", func() bool {
+					if err := a.Client.System().GarbageCollect(); err != nil { // not before its evaluations have ended
 						t.Fatal(err)
 					}
 					_, err := os.Lstat(filepath.Join(data, "client", "alloc", h.ID))
@@ -70,7 +70,7 @@ func TestSwappedPlaces(t *testing.T) {
 	}
 }
 
-// swapped runs the script, and what may come of a second start.
+// swapped runs the script, and waits for the result of the second start.
 func swapped(t *testing.T, a *cluster.Agent, driver, user, out, script string) *api.AllocationListStub {
 	t.Helper()
 	marks := filepath.Join(filepath.Dir(out), "marks")
@@ -96,7 +96,7 @@ exit 1`, marks, out, script))
 		t.Fatalf("Register() = %v", err)
 	}
 	var h *api.AllocationListStub
-	within(t, 30*time.Second, "the task is over", func() bool {
+	within(t, 30*time.Second, "the task has ended", func() bool {
 		allocs, _, err := a.Client.Jobs().Allocations("swap", true, nil)
 		if err != nil || len(allocs) != 1 {
 			return false
@@ -114,19 +114,19 @@ exit 1`, marks, out, script))
 	if h.ClientStatus == api.AllocClientStatusComplete && err != nil {
 		t.Error("complete, and yet there was no second start")
 	}
-	if err != nil { // refused: by an event, not in silence
+	if err != nil { // rejected by an event, not silently
 		last := ""
 		for _, ev := range h.TaskStates["t"].Events {
 			last += ev.Type + " " + ev.DisplayMessage + "\n"
 		}
 		if !strings.Contains(last, api.TaskDriverFailure) && !strings.Contains(last, api.TaskSetupFailure) && !strings.Contains(last, "Hook") {
-			t.Errorf("no second start, and no event that says why:\n%s", last)
+			t.Errorf("no second start, and no event with the reason:\n%s", last)
 		}
 	}
 	return h
 }
 
-// outside makes a directory with what a start might fall for.
+// outside creates a directory with targets for a misled start.
 func outside(t *testing.T) string {
 	t.Helper()
 	dir := tempDir(t)
@@ -154,7 +154,7 @@ func outside(t *testing.T) string {
 	return out
 }
 
-// tree is what a directory holds: mode, owner, size, time and content of each entry.
+// tree returns mode, owner, size, time and content of each entry of a directory.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -183,8 +183,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// watchTree has the kernel tell what is opened or changed below dir from now on. The
-// links that a task makes to a file are no opening of it.
+// watchTree records, by inotify, the files below dir that are opened or changed from now on. Links
+// that a task makes to a file do not open it.
 func watchTree(t *testing.T, dir string) func() []string {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -219,5 +219,5 @@ func watchTree(t *testing.T, dir string) func() []string {
 	return drain
 }
 
-// le reads a number of four bytes as an inotify event has it.
+// le decodes a four-byte number of an inotify event.
 func le(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 | int(b[3])<<24 }

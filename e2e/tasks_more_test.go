@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// What a task is given: its payload, environment, tokens, user and log files.
+// What a task gets: its payload, environment, tokens, user and log files.
 func TestWhatTasksGet(t *testing.T) {
 	a := devAgent(t)
 	for name, test := range map[string]func(*testing.T, *cluster.Agent){
@@ -88,7 +88,7 @@ func dispatched(t *testing.T, a *cluster.Agent) {
 	}
 }
 
-// childOf looks that a list by prefix has the child, with its parent.
+// childOf checks that a list by prefix contains the child, with its parent.
 func childOf(t *testing.T, a *cluster.Agent, parent, child string) error {
 	jobs, _, err := a.Client.Jobs().PrefixList(parent + "/")
 	if err != nil {
@@ -128,7 +128,7 @@ func environmentOf(t *testing.T, a *cluster.Agent) {
 	stop(t, a, id)
 }
 
-// identitiesRenewed has the task told by a signal that does no harm before there is a trap.
+// identitiesRenewed notifies the task with a signal that is ignored before the trap is set.
 func identitiesRenewed(t *testing.T, a *cluster.Agent) {
 	id, _ := run(t, a, job("tokens", "", shell(`trap 'echo signalled' URG; echo $NOMAD_TOKEN_aws > $NOMAD_ALLOC_DIR/data/env; echo ready; last=""; while true; do now=$(cat $NOMAD_SECRETS_DIR/nomad_aws.jwt); if [ "$now" != "$last" ]; then echo token $now; last=$now; fi; sleep 0.05; done`,
 		"identity {\n name = \"aws\"\n aud = [\"sts.amazonaws.com\"]\n env = true\n file = true\n ttl = \"5s\"\n change_mode = \"signal\"\n change_signal = \"SIGURG\"\n}",
@@ -225,7 +225,7 @@ func logsRotate(t *testing.T, a *cluster.Agent) {
 	}
 }
 
-// readLogs is what the logs route tells of a task's output, without following.
+// readLogs returns a task's output from the logs route, without following.
 func readLogs(t *testing.T, a *cluster.Agent, al *api.Allocation, origin string) string {
 	t.Helper()
 	resp, text := get(t, a, fmt.Sprintf("/v1/client/fs/logs/%s?task=t&type=stdout&plain=true&origin=%s", al.ID, origin))
@@ -244,7 +244,7 @@ func signalled(t *testing.T, a *cluster.Agent) {
 		t.Fatalf("Signal() = %v", err)
 	}
 	within(t, patience, "the signal arrives", func() bool { return strings.Contains(log(a, al), "hup") })
-	within(t, patience, "the signal is told", func() bool {
+	within(t, patience, "the signal event", func() bool {
 		return slices.Contains(events(await(t, a, id, "running", 1)[0], "t"), api.TaskSignaling)
 	})
 	for _, bad := range []string{"SIGNOTHING", "", "99x"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// What a job says about the life of its tasks is what happens.
+// The life cycle of tasks follows the job.
 func TestTasks(t *testing.T) {
 	a := devAgent(t)
 	for name, test := range map[string]func(*testing.T, *cluster.Agent){
@@ -37,7 +37,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// once is what a group says that tries nothing again.
+// once is the part of a group that disables all retries.
 const once = `
     restart {
       attempts = 0
@@ -49,7 +49,7 @@ const once = `
     }
 `
 
-// named gives the task of a group another name.
+// named renames the task of a group.
 func named(name, task string) string {
 	return strings.Replace(task, `task "t"`, fmt.Sprintf("task %q", name), 1)
 }
@@ -58,7 +58,7 @@ func lifecycle(hook string, sidecar bool) string {
 	return fmt.Sprintf("lifecycle {\n hook = %q\n sidecar = %v\n}\n", hook, sidecar)
 }
 
-// shared is where the tasks of an allocation leave files for each other.
+// shared returns a file in the directory that the tasks of an allocation share.
 func shared(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, name string) string {
 	t.Helper()
 	in, err := a.Client.AllocFS().Cat(&api.Allocation{ID: al.ID, NodeID: al.NodeID}, filepath.Join("alloc/data", name), nil)
@@ -82,7 +82,7 @@ func events(al *api.AllocationListStub, task string) []string {
 	return out
 }
 
-// event finds a task's event, the last of its type.
+// event returns a task's last event of a type.
 func event(t *testing.T, al *api.AllocationListStub, task, kind string) *api.TaskEvent {
 	t.Helper()
 	for _, ev := range slices.Backward(al.TaskStates[task].Events) {
@@ -157,7 +157,7 @@ func restartsRunOut(t *testing.T, a *cluster.Agent) {
 func restartsWait(t *testing.T, a *cluster.Agent) {
 	policy := "restart {\n attempts = 1\n interval = \"15s\"\n delay = \"10ms\"\n mode = \"delay\"\n}\n"
 	id, _ := run(t, a, job("restart-delay", "", policy+shell("echo once; exit 1")))
-	// Only the last ten events are kept: the first start may be gone from them.
+	// Only the last ten events are kept: the first start may be missing.
 	quick, slow := false, false
 	within(t, patience, "some restarts at once and others after the interval of 15 s", func() bool {
 		for _, al := range append(allocsOf(t, a, id, "running"), allocsOf(t, a, id, "pending")...) {
@@ -200,7 +200,7 @@ func rescheduledAfterDelay(t *testing.T, a *cluster.Agent) {
 		follow, _, err = a.Client.Evaluations().Info(info.FollowupEvalID, nil)
 		return err == nil
 	})
-	ended := first.TaskStates["t"].FinishedAt // the servers hear of it later
+	ended := first.TaskStates["t"].FinishedAt // the servers are notified later
 	if wait := follow.WaitUntil.Sub(ended); follow.TriggeredBy != "alloc-failure" || wait != 15*time.Second {
 		t.Errorf("evaluation by %s after %s, want alloc-failure after 15 s", follow.TriggeredBy, wait)
 	}
@@ -265,7 +265,7 @@ func shutdownWaits(t *testing.T, a *cluster.Agent) {
 	if took := time.Duration(end.Time - wait.Time); took < 700*time.Millisecond {
 		t.Errorf("ended %s after it was asked to, want 700 ms", took)
 	}
-	// One that shall not wait.
+	// A stop without the delay.
 	id, _ = run(t, a, job("shutdown-now", "", shell("exec sleep 3600", `shutdown_delay = "1h"`)))
 	await(t, a, id, "running", 1)
 	if _, _, err := a.Client.Jobs().DeregisterOpts(id, &api.DeregisterOptions{NoShutdownDelay: true}, nil); err != nil {
@@ -310,14 +310,14 @@ func restartedAll(t *testing.T, a *cluster.Agent) {
 	want := func(words ...string) {
 		t.Helper()
 		within(t, patience, fmt.Sprintf("starts %v", words), func() bool {
-			text, _ := os.ReadFile(file) // it is not there before the first start
+			text, _ := os.ReadFile(file) // it does not exist before the first start
 			return slices.Equal(strings.Fields(string(text)), words)
 		})
 	}
 	want("pre", "main")
 	runs := func(restarts uint64) {
 		t.Helper()
-		within(t, patience, "the task is known to run", func() bool {
+		within(t, patience, "the task is reported as running", func() bool {
 			s := await(t, a, id, "running", 1)[0].TaskStates["t"]
 			return s.Restarts == restarts && s.State == "running"
 		})

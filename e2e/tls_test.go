@@ -22,17 +22,16 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// authority is where an operator makes certificates, and the files of them that the
-// agents of a cluster use.
+// authority creates certificates, and stores those that the agents of a cluster use.
 type authority struct {
 	t   *testing.T
-	dir string // one directory for each time that certificates were made
-	use string // ca.pem, and for each role its certificate and key
+	dir string // one directory for each generation of certificates
+	use string // ca.pem, and the certificate and key of each role
 }
 
 var roles = []string{"server", "client", "cli"}
 
-// newAuthority makes a CA and certificates of all roles, "one", and has them used.
+// newAuthority creates a CA and certificates of all roles, "one", and installs them.
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	k := &authority{t: t, dir: tempDir(t)}
@@ -58,14 +57,14 @@ func (k *authority) nomad(dir string, args ...string) {
 
 func (k *authority) makeCA(dir string) { k.nomad(dir, "tls", "ca", "create", "-name-constraint") }
 
-// makeCerts makes a certificate of each role, signed by the CA of a directory.
+// makeCerts creates a certificate for each role, signed by the CA of a directory.
 func (k *authority) makeCerts(dir, ca string) {
 	for _, role := range roles {
 		k.nomad(dir, "tls", "cert", "create", "-"+role, "-ca=../"+ca+"/nomad-agent-ca.pem", "-key=../"+ca+"/nomad-agent-ca-key.pem")
 	}
 }
 
-// install makes the certificates of a directory those that are used.
+// install installs the certificates of a directory.
 func (k *authority) install(dir string) {
 	for _, role := range roles {
 		for _, end := range []string{".pem", "-key.pem"} {
@@ -74,7 +73,7 @@ func (k *authority) install(dir string) {
 	}
 }
 
-// trust makes some CAs those that are believed.
+// trust sets the trusted CAs.
 func (k *authority) trust(dirs ...string) {
 	text := ""
 	for _, dir := range dirs {
@@ -83,8 +82,8 @@ func (k *authority) trust(dirs ...string) {
 	write(k.t, filepath.Join(k.use, "ca.pem"), text)
 }
 
-// config writes the configuration of an agent with the certificate of a role, and
-// returns the flag for it. Settings come after those that verify everything.
+// config writes the configuration of an agent with the certificate of a role, and returns its flag.
+// settings follow those that verify everything.
 func (k *authority) config(role, settings string) string {
 	name := filepath.Join(k.use, role+".hcl")
 	write(k.t, name, fmt.Sprintf("tls {\n  http = true\n  rpc = true\n  verify_https_client = true\n  ca_file = %q\n  cert_file = %q\n  key_file = %q\n%s}\n%s",
@@ -94,12 +93,12 @@ func (k *authority) config(role, settings string) string {
 
 const verifyNames = "  verify_server_hostname = true\n"
 
-// user is what those who call the agents use.
+// user returns the TLS configuration of callers.
 func (k *authority) user() *api.TLSConfig {
 	return &api.TLSConfig{CACert: filepath.Join(k.use, "ca.pem"), ClientCert: filepath.Join(k.use, "cli.pem"), ClientKey: filepath.Join(k.use, "cli-key.pem")}
 }
 
-// serial is the number of the certificate that a role uses.
+// serial returns the serial number of the installed certificate of a role.
 func (k *authority) serial(role string) string {
 	k.t.Helper()
 	block, _ := pem.Decode([]byte(fileText(k.t, filepath.Join(k.use, role+".pem"))))
@@ -110,8 +109,8 @@ func (k *authority) serial(role string) string {
 	return cert.SerialNumber.String()
 }
 
-// shown is the number of the certificate that an agent shows on a port, "" when it
-// shows none. RPC begins with a byte that asks for TLS.
+// shown returns the serial number of the certificate on an agent's port, or "". RPC connections
+// begin with a byte that requests TLS.
 func (k *authority) shown(port int, first string) string {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(k.use, "client.pem"), filepath.Join(k.use, "client-key.pem"))
 	if err != nil {
@@ -133,8 +132,8 @@ func (k *authority) shown(port int, first string) string {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// safe is a cluster of three servers and a client that speak TLS everywhere and
-// verify everything, with a job that runs.
+// safe is a cluster of three servers and a client that use TLS everywhere and verify everything,
+// with a running job.
 type safe struct {
 	*servers
 	keys   *authority
@@ -162,8 +161,7 @@ func startSafe(t *testing.T) *safe {
 	return c
 }
 
-// holds checks that every server takes writes, knows all of them, and reaches the
-// task, which runs on.
+// holds checks that every server accepts writes, knows all members, and reaches the running task.
 func (c *safe) holds(t *testing.T) {
 	t.Helper()
 	for _, a := range c.all {
@@ -178,8 +176,7 @@ func (c *safe) holds(t *testing.T) {
 	}
 }
 
-// reload has all agents read their certificates again and waits until they show
-// the new ones, to those who use HTTP and RPC.
+// reload makes all agents reload their certificates and waits until HTTP and RPC use the new ones.
 func (c *safe) reload(t *testing.T) {
 	t.Helper()
 	role := map[*cluster.Agent]string{c.client: "client"}
@@ -199,8 +196,8 @@ func (c *safe) reload(t *testing.T) {
 	}
 }
 
-// Agents that speak TLS to each other and to their users run a job, for those only
-// who have a certificate. Certificates, then their CA, are replaced while they run.
+// Agents with TLS run a job for callers with a certificate. Certificates, then their CA, are
+// replaced while they run.
 func TestTLSCluster(t *testing.T) {
 	c := startSafe(t)
 	defer purgeAll(t, c.client)
@@ -235,7 +232,7 @@ func TestTLSCluster(t *testing.T) {
 	t.Run("users of the new CA", c.users)
 }
 
-// Without a certificate of the CA the HTTP API of no agent says anything.
+// Without a certificate of the CA no agent's HTTP API answers.
 func (c *safe) users(t *testing.T) {
 	other := newAuthority(t)
 	pool := x509.NewCertPool()
@@ -314,7 +311,7 @@ func (c *safe) commandLine(t *testing.T) {
 		return out.String(), err
 	}
 	u := c.keys.user()
-	within(t, patience, "server members tells of three that are alive", func() bool {
+	within(t, patience, "server members lists three that are alive", func() bool {
 		out, err := members("NOMAD_CACERT="+u.CACert, "NOMAD_CLIENT_CERT="+u.ClientCert, "NOMAD_CLIENT_KEY="+u.ClientKey)
 		if err != nil {
 			t.Errorf("server members: %v: %s", err, out)
@@ -329,14 +326,14 @@ func (c *safe) commandLine(t *testing.T) {
 	}
 }
 
-// A server whose certificate is of another CA, or not that of a server, may meet the
-// others by gossip: it gets no vote, no log, and no leader.
+// A server whose certificate has another CA, or another role, may join by gossip: it gets no vote,
+// no log, and no leader.
 func (c *safe) intruders(t *testing.T) {
 	alien := newAuthority(t)
 	says := refusal(t, cluster.Options{Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(tempDir(t), "data"),
 		c.keys.config("cli", verifyNames)}})
 	if !strings.Contains(says, "server authentication") {
-		t.Errorf("a server with the certificate of a user says %q", says)
+		t.Errorf("a server with the certificate of a user prints %q", says)
 	}
 	for name, flag := range map[string]string{
 		"with a certificate of another CA":    alien.config("server", verifyNames),
@@ -350,7 +347,7 @@ func (c *safe) intruders(t *testing.T) {
 	c.holds(t)
 }
 
-// foreign configures a server of another CA that trusts that of the cluster.
+// foreign configures a server of another CA that trusts the CA of the cluster.
 func (k *authority) foreign(alien *authority) string {
 	name := filepath.Join(alien.use, "foreign.hcl")
 	write(k.t, name, fmt.Sprintf("tls {\n  rpc = true\n  ca_file = %q\n  cert_file = %q\n  key_file = %q\n}\n",
@@ -372,7 +369,7 @@ func (c *safe) intrude(t *testing.T, flag string, alien *authority) {
 		o.TLS = c.keys.user()
 	}
 	a := startIn(t, o)
-	within(t, patience, "the cluster hears of the intruder", func() bool {
+	within(t, patience, "the cluster lists the intruder", func() bool {
 		m, err := c.all[0].Client.Agent().Members()
 		return err == nil && len(m.Members) == 4
 	})
@@ -389,12 +386,12 @@ func (c *safe) intrude(t *testing.T, flag string, alien *authority) {
 		}
 	}
 	if jobs, _, err := a.Client.Jobs().List(&api.QueryOptions{AllowStale: true}); err == nil && len(jobs) != 0 {
-		t.Errorf("the intruder knows %d jobs", len(jobs))
+		t.Errorf("the intruder has %d jobs", len(jobs))
 	}
 	if leader, err := a.Client.Status().Leader(); err == nil && leader != "" {
 		t.Errorf("the intruder has the leader %s", leader)
 	}
-	if err := a.Stop(); err != nil { // it leaves the gossip: that it died would be noticed late
+	if err := a.Stop(); err != nil { // it leaves the gossip: its failure would be noticed late
 		t.Error(err)
 	}
 	within(t, patience, "the intruder is forgotten", func() bool {

@@ -27,11 +27,11 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 )
 
-// front is what stands before the agents, at the address that outside services know.
+// front is the reverse proxy at the public address of the issuer.
 type front struct {
 	*httptest.Server
 	agent   atomic.Pointer[cluster.Agent]
-	fetched atomic.Int64 // times the keys were fetched
+	fetched atomic.Int64 // number of key fetches
 }
 
 func newFront(t *testing.T, serve func(http.Handler) *httptest.Server) *front {
@@ -52,7 +52,7 @@ func newFront(t *testing.T, serve func(http.Handler) *httptest.Server) *front {
 	return f
 }
 
-// issuing starts an agent whose tokens name the front.
+// issuing starts an agent whose tokens name the front as issuer.
 func issuing(t *testing.T, f *front) *cluster.Agent {
 	t.Helper()
 	dir := tempDir(t)
@@ -73,9 +73,9 @@ func issuing(t *testing.T, f *front) *cluster.Agent {
 	return a
 }
 
-// Libraries that we did not write find the keys by the issuer alone, trust what tasks
-// hold, EdDSA and RS256, see a new key when there is one, and refuse what is for others.
-func TestTrustedElsewhere(t *testing.T) {
+// Third-party libraries find the keys by the issuer alone and accept tokens of tasks, EdDSA and
+// RS256. They accept a new key after a rotation, and reject tokens for another audience.
+func TestTrustedByThirdParties(t *testing.T) {
 	f := newFront(t, httptest.NewTLSServer)
 	a := issuing(t, f)
 	ids := []*api.WorkloadIdentity{
@@ -116,27 +116,27 @@ func TestTrustedElsewhere(t *testing.T) {
 	checkWithJose(t, f, token)
 }
 
-// checkDiscovery looks at what the issuer says of itself.
+// checkDiscovery checks the discovery document of the issuer.
 func checkDiscovery(t *testing.T, p *oidc.Provider) {
 	t.Helper()
-	var said struct {
+	var document struct {
 		Claims []string `json:"claims_supported"`
 		Algs   []string `json:"id_token_signing_alg_values_supported"`
 	}
-	if err := p.Claims(&said); err != nil {
+	if err := p.Claims(&document); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"sub", "aud", "exp", "nomad_job_id", "nomad_task", "nomad_allocation_id"} {
-		if !strings.Contains(" "+strings.Join(said.Claims, " ")+" ", " "+want+" ") {
-			t.Errorf("claims_supported lacks %s: %v", want, said.Claims)
+		if !strings.Contains(" "+strings.Join(document.Claims, " ")+" ", " "+want+" ") {
+			t.Errorf("claims_supported lacks %s: %v", want, document.Claims)
 		}
 	}
-	if len(said.Algs) != 2 {
-		t.Errorf("algorithms are %v", said.Algs)
+	if len(document.Algs) != 2 {
+		t.Errorf("algorithms are %v", document.Algs)
 	}
 }
 
-// rotated lets a new key sign: who holds the old keys fetches them once more.
+// rotated rotates the key: holders of the old keys fetch them once more.
 func rotated(t *testing.T, a *cluster.Agent, f *front, verifier *oidc.IDTokenVerifier, ctx context.Context, token func() string) {
 	t.Helper()
 	old, fetched := kid(t, token()), f.fetched.Load()
@@ -163,7 +163,7 @@ func rotated(t *testing.T, a *cluster.Agent, f *front, verifier *oidc.IDTokenVer
 	if _, err := verifier.Verify(ctx, parts[0]+"."+strings.Split(token(), ".")[1]+"x."+parts[2]); err == nil {
 		t.Error("a changed token is trusted")
 	}
-	within(t, patience, "the old token is refused for its age", func() bool {
+	within(t, patience, "the old token is rejected as expired", func() bool {
 		_, err := verifier.Verify(ctx, next)
 		return err != nil
 	})
@@ -178,7 +178,7 @@ func rotated(t *testing.T, a *cluster.Agent, f *front, verifier *oidc.IDTokenVer
 	}
 }
 
-// kid is the key that a token names.
+// kid returns the key ID of a token.
 func kid(t *testing.T, token string) string {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[0])
@@ -201,7 +201,7 @@ func nomadCommand(t *testing.T, a *cluster.Agent, args ...string) (string, error
 	return string(out), err
 }
 
-// checkWithJose has demo/verify, which is go-jose and nothing else, look at tokens.
+// checkWithJose verifies tokens with demo/verify, which uses only go-jose.
 func checkWithJose(t *testing.T, f *front, token func(name string) string) {
 	t.Helper()
 	bin := built(t, "./demo/verify")
@@ -226,7 +226,7 @@ func checkWithJose(t *testing.T, f *front, token func(name string) string) {
 	}
 }
 
-// built builds a program of the source.
+// built builds a program of the repository.
 func built(t *testing.T, pkg string) string {
 	t.Helper()
 	bin := filepath.Join(tempDir(t), filepath.Base(pkg))
@@ -238,8 +238,7 @@ func built(t *testing.T, pkg string) string {
 	return bin
 }
 
-// What the README tells about trusting tokens elsewhere is what is in demo/trust, and
-// it works.
+// The instructions of the README for trusting tokens elsewhere equal demo/trust, and work.
 func TestReadmeTrust(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -278,14 +277,14 @@ func serviceOf(t *testing.T, issuer string) (addr string) {
 	addr = testnet.Take(t).Addr(8080)
 	cmd := exec.Command(built(t, "./demo/trust"), "-issuer="+issuer, "-listen="+addr)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		cmd.Process.Kill()
-		cmd.Wait() // it was killed
+		cmd.Wait() // killed
 	})
 	within(t, patience, "the service answers", func() bool {
 		resp, err := http.Get("http://" + addr)

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
-// anyFSM applies every entry, as a server with more features does.
+// anyFSM applies every entry, like a server with more features.
 type anyFSM struct{}
 
 func (anyFSM) Apply(*raft.Log) any                  { return nil }
@@ -26,9 +26,9 @@ func (anyFSM) ApplyBatch(entries []*raft.Log) []any { return make([]any, len(ent
 func (anyFSM) Snapshot() (raft.FSMSnapshot, error)  { return nil, errors.ErrUnsupported }
 func (anyFSM) Restore(io.ReadCloser) error          { return errors.ErrUnsupported }
 
-// An agent whose log holds an entry of a command that this version lacks ends with exit
-// status 1 and an error that names the entry, at each start.
-func TestAnUnsupportedEntryEndsTheAgent(t *testing.T) {
+// An agent whose log contains an entry of an unsupported command ends with exit status 1 and an
+// error that names the entry, at each start.
+func TestUnsupportedEntryEndsAgent(t *testing.T) {
 	bin, err := exec.LookPath("nomad")
 	if err != nil {
 		t.Fatal(err)

@@ -12,13 +12,13 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// volumes is a client block that offers the directory as data, as the data of the
-// second allocation, and read only as docs.
+// volumes returns a client block that offers the directory as data, as the data of the second
+// allocation, and read-only as docs.
 func volumes(dir string) string {
 	return fmt.Sprintf("client {\n host_volume \"data\" {\n path = %[1]q\n }\n host_volume \"data[1]\" {\n path = %[1]q\n }\n host_volume \"docs\" {\n path = %[1]q\n read_only = true\n }\n}\n", dir)
 }
 
-// store makes a directory that every user may write to.
+// store creates a directory that every user may write to.
 func store(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(passable(t, tempDir(t)), "store")
@@ -34,7 +34,7 @@ func store(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// passable lets tasks through to what lies below a test's temporary directory.
+// passable lets tasks pass through a test's temporary directory.
 func passable(t *testing.T, dir string) string {
 	t.Helper()
 	if err := errors.Join(os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711)); err != nil {
@@ -60,7 +60,7 @@ func mount(destination, extra string) string {
 	return fmt.Sprintf("volume_mount {\n volume = \"v\"\n destination = %q\n %s\n}\n", destination, extra)
 }
 
-// tries reads, writes and looks around in a directory.
+// tries reads, writes and lists in a directory.
 const tries = `cat "$D/in"; echo new >"$D/out" && echo WROTE; echo more >>"$D/in" && echo APPENDED; chmod 0600 "$D/in" 2>/dev/null && echo CHANGED; mkdir "$D/sub" && echo MADE; true`
 
 func TestVolumesInTasks(t *testing.T) {
@@ -98,8 +98,7 @@ func TestVolumesInTasks(t *testing.T) {
 	}
 }
 
-// A volume is seen by the task that mounts it, not by its neighbour, and the node sees
-// no mount.
+// A volume is visible to the task that mounts it, not to its neighbour, and the node has no mount.
 func TestVolumeIsTheTasksOwn(t *testing.T) {
 	dir := store(t, map[string]string{"in": "x"})
 	a := volumeAgent(t, dir)
@@ -119,7 +118,7 @@ func TestVolumeIsTheTasksOwn(t *testing.T) {
 	}
 }
 
-// What is wrong with a mount is told by an event that names it.
+// A failed mount has an event that names it.
 func TestVolumeEvents(t *testing.T) {
 	dir := store(t, nil)
 	a := volumeAgent(t, dir)
@@ -143,7 +142,7 @@ func TestVolumeEvents(t *testing.T) {
 	gone("linked", "there is a link on the way that was not there when the agent started", volume("data", ""), unveiled("true", mount("local/v", "")))
 }
 
-// Allocations go where the volume is, and wait for such a node.
+// Allocations are placed on the node with the volume, and wait for such a node.
 func TestVolumePlacement(t *testing.T) {
 	asRoot(t)
 	f := newFleet(t, "")
@@ -171,7 +170,7 @@ func TestVolumePlacement(t *testing.T) {
 	checkBlocked(t, evaluated(t, f.srv, eval), `missing compatible host volume "docs"`)
 }
 
-// Who may not mount a volume registers no job that does.
+// A caller without the right to mount a volume cannot register a job that mounts it.
 func TestVolumeRights(t *testing.T) {
 	g := newGuarded(t)
 	g.policy(t, "submit", `namespace "default" { policy = "write" }`, nil)
@@ -206,8 +205,8 @@ func TestVolumeRights(t *testing.T) {
 	}
 }
 
-// An agent whose volume is not there does not start, and says which.
-func TestVolumeThatIsNotThere(t *testing.T) {
+// An agent whose volume does not exist does not start, and names the volume.
+func TestMissingVolume(t *testing.T) {
 	dir := tempDir(t)
 	cfg := filepath.Join(dir, "v.hcl")
 	write(t, cfg, volumes(filepath.Join(dir, "nowhere")))
@@ -230,8 +229,8 @@ func TestVolumeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A link that lies in a volume leads no grant astray: where a path of the sandbox passes
-// through the volume, what it leads to is not granted.
+// A link in a volume does not redirect a grant: if a path of the sandbox passes through the volume,
+// the target of the link is not granted.
 func TestVolumeLinksGrantNothing(t *testing.T) {
 	dir := store(t, nil)
 	if err := os.Symlink("/", filepath.Join(dir, "certs")); err != nil {
@@ -246,12 +245,12 @@ func TestVolumeLinksGrantNothing(t *testing.T) {
 	al := await(t, a, id, "running", 1)[0]
 	within(t, patience, "the task has tried", func() bool { return strings.Contains(log(a, al), "tried") })
 	if text := log(a, al); strings.Contains(text, "root:") {
-		t.Errorf("the task read a file that nobody granted: %q", text)
+		t.Errorf("the task read a file that was not granted: %q", text)
 	}
 	session := exec.Command(a.Bin, "alloc", "exec", al.ID, "/bin/cat", "/etc/passwd", "/etc/hosts")
 	session.Env = append(os.Environ(), "NOMAD_ADDR="+a.Address())
 	out, err := session.CombinedOutput()
 	if err == nil || strings.Contains(string(out), "root:") || !strings.Contains(string(out), "localhost") {
-		t.Errorf("a session beside it: %v, %q", err, out)
+		t.Errorf("a session: %v, %q", err, out)
 	}
 }

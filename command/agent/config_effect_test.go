@@ -280,7 +280,7 @@ func TestRefusedByName(t *testing.T) {
 		`server { raft_logstore { backend = "x" } }`:                                           "wal or boltdb is expected",
 		`server { raft_logstore { backend = "wal" } raft_boltdb { no_freelist_sync = true } }`: "server.raft_boltdb.no_freelist_sync: not for",
 		`server { job_tracked_versions = 7 }`:                                                  "server.job_tracked_versions",
-		`keyring "ocikms" { active = true }`:                                                   "keyring.ocikms: there is no such provider",
+		`keyring "ocikms" { active = true }`:                                                   "keyring.ocikms: unknown provider",
 		`keyring "aead" { active = false }`:                                                    "no keyring block is active",
 		`keyring "aead" { key = "x" }`:                                                         "keyring.aead.key: aead has no such key",
 	} {

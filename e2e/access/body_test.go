@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// bodyForAll are the routes that read the body of every caller, and the reason.
+// bodyForAll are the routes that read the body of every caller, with the reason.
 var bodyForAll = map[string]string{
 	"/v1/acl/bootstrap":              "makes the first token",
 	"/v1/acl/login":                  "callers have no token yet",
@@ -30,17 +30,17 @@ var bodyForAll = map[string]string{
 	"/v1/search/fuzzy":               "the context in the body decides the right",
 }
 
-// bodyForNone are the routes that do not read a body, but answer callers without any right
-// otherwise than with 403.
+// bodyForNone are the routes that read no body and do not answer callers without any right with
+// 403.
 var bodyForNone = map[string]bool{
 	"/ui/": true, "/v1/allocation/:alloc_id/stop": true, "/v1/client/allocation/:alloc_id/gc": true,
 	"/v1/client/metadata": true, "/v1/client/gc": true,
-	"/v1/acl/token/onetime": true, // of the caller's own token
+	"/v1/acl/token/onetime": true, // deletes the caller's own token
 }
 
-// The agent refuses callers without rights before it reads the body: a megabyte that is announced
-// and never sent keeps nobody from the answer.
-func TestBodiesOfStrangersAreNotRead(t *testing.T) {
+// The agent rejects callers without rights before it reads the body. A body of a megabyte that is
+// announced and never sent does not delay the answer.
+func TestBodiesWithoutRightsAreNotRead(t *testing.T) {
 	h := open(t)
 	h.policy("nothing", `agent { policy = "read" }`, "")
 	callers := [][2]string{{"nobody", ""}, {"powerless", h.token(&api.ACLToken{Policies: []string{"nothing"}})},
@@ -68,8 +68,8 @@ func TestBodiesOfStrangersAreNotRead(t *testing.T) {
 	}
 }
 
-// The rights that suffice for a body are those that the call needs: in the namespace of the
-// query, or of the body when the query names none.
+// A caller may send a body if it has the right that the call needs: in the namespace of the query,
+// or of the body if the query names none.
 func TestBodiesOfCallersAreRead(t *testing.T) {
 	h := open(t)
 	h.policy("submits", `namespace "mine" { capabilities = ["register-job"] }
@@ -100,9 +100,9 @@ namespace "prod" { policy = "deny" }`, "")
 	}
 }
 
-// A question about a request is answered without its body where the caller cannot have the right
-// that it needs.
-func TestExplainedBodiesOfStrangersAreNotRead(t *testing.T) {
+// A request to explain an authorization is answered without its body if the caller cannot have the
+// required right.
+func TestExplainedBodiesWithoutRightsAreNotRead(t *testing.T) {
 	h := open(t)
 	h.policy("reads", `namespace "mine" { policy = "read" }`, "")
 	h.policy("submits", `namespace "mine" { capabilities = ["submit-job"] }`, "")

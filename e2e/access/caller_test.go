@@ -18,13 +18,13 @@ import (
 type caller struct {
 	name  string
 	token string
-	// query is the namespace that it names, prod for all but those that lie.
+	// query is the namespace that it requests: prod, except for callers that name another one.
 	query string
 	pool  *rpc.Pool
 	http  *http.Client
 }
 
-// callers are the columns. Management comes last: it does what it asks for.
+// callers returns the columns. Management comes last, since its calls take effect.
 func (h *house) callers() []caller {
 	h.t.Helper()
 	all := []caller{
@@ -47,8 +47,8 @@ func (h *house) callers() []caller {
 	}
 	for i := range all {
 		c := &all[i]
-		// Nobody speaks RPC to a server without an agent's certificate; a token's holder
-		// has a client's, which is how calls come that a client passes on.
+		// RPC requires an agent's certificate. A token's holder uses a client's certificate, like
+		// calls that a client forwards.
 		files := h.clientFiles
 		switch c.name {
 		case "none":
@@ -64,7 +64,7 @@ func (h *house) callers() []caller {
 	return all
 }
 
-// web is an HTTP client with the certificate of some files.
+// web returns an HTTP client with the certificate of some files.
 func (h *house) web(files testpki.Files) *http.Client {
 	h.t.Helper()
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
@@ -81,7 +81,7 @@ func (h *house) web(files testpki.Files) *http.Client {
 // callLimit bounds one call.
 const callLimit = 2 * time.Minute
 
-// Whoever may be told nothing gets nothing, whatever it asks for.
+// never reports whether a caller must always be rejected.
 func never(name string) bool {
 	switch name {
 	case "expired", "workload that is over", "introduction":
@@ -90,7 +90,7 @@ func never(name string) bool {
 	return false
 }
 
-// Each part has agents of its own: management leaves little of them.
+// Each part has its own agents: the calls of management destroy their state.
 func TestMatrix(t *testing.T) {
 	for name, part := range map[string]func(*house, []caller){
 		"rpc":         (*house).rpcs,
@@ -102,7 +102,7 @@ func TestMatrix(t *testing.T) {
 			callers := h.callers()
 			h.known = h.secrets(callers)
 			part(h, callers)
-			h.nothingTold()
+			h.noneExposed()
 		})
 	}
 }
@@ -110,7 +110,7 @@ func TestMatrix(t *testing.T) {
 // management is the last column.
 const management = "management"
 
-// things is what there is in prod and of nodes, with the index of its last change.
+// things returns the index of the last change of each object in prod and of the nodes.
 func (h *house) things() map[string]uint64 {
 	h.t.Helper()
 	in := &api.QueryOptions{Namespace: prod}
@@ -143,8 +143,8 @@ func (h *house) things() map[string]uint64 {
 	return out
 }
 
-// unchanged holds what there is against what there was: who has no right there changed
-// nothing, whatever it was answered. The one-time tokens of some callers are none of it.
+// unchanged compares the state with before: callers without rights must not have changed anything.
+// The one-time tokens of some callers are ignored.
 func (h *house) unchanged(before map[string]uint64) {
 	h.t.Helper()
 	if now := h.things(); !maps.Equal(before, now) {

@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// ask sends a GET request that may last, says when the answer begins, and returns the
-// status, what it was told and what ended it.
+// ask sends a GET request that may block or stream. It calls begun when the answer begins, and
+// returns the status, the body and the error that ended it.
 func (h *house) ask(ctx context.Context, c *http.Client, a *cluster.Agent, path, token string, begun func()) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Address()+path, nil)
 	if err != nil {
@@ -33,8 +33,8 @@ func (h *house) ask(ctx context.Context, c *http.Client, a *cluster.Agent, path,
 	return resp.StatusCode, string(first[:n]) + string(text), err
 }
 
-// What lasts ends with the right to it: when the token is deleted, when its time is over,
-// and when its policy grants nothing any more; over a server and over a client.
+// A stream or blocking query ends when the right to it ends: the token is deleted or expires, or
+// its policy is changed; through a server and through a client.
 func TestAnswersEndWithTheRight(t *testing.T) {
 	h := open(t)
 	_, _ = h.run("service", "talker", "while true; do echo line; sleep 0.05; done")
@@ -68,7 +68,7 @@ func TestAnswersEndWithTheRight(t *testing.T) {
 				policy := "ends-" + name + "-" + place
 				h.policy(policy, `namespace "prod" { policy = "write" }`, "")
 				want := &api.ACLToken{Type: "client", Policies: []string{policy}}
-				for ttl := 8 * time.Second; ; ttl *= 2 { // on a busy machine it may be over before the log begins
+				for ttl := 8 * time.Second; ; ttl *= 2 { // on a busy machine it may expire before the log begins
 					if name == "over" {
 						want.ExpirationTTL = ttl
 					}
@@ -77,7 +77,7 @@ func TestAnswersEndWithTheRight(t *testing.T) {
 					late := h.ends(t, web, agent, [2]string{log, blocked}, token.SecretID, func() { take(t, token, policy) })
 					if name != "over" || !late || ttl > time.Minute {
 						if late {
-							t.Error("the log was refused")
+							t.Error("the log was rejected")
 						}
 						return
 					}
@@ -87,8 +87,8 @@ func TestAnswersEndWithTheRight(t *testing.T) {
 	}
 }
 
-// ends asks for a log and for a blocking query until take has taken the right to them away,
-// and holds that both end then. Late says that the log was refused from the beginning.
+// ends opens a log stream and a blocking query until take removes the right to them, and checks
+// that both end. It returns whether the log was rejected from the start.
 func (h *house) ends(t *testing.T, web *http.Client, a *cluster.Agent, paths [2]string, token string, take func()) (late bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -118,7 +118,7 @@ func (h *house) ends(t *testing.T, web *http.Client, a *cluster.Agent, paths [2]
 		}()
 	}
 	left := 2
-	hear := func(e end) {
+	check := func(e end) {
 		left--
 		late = late || e.late
 		if e.text != "" {
@@ -130,12 +130,12 @@ func (h *house) ends(t *testing.T, web *http.Client, a *cluster.Agent, paths [2]
 		case <-lines:
 			begun = true
 		case e := <-ends:
-			hear(e)
+			check(e)
 		}
 	}
 	take()
 	for left > 0 {
-		hear(<-ends)
+		check(<-ends)
 	}
 	return late
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// as is a client of an agent with a token.
+// as returns an API client of an agent with a token.
 func (h *house) as(a *cluster.Agent, token string) *api.Client {
 	h.t.Helper()
 	c, err := api.NewClient(&api.Config{Address: a.Address(), SecretID: token, TLSConfig: &api.TLSConfig{CACert: h.userFiles.CA, ClientCert: h.userFiles.Cert, ClientKey: h.userFiles.Key}})
@@ -21,7 +21,7 @@ func (h *house) as(a *cluster.Agent, token string) *api.Client {
 	return c
 }
 
-// begun says when a program writes for the first time.
+// begun reports the first write of a program.
 type begun struct {
 	once sync.Once
 	ch   chan struct{}
@@ -32,7 +32,7 @@ func (b *begun) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Running a command takes its rights in the namespace of the task, wherever it is asked for.
+// alloc exec requires its rights in the namespace of the task, through every agent.
 func TestExecTakesItsRights(t *testing.T) {
 	h := open(t)
 	_, _ = h.run("service", "worker", "exec sleep 600")
@@ -63,7 +63,7 @@ func TestExecTakesItsRights(t *testing.T) {
 	}
 }
 
-// A session ends soon after the token does.
+// A session ends soon after its token is deleted.
 func TestExecEndsWithTheToken(t *testing.T) {
 	h := open(t)
 	_, _ = h.run("service", "worker", "exec sleep 600")
@@ -76,7 +76,7 @@ func TestExecEndsWithTheToken(t *testing.T) {
 			h.must(err)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			in, typed := io.Pipe() // nothing is typed
+			in, typed := io.Pipe() // no input
 			defer typed.Close()
 			out := &begun{ch: make(chan struct{})}
 			ended := make(chan error, 1)
@@ -96,7 +96,7 @@ func TestExecEndsWithTheToken(t *testing.T) {
 			if err := <-ended; err == nil || !strings.Contains(err.Error(), "session ended before the command") {
 				t.Errorf("the session ended with %v", err)
 			}
-			if took := time.Since(gone); took > time.Minute { // tokens are believed for a second there, and this machine is busy
+			if took := time.Since(gone); took > time.Minute { // tokens are cached for a second, and the machine is busy
 				t.Errorf("the session ended %v after its token", took)
 			}
 		})

@@ -12,10 +12,10 @@ import (
 
 var update = flag.Bool("update", false, "write testdata again")
 
-// matrix is what the cells answered: by row, then by column.
+// matrix holds the answers, by row and column.
 type matrix struct {
 	rows    []string
-	note    map[string]string // what a row says it asks for
+	note    map[string]string // what a row requests
 	columns []string
 	cells   map[[2]string]string
 }
@@ -35,7 +35,7 @@ func (m *matrix) row(name, note string) {
 
 func (m *matrix) set(row, column, cell string) { m.cells[[2]string{row, column}] = cell }
 
-// String is the table, with the columns numbered and listed above.
+// String returns the table, with the columns numbered and listed above.
 func (m *matrix) String() string {
 	var b strings.Builder
 	b.WriteString("# What each caller is answered, as an HTTP status. \".\" is 403. What management asks for is\n" +
@@ -67,7 +67,7 @@ func (m *matrix) String() string {
 	return b.String()
 }
 
-// compare holds the table against the file.
+// compare compares the table with the file.
 func (m *matrix) compare(t *testing.T, name string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
@@ -97,7 +97,7 @@ func (m *matrix) compare(t *testing.T, name string) {
 	}
 }
 
-// sane holds what is true whatever the file says.
+// sane checks the properties that hold independent of the file.
 func (m *matrix) sane(t *testing.T, public map[string]bool) {
 	t.Helper()
 	for _, r := range m.rows {

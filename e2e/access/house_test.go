@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// TestMain lets this program be the agents.
+// TestMain also runs the agents in this program.
 func TestMain(m *testing.M) {
 	companion.Main()
 	if len(os.Args) > 1 && os.Args[1] == "agent" {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// house is a server and a client, and what is in them.
+// house is a server and a client, with test objects.
 type house struct {
 	t              *testing.T
 	dir            string
@@ -37,26 +37,26 @@ type house struct {
 	clientFiles    testpki.Files
 	userFiles      testpki.Files
 	management     string
-	// api speaks for the operator.
+	// api is the operator's client.
 	api *api.Client
 
-	alloc, over          string // allocations in prod: one that runs, one that is done
+	alloc, over          string // allocations in prod: running, complete
 	eval, deployment     string
-	near, far, victim    *nodeID // nodes that run nothing: of the pool default, of another, one to be changed
+	near, far, victim    *nodeID // nodes without tasks: in pool default, in another pool, one to be changed
 	workloads            map[string]string
 	introduction, expire string
-	known                map[string]string // secrets, by what they are
+	known                map[string]string // secrets, by kind
 }
 
-// nodeID is who a node is.
+// nodeID identifies a node.
 type nodeID struct{ id, secret, jwt string }
 
 const (
-	prod = "prod" // where the things are
-	mine = "mine" // where one caller may do everything
+	prod = "prod" // namespace of the objects
+	mine = "mine" // namespace in which one caller has all rights
 )
 
-// open starts the agents and fills them.
+// open starts the agents and creates the objects.
 func open(t *testing.T) *house {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -133,7 +133,7 @@ limits {
 	return a
 }
 
-// logTail is how much of an agent's log is shown.
+// logTail is how much of an agent's log is printed.
 const logTail = 8 << 10
 
 func (h *house) showLog(name string) {
@@ -162,7 +162,7 @@ func (h *house) must(err error) {
 	}
 }
 
-// empty purges every job and waits for the end of its tasks.
+// empty purges every job and waits until its tasks have ended.
 func (h *house) empty() {
 	all := &api.QueryOptions{Namespace: "*"}
 	jobs, _, err := h.api.Jobs().List(all)
@@ -185,14 +185,14 @@ func (h *house) empty() {
 		case err == nil && !slices.ContainsFunc(allocs, living):
 			return
 		case ctx.Err() != nil:
-			h.t.Errorf("tasks go on: %v", err)
+			h.t.Errorf("tasks still run: %v", err)
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// policy stores a policy, for a job of prod when one is named.
+// policy stores a policy, for a job of prod if one is named.
 func (h *house) policy(name, rules, job string) {
 	h.t.Helper()
 	p := &api.ACLPolicy{Name: name, Rules: rules}
@@ -203,7 +203,7 @@ func (h *house) policy(name, rules, job string) {
 	h.must(err)
 }
 
-// token makes a token and returns its secret.
+// token creates a token and returns its secret.
 func (h *house) token(t *api.ACLToken) string {
 	h.t.Helper()
 	if t.Type == "" {
@@ -214,8 +214,7 @@ func (h *house) token(t *api.ACLToken) string {
 	return made.SecretID
 }
 
-// run registers a job whose task leaves its token in the directory of the test, and
-// waits until it has.
+// run registers a job whose task writes its token to the directory of the test, and waits for it.
 func (h *house) run(kind, id, then string) (alloc, token string) {
 	h.t.Helper()
 	name := filepath.Join(h.dir, id+".jwt")
@@ -263,7 +262,7 @@ func (h *house) run(kind, id, then string) (alloc, token string) {
 	return allocs[0].ID, token
 }
 
-// furnish makes the things and the callers.
+// furnish creates the objects and the callers.
 func (h *house) furnish() {
 	h.t.Helper()
 	for _, name := range []string{prod, mine} {
@@ -316,11 +315,11 @@ func (h *house) furnish() {
 	h.expire = h.token(&api.ACLToken{Type: "management", ExpirationTTL: time.Millisecond})
 }
 
-// pool makes RPC connections with the certificate of some files.
+// pool returns RPC connections with the certificate of some files.
 func (h *house) pool(files testpki.Files) *rpc.Pool {
 	h.t.Helper()
 	cfg := files.Config()
-	cfg.VerifyServerHostname = files != h.userFiles // whose name is that of no agent
+	cfg.VerifyServerHostname = files != h.userFiles // the user's certificate has no agent's name
 	p := rpc.NewPool(rpc.PoolConfig{Region: "global", TLS: testpki.Open(h.t, cfg)})
 	h.t.Cleanup(func() { p.Close() })
 	return p
@@ -328,7 +327,7 @@ func (h *house) pool(files testpki.Files) *rpc.Pool {
 
 func (h *house) rpcAddr() string { return fmt.Sprintf("127.0.0.1:%d", h.server.RPC) }
 
-// join registers a node that no job may use, in a pool.
+// join registers a node in a pool that no job uses.
 func (h *house) join(nodePool string) *nodeID {
 	h.t.Helper()
 	n := &nomad.Node{Attributes: map[string]string{"nomad.version": "2.0.6"}, ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "empty", NodePool: nodePool, Status: nomad.NodeStatusInit,
@@ -337,7 +336,7 @@ func (h *house) join(nodePool string) *nodeID {
 	ctx, cancel := context.WithTimeout(h.t.Context(), callLimit)
 	defer cancel()
 	pool := rpc.NewPool(rpc.PoolConfig{Region: "global", TLS: testpki.Open(h.t, h.clientFiles.Config())})
-	defer pool.Close() // no server reaches the node over its connection
+	defer pool.Close() // no server calls the node over its connection
 	h.must(pool.Call(ctx, h.rpcAddr(), "Node.Register", &nomad.NodeRegisterRequest{Node: n, WriteRequest: nomad.WriteRequest{Region: "global"}}, &out))
 	if out.SignedIdentity == nil {
 		h.t.Fatal("a node got no identity")

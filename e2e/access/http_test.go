@@ -15,13 +15,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// publicRoutes answer whoever asks, bad tokens too.
+// publicRoutes answer all callers, even with bad tokens.
 var publicRoutes = map[string]bool{
 	"GET /v1/status/leader": true, "GET /v1/status/peers": true, "GET /v1/regions": true, "GET /v1/agent/health": true,
 	"GET /.well-known/jwks.json": true, "GET /.well-known/openid-configuration": true, "GET /v1/acl/auth-methods": true,
 }
 
-// routes asks for every route of an agent as every caller.
+// routes requests every route of an agent as every caller.
 func (h *house) routes(name string, a *cluster.Agent, callers []caller) {
 	t := h.t
 	t.Helper()
@@ -51,7 +51,7 @@ func (h *house) routes(name string, a *cluster.Agent, callers []caller) {
 	m.compare(t, name)
 }
 
-// get asks for one route.
+// get requests one route.
 func (h *house) get(t *testing.T, c caller, a *cluster.Agent, row string) (int, string) {
 	method, path, _ := strings.Cut(row, " ")
 	query := url.Values{"namespace": {c.query}, "region": {"global"}}
@@ -70,14 +70,14 @@ func (h *house) get(t *testing.T, c caller, a *cluster.Agent, row string) (int, 
 		t.Fatalf("%s as %s: %v", row, c.name, err)
 	}
 	defer resp.Body.Close()
-	if path == "/v1/event/stream" { // which has no end: what is kept comes at once
+	if path == "/v1/event/stream" { // the stream has no end, but buffered events come at once
 		defer time.AfterFunc(300*time.Millisecond, func() { resp.Body.Close() }).Stop()
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	return resp.StatusCode, strings.TrimSpace(string(text))
 }
 
-// path fills in the parameter of a route.
+// path fills in the parameters of a route.
 func (h *house) path(path string) string {
 	before, after, ok := strings.Cut(path, ":")
 	if !ok {
@@ -102,7 +102,7 @@ func (h *house) path(path string) string {
 	return before + value + rest
 }
 
-// query is what some routes need.
+// query returns the query parameters that some routes need.
 func (h *house) query(path string) map[string]string {
 	switch {
 	case path == "/v1/job/:job_id/submission":
@@ -127,7 +127,7 @@ func (h *house) query(path string) map[string]string {
 	return nil
 }
 
-// body is what some routes take. Things are in prod, whatever the query says.
+// body returns the body that some routes need. Objects are in prod, whatever the query.
 func (h *house) body(method, path string) string {
 	const job = `{"ID": "new", "Name": "new", "Namespace": "prod", "Type": "batch", "Datacenters": ["*"], "TaskGroups": [{"Name": "g", "Count": 0,
 		"Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}]}]}`

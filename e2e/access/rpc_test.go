@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// publicRPCs answer whoever asks, bad tokens too.
+// publicRPCs answer all callers, even with bad tokens.
 var publicRPCs = map[string]bool{
 	"Status.Ping": true, "Status.Leader": true, "Status.Peers": true, "Status.RaftStats": true, "Status.HasNodeConn": true, "Region.List": true,
 	"Keyring.ListPublic": true, "Keyring.GetConfig": true, "ACL.ListAuthMethods": true, "ACL.ResolveToken": true,
@@ -52,7 +52,7 @@ func (h *house) rpcs(callers []caller) {
 	m.compare(t, "rpc")
 }
 
-// call calls one method, and returns the answer as a text.
+// call calls one method, and returns the answer as text.
 func (h *house) call(t *testing.T, c caller, m rpc.Method) (string, error) {
 	req := h.request(m)
 	switch r := req.(type) {
@@ -77,12 +77,12 @@ func (h *house) call(t *testing.T, c caller, m rpc.Method) (string, error) {
 		return "", err
 	}
 	if _, uploads := req.(*nomad.SnapshotRestoreRequest); uploads {
-		stream.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: "EOF"}}) // a refusal closes the stream first
+		stream.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: "EOF"}}) // a rejection closes the stream first
 	}
 	return "", streamed(stream)
 }
 
-// streamed is the error that a stream begins with.
+// streamed returns the error at the start of a stream.
 func streamed(s *rpc.Stream) error {
 	var first struct {
 		Error    *nomad.RpcError
@@ -125,8 +125,8 @@ func status(err error) string {
 	return "500"
 }
 
-// request fills a request with what there is in prod. What would be gone for those that
-// come later does not exist.
+// request fills in a request with the objects of prod. Deletions name objects that do not exist,
+// since later callers need the others.
 func (h *house) request(m rpc.Method) rpc.Request {
 	req := m.NewRequest()
 	for name, value := range map[string]any{
@@ -144,7 +144,7 @@ func (h *house) request(m rpc.Method) rpc.Request {
 	return req
 }
 
-// special fills in what only some methods have.
+// special fills in the fields of particular methods.
 func (h *house) special(m rpc.Method, req rpc.Request) {
 	job := &nomad.Job{ID: "new", Name: "new", Namespace: prod, Type: nomad.JobTypeBatch, Datacenters: []string{"*"}, TaskGroups: []*nomad.TaskGroup{{
 		Name: "g", Count: 0, Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}

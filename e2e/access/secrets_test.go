@@ -11,12 +11,12 @@ import (
 // canary is the value of the variable in prod.
 const canary = "c4n4ry-of-a-variable"
 
-// mayRead says who is told the canary, where.
+// mayRead reports whether a caller may receive the canary from a row.
 func mayRead(row, who string) bool {
 	return who == "management" && (row == "GET /v1/var/:path" || row == "Variables.Read")
 }
 
-// secrets are what nobody is told who does not hold it, by what it is.
+// secrets returns the secrets that only their holders may receive, by kind.
 func (h *house) secrets(callers []caller) map[string]string {
 	out := map[string]string{"the first token": h.management, "the secret of a node": h.near.secret, "the secret of another node": h.far.secret}
 	for _, c := range callers {
@@ -30,7 +30,7 @@ func (h *house) secrets(callers []caller) map[string]string {
 	return out
 }
 
-// leaks holds an answer against the secrets: no caller is told another's.
+// leaks checks that an answer contains no secret of another caller.
 func (h *house) leaks(t *testing.T, row string, c caller, answer string) {
 	t.Helper()
 	for what, secret := range h.known {
@@ -43,9 +43,9 @@ func (h *house) leaks(t *testing.T, row string, c caller, answer string) {
 	}
 }
 
-// nothingTold looks for secrets in what the agents wrote, and in the arguments of all
-// processes; and for files that others may read.
-func (h *house) nothingTold() {
+// noneExposed searches for secrets in the output of the agents and in the arguments of all
+// processes, and for files that other users can read.
+func (h *house) noneExposed() {
 	t := h.t
 	t.Helper()
 	h.known["the variable"] = canary
@@ -60,7 +60,7 @@ func (h *house) nothingTold() {
 	}
 }
 
-// absent looks for secrets in a file; a process may be gone.
+// absent searches a file for secrets; a process may have ended.
 func (h *house) absent(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -80,7 +80,7 @@ func (h *house) closed(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // a file of an allocation may be gone
+			return nil // a file of an allocation may have been removed
 		}
 		info, err := d.Info()
 		switch {
@@ -98,7 +98,7 @@ func (h *house) closed(t *testing.T, dir string) {
 	h.must(err)
 }
 
-// noCanary looks for the variable in the log of the servers, which has it encrypted.
+// noCanary searches the servers' log for the variable, which it holds encrypted.
 func (h *house) noCanary(t *testing.T, file string) {
 	text, err := os.ReadFile(file)
 	h.must(err)

@@ -15,20 +15,20 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// patience is how long a busy machine is waited for, or an emulated one.
+// patience bounds waits on a busy or emulated machine.
 const patience = 4 * time.Minute
 
-// poll is how often it is looked meanwhile.
+// poll is the polling interval.
 const poll = 20 * time.Millisecond
 
-// host is a running agent on a ground, which ends with the test.
+// host is a running agent on a ground, stopped at the end of the test.
 type host struct {
 	*ground
 	*cluster.Agent
 	slice string // parent of its control groups
 }
 
-// startHost starts an agent, with more of the exec2 block and variables.
+// startHost starts an agent with additions to the exec2 block and the environment.
 func (g *ground) startHost(block string, env ...string) *host {
 	t := g.t
 	t.Helper()
@@ -65,7 +65,7 @@ func (g *ground) startHost(block string, env ...string) *host {
 	return h
 }
 
-// end stops what runs and the agent, and sees that no group stays.
+// end stops all jobs and the agent, and checks that no control group remains.
 func (h *host) end() {
 	t := h.t
 	h.purge()
@@ -102,14 +102,14 @@ func (h *host) groups(pattern string) []string {
 // purge stops every job and waits until no allocation runs.
 func (h *host) purge() {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // that of the test may be over
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // the test's context may have ended
 	defer cancel()
 	if err := h.Purge(ctx); err != nil {
 		h.t.Error(err)
 	}
 }
 
-// within waits for what must come to hold.
+// within waits for a condition.
 func (h *host) within(what string, ok func() bool) {
 	h.t.Helper()
 	over := time.After(patience)
@@ -124,7 +124,7 @@ func (h *host) within(what string, ok func() bool) {
 	}
 }
 
-// task is a task of the probe's program.
+// task returns a task that runs the probe.
 func (h *host) task(name string, s situation, args ...string) *api.Task {
 	cpu, memory := h.share(), 128
 	config := map[string]any{"command": h.probe, "args": args, "unveil": s.unveil}
@@ -135,7 +135,7 @@ func (h *host) task(name string, s situation, args ...string) *api.Task {
 		Env: map[string]string{"LD_EVIL": "1", "GLIBC_TUNABLES": "evil"}, Config: config}
 }
 
-// share is a quarter of what the node has to give, as MHz: an emulated machine is slow
+// share is a quarter of the node's MHz: an emulated machine is slow.
 // enough.
 func (h *host) share() int {
 	id, err := h.NodeID()
@@ -149,7 +149,7 @@ func (h *host) share() int {
 	return int(node.NodeResources.Cpu.CpuShares / 4)
 }
 
-// job is one group of tasks that is tried once.
+// job returns a job with one group of tasks, without restarts.
 func job(id, kind string, s situation, tasks ...*api.Task) *api.Job {
 	attempts, mode, unlimited := 0, "fail", false
 	group := &api.TaskGroup{Name: &id, Tasks: tasks,
@@ -189,7 +189,7 @@ func (h *host) run(j *api.Job, status string) *api.AllocationListStub {
 	return out
 }
 
-// log is what a task wrote to a stream.
+// log returns the output of a task on a stream.
 func (h *host) log(al *api.AllocationListStub, task string) string {
 	in, err := h.Client.AllocFS().Cat(&api.Allocation{ID: al.ID, NodeID: al.NodeID}, "alloc/logs/"+task+".stdout.0", nil)
 	if err != nil {
@@ -203,7 +203,7 @@ func (h *host) log(al *api.AllocationListStub, task string) string {
 	return string(text)
 }
 
-// settle starts the neighbour and learns what the probe is to aim at.
+// settle starts the neighbour and collects the targets of the probe.
 func (h *host) settle(s situation) {
 	t, o := h.t, &h.targets
 	t.Helper()
@@ -250,8 +250,8 @@ func members(dir string) []int {
 	return out
 }
 
-// supervisor is the process that keeps this agent's tasks: its command line names the
-// data directory.
+// supervisor returns the process of this agent's supervisor: its command line contains the data
+// directory.
 func (h *host) supervisor() int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

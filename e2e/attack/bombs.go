@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bomb takes more of something than it should be able to get: each kind is bounded here
-// too, so that a limit that does not hold shows as a number and not as a dead machine.
+// bomb tries to use more of a resource than it should get. Each kind has a bound of its own, so
+// that a missing limit shows as a number and does not stop the machine.
 //
 //	fork N      starts up to N processes, prints how many it got, and stays
 //	memory MB   touches up to MB of memory: prints when it got it
@@ -49,8 +49,7 @@ func bomb(args []string) int {
 	return 2
 }
 
-// forkBomb starts processes that wait for its own end, which closes their input, and
-// waits for a signal to end.
+// forkBomb starts processes that end with it, since it holds their input, and waits for a signal.
 func forkBomb(n int) int {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -71,7 +70,7 @@ func forkBomb(n int) int {
 		last = cmd
 	}
 	if last != nil {
-		last.Process.Kill() //nolint:errcheck // so that this program itself can have a thread more
+		last.Process.Kill() //nolint:errcheck // frees a thread for this program
 		last.Wait()         //nolint:errcheck // killed
 	}
 	fmt.Printf("processes %d: %v\n", got, err)
@@ -102,7 +101,7 @@ func cpuHog(threads int) int {
 }
 
 func burn() {
-	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); { // however busy the machine is
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); { // bounded on a busy machine
 	}
 }
 
@@ -122,7 +121,7 @@ func descriptorBomb(n int) int {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err == nil {
 		lim.Cur = lim.Max
-		unix.Setrlimit(unix.RLIMIT_NOFILE, &lim) //nolint:errcheck // then with fewer
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &lim) //nolint:errcheck // otherwise with fewer
 	}
 	got := 0
 	var err error

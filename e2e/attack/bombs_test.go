@@ -13,21 +13,20 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// The bombs have limits of their own; around all of them lie these.
+// Limits around all bombs, in addition to their own.
 const (
 	outerProcesses = 2000
 	outerMemory    = 1 << 30
 	pidsLimit      = 64
 )
 
-// bomber is a host whose tasks, all together, are held by limits of the test, with a
-// neighbour that must live through everything.
+// bomber is a host that limits all tasks together, with a neighbour that must survive.
 type bomber struct {
 	*host
 	neighbour *api.AllocationListStub
 }
 
-// TestBombs has tasks take more than they were given.
+// TestBombs runs tasks that use more than their resources.
 func TestBombs(t *testing.T) {
 	needs(t, 1)
 	g := newGround(t)
@@ -49,7 +48,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// bound puts limits on the group that all tasks of the agent are in.
+// bound sets limits on the parent group of the agent's tasks.
 func (h *host) bound() {
 	t := h.t
 	t.Helper()
@@ -66,7 +65,7 @@ func (h *host) bound() {
 	}
 }
 
-// task is a bomb with so many MiB of memory.
+// bomb returns a job with a bomb and this many MiB of memory.
 func (b *bomber) bomb(memory int, args ...string) *api.Job {
 	task := b.task("t", situation{}, append([]string{"bomb"}, args...)...)
 	task.Resources.MemoryMB = &memory
@@ -77,7 +76,7 @@ func (b *bomber) bomb(memory int, args ...string) *api.Job {
 	return job("bomb-"+args[0], kind, situation{}, task)
 }
 
-// survived sees that neighbour, agent and machine are well.
+// survived checks that neighbour, agent and machine work.
 func (b *bomber) survived(t *testing.T) {
 	t.Helper()
 	al, _, err := b.Client.Allocations().Info(b.neighbour.ID, nil)
@@ -103,7 +102,7 @@ func (b *bomber) stop(id string) {
 	})
 }
 
-// value reads a number of a task's control group, from the first file there is.
+// value reads a number of a task's control group, from the first file that exists.
 func (b *bomber) value(al *api.AllocationListStub, names ...string) (n int64, ok bool) {
 	for _, dir := range b.groups("*/" + al.ID + ".*.scope") {
 		for _, name := range names {
@@ -124,27 +123,27 @@ func (b *bomber) fork(t *testing.T) {
 	text := ""
 	b.within("the bomb", func() bool { text = b.log(al, "t"); return strings.HasSuffix(text, "\n") })
 	if !strings.Contains(text, "temporarily unavailable") {
-		t.Errorf("the bomb says %q, want an end by its limit", text)
+		t.Errorf("the bomb printed %q, want an end by its limit", text)
 	}
-	if max, ok := b.value(al, "pids.max"); !ok || max > pidsLimit+1 { // one is the namespace's first process
+	if max, ok := b.value(al, "pids.max"); !ok || max > pidsLimit+1 { // one is the first process of the namespace
 		t.Errorf("pids.max = %d, %v, want %d", max, ok, pidsLimit)
 	}
 	if now, ok := b.value(al, "pids.current"); !ok || now > pidsLimit+1 || now < pidsLimit/2 {
 		t.Errorf("%d processes (%v), want about %d and no more", now, ok, pidsLimit)
 	}
-	b.survived(t) // while it is there
+	b.survived(t) // while the bomb runs
 	b.stop("bomb-fork")
 }
 
 func (b *bomber) memory(t *testing.T) {
 	al := b.run(b.bomb(64, "memory", "512"), "failed")
 	if text := b.log(al, "t"); text != "" {
-		t.Errorf("the bomb says %q, want it dead before", text)
+		t.Errorf("the bomb printed %q, want it dead before", text)
 	}
 	for _, ev := range al.TaskStates["t"].Events {
 		if ev.Type == "Terminated" {
 			if ev.Details["oom_killed"] != "true" || !strings.Contains(ev.DisplayMessage, "out of memory") {
-				t.Errorf("event %q %v, want one that tells of OOM", ev.DisplayMessage, ev.Details)
+				t.Errorf("event %q %v, want an OOM event", ev.DisplayMessage, ev.Details)
 			}
 			return
 		}
@@ -152,7 +151,7 @@ func (b *bomber) memory(t *testing.T) {
 	t.Error("no event of the end")
 }
 
-// cpu measures for some seconds what a task that wants everything gets.
+// cpu measures the CPU time of a task that uses all it can get.
 func (b *bomber) cpu(t *testing.T) {
 	al := b.run(b.bomb(64, "cpu", "4"), "running")
 	b.within("the hog", func() bool { return b.log(al, "t") != "" })
@@ -161,11 +160,11 @@ func (b *bomber) cpu(t *testing.T) {
 		t.Fatal("no quota")
 	}
 	share := float64(quota) / 100_000
-	began, was := time.Now(), b.used(al) // and in the end the other way round: what it had, it had in this time
+	began, was := time.Now(), b.used(al) // at the end in reverse order, so that the usage falls within the time
 	b.within("some seconds", func() bool { return time.Since(began) > 3*time.Second })
 	had := b.used(al) - was
 	got := had.Seconds() / time.Since(began).Seconds()
-	// Up to two periods more may fall into the time.
+	// Up to two more periods may fall within the time.
 	if got > share*1.1+0.1 || got == 0 {
 		t.Errorf("the task had %.2f processors, its share is %.2f", got, share)
 	}
@@ -173,7 +172,7 @@ func (b *bomber) cpu(t *testing.T) {
 	b.stop("bomb-cpu")
 }
 
-// used is the processor time of a task.
+// used returns the CPU time of a task.
 func (b *bomber) used(al *api.AllocationListStub) time.Duration {
 	b.t.Helper()
 	if ns, ok := b.value(al, "cpuacct.usage"); ok {
@@ -186,7 +185,7 @@ func (b *bomber) used(al *api.AllocationListStub) time.Duration {
 			return time.Duration(us) * time.Microsecond
 		}
 	}
-	b.t.Fatal("no control group tells the processor time")
+	b.t.Fatal("no control group has the CPU time")
 	return 0
 }
 
@@ -217,7 +216,7 @@ func (b *bomber) logs(t *testing.T) {
 func (b *bomber) descriptors(t *testing.T) {
 	al := b.run(b.bomb(256, "fd", "3000000"), "complete")
 	if text := b.log(al, "t"); !strings.Contains(text, "too many open files") {
-		t.Errorf("the bomb says %q, want an end by its limit", text)
+		t.Errorf("the bomb printed %q, want an end by its limit", text)
 	}
 }
 
@@ -226,11 +225,11 @@ func (b *bomber) secrets(t *testing.T) {
 	var kib int
 	text := b.log(al, "t")
 	if _, err := fmt.Sscanf(text, "secrets %d KiB", &kib); err != nil || kib > 1024 || !strings.Contains(text, "no space left") {
-		t.Errorf("the bomb says %q, want at most 1024 KiB", text)
+		t.Errorf("the bomb printed %q, want at most 1024 KiB", text)
 	}
 }
 
-// files are charged to the task as memory, however small they are.
+// files checks that small files are charged to the task as memory.
 func (b *bomber) files(t *testing.T) {
 	if os.Getenv("ATTACK_GUEST") != "" {
 		t.Skip("takes minutes on an emulated machine")
@@ -250,7 +249,7 @@ func (b *bomber) files(t *testing.T) {
 	})
 	text := b.log(al, "t")
 	if al.ClientStatus == "complete" && !strings.Contains(text, "no space left") {
-		t.Errorf("the bomb says %q, want no space left, or its end for want of memory", text)
+		t.Errorf("the bomb printed %q, want no space left, or an OOM kill", text)
 	}
 	t.Log(al.ClientStatus, text)
 }

@@ -1,21 +1,19 @@
-// Package attack tries to get out of the sandbox of the driver exec2.
+// Package attack tries to escape from the sandbox of the driver exec2.
 //
-// An Operation is one thing that a task has no business to do, or that looks as if it
-// had none. The program e2e/attack/probe runs as a task of a real agent and tries all of
-// them on Targets that a test laid out around it, each in a process of its own, and
-// prints a line for each:
+// An Operation is one action that a task must not do, or that looks as if it must not. The program
+// e2e/attack/probe runs as a task of a real agent. It tries each operation on the Targets that a
+// test prepared, in a separate process, and prints one line for each:
 //
 //	<class>/<operation> TAB allowed | denied <errno> | absent <errno> | nothing
 //
-// "allowed" means that the operation took effect; "absent" that what it aims at does
-// not exist for the task; "nothing" that it looked for something and found none.
+// "allowed" means that the operation took effect, "absent" that its target does not exist for the
+// task, and "nothing" that a search found nothing.
 //
-// The tests hold these lines, for several situations, against tables in testdata
-// (go test -update rewrites them: look at each change). An operation that is allowed
-// anywhere must give its reason; a reason that no situation needs is an error too. So
-// that no refusal is one of a broken probe, the same operations are also tried as root
-// without a sandbox, where each must succeed.
+// The tests compare these lines, for several situations, with tables in testdata ("go test -update"
+// rewrites them: review each change). An allowed operation must have a reason, and a reason that no
+// situation needs is an error. The same operations also run as root without a sandbox, where each
+// must succeed. This shows that a rejection is not caused by a broken probe.
 //
-// Nothing here starts a goroutine that outlives a call. The probe does no lasting harm
-// where it succeeds: it signals with signal 0, changes only what was made to be changed.
+// No goroutine outlives a call. A successful operation does no lasting harm: it sends signal 0, and
+// changes only objects created for it.
 package attack

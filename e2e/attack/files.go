@@ -26,7 +26,7 @@ func open(name string, flags int) error {
 
 func (t *Targets) in(name string) string { return filepath.Join(t.Dir, name) }
 
-// opener makes an operation of opening what at names.
+// opener returns an operation that opens the path returned by at.
 func opener(flags int, at func(*Targets) string) func(*Targets) error {
 	return func(t *Targets) error { return open(at(t), flags) }
 }
@@ -34,7 +34,7 @@ func opener(flags int, at func(*Targets) string) func(*Targets) error {
 func below(name string) func(*Targets) string { return func(t *Targets) string { return t.in(name) } }
 func fixed(name string) func(*Targets) string { return func(*Targets) string { return name } }
 
-// fileOperations aim at files that nobody granted.
+// fileOperations use files that the task was not granted.
 var fileOperations = []Operation{
 	{Name: "files/read", try: opener(unix.O_RDONLY, below(plainFile))},
 	{Name: "files/write", try: opener(unix.O_WRONLY, below(plainFile))},
@@ -93,10 +93,10 @@ var fileOperations = []Operation{
 	}},
 }
 
-// own is a path in the probe's own directory.
+// own returns a path in the probe's own directory.
 func own(name string) string { return filepath.Join(os.Getenv("NOMAD_TASK_DIR"), name) }
 
-// moved makes a file of the probe's own and moves it.
+// moved creates a file of the probe and moves it.
 func moved(name, to string) error {
 	if err := os.WriteFile(own(name), nil, 0o666); err != nil {
 		return err

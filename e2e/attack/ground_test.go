@@ -23,20 +23,20 @@ import (
 // canary is in every secret, and in the agent's environment.
 const canary = "canary-7d40c1"
 
-// namedUser is the user of the situations that name one; it is on every Debian, and
-// owns files outside and a process.
+// namedUser is the user of the situations that name one. Every Debian has it. It owns files outside
+// and a process.
 const namedUser = "games"
 
-// ground is what a situation lies in: a directory of its own, outside of /tmp, with the
-// probe and the targets.
+// ground is the surroundings of a situation: a directory outside of /tmp, with the probe and the
+// targets.
 type ground struct {
 	t       *testing.T
 	dir     string
 	probe   string
 	targets attack.Targets
 
-	clientBlock string // more of the agent's client block
-	agentUser   string // who the agent runs as; "" is root
+	clientBlock string // additions to the agent's client block
+	agentUser   string // user of the agent; "" is root
 }
 
 func newGround(t *testing.T) *ground {
@@ -70,8 +70,8 @@ func newGround(t *testing.T) *ground {
 	return g
 }
 
-// highNumbers has the machine's process numbers go on to where none of those that follow
-// is also a number in the probe's own namespace, where a stranger's would be its own.
+// highNumbers raises the machine's process IDs to a range that the probe's own namespace does not
+// reach. Otherwise a stranger's ID could also be one of the probe's own.
 func highNumbers(t *testing.T) {
 	t.Helper()
 	number := func(name string) int {
@@ -85,21 +85,21 @@ func highNumbers(t *testing.T) {
 		}
 		return n
 	}
-	const ofProbe, ofTest = 6000, 4000 // numbers that each takes, at the most
+	const ofProbe, ofTest = 6000, 4000 // upper bounds of the IDs that each uses
 	for max := number("pid_max"); ; {
 		if last := number("ns_last_pid"); last > ofProbe && last < max-ofTest {
 			return
 		}
 		for range 50 {
-			syscall.ForkExec("/nonexistent", nil, nil) //nolint:errcheck // it only takes a number
+			syscall.ForkExec("/nonexistent", nil, nil) //nolint:errcheck // only consumes an ID
 		}
 	}
 }
 
-// built is the probe, built once.
+// built returns the probe, built once.
 func built(t *testing.T) string {
 	t.Helper()
-	if at := os.Getenv("ATTACK_PROBE"); at != "" { // where there is no compiler
+	if at := os.Getenv("ATTACK_PROBE"); at != "" { // for machines without a compiler
 		return at
 	}
 	at := filepath.Join(t.TempDir(), "probe")
@@ -139,7 +139,7 @@ func chmod(t *testing.T, at string, mode os.FileMode) {
 	}
 }
 
-// lay writes a file that is open to all.
+// lay writes a file with the mode.
 func lay(t *testing.T, at string, mode os.FileMode) {
 	t.Helper()
 	if err := os.WriteFile(at, []byte(canary), mode); err != nil {
@@ -180,8 +180,8 @@ func (g *ground) layFiles() {
 		chmod(t, f.Name(), 0o666)
 		*at = f.Name()
 		t.Cleanup(func() {
-			os.Remove(f.Name())            //nolint:errcheck // an attack may have done so
-			os.Remove(f.Name() + ".probe") //nolint:errcheck // is there when an attack succeeded
+			os.Remove(f.Name())            //nolint:errcheck // an attack may have removed it
+			os.Remove(f.Name() + ".probe") //nolint:errcheck // exists if an attack succeeded
 		})
 	}
 }
@@ -202,14 +202,14 @@ func lookup(t *testing.T, name string) (uid, gid int) {
 	return uid, gid
 }
 
-// laySockets listens wherever the probe will try to connect.
+// laySockets listens on all addresses that the probe connects to.
 func (g *ground) laySockets() {
 	t, o := g.t, &g.targets
 	t.Helper()
 	id := filepath.Base(g.dir)
 	o.Abstract, o.AbstractDgram = id, id+"-dgram"
 	o.Socket, o.SocketDgram = filepath.Join(o.Dir, "socket"), filepath.Join(o.Dir, "socket-dgram")
-	if err := os.MkdirAll("/run", 0o755); err != nil { // a guest may have none
+	if err := os.MkdirAll("/run", 0o755); err != nil { // a guest may not have it
 		t.Fatal(err)
 	}
 	o.RunSocket = filepath.Join("/run", id)
@@ -243,10 +243,10 @@ func (g *ground) laySockets() {
 	o.TCP, o.UDP = l.Addr().(*net.TCPAddr).Port, c.LocalAddr().(*net.UDPAddr).Port
 }
 
-// sessions is where the sockets of users' sessions are.
+// sessions is the directory of users' session sockets.
 const sessions = "/run/user"
 
-// laySession listens where services of a session of the named user would.
+// laySession listens on the address of a session service of the named user.
 func (g *ground) laySession() {
 	t := g.t
 	t.Helper()
@@ -272,7 +272,7 @@ func (g *ground) laySession() {
 	chmod(t, g.targets.SessionSocket, 0o777)
 }
 
-// layIPC makes what is shared by number or name, open to all.
+// layIPC creates IPC objects with a number or name, accessible to all.
 func (g *ground) layIPC() {
 	t, o := g.t, &g.targets
 	t.Helper()
@@ -309,7 +309,7 @@ func (g *ground) layIPC() {
 	t.Cleanup(func() { unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(name)), 0, 0) })
 }
 
-// victim starts a process of a user's, with the canary in its environment.
+// victim starts a process of a user with the canary in its environment.
 func (g *ground) victim(name string) int {
 	t := g.t
 	t.Helper()
@@ -334,7 +334,7 @@ func (g *ground) victim(name string) int {
 	return cmd.Process.Pid
 }
 
-// writeTargets leaves the targets where the probe reads them.
+// writeTargets writes the targets to a file for the probe.
 func (g *ground) writeTargets() string {
 	g.t.Helper()
 	text, err := json.MarshalIndent(&g.targets, "", "  ")
@@ -348,7 +348,7 @@ func (g *ground) writeTargets() string {
 	return at
 }
 
-// results reads what the probe printed.
+// results parses the output of the probe.
 func results(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -359,7 +359,7 @@ func results(t *testing.T, text string) map[string]string {
 	for line := range strings.Lines(text + "\n") {
 		name, verdict, ok := strings.Cut(strings.TrimSpace(line), "\t")
 		if !ok {
-			t.Fatalf("the probe said %q", line)
+			t.Fatalf("the probe printed %q", line)
 		}
 		if strings.HasPrefix(verdict, "broken") || verdict == "hung" {
 			t.Errorf("%s is %s", name, verdict)
@@ -372,7 +372,7 @@ func results(t *testing.T, text string) map[string]string {
 	return out
 }
 
-// unchanged sees that what lies outside is as it was laid.
+// unchanged checks that the objects outside are unchanged.
 func (g *ground) unchanged() error {
 	text, err := os.ReadFile(filepath.Join(g.targets.Dir, "plain"))
 	if err != nil {
@@ -384,7 +384,7 @@ func (g *ground) unchanged() error {
 	return nil
 }
 
-// layNeighbour lays what a neighbour's and a mate's task would have.
+// layNeighbour creates the files of a neighbour's and a mate's task.
 func (g *ground) layNeighbour(task, mate string) {
 	t := g.t
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identityOperations look at what the task is, and try to become something else. What
-// finds something is "allowed"; what finds nothing is "nothing".
+// identityOperations inspect the identity of the task, and try to change it. A finding is
+// "allowed", no finding is "nothing".
 var identityOperations = []Operation{
 	{Name: "identity/capabilities", try: capabilities},
 	{Name: "identity/bounding-set", try: boundingSet},
@@ -63,7 +63,7 @@ var identityOperations = []Operation{
 	{Name: "identity/undo-no-new-privileges", try: func(*Targets) error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0) }},
 }
 
-// found turns what an operation looked for into its result.
+// found converts the result of a search to a result of an operation.
 func found(yes bool) error {
 	if yes {
 		return nil
@@ -80,7 +80,7 @@ func anyZero(ids ...int) bool {
 	return false
 }
 
-// capabilities finds effective, permitted or inheritable ones.
+// capabilities searches for effective, permitted or inheritable capabilities.
 func capabilities(*Targets) error {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -100,11 +100,11 @@ func ambient(c uintptr) (uintptr, error) {
 	return value(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_IS_SET, c, 0, 0)
 }
 
-// eachCapability finds one that is in a set.
+// eachCapability searches for a capability in a set.
 func eachCapability(in func(uintptr) (uintptr, error)) error {
 	for c := range uintptr(64) {
 		is, err := in(c)
-		if err == unix.EINVAL && c > 0 { // the kernel has no more
+		if err == unix.EINVAL && c > 0 { // after the last one of the kernel
 			break
 		}
 		if err != nil {
@@ -117,7 +117,7 @@ func eachCapability(in func(uintptr) (uintptr, error)) error {
 	return errNothing
 }
 
-// foreignGroups finds supplementary groups besides the task's own.
+// foreignGroups searches for supplementary groups in addition to the task's own.
 func foreignGroups(*Targets) error {
 	groups, err := os.Getgroups()
 	if err != nil {
@@ -142,8 +142,8 @@ func environment(words ...string) error {
 	return errNothing
 }
 
-// blockedSignals finds signals that whoever started the task left blocked: those that
-// Go's runtime never blocks itself.
+// blockedSignals searches for signals that the parent left blocked, and that Go's runtime never
+// blocks.
 func blockedSignals(*Targets) error {
 	var set uint64
 	const setSize = 8
@@ -153,8 +153,8 @@ func blockedSignals(*Targets) error {
 	return found(set != 0)
 }
 
-// strayDescriptors finds open descriptors but 0, 1 and 2. It is the first that the
-// probe does; what Go's own poller has is told by its kind.
+// strayDescriptors searches for open descriptors other than 0, 1 and 2. The probe does it first;
+// the descriptors of Go's poller are recognized by their type.
 func strayDescriptors() error {
 	for fd := 3; fd < 4096; fd++ {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && !ofPoller(fd) {
@@ -164,8 +164,8 @@ func strayDescriptors() error {
 	return errNothing
 }
 
-// ofPoller says whether fd is an epoll or eventfd that this program itself opened: both
-// refuse to be positioned, and are neither pipe, file nor socket.
+// ofPoller reports whether fd is an epoll or eventfd of this program: both reject seeks, and are
+// not a pipe, file or socket.
 func ofPoller(fd int) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == 0

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ipcOperations use what processes share by number or name.
+// ipcOperations use IPC objects with a number or name.
 var ipcOperations = []Operation{
 	{Name: "ipc/shared-memory", try: func(t *Targets) error { return call(unix.SYS_SHMAT, uintptr(t.Shm), 0, 0) }},
 	{Name: "ipc/shared-memory-remove", try: func(t *Targets) error {
-		const stat = 2 // IPC_STAT: whoever may not even ask can do no more
+		const stat = 2 // IPC_STAT: without it no other access is possible
 		var ds [256]byte
 		return call(unix.SYS_SHMCTL, uintptr(t.Shm), stat, addr(&ds))
 	}},

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelOperations reach for the kernel itself.
+// kernelOperations use interfaces of the kernel itself.
 var kernelOperations = []Operation{
 	{Name: "kernel/bpf", try: func(*Targets) error { return call(unix.SYS_BPF, unix.BPF_MAP_CREATE, addr(&bpfArray), 32) }},
 	{Name: "kernel/io-uring", try: func(*Targets) error {
@@ -88,7 +88,7 @@ func setHostname(*Targets) error {
 	return unix.Sethostname([]byte(name))
 }
 
-// openHandle opens a file by its handle, past all directories.
+// openHandle opens a file by its handle, which bypasses all directories.
 func openHandle(t *Targets) error {
 	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, t.in(plainFile), 0)
 	if err != nil {
@@ -99,12 +99,12 @@ func openHandle(t *Targets) error {
 		return err
 	}
 	_, err = unix.OpenByHandleAt(dir, h, unix.O_RDONLY)
-	return reached(err, unix.EBADF) // a kernel that wants another descriptor has let it pass
+	return reached(err, unix.EBADF) // EBADF means that the permission check passed
 }
 
-// namespaceOperations make or enter namespaces.
+// namespaceOperations create or enter namespaces.
 var namespaceOperations = join(unshares("unshare", func(flag uintptr) error {
-	return inChild(unix.SYS_UNSHARE, flag) // of one thread, which user namespaces need
+	return inChild(unix.SYS_UNSHARE, flag) // one more namespace: a new user namespace needs it
 }), unshares("clone", cloneWith), []Operation{
 	{Name: "namespace/set-own-net", try: func(*Targets) error { return enter("/proc/self/ns/net", unix.CLONE_NEWNET) }},
 	{Name: "namespace/set-by-pidfd", try: func(t *Targets) error {
@@ -130,13 +130,13 @@ func unshares(how string, try func(flag uintptr) error) []Operation {
 		{"ipc", unix.CLONE_NEWIPC}, {"uts", unix.CLONE_NEWUTS}, {"cgroup", unix.CLONE_NEWCGROUP}, {"user-and-mount", unix.CLONE_NEWUSER | unix.CLONE_NEWNS}} {
 		out = append(out, Operation{Name: "namespace/" + how + "-" + ns.name, try: func(*Targets) error { return try(ns.flag) }})
 	}
-	if how == "unshare" { // clone takes the bit for another
+	if how == "unshare" { // clone uses the bit for another flag
 		out = append(out, Operation{Name: "namespace/unshare-time", try: func(*Targets) error { return try(unix.CLONE_NEWTIME) }})
 	}
 	return out
 }
 
-// cloneWith makes a child, which ends at once.
+// cloneWith creates a child that exits at once.
 func cloneWith(flag uintptr) error {
 	pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, flag|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if e != 0 {
@@ -178,8 +178,7 @@ func enter(file string, kind int) error {
 	return unix.Setns(fd, kind)
 }
 
-// mountOperations change what is mounted. Each is allowed to who may, and done to a
-// place that has been made for it.
+// mountOperations change mounts, on a directory created for them.
 var mountOperations = []Operation{
 	{Name: "mount/tmpfs", try: func(t *Targets) error { return unix.Mount("none", ownMount(), "tmpfs", 0, "") }},
 	{Name: "mount/bind", try: func(t *Targets) error { return unix.Mount("/", ownMount(), "", unix.MS_BIND, "") }},
@@ -203,14 +202,14 @@ var mountOperations = []Operation{
 	}},
 }
 
-// ownMount makes a directory to mount on.
+// ownMount creates a directory to mount on.
 func ownMount() string {
 	at := own("mnt")
-	os.Mkdir(at, 0o700) //nolint:errcheck // the mount fails if it is not there
+	os.Mkdir(at, 0o700) //nolint:errcheck // otherwise the mount fails
 	return at
 }
 
-// machineOperations reach for devices.
+// machineOperations use devices.
 var machineOperations = []Operation{
 	{Name: "device/memory", try: opener(unix.O_RDONLY, fixed("/dev/mem"))},
 	{Name: "device/kernel-log", try: opener(unix.O_RDONLY, fixed("/dev/kmsg"))},
@@ -235,7 +234,7 @@ func firstDisk(*Targets) error {
 	return open("/dev/vda", unix.O_RDONLY)
 }
 
-// deviceIoctl asks a device that is granted something that only its driver answers.
+// deviceIoctl sends a granted device a request that only its driver answers.
 func deviceIoctl(*Targets) error {
 	fd, err := unix.Open("/dev/urandom", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -246,8 +245,8 @@ func deviceIoctl(*Targets) error {
 	return err
 }
 
-// typeInto types into a terminal as if someone sat at it: into its own or, without
-// one, into standard input, where the kernel would say that it is none.
+// typeInto injects input into a terminal: its own or, without one, standard input, where the kernel
+// returns ENOTTY.
 func typeInto(*Targets) error {
 	c := byte('x')
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)

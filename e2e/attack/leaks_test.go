@@ -10,25 +10,24 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Tasks that start and stop in TestLeaks: so many rounds of so many, with fewer uids to
-// lend than tasks in all.
+// Number of rounds and of tasks per round in TestLeaks, with fewer UIDs than tasks in total.
 const (
 	leakRounds, leakTasks = 5, 40
 	leakUsers             = 60
 )
 
-// holdings is what a host has of what tasks are made of.
+// holdings counts the resources that tasks use on a host.
 type holdings struct {
 	mounts      int // of the machine
-	agent       int // descriptors
+	agent       int // descriptors of the agent
 	supervisor  int
-	namespaces  int // different ones that any process is in
-	held        int // of the agent's and the supervisor's descriptors, those of namespaces
+	namespaces  int // distinct namespaces of all processes
+	held        int // descriptors of namespaces in the agent and the supervisor
 	groups      int
-	allocations int // directories
+	allocations int // allocation directories
 }
 
-// After hundreds of tasks nothing is there that was not before.
+// After hundreds of tasks no resource remains in use.
 func TestLeaks(t *testing.T) {
 	needs(t, 1)
 	if testing.Short() {
@@ -57,14 +56,14 @@ func TestLeaks(t *testing.T) {
 	t.Logf("after %d tasks: %+v", leakRounds*leakTasks, after)
 }
 
-// more says whether anything is left of what came since.
+// more reports whether more resources are in use than before.
 func (h holdings) more(than holdings) bool {
 	const slack = 3 // connections that the agent keeps, such as those of this test
 	return h.mounts > than.mounts || h.agent > than.agent+slack || h.supervisor > than.supervisor || h.namespaces > than.namespaces ||
 		h.held > than.held || h.groups > than.groups || h.allocations > than.allocations
 }
 
-// round runs so many tasks to their end.
+// round runs n tasks until they end.
 func (h *host) round(id string, n int) {
 	t := h.t
 	t.Helper()
@@ -100,7 +99,7 @@ func (h *host) round(id string, n int) {
 	}
 }
 
-// collect waits until what was purged is gone from the node.
+// collect waits until the node has removed purged allocations.
 func (h *host) collect() {
 	h.within("the allocations to be removed", func() bool {
 		if err := h.Client.System().GarbageCollect(); err != nil {
@@ -145,8 +144,8 @@ func (h *host) holds() holdings {
 	return out
 }
 
-// ours says whether a file of /proc is of a process that this agent's supervisor keeps,
-// or of the two themselves: others come and go on this machine.
+// ours reports whether a file of /proc belongs to this agent, its supervisor or their tasks: other
+// processes of the machine are ignored.
 func (h *host) ours(name string) bool {
 	dir := strings.Join(strings.Split(name, "/")[:3], "/")
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup"))
@@ -156,7 +155,7 @@ func (h *host) ours(name string) bool {
 	return dir == fmt.Sprintf("/proc/%d", h.Pid()) || dir == fmt.Sprintf("/proc/%d", h.supervisor())
 }
 
-// mountsBelow counts the mounts below a directory that processes of the host see.
+// mountsBelow counts the mounts below a directory in the host's mount namespace.
 func mountsBelow(t *testing.T, dir string) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
@@ -166,7 +165,7 @@ func mountsBelow(t *testing.T, dir string) int {
 	return strings.Count(string(text), " "+dir+"/")
 }
 
-// descriptors lists what a process has open.
+// descriptors lists the open descriptors of a process.
 func descriptors(pid int) []string {
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {

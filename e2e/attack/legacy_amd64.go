@@ -1,4 +1,4 @@
 package attack
 
-// legacyCall makes a system call the way of 32-bit programs, with arguments of zero.
+// legacyCall makes a system call with the 32-bit convention and zero arguments.
 func legacyCall(nr uintptr) uintptr

@@ -2,5 +2,5 @@
 
 package attack
 
-// legacyCall is refused where there is no second way to call the kernel.
+// legacyCall returns -ENOSYS where there is no second system call convention.
 func legacyCall(uintptr) uintptr { return ^uintptr(37) } // -ENOSYS

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 )
 
-// TestMain is the test, the agent that the test starts, and what the agent starts.
+// TestMain runs the tests, the agent under test, and the processes that the agent starts.
 func TestMain(m *testing.M) {
 	companion.Main()
 	if len(os.Args) > 1 && os.Args[1] == "agent" {

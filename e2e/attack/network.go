@@ -17,7 +17,7 @@ const (
 // IPPROTO_SMC of linux/in.h.
 const protoSMC = 256
 
-// socketOperations make sockets of every kind.
+// socketOperations create sockets of every kind.
 var socketOperations = join(
 	kinds(map[string][3]int{
 		"raw": {unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP}, "raw6": {unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6},
@@ -97,7 +97,7 @@ func attachFilter(*Targets) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &pass})
 }
 
-// changeRoute asks for the removal of an interface that does not exist.
+// changeRoute requests the removal of an interface that does not exist.
 func changeRoute(*Targets) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -124,7 +124,7 @@ func get32(b []byte) uint32 {
 	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }
 
-// connectOperations reach others through sockets.
+// connectOperations connect to other processes through sockets.
 var connectOperations = []Operation{
 	{Name: "connect/tcp", Why: whyHostNet, try: func(t *Targets) error { return connectTCP(t.TCP) }},
 	{Name: "connect/tcp-fast-open", Why: whyHostNet, try: func(t *Targets) error { return fastOpen(t.TCP) }},
@@ -174,7 +174,7 @@ func connectTCP(port int) error {
 	return unix.Connect(fd, local(port))
 }
 
-// fastOpen connects by sending, which asks other questions of the kernel than connect.
+// fastOpen connects by sending, which takes another path in the kernel than connect.
 func fastOpen(port int) error {
 	fd, err := tcp()
 	if err != nil {
@@ -183,13 +183,13 @@ func fastOpen(port int) error {
 	return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, local(port))
 }
 
-// reconnect names the target with a family that means "none" first.
+// reconnect connects after a disconnect with an unspecified address family.
 func reconnect(port int) error {
 	fd, err := tcp()
 	if err != nil {
 		return err
 	}
-	unix.Connect(fd, local(1)) //nolint:errcheck // nobody listens there
+	unix.Connect(fd, local(1)) //nolint:errcheck // no listener there
 	var none [16]byte
 	if err := call(unix.SYS_CONNECT, uintptr(fd), addr(&none), 16); err != nil {
 		return err
@@ -205,7 +205,7 @@ func bindTCP(port int) error {
 	return unix.Bind(fd, local(port))
 }
 
-// listenUnbound listens on the port that the kernel chooses.
+// listenUnbound listens on a port that the kernel chooses.
 func listenUnbound(*Targets) error {
 	fd, err := tcp()
 	if err != nil {
@@ -225,11 +225,11 @@ func sendUDP(port int) error {
 	if _, err := unix.Write(fd, []byte("x")); err != nil {
 		return err
 	}
-	_, err = unix.Write(fd, []byte("x")) // an error when nobody took the first
+	_, err = unix.Write(fd, []byte("x")) // fails if the first was not received
 	return err
 }
 
-// connectUnix connects to a socket; a path may be longer than an address has room for.
+// connectUnix connects to a socket; the path may be longer than an address.
 func connectUnix(name string, kind int) error {
 	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

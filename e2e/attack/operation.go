@@ -17,16 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Operation is one thing to try.
+// Operation is one action to try.
 type Operation struct {
-	Name string // class/what
-	// Why says why it is no harm where it is allowed; empty for what must never be.
+	Name string // class/action
+	// Why is the reason why success is harmless; empty if it must never succeed.
 	Why string
-	// try returns nil when the operation took effect.
+	// try returns nil if the operation took effect.
 	try func(*Targets) error
 }
 
-// Operations lists all of them, by name.
+// Operations lists all operations by name.
 func Operations() []Operation {
 	all := slices.Concat(fileOperations, ownFileOperations, neighbourOperations, processOperations, procOperations,
 		schedulingOperations, kernelOperations, namespaceOperations, mountOperations, socketOperations, connectOperations,
@@ -35,15 +35,15 @@ func Operations() []Operation {
 	return all
 }
 
-// errNothing is what operations return that look for something and find it missing.
+// errNothing is returned by a search without a finding.
 var errNothing = errors.New("nothing")
 
-// limit bounds one operation: one that waits is neither allowed nor denied. Emulated
-// machines are slow.
+// limit bounds one operation: one that blocks is neither allowed nor denied. Emulated machines are
+// slow.
 const limit = 40 * time.Second
 
-// Main is the probe: "run TARGETS" tries everything, "try NAME TARGETS" one operation,
-// "hold" and "uid" serve the operations themselves.
+// Main is the probe. "run TARGETS" tries everything, "try NAME TARGETS" one operation. "hold" and
+// "uid" are helpers of operations.
 func Main(args []string) int {
 	if len(args) == 0 {
 		fmt.Fprintln(os.Stderr, "usage: probe run TARGETS")
@@ -62,7 +62,7 @@ func Main(args []string) int {
 		return 0
 	case "hold": // until standard input ends
 		fmt.Println(os.Getpid())
-		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // however it ends
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // any end
 		return 0
 	case "stay":
 		return stay(args[1:])
@@ -73,9 +73,9 @@ func Main(args []string) int {
 	return 2
 }
 
-// runAll tries every operation in a process of its own.
+// runAll tries every operation in a separate process.
 func runAll(targets string) int {
-	// Before anything is opened here: what was left open by others.
+	// Before anything is opened: only inherited descriptors are open.
 	fmt.Printf("identity/descriptors\t%s\n", verdict(strayDescriptors()))
 	for _, op := range Operations() {
 		fmt.Printf("%s\t%s\n", op.Name, runOne(op.Name, targets))
@@ -106,7 +106,7 @@ func runOne(name, targets string) string {
 	return last
 }
 
-// self is this program's file, which /proc need not tell.
+// self is this program's file, since /proc may not show it.
 func self() string { return os.Args[0] }
 
 func tryOne(name, file string) int {
@@ -130,8 +130,8 @@ func tryOne(name, file string) int {
 	return 1
 }
 
-// uninterrupted tries again what a signal interrupted, for that says nothing
-// of the sandbox: Go's runtime sends its own threads one to preempt them.
+// uninterrupted retries after EINTR, which is not caused by the sandbox: Go's runtime sends signals
+// to preempt threads.
 func uninterrupted(try func(*Targets) error, t *Targets) error {
 	err := try(t)
 	for again := 0; again < 10 && errors.Is(err, unix.EINTR); again++ {
@@ -140,7 +140,7 @@ func uninterrupted(try func(*Targets) error, t *Targets) error {
 	return err
 }
 
-// verdict is what the table shows of an error.
+// verdict returns the table entry of an error.
 func verdict(err error) string {
 	var errno unix.Errno
 	switch {
@@ -158,7 +158,7 @@ func verdict(err error) string {
 	return "denied " + unix.ErrnoName(errno)
 }
 
-// reached takes errors for success that the kernel returns only to who may.
+// reached converts errors to success that the kernel returns only after the permission check.
 func reached(err error, errnos ...unix.Errno) error {
 	var errno unix.Errno
 	if errors.As(err, &errno) && slices.Contains(errnos, errno) {
@@ -167,13 +167,13 @@ func reached(err error, errnos ...unix.Errno) error {
 	return err
 }
 
-// call makes a system call on this very thread.
+// call makes a system call on the current thread.
 func call(nr uintptr, args ...uintptr) error {
 	_, err := value(nr, args...)
 	return err
 }
 
-// value is call for those whose result matters.
+// value is call for system calls with a result.
 func value(nr uintptr, args ...uintptr) (uintptr, error) {
 	var a [6]uintptr
 	copy(a[:], args)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownFileOperations are what a task does with files that are its own.
+// ownFileOperations use files of the task itself.
 var ownFileOperations = []Operation{
 	{Name: "own/execute-written", Why: whyOwnFiles, try: func(*Targets) error { return runCopy(own("copy")) }},
 	{Name: "own/execute-memory", Why: "a program from a memory file is one that it may also write to " + whyOwnFiles, try: executeMemory},
@@ -26,7 +26,7 @@ var ownFileOperations = []Operation{
 	{Name: "own/capability-xattr", try: fileCapability},
 	{Name: "own/device-node", try: func(*Targets) error { return unix.Mknod(own("disk"), unix.S_IFBLK|0o666, 8<<8) }},
 	{Name: "own/char-device-node", try: func(*Targets) error { return unix.Mknod(own("mem"), unix.S_IFCHR|0o666, 1<<8|1) }},
-	{Name: "own/program-overwritten", try: opener(unix.O_WRONLY, func(t *Targets) string { return t.Setuid })}, // not this one, which runs
+	{Name: "own/program-overwritten", try: opener(unix.O_WRONLY, func(t *Targets) string { return t.Setuid })}, // not the running program
 	{Name: "own/log-read", Why: "the log is what the task itself wrote", try: func(*Targets) error { return eachLog(own("../../alloc/logs"), "probe.", unix.O_RDONLY) }},
 	{Name: "own/log-write", try: func(*Targets) error { return eachLog(own("../../alloc/logs"), "probe.", unix.O_WRONLY) }},
 	{Name: "own/log-swapped", try: func(t *Targets) error { return swapLog(t, "probe.stderr.0") }},
@@ -43,7 +43,7 @@ var ownFileOperations = []Operation{
 	{Name: "own/replace-logs", try: swapLogDirectory},
 }
 
-// neighbourOperations aim at another allocation, and at another task of the same one.
+// neighbourOperations use another allocation, and another task of the same one.
 var neighbourOperations = []Operation{
 	{Name: "neighbour/list", try: opener(unix.O_RDONLY|unix.O_DIRECTORY, func(t *Targets) string { return t.NeighbourDir })},
 	{Name: "neighbour/secret", try: opener(unix.O_RDONLY, neighbour("neighbour/secrets/secret"))},
@@ -82,7 +82,7 @@ func runCopy(at string) error {
 	return exec.Command(at, "uid").Run()
 }
 
-// runCopySized runs a script, for this program is too big for the place.
+// runCopySized runs a script, since this program is too large for the directory.
 func runCopySized(dir string) error {
 	at := filepath.Join(dir, "script")
 	if err := os.WriteFile(at, []byte("#!"+self()+" uid\n"), 0o700); err != nil {
@@ -103,7 +103,7 @@ func executeMemory(*Targets) error {
 	if _, err := unix.Write(fd, text); err != nil {
 		return err
 	}
-	argv := []*byte{cstring("program"), cstring("executed"), nil} // which says "allowed"
+	argv := []*byte{cstring("program"), cstring("executed"), nil} // prints "allowed"
 	return call(unix.SYS_EXECVEAT, uintptr(fd), addr(cstring("")), addr(&argv[0]), 0, unix.AT_EMPTY_PATH)
 }
 
@@ -114,7 +114,7 @@ func chownOwn(uid, gid int) error {
 	return unix.Chown(own("given"), uid, gid)
 }
 
-// fileCapability gives a program of its own the capability to do anything.
+// fileCapability adds file capabilities to a program of its own.
 func fileCapability(*Targets) error {
 	if err := os.WriteFile(own("capable"), nil, 0o755); err != nil {
 		return err
@@ -123,7 +123,7 @@ func fileCapability(*Targets) error {
 	return unix.Setxattr(own("capable"), "security.capability", all, 0)
 }
 
-// eachLog opens the logs of a task: the first error, nil when one opened.
+// eachLog opens the logs of a task. It returns nil if one was opened, otherwise the first error.
 func eachLog(dir, prefix string, flags int) error {
 	var errs []error
 	for _, stream := range []string{"stdout.0", "stderr.0"} {
@@ -136,7 +136,7 @@ func eachLog(dir, prefix string, flags int) error {
 	return errors.Join(errs...)
 }
 
-// swapLog puts a link to a file outside in the place of a log.
+// swapLog replaces a log with a link to a file outside.
 func swapLog(t *Targets, name string) error {
 	at := own("../../alloc/logs/" + name)
 	if err := unix.Rename(at, at+".away"); err != nil {
@@ -145,7 +145,7 @@ func swapLog(t *Targets, name string) error {
 	return unix.Symlink(t.in(plainFile), at)
 }
 
-// swapLogDirectory swaps the directory of logs and puts it back.
+// swapLogDirectory replaces the log directory and restores it.
 func swapLogDirectory(*Targets) error {
 	at := own("../../alloc/logs")
 	if err := unix.Rename(at, at+"-away"); err != nil {
@@ -154,24 +154,24 @@ func swapLogDirectory(*Targets) error {
 	return unix.Rename(at+"-away", at)
 }
 
-// logFD is the descriptor at which an operation finds the task's standard output.
+// logFD is the task's standard output in an operation.
 const logFD = 3
 
-// readLogPipe looks for a way to read what the task wrote to its log: by the descriptor that it
-// was given, and by opening the pipe again, after a change of its mode where that is possible.
+// readLogPipe tries to read the log pipe: through the inherited descriptor, and by opening the pipe
+// again, after a chmod where possible.
 func readLogPipe(*Targets) error {
 	flags, err := unix.FcntlInt(logFD, unix.F_GETFL, 0)
 	if err != nil || flags&unix.O_ACCMODE != unix.O_WRONLY {
 		return err
 	}
-	unix.Fchmod(logFD, 0o666) //nolint:errcheck // as a rule not allowed
+	unix.Fchmod(logFD, 0o666) //nolint:errcheck // usually denied
 	return open(fdPath(logFD), unix.O_RDONLY)
 }
 
-// fillSecrets writes more than the 1 MiB that secrets may take.
+// fillSecrets writes more than the 1 MiB limit of the secrets directory.
 func fillSecrets(*Targets) error {
 	at := filepath.Join(os.Getenv("NOMAD_SECRETS_DIR"), "fill")
 	err := os.WriteFile(at, []byte(strings.Repeat("x", 2<<20)), 0o600)
-	os.Remove(at) //nolint:errcheck // it may be what could not be written
+	os.Remove(at) //nolint:errcheck // may not exist
 	return err
 }

@@ -17,15 +17,14 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/attack"
 )
 
-// never are operations that do not succeed without a sandbox either, and why they are
-// tried all the same.
+// never are operations that fail even without a sandbox, with the reason to try them.
 var never = map[string]string{
 	"identity/undo-no-new-privileges": "the kernel has no way back",
 	"identity/blocked-signals":        "the test blocks none",
 	"connect/start-by-supervisor":     "the socket of the test does not answer",
 }
 
-// perhaps are operations that root of some machines may not do either.
+// perhaps are operations that root may not do on some machines.
 var perhaps = map[string]string{
 	"device/disk":               "device groups",
 	"process/change-memory-map": "needs CAP_SYS_RESOURCE",
@@ -37,11 +36,11 @@ var perhaps = map[string]string{
 	"kernel/legacy-call":        "a kernel may have no 32-bit calls",
 }
 
-// missing are answers of a kernel that was built without what is asked for.
+// missing are the errors of a kernel without the feature.
 var missing = []string{"denied ENOSYS", "denied EAFNOSUPPORT", "denied EPROTONOSUPPORT", "denied ESOCKTNOSUPPORT"}
 
-// Without a sandbox, as root, every operation succeeds: so what the tables say is denied
-// is denied by the sandbox. What the machine does not have is "absent".
+// Without a sandbox, as root, every operation succeeds. This shows that the sandbox causes the
+// denials in the tables. Missing features of the machine are "absent".
 func TestProbeSucceedsUnconfined(t *testing.T) {
 	g := newGround(t)
 	alloc := filepath.Join(g.dir, "unconfined")
@@ -56,7 +55,7 @@ func TestProbeSucceedsUnconfined(t *testing.T) {
 	}
 	defer l.Close()
 	g.targets.SupervisorSocket, g.targets.HTTP = l.Addr().String(), g.targets.TCP
-	lay(t, filepath.Join(g.dir, "secret"), 0o600) // beside the socket
+	lay(t, filepath.Join(g.dir, "secret"), 0o600) // next to the socket
 	cmd := exec.Command(g.probe, "run", g.writeTargets())
 	cmd.Env = []string{"NOMAD_TASK_DIR=" + alloc + "/probe/local", "NOMAD_SECRETS_DIR=" + alloc + "/probe/secrets",
 		"NOMAD_ALLOC_DIR=" + alloc + "/alloc", "AGENT=" + canary, "LD_EVIL=1", "GLIBC_TUNABLES=evil"}

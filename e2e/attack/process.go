@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// victims are the processes that processOperations and procOperations aim at.
+// victims are the targets of processOperations and procOperations.
 var victims = []struct {
 	name string
 	pid  func(*Targets) int
@@ -26,7 +26,7 @@ var victims = []struct {
 	{"init", func(t *Targets) int { return cmp.Or(t.Init, 1) }},
 }
 
-// against makes an operation for each victim.
+// against returns one operation for each victim.
 func against(name, why string, try func(pid int) error) []Operation {
 	var out []Operation
 	for _, v := range victims {
@@ -43,7 +43,7 @@ func join(lists ...[]Operation) []Operation {
 	return out
 }
 
-// processOperations aim at other processes.
+// processOperations use other processes.
 var processOperations = join(
 	against("process/signal", "", func(pid int) error { return unix.Kill(pid, 0) }),
 	against("process/pidfd-signal", "", func(pid int) error {
@@ -65,7 +65,7 @@ var processOperations = join(
 	against("process/write-memory", "", func(pid int) error {
 		buf := make([]byte, 8)
 		_, err := unix.ProcessVMWritev(pid, []unix.Iovec{{Base: &buf[0], Len: 8}}, []unix.RemoteIovec{{Base: textStart, Len: 8}}, 0)
-		return reached(err, unix.EFAULT) // the text cannot be written, by anyone
+		return reached(err, unix.EFAULT) // the text segment is read-only for everyone
 	}),
 	against("process/take-descriptor", "", func(pid int) error {
 		fd, err := unix.PidfdOpen(pid, 0)
@@ -106,7 +106,7 @@ var processOperations = join(
 	},
 )
 
-// textStart is where the text of this program begins, in the victims too.
+// textStart is the start of the text segment of this program and the victims.
 const textStart = 0x400000
 
 // traceChild starts a child that asks to be traced.
@@ -123,7 +123,7 @@ func traceChild(*Targets) error {
 	return unix.PtraceDetach(cmd.Process.Pid)
 }
 
-// proc makes operations on files of /proc/PID of each victim.
+// proc returns operations on files of /proc/PID of each victim.
 func proc(file string, try func(name string) error) []Operation {
 	return against("proc/"+file, "", func(pid int) error { return try(filepath.Join("/proc", strconv.Itoa(pid), file)) })
 }
@@ -131,12 +131,12 @@ func proc(file string, try func(name string) error) []Operation {
 func reading(name string) error { return open(name, unix.O_RDONLY) }
 func writing(name string) error { return open(name, unix.O_RDWR) }
 
-// entering opens a directory that a link of /proc leads to.
+// entering opens the directory behind a link of /proc.
 func entering(name string) error { return open(name, unix.O_RDONLY|unix.O_DIRECTORY) }
 
 func followed(name string) error { _, err := os.Readlink(name); return err }
 
-// procOperations go through /proc of other processes.
+// procOperations use /proc of other processes.
 var procOperations = join(
 	proc("environ", reading), proc("mem", writing), proc("maps", reading), proc("root", entering), proc("cwd", entering),
 	proc("exe", followed), proc("fd", listing), proc("ns", func(name string) error { return open(name+"/mnt", unix.O_RDONLY) }),
@@ -161,7 +161,7 @@ func listing(name string) error {
 	return err
 }
 
-// strangers lists processes that are none of the task's own user.
+// strangers lists processes of other users.
 func strangers(*Targets) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -180,7 +180,7 @@ func strangers(*Targets) error {
 	return errNothing
 }
 
-// schedulingOperations take from others what they run on.
+// schedulingOperations change the scheduling of other processes.
 var schedulingOperations = join(
 	against("schedule/priority", "", samePriority),
 	against("schedule/affinity", "", func(pid int) error {
@@ -191,7 +191,7 @@ var schedulingOperations = join(
 		return unix.SchedSetaffinity(pid, &set)
 	}),
 	against("schedule/limits", "", func(pid int) error {
-		return unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) // asks for the same right as to set
+		return unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) // needs the same right as setting
 	}),
 	[]Operation{
 		{Name: "schedule/io-priority", try: func(t *Targets) error {
@@ -214,23 +214,23 @@ var schedulingOperations = join(
 	},
 )
 
-// samePriority sets the priority that a process has.
+// samePriority sets the current priority of a process again.
 func samePriority(pid int) error {
 	got, err := value(unix.SYS_GETPRIORITY, unix.PRIO_PROCESS, uintptr(pid))
 	if err != nil {
 		return err
 	}
-	return unix.Setpriority(unix.PRIO_PROCESS, pid, 20-int(got)) // the kernel tells 20 - nice
+	return unix.Setpriority(unix.PRIO_PROCESS, pid, 20-int(got)) // the kernel returns 20 - nice
 }
 
-// priorityOfUser changes the priority of every process of the victim's uid, and looks
-// whether the victim's has changed.
+// priorityOfUser changes the priority of every process of the victim's UID, and checks whether the
+// victim's changed.
 func priorityOfUser(t *Targets) error {
 	own, err := value(unix.SYS_GETPRIORITY, unix.PRIO_PROCESS, 0)
 	if err != nil {
 		return err
 	}
-	nice := min(20-int(own)+3, 19) // less than the tests have themselves: more is a right of its own
+	nice := min(20-int(own)+3, 19) // not a higher priority than the tests have, which needs an extra right
 	if err := unix.Setpriority(unix.PRIO_USER, t.UserID, nice); err != nil {
 		return err
 	}
@@ -249,12 +249,12 @@ func ownGroup(t *Targets, names ...string) error {
 	return inGroups(t, "", names, func(at string) error { return open(at, unix.O_WRONLY) })
 }
 
-// leaveGroup opens the process list of the group above, to move itself there.
+// leaveGroup opens the process list of the parent group, to move itself there.
 func leaveGroup(t *Targets) error {
 	return inGroups(t, "..", []string{"cgroup.procs", "tasks"}, func(at string) error { return open(at, unix.O_WRONLY) })
 }
 
-// makeGroup makes a group below its own.
+// makeGroup creates a group below its own.
 func makeGroup(t *Targets) error {
 	return inGroups(t, "", []string{""}, func(dir string) error {
 		at := filepath.Join(dir, "made")
@@ -265,8 +265,8 @@ func makeGroup(t *Targets) error {
 	})
 }
 
-// inGroups tries something on files of the probe's own groups, or relative to them: nil
-// when it succeeds on one.
+// inGroups runs try on files of the probe's own groups, or relative to them. It returns nil if one
+// call succeeds.
 func inGroups(t *Targets, rel string, names []string, try func(string) error) error {
 	errs := []error{}
 	for _, dir := range t.OwnGroups {

@@ -14,8 +14,8 @@ func cstring(s string) *byte {
 
 func addr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// int80 makes a system call of the 32-bit architecture, where there is one. Some virtual
-// machines have no gate for it: the instruction is a fault there, and no call.
+// int80 makes a system call of the 32-bit architecture. Some virtual machines have no gate for it:
+// the instruction then causes a fault.
 func int80(nr uintptr) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

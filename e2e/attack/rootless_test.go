@@ -18,8 +18,8 @@ const (
 	pathOnly  = "before ABI 9 Landlock has no right for sockets in the file system, and the task is the user whose socket it is"
 )
 
-// rootless are the columns of testdata/rootless.txt: the agent is an ordinary user, and its
-// tasks are the same user.
+// rootless are the columns of testdata/rootless.txt: the agent and its tasks run as the same
+// ordinary user.
 var rootless = []situation{
 	{name: "rootless", agent: namedUser, block: "allow_unprivileged = true", allows: append([]reason{
 		{"schedule/priority-init", ownInit}, {"schedule/affinity-init", ownInit}, {"schedule/limits-init", ownInit},
@@ -39,23 +39,23 @@ var rootless = []situation{
 	}, withoutRoot...)},
 }
 
-// ownInit is why a task may change process 1 of its PID namespace.
+// ownInit is the reason why a task may change process 1 of its PID namespace.
 const ownInit = "it is the process 1 of the task itself, of the task's user"
 
-// withoutRoot are the reasons that hold for every agent without root.
+// withoutRoot are the reasons for all agents without root.
 var withoutRoot = []reason{
 	{"own/secrets-", "secrets are on disk: a memory file system takes root"},
 	{"mate/api-socket", "tasks of one allocation are one user and reach each other's API socket, which asks for a token"},
 }
 
-// Nothing more is allowed to the tasks of an agent without root than the table says, and why.
+// The tasks of an agent without root may do exactly what the table allows.
 func TestRootlessTable(t *testing.T) {
 	needs(t, landlock.ABIAudit)
 	check(t, "rootless", rootless)
 }
 
-// lowerAgent makes what an agent of an ordinary user needs: its data directory, and a program
-// that it can read. For root it changes nothing.
+// lowerAgent prepares an agent of an ordinary user: its data directory, and a program that it can
+// read. For root it changes nothing.
 func (g *ground) lowerAgent(program string) (*syscall.Credential, string) {
 	t := g.t
 	t.Helper()
@@ -78,8 +78,8 @@ func (g *ground) lowerAgent(program string) (*syscall.Credential, string) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, at
 }
 
-// taskOf finds the program of an allocation's task: without control groups its environment
-// says which it is.
+// taskOf returns the process of an allocation's task, found by its environment: there are no
+// control groups.
 func (h *host) taskOf(alloc string) int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

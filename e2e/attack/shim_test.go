@@ -11,14 +11,13 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testkernel"
 )
 
-// shimABI names the variable that makes the agent run as on a kernel with that version
-// of Landlock; 0 is one without.
+// shimABI is the variable with the Landlock version that the agent sees; 0 means none.
 const shimABI = "ATTACK_LANDLOCK_ABI"
 
-// shimAlone names the variable that makes the agent run where user namespaces are forbidden.
+// shimAlone is the variable that makes user namespaces unavailable to the agent.
 const shimAlone = "ATTACK_NO_USER_NAMESPACES"
 
-// simulated is the kernel that the variables ask for; false for the one that runs.
+// simulated returns the kernel that the variables select, or false for the real one.
 func simulated() (testkernel.Kernel, bool) {
 	abi, alone := os.Getenv(shimABI), os.Getenv(shimAlone) != ""
 	if abi == "" {
@@ -31,10 +30,10 @@ func simulated() (testkernel.Kernel, bool) {
 	return testkernel.Kernel{LandlockABI: n, NoLandlock: n == 0, NoUserNamespaces: alone}, true
 }
 
-// underShim runs this program again below a simulated kernel, and ends as it does.
+// underShim runs this program again on a simulated kernel and returns its exit code.
 func underShim(k testkernel.Kernel) int {
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)
-	cmd.Env = append(os.Environ(), shimABI+"=", shimAlone+"=") // the last of a name counts
+	cmd.Env = append(os.Environ(), shimABI+"=", shimAlone+"=") // the last value of a name counts
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
@@ -47,6 +46,6 @@ func underShim(k testkernel.Kernel) int {
 			cmd.Process.Signal(s) //nolint:errcheck // it may have ended already
 		}
 	}()
-	cmd.Wait() //nolint:errcheck // how it ended is its exit code
+	cmd.Wait() //nolint:errcheck // the exit code has the result
 	return cmd.ProcessState.ExitCode()
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stay is a victim: it writes the canary to its secrets, its own and its shared
-// directory, says so, and lives until it is told to end.
+// stay is a victim. It writes the canary to its secrets, its own and its shared directory, reports
+// that on standard output, and runs until it is stopped.
 func stay(args []string) int {
 	canary := args[0]
 	for dir, name := range map[string]string{"NOMAD_SECRETS_DIR": "secret", "NOMAD_TASK_DIR": "data", "NOMAD_ALLOC_DIR": "data/data"} {
@@ -19,7 +19,7 @@ func stay(args []string) int {
 			continue
 		}
 		err := os.WriteFile(filepath.Join(at, name), []byte(canary), 0o666)
-		if _, there := os.Stat(filepath.Join(at, name)); err != nil && there != nil { // not another task's
+		if _, there := os.Stat(filepath.Join(at, name)); err != nil && there != nil { // written by another task
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

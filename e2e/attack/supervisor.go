@@ -28,8 +28,8 @@ type supervisorRequest struct {
 	Spec   *supervise.Spec `json:",omitempty"`
 }
 
-// startBySupervisor asks the supervisor to start a program without a sandbox. It presents the
-// secret of the supervisor if the task can read it.
+// startBySupervisor asks the supervisor to start a program without a sandbox. It uses the secret of
+// the supervisor if the task can read it.
 func startBySupervisor(t *Targets) error {
 	dir, name := filepath.Split(t.SupervisorSocket)
 	secret, err := os.ReadFile(filepath.Join(dir, "secret"))
@@ -41,7 +41,7 @@ func startBySupervisor(t *Targets) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Chdir(dir); err != nil { // the whole path may be too long for an address
+	if err := unix.Chdir(dir); err != nil { // the full path may be too long for an address
 		return err
 	}
 	conn, err := net.Dial("unix", name)
@@ -61,7 +61,7 @@ func startBySupervisor(t *Targets) error {
 	return askSupervisor(conn, supervisorRequest{Seq: 2, Op: "start", Spec: spec})
 }
 
-// askSupervisor sends a request and returns EACCES for an answer that refuses it.
+// askSupervisor sends a request and returns EACCES if it is rejected.
 func askSupervisor(conn net.Conn, request supervisorRequest) error {
 	body, err := json.Marshal(request)
 	if err != nil {

@@ -24,23 +24,22 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the tables of testdata")
 
-// situation is one column: how the probe is run.
+// situation is one column: a way to run the probe.
 type situation struct {
 	name    string
-	user    string   // "" is a user of the task's own
-	unveil  []string // more than what is granted by default
+	user    string   // "" is a dynamic user of the task
+	unveil  []string // additions to the default grants
 	network string
 	ports   bool   // TCP to port 1 only
-	session bool   // through alloc exec, beside a task
-	abi     string // of Landlock, simulated; "" is the kernel's
-	block   string // more of the plugin's block
+	session bool   // through alloc exec, in a running task
+	abi     string // simulated Landlock version; "" is the kernel's
+	block   string // additions to the plugin's block
 	agent   string // user of the agent; "" is root
-	alone   bool   // user namespaces are forbidden
+	alone   bool   // no user namespaces
 	allows  []reason
 }
 
-// reason says why operations, by the beginning of their names, are allowed in a
-// situation.
+// reason explains why operations with a name prefix are allowed in a situation.
 type reason struct{ prefix, why string }
 
 const (
@@ -68,11 +67,11 @@ var situations = []situation{
 	}},
 }
 
-// lacking are the reasons of what Landlock cannot restrict as of a version.
+// lacking returns the reasons for what a Landlock version cannot restrict.
 func lacking(abi int) []reason {
 	var out []reason
 	for _, r := range []struct {
-		abi    int // that can
+		abi    int // first version that can
 		reason reason
 	}{{landlock.ABITruncate, reason{"files/truncate", beforeTruncate}}, {landlock.ABIIoctl, reason{"device/ioctl", beforeIoctl}},
 		{landlock.ABIScopes, reason{"connect/abstract", beforeScopes}}} {
@@ -83,8 +82,8 @@ func lacking(abi int) []reason {
 	return out
 }
 
-// older are the columns of testdata/landlock*.txt: every version that this kernel can
-// seem to have, for a user of the task's own or a named one.
+// older returns the columns of testdata/landlock*.txt: every version that this kernel can simulate,
+// for a dynamic user or a named one.
 func older(like situation) []situation {
 	var out []situation
 	for abi := landlock.ABIFiles; abi < landlock.ABIAudit; abi++ {
@@ -96,7 +95,7 @@ func older(like situation) []situation {
 	return out
 }
 
-// Nothing is allowed in a sandbox that the table does not say is allowed, and why.
+// A sandbox allows exactly what the table allows, with a reason.
 func TestTable(t *testing.T) {
 	if abi, err := landlock.ABI(); err != nil || abi != landlock.ABIAudit {
 		t.Skipf("the table is of kernels with Landlock ABI %d: this one has %d, %v", landlock.ABIAudit, abi, err)
@@ -110,7 +109,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The same on the kernel of a guest (package e2e/guest), which is slow: less often.
+// The same on the kernel of a guest (package e2e/guest), which is slow and therefore runs less
+// often.
 func TestGuestTable(t *testing.T) {
 	guest := os.Getenv("ATTACK_GUEST")
 	if guest == "" {
@@ -127,8 +127,8 @@ func TestGuestTable(t *testing.T) {
 	check(t, "guest-"+guest, columns)
 }
 
-// Without Landlock in the kernel there is no sandbox: the node says so, and a job waits
-// for another.
+// Without Landlock in the kernel there is no sandbox: the node reports it, and jobs are placed
+// elsewhere.
 func TestNoLandlock(t *testing.T) {
 	needs(t, 1)
 	g := newGround(t)
@@ -157,7 +157,7 @@ func TestNoLandlock(t *testing.T) {
 	}
 }
 
-// The same where Landlock knows less, as far as this kernel can seem older.
+// The same with older versions of Landlock, as far as this kernel can simulate them.
 func TestOlderLandlock(t *testing.T) {
 	needs(t, landlock.ABIAudit)
 	t.Run("own-user", func(t *testing.T) { check(t, "landlock", older(situations[0])) })
@@ -171,7 +171,7 @@ func needs(t *testing.T, abi int) {
 	}
 }
 
-// check tries all situations and compares with a table.
+// check runs all situations and compares the results with a table.
 func check(t *testing.T, name string, columns []situation) []map[string]string {
 	all := make([]map[string]string, len(columns))
 	for i, s := range columns {
@@ -199,10 +199,10 @@ func check(t *testing.T, name string, columns []situation) []map[string]string {
 	return all
 }
 
-// rare are the devices of operations that not every machine has.
+// rare are the devices that not every machine has, by operation.
 var rare = map[string]string{"device/kvm": "/dev/kvm"}
 
-// here leaves out of a table the operations whose device this machine does not have.
+// here removes the operations from a table whose device this machine does not have.
 func here(table string) string {
 	var out strings.Builder
 	for line := range strings.Lines(table) {
@@ -217,7 +217,7 @@ func here(table string) string {
 	return out.String()
 }
 
-// probe runs everything in one situation and returns the results.
+// probe runs all operations in one situation and returns the results.
 func probe(t *testing.T, s situation) map[string]string {
 	g := newGround(t)
 	var env []string
@@ -248,7 +248,7 @@ func probe(t *testing.T, s situation) map[string]string {
 	return results(t, text)
 }
 
-// inSession runs the probe beside a task that runs.
+// inSession runs the probe through alloc exec in a running task.
 func (h *host) inSession(al *api.AllocationListStub, targets string) string {
 	t := h.t
 	t.Helper()
@@ -264,7 +264,7 @@ func (h *host) inSession(al *api.AllocationListStub, targets string) string {
 	return out.String()
 }
 
-// reasoned sees that what is allowed has a reason, and that every reason is needed.
+// reasoned checks that every allowed operation has a reason, and that every reason is needed.
 func reasoned(t *testing.T, columns []situation, all []map[string]string) {
 	t.Helper()
 	for i, s := range columns {
@@ -276,7 +276,7 @@ func reasoned(t *testing.T, columns []situation, all []map[string]string) {
 			r, ok := s.reason(name)
 			used[r] = true
 			if !ok && why(name) == "" {
-				t.Errorf("%s is allowed in %s, and nothing says why", name, s.name)
+				t.Errorf("%s is allowed in %s without a reason", name, s.name)
 			}
 		}
 		for _, r := range s.allows {
@@ -305,8 +305,8 @@ func why(name string) string {
 	return ""
 }
 
-// render writes the table: a line for each operation, the reasons at their ends, those
-// of single situations below.
+// render returns the table: one line for each operation, with the reasons at the end, and the
+// reasons of single situations below.
 func render(columns []situation, all []map[string]string) string {
 	var b strings.Builder
 	b.WriteString("# What a task of exec2 is allowed, by operation and situation. To rewrite:\n# go test -tags companion ./e2e/attack -run 'TestTable|TestOlderLandlock' -update\n\n")

@@ -24,14 +24,14 @@ import (
 const (
 	authorizeWithin = 5 * time.Microsecond
 	policiesHeld    = 5      // of each token
-	tokensStored    = 10_000 // beside the one that asks
+	tokensStored    = 10_000 // in addition to the caller's
 	listedVariables = 10_000
 	listWithin      = 50 * time.Millisecond
 	lists           = 15
 )
 
-// authorizeCost is what every request costs whose token was seen before: who it is, what
-// it may do, and the answer to one question.
+// authorizeCost measures the authorization of a request with a cached token: identity, rights and
+// one check.
 func authorizeCost(ctx context.Context, _ *bench) (string, bool, error) {
 	store := state.New(slog.New(slog.DiscardHandler))
 	var names []string
@@ -63,15 +63,15 @@ func authorizeCost(ctx context.Context, _ *bench) (string, bool, error) {
 		}
 		return err
 	}
-	if err := ask(); err != nil { // it is seen for the first time
+	if err := ask(); err != nil { // fills the cache
 		return "", false, err
 	}
 	took, _, err := compared(ask, func() error { return nil })
 	return fmt.Sprintf("%.2f µs, %d policies, %d tokens in state", micros(took), policiesHeld, tokensStored), took <= authorizeWithin, err
 }
 
-// listVariables asks an agent with access control for many variables by their prefix, over
-// HTTP, with a token that a policy lets list them.
+// listVariables lists many variables by prefix over HTTP on an agent with ACLs, with a token that a
+// policy permits to list them.
 func listVariables(ctx context.Context, b *bench) (string, bool, error) {
 	dir, err := os.MkdirTemp(b.dir, "variables-")
 	if err != nil {
@@ -111,8 +111,7 @@ func listVariables(ctx context.Context, b *bench) (string, bool, error) {
 	return fmt.Sprintf("%d ms to the last byte, %d ms until they are decoded (medians of %d)", m.Milliseconds(), median(read).Milliseconds(), lists), m <= listWithin, nil
 }
 
-// fillVariables writes the variables and returns a client that may list them, and no
-// others.
+// fillVariables writes the variables and returns a client that may list only them.
 func fillVariables(a *cluster.Agent) (*api.Client, error) {
 	for i := range listedVariables {
 		for _, path := range []string{fmt.Sprintf("bench/%05d", i), fmt.Sprintf("hidden/%05d", i)}[:1+(i%20)/19] {

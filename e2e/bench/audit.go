@@ -10,14 +10,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
-// How many events are written in a round, and the rounds.
+// Number of events per round, and of rounds.
 const (
 	auditEvents = 20_000
 	auditRounds = 7
 )
 
-// auditCost is what an event of the audit log costs the request that it is about: made,
-// filtered, written to the file.
+// auditCost measures the cost of an audit event for its request: creation, filters, file write.
 func auditCost(ctx context.Context, b *bench) (string, bool, error) {
 	log := audit.New(audit.Node{Name: "bench", Region: "global", Address: "127.0.0.1:4646"}, slog.New(slog.DiscardHandler))
 	defer log.Close() // the directory is removed

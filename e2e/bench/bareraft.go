@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// bareRate is how many entries a second three processes commit that are a Raft log
-// and nothing else: what registrations are measured against.
+// bareRate measures the entries per second of three processes that run only a Raft log.
+// Registrations are compared with it.
 func (b *bench) bareRate(ctx context.Context, size int) (rated, error) {
 	ctx, cancel := context.WithTimeout(ctx, warmUp+counted+settleWithin)
 	defer cancel()
@@ -45,7 +45,7 @@ func (b *bench) bareRate(ctx context.Context, size int) (rated, error) {
 		pids = append(pids, c.cmd.Process.Pid)
 		go func() {
 			var h heardOf
-			if _, err := fmt.Fscanln(c.out, &h.rate, &h.entries); err == nil { // only the leader says them
+			if _, err := fmt.Fscanln(c.out, &h.rate, &h.entries); err == nil { // only the leader prints them
 				said <- h
 			}
 		}()
@@ -58,8 +58,7 @@ func (b *bench) bareRate(ctx context.Context, size int) (rated, error) {
 	}
 }
 
-// freeAddresses finds addresses on which nobody listens. They are held together, so
-// that no two are the same.
+// freeAddresses returns free addresses. They are held together, so that no two are equal.
 func freeAddresses(n int) ([]string, error) {
 	var out []string
 	for range n {
@@ -73,10 +72,10 @@ func freeAddresses(n int) ([]string, error) {
 	return out, nil
 }
 
-// raftNode is one of the three: directory, number, size of entries, addresses. Whoever
-// is elected appends entries for a while and prints how many a second, and in all.
+// raftNode is one of the three processes; arguments: directory, number, size of entries, addresses.
+// The leader appends entries for some seconds and prints the rate and the total.
 func raftNode(args []string) error {
-	if err := heard(os.Stdin, "go"); err != nil {
+	if err := expectWord(os.Stdin, "go"); err != nil {
 		return err
 	}
 	var number, size int
@@ -99,7 +98,7 @@ func raftNode(args []string) error {
 	return nil
 }
 
-// openBare opens the log and begins the cluster.
+// openBare opens the log and bootstraps the cluster.
 func openBare(dir string, number int, addrs []string) (*raft.Raft, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "wal"), 0o700); err != nil {
 		return nil, err
@@ -138,7 +137,7 @@ func openBare(dir string, number int, addrs []string) (*raft.Raft, error) {
 	return r, r.BootstrapCluster(all).Error()
 }
 
-// appendRate appends entries with as many goroutines as there are writers.
+// appendRate appends entries with one goroutine for each writer.
 func appendRate(r *raft.Raft, size int) (rate float64, entries int64, err error) {
 	var done atomic.Int64
 	end := time.Now().Add(warmUp + counted)
@@ -160,7 +159,7 @@ func appendRate(r *raft.Raft, size int) (rate float64, entries int64, err error)
 	return float64(done.Load()-before) / time.Since(began).Seconds(), done.Load(), err
 }
 
-// nothingApplied is a state of nothing.
+// nothingApplied is an empty state machine.
 type nothingApplied struct{}
 
 // Apply implements raft.FSM.

@@ -13,27 +13,26 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
-// What one load process, or one bare log, may have.
+// Limits of a load process or a raw log.
 const (
 	childMemory    = 2 << 30
 	childProcesses = 256
 	childParent    = "nomad-bench"
 )
 
-// child is this program again, in a role of its own and a control group with limits.
+// child is this program in another role, in a control group with limits.
 type child struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   io.ReadCloser
 	group *cgroup.Group
-	dirs  []string // of the group
+	dirs  []string // of the control group
 }
 
-// roles are what this program can be beside the one that measures.
+// roles are the roles of child processes.
 var roles = map[string]func(args []string) error{"raft-node": raftNode, "fleet": fleet, "signers": signers}
 
-// startChild starts a role. It waits for a line, so that nothing happens before its
-// limits hold.
+// startChild starts a role. The child waits for a line, so that its limits apply before it starts.
 func startChild(ctx context.Context, role, name string, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,40 +63,40 @@ func startChild(ctx context.Context, role, name string, args ...string) (*child,
 	if err != nil {
 		return nil, errors.Join(err, c.group.Remove())
 	}
-	if err := errors.Join(c.group.Enter(c.cmd.Process.Pid), c.tell("go")); err != nil {
+	if err := errors.Join(c.group.Enter(c.cmd.Process.Pid), c.send("go")); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
 	return c, nil
 }
 
-// tell writes a line to the child.
-func (c *child) tell(line string) error {
+// send writes a line to the child.
+func (c *child) send(line string) error {
 	_, err := fmt.Fprintln(c.in, line)
 	return err
 }
 
-// stop ends the child, whatever it does.
+// stop kills the child.
 func (c *child) stop() error {
 	err := c.cmd.Process.Kill()
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil
 	}
-	c.cmd.Wait() // that it was killed is no news
+	c.cmd.Wait() // the error that it was killed is expected
 	err = errors.Join(err, c.group.Remove())
 	for _, dir := range c.dirs {
-		os.Remove(filepath.Dir(dir)) // what all children share goes with the last one
+		os.Remove(filepath.Dir(dir)) // the last child removes the common group
 	}
 	return err
 }
 
-// heard reads one word that the other side wrote on a line of its own.
-func heard(in io.Reader, want string) error {
+// expectWord reads an expected word from a line.
+func expectWord(in io.Reader, want string) error {
 	var word string
 	if _, err := fmt.Fscanln(in, &word); err != nil {
 		return fmt.Errorf("wait for %q: %w", want, err)
 	}
 	if strings.TrimSpace(word) != want {
-		return fmt.Errorf("%q was said instead of %q", word, want)
+		return fmt.Errorf("got %q, want %q", word, want)
 	}
 	return nil
 }

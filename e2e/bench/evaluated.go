@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// evaluatedJobs are registered one after the other, with a pause: what follows the
-	// registration must not wait for the next one.
+	// evaluatedJobs are registered one after the other, with a pause: the work after a registration
+	// must not delay the next one.
 	evaluatedJobs  = 60
 	evaluatedPause = 120 * time.Millisecond
 	// evaluatedWithin is the target.
 	evaluatedWithin = 20 * time.Millisecond
 )
 
-// evaluated measures how long it takes, with three servers, from the registration of a job
-// until its evaluation is over: whichever server's worker took it, its state had to have it.
+// evaluated measures, with three servers, the time from a job registration until its evaluation is
+// complete. The server of the worker must have the new state.
 func evaluated(ctx context.Context, b *bench) (string, bool, error) {
 	s, err := b.servers(ctx, "")
 	if err != nil {
@@ -33,7 +33,7 @@ func evaluated(ctx context.Context, b *bench) (string, bool, error) {
 	return fmt.Sprintf("p50 %.1f ms, p95 %.1f ms (%d jobs)", ms(p50), ms(p95), len(took)), p50 <= evaluatedWithin, nil
 }
 
-// evaluated registers a job and waits for the end of its evaluation.
+// evaluated registers a job and waits until its evaluation is complete.
 func (s *servers) evaluated(ctx context.Context, n int) (time.Duration, error) {
 	at := s.all[n%len(s.all)].Client
 	began := time.Now()

@@ -10,12 +10,11 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// leaderKills is how many leaders are killed.
+// leaderKills is the number of killed leaders.
 const leaderKills = 50
 
-// failover kills the leader again and again, and measures how long it takes until a
-// write through another server is acknowledged. The killed one comes back, with its
-// data, before the next is killed.
+// failover repeatedly kills the leader and measures the time until another server acknowledges a
+// write. The killed one is restarted with its data before the next is killed.
 func failover(ctx context.Context, b *bench) (string, bool, error) {
 	s, err := b.servers(ctx, "")
 	if err != nil {
@@ -37,12 +36,12 @@ func failover(ctx context.Context, b *bench) (string, bool, error) {
 		p50 <= 2*time.Second && p99 <= 4*time.Second, nil
 }
 
-// killLeader kills the leader, returns how long the next write took and brings the
-// killed one back.
+// killLeader kills the leader, returns the duration of the next write and restarts the killed
+// server.
 func (s *servers) killLeader(ctx context.Context, job string) (time.Duration, error) {
 	lead := s.leader(s.all[0])
 	if lead < 0 {
-		return 0, fmt.Errorf("no leader is known")
+		return 0, fmt.Errorf("no leader")
 	}
 	through := s.all[(lead+1)%len(s.all)]
 	began := time.Now()
@@ -60,7 +59,7 @@ func (s *servers) killLeader(ctx context.Context, job string) (time.Duration, er
 	return took, s.settled(ctx, index)
 }
 
-// acknowledged registers a job, again until it is acknowledged.
+// acknowledged registers a job, and retries until it is acknowledged.
 func acknowledged(ctx context.Context, through *cluster.Agent, id string) (index uint64, err error) {
 	job := batch(id, 0, "mock_driver", nil)
 	err = eventually(ctx, "a write is acknowledged", func() error {
@@ -79,7 +78,7 @@ func percentile(d []time.Duration, p int) time.Duration {
 	return sorted[max((len(sorted)*p+99)/100, 1)-1]
 }
 
-// rounded are times that can be read.
+// rounded rounds times for printing.
 func rounded(d []time.Duration) []time.Duration {
 	var out []time.Duration
 	for _, v := range d {

@@ -13,23 +13,23 @@ import (
 
 const (
 	fleetNodes  = 5000
-	fleetSilent = 10 // nodes that cease to beat: the proof that silence is seen
+	fleetSilent = 10 // nodes that stop their heartbeats, to show that this is detected
 	fleetKills  = 2
 	betweenKill = 8 * time.Second
-	// The times of the servers, small enough that a beat lost in a change of leaders
-	// would show within the test.
+	// The TTLs of the servers are small enough that a heartbeat lost in a leader election shows
+	// within the test.
 	minTTL, grace, failoverTTL = 8 * time.Second, 5 * time.Second, 20 * time.Second
 	fleetWithin                = 3 * time.Minute
 	fleetLook                  = 3 * time.Second
 )
 
-// fleetConfig sets the times of heartbeats. The rate is high enough that it does not
-// stretch the time to live of so many nodes.
+// fleetConfig sets the heartbeat times. The rate is high enough not to extend the TTL of so many
+// nodes.
 var fleetConfig = fmt.Sprintf("server {\n  min_heartbeat_ttl = %q\n  heartbeat_grace = %q\n  failover_heartbeat_ttl = %q\n  max_heartbeats_per_second = 1000\n}\n",
 	minTTL, grace, failoverTTL)
 
-// heartbeats lets many nodes beat while leaders are killed, and counts those that the
-// servers held for down although they never missed a beat.
+// heartbeats runs many nodes while leaders are killed, and counts those that the servers marked as
+// down although they missed no heartbeat.
 func heartbeats(ctx context.Context, b *bench) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, fleetWithin)
 	defer cancel()
@@ -48,14 +48,14 @@ func heartbeats(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	defer c.stop()
 	said := bufio.NewReader(c.out)
-	if err := heard(said, "registered"); err != nil {
+	if err := expectWord(said, "registered"); err != nil {
 		return "", false, err
 	}
 	w := &nodeWatch{servers: s}
 	if err := w.begin(); err != nil {
 		return "", false, err
 	}
-	if err := c.tell("silence"); err != nil {
+	if err := c.send("silence"); err != nil {
 		return "", false, err
 	}
 	for i := range fleetKills {
@@ -69,7 +69,7 @@ func heartbeats(ctx context.Context, b *bench) (string, bool, error) {
 	if err := w.watch(ctx, failoverTTL+2*minTTL+grace); err != nil {
 		return "", false, err
 	}
-	if err := c.tell("end"); err != nil {
+	if err := c.send("end"); err != nil {
 		return "", false, err
 	}
 	summary, err := said.ReadString('\n')
@@ -78,15 +78,15 @@ func heartbeats(ctx context.Context, b *bench) (string, bool, error) {
 	return got, len(w.wrong) == 0 && w.silentDown == fleetSilent, err
 }
 
-// nodeWatch looks at all nodes again and again.
+// nodeWatch polls the status of all nodes.
 type nodeWatch struct {
 	servers    *servers
 	ready      map[string]uint64 // the index at which each node became ready
-	wrong      map[string]string // what was wrong with a node that beats
-	silentDown int               // of the last look
+	wrong      map[string]string // errors of live nodes
+	silentDown int               // at the last poll
 }
 
-// begin notes the nodes, all of which are ready.
+// begin records the nodes, all of which are ready.
 func (w *nodeWatch) begin() error {
 	nodes, err := list(w.servers.all[0])
 	if err != nil {
@@ -105,8 +105,7 @@ func (w *nodeWatch) begin() error {
 	return nil
 }
 
-// watch looks for a while. A node that was down for a moment between two looks shows
-// by the index at which it changed.
+// watch polls for a duration. A node that was down between two polls is found by its modify index.
 func (w *nodeWatch) watch(ctx context.Context, long time.Duration) error {
 	end := time.After(long)
 	tick := time.NewTicker(fleetLook)

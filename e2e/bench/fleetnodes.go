@@ -22,33 +22,33 @@ const (
 	silentName    = "silent"
 	callsAtOnce   = 64
 	callWithin    = 15 * time.Second
-	beatAgain     = 100 * time.Millisecond // after a failed beat, as clients wait at first
+	beatAgain     = 100 * time.Millisecond // after a failed heartbeat, like the first retry of clients
 	beatAgainMost = 5 * time.Second
 )
 
-// load is a process that simulates nodes: each registers and beats by the calls that
-// a client makes, over sessions that they share.
+// load is a process that simulates nodes: each registers and sends heartbeats with the calls of a
+// client, over shared sessions.
 type load struct {
 	pool    *rpc.Pool
 	servers []string
 	slots   chan struct{}
-	silent  chan struct{} // closed when some nodes cease to beat
+	silent  chan struct{} // closed when some nodes stop their heartbeats
 	beats   atomic.Int64
 	failed  atomic.Int64
 	runs    bool // nodes can run tasks of the mock driver
 }
 
-// simNode is a node that runs nothing.
+// simNode is a node without tasks.
 type simNode struct {
 	id, secret, token, name string
 	ttl                     time.Duration
 }
 
-// fleet is the load process: addresses of servers, nodes, how many of them will be
-// silent. It obeys "silence" and "end".
+// fleet is the load process; arguments: servers, number of nodes, number of silent nodes. It obeys
+// "silence" and "end".
 func fleet(args []string) error {
 	in := bufio.NewReader(os.Stdin)
-	if err := heard(in, "go"); err != nil {
+	if err := expectWord(in, "go"); err != nil {
 		return err
 	}
 	var count, silent int
@@ -69,11 +69,11 @@ func fleet(args []string) error {
 		all.Go(func() { l.live(ctx, n) })
 	}
 	fmt.Println("registered")
-	if err := heard(in, "silence"); err != nil {
+	if err := expectWord(in, "silence"); err != nil {
 		return err
 	}
 	close(l.silent)
-	if err := heard(in, "end"); err != nil {
+	if err := expectWord(in, "end"); err != nil {
 		return err
 	}
 	cancel()
@@ -82,7 +82,7 @@ func fleet(args []string) error {
 	return nil
 }
 
-// register registers all nodes and says that they are ready.
+// register registers all nodes and marks them as ready.
 func (l *load) register(count, silent int) ([]*simNode, error) {
 	nodes := make([]*simNode, count)
 	all, ctx := errgroup.WithContext(context.Background())
@@ -103,7 +103,7 @@ func (l *load) register(count, silent int) ([]*simNode, error) {
 	return nodes, all.Wait()
 }
 
-// enter registers a node and sends its first beat.
+// enter registers a node and sends its first heartbeat.
 func (l *load) enter(ctx context.Context, n *simNode) error {
 	node := &nomad.Node{ID: n.id, SecretID: n.secret, Name: n.name, Datacenter: "dc1", NodePool: "default",
 		Attributes: map[string]string{"kernel.name": "linux", "cpu.arch": "amd64"}, Status: nomad.NodeStatusInit}
@@ -140,7 +140,7 @@ func (l *load) beat(ctx context.Context, n *simNode) error {
 	return nil
 }
 
-// live beats once per time to live, sooner after a failure, as clients do.
+// live sends one heartbeat per TTL, and retries sooner after a failure, like clients.
 func (l *load) live(ctx context.Context, n *simNode) {
 	silent := l.silent
 	if !strings.HasPrefix(n.name, silentName) {
@@ -172,7 +172,7 @@ func (l *load) live(ctx context.Context, n *simNode) {
 	}
 }
 
-// call makes a call at any server.
+// call calls any server.
 func (l *load) call(ctx context.Context, method string, req rpc.Request, resp any) error {
 	select {
 	case l.slots <- struct{}{}:

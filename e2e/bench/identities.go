@@ -31,8 +31,8 @@ const (
 	signIdentity = "id%d"
 )
 
-// signingRate has nodes ask three servers for identities: all of an allocation at once,
-// as clients do, and one at a time.
+// signingRate has nodes request identities from three servers: all of an allocation at once, like
+// clients, and one at a time.
 func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, signWithin)
 	defer cancel()
@@ -52,7 +52,7 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	defer c.stop()
 	said := bufio.NewReader(c.out)
-	if err := heard(said, "registered"); err != nil {
+	if err := expectWord(said, "registered"); err != nil {
 		return "", false, err
 	}
 	job := batch(signJob, signAllocs, "mock_driver", map[string]any{"run_for": "1h"})
@@ -66,35 +66,35 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	rates := map[string]rated{}
 	for _, what := range []string{"allocations", "single"} {
 		used := cpuTime(pids...)
-		if err := c.tell(what); err != nil {
+		if err := c.send(what); err != nil {
 			return "", false, err
 		}
 		var count int
 		var seconds float64
 		if _, err := fmt.Fscanln(said, &count, &seconds); err != nil {
-			return "", false, fmt.Errorf("hear how many were signed: %w", err)
+			return "", false, fmt.Errorf("read the number of signed identities: %w", err)
 		}
 		rates[what] = rated{float64(count) / seconds, (cpuTime(pids...) - used) / time.Duration(max(count, 1))}
 	}
-	if err := c.tell("end"); err != nil {
+	if err := c.send("end"); err != nil {
 		return "", false, err
 	}
 	got := fmt.Sprintf("%v for whole allocations (%d each), %v one at a time", rates["allocations"], signNames, rates["single"])
 	return got, rates["allocations"].perSecond >= signEnough && rates["single"].perSecond >= signEnough, nil
 }
 
-// held is an allocation, as its node asks for its identities.
+// held is an allocation in the form in which its node requests identities.
 type held struct {
 	node *simNode
 	asks []*nomad.WorkloadIdentityRequest
 	made uint64
 }
 
-// signers is the load process: addresses of servers. It obeys "allocations", "single"
+// signers is the load process; arguments: addresses of servers. It obeys "allocations", "single"
 // and "end".
 func signers(args []string) error {
 	in := bufio.NewReader(os.Stdin)
-	if err := heard(in, "go"); err != nil {
+	if err := expectWord(in, "go"); err != nil {
 		return err
 	}
 	l := &load{servers: strings.Split(args[0], ","), slots: make(chan struct{}, signAtOnce), silent: make(chan struct{}), runs: true,
@@ -134,7 +134,7 @@ func signers(args []string) error {
 	}
 }
 
-// placed waits until the nodes have all allocations.
+// placed waits until the nodes have received all allocations.
 func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
 	var mu sync.Mutex
 	var out []held
@@ -172,8 +172,7 @@ func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
 	return out, err
 }
 
-// sign asks for identities, many callers at once, and counts those that were signed
-// after it had warmed up.
+// sign requests identities with many concurrent callers, and counts those signed after the warm-up.
 func (l *load) sign(ctx context.Context, allocs []held, single bool) (int64, time.Duration, error) {
 	var signed atomic.Int64
 	end := time.Now().Add(signWarm + signCounted)
@@ -211,7 +210,7 @@ func (l *load) sign(ctx context.Context, allocs []held, single bool) (int64, tim
 	return signed.Load() - before, time.Since(began), err
 }
 
-// equip makes a node one that can run tasks of the mock driver.
+// equip enables tasks of the mock driver on a node.
 func equip(n *nomad.Node) {
 	n.Attributes["nomad.version"], n.Attributes["driver.mock_driver"] = "2.0.6", "1"
 	n.Drivers = map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}}

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// batch is a batch job of n small tasks.
+// batch returns a batch job of n small tasks.
 func batch(id string, n int, driver string, config map[string]any) *api.Job {
 	kind, cpu, memory, disk, attempts := "batch", 1, 10, 10, 0
 	group := &api.TaskGroup{Name: &id, Count: &n,
@@ -54,7 +54,7 @@ func inStatus(ctx context.Context, a *cluster.Agent, job string, n int, status s
 	}
 }
 
-// stdout reads what the task of an allocation wrote.
+// stdout returns the output of the task of an allocation.
 func stdout(a *cluster.Agent, alloc *api.AllocationListStub) (string, error) {
 	in, err := a.Client.AllocFS().Cat(&api.Allocation{ID: alloc.ID, NodeID: alloc.NodeID, Namespace: alloc.Namespace}, "alloc/logs/task.stdout.0", nil)
 	if err != nil {
@@ -65,7 +65,7 @@ func stdout(a *cluster.Agent, alloc *api.AllocationListStub) (string, error) {
 	return string(text), err
 }
 
-// pss is the proportional set size of processes in KiB (proc(5), smaps_rollup).
+// pss returns the proportional set size of processes in KiB (proc(5), smaps_rollup).
 func pss(pids ...int) (kib int64, err error) {
 	for _, pid := range pids {
 		k, err := pssOf(pid)
@@ -90,10 +90,10 @@ func pssOf(pid int) (int64, error) {
 	return 0, fmt.Errorf("no Pss of process %d", pid)
 }
 
-// clockTicks are the parts of a second in which the kernel counts CPU time (sysconf(3)).
+// clockTicks is the unit of CPU time, per second (sysconf(3)).
 const clockTicks = 100
 
-// cpuTime is the CPU time that processes used so far, zero for those that are gone.
+// cpuTime returns the CPU time of processes, zero for those that have ended.
 func cpuTime(pids ...int) time.Duration {
 	var ticks int64
 	for _, pid := range pids {
@@ -104,15 +104,15 @@ func cpuTime(pids ...int) time.Duration {
 		_, rest, _ := strings.Cut(string(text), ") ") // after the name; user and system time follow 11 fields later
 		fields := strings.Fields(rest)
 		for _, f := range fields[min(11, len(fields)):min(13, len(fields))] {
-			n, _ := strconv.ParseInt(f, 10, 64) // the kernel wrote a number
+			n, _ := strconv.ParseInt(f, 10, 64) // written by the kernel
 			ticks += n
 		}
 	}
 	return time.Duration(ticks) * time.Second / clockTicks
 }
 
-// helpersOf returns the processes beside an agent that work for it: those with
-// our name whose arguments name its directory.
+// helpersOf returns the helper processes of an agent: those with our name whose arguments contain
+// its directory.
 func helpersOf(a *cluster.Agent) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -126,7 +126,7 @@ func helpersOf(a *cluster.Agent) ([]int, error) {
 		}
 		text, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		if err != nil {
-			continue // it ended meanwhile
+			continue // it has ended
 		}
 		name, args, _ := strings.Cut(string(text), "\x00")
 		if strings.HasPrefix(filepath.Base(name), "nomad-") && strings.Contains(args, a.Dir) {
@@ -144,15 +144,15 @@ func childrenOf(pid int) ([]string, error) {
 	}
 	var out []string
 	for _, name := range threads {
-		if text, err := os.ReadFile(name); err == nil { // else the thread has ended, and another has its children
+		if text, err := os.ReadFile(name); err == nil { // otherwise the thread has ended, and another one has its children
 			out = append(out, strings.Fields(string(text))...)
 		}
 	}
 	return out, nil
 }
 
-// below returns the children of a process with a command name. The children "nomad-init" of a
-// supervisor are the processes 1 of the PID namespaces of its tasks.
+// below returns the children of a process with a command name. The "nomad-init" children of a
+// supervisor are process 1 of its tasks' PID namespaces.
 func below(parent int, name string) ([]int, error) {
 	children, err := childrenOf(parent)
 	if err != nil {
@@ -162,7 +162,7 @@ func below(parent int, name string) ([]int, error) {
 	for _, f := range children {
 		comm, err := os.ReadFile(filepath.Join("/proc", f, "comm"))
 		if err != nil || string(comm) != name+"\n" {
-			continue // it ended meanwhile, or is another
+			continue // it has ended, or is another process
 		}
 		pid, err := strconv.Atoi(f)
 		if err != nil {

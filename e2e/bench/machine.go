@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// machineTime is how long work is counted, machineRounds how often: the best counts.
+	// machineTime is the duration of one measurement, machineRounds their number: the best counts.
 	machineTime   = 100 * time.Millisecond
 	machineRounds = 5
-	// machineMemory is how much is touched, as servers touch what they write to.
+	// machineMemory is the amount of memory touched.
 	machineMemory = 64 << 20
 )
 
-// machine is no promise: it says what the other figures were measured on. Of a virtual
-// machine two cores may be one, and memory be there or first be found by the host, and both
-// change from hour to hour by a factor of two and more.
+// machine measures the machine itself and has no target. On a virtual machine two cores may share
+// one, and the host may have to find memory first. Both vary over hours by a factor of two and
+// more.
 func machine(ctx context.Context, _ *bench) (string, bool, error) {
 	var one, all float64
 	for range machineRounds {
@@ -45,7 +45,7 @@ func machine(ctx context.Context, _ *bench) (string, bool, error) {
 	return fmt.Sprintf("%d cores do the work of %.2f; a page of new memory takes %.1f µs", runtime.NumCPU(), all/one, page.Seconds()*1e6), true, nil
 }
 
-// workDone is how much n goroutines sort at once.
+// workDone returns how much n goroutines sort together.
 func workDone(ctx context.Context, n int) (float64, error) {
 	numbers := make([]uint32, 4096)
 	for i := range numbers {
@@ -69,7 +69,7 @@ func workDone(ctx context.Context, n int) (float64, error) {
 	return float64(sorted.Load()), err
 }
 
-// pageCost is what the first write to a page costs.
+// pageCost returns the cost of the first write to a page.
 func pageCost() (time.Duration, error) {
 	memory, err := unix.Mmap(-1, 0, machineMemory, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command bench measures the figures that the project promises, against real
-// agents of the program given, and prints one table: figure, target, measured.
-// Every load is bounded in count and time; what it starts it ends.
+// Command bench measures the performance figures of the project with real agents of the given
+// program. It prints one table: figure, target, measured value. Every load is bounded in count and
+// time, and all started processes are ended.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 )
 
-// figure is one promise.
+// figure is one measurement with a target.
 type figure struct {
 	name, target string
 	measure      func(ctx context.Context, b *bench) (string, bool, error)
@@ -52,14 +52,14 @@ var figures = []figure{
 	{"this machine, after", "none", machine},
 }
 
-// bench is what the measurements share.
+// bench holds what all measurements share.
 type bench struct {
 	nomad    string
 	dir      string
 	profiles string // directory of CPU profiles; empty for none
 }
 
-// limit bounds the whole run.
+// limit bounds the complete run.
 const limit = 15 * time.Minute
 
 func main() {
@@ -136,13 +136,13 @@ func run(ctx context.Context, b bench, chosen *regexp.Regexp) error {
 	return nil
 }
 
-// agent starts a dev agent of its own for one measurement.
+// agent starts a separate dev agent for one measurement.
 func (b *bench) agent(ctx context.Context) (*cluster.Agent, error) {
 	dir, err := os.MkdirTemp(b.dir, "agent-")
 	if err != nil {
 		return nil, err
 	}
-	// Tasks have users of their own, and their directories are below this one.
+	// Tasks run as other users, and their directories are below this one.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// settle is how long an agent is left alone before its memory is read.
+// settle is the idle time before the memory of an agent is read.
 const settle = 10 * time.Second
 
 func idleMemory(ctx context.Context, b *bench) (string, bool, error) {
@@ -78,11 +78,11 @@ func submitToStart(ctx context.Context, b *bench) (string, bool, error) {
 		p50 <= 12*time.Millisecond, nil
 }
 
-// betweenSubmits lets the agent end what it does after a task, which is no part of the next
-// one's start: who deploys submits seconds apart. The load of many tasks has figures of its own.
+// betweenSubmits lets the agent finish its work after a task before the next one starts: users
+// deploy seconds apart. Other figures cover the load of many tasks.
 const betweenSubmits = 100 * time.Millisecond
 
-// firstInstructions submits one task after the other.
+// firstInstructions submits tasks one after the other.
 func firstInstructions(ctx context.Context, a *cluster.Agent, pause time.Duration) ([]time.Duration, error) {
 	took, err := paced(ctx, 33, pause, func(i int) (time.Duration, error) {
 		return firstInstruction(ctx, a, fmt.Sprintf("start-%d-%d", pause.Milliseconds(), i))
@@ -90,10 +90,10 @@ func firstInstructions(ctx context.Context, a *cluster.Agent, pause time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	return took[3:], nil // the first ones warm the agent up
+	return took[3:], nil // the first ones are a warm-up
 }
 
-// paced measures n times, each time after a pause.
+// paced runs measure n times, each time after a pause.
 func paced(ctx context.Context, n int, pause time.Duration, measure func(i int) (time.Duration, error)) ([]time.Duration, error) {
 	var took []time.Duration
 	for i := range n {
@@ -113,12 +113,11 @@ func paced(ctx context.Context, n int, pause time.Duration, measure func(i int) 
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// firstInstruction submits a task that prints the time, and returns how long
-// after the submission that was.
+// firstInstruction submits a task that prints the time, and returns the time since the submission.
 func firstInstruction(ctx context.Context, a *cluster.Agent, id string) (time.Duration, error) {
 	job := batch(id, 1, "exec2", map[string]any{"command": "/bin/date", "args": []string{"+%s%N"}})
-	// What a job has that names no CPU: with the least, the task waits for its next share
-	// before it has printed.
+	// The default of a job without CPU: with the minimum, the task would wait for its next CPU
+	// period before it prints.
 	job.TaskGroups[0].Tasks[0].Resources.CPU = nil
 	began := time.Now()
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
@@ -187,7 +186,7 @@ func helperMemory(ctx context.Context, b *bench) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	var largest int64 // of the inits
+	var largest int64 // of the init processes
 	for _, pid := range inits {
 		k, err := pss(pid)
 		if err != nil {
@@ -198,7 +197,7 @@ func helperMemory(ctx context.Context, b *bench) (string, bool, error) {
 	if _, _, err := a.Client.Jobs().Deregister("helpers", false, nil); err != nil {
 		return "", false, err
 	}
-	_, err = inStatus(ctx, a, "helpers", n, api.AllocClientStatusComplete) // an agent that stops leaves tasks alone
+	_, err = inStatus(ctx, a, "helpers", n, api.AllocClientStatusComplete) // a stopping agent leaves tasks running
 	per := float64(kib) / 1024 / n
 	ok := per <= 0.5 && len(helpers) == 1 && len(inits) == n && largest <= 100
 	return fmt.Sprintf("%.3f MiB, %d helper process(es) and %d inits of at most %d KiB for %d tasks",

@@ -12,15 +12,14 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// The mixed load: mixedClients run jobs and as many read, for mixedFor.
+// The mixed load: mixedClients clients run jobs and as many read, for mixedFor.
 const (
 	mixedFor     = 15 * time.Second
 	mixedClients = 4
 )
 
-// mixedLoad runs jobs on one agent, one after the other, while others list and read what they
-// made. It exercises what a profile of registrations alone does not: scheduling, the client
-// and the read routes.
+// mixedLoad runs jobs on one agent, one after the other, while other clients list and read them. It
+// covers what a profile of registrations does not: scheduling, the client and the read routes.
 func mixedLoad(ctx context.Context, b *bench) (string, bool, error) {
 	a, err := b.agent(ctx)
 	if err != nil {
@@ -41,7 +40,7 @@ func mixedLoad(ctx context.Context, b *bench) (string, bool, error) {
 	return fmt.Sprintf("%.0f jobs/s finished, %.0f reads/s", float64(ran.Load())/seconds, float64(read.Load())/seconds), true, err
 }
 
-// runJobs registers a job, waits until its task has finished, and goes on with the next one.
+// runJobs registers a job, waits until its task has finished, and repeats that.
 func runJobs(ctx context.Context, a *cluster.Agent, prefix string, end time.Time, ran *atomic.Int64) error {
 	for i := 0; time.Now().Before(end); i++ {
 		id := fmt.Sprintf("%s-%d", prefix, i)
@@ -57,7 +56,7 @@ func runJobs(ctx context.Context, a *cluster.Agent, prefix string, end time.Time
 	return nil
 }
 
-// readAll lists jobs, allocations, evaluations and nodes in turn, by pages.
+// readAll lists jobs, allocations, evaluations and nodes in turn, in pages.
 func readAll(ctx context.Context, a *cluster.Agent, end time.Time, read *atomic.Int64) error {
 	for time.Now().Before(end) {
 		for _, list := range []string{"/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes"} {

@@ -23,8 +23,8 @@ const (
 	perJob        = 10 // allocations of each job
 )
 
-// restoreSnapshot restores an archive of 100 MB into three servers, over HTTP: until
-// it is answered, and until a job of it is read from every server.
+// restoreSnapshot restores an archive of 100 MB on three servers over HTTP. It measures the time
+// until the answer, and until every server returns a job of it.
 func restoreSnapshot(ctx context.Context, b *bench) (string, bool, error) {
 	archive := filepath.Join(b.dir, "state.snap")
 	last, err := writeArchive(archive)
@@ -57,8 +57,8 @@ func restoreSnapshot(ctx context.Context, b *bench) (string, bool, error) {
 		everywhere <= restoreTarget, err
 }
 
-// restoredEverywhere waits until a job of the snapshot is read from every server, and
-// from the leader for certain.
+// restoredEverywhere waits until every server returns a job of the snapshot, and until the leader
+// does with a consistent read.
 func restoredEverywhere(ctx context.Context, s *servers, job string) error {
 	return eventually(ctx, "a restored job is read from every server", func() error {
 		for _, a := range s.all {
@@ -94,8 +94,8 @@ func upload(ctx context.Context, url, file string) error {
 	return err
 }
 
-// writeArchive writes an archive of a state of 100 MB: jobs, each with allocations.
-// It returns the ID of the last job.
+// writeArchive writes an archive of a state of 100 MB: jobs with allocations. It returns the ID of
+// the last job.
 func writeArchive(file string) (last string, err error) {
 	state, err := os.Create(file + ".state")
 	if err != nil {
@@ -134,7 +134,7 @@ func writeArchive(file string) (last string, err error) {
 	return last, err
 }
 
-// The kinds of records that are written.
+// Types of the written records.
 const (
 	recordJob        = 1
 	recordAlloc      = 4

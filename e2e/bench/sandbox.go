@@ -24,7 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// drive is a supervisor of its own with drivers on it, no agent around.
+// drive is a separate supervisor with drivers, without an agent.
 type drive struct {
 	super *supervise.Client
 	dir   string
@@ -39,7 +39,7 @@ func newDrive(ctx context.Context) (*drive, func(), error) {
 	if !companion.Embedded() {
 		return nil, nil, errors.New("built without -tags companion: the starts of another program would be measured")
 	}
-	// In memory: a disk that was just emptied takes milliseconds for each directory.
+	// In memory: some disks need milliseconds for each directory after a large removal.
 	dir, err := os.MkdirTemp("/dev/shm", "nomad-bench-")
 	if err != nil {
 		return nil, nil, err
@@ -54,14 +54,14 @@ func newDrive(ctx context.Context) (*drive, func(), error) {
 		return nil, nil, err
 	}
 	end := func() {
-		super.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // the measurement is over
+		super.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // the measurement is complete
 		super.Close()
-		os.RemoveAll(dir) //nolint:errcheck // it is memory, and says nothing
+		os.RemoveAll(dir) //nolint:errcheck // in memory, and without information
 	}
 	return &drive{super: super, dir: dir, exec2: e, raw: r}, end, nil
 }
 
-// task makes the directories of a task, as a client would.
+// task creates the directories of a task, like a client.
 func (d *drive) task(command string, args ...string) (*drivers.TaskConfig, error) {
 	n := d.n.Add(1)
 	alloc := filepath.Join(d.dir, fmt.Sprintf("alloc%d", n))
@@ -85,7 +85,7 @@ func (d *drive) task(command string, args ...string) (*drivers.TaskConfig, error
 	return cfg, nil
 }
 
-// start is the time that StartTask takes: the program has been executed then.
+// start returns the duration of StartTask, which returns after the exec.
 func (d *drive) start(ctx context.Context, driver drivers.Driver) (time.Duration, error) {
 	cfg, err := d.task("/bin/true")
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *drive) start(ctx context.Context, driver drivers.Driver) (time.Duration
 	return took, errors.Join(driver.DestroyTask(cfg.ID, true), os.RemoveAll(cfg.AllocDir))
 }
 
-// sandboxCost starts /bin/true by turns with and without the sandbox.
+// sandboxCost starts /bin/true alternately with and without the sandbox.
 func sandboxCost(ctx context.Context, _ *bench) (string, bool, error) {
 	d, end, err := newDrive(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func sandboxCost(ctx context.Context, _ *bench) (string, bool, error) {
 			if err != nil {
 				return "", false, err
 			}
-			if i >= 20 { // the first ones warm up
+			if i >= 20 { // the first ones are a warm-up
 				*took = append(*took, t)
 			}
 		}
@@ -128,20 +128,20 @@ func sandboxCost(ctx context.Context, _ *bench) (string, bool, error) {
 	return text, p50 <= 5*time.Millisecond && p99 <= 15*time.Millisecond, nil
 }
 
-// churnFor is how long tasks are started and stopped, by churners at a time.
+// churnFor is how long tasks are started and stopped, with this number of concurrent churners.
 const (
 	churnFor = 10 * time.Second
 	churners = 4
 )
 
-// churn starts and stops tasks for a while and then looks for what they left.
+// churn starts and stops tasks, and then checks for leaked resources.
 func churn(ctx context.Context, _ *bench) (string, bool, error) {
 	d, end, err := newDrive(ctx)
 	if err != nil {
 		return "", false, err
 	}
 	defer end()
-	if _, err := d.start(ctx, d.exec2); err != nil { // a supervisor lives from here on
+	if _, err := d.start(ctx, d.exec2); err != nil { // starts the supervisor
 		return "", false, err
 	}
 	before, err := d.census()
@@ -177,12 +177,12 @@ func (d *drive) startAndStop(ctx context.Context) error {
 	if _, err := d.exec2.StartTask(ctx, cfg); err != nil {
 		return err
 	}
-	// Its directory stays, as under an agent, which collects garbage later.
+	// The directory remains, as under an agent, which collects garbage later.
 	return errors.Join(d.exec2.StopTask(ctx, cfg.ID, 5*time.Second, "SIGTERM"), d.exec2.DestroyTask(cfg.ID, true))
 }
 
-// census counts what tasks could leave. A namespace without a process lives on in a
-// mount or a descriptor only.
+// census counts the resources that tasks may leak. A namespace without a process exists only
+// through a mount or a descriptor.
 type census struct {
 	mounts, groups, processes, files, records int
 }
@@ -208,8 +208,8 @@ func (d *drive) census() (c census, err error) {
 	return c, d.censusOfProcesses(&c)
 }
 
-// censusOfProcesses counts the supervisor's descriptors and children, and the processes
-// that began in a group of ours or work in a directory of ours.
+// censusOfProcesses counts the supervisor's descriptors and children, and the processes that
+// started in one of our groups or have one of our working directories.
 func (d *drive) censusOfProcesses(c *census) error {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -218,7 +218,7 @@ func (d *drive) censusOfProcesses(c *census) error {
 	for _, proc := range entries {
 		line, err := os.ReadFile(filepath.Join(proc, "cmdline"))
 		if err != nil {
-			continue // it ended meanwhile
+			continue // it has ended
 		}
 		if strings.HasPrefix(string(line), supervise.Entry+"\x00"+d.dir) {
 			fds, err := os.ReadDir(filepath.Join(proc, "fd"))
@@ -236,7 +236,7 @@ func (d *drive) censusOfProcesses(c *census) error {
 			c.files, c.processes = len(fds), c.processes+len(children)
 			continue
 		}
-		at, _ := os.Readlink(filepath.Join(proc, "cwd")) // unreadable is none of ours
+		at, _ := os.Readlink(filepath.Join(proc, "cwd")) // not ours if unreadable
 		if strings.Contains(string(line), "/"+driveParent+"/") || strings.HasPrefix(at, d.dir) {
 			c.processes++
 		}
@@ -244,8 +244,8 @@ func (d *drive) censusOfProcesses(c *census) error {
 	return nil
 }
 
-// beyond says of what there is more than before. The supervisor keeps a few descriptors
-// that it opened on the way.
+// beyond describes the resources that were added since before. The supervisor keeps a few
+// descriptors that it opened in the meantime.
 func (c census) beyond(before census) string {
 	const slack = 8
 	var out []string

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// poll is how often is asked what can't be waited for.
+	// poll is the polling interval where no blocking query is possible.
 	poll = 5 * time.Millisecond
 	// settleWithin bounds such a wait.
 	settleWithin = 30 * time.Second
 )
 
-// servers is a cluster of three servers, each a process with its data on disk.
+// servers is a cluster of three server processes with data on disk.
 type servers struct {
 	all []*cluster.Agent
 	log *os.File
 }
 
-// servers starts three servers and waits until all of them follow one leader. Config
-// is the text of a configuration file, which may be empty.
+// servers starts three servers and waits until all of them follow one leader. config is the text of
+// a configuration file, possibly empty.
 func (b *bench) servers(ctx context.Context, config string) (*servers, error) {
 	dir, err := os.MkdirTemp(b.dir, "servers-")
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *bench) servers(ctx context.Context, config string) (*servers, error) {
 	return s, nil
 }
 
-// stop ends all servers, at once: nobody needs them any more.
+// stop kills all servers.
 func (s *servers) stop() error {
 	var errs []error
 	for _, a := range s.all {
@@ -69,7 +69,7 @@ func (s *servers) stop() error {
 	return errors.Join(append(errs, s.log.Close())...)
 }
 
-// addresses are those of the HTTP API.
+// addresses returns the addresses of the HTTP API.
 func (s *servers) addresses() []string {
 	var out []string
 	for _, a := range s.all {
@@ -78,7 +78,7 @@ func (s *servers) addresses() []string {
 	return out
 }
 
-// leader finds the leader as one of the servers knows it, -1 when it knows none.
+// leader returns the leader according to one of the servers, or -1.
 func (s *servers) leader(ask *cluster.Agent) int {
 	addr, err := ask.Client.Status().Leader()
 	if err != nil {
@@ -87,8 +87,7 @@ func (s *servers) leader(ask *cluster.Agent) int {
 	return slices.IndexFunc(s.all, func(a *cluster.Agent) bool { return addr == fmt.Sprintf("127.0.0.1:%d", a.RPC) })
 }
 
-// settled waits until all servers follow the same leader and have applied the log
-// up to index.
+// settled waits until all servers follow the same leader and have applied the log up to index.
 func (s *servers) settled(ctx context.Context, index uint64) error {
 	return eventually(ctx, "three servers follow one leader", func() error {
 		lead := s.leader(s.all[0])
@@ -109,7 +108,7 @@ func (s *servers) settled(ctx context.Context, index uint64) error {
 	})
 }
 
-// applied is the index up to which a server has applied the log.
+// applied returns the last applied index of a server.
 func applied(a *cluster.Agent) (uint64, error) {
 	self, err := a.Client.Agent().Self()
 	if err != nil {
@@ -118,7 +117,7 @@ func applied(a *cluster.Agent) (uint64, error) {
 	return strconv.ParseUint(self.Stats["raft"]["applied_index"], 10, 64)
 }
 
-// restart starts a killed server again, with its data and on its ports.
+// restart restarts a killed server with its data and ports.
 func (s *servers) restart(ctx context.Context, i int) error {
 	a, err := cluster.Start(ctx, s.all[i].Options)
 	if err == nil {
@@ -127,7 +126,7 @@ func (s *servers) restart(ctx context.Context, i int) error {
 	return err
 }
 
-// eventually waits until ok has no objection any more.
+// eventually waits until ok returns no error.
 func eventually(ctx context.Context, what string, ok func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()

@@ -24,10 +24,10 @@ const (
 	roundOf      = 50
 	stateAllocs  = 10000
 	tokensShown  = 1000
-	tokenPayload = 500 // bytes, about what a token of a task has
+	tokenPayload = 500 // bytes, about the size of a task token
 )
 
-// issuer makes an issuer with one key.
+// issuer creates an issuer with one key.
 func issuer(ctx context.Context) (*identity.Issuer, error) {
 	ring := keyring.New(keyring.Config{})
 	key, err := ring.NewRootKey(ctx, time.Now())
@@ -37,13 +37,13 @@ func issuer(ctx context.Context) (*identity.Issuer, error) {
 	return identity.New(identity.Config{Ring: ring, Region: "global", URL: "https://nomad.example"}), err
 }
 
-// taskClaims are those of the task of an allocation.
+// taskClaims returns the claims of the task of an allocation.
 func taskClaims(i *identity.Issuer, alloc *nomad.Allocation) *nomad.IdentityClaims {
 	return i.Workload(identity.Subject{Alloc: alloc, Job: alloc.Job, Handle: nomad.WIHandle{IdentityName: "default", WorkloadIdentifier: "task"},
 		Identity: &nomad.WorkloadIdentity{Name: "default", Audience: []string{nomad.IdentityDefaultAud}}}, time.Now())
 }
 
-// mintCost compares a token with the bare signature.
+// mintCost compares a token with the raw signature.
 func mintCost(ctx context.Context, _ *bench) (string, bool, error) {
 	i, err := issuer(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func mintCost(ctx context.Context, _ *bench) (string, bool, error) {
 	return fmt.Sprintf("%.1f µs, bare %.1f µs", micros(token), micros(bare)), float64(token) <= mintFactor*float64(bare)+float64(mintOver), err
 }
 
-// verifyCost has the authority look at tokens that it saw before.
+// verifyCost authenticates cached tokens.
 func verifyCost(ctx context.Context, _ *bench) (string, bool, error) {
 	i, err := issuer(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func verifyCost(ctx context.Context, _ *bench) (string, bool, error) {
 		}
 		return err
 	}
-	for range tokens { // they are seen for the first time
+	for range tokens { // fills the cache
 		if err := look(); err != nil {
 			return "", false, err
 		}
@@ -105,15 +105,15 @@ func verifyCost(ctx context.Context, _ *bench) (string, bool, error) {
 	return fmt.Sprintf("%.2f µs, of %d tokens in turn, %d allocations in state", micros(took), tokensShown, stateAllocs), took <= verifyWithin, err
 }
 
-// stored is an allocation as state has it.
+// stored returns an allocation in the form of the state store.
 func stored(n int) *nomad.Allocation {
 	job := &nomad.Job{ID: "web", Name: "web", Namespace: "default", Region: "global", Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: stateAllocs}}}
 	return &nomad.Allocation{ID: nomad.NewID(), Name: fmt.Sprintf("web.group[%d]", n), Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "group",
 		NodeID: nomad.NewID(), DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning}
 }
 
-// compared measures two things in turns, in many short rounds that mostly fit between
-// what else the machine does. One round of twenty is quicker than what it returns: what it costs on cores of its own.
+// compared measures two functions alternately, in many short rounds that mostly fit between other
+// work of the machine. It returns a low percentile: only one round in twenty is faster.
 func compared(one, other func() error) (a, b time.Duration, err error) {
 	var took [2][]time.Duration
 	for range rounds {

@@ -28,12 +28,11 @@ const (
 	refusedWithin  = time.Second
 	askAgain       = 5 * time.Millisecond
 	tokenStopLimit = 4 * time.Minute
-	tokenWaits     = 10 * time.Second // for one refusal
+	tokenWaits     = 10 * time.Second // for one rejection
 )
 
-// tokensEnd stops allocations one after the other, and measures how long it takes until
-// the last door is closed to their tokens: HTTP and RPC of three servers, and the API
-// socket of another task.
+// tokensEnd stops allocations one after the other. It measures the time until their tokens are
+// rejected everywhere: HTTP and RPC of three servers, and the API socket of another task.
 func tokensEnd(ctx context.Context, b *bench) (said string, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenStopLimit)
 	defer cancel()
@@ -69,7 +68,7 @@ func tokensEnd(ctx context.Context, b *bench) (said string, ok bool, err error) 
 	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms (%d stops)", ms(p50), ms(p99), len(took)), p99 <= refusedWithin, nil
 }
 
-// leave stops every job, and then the client: its tasks would go on without it.
+// leave stops every job, and then the client: otherwise its tasks would continue.
 func leave(ctx context.Context, c *cluster.Agent) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
@@ -78,7 +77,7 @@ func leave(ctx context.Context, c *cluster.Agent) error {
 
 func stoppedJob(i int) string { return fmt.Sprintf("stop-%d", i) }
 
-// client starts an agent that is a client of the servers.
+// client starts an agent as a client of the servers.
 func (b *bench) client(ctx context.Context, s *servers) (*cluster.Agent, error) {
 	dir, err := os.MkdirTemp(b.dir, "client-")
 	if err != nil {
@@ -91,8 +90,8 @@ func (b *bench) client(ctx context.Context, s *servers) (*cluster.Agent, error) 
 		"-data-dir=" + filepath.Join(dir, "data"), fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
 }
 
-// tokensOf starts a task for each stop, and one that stays. It returns their tokens by
-// job, and the API socket of the one that stays.
+// tokensOf starts a task for each stop, and one that remains. It returns their tokens by job, and
+// the API socket of the one that remains.
 func (b *bench) tokensOf(ctx context.Context, c *cluster.Agent) (map[string]string, string, error) {
 	jobs := []string{"stays"}
 	for i := range tokenStops {
@@ -123,13 +122,13 @@ func (b *bench) tokensOf(ctx context.Context, c *cluster.Agent) (map[string]stri
 	return tokens, socket, nil
 }
 
-// door is where a token may be shown; open says whether it is let in.
+// door is an endpoint that accepts tokens; open reports whether it accepts the token.
 type door struct {
 	name string
 	open func(ctx context.Context, token string) (bool, error)
 }
 
-// doors are all of them. Every server answers by its own state.
+// doors returns all endpoints. Every server answers from its own state.
 func (s *servers) doors(pool *rpc.Pool, socket string) []door {
 	var out []door
 	for i, a := range s.all {
@@ -159,7 +158,7 @@ func (s *servers) doors(pool *rpc.Pool, socket string) []door {
 	}})
 }
 
-// letIn shows a token by HTTP.
+// letIn sends a token by HTTP and reports whether it is accepted.
 func letIn(ctx context.Context, c *http.Client, url, token string) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -183,8 +182,7 @@ func letIn(ctx context.Context, c *http.Client, url, token string) (bool, error)
 	return false, fmt.Errorf("%s: %s", url, resp.Status)
 }
 
-// untilRefused stops a job and returns how long its token was let in, and by whom at
-// last.
+// untilRefused stops a job and returns how long its token was accepted, and by which endpoint last.
 func (s *servers) untilRefused(ctx context.Context, job, token string, doors []door) (time.Duration, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenWaits)
 	defer cancel()

@@ -23,48 +23,48 @@ import (
 )
 
 const (
-	// writersAtOnce is how many clients register jobs, each over a connection that
-	// it keeps, one job after the other.
+	// writersAtOnce is the number of clients that register jobs, one after the other, each over its
+	// own connection.
 	writersAtOnce = 16
-	// warmUp comes before what is counted: the heaps of servers that have just started grow,
-	// and each page of new memory costs as much as a write.
+	// warmUp precedes the measurement: the heaps of new servers grow, and each page of new memory
+	// costs as much as a write.
 	warmUp = 3 * time.Second
-	// counted is for how long registrations are counted.
+	// counted is the duration of the measurement.
 	counted = 5 * time.Second
-	// bareShare is what the bare log may be faster by.
+	// bareShare is the accepted factor to the raw log.
 	bareShare = 2
 )
 
-// rated is what a load came to.
+// rated is the result of a load.
 type rated struct {
 	perSecond float64
 	cpu       time.Duration // of all servers, for each write
 }
 
-// String shows both.
+// String returns the rate and the CPU time.
 func (r rated) String() string {
 	return fmt.Sprintf("%.0f/s (%d µs of CPU each)", r.perSecond, r.cpu.Microseconds())
 }
 
-// writer registers jobs with one server, one after the other, until end. Whatever it
-// does costs the servers' cores: it is kept small.
+// writer registers jobs with one server, one after the other, until end. It shares the cores of the
+// servers and is therefore kept small.
 type writer func(ctx context.Context, to *cluster.Agent, prefix string, end time.Time, done *atomic.Int64) error
 
-// rpcRegistrations has writers register small jobs with the leader as agents do, by
-// RPC, and compares with a bare log on the same disk, which speaks no HTTP either.
+// rpcRegistrations registers small jobs with the leader by RPC, like agents, and compares with a
+// raw log on the same disk, which does not use HTTP either.
 func rpcRegistrations(ctx context.Context, b *bench) (string, bool, error) {
 	return b.compared(ctx, "rpc", writeRPC, "at the leader")
 }
 
-// httpRegistrations is rpcRegistrations by the HTTP API, also spread over all servers.
+// httpRegistrations is rpcRegistrations over the HTTP API, also distributed over all servers.
 func httpRegistrations(ctx context.Context, b *bench) (string, bool, error) {
 	return b.compared(ctx, "http", writeHTTP, "at the leader", spread)
 }
 
-// spread says that writers are spread over all servers.
+// spread distributes writers over all servers.
 const spread = "spread"
 
-// compared measures writers beside a bare log, at each place.
+// compared measures writers and a raw log, at each place.
 func (b *bench) compared(ctx context.Context, name string, write writer, places ...string) (string, bool, error) {
 	size, err := entrySize()
 	if err != nil {
@@ -87,8 +87,8 @@ func (b *bench) compared(ctx context.Context, name string, write writer, places 
 	return fmt.Sprintf("%s; bare log %v with entries of %d bytes", strings.Join(said, ", "), bare, size), ok, nil
 }
 
-// registrations measures registrations with three servers of their own. Profiles are
-// called by the name, and "led" or "spread".
+// registrations measures registrations with three new servers. The profiles are named by the name
+// and "led" or "spread".
 func (b *bench) registrations(ctx context.Context, name string, write writer, where string) (out rated, err error) {
 	s, err := b.servers(ctx, b.serverConfig())
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *bench) registrations(ctx context.Context, name string, write writer, wh
 	defer s.stop()
 	lead := s.leader(s.all[0])
 	if lead < 0 {
-		return rated{}, fmt.Errorf("no leader is known")
+		return rated{}, fmt.Errorf("no leader")
 	}
 	var pids []int
 	for _, a := range s.all {
@@ -114,7 +114,7 @@ func (b *bench) registrations(ctx context.Context, name string, write writer, wh
 	return out, err
 }
 
-// writeRate is how many registrations a second are acknowledged by servers.
+// writeRate returns the acknowledged registrations per second.
 func writeRate(ctx context.Context, write writer, servers []*cluster.Agent, pids []int) (rated, error) {
 	ctx, cancel := context.WithTimeout(ctx, warmUp+counted+settleWithin)
 	defer cancel()
@@ -138,7 +138,7 @@ func writeRate(ctx context.Context, write writer, servers []*cluster.Agent, pids
 	return rated{float64(writes) / time.Since(began).Seconds(), (cpuTime(pids...) - used) / time.Duration(max(writes, 1))}, err
 }
 
-// writeRPC registers jobs over a session of its own.
+// writeRPC registers jobs over its own session.
 func writeRPC(ctx context.Context, to *cluster.Agent, prefix string, end time.Time, done *atomic.Int64) error {
 	pool := rpc.NewPool(rpc.PoolConfig{})
 	defer pool.Close()
@@ -159,7 +159,7 @@ func writeRPC(ctx context.Context, to *cluster.Agent, prefix string, end time.Ti
 	return nil
 }
 
-// writeHTTP registers jobs over one connection: requests are written, answers read.
+// writeHTTP registers jobs over one connection: it writes requests and reads answers.
 func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, end time.Time, done *atomic.Int64) error {
 	host := strings.TrimPrefix(to.Address(), "http://")
 	var d net.Dialer
@@ -198,13 +198,13 @@ func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, end time.T
 	return nil
 }
 
-// smallJob is a batch job of one task, for which there is no node: its evaluation is
-// processed and ends in a blocked one.
+// smallJob returns a batch job of one task without a feasible node: its evaluation ends in a
+// blocked one.
 func smallJob(id string) *api.Job {
 	return batch(id, 1, "mock_driver", map[string]any{"run_for": "1s"})
 }
 
-// storedJob is a job as the servers keep it.
+// storedJob returns a job in the form of the state store.
 func storedJob(job *api.Job) (*nomad.Job, error) {
 	job.Canonicalize()
 	text, err := json.Marshal(job)
@@ -219,7 +219,7 @@ func storedJob(job *api.Job) (*nomad.Job, error) {
 	return &stored, nil
 }
 
-// entrySize is how large the log entry is that registers a small job.
+// entrySize returns the size of the log entry of a small registration.
 func entrySize() (int, error) {
 	job, err := storedJob(smallJob("spread-10-1000"))
 	if err != nil {

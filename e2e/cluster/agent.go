@@ -1,6 +1,6 @@
-// Package cluster starts real agents as processes of their own, for tests,
-// benchmarks and scripts: on ports of the loopback address, each with its own
-// directory, and ended without leaving anything behind.
+// Package cluster starts real agents as separate processes, for tests, benchmarks and scripts. Each
+// has its own directory and ports of the loopback address, and is ended without leaving anything
+// behind.
 //
 //	Start ──▶ healthy, node ready ──Stop──▶ gone, tasks as the agent leaves them
 //	                              └─Kill──▶ gone (SIGKILL), tasks run on ──Start──▶ …
@@ -24,21 +24,21 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Options say how to start an agent.
+// Options of an agent.
 type Options struct {
-	Bin  string   // the program; its first argument will be "agent"
-	Dir  string   // where its files go; kept for the next Start
+	Bin  string   // the program; its first argument is "agent"
+	Dir  string   // its files; kept for the next Start
 	Args []string // flags, such as -dev; -data-dir is added unless -dev is among them
 	Env  []string
-	Log  io.Writer // where its output goes
-	// HTTP, RPC and Serf are ports; zero chooses free ones.
+	Log  io.Writer // its output
+	// HTTP, RPC and Serf are ports; zero selects free ones.
 	HTTP, RPC, Serf int
-	// TLS is for agents whose HTTP API speaks it: what their callers need.
+	// TLS configures callers if the HTTP API uses TLS.
 	TLS *api.TLSConfig
-	// Secret is for agents with access control: that of the first token, a UUID. The
-	// token is made when the agent starts, unless it is there; Client has it.
+	// Secret enables ACLs: it is the secret of the bootstrap token, a UUID. Start creates the token
+	// if it does not exist, and Client uses it.
 	Secret string
-	// User is who the agent runs as, nil for the caller.
+	// User is the user of the agent, nil for the caller's.
 	User *syscall.Credential
 }
 
@@ -48,21 +48,22 @@ type Agent struct {
 	Client *api.Client
 
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the process is gone
-	err  error         // how it ended, valid after done
+	done chan struct{} // closed when the process has ended
+	err  error         // its exit status, valid after done
 }
 
-// ready bounds how long an agent may take until it is ready.
+// readyLimit bounds the time until an agent is ready.
 const readyLimit = time.Minute
 
-// silent is what a node says of a driver that has not answered for seconds, and still may.
+// silent is the health description of a driver that has not answered for seconds, but may still do
+// so.
 const silent = "the driver does not say how it is"
 
-// poll is how often a starting agent is asked whether it is ready.
+// poll is the polling interval while an agent starts.
 const poll = 5 * time.Millisecond
 
-// Start starts an agent and returns when it is healthy and its node, if it has
-// one, is ready with its drivers.
+// Start starts an agent and returns when it is healthy and its node, if any, is ready with its
+// drivers.
 func Start(ctx context.Context, o Options) (*Agent, error) {
 	if err := o.fillPorts(); err != nil {
 		return nil, err
@@ -92,8 +93,7 @@ func Start(ctx context.Context, o Options) (*Agent, error) {
 	return a, nil
 }
 
-// fillPorts chooses the ports that are not given. They stay the agent's when it is
-// started again.
+// fillPorts selects the ports that are not set. The agent keeps them when it is restarted.
 func (o *Options) fillPorts() error {
 	for _, p := range []*int{&o.HTTP, &o.RPC, &o.Serf} {
 		if *p != 0 {
@@ -125,7 +125,7 @@ func (a *Agent) writeConfig() (string, error) {
 	return name, nil
 }
 
-// Address is the URL of the agent's HTTP API.
+// Address returns the URL of the agent's HTTP API.
 func (a *Agent) Address() string {
 	scheme := "http"
 	if a.TLS != nil {
@@ -134,10 +134,10 @@ func (a *Agent) Address() string {
 	return scheme + "://127.0.0.1:" + strconv.Itoa(a.HTTP)
 }
 
-// Pid is the process ID of the agent.
+// Pid returns the process ID of the agent.
 func (a *Agent) Pid() int { return a.cmd.Process.Pid }
 
-// waitReady asks the agent until it is ready, or gone.
+// waitReady polls the agent until it is ready or has ended.
 func (a *Agent) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
@@ -183,20 +183,20 @@ func (a *Agent) isReady() error {
 	if node.Status != "ready" {
 		return fmt.Errorf("node %s is %s", id, node.Status)
 	}
-	// A node registers without those of its drivers that have not said yet how they are.
+	// A node registers without drivers that have not reported their health yet.
 	drivers := []string{"exec2", "raw_exec"}
 	if slices.Contains(a.Args, "-dev") {
 		drivers = append(drivers, "mock_driver")
 	}
 	for _, name := range drivers {
 		if d := node.Drivers[name]; d == nil || d.HealthDescription == silent {
-			return fmt.Errorf("node %s does not know its driver %s yet", id, name)
+			return fmt.Errorf("node %s has not detected driver %s yet", id, name)
 		}
 	}
 	return nil
 }
 
-// bootstrap makes the first token, if there is to be one and it is not there yet.
+// bootstrap creates the bootstrap token if configured and missing.
 func (a *Agent) bootstrap() error {
 	if a.Secret == "" {
 		return nil
@@ -208,7 +208,7 @@ func (a *Agent) bootstrap() error {
 	return err
 }
 
-// NodeID is the ID of the agent's node.
+// NodeID returns the ID of the agent's node.
 func (a *Agent) NodeID() (string, error) {
 	self, err := a.Client.Agent().Self()
 	if err != nil {
@@ -220,8 +220,8 @@ func (a *Agent) NodeID() (string, error) {
 	return "", errors.New("the agent has no node")
 }
 
-// Reload makes the agent read its configuration and certificates again (SIGHUP),
-// and callers from now on use config.
+// Reload makes the agent reload its configuration and certificates (SIGHUP). Callers use config
+// from then on.
 func (a *Agent) Reload(config *api.TLSConfig) error {
 	c, err := api.NewClient(&api.Config{Address: a.Address(), TLSConfig: config})
 	if err != nil {
@@ -232,12 +232,12 @@ func (a *Agent) Reload(config *api.TLSConfig) error {
 }
 
 // Purge stops every job of the default namespace, and returns when no allocation runs or is
-// about to: tasks outlive their agent.
+// pending: tasks outlive their agent.
 func (a *Agent) Purge(ctx context.Context) error {
 	tick := time.NewTicker(4 * poll)
 	defer tick.Stop()
 	for {
-		err := a.purge() // again while there is no leader
+		err := a.purge() // retry while there is no leader
 		if err == nil {
 			return nil
 		}
@@ -273,7 +273,7 @@ func active(al *api.AllocationListStub) bool {
 	return al.ClientStatus == api.AllocClientStatusRunning || al.ClientStatus == api.AllocClientStatusPending
 }
 
-// Stop ends the agent with SIGTERM and waits; after a while it is killed.
+// Stop ends the agent with SIGTERM and waits; after a timeout it is killed.
 func (a *Agent) Stop() error { return a.end(syscall.SIGTERM) }
 
 // Interrupt is Stop with SIGINT.
@@ -291,7 +291,7 @@ func (a *Agent) end(sig syscall.Signal) error {
 	}
 }
 
-// Kill ends the agent with SIGKILL and waits. Its tasks run on.
+// Kill ends the agent with SIGKILL and waits. Its tasks continue.
 func (a *Agent) Kill() error {
 	if err := a.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -300,13 +300,13 @@ func (a *Agent) Kill() error {
 	return nil
 }
 
-// ExitCode is that of an agent that has ended, -1 after a signal.
+// ExitCode returns the exit code of an agent that has ended, -1 after a signal.
 func (a *Agent) ExitCode() int {
 	<-a.done
 	return a.cmd.ProcessState.ExitCode()
 }
 
-// exit tells how the process ended.
+// exit describes how the process ended.
 func (a *Agent) exit() error {
 	if a.err == nil {
 		return errors.New("exit status 0")

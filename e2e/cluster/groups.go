@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Groups lists what matches a pattern below the group that agents have as cgroup_parent,
-// in every hierarchy; "" is that group itself.
+// Groups lists the matches of a pattern below the agents' cgroup_parent, in every hierarchy; "" is
+// that group itself.
 func Groups(parent, pattern string) ([]string, error) {
 	var out []string
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
@@ -24,9 +24,9 @@ func Groups(parent, pattern string) ([]string, error) {
 	return out, nil
 }
 
-// RemoveGroups removes the group that agents had as cgroup_parent, and those below it, in
-// every hierarchy. The supervisor is in one until it has ended, which the agent waits for
-// if it can: a busy one is waited for, at most for patience.
+// RemoveGroups removes the agents' cgroup_parent and the groups below it, in every hierarchy. The
+// supervisor is in one of them until it has ended, which the agent may not wait for: RemoveGroups
+// retries for patience.
 func RemoveGroups(parent string, patience time.Duration) error {
 	dirs, err := Groups(parent, "")
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ports of agents are below those that tasks get (20000) and those that the kernel gives
-// to whoever asks for any (32768): between the choice and the moment at which the agent
-// listens, and while it is restarted, no connection and no other listener comes to have them.
+// Ports of agents are below the dynamic ports of tasks (20000) and the ephemeral ports of the
+// kernel (32768). No other connection or listener can get them between the selection and the moment
+// at which the agent listens, or during a restart.
 const (
 	firstPort = 10_000
 	lastPort  = 19_999
 )
 
-// takePort chooses a port of the loopback address that no other process that uses this
-// package has, for as long as this process lives.
+// takePort selects a port of the loopback address. No other process that uses this package gets the
+// same port while this process runs.
 func takePort() (int, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
@@ -33,7 +33,7 @@ func takePort() (int, error) {
 	return 0, errors.New("find a free port: none among a thousand")
 }
 
-// claim binds a name that one process can have, until it ends, however that comes.
+// claim binds a name that only one process can have, until it ends in any way.
 func claim(name string) (mine bool, err error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -41,7 +41,7 @@ func claim(name string) (mine bool, err error) {
 	}
 	err = unix.Bind(fd, &unix.SockaddrUnix{Name: name})
 	if err == nil {
-		return true, nil // the descriptor stays open
+		return true, nil // the descriptor remains open
 	}
 	unix.Close(fd)
 	if err == unix.EADDRINUSE {
@@ -50,7 +50,7 @@ func claim(name string) (mine bool, err error) {
 	return false, err
 }
 
-// unused says whether nobody listens on a port.
+// unused reports whether a port has no listener.
 func unused(port int) bool {
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	l, err := net.Listen("tcp", addr)

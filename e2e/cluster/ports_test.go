@@ -2,7 +2,7 @@ package cluster
 
 import "testing"
 
-func TestPortsAreTakenOnce(t *testing.T) {
+func TestPortsAreUnique(t *testing.T) {
 	seen := map[int]bool{}
 	for range 300 {
 		o := &Options{}
@@ -16,10 +16,10 @@ func TestPortsAreTakenOnce(t *testing.T) {
 			seen[p] = true
 		}
 	}
-	if mine, err := claim("@open-nomad-test-port-of-TestPortsAreTakenOnce"); !mine || err != nil {
+	if mine, err := claim("@open-nomad-test-port-of-TestPortsAreUnique"); !mine || err != nil {
 		t.Errorf("claim() = %t, %v", mine, err)
 	}
-	if mine, err := claim("@open-nomad-test-port-of-TestPortsAreTakenOnce"); mine || err != nil {
+	if mine, err := claim("@open-nomad-test-port-of-TestPortsAreUnique"); mine || err != nil {
 		t.Errorf("claim() of what is taken = %t, %v", mine, err)
 	}
 }

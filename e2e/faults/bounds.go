@@ -14,17 +14,17 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
-// Bounds of the servers of a cluster, together.
+// Limits on all servers of a cluster together.
 const (
 	memoryMax    = 4 << 30
 	processesMax = 2000
 )
 
-// groupParent is above the groups of all clusters of the machine.
+// groupParent is the parent of the groups of all clusters of the machine.
 const groupParent = "open-nomad-faults"
 
-// newGroup makes the group that bounds all servers of a cluster. Its name begins
-// with the process ID of the test.
+// newGroup creates the group that limits all servers of a cluster. Its name begins with the process
+// ID of the test.
 func newGroup() (*cgroup.Group, error) {
 	h, err := cgroup.Detect()
 	if err != nil {
@@ -39,11 +39,10 @@ func newGroup() (*cgroup.Group, error) {
 	return g, nil
 }
 
-// sweep removes the groups beside g whose test is gone: it was killed, and its
-// servers with it.
+// sweep removes sibling groups of g whose test was killed, together with its servers.
 func sweep(h *cgroup.Hierarchy, g *cgroup.Group) {
 	for _, dir := range dirs(g) {
-		groups, _ := os.ReadDir(filepath.Dir(dir)) // what can't be read stays
+		groups, _ := os.ReadDir(filepath.Dir(dir)) // unreadable groups remain
 		for _, e := range groups {
 			text, _, ok := strings.Cut(e.Name(), "-")
 			pid, err := strconv.Atoi(text)
@@ -51,20 +50,20 @@ func sweep(h *cgroup.Hierarchy, g *cgroup.Group) {
 				continue
 			}
 			if dead, err := h.Open(groupParent, e.Name()); err == nil {
-				dead.Remove() // it stays when something is in it
+				dead.Remove() // fails if a process remains in it
 			}
 		}
 	}
 }
 
-// forgetParents removes the groups above, unless other clusters use them.
+// forgetParents removes the parent groups, unless other clusters use them.
 func forgetParents(g *cgroup.Group) {
 	for _, d := range dirs(g) {
 		os.Remove(filepath.Dir(d)) // not empty: another cluster runs
 	}
 }
 
-// dirs are the directories of a group in all trees.
+// dirs returns the directories of a group in all hierarchies.
 func dirs(g *cgroup.Group) []string {
 	var out []string
 	if d := g.Dir(); d != "" {
@@ -76,7 +75,7 @@ func dirs(g *cgroup.Group) []string {
 	return out
 }
 
-// enter puts a process into every tree of a group.
+// enter adds a process to every hierarchy of a group.
 func enter(g *cgroup.Group, pid int) error {
 	for _, d := range dirs(g) {
 		if err := os.WriteFile(filepath.Join(d, "cgroup.procs"), fmt.Append(nil, pid), 0); err != nil {

@@ -20,24 +20,24 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
-// Bounds of waiting.
+// Timeouts.
 const (
-	askWithin   = time.Second     // one question to one server
+	askWithin   = time.Second     // one request to one server
 	readyWithin = 2 * time.Minute // until a server answers, or all agree
 	poll        = 25 * time.Millisecond
-	endWithin   = time.Minute // of a server that was asked to end
+	endWithin   = time.Minute // of a server after SIGINT
 )
 
-// Options say what to start.
+// Options of a cluster.
 type Options struct {
 	Bin     string // the nomad program
 	Dir     string // for the servers' data and logs
 	Servers int
-	// Config is further configuration of every server, as HCL.
+	// Config is additional configuration of every server, in HCL.
 	Config string
 }
 
-// Cluster is some servers on a network of their own.
+// Cluster is a number of servers on a network of their own.
 type Cluster struct {
 	Options
 	Network *Network
@@ -45,18 +45,18 @@ type Cluster struct {
 	group   *cgroup.Group
 }
 
-// Server is one server: a process, or where one was.
+// Server is one server, whether its process runs or not.
 type Server struct {
 	Name   string
-	Addr   string // where others reach its RPC
+	Addr   string // RPC address for other servers
 	Client *api.Client
 	Dir    string
 
-	ask     *api.Client // gives up soon
+	ask     *api.Client // with a short timeout
 	cluster *Cluster
 	host    *Host
 	cmd     *exec.Cmd     // nil before the first Start
-	done    chan struct{} // closed when the process is gone
+	done    chan struct{} // closed when the process has ended
 	stopped bool          // by SIGSTOP
 }
 
@@ -95,7 +95,7 @@ func (c *Cluster) open(ctx context.Context) (err error) {
 	return err
 }
 
-// client makes a client of the server's API.
+// client returns a client of the server's API.
 func (s *Server) client(h *http.Client) (*api.Client, error) {
 	return api.NewClient(&api.Config{Address: "http://" + s.host.Addr.String() + ":4646", HttpClient: h})
 }
@@ -117,7 +117,7 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// Start starts the server on what its directory holds and waits until it answers.
+// Start starts the server with the data of its directory and waits until it answers.
 func (s *Server) Start(ctx context.Context) error {
 	cfg, err := s.writeConfig()
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.cmd, s.done, s.stopped = cmd, done, false
 	go func() {
 		defer close(done)
-		cmd.Wait() // how it ended does not matter: most are killed
+		cmd.Wait() // the exit status does not matter: most are killed
 	}()
 	if err := enter(s.cluster.group, cmd.Process.Pid); err != nil {
 		return errors.Join(err, s.Kill())
@@ -146,7 +146,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.wait(ctx)
 }
 
-// writeConfig writes what the agent reads.
+// writeConfig writes the configuration of the agent.
 func (s *Server) writeConfig() (string, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return "", err
@@ -175,7 +175,7 @@ func (s *Server) wait(ctx context.Context) error {
 	})
 }
 
-// Runs says whether the process is there, stopped or not.
+// Runs reports whether the process exists, stopped or not.
 func (s *Server) Runs() bool {
 	if s.cmd == nil {
 		return false
@@ -188,7 +188,7 @@ func (s *Server) Runs() bool {
 	}
 }
 
-// Pid is the process ID of the server, 0 before its first Start.
+// Pid returns the process ID of the server, 0 before its first Start.
 func (s *Server) Pid() int {
 	if s.cmd == nil {
 		return 0
@@ -196,10 +196,10 @@ func (s *Server) Pid() int {
 	return s.cmd.Process.Pid
 }
 
-// Answers says whether the process is there and not stopped.
+// Answers reports whether the process exists and is not stopped.
 func (s *Server) Answers() bool { return s.Runs() && !s.stopped }
 
-// Kill ends the server with SIGKILL and waits until it is gone.
+// Kill ends the server with SIGKILL and waits for its end.
 func (s *Server) Kill() error {
 	if !s.Runs() {
 		return nil
@@ -211,8 +211,8 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// End ends the server with SIGINT and waits until it is gone; whether it leaves
-// the cluster is for its configuration to say.
+// End ends the server with SIGINT and waits for its end. Its configuration determines whether it
+// leaves the cluster.
 func (s *Server) End(ctx context.Context) error {
 	if err := s.cmd.Process.Signal(unix.SIGINT); err != nil {
 		return err
@@ -221,15 +221,15 @@ func (s *Server) End(ctx context.Context) error {
 	case <-s.done:
 		return nil
 	case <-time.After(endWithin):
-		s.cmd.Process.Signal(unix.SIGQUIT) // what it waits for goes to its log
+		s.cmd.Process.Signal(unix.SIGQUIT) // its goroutines go to its log
 		return fmt.Errorf("server %s did not end on SIGINT within %v", s.Name, endWithin)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// Stop stops the process where it is (SIGSTOP), and waits until its last thread is:
-// the signal is sent before that, and on a busy machine long before.
+// Stop stops the process (SIGSTOP) and waits until its last thread has stopped: on a busy machine
+// that is long after the signal.
 func (s *Server) Stop() error {
 	s.stopped = true
 	if err := s.cmd.Process.Signal(unix.SIGSTOP); err != nil {
@@ -243,13 +243,13 @@ func (s *Server) Stop() error {
 	}
 }
 
-// Continue lets a stopped process go on.
+// Continue continues a stopped process.
 func (s *Server) Continue() error {
 	s.stopped = false
 	return s.cmd.Process.Signal(unix.SIGCONT)
 }
 
-// within asks again and again until check finds no error, for limit at most.
+// within retries check until it returns no error, at most for limit.
 func within(ctx context.Context, limit time.Duration, what string, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

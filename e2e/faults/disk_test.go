@@ -13,13 +13,13 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testdisk"
 )
 
-// left is what fill leaves: no segment of the log fits into it.
+// left is the space that fill leaves: not enough for a log segment.
 const left = 512 << 10
 
-// smallLog makes a log whose segments are full soon.
+// smallLog configures small log segments.
 const smallLog = "server {\n  raft_logstore {\n    wal {\n      segment_size_mb = 1\n    }\n  }\n}\n"
 
-// diskTrio is three servers, each with a small disk.
+// diskTrio starts three servers, each with a small disk.
 func diskTrio(t *testing.T) (*trio, []testdisk.Disk) {
 	t.Helper()
 	var disks []testdisk.Disk
@@ -31,8 +31,7 @@ func diskTrio(t *testing.T) (*trio, []testdisk.Disk) {
 	return startTrio(t, smallLog, dirs...), disks
 }
 
-// flood writes 100 jobs of 40 KB through a server: more than a segment takes. What is
-// refused on the way is tried again.
+// flood writes 100 jobs of 40 KB through a server: more than a segment. It retries failed writes.
 func (s *trio) flood(through *cluster.Agent) {
 	s.t.Helper()
 	for range 100 {
@@ -40,7 +39,7 @@ func (s *trio) flood(through *cluster.Agent) {
 	}
 }
 
-// alive fails when a server has ended.
+// alive fails if a server has ended.
 func (s *trio) alive() {
 	s.t.Helper()
 	for i, a := range s.all {
@@ -50,16 +49,16 @@ func (s *trio) alive() {
 	}
 }
 
-// said fails unless a server told of its full disk.
-func (s *trio) said(i int) {
+// reportsFull fails unless a server logged its full disk.
+func (s *trio) reportsFull(i int) {
 	s.t.Helper()
 	if text := fmt.Sprint(s.all[i].Log); !strings.Contains(text, "no space left on device") {
-		s.t.Errorf("server %d does not tell of its full disk:\n%s", i, text)
+		s.t.Errorf("server %d does not report its full disk:\n%s", i, text)
 	}
 }
 
-// A follower without space takes nothing more, and catches up by itself when there is
-// some. The others go on without a pause.
+// A follower with a full disk accepts no more entries, and catches up by itself when space is free.
+// The others continue without a pause.
 func TestFollowerDiskFull(t *testing.T) {
 	s, disks := diskTrio(t)
 	lead := s.lead()
@@ -71,14 +70,14 @@ func TestFollowerDiskFull(t *testing.T) {
 		if lead = s.lead(); lead == was {
 			break
 		}
-		if lead == full || again == 0 { // a busy machine may have them elect another, but not each time
+		if lead == full || again == 0 { // a busy machine may cause other elections, but not each time
 			t.Errorf("server %d leads, it was %d: a full follower disturbs the others", lead, was)
 			break
 		}
 	}
 	s.alive()
-	s.said(full)
-	// A snapshot of its own is refused, and leaves nothing.
+	s.reportsFull(full)
+	// A snapshot of its own fails, and leaves no file.
 	disks[full].Fill(0)
 	if _, _, err := s.saved(full); err == nil || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("a snapshot of the full server: %v", err)
@@ -91,7 +90,7 @@ func TestFollowerDiskFull(t *testing.T) {
 	s.same()
 }
 
-// A leader without space hands over to one that has some, and catches up by itself.
+// A leader with a full disk transfers leadership, and catches up by itself.
 func TestLeaderDiskFull(t *testing.T) {
 	s, disks := diskTrio(t)
 	lead := s.lead()
@@ -103,15 +102,15 @@ func TestLeaderDiskFull(t *testing.T) {
 		t.Errorf("server %d leads although it cannot write", lead)
 	}
 	s.alive()
-	s.said(lead)
+	s.reportsFull(lead)
 	disks[lead].Free()
 	s.complete()
 	s.same()
 }
 
-// Without space anywhere writes are refused with the reason, reads are answered,
-// nobody crashes. A server that is started again on its full disk comes up, or says
-// that it has no space. When there is some, all go on by themselves.
+// With all disks full, writes fail with the reason, reads succeed and no server crashes. A server
+// that is restarted on its full disk starts, or reports the full disk. When space is free, all
+// continue by themselves.
 func TestAllDisksFull(t *testing.T) {
 	s, disks := diskTrio(t)
 	for range 10 {
@@ -121,7 +120,7 @@ func TestAllDisksFull(t *testing.T) {
 		d.Fill(left)
 	}
 	reasons := map[string]bool{}
-	s.within("a write is refused for want of space", func() error {
+	s.within("a write fails because of the full disk", func() error {
 		for i := range s.all {
 			if err := s.write(s.all[i], 40_000); err != nil {
 				reasons[err.Error()] = true
@@ -136,10 +135,10 @@ func TestAllDisksFull(t *testing.T) {
 	s.complete() // stale reads
 	s.killAll(1)
 	a, err := cluster.Start(t.Context(), s.all[1].Options)
-	if err == nil { // its newest segment is there
+	if err == nil { // its newest segment exists
 		s.all[1] = a
 	} else if text := fmt.Sprint(s.all[1].Log); !strings.Contains(text, "no space left on device: free the 1 MiB of its next segment") {
-		t.Errorf("on its full disk the server did not start: %v, and said\n%s", err, text)
+		t.Errorf("the server did not start on its full disk: %v, output\n%s", err, text)
 	}
 	for _, d := range disks {
 		d.Free()

@@ -27,7 +27,7 @@ import (
 	"github.com/hashicorp/raft-wal/metadb"
 )
 
-// refusal starts a server that must not start and returns what it says at last.
+// refusal starts a server that must not start and returns its last output.
 func (s *trio) refusal(i int) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), settles)
@@ -43,7 +43,7 @@ func (s *trio) refusal(i int) string {
 	return all[len(all)-1]
 }
 
-// saved is a snapshot of a server's own state.
+// saved returns a snapshot of a server's own state.
 func (s *trio) saved(i int) (index uint64, state []byte, err error) {
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.all[i].Address()+"/v1/operator/snapshot?stale", nil)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *trio) same() (index uint64, sum string) {
 	return index, sum
 }
 
-// After load, restarts and a change of leader the servers have one state.
+// After load, restarts and a leader election the servers have the same state.
 func TestSameState(t *testing.T) {
 	s := startTrio(t, "server {\n  raft_snapshot_threshold = 100\n  raft_snapshot_interval = \"1s\"\n  raft_trailing_logs = 20\n}\n")
 	stop := s.load()
@@ -122,7 +122,7 @@ func TestSameState(t *testing.T) {
 	}
 	enough(300)
 	first := s.lead()
-	s.killAll(first) // it comes back by its snapshot, or the leader's
+	s.killAll(first) // it returns from its snapshot, or the leader's
 	enough(s.writes() + 300)
 	s.restart(first)
 	enough(s.writes() + 100)
@@ -131,15 +131,15 @@ func TestSameState(t *testing.T) {
 	s.complete()
 	index, sum := s.same()
 	s.killAll(0, 1, 2)
-	s.restart(0, 1, 2) // by their own snapshots and logs
+	s.restart(0, 1, 2) // from their own snapshots and logs
 	s.lead()
 	s.complete()
 	again, now := s.same()
 	t.Logf("state at index %d is %.12s, after all restarted at %d %.12s", index, sum, again, now)
 }
 
-// A snapshot with a record that this version does not know: the server says its
-// number and does not start, and everything stays as it is.
+// A snapshot contains a record that this version does not support: the server reports its number
+// and does not start, and no file changes.
 func TestUnknownRecord(t *testing.T) {
 	s := startTrio(t, "")
 	s.within("a write", func() error { return s.write(s.all[0], 0) })
@@ -158,7 +158,7 @@ func TestUnknownRecord(t *testing.T) {
 	good := editSnapshot(t, newest, func(state []byte) []byte { return append(slices.Clone(state), 99, 0x80) })
 	before := tree(t, dir)
 	if text := s.refusal(2); !strings.Contains(text, "unrecognized snapshot type 99") {
-		t.Errorf("the server said %q", text)
+		t.Errorf("output of the server: %q", text)
 	}
 	if now := tree(t, dir); now != before {
 		t.Errorf("the directory has changed:\n%s\nwas\n%s", now, before)
@@ -170,7 +170,7 @@ func TestUnknownRecord(t *testing.T) {
 	s.complete()
 }
 
-// editSnapshot changes the state in a snapshot, with its checksum, and returns what it was.
+// editSnapshot changes the state in a snapshot and its checksum, and returns the old state.
 func editSnapshot(t *testing.T, dir string, edit func([]byte) []byte) []byte {
 	t.Helper()
 	was, err := os.ReadFile(filepath.Join(dir, "state.bin"))
@@ -199,7 +199,7 @@ func editSnapshot(t *testing.T, dir string, edit func([]byte) []byte) []byte {
 	return was
 }
 
-// tree lists the snapshots and segments of a server with the hashes of what is in them.
+// tree lists the snapshots and segments of a server with the hashes of their contents.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -219,15 +219,15 @@ func tree(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// An entry of an unknown number stops every server that applies it, with the number;
-// one that may be passed over is.
+// An entry with an unknown number stops every server that applies it, with the number in the error.
+// An entry with the ignore flag is skipped.
 func TestUnknownCommand(t *testing.T) {
 	s := startTrio(t, "")
 	s.within("a write", func() error { return s.write(s.all[0], 0) })
 	s.complete()
 	s.killAll(0, 1, 2)
 	for i := range s.all {
-		s.appendEntry(i, 111|128) // with nomad's flag for what may be ignored
+		s.appendEntry(i, 111|128) // with nomad's flag for entries that may be ignored
 	}
 	s.restart(0, 1, 2)
 	s.lead()
@@ -253,12 +253,12 @@ func TestUnknownCommand(t *testing.T) {
 		}
 		t.Logf("server %d: %s", i, text)
 	}
-	if named < 2 { // a majority commits it, and each of those that apply it says why it ends
+	if named < 2 { // a majority commits it, and each server that applies it reports the reason for its end
 		t.Errorf("%d servers named the type that they do not support", named)
 	}
 }
 
-// ending runs a server until it ends, or no longer than a cluster needs to elect.
+// ending runs a server until it ends, at most for the time of an election.
 func (s *trio) ending(i int) string {
 	ctx, cancel := context.WithTimeout(s.t.Context(), settles/2)
 	defer cancel()
@@ -270,7 +270,7 @@ func (s *trio) ending(i int) string {
 	return fmt.Sprint(all[len(all)-1], " ", err)
 }
 
-// appendEntry writes a command of that number to the log of a server that is gone.
+// appendEntry appends a command with the number to the log of a stopped server.
 func (s *trio) appendEntry(i int, number byte) {
 	s.t.Helper()
 	meta := &metadb.BoltMetaDB{}

@@ -20,21 +20,21 @@ import (
 
 const (
 	writers = 16
-	settles = 2 * time.Minute // within which a cluster of a busy machine comes to rest
+	settles = 2 * time.Minute // time for a cluster on a busy machine to settle
 )
 
-// trio is three servers on the loopback address, each with a disk that outlives it.
+// trio is three servers on the loopback address, each with a disk that persists across restarts.
 type trio struct {
 	t      *testing.T
 	all    []*cluster.Agent
 	config string
 
 	mu    sync.Mutex
-	acked []string // jobs whose registration was acknowledged
+	acked []string // jobs with an acknowledged registration
 	next  int
 }
 
-// startTrio starts three servers with their data below dirs, or in directories of the test.
+// startTrio starts three servers with their data below dirs, or in test directories.
 func startTrio(t *testing.T, config string, dirs ...string) *trio {
 	t.Helper()
 	s := &trio{t: t, config: filepath.Join(t.TempDir(), "server.hcl")}
@@ -62,7 +62,7 @@ func startTrio(t *testing.T, config string, dirs ...string) *trio {
 				t.Error(err)
 			}
 			if t.Failed() {
-				t.Logf("server %d said at last:\n%s", i, s.all[i].Log)
+				t.Logf("last output of server %d:\n%s", i, s.all[i].Log)
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func startTrio(t *testing.T, config string, dirs ...string) *trio {
 	return s
 }
 
-// lines keeps the last of what an agent says.
+// lines keeps the last lines of an agent's output.
 type lines struct {
 	mu   sync.Mutex
 	text []byte
@@ -91,7 +91,7 @@ func (l *lines) String() string {
 	return string(l.text)
 }
 
-// within asks until there is no error any more.
+// within retries until there is no error.
 func (s *trio) within(what string, ask func() error) {
 	s.t.Helper()
 	over, tick := time.After(settles), time.NewTicker(50*time.Millisecond)
@@ -105,7 +105,7 @@ func (s *trio) within(what string, ask func() error) {
 	}
 }
 
-// leader is the server that all of three voters follow.
+// leader returns the leader that all three voters follow.
 func (s *trio) leader() (int, error) {
 	found := -1
 	for i, a := range s.all {
@@ -162,7 +162,7 @@ func (s *trio) load() (stop func()) {
 	for w := range writers {
 		all.Go(func() {
 			for n := w; ctx.Err() == nil; n++ {
-				if s.write(s.all[n%3], 0) != nil { // it is not acknowledged
+				if s.write(s.all[n%3], 0) != nil { // not acknowledged
 					select {
 					case <-ctx.Done():
 					case <-time.After(20 * time.Millisecond):
@@ -174,7 +174,7 @@ func (s *trio) load() (stop func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// writes says how many were acknowledged.
+// writes returns the number of acknowledged writes.
 func (s *trio) writes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *trio) killAll(which ...int) {
 	all.Wait()
 }
 
-// restart starts servers that are gone, all together.
+// restart starts ended servers, all together.
 func (s *trio) restart(which ...int) {
 	s.t.Helper()
 	errs := make([]error, len(s.all))
@@ -241,7 +241,7 @@ func (s *trio) complete() {
 	}
 }
 
-// tail is the newest segment of a server's log, and where what is written in it ends.
+// tail returns the newest segment of a server's log, and the end of its written part.
 func (s *trio) tail(i int) (path string, end int64) {
 	s.t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.all[i].Dir, "data/server/raft/wal/*.wal"))
@@ -256,7 +256,7 @@ func (s *trio) tail(i int) (path string, end int64) {
 	return path, int64(len(bytes.TrimRight(text, "\x00"))+7) &^ 7
 }
 
-// put writes into a file of a server that is gone.
+// put writes into a file of a stopped server.
 func (s *trio) put(path string, at int64, text string) {
 	s.t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -269,9 +269,9 @@ func (s *trio) put(path string, at int64, text string) {
 	}
 }
 
-// All servers are killed at once under load, several times: they elect a leader by
-// themselves, and every acknowledged write is on each. Those that take snapshots all
-// the time are killed while they write one, remove one, or cut the log.
+// All servers are killed together under load, several times. They elect a leader by themselves, and
+// each has every acknowledged write. Servers that snapshot all the time are killed while they write
+// or remove a snapshot, or truncate the log.
 func TestAllServersKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		config string
@@ -284,7 +284,7 @@ func TestAllServersKilled(t *testing.T) {
 	}
 }
 
-// killAllUnderLoad kills all servers, each time after some writes, and starts them again.
+// killAllUnderLoad kills all servers, each time after some writes, and restarts them.
 func killAllUnderLoad(t *testing.T, s *trio, times int) {
 	for range times {
 		before := s.writes()
@@ -304,14 +304,14 @@ func killAllUnderLoad(t *testing.T, s *trio, times int) {
 	t.Logf("%d acknowledged writes, %d times all servers killed: all there", s.writes(), times)
 }
 
-// The last record of the log is torn at one server, and garbage follows the last one
-// at all: they start, and nothing that a majority had is lost.
+// The last log record of one server is torn, and garbage follows the last record on all: they
+// start, and no entry of a majority is lost.
 func TestTornLog(t *testing.T) {
 	s := startTrio(t, "")
-	// A cut record, and one whose end was never written.
+	// A cut record, and one without an end.
 	torn := "\x01\x00\x00\x00\x40\x00\x00\x00" + strings.Repeat("torn", 7)
 	for round, tear := range []func(i int, path string, end int64){
-		func(i int, path string, end int64) { // its last record, of one server
+		func(i int, path string, end int64) { // the last record of one server
 			if i == 0 {
 				if err := os.Truncate(path, end-13); err != nil {
 					t.Fatal(err)
@@ -322,7 +322,7 @@ func TestTornLog(t *testing.T) {
 		func(i int, path string, end int64) {
 			s.put(path, end, torn[:11+i]+"\x03\x00\x00\x00oops\x03\x00\x00\x00oops")
 		},
-		func(i int, path string, end int64) { // nothing unwritten is left
+		func(i int, path string, end int64) { // nothing unwritten remains
 			if err := os.Truncate(path, end); err != nil {
 				t.Fatal(err)
 			}
@@ -331,7 +331,7 @@ func TestTornLog(t *testing.T) {
 		for range 30 {
 			s.within("a write", func() error { return s.write(s.all[round%3], 300) })
 		}
-		s.complete() // else one server may hold the only second copy
+		s.complete() // otherwise one server may have the only second copy
 		s.killAll(0, 1, 2)
 		for i := range s.all {
 			path, end := s.tail(i)
@@ -343,8 +343,8 @@ func TestTornLog(t *testing.T) {
 	}
 }
 
-// A server whose log is damaged before its end does not start, says where, and leaves
-// the log as it is; the others go on. With the log mended it does.
+// A server whose log is damaged before its end does not start, reports the position, and does not
+// change the log. The others continue. With the log repaired it starts.
 func TestDamagedLog(t *testing.T) {
 	s := startTrio(t, "")
 	for range 30 {
@@ -363,7 +363,7 @@ func TestDamagedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := s.refusal(2); !strings.Contains(text, "raft log is damaged") || !strings.Contains(text, path) {
-		t.Errorf("the server said %q", text)
+		t.Errorf("output of the server: %q", text)
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, bad) {
 		t.Errorf("the damaged segment has changed: %v", err)

@@ -13,17 +13,16 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// wearPercent is how much a bad line loses.
+// wearPercent is the packet loss of a bad line.
 const wearPercent = 20
 
-// fault is something that happens to a cluster. Strike returns when it took effect,
-// with what undoes it.
+// fault is one kind of fault. Strike returns after it took effect, with a function that undoes it.
 type fault struct {
 	name   string
 	strike func(ctx context.Context, v *victims) (undo func(context.Context) error, err error)
 }
 
-// faults are all of them.
+// faults returns all faults.
 func faults() []fault {
 	return []fault{
 		{"kill-leader", killLeader},
@@ -41,21 +40,21 @@ func faults() []fault {
 	}
 }
 
-// victims are whom a fault may happen to.
+// victims are the possible targets of a fault.
 type victims struct {
 	*Cluster
 	leader *Server
 	rng    *rand.Rand
 }
 
-// followers returns the servers that don't lead, in an order by chance.
+// followers returns the followers in random order.
 func (v *victims) followers() []*Server {
 	out := v.leader.Others()
 	v.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
 }
 
-// minority is the leader with as many followers as leave the others a majority.
+// minority returns the leader with a minority of the servers, and the majority.
 func (v *victims) minority() (minority, majority []*Server) {
 	f := v.followers()
 	n := len(f)/2 - 1
@@ -100,7 +99,7 @@ func stopFollower(_ context.Context, v *victims) (func(context.Context) error, e
 	return func(context.Context) error { return f.Continue() }, nil
 }
 
-// cutLeader cuts the leader off with a minority.
+// cutLeader separates the leader and a minority from the others.
 func cutLeader(ctx context.Context, v *victims) (func(context.Context) error, error) {
 	minority, majority := v.minority()
 	if err := v.Cut(minority, majority); err != nil {
@@ -109,16 +108,16 @@ func cutLeader(ctx context.Context, v *victims) (func(context.Context) error, er
 	return v.heal, v.deposed(ctx, minority...)
 }
 
-// cutFollowers cuts two followers off from each other; both hear the leader.
+// cutFollowers separates two followers; both reach the leader.
 func cutFollowers(ctx context.Context, v *victims) (func(context.Context) error, error) {
 	f := v.followers()
 	if err := v.Cut(f[:1], f[1:2]); err != nil {
 		return nil, err
 	}
-	return v.heal, v.losing(ctx) // they say little to each other
+	return v.heal, v.losing(ctx) // they exchange few messages
 }
 
-// muteLeader loses what the leader says to the others.
+// muteLeader drops the packets from the leader.
 func muteLeader(ctx context.Context, v *victims) (func(context.Context) error, error) {
 	if err := v.CutOneWay([]*Server{v.leader}, v.leader.Others()); err != nil {
 		return nil, err
@@ -126,7 +125,7 @@ func muteLeader(ctx context.Context, v *victims) (func(context.Context) error, e
 	return v.heal, v.deposed(ctx, v.leader)
 }
 
-// deafLeader loses what the others say to the leader.
+// deafLeader drops the packets to the leader.
 func deafLeader(ctx context.Context, v *victims) (func(context.Context) error, error) {
 	if err := v.CutOneWay(v.leader.Others(), []*Server{v.leader}); err != nil {
 		return nil, err
@@ -134,7 +133,7 @@ func deafLeader(ctx context.Context, v *victims) (func(context.Context) error, e
 	return v.heal, v.deposed(ctx, v.leader)
 }
 
-// wear loses some of all packets.
+// wear drops a part of all packets.
 func wear(ctx context.Context, v *victims) (func(context.Context) error, error) {
 	if err := v.Wear(v.Cluster.Servers, v.Cluster.Servers, wearPercent); err != nil {
 		return nil, err
@@ -142,8 +141,7 @@ func wear(ctx context.Context, v *victims) (func(context.Context) error, error) 
 	return v.heal, v.losing(ctx)
 }
 
-// deposed waits until the others follow another leader, and the old one knows that
-// it leads no more.
+// deposed waits until the others follow another leader, and the old one has stepped down.
 func (v *victims) deposed(ctx context.Context, apart ...*Server) error {
 	if _, err := v.Elected(ctx, apart...); err != nil {
 		return err
@@ -156,7 +154,7 @@ func (v *victims) deposed(ctx context.Context, apart ...*Server) error {
 	})
 }
 
-// losing waits until something was lost.
+// losing waits until packets were lost.
 func (v *victims) losing(ctx context.Context) error {
 	return within(ctx, readyWithin, "packets are lost", func(context.Context) error {
 		for _, s := range v.Cluster.Servers {
@@ -168,7 +166,7 @@ func (v *victims) losing(ctx context.Context) error {
 	})
 }
 
-// heal ends the losses, of which there must have been some.
+// heal ends the losses, and fails if there were none.
 func (v *victims) heal(context.Context) error {
 	lost, err := v.Heal()
 	if err == nil && lost == 0 {
@@ -177,7 +175,7 @@ func (v *victims) heal(context.Context) error {
 	return err
 }
 
-// transfer makes a follower the leader.
+// transfer transfers leadership to a follower.
 func transfer(ctx context.Context, v *victims) (func(context.Context) error, error) {
 	to := v.followers()[0]
 	err := within(ctx, readyWithin, to.Name+" takes over", func(ctx context.Context) error {
@@ -197,7 +195,7 @@ func transfer(ctx context.Context, v *victims) (func(context.Context) error, err
 	return nil, err
 }
 
-// voters lists the servers as the log has them, as a server tells: IDs by address.
+// voters returns the servers in the Raft configuration according to a server: IDs by address.
 func (v *victims) voters(ctx context.Context, ask *Server) (map[string]string, error) {
 	conf, err := ask.Client.Operator().RaftGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
@@ -212,7 +210,7 @@ func (v *victims) voters(ctx context.Context, ask *Server) (map[string]string, e
 	return out, nil
 }
 
-// remove kills a follower and takes it out of the log; it comes back with its data.
+// remove kills a follower and removes it from the Raft configuration; it rejoins with its data.
 func remove(ctx context.Context, v *victims) (func(context.Context) error, error) {
 	f := v.followers()[0]
 	voters, err := v.voters(ctx, v.leader)
@@ -229,7 +227,7 @@ func remove(ctx context.Context, v *victims) (func(context.Context) error, error
 	return func(ctx context.Context) error { return v.comeBack(ctx, f) }, err
 }
 
-// leave lets a server leave by itself, and join again.
+// leave makes a server leave gracefully, and rejoin.
 func leave(ctx context.Context, v *victims) (func(context.Context) error, error) {
 	s := v.Cluster.Servers[v.rng.IntN(len(v.Cluster.Servers))]
 	if err := s.End(ctx); err != nil {
@@ -247,7 +245,7 @@ func (v *victims) comeBack(ctx context.Context, s *Server) error {
 	return within(ctx, readyWithin, s.Name+" is a voter again", func(ctx context.Context) error { return v.isVoter(ctx, s, true) })
 }
 
-// isVoter says whether a server is, or is not, one of those that vote.
+// isVoter checks whether a server is a voter.
 func (v *victims) isVoter(ctx context.Context, s *Server, want bool) error {
 	others := v.answering([]*Server{s})
 	voters, err := v.voters(ctx, others[0])

@@ -12,25 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Loss says how much of what comes from a host is lost, silently, as a broken
-// line does it.
+// Loss is the share of the packets from a host that are silently dropped, as on a broken line.
 type Loss struct {
 	From    netip.Addr
 	Percent int // 1 to 100
 }
 
-// sourceOffset is where an IPv4 header has the address of the sender.
+// sourceOffset is the offset of the source address in an IPv4 header.
 const sourceOffset = 12
 
-// Lose lets the host lose what comes from others; without arguments nothing is
-// lost any more. It replaces what was set before, at once.
+// Lose makes the host drop packets from others; without arguments it drops none. It atomically
+// replaces the previous setting.
 func (h *Host) Lose(losses ...Loss) error {
 	c, err := nftables.New(nftables.WithNetNSFd(int(h.room.ns.Fd())))
 	if err != nil {
 		return fmt.Errorf("open netfilter of %s: %w", h.Addr, err)
 	}
 	table := &nftables.Table{Name: "faults", Family: nftables.TableFamilyIPv4}
-	c.AddTable(table) // so that there is one to delete
+	c.AddTable(table) // ensures that there is a table to delete
 	c.DelTable(table)
 	c.AddTable(table)
 	chain := c.AddChain(&nftables.Chain{Name: "in", Table: table, Type: nftables.ChainTypeFilter,
@@ -44,7 +43,7 @@ func (h *Host) Lose(losses ...Loss) error {
 	return nil
 }
 
-// exprs is the rule: from this host, by chance, counted, dropped.
+// exprs returns the rule: from this host, at random, counted, dropped.
 func (l Loss) exprs() []expr.Any {
 	from := l.From.As4()
 	rule := []expr.Any{
@@ -60,7 +59,7 @@ func (l Loss) exprs() []expr.Any {
 	return append(rule, &expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop})
 }
 
-// Lost counts the packets that were lost since Lose.
+// Lost returns the number of packets dropped since Lose.
 func (h *Host) Lost() (packets uint64, err error) {
 	c, err := nftables.New(nftables.WithNetNSFd(int(h.room.ns.Fd())))
 	if err != nil {

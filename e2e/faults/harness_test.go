@@ -15,8 +15,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/faults"
 )
 
-// The verbs of the harness do what they say: servers hear each other, don't when
-// they are cut, and everything is gone afterwards.
+// The functions of the harness work: servers reach each other, do not when separated, and nothing
+// remains afterwards.
 func TestHarness(t *testing.T) {
 	c := start(t, 3, "")
 	ctx := t.Context()
@@ -37,13 +37,13 @@ func TestHarness(t *testing.T) {
 	if err != nil || lost == 0 {
 		t.Fatalf("Heal() = %d lost, %v; the cut lost nothing", lost, err)
 	}
-	if _, err := c.Agree(ctx); err != nil { // on whom is theirs: a busy machine may have them elect again
+	if _, err := c.Agree(ctx); err != nil { // any leader is valid: a busy machine may cause another election
 		t.Fatalf("after the cut: %v", err)
 	}
 }
 
-// The servers are bounded, and nothing of them stays when they end.
-func TestNothingStays(t *testing.T) {
+// The servers are limited, and nothing remains after they end.
+func TestNothingRemains(t *testing.T) {
 	pids := map[int]bool{}
 	t.Run("cluster", func(t *testing.T) {
 		for _, s := range start(t, 3, "").Servers {

@@ -13,28 +13,28 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Kind is what an operation does with its object.
+// Kind is the kind of an operation.
 type Kind string
 
-// The kinds of operations.
+// Kinds of operations.
 const (
 	Read  Kind = "read"
-	CAS   Kind = "cas"   // stores Value if the object still is Expect
-	Write Kind = "write" // stores Value whatever is there
+	CAS   Kind = "cas"   // stores Value if the object still has Expect
+	Write Kind = "write" // stores Value unconditionally
 )
 
-// Outcome is what the client was told.
+// Outcome is the result for the client.
 type Outcome string
 
-// The outcomes. An operation that certainly did nothing is not in a history.
+// Outcomes. An operation that certainly had no effect is not in a history.
 const (
 	Done    Outcome = "done"
-	Refused Outcome = "refused" // the object is not what was expected
+	Refused Outcome = "refused" // the object did not have the expected value
 	Unknown Outcome = "unknown" // it may have happened, or happen later, or never
 )
 
-// Op is one operation of a client. Values are written once at most, so that each
-// tells which write it is from; 0 means that there is no object.
+// Op is one operation of a client. Each value is written at most once, so that a value identifies
+// its write; 0 means that the object does not exist.
 type Op struct {
 	Client  int
 	Server  string
@@ -43,14 +43,14 @@ type Op struct {
 	Expect  int64 `json:",omitempty"`
 	Value   int64 `json:",omitempty"` // to be stored
 	Outcome Outcome
-	Got     int64  `json:",omitempty"` // that was read
-	Index   uint64 `json:",omitempty"` // of the object, when it was told
-	Call    int64  // nanoseconds since the beginning
+	Got     int64  `json:",omitempty"` // value read
+	Index   uint64 `json:",omitempty"` // index of the object in the answer
+	Call    int64  // nanoseconds since the start
 	Return  int64
 	Err     string `json:",omitempty"`
 }
 
-// String is the operation as a person reads it.
+// String returns the operation in readable form.
 func (o Op) String() string {
 	switch o.Kind {
 	case Read:
@@ -61,7 +61,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("write %d: %s", o.Value, o.Outcome)
 }
 
-// History is what many clients did. Its methods may be called by all of them.
+// History records the operations of many clients. It is safe for concurrent use.
 type History struct {
 	began time.Time
 
@@ -69,10 +69,10 @@ type History struct {
 	ops []Op
 }
 
-// NewHistory begins a history now.
+// NewHistory returns a history that starts now.
 func NewHistory() *History { return &History{began: time.Now()} }
 
-// Now is the time in the history.
+// Now returns the time in the history.
 func (h *History) Now() int64 { return int64(time.Since(h.began)) }
 
 // Add adds an operation.
@@ -82,7 +82,7 @@ func (h *History) Add(o Op) {
 	h.ops = append(h.ops, o)
 }
 
-// Ops returns what was added, in the order of calls.
+// Ops returns the operations in the order of their calls.
 func (h *History) Ops() []Op {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,9 +91,8 @@ func (h *History) Ops() []Op {
 	return ops
 }
 
-// Check says what is wrong with a history: nil when one order of all operations,
-// each between its call and its return, explains all outcomes. What is wrong is
-// kept below dir.
+// Check returns nil if a history is linearizable: one order of all operations, each between its
+// call and its return, explains all outcomes. Otherwise it writes the history below dir.
 func Check(ops []Op, limit time.Duration, dir string) error {
 	if err := checkIndexes(ops); err != nil {
 		return keep(ops, dir, nil, err)
@@ -108,7 +107,7 @@ func Check(ops []Op, limit time.Duration, dir string) error {
 	return keep(ops, dir, &info, fmt.Errorf("the history is not linearizable"))
 }
 
-// checkIndexes holds index against value: the same index is the same value.
+// checkIndexes checks that the same index always has the same value.
 func checkIndexes(ops []Op) error {
 	type place struct {
 		key   string
@@ -132,12 +131,12 @@ func checkIndexes(ops []Op) error {
 	return nil
 }
 
-// settle narrows operations of unknown outcome, so that the checker has less to
-// try. One whose value was seen happened before who saw it returned. One whose
-// value nobody saw never mattered on an object that is changed by compare-and-set
-// only: whoever changes such an object names what it was.
+// settle narrows operations with unknown outcome, so that the checker has less to try. If a client
+// read the value, the write happened before that read returned. If no client read it and the object
+// is only changed by compare-and-set, the write had no effect on others: every change names the
+// expected value.
 func settle(ops []Op) []Op {
-	saw := map[int64]int64{} // value → first return of one who saw it
+	saw := map[int64]int64{} // value → first return of an operation that read it
 	blind := map[string]bool{}
 	for _, o := range ops {
 		blind[o.Key] = blind[o.Key] || o.Kind == Write
@@ -175,10 +174,10 @@ func operations(ops []Op) []porcupine.Operation {
 	return out
 }
 
-// unread is the state of an object before its first operation: it may be anything.
+// unread is the state of an object before its first operation: any value.
 const unread int64 = -1
 
-// model is what an object does when operations come one after the other.
+// model returns the sequential specification of an object.
 func model() porcupine.Model {
 	return porcupine.Model{
 		Partition: byKey,
@@ -191,8 +190,8 @@ func model() porcupine.Model {
 	}
 }
 
-// step does one operation on an object with the value is: whether it may end like
-// this, and the value afterwards.
+// step applies one operation to an object with the value is. It reports whether the outcome is
+// possible, and returns the value afterwards.
 func step(is int64, o Op) (bool, int64) {
 	switch {
 	case o.Kind == Read:
@@ -225,7 +224,7 @@ func byKey(history []porcupine.Operation) [][]porcupine.Operation {
 	return out
 }
 
-// keep writes a history, and its drawing when there is one, and says where.
+// keep writes a history, and its drawing if any, and returns an error with the path.
 func keep(ops []Op, dir string, info *porcupine.LinearizationInfo, why error) error {
 	dir, err := os.MkdirTemp(dir, "faults-")
 	if err != nil {

@@ -33,12 +33,12 @@ func at(index uint64, o faults.Op) faults.Op {
 	return o
 }
 
-// The checker finds what must never happen, and nothing else.
+// The checker finds violations, and only those.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ops  []faults.Op
-		want string // part of the error
+		want string // substring of the error
 	}{
 		{"in order", []faults.Op{cas(1, 2, 0, 1, done), read(3, 4, 1), cas(5, 6, 1, 2, done), read(7, 8, 2)}, ""},
 		{"concurrent reads see either", []faults.Op{cas(1, 2, 0, 1, done), cas(3, 10, 1, 2, done), read(4, 5, 1), read(6, 7, 2)}, ""},

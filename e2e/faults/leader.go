@@ -8,18 +8,18 @@ import (
 	"fmt"
 )
 
-// Agree waits until every server that answers names the same leader, and returns it.
+// Agree waits until all answering servers name the same leader, and returns it.
 func (c *Cluster) Agree(ctx context.Context) (*Server, error) {
 	return c.leaderAmong(ctx, c.answering(nil), nil)
 }
 
-// Elected waits until every server but those names the same leader, which is not
-// one of those, and returns it.
+// Elected waits until all servers except the given ones name the same leader, which is none of
+// those, and returns it.
 func (c *Cluster) Elected(ctx context.Context, without ...*Server) (*Server, error) {
 	return c.leaderAmong(ctx, c.answering(without), without)
 }
 
-// answering lists the servers that can be asked.
+// answering lists the servers that can answer.
 func (c *Cluster) answering(without []*Server) []*Server {
 	var out []*Server
 	for _, s := range c.Servers {
@@ -30,7 +30,7 @@ func (c *Cluster) answering(without []*Server) []*Server {
 	return out
 }
 
-// leaderAmong waits until all asked name one leader that isn't among not.
+// leaderAmong waits until all asked servers name one leader that is not among not.
 func (c *Cluster) leaderAmong(ctx context.Context, asked, not []*Server) (leader *Server, err error) {
 	err = within(ctx, readyWithin, "the servers agree on a leader", func(ctx context.Context) error {
 		leader = nil
@@ -54,7 +54,7 @@ func (c *Cluster) leaderAmong(ctx context.Context, asked, not []*Server) (leader
 	return leader, err
 }
 
-// Leader is the leader that the server knows.
+// Leader returns the leader that the server knows.
 func (s *Server) Leader() (*Server, error) {
 	addr, err := s.ask.Status().Leader()
 	if err != nil {
@@ -77,13 +77,13 @@ func among(all []*Server, s *Server) bool {
 	return false
 }
 
-// Cut loses everything between two sides, in both directions.
+// Cut drops all packets between two sides, in both directions.
 func (c *Cluster) Cut(side, other []*Server) error { return c.lose(side, other, 100, true) }
 
-// CutOneWay loses everything that one side sends to the other.
+// CutOneWay drops all packets from one side to the other.
 func (c *Cluster) CutOneWay(from, to []*Server) error { return c.lose(from, to, 100, false) }
 
-// Wear loses some percent of what two sides send to each other.
+// Wear drops a percentage of the packets between two sides.
 func (c *Cluster) Wear(side, other []*Server, percent int) error {
 	return c.lose(side, other, percent, true)
 }
@@ -95,7 +95,7 @@ func (c *Cluster) lose(from, to []*Server, percent int, both bool) error {
 	return loseFrom(to, from, percent)
 }
 
-// loseFrom makes each of to lose what comes from each of from.
+// loseFrom makes each of to drop packets from each of from.
 func loseFrom(from, to []*Server, percent int) error {
 	for _, s := range to {
 		var losses []Loss
@@ -111,7 +111,7 @@ func loseFrom(from, to []*Server, percent int) error {
 	return nil
 }
 
-// Heal ends every loss and returns how many packets were lost.
+// Heal ends every loss and returns the number of lost packets.
 func (c *Cluster) Heal() (lost uint64, err error) {
 	for _, s := range c.Servers {
 		n, _ := s.host.Lost() // there may be no table yet
@@ -123,7 +123,7 @@ func (c *Cluster) Heal() (lost uint64, err error) {
 	return lost, nil
 }
 
-// Others are the servers but this one.
+// Others returns the other servers.
 func (s *Server) Others() []*Server {
 	var out []*Server
 	for _, other := range s.cluster.Servers {

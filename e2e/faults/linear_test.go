@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/faults"
 )
 
-// Of the time of the nemesis, in percent. What is left is for checking.
+// Shares of the fault duration, in percent. The rest is for checks.
 const (
 	shareOfThree = 60
 	shareOfFive  = 40
@@ -23,18 +23,18 @@ const (
 
 const (
 	checkWithin = 2 * time.Minute
-	writesLeast = 100 // or nothing was tested
+	writesLeast = 100 // otherwise nothing was tested
 )
 
-// quick lets servers leave on SIGINT, and vote soon after they joined again.
+// quick makes servers leave on SIGINT, and vote soon after they rejoin.
 const quick = "leave_on_interrupt = true\nautopilot {\n  server_stabilization_time = \"2s\"\n}"
 
 func TestThreeServersAreLinearizable(t *testing.T) { linearizable(t, 3, shareOfThree) }
 
 func TestFiveServersAreLinearizable(t *testing.T) { linearizable(t, 5, shareOfFive) }
 
-// linearizable lets clients read and write through all servers of a cluster while
-// faults happen to it, and checks what they were told.
+// linearizable runs clients that read and write through all servers of a cluster under faults, and
+// checks their results.
 func linearizable(t *testing.T, servers, share int) {
 	lasting, err := duration()
 	if err != nil {
@@ -71,7 +71,7 @@ func linearizable(t *testing.T, servers, share int) {
 	}
 }
 
-// settled checks that after all faults every server has everything.
+// settled checks that every server is complete after all faults.
 func settled(t *testing.T, c *faults.Cluster, w *faults.Workload) {
 	t.Helper()
 	leader, err := c.Agree(t.Context())
@@ -92,7 +92,7 @@ func settled(t *testing.T, c *faults.Cluster, w *faults.Workload) {
 	}
 }
 
-// seed is that of FAULTS_SEED, or a new one.
+// seed returns FAULTS_SEED, or a new seed.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("FAULTS_SEED")
@@ -108,7 +108,7 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// kept is where failures leave their histories and logs.
+// kept returns the directory for histories and logs of failures.
 func kept(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("FAULTS_KEEP")
@@ -121,7 +121,7 @@ func kept(t *testing.T) string {
 	return dir
 }
 
-// keepLogs copies what the servers said.
+// keepLogs copies the logs of the servers.
 func keepLogs(t *testing.T, c *faults.Cluster) {
 	t.Helper()
 	dir, err := os.MkdirTemp(kept(t), "faults-logs-")

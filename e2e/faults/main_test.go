@@ -14,10 +14,10 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/faults"
 )
 
-// beyond is how much longer than FAULTS all tests together may take.
+// beyond is the additional time for all tests, on top of FAULTS.
 const beyond = 10 * time.Minute
 
-// duration is how long the nemesis works in all tests together.
+// duration is the duration of the faults in all tests together.
 func duration() (time.Duration, error) {
 	if text := os.Getenv("FAULTS"); text != "" {
 		return time.ParseDuration(text)
@@ -25,7 +25,7 @@ func duration() (time.Duration, error) {
 	return 5 * time.Minute, nil
 }
 
-// TestMain bounds the whole suite, whatever hangs.
+// TestMain bounds the complete suite, whatever hangs.
 func TestMain(m *testing.M) {
 	d, err := duration()
 	if err != nil {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// binary is the program under test: make builds it first.
+// binary returns the program under test, which make builds.
 func binary(t *testing.T) string {
 	t.Helper()
 	bin, err := filepath.Abs("../../bin/nomad")
@@ -49,7 +49,7 @@ func binary(t *testing.T) string {
 	return bin
 }
 
-// start starts a cluster that ends with the test.
+// start starts a cluster for the test.
 func start(t *testing.T, servers int, config string) *faults.Cluster {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// How long a fault lasts after it took effect, and the rest before the next.
+// Duration of a fault after it took effect, and of the pause before the next.
 const (
-	holdLeast = 2 * time.Second // long enough to be missed by gossip and heartbeats
-	holdMore  = 3 * time.Second // by chance, on top
+	holdLeast = 2 * time.Second // long enough for gossip and heartbeats to notice
+	holdMore  = 3 * time.Second // random addition
 	restMost  = 2 * time.Second
 )
 
-// Nemesis does one fault after the other to a cluster, in an order that its seed
-// decides, each kind once a round.
+// Nemesis causes one fault after the other in a cluster. Its seed determines the order; each kind
+// occurs once per round.
 //
 //	whole ──strike──▶ took effect ──hold──▶ undone ──all follow one leader──▶ whole
 type Nemesis struct {
 	Log *slog.Logger
-	// Only, when it is not empty, names the faults to choose from.
+	// Only, if not empty, names the faults to use.
 	Only []string
 
 	cluster *Cluster
@@ -32,16 +32,16 @@ type Nemesis struct {
 	done    map[string]int
 }
 
-// NewNemesis makes the nemesis of a cluster.
+// NewNemesis returns the nemesis of a cluster.
 func NewNemesis(c *Cluster, seed uint64, log *slog.Logger) *Nemesis {
 	return &Nemesis{Log: log, cluster: c, rng: rand.New(rand.NewPCG(seed, 1)), done: map[string]int{}}
 }
 
-// Done counts the faults that were done, by name.
+// Done returns the number of faults by name.
 func (n *Nemesis) Done() map[string]int { return n.done }
 
-// Run does faults for a while; none is left half done. An error says that a fault
-// did not take effect, or that the cluster did not recover from it.
+// Run causes faults for a duration and undoes each of them. It returns an error if a fault did not
+// take effect, or if the cluster did not recover.
 func (n *Nemesis) Run(ctx context.Context, lasting time.Duration) error {
 	end := time.Now().Add(lasting)
 	for {
@@ -61,12 +61,12 @@ func (n *Nemesis) Run(ctx context.Context, lasting time.Duration) error {
 	}
 }
 
-// chosen lists the faults to choose from.
+// chosen lists the faults to use.
 func (n *Nemesis) chosen() []fault {
 	return slices.DeleteFunc(faults(), func(f fault) bool { return len(n.Only) > 0 && !slices.Contains(n.Only, f.name) })
 }
 
-// one does a fault, undoes it and waits until the cluster is whole again.
+// one causes a fault, undoes it and waits until the cluster is healthy again.
 func (n *Nemesis) one(ctx context.Context, f fault) error {
 	leader, err := n.cluster.Agree(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func rand64(rng *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(most)))
 }
 
-// pause waits: how long a fault lasts is what is tested.
+// pause waits: the duration of a fault is part of the test.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -17,23 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hubAddr is the address from which the test talks to the hosts.
+// hubAddr is the address from which the test connects to the hosts.
 const hubAddr = "10.77.0.254"
 
-// Network is a bridge with hosts on it, in namespaces that lead nowhere else. The
-// test talks to the hosts through the bridge, whatever is cut between them.
+// Network is a bridge with hosts, in network namespaces without another route. The test reaches the
+// hosts through the bridge, whatever is cut between them.
 type Network struct {
 	hub   *room
 	hosts []*Host
 }
 
-// Host is one end of the network: where a server's process lives.
+// Host is one end of the network: the namespace of a server's process.
 type Host struct {
 	Addr netip.Addr
 	room *room
 }
 
-// NewNetwork makes a bridge with n hosts, 10.77.0.1 and following.
+// NewNetwork creates a bridge with n hosts, 10.77.0.1 and following.
 func NewNetwork(n int) (*Network, error) {
 	hub, err := newRoom()
 	if err != nil {
@@ -51,7 +51,7 @@ func NewNetwork(n int) (*Network, error) {
 	return w, nil
 }
 
-// addHost plugs one more host into the bridge.
+// addHost connects another host to the bridge.
 func (w *Network) addHost(i int) error {
 	r, err := newRoom()
 	if err != nil {
@@ -82,7 +82,8 @@ func (w *Network) Dial(ctx context.Context, network, addr string) (conn net.Conn
 	}
 	conn, err = (&net.Dialer{}).DialContext(ctx, network, addr)
 	if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
-		// The thread stays locked: it ends with this goroutine and misleads nobody.
+		// The thread stays locked and ends with this goroutine, so that nothing else runs in the
+		// namespace.
 		return conn, errors.Join(err, fmt.Errorf("leave the bridge's namespace: %w", back))
 	}
 	runtime.UnlockOSThread()
@@ -98,8 +99,8 @@ func (w *Network) Close() error {
 	return errors.Join(append(errs, w.hub.close())...)
 }
 
-// room is a network namespace with a thread in it. The processes that the thread
-// starts live in the namespace, and die with the thread.
+// room is a network namespace with a thread in it. The processes that the thread starts run in the
+// namespace, and end with the thread.
 type room struct {
 	calls chan func()
 	ended chan struct{}
@@ -107,7 +108,7 @@ type room struct {
 	ns    *os.File
 }
 
-// newRoom makes a namespace.
+// newRoom creates a namespace.
 func newRoom() (*room, error) {
 	r := &room{calls: make(chan func()), ended: make(chan struct{})}
 	ready := make(chan error)
@@ -149,10 +150,10 @@ func (r *room) ip(commands ...string) error {
 	})
 }
 
-// path names the namespace for other processes.
+// path returns a path of the namespace for other processes.
 func (r *room) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), r.ns.Fd()) }
 
-// close ends the thread and gives the namespace free.
+// close ends the thread and releases the namespace.
 func (r *room) close() (err error) {
 	r.once.Do(func() {
 		close(r.calls)

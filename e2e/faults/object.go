@@ -14,27 +14,27 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// seen is what a client knows of an object: a value, and the index that a
-// compare-and-set names. The zero value: there is no such object.
+// seen is a client's view of an object: a value, and the index for a compare-and-set. The zero
+// value means that the object does not exist.
 type seen struct {
 	value int64
 	index uint64
 }
 
-// errRefused means that the object was not what the compare-and-set expected.
+// errRefused means that a compare-and-set did not find the expected value.
 var errRefused = errors.New("refused: the object is another")
 
-// object is something that servers keep, with a value in it.
+// object is a server object with a value.
 type object interface {
 	read(ctx context.Context, c *api.Client, stale bool) (seen, error)
 	cas(ctx context.Context, c *api.Client, was seen, value int64) (seen, error)
 	write(ctx context.Context, c *api.Client, value int64) (seen, error)
 }
 
-// valueKey is where a job or a variable has its value.
+// valueKey is the key of the value in a job or a variable.
 const valueKey = "value"
 
-// job is a job that runs nothing; its registration is the compare-and-set.
+// job is a job without tasks to run; its registration is the compare-and-set.
 type job string
 
 func (j job) read(ctx context.Context, c *api.Client, stale bool) (seen, error) {
@@ -124,8 +124,8 @@ func (v variable) with(value int64) *api.Variable {
 	return &api.Variable{Path: string(v), Items: api.VariableItems{valueKey: strconv.FormatInt(value, 10)}}
 }
 
-// certainlyNot says whether an error proves that nothing was done: the request was
-// never sent, or the servers say that no leader took it.
+// certainlyNot reports whether an error proves that the request had no effect: it was never sent,
+// or the servers report that no leader accepted it.
 func certainlyNot(err error) bool {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {

@@ -17,11 +17,11 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// longestPause is how long writes may stand still while a server is restarted in an
-// orderly way, on a busy machine.
+// longestPause is the accepted pause of writes while a server is restarted in an orderly way, on a
+// busy machine.
 const longestPause = 30 * time.Second
 
-// client starts a client that runs tasks, and a job with three of them.
+// client starts a client, and a job with three tasks on it.
 func (s *trio) client() *cluster.Agent {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -44,7 +44,7 @@ func (s *trio) client() *cluster.Agent {
 			s.t.Error(err)
 		}
 		if s.t.Failed() {
-			s.t.Logf("the client said at last:\n%s", o.Log)
+			s.t.Logf("last output of the client:\n%s", o.Log)
 		}
 	})
 	id, kind, count, cpu, memory := "runs", "service", 3, 10, 10
@@ -57,7 +57,7 @@ func (s *trio) client() *cluster.Agent {
 	return a
 }
 
-// purge ends the tasks of the client.
+// purge stops the tasks of the client.
 func (s *trio) purge(client *cluster.Agent) {
 	for _, a := range s.all {
 		if _, _, err := a.Client.Jobs().Deregister("runs", true, nil); err == nil {
@@ -100,7 +100,7 @@ func (s *trio) running() (out []string) {
 	return out
 }
 
-// paced writes without end and notes the longest time between two acknowledged writes.
+// paced writes continuously and records the longest time between two acknowledged writes.
 type paced struct {
 	mu      sync.Mutex
 	last    time.Time
@@ -108,7 +108,7 @@ type paced struct {
 	done    func()
 }
 
-// steady begins to write through every server that answers.
+// steady starts to write through all answering servers.
 func (s *trio) steady() *paced {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	p := &paced{last: time.Now()}
@@ -135,9 +135,8 @@ func (s *trio) steady() *paced {
 	return p
 }
 
-// Servers are restarted one after the other, the leader last, with the data of before,
-// the way an upgrade does it: writes go on, none is lost, and the allocations of the
-// client are not touched.
+// Servers are restarted one after the other with their data, the leader last, like in an upgrade.
+// Writes continue, none is lost, and the allocations of the client do not change.
 func TestRollingRestart(t *testing.T) {
 	for name, config := range map[string]string{
 		"stops":  "leave_on_terminate = false\n",
@@ -162,7 +161,7 @@ func TestRollingRestart(t *testing.T) {
 					return nil
 				})
 				o := s.all[i].Options
-				for _, other := range slices.Concat(s.all[:i], s.all[i+1:]) { // the first one began without others
+				for _, other := range slices.Concat(s.all[:i], s.all[i+1:]) { // the first one started without others
 					o.Args = append(slices.Clip(o.Args), fmt.Sprintf("-retry-join=127.0.0.1:%d", other.Serf))
 				}
 				a, err := cluster.Start(t.Context(), o)
@@ -189,7 +188,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// caughtUp waits until a server is a voter and has what was acknowledged before.
+// caughtUp waits until a server is a voter and has all writes acknowledged before.
 func (s *trio) caughtUp(i int) {
 	s.t.Helper()
 	s.mu.Lock()

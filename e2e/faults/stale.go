@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// readsOfStopped is how many reads wait for the stopped leader when it goes on.
+// readsOfStopped is the number of reads that wait in the stopped leader.
 const readsOfStopped = 32
 
-// ReadOfStopped stops the leader, writes through the next one and asks the old one,
-// which then goes on. It returns an error when an answer is older than the write.
+// ReadOfStopped stops the leader, writes through the next one and reads from the old one, which is
+// then continued. It returns an error if an answer is older than the write.
 func ReadOfStopped(ctx context.Context, c *Cluster, round int64) error {
 	old, err := c.Agree(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Agreed waits until every server has, by itself, the same jobs, evaluations,
-// deployments, variables and scheduler configuration, to the last index.
+// Agreed waits until all servers have the same jobs, evaluations, deployments, variables and
+// scheduler configuration in their own state, including the indexes.
 func (c *Cluster) Agreed(ctx context.Context) error {
 	return within(ctx, readyWithin, "all servers have the same state", func(ctx context.Context) error {
 		var first string
@@ -32,7 +32,7 @@ func (c *Cluster) Agreed(ctx context.Context) error {
 	})
 }
 
-// fingerprint is a hash of what the server itself has.
+// fingerprint returns a hash of the server's own state.
 func (s *Server) fingerprint(ctx context.Context) (string, error) {
 	q := (&api.QueryOptions{AllowStale: true}).WithContext(ctx)
 	h := sha256.New()

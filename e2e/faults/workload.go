@@ -13,37 +13,37 @@ import (
 	"time"
 )
 
-// The load: enough that operations of every object overlap, and no more.
+// The load: enough for overlapping operations on every object, and no more.
 const (
-	clientsEach = 3                     // of every server
-	opWithin    = 5 * time.Second       // then its outcome is unknown
+	clientsEach = 3                     // for every server
+	opWithin    = 5 * time.Second       // after that its outcome is unknown
 	opPause     = 30 * time.Millisecond // of a client, between two operations
-	jobsAtOnce  = 3                     // that are written to at a time, beside one variable
-	jobEpoch    = 10 * time.Second      // then others take their place
+	jobsAtOnce  = 3                     // written at a time, in addition to one variable
+	jobEpoch    = 10 * time.Second      // after that others replace them
 	varPrefix   = "var-"                // of the key of a variable
 )
 
-// Workload is clients that read and write the same objects through all servers.
+// Workload is a set of clients that read and write the same objects through all servers.
 type Workload struct {
 	History *History
 
 	cluster *Cluster
 	seed    uint64
-	value   atomic.Int64 // the last that was written
+	value   atomic.Int64 // the last value written
 	clients atomic.Int64
 
 	mu      sync.Mutex
 	objects map[string]object
 }
 
-// NewWorkload makes clients of every server of a cluster.
+// NewWorkload returns clients of every server of a cluster.
 func NewWorkload(c *Cluster, seed uint64) *Workload {
 	w := &Workload{History: NewHistory(), cluster: c, seed: seed, objects: map[string]object{}}
 	w.value.Store(1000)
 	return w
 }
 
-// Run reads and writes until ctx ends, and waits for what is under way.
+// Run reads and writes until ctx ends, and waits for pending operations.
 func (w *Workload) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range clientsEach {
@@ -69,12 +69,12 @@ func (w *Workload) client(ctx context.Context, s *Server, rng *rand.Rand) {
 		op := w.choose(rng, known)
 		op.Client, op.Server = id, s.Name
 		if w.do(s, op, known) == Unknown {
-			id = int(w.clients.Add(1)) // the old one is still waiting, in the history
+			id = int(w.clients.Add(1)) // the old one still waits, in the history
 		}
 	}
 }
 
-// choose says what to do next.
+// choose returns the next operation.
 func (w *Workload) choose(rng *rand.Rand, known map[string]seen) Op {
 	epoch := time.Duration(w.History.Now()) / jobEpoch
 	op := Op{Key: fmt.Sprintf("%s%d", varPrefix, epoch), Kind: Read}
@@ -94,7 +94,7 @@ func (w *Workload) choose(rng *rand.Rand, known map[string]seen) Op {
 	return op
 }
 
-// do does one operation and notes it.
+// do executes one operation and records it.
 func (w *Workload) do(s *Server, op Op, known map[string]seen) Outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), opWithin)
 	defer cancel()
@@ -143,9 +143,8 @@ func (w *Workload) object(key string) object {
 	return o
 }
 
-// ReadAll reads every object through the server once more, as part of the history. A
-// busy machine may have the servers elect another leader meanwhile: what is not answered
-// is asked again.
+// ReadAll reads every object once more through the server, as part of the history. It retries reads
+// that fail, since a busy machine may cause another election.
 func (w *Workload) ReadAll(ctx context.Context, s *Server) error {
 	id := int(w.clients.Add(1))
 	for _, key := range w.keys() {
@@ -174,7 +173,7 @@ func (w *Workload) keys() []string {
 	return out
 }
 
-// Compare waits until a server has, by itself, what another has.
+// Compare waits until a server has the same state as another one.
 func (w *Workload) Compare(ctx context.Context, s, with *Server) error {
 	for _, key := range w.keys() {
 		var want seen
@@ -199,7 +198,7 @@ func (w *Workload) Compare(ctx context.Context, s, with *Server) error {
 	return nil
 }
 
-// Acknowledged counts the writes that were acknowledged.
+// Acknowledged returns the number of acknowledged writes.
 func (w *Workload) Acknowledged() (writes, reads, open int) {
 	for _, o := range w.History.Ops() {
 		switch {

@@ -32,18 +32,18 @@ type suite struct {
 	Args, Env []string
 	Seconds   int
 	pkg       string
-	kernels   []string // where it runs; nil is everywhere
+	kernels   []string // kernels to run on; nil means all
 }
 
-// program is the name of the suite's test binary.
+// program returns the name of the suite's test binary.
 func (s suite) program() string { return filepath.Base(s.pkg) + ".test" }
 
-// exec2Tests are those of the driver that ask for no more than Landlock ABI 6 and a
-// shell: others want Debian's tools, or a later kernel.
+// exec2Tests are the driver tests that need only Landlock ABI 6 and a shell: others need Debian's
+// tools, or a later kernel.
 const exec2Tests = "^(TestNoDefaults|TestOOMScore|TestLimits|TestRun|TestFiles|TestSandbox|TestCredentials|TestDescriptors|TestPlantedLink|TestStop|TestSignal|" +
 	"TestMemoryLimit|TestStats|TestGroup|TestRecover|TestProcessLimit|TestExecIsAsTheTask|TestExecCountsInTheTask|TestProcesses|TestPrivateTmp|TestOwnNetwork|TestPIDsLimit|TestNetwork|TestUnveil)$"
 
-// suites are in the order in which they run. Their seconds are for a suite that hangs.
+// suites are in the order of execution. Their seconds bound a suite that hangs.
 var suites = []suite{
 	{Name: "cgroup", pkg: "internal/cgroup", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "launch", pkg: "internal/launch", Seconds: 300, kernels: []string{"6.1"}},
@@ -76,7 +76,7 @@ func TestGuest(t *testing.T) {
 	}
 }
 
-// machine is fetched, or the test skipped with what is to be done.
+// machine fetches the machine, or skips the test with instructions.
 func machine(t *testing.T) *guest.Machine {
 	t.Helper()
 	dir := os.Getenv("GUEST_CACHE")
@@ -117,7 +117,7 @@ func chosen(kernel string) []suite {
 	return out
 }
 
-// buildAll builds what goes into the guests, all of it static.
+// buildAll builds the static programs for the guests.
 func buildAll(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -141,7 +141,7 @@ func buildAll(t *testing.T) string {
 	return dir
 }
 
-// writeImage puts together what a guest has.
+// writeImage writes the files of a guest.
 func writeImage(t *testing.T, m *guest.Machine, at, bin string, suites []suite) {
 	t.Helper()
 	f, err := os.Create(at)
@@ -197,8 +197,8 @@ func writeImage(t *testing.T, m *guest.Machine, at, bin string, suites []suite) 
 	}
 }
 
-// boots is how often a guest may be booted: the emulator's processors see each other's
-// changes of code late, and a kernel that patches its own then panics, now and then.
+// boots is the maximum number of boots of a guest: the emulator's processors see code changes of
+// each other late, and a kernel that patches its code sometimes panics.
 const boots = 4
 
 // boot runs a guest and returns the lines of its console.
@@ -219,7 +219,7 @@ func boot(t *testing.T, m *guest.Machine, kernel, image string) []string {
 	return lines
 }
 
-// panicked says whether a kernel did so before there was a process of ours.
+// panicked reports whether a kernel panicked before the first process.
 func panicked(lines []string) bool {
 	has := func(text string) bool {
 		return slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, text) })
@@ -246,7 +246,7 @@ func bootOnce(t *testing.T, m *guest.Machine, kernel, image string) (lines []str
 	return lines, bootErr
 }
 
-// report makes a subtest of each suite, and keeps the tables that were rewritten.
+// report creates a subtest for each suite, and keeps rewritten tables.
 func report(t *testing.T, kernel string, suites []suite, lines []string) {
 	t.Helper()
 	for _, s := range suites {
@@ -273,7 +273,7 @@ func report(t *testing.T, kernel string, suites []suite, lines []string) {
 	}
 }
 
-// between are the lines after the one that begins with from, up to that with to.
+// between returns the lines between the one that begins with from and the one that begins with to.
 func between(lines []string, from, to string) []string {
 	i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, from) })
 	if i < 0 {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Initramfs is an archive of the kind that the kernel unpacks at boot (cpio, "newc"). Of
-// a file's path all directories must have been added before, as the kernel makes none.
+// Initramfs is an archive that the kernel unpacks at boot (cpio, "newc"). The directories of a file
+// must be added before the file, since the kernel does not create them.
 type Initramfs struct {
 	out  *bufio.Writer
 	next int // inode
 	dirs map[string]bool
-	err  error // the first, told by Close
+	err  error // the first, returned by Close
 }
 
 // NewInitramfs starts an archive.
@@ -23,14 +23,14 @@ func NewInitramfs(w io.Writer) *Initramfs {
 	return &Initramfs{out: bufio.NewWriterSize(w, 1<<20), next: 1, dirs: map[string]bool{".": true}}
 }
 
-// Modes of entries, as stat gives them.
+// Modes of entries, as in stat.
 const (
 	modeDir  = 0o40000
 	modeFile = 0o100000
 	modeLink = 0o120000
 )
 
-// Dir adds a directory, and those above it.
+// Dir adds a directory and its parents.
 func (a *Initramfs) Dir(name string, perm uint32) {
 	name = strings.TrimPrefix(filepath.Clean(name), "/")
 	if a.dirs[name] {
@@ -65,7 +65,7 @@ func (a *Initramfs) Copy(name string, perm uint32, from string) {
 	a.File(name, perm, content)
 }
 
-// Close ends the archive and tells the first error.
+// Close ends the archive and returns the first error.
 func (a *Initramfs) Close() error {
 	a.entry("TRAILER!!!", 0, nil)
 	a.fail(a.out.Flush())
@@ -78,8 +78,8 @@ func (a *Initramfs) fail(err error) {
 	}
 }
 
-// entry writes a header of thirteen hexadecimal numbers, the name and the content, both
-// filled up to four bytes.
+// entry writes a header of thirteen hexadecimal numbers, the name and the content, both padded to
+// four bytes.
 func (a *Initramfs) entry(name string, mode uint32, content []byte) {
 	head := "070701"
 	for _, v := range []int{a.next, int(mode), 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0} {

@@ -11,22 +11,20 @@ import (
 	"strings"
 )
 
-// Machine is an emulator and what it boots, unpacked below one directory.
+// Machine is an emulator and its kernels, unpacked below one directory.
 type Machine struct {
 	root    string
 	Busybox string
 }
 
-// tools are the Debian packages that a Machine is made of, besides kernels. They are
-// fetched where they are installed, too, with what they look for beside themselves; the
-// libraries that they depend on are then the machine's.
+// tools are the Debian packages of a Machine, in addition to the kernels. They are fetched even if
+// installed, with the data that they expect next to them; the libraries are then the machine's.
 var tools = []string{"qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios", "busybox-static"}
 
-// kernelPackages are the meta packages whose dependency is a kernel, by what the tests
-// call it.
+// kernelPackages are the meta packages that depend on a kernel, by the names in the tests.
 var kernelPackages = map[string]string{"6.1": "linux-image-cloud-amd64", "6.12": "linux-image-6.12-cloud-amd64"}
 
-// Fetch downloads and unpacks what is not yet in dir.
+// Fetch downloads and unpacks what is missing in dir.
 func Fetch(ctx context.Context, dir string) (*Machine, error) {
 	m := &Machine{root: filepath.Join(dir, "root")}
 	m.Busybox = filepath.Join(m.root, "bin/busybox")
@@ -70,7 +68,7 @@ func run(ctx context.Context, dir, name string, args ...string) error {
 
 var depends = regexp.MustCompile(`(?m)^ *Depends: (linux-image-\S+)$`)
 
-// dependency is the kernel that a meta package stands for at present.
+// dependency returns the current kernel of a meta package.
 func dependency(ctx context.Context, meta string) (string, error) {
 	out, err := exec.CommandContext(ctx, "apt-cache", "depends", meta).Output()
 	if err != nil {
@@ -96,7 +94,7 @@ func (m *Machine) unpack(ctx context.Context, debs string) error {
 	return nil
 }
 
-// Kernels lists what can be booted: names such as "6.1", with the file of each.
+// Kernels lists the bootable kernels: names such as "6.1", with the file of each.
 func (m *Machine) Kernels() (map[string]string, error) {
 	out := map[string]string{}
 	for name := range kernelPackages {
@@ -112,9 +110,8 @@ func (m *Machine) Kernels() (map[string]string, error) {
 	return out, nil
 }
 
-// Boot runs a kernel with an initramfs until the guest powers off. What it writes to its
-// serial console goes to console: of the kernel only why it panics, which could otherwise
-// stand in the middle of any line.
+// Boot runs a kernel with an initramfs until the guest powers off. console receives the output of
+// its serial console. Of the kernel it gets only panics: other messages could interrupt any line.
 func (m *Machine) Boot(ctx context.Context, kernel, initramfs string, console *os.File) error {
 	share := filepath.Join(m.root, "usr/share")
 	cmd := exec.CommandContext(ctx, filepath.Join(m.root, "usr/bin/qemu-system-x86_64"),

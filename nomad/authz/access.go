@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// Access says what a caller may do that Authenticate has admitted. The error is a
-// nomad.ErrPermissionDenied for who has a policy that cannot be read.
+// Access returns the rights of an authenticated caller. The error is nomad.ErrPermissionDenied if
+// one of its policies cannot be parsed.
 func (a *Authority) Access(_ context.Context, id *acls.AuthenticatedIdentity) (out *rpc.Access, err error) {
 	out = &rpc.Access{Rights: acl.Everything, Off: !a.enforce}
 	if out.Workload, err = a.workload(id); err != nil {
@@ -22,7 +22,7 @@ func (a *Authority) Access(_ context.Context, id *acls.AuthenticatedIdentity) (o
 	return out, err
 }
 
-// rights is what a caller has by its kind, or by policies.
+// rights returns the rights that a caller has by its kind or by policies.
 func (a *Authority) rights(id *acls.AuthenticatedIdentity, w *acl.Workload) (*acl.ACL, error) {
 	switch {
 	case NodeID(id) != "":
@@ -35,8 +35,8 @@ func (a *Authority) rights(id *acls.AuthenticatedIdentity, w *acl.Workload) (*ac
 	return nil, nomad.ErrPermissionDenied
 }
 
-// workload returns the job, group and task that a workload identity speaks for, nil for
-// other callers. Namespace, job and group are those that state has for the allocation.
+// workload returns the job, group and task of a workload identity, or nil for other callers.
+// Namespace, job and group come from the allocation in state.
 func (a *Authority) workload(id *acls.AuthenticatedIdentity) (*acl.Workload, error) {
 	if id.Claims == nil || id.Claims.WorkloadIdentityClaims == nil {
 		return nil, nil
@@ -44,7 +44,7 @@ func (a *Authority) workload(id *acls.AuthenticatedIdentity) (*acl.Workload, err
 	w := id.Claims.WorkloadIdentityClaims
 	alloc := a.store().Snapshot().Alloc(nil, w.AllocationID)
 	if alloc == nil || alloc.Job == nil {
-		return nil, nomad.ErrPermissionDenied // it ended since it was authenticated
+		return nil, nomad.ErrPermissionDenied // the allocation ended after the authentication
 	}
 	return &acl.Workload{Namespace: alloc.Namespace, Job: alloc.Job.IdentityID(), Group: alloc.TaskGroup, Task: w.TaskName}, nil
 }

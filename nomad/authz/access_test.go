@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// guarded is an authority with access control, over a state that the test fills.
+// guarded is an authority with ACLs enabled, over a state that the test fills.
 type guarded struct {
 	*authz.Authority
 	t     testing.TB
@@ -44,7 +44,7 @@ func (g *guarded) policy(name, rules string, job *acls.JobACL) {
 	g.must(g.store.UpsertACLPolicies(g.index, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: name, Rules: rules, JobACL: job}}}))
 }
 
-// token stores a token and returns its secret.
+// token stores a token with the changes and returns its secret.
 func (g *guarded) token(change func(*acls.Token)) string {
 	g.t.Helper()
 	t := &acls.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: acls.ClientToken}
@@ -53,7 +53,7 @@ func (g *guarded) token(change func(*acls.Token)) string {
 	return t.SecretID
 }
 
-// workload places an allocation and returns the token of its task.
+// workload stores an allocation and returns the token of its task.
 func (g *guarded) workload(namespace, job, group, task string) string {
 	g.t.Helper()
 	j := &nomad.Job{ID: job, Namespace: namespace, Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{{Name: group, Count: 1}}}
@@ -64,7 +64,7 @@ func (g *guarded) workload(namespace, job, group, task string) string {
 	return "jwt of " + a.ID
 }
 
-// access is what the bearer of a token may do.
+// access returns the rights of the bearer of a token.
 func (g *guarded) access(token string) (*rpc.Access, error) {
 	id, err := g.Authenticate(g.t.Context(), token, rpc.Token, nil)
 	if err != nil {
@@ -104,15 +104,15 @@ func TestRightsOfTokens(t *testing.T) {
 		"nobody":         {"", false, false},
 		"a policy":       {g.token(with("reader")), true, false},
 		"deny wins":      {g.token(with("reader", "denier")), false, false},
-		"no such policy": {g.token(with("gone")), false, false},
+		"missing policy": {g.token(with("gone")), false, false},
 		"a role":         {g.token(func(t *acls.Token) { t.Roles = []*acls.TokenRoleLink{{ID: "r1"}} }), true, true},
 		"a role that denies": {g.token(func(t *acls.Token) {
 			t.Policies, t.Roles = []string{"denier"}, []*acls.TokenRoleLink{{ID: "r1"}}
 		}), false, false},
-		"management":   {g.token(func(t *acls.Token) { t.Type = acls.ManagementToken }), true, true},
-		"not over yet": {g.token(func(t *acls.Token) { t.Policies, t.ExpirationTime = []string{"reader"}, &soon }), true, false},
+		"management":  {g.token(func(t *acls.Token) { t.Type = acls.ManagementToken }), true, true},
+		"not expired": {g.token(func(t *acls.Token) { t.Policies, t.ExpirationTime = []string{"reader"}, &soon }), true, false},
 	} {
-		for range 2 { // the second answer is one that was kept
+		for range 2 { // the second result is cached
 			if g.allows(c.token, readProd) != c.read || g.allows(c.token, writeProd) != c.write {
 				t.Errorf("%s: want read %v, write %v", name, c.read, c.write)
 			}
@@ -120,11 +120,11 @@ func TestRightsOfTokens(t *testing.T) {
 	}
 	id, err := g.Authenticate(t.Context(), g.token(with("reader")), rpc.Token, nil)
 	if err != nil || id.ACLToken.SecretID != "" {
-		t.Errorf("the identity holds the secret, or %v", err)
+		t.Errorf("the identity contains the secret, or error %v", err)
 	}
 }
 
-func TestBadSecretsAreRefused(t *testing.T) {
+func TestBadSecretsAreRejected(t *testing.T) {
 	g := guard(t)
 	past := g.now.Add(-time.Second)
 	over := g.token(func(t *acls.Token) { t.Type, t.ExpirationTime = acls.ManagementToken, &past })
@@ -135,7 +135,7 @@ func TestBadSecretsAreRefused(t *testing.T) {
 	}
 }
 
-// Whoever may change a policy or a role changes what those who hold it may do at once.
+// A change of a policy or a role takes effect at once for all holders.
 func TestRightsFollowPolicies(t *testing.T) {
 	g := guard(t)
 	g.policy("p", `namespace "prod" { policy = "read" }`, nil)
@@ -150,18 +150,18 @@ func TestRightsFollowPolicies(t *testing.T) {
 			}
 		}
 	}
-	want("at first", true, direct, byRole)
+	want("initially", true, direct, byRole)
 	want("nobody", false, "")
 	g.policy(acls.PolicyAnonymous, `namespace "prod" { policy = "read" }`, nil)
-	want("the anonymous policy is there", true, "")
+	want("with the anonymous policy", true, "")
 	g.policy("p", `namespace "prod" { policy = "deny" }`, nil)
 	want("the policy denies", false, direct, byRole)
 	g.policy("p", `namespace "prod" { policy = "write" }`, nil)
 	want("the policy grants again", true, direct, byRole)
 	g.must(g.store.UpsertACLRoles(g.index, &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: "r1", Name: "ops"}}}))
-	want("the role lost its policy", false, byRole)
+	want("role without the policy", false, byRole)
 	g.must(g.store.DeleteACLPolicies(g.index, &acls.PolicyDeleteRequest{Names: []string{"p"}}))
-	want("the policy is gone", false, direct)
+	want("the policy is deleted", false, direct)
 }
 
 func TestRightsOfWorkloads(t *testing.T) {
@@ -213,9 +213,9 @@ func TestOwnVariablesOfWorkloads(t *testing.T) {
 	}
 }
 
-// A policy of another version of the language, which an archive may hold, denies
-// something: its holders have nothing until it is written again.
-func TestPolicyThatCannotBeRead(t *testing.T) {
+// A policy that this version cannot parse, for example from a snapshot, may contain a denial. Its
+// holders have no rights until it is written again.
+func TestUnparsablePolicy(t *testing.T) {
 	g := guard(t)
 	g.policy("good", `namespace "prod" { policy = "write" }`, nil)
 	g.policy("odd", "namespace \"prod\" { policy = \"read\" }\nnamespace \"prod\" { policy = \"deny\" }", nil)
@@ -224,7 +224,7 @@ func TestPolicyThatCannotBeRead(t *testing.T) {
 		t.Errorf("Access() = %v, %v", a, err)
 	}
 	if a, err := g.access(g.token(func(t *acls.Token) { t.Policies = []string{"good"} })); err != nil || !a.Allows(writeProd) {
-		t.Errorf("who does not hold it: %v, %v", a, err)
+		t.Errorf("a token without the policy: %v, %v", a, err)
 	}
 }
 
@@ -235,18 +235,18 @@ func TestRightsOfNodes(t *testing.T) {
 	for _, token := range []string{"node", secret} {
 		if !g.allows(token, acl.ToRead(acl.Nodes)) || g.allows(token, acl.ToWrite(acl.Nodes)) || g.allows(token, readProd) ||
 			g.allows(token, acl.OfVariable("default", "nomad/jobs", acl.VariableRead)) {
-			t.Errorf("%s: a node reads nodes, and that is all", token)
+			t.Errorf("%s: a node may only read nodes", token)
 		}
 	}
 	leader, end := g.Lead()
 	defer end()
 	if !g.allows(leader, writeProd) {
-		t.Error("the leader may not do everything")
+		t.Error("the leader lacks a right")
 	}
 }
 
-// BenchmarkAuthorize is what each request costs whose token was seen before: who it is,
-// what it may do, and the answer to one question (issue "Access": at most 5 µs).
+// BenchmarkAuthorize measures a request with a cached token: authentication, rights and one check
+// (at most 5 µs).
 func BenchmarkAuthorize(b *testing.B) {
 	g := guard(b)
 	var names []string

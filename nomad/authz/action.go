@@ -5,12 +5,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// IsLeader says whether the caller is the leader itself.
+// IsLeader reports whether the caller is the leader itself.
 func IsLeader(id *acls.AuthenticatedIdentity) bool {
 	return id.ACLToken != nil && id.ACLToken.AccessorID == LeaderAccessor
 }
 
-// NodeID returns the node that the caller is, "" when it is none.
+// NodeID returns the ID of the calling node, or "" for other callers.
 func NodeID(id *acls.AuthenticatedIdentity) string {
 	if id.ClientID != "" {
 		return id.ClientID
@@ -21,7 +21,7 @@ func NodeID(id *acls.AuthenticatedIdentity) string {
 	return ""
 }
 
-// SameNode refuses every caller but the node itself.
+// SameNode rejects every caller except the node itself.
 func SameNode(id *acls.AuthenticatedIdentity, node string) error {
 	if node == "" || NodeID(id) != node {
 		return nomad.ErrPermissionDenied
@@ -29,7 +29,7 @@ func SameNode(id *acls.AuthenticatedIdentity, node string) error {
 	return nil
 }
 
-// OwnAlloc refuses every caller but the node that the allocation was placed on.
+// OwnAlloc rejects every caller except the node of the allocation.
 func OwnAlloc(id *acls.AuthenticatedIdentity, alloc *nomad.Allocation) error {
 	return SameNode(id, alloc.NodeID)
 }

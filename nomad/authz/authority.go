@@ -1,33 +1,33 @@
-// Package authz says who calls, and what they may do.
+// Package authz authenticates callers and determines their rights.
 //
-// A credential is nothing, a secret ID (a UUID) or a signed token. What is asked
-// of it depends on the rule of the method (compat/identity.md section 5):
+// A credential is empty, a secret ID (a UUID) or a signed token. The accepted credentials depend on
+// the rule of the method:
 //
-//	anonymous, token, management ─▶ general: a token that is given must be good;
-//	                                while ACLs are off, no secret ID is looked at
+//	anonymous, token, management ─▶ general: a token, if present, must be valid;
+//	                                without ACLs, secret IDs are not checked
 //	node                         ─▶ the secret ID or the identity of a node
-//	node register, node status   ─▶ what may register a node
+//	node register, node status   ─▶ a caller that may register a node
 //	server                       ─▶ a caller of this process, or the identity that
 //	                                another server made for this call
 //	server or certificate        ─▶ as server, or the TLS certificate of a server of
 //	                                this region
 //
-// With TLS and verify_server_hostname the rules node, node register, node status and server first
-// ask for the certificate of a server, or of a client or a server, of this region. The rule server
-// or certificate checks the certificate that it admits by without that setting, too.
+// With TLS and verify_server_hostname, the rules node, node register, node status and server first
+// require a certificate of this region: of a server, or of a client or a server. The rule server or
+// certificate checks the certificate without that setting, too.
 //
-// A workload identity is only as good as its allocation: once that is gone or
-// over, so is the token. Handlers then ask which node or allocation it may touch.
+// A workload identity is valid as long as its allocation. If the allocation is deleted or terminal,
+// the token is rejected. The RPC handlers check which node or allocation a caller may access.
 //
-// What an admitted caller may do is its Access: everything while ACLs are off and with a
-// management token; what policies grant to a token, to its roles, and to who has none
-// (the policy "anonymous"); to a workload what policies for its job, group or task grant.
-// A policy that cannot be read takes every right from who has it. Nodes read nodes and
+// The rights of an authenticated caller are its Access. Without ACLs, and with a management token,
+// it has all rights. A token has the rights of its policies and roles; a caller without a token
+// those of the policy "anonymous". A workload has the rights of the policies for its job, group or
+// task. A policy that cannot be parsed removes all rights of its holders. Nodes may read nodes and
 // agents.
 //
-// Whatever is wrong with a credential, its bearer gets one answer. Why is told to the
-// debug log, which names no credential. The package keeps the leader's token and the
-// rights of callers that it saw; it starts no goroutine and never logs a credential.
+// A rejected caller always gets the same error. The reason is in the debug log, without the
+// credential. The package keeps the leader's token and a cache of rights. It starts no goroutine
+// and never logs a credential.
 package authz
 
 import (
@@ -47,20 +47,19 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// What ACLsDisabled and Leader tokens are called.
+// Accessor IDs of built-in tokens.
 const (
 	ACLsDisabledAccessor = "acls-disabled"
 	LeaderAccessor       = "leader"
 	anonymousAccessor    = acls.AnonymousAccessor
 )
 
-// Verifier checks a signed token.
+// Verifier verifies a signed token.
 type Verifier interface {
 	Verify(raw string, now time.Time) (*nomad.IdentityClaims, error)
 }
 
-// Authority authenticates callers and answers what they may do. It is an
-// rpc.Authenticator.
+// Authority authenticates callers and returns their rights. It implements rpc.Authenticator.
 type Authority struct {
 	enforce  bool
 	store    func() *state.Store
@@ -72,11 +71,11 @@ type Authority struct {
 	policies policies
 }
 
-// Config is what an Authority is made of.
+// Config configures an Authority.
 type Config struct {
-	// Enforce says that callers need rights.
+	// Enforce enables ACLs.
 	Enforce bool
-	// Store is the current state.
+	// Store returns the current state.
 	Store  func() *state.Store
 	Tokens Verifier
 	Now    func() time.Time
@@ -90,8 +89,8 @@ func New(c Config) *Authority {
 	return &Authority{enforce: c.Enforce, store: c.Store, verify: c.Tokens, now: c.Now, certs: c.Certs, log: c.Log}
 }
 
-// errPast is the answer to a token whose time is over: the same as to any other that
-// is refused, yet Node.Register can tell.
+// errPast is the error for an expired token: its text equals that of other rejections, but
+// Node.Register can detect it.
 var errPast = past{}
 
 type past struct{}
@@ -99,15 +98,14 @@ type past struct{}
 func (past) Error() string   { return nomad.ErrPermissionDenied.Error() }
 func (past) Unwrap() []error { return []error{nomad.ErrPermissionDenied, rpc.ErrExpired} }
 
-// Lead makes the token of the leader's own calls; end makes it worthless again.
+// Lead creates the token for the leader's own calls; end invalidates it.
 func (a *Authority) Lead() (token string, end func()) {
 	token = nomad.NewID()
 	a.leader.Store(&token)
 	return token, func() { a.leader.CompareAndSwap(&token, nil) }
 }
 
-// Token returns the token of the leader's own calls, "" while this server does not
-// lead.
+// Token returns the token for the leader's own calls, or "" if this server is not the leader.
 func (a *Authority) Token() string {
 	if own := a.leader.Load(); own != nil {
 		return *own
@@ -115,9 +113,9 @@ func (a *Authority) Token() string {
 	return ""
 }
 
-// Authenticate says who holds the token. Errors are nomad.ErrPermissionDenied and say
-// nothing more; they hold rpc.ErrExpired for a token that was good once, and certs.ErrPeer,
-// with its reason, when the caller's certificate is not one for the rule.
+// Authenticate returns the identity of the token's holder. Every error is
+// nomad.ErrPermissionDenied. It also wraps rpc.ErrExpired for an expired token, and certs.ErrPeer
+// with the reason if the rule does not accept the caller's certificate.
 func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
 	id := &acls.AuthenticatedIdentity{}
 	if conn != nil {
@@ -148,8 +146,8 @@ func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule,
 	return id, a.general(id, token)
 }
 
-// certificate refuses a connection of the wrong role. Nobody else asks for roles but
-// the handshake and Raft.
+// certificate rejects a connection with the wrong certificate role. Other than here, only the
+// handshake and Raft check roles.
 func (a *Authority) certificate(rule rpc.Rule, peer *certs.Peer) error {
 	switch rule {
 	case rpc.ServerOnly:
@@ -160,8 +158,8 @@ func (a *Authority) certificate(rule rpc.Rule, peer *certs.Peer) error {
 	return nil
 }
 
-// general admits everybody whose token, if any, is good. While ACLs are off no secret
-// is looked at but the leader's.
+// general admits callers with a valid token or none. Without ACLs it checks no secret ID except the
+// leader's.
 func (a *Authority) general(id *acls.AuthenticatedIdentity, token string) error {
 	switch {
 	case a.isLeader(token):
@@ -181,7 +179,7 @@ func (a *Authority) general(id *acls.AuthenticatedIdentity, token string) error 
 		return err
 	}
 	if claims.ServerIdentityClaims != nil || claims.NodeIntroductionIdentityClaims != nil {
-		return nomad.ErrPermissionDenied // good for what servers, or new nodes, call: for nothing else
+		return nomad.ErrPermissionDenied // valid only for calls of servers or new nodes
 	}
 	if w := claims.WorkloadIdentityClaims; w != nil {
 		if err := a.alive(w); err != nil {
@@ -195,7 +193,7 @@ func (a *Authority) general(id *acls.AuthenticatedIdentity, token string) error 
 	return nil
 }
 
-// server admits the identity of a server: only servers hold the keys that sign it.
+// server admits a server identity: only servers hold the keys that sign it.
 func (a *Authority) server(id *acls.AuthenticatedIdentity, token string) error {
 	if token == "" || nomad.IsUUID(token) {
 		return nomad.ErrPermissionDenied
@@ -211,9 +209,8 @@ func (a *Authority) server(id *acls.AuthenticatedIdentity, token string) error {
 	return nil
 }
 
-// serverOrCertificate admits the callers that the rule rpc.ServerOnly admits, and those whose
-// certificate proves that they are servers of this region. A caller that was admitted by its
-// certificate has no claims, whatever its token is.
+// serverOrCertificate admits the callers of rule rpc.ServerOnly and those with a server certificate
+// of this region. A caller admitted by its certificate has no claims, whatever its token.
 func (a *Authority) serverOrCertificate(id *acls.AuthenticatedIdentity, token string, peer *certs.Peer) error {
 	err := a.certs.IsServer(peer)
 	if err == nil {
@@ -254,7 +251,7 @@ func (a *Authority) node(id *acls.AuthenticatedIdentity, token string) error {
 	return nil
 }
 
-// registrar admits what may register a node or say how it is.
+// registrar admits callers that may register a node or update its status.
 func (a *Authority) registrar(id *acls.AuthenticatedIdentity, token string) error {
 	switch {
 	case token == "":
@@ -280,9 +277,8 @@ func (a *Authority) registrar(id *acls.AuthenticatedIdentity, token string) erro
 	return nil
 }
 
-// admitted refuses the identity of a node that was purged, and one from before the node
-// was admitted again. A node that state does not have may have joined a moment ago: this
-// server may not have the entry yet.
+// admitted rejects the identity of a purged node, and one issued before the node was admitted
+// again. A node that is not in state may have joined just now: this server may lag behind.
 func (a *Authority) admitted(claims *nomad.IdentityClaims) error {
 	n := claims.NodeIdentityClaims
 	if n == nil {
@@ -290,14 +286,14 @@ func (a *Authority) admitted(claims *nomad.IdentityClaims) error {
 	}
 	_, purged := a.store().Snapshot().Purged(nil, n.NodeID)
 	if purged || a.superseded(claims) {
-		a.log.Debug("refused a token", "node", n.NodeID, "err", "the node was purged")
+		a.log.Debug("rejected token", "node", n.NodeID, "err", "the node was purged")
 		return nomad.ErrPermissionDenied
 	}
 	return nil
 }
 
-// superseded reports whether claims are those of a node that was admitted again since.
-// Registrations and heartbeats of a purged node pass: it must learn that it is unknown.
+// superseded reports whether claims belong to a node that was admitted again later. Registrations
+// and heartbeats of a purged node pass, so that it gets the error for an unknown node.
 func (a *Authority) superseded(claims *nomad.IdentityClaims) bool {
 	if claims.NodeIdentityClaims == nil {
 		return false
@@ -306,21 +302,21 @@ func (a *Authority) superseded(claims *nomad.IdentityClaims) bool {
 	return n != nil && claims.IssuedAt < n.IdentitiesSince
 }
 
-// holder finds the token, or the node, that a secret ID belongs to.
+// holder finds the token or the node of a secret ID.
 func (a *Authority) holder(id *acls.AuthenticatedIdentity, secret string) error {
 	t := a.store().Snapshot().ACLTokenBySecret(nil, secret)
 	switch {
 	case t == nil:
 		return a.secret(id, secret)
 	case t.HasExpired(a.now()):
-		a.log.Debug("refused a token", "accessor", t.AccessorID, "err", "its time is over")
+		a.log.Debug("rejected token", "accessor", t.AccessorID, "err", "token expired")
 		return errPast
 	}
 	id.ACLToken = t.WithoutSecret()
 	return nil
 }
 
-// secret finds the node that holds a secret ID.
+// secret finds the node of a secret ID.
 func (a *Authority) secret(id *acls.AuthenticatedIdentity, secret string) error {
 	n := a.store().Snapshot().NodeBySecret(nil, secret)
 	if n == nil {
@@ -336,17 +332,17 @@ func (a *Authority) claims(token string) (*nomad.IdentityClaims, error) {
 	if err == nil {
 		return claims, nil
 	}
-	a.log.Debug("refused a token", "err", err)
+	a.log.Debug("rejected token", "err", err)
 	switch {
 	case errors.Is(err, rpc.ErrExpired):
 		return claims, errPast
-	case errors.Is(err, keyring.ErrClosed): // nobody can say whether it is good
-		return nil, nomad.Errorf(http.StatusServiceUnavailable, "this server cannot check the token now: its root key is closed")
+	case errors.Is(err, keyring.ErrClosed): // its validity is unknown
+		return nil, nomad.Errorf(http.StatusServiceUnavailable, "token cannot be verified: its root key is closed on this server")
 	}
 	return nil, nomad.ErrPermissionDenied
 }
 
-// alive says whether the allocation of a workload identity still lives.
+// alive returns an error unless the allocation of a workload identity is live.
 func (a *Authority) alive(w *nomad.WorkloadIdentityClaims) error {
 	alloc := a.store().Snapshot().Alloc(nil, w.AllocationID)
 	why := ""
@@ -358,7 +354,7 @@ func (a *Authority) alive(w *nomad.WorkloadIdentityClaims) error {
 	default:
 		return nil
 	}
-	a.log.Debug("refused a token", "alloc", w.AllocationID, "err", why)
+	a.log.Debug("rejected token", "alloc", w.AllocationID, "err", why)
 	return nomad.ErrPermissionDenied
 }
 
@@ -371,7 +367,7 @@ func leaderToken() *acls.Token {
 	return &acls.Token{AccessorID: LeaderAccessor, Name: "Leader Token", Type: acls.ManagementToken}
 }
 
-// anonymousToken is held by who has none.
+// anonymousToken returns the token of callers without a token.
 func anonymousToken() *acls.Token {
 	return &acls.Token{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: acls.ClientToken,
 		Policies: []string{acls.PolicyAnonymous}}

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// tokens is a verifier that knows some tokens by heart.
+// tokens is a verifier with a fixed set of tokens.
 type tokens map[string]*nomad.IdentityClaims
 
 func (v tokens) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error) {
@@ -45,7 +45,8 @@ func workload(alloc, namespace string) *nomad.IdentityClaims {
 	return &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: namespace, AllocationID: alloc}}
 }
 
-// authority knows one node and two allocations, of which the second is over.
+// authority returns an authority with one node and two allocations, of which the second is
+// terminal.
 func authority(t *testing.T) *authz.Authority {
 	t.Helper()
 	store := state.New(slog.New(slog.DiscardHandler))
@@ -144,7 +145,7 @@ func TestAuthenticate(t *testing.T) {
 			t.Errorf("%s with %q: %s (%v), want %s", c.rule, c.token, got, err, c.want)
 		}
 		if err != nil && err.Error() != "Permission denied" {
-			t.Errorf("%s with %q: the answer is %q, which tells more than it should", c.rule, c.token, err)
+			t.Errorf("%s with %q: error %q, want no details", c.rule, c.token, err)
 		}
 	}
 }
@@ -159,7 +160,7 @@ func TestServerOnlyIsForThisProcess(t *testing.T) {
 	}
 }
 
-// Without TLS no token but the identity of a server opens what a certificate would open.
+// Without TLS, only the identity of a server replaces a certificate.
 func TestServerOrCertificateWithoutTLS(t *testing.T) {
 	a := authority(t)
 	leader, end := a.Lead()

@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// BenchmarkAuthenticate shows what it costs to look at the token of a task that was
-// seen before: what it says, and whether its allocation lives.
+// BenchmarkAuthenticate measures the authentication of a cached task token, including the check of
+// its allocation.
 func BenchmarkAuthenticate(b *testing.B) {
 	a, tokens := busy(b)
 	n := 0
@@ -27,7 +27,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	}
 }
 
-// busy is an authority over many allocations, and tokens of some of them.
+// busy returns an authority over many allocations, and tokens of some of them.
 func busy(tb testing.TB) (*authz.Authority, []string) {
 	tb.Helper()
 	ring := keyring.New(keyring.Config{})
@@ -59,7 +59,7 @@ func busy(tb testing.TB) (*authz.Authority, []string) {
 		tokens = append(tokens, token.Reveal())
 	}
 	a := authz.New(authz.Config{Store: func() *state.Store { return store }, Tokens: i, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	for _, token := range tokens { // for the first time
+	for _, token := range tokens { // fills the cache
 		if _, err := a.Authenticate(tb.Context(), token, rpc.Token, nil); err != nil {
 			tb.Fatal(err)
 		}

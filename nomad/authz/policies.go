@@ -11,15 +11,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// maxRights bounds how many callers' rights are kept.
+// maxRights is the maximum number of cached rights.
 const maxRights = 8192
 
-// policies turns tokens and workloads into rights. What was read once is kept until a
-// policy or a role changes, in whichever way, or the state is another.
+// policies converts tokens and workloads to rights. Results are cached until a policy or a role
+// changes or the store is replaced.
 //
 //	token ─▶ policies of the token and of its roles ─┐
 //	workload ─▶ policies for its job, group, task ───┼─▶ texts, parsed ─▶ rights
-//	nobody ─▶ the policy "anonymous" ────────────────┘
+//	none ─▶ the policy "anonymous" ──────────────────┘
 type policies struct {
 	mu     sync.RWMutex
 	store  *state.Store
@@ -27,16 +27,16 @@ type policies struct {
 	rights map[any]*acl.ACL
 }
 
-// tokenKey and workloadKey are what rights are kept by.
+// tokenKey and workloadKey are the cache keys.
 type tokenKey struct {
 	accessor string
-	index    uint64 // of the token's last change
+	index    uint64 // modify index of the token
 }
 
 type workloadKey acl.Workload
 
-// ofToken returns what a token may do. The error is a nomad.ErrPermissionDenied: a
-// policy of the token cannot be read, so that nobody knows what it denies.
+// ofToken returns the rights of a token. The error is nomad.ErrPermissionDenied if a policy of the
+// token cannot be parsed, since it may contain a denial.
 func (p *policies) ofToken(store *state.Store, t *acls.Token) (*acl.ACL, error) {
 	if t.Management() {
 		return acl.Everything, nil
@@ -46,7 +46,7 @@ func (p *policies) ofToken(store *state.Store, t *acls.Token) (*acl.ACL, error) 
 	})
 }
 
-// named are the policies of these names that there are.
+// named returns the existing policies with the names.
 func named(snap *state.Snapshot, names iter.Seq[string]) iter.Seq[*acls.Policy] {
 	return func(yield func(*acls.Policy) bool) {
 		for name := range names {
@@ -57,7 +57,7 @@ func named(snap *state.Snapshot, names iter.Seq[string]) iter.Seq[*acls.Policy] 
 	}
 }
 
-// namesOf are the policies of a token and of its roles, each once.
+// namesOf returns the policy names of a token and of its roles, without duplicates.
 func namesOf(snap *state.Snapshot, t *acls.Token) iter.Seq[string] {
 	names := map[string]bool{}
 	for _, name := range t.Policies {
@@ -75,13 +75,13 @@ func namesOf(snap *state.Snapshot, t *acls.Token) iter.Seq[string] {
 	return maps.Keys(names)
 }
 
-// ofWorkload returns what the policies for a workload let it do, beyond its own
-// variables. Errors are as those of ofToken.
+// ofWorkload returns the rights of a workload by policies, without the rights on its own variables.
+// Errors are those of ofToken.
 func (p *policies) ofWorkload(store *state.Store, w *acl.Workload) (*acl.ACL, error) {
 	return p.get(store, workloadKey(*w), func(snap *state.Snapshot) iter.Seq[*acls.Policy] { return admitting(snap, w) })
 }
 
-// admitting are the policies that are for a workload.
+// admitting returns the policies that apply to a workload.
 func admitting(snap *state.Snapshot, w *acl.Workload) iter.Seq[*acls.Policy] {
 	return func(yield func(*acls.Policy) bool) {
 		for policy := range snap.ACLPoliciesByJob(nil, w.Namespace, w.Job) {
@@ -109,7 +109,7 @@ func (p *policies) get(store *state.Store, key any, find func(*state.Snapshot) i
 	return rights, err
 }
 
-// keep drops what was made of other policies; another call may have seen newer ones.
+// keep caches rights and drops those of older policies. Another call may have seen newer ones.
 func (p *policies) keep(store *state.Store, index uint64, key any, rights *acl.ACL) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func read(found iter.Seq[*acls.Policy]) (*acl.ACL, error) {
 func parse(policy *acls.Policy) (*acl.Policy, error) {
 	p, err := acl.Parse(policy.Rules)
 	if err != nil {
-		return nil, nomad.Denied("policy %q cannot be read, so nobody knows what it denies: have it written again", policy.Name)
+		return nil, nomad.Denied("policy %q cannot be parsed: write it again", policy.Name)
 	}
 	p.Name = policy.Name
 	return p, nil

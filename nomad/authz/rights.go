@@ -9,21 +9,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Rights tells what others than the caller may do, as a snapshot has it: they are read as
-// those of a caller are. It is for one goroutine.
+// Rights returns the rights of tokens, roles and workloads other than the caller, from a snapshot.
+// It is not safe for concurrent use.
 type Rights struct {
 	snap   *state.Snapshot
 	kept   map[string]*acl.ACL // by the names of the policies
 	parsed map[string]*acl.Policy
 }
 
-// RightsIn returns the rights of a snapshot.
+// RightsIn returns the Rights of a snapshot.
 func RightsIn(snap *state.Snapshot) *Rights {
 	return &Rights{snap: snap, kept: map[string]*acl.ACL{}, parsed: map[string]*acl.Policy{}}
 }
 
-// OfToken returns what a token may do, whether or not its time is over. The error says
-// that a policy cannot be read: then the token may do nothing.
+// OfToken returns the rights of a token, expired or not. The error means that a policy cannot be
+// parsed: the token then has no rights.
 func (r *Rights) OfToken(t *acls.Token) (*acl.ACL, error) {
 	if t.Management() {
 		return acl.Everything, nil
@@ -31,7 +31,7 @@ func (r *Rights) OfToken(t *acls.Token) (*acl.ACL, error) {
 	return r.OfPolicies(slices.Collect(namesOf(r.snap, t))...)
 }
 
-// OfRole returns what a role lets its tokens do.
+// OfRole returns the rights that a role grants to its tokens.
 func (r *Rights) OfRole(role *acls.Role) (*acl.ACL, error) {
 	var names []string
 	for _, l := range role.Policies {
@@ -40,7 +40,7 @@ func (r *Rights) OfRole(role *acls.Role) (*acl.ACL, error) {
 	return r.OfPolicies(names...)
 }
 
-// OfPolicies returns what policies allow together; those that there are not allow nothing.
+// OfPolicies returns the combined rights of policies. Missing policies grant nothing.
 func (r *Rights) OfPolicies(names ...string) (*acl.ACL, error) {
 	slices.Sort(names)
 	key := strings.Join(names, " ")
@@ -63,7 +63,7 @@ func (r *Rights) OfPolicies(names ...string) (*acl.ACL, error) {
 	return r.kept[key], nil
 }
 
-// OfWorkload returns what policies let a workload do, beyond its own variables.
+// OfWorkload returns the rights of a workload by policies, without those on its own variables.
 func (r *Rights) OfWorkload(w *acl.Workload) (*acl.ACL, error) {
 	var names []string
 	for p := range admitting(r.snap, w) {

@@ -9,9 +9,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// Watch returns a wait for what may end or change the rights of a caller: a change of its
-// token, node or allocation, of a policy, role or root key, the end of its token's time, or
-// the end of ctx. Nil means that only asking again shows it.
+// Watch returns a function that waits until the rights of a caller may have changed. Changes of
+// its token, node or allocation, and of a policy, role or root key end the wait. So do the
+// expiration of its token and the end of ctx. Nil means that the rights cannot be watched and must be polled.
 func (a *Authority) Watch(id *acls.AuthenticatedIdentity) (wait func(ctx context.Context)) {
 	store, ends := a.store(), endOf(id)
 	left := ends.Sub(a.now())
@@ -42,11 +42,11 @@ func (a *Authority) Watch(id *acls.AuthenticatedIdentity) (wait func(ctx context
 			defer cancel()
 			ctx = timed
 		}
-		ws.WatchCtx(ctx) //nolint:errcheck // the end of ctx is one of the things waited for
+		ws.WatchCtx(ctx) //nolint:errcheck // the end of ctx is one of the events
 	}
 }
 
-// endOf is when the time of a credential is over, zero for never.
+// endOf returns the expiration time of a credential, zero for none.
 func endOf(id *acls.AuthenticatedIdentity) time.Time {
 	switch {
 	case id.ACLToken != nil && id.ACLToken.ExpirationTime != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// What decides on a caller wakes the wait for a change, and nothing else does.
+// Only changes that affect the caller end the wait.
 func TestWatch(t *testing.T) {
 	token := &acls.Token{AccessorID: unknown, SecretID: secret, Type: acls.ClientToken, Policies: []string{"p"}}
 	task := workload("a", "default")
@@ -104,7 +104,7 @@ func place(t *testing.T, store *state.Store) {
 	}
 }
 
-// The wait ends with the time of the credential.
+// The wait ends when the credential expires.
 func TestWatchEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.New(slog.New(slog.DiscardHandler))
@@ -126,7 +126,7 @@ func TestWatchEndsInTime(t *testing.T) {
 				t.Errorf("%s: the wait took %v, want an hour", name, took)
 			}
 			if a.Watch(id) != nil {
-				t.Errorf("%s: a wait for a credential whose time is over", name)
+				t.Errorf("%s: a wait for an expired credential", name)
 			}
 		}
 	})

@@ -1,23 +1,21 @@
-// Package autopilot keeps the servers of a region while one of them leads: it gives
-// new servers their vote once they are stable, takes those that died out of the
-// cluster, and says how each of them is. The rules are those of
-// hashicorp/raft-autopilot; this package tells the library what it must know.
+// Package autopilot manages the servers of a region while this server is the leader. It promotes
+// new servers to voters once they are stable, removes dead servers and reports the health of each
+// server. The rules are those of hashicorp/raft-autopilot; this package provides the library with
+// its input.
 //
 //	joins ──▶ no vote ──healthy for server_stabilization_time──▶ voter ──dies──▶ removed
 //	             │                                                 ▲  │            ▲
-//	             ├──non_voting_server: stays so, or loses its vote─┴──┘            │
+//	             ├──non_voting_server: never votes, or is demoted──┴──┘            │
 //	             └──dies───────────────────────────────────────────────────────────┘
 //
-// A server that died is removed only while cleanup_dead_servers is on, min_quorum
-// voters remain, and the voters that are healthy are a quorum already: a removal that
-// could not be committed would count as soon as it is written, and shut out those
-// that come back. Servers that left are not this package's business: the server takes
-// them out at once.
+// A dead server is removed only if cleanup_dead_servers is set, min_quorum voters remain, and the
+// healthy voters already are a quorum. A removal that cannot be committed would take effect as soon
+// as it is written, and would lock out servers that return. Servers that leave are removed at once
+// by package server.
 //
-// It writes nothing but the configuration of Raft, and forgets everything at the end
-// of a term.
+// The package writes only the configuration of Raft, and drops its state at the end of a term.
 //
-// Run owns the goroutines: the two of the library, and one that removes.
+// Run owns the goroutines: the two of the library, and one for removals.
 package autopilot
 
 import (
@@ -34,55 +32,56 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
-// defaultInterval is the time between two looks at the servers.
+// defaultInterval is the default of Config.Interval.
 const defaultInterval = 2 * time.Second
 
-// maxRemovals is how many removals may wait; more are found again at the next look.
+// maxRemovals is the capacity of the removal queue. The next check finds the servers that do not
+// fit.
 const maxRemovals = 16
 
-// Cluster is what this server knows of the others.
+// Cluster is the view of the other servers.
 type Cluster interface {
-	// Servers are the members of the region, this one among them.
+	// Servers returns the members of the region, including this server.
 	Servers() []*nomad.ServerMember
-	// RaftStats asks a member how far its log is.
+	// RaftStats requests the log position of a member.
 	RaftStats(ctx context.Context, m *nomad.ServerMember) (*nomad.RaftStats, error)
-	// ForceLeave makes a member that failed one that left.
+	// ForceLeave changes a failed member to left.
 	ForceLeave(name string) error
 }
 
-// Config is what a Pilot is made of.
+// Config configures a Pilot.
 type Config struct {
 	// ID is the UUID of this server.
 	ID      string
 	Raft    library.Raft
 	Cluster Cluster
-	// Settings are those of now; they are asked for at every look.
+	// Settings returns the current settings; every check calls it.
 	Settings func() nomad.AutopilotConfig
-	// Interval is the time between two looks at the servers. Default 2 s.
+	// Interval is the time between two checks of the servers. Default 2 s.
 	Interval time.Duration
 	Log      *slog.Logger
 }
 
-// Pilot keeps the servers while this one leads.
+// Pilot manages the servers while this one is the leader.
 type Pilot struct {
 	cfg      Config
 	log      *slog.Logger
 	library  *library.Autopilot
 	promoter *promoter
-	remove   chan string // names of members that died
+	remove   chan string // names of dead members
 
-	mu    sync.Mutex
-	heard map[raft.ServerID]heard
-	well  bool // what the last look said of the whole
+	mu      sync.Mutex
+	answers map[raft.ServerID]lastAnswer
+	well    bool // overall health at the last check
 }
 
-// heard is what a server said of itself last.
-type heard struct {
+// lastAnswer is the last answer of a server.
+type lastAnswer struct {
 	stats library.ServerStats
 	at    time.Time
 }
 
-// New returns a Pilot that waits for Run.
+// New returns a Pilot.
 func New(cfg Config) *Pilot {
 	if cfg.Interval <= 0 {
 		cfg.Interval = defaultInterval
@@ -90,15 +89,15 @@ func New(cfg Config) *Pilot {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Pilot{cfg: cfg, log: cfg.Log, remove: make(chan string, maxRemovals), heard: map[raft.ServerID]heard{}, well: true,
+	p := &Pilot{cfg: cfg, log: cfg.Log, remove: make(chan string, maxRemovals), answers: map[raft.ServerID]lastAnswer{}, well: true,
 		promoter: &promoter{raft: cfg.Raft, health: map[raft.ServerID]library.ServerHealth{}}}
-	p.library = library.New(told{cfg.Raft, cfg.Log}, delegate{p}, library.WithPromoter(p.promoter),
+	p.library = library.New(logged{cfg.Raft, cfg.Log}, delegate{p}, library.WithPromoter(p.promoter),
 		library.WithUpdateInterval(cfg.Interval), library.WithReconcileInterval(cfg.Interval),
 		library.WithLogger(consensus.LibraryLogger(cfg.Log)))
 	return p
 }
 
-// Run keeps the servers until ctx ends. Only the leader may run it.
+// Run manages the servers until ctx ends. Only the leader may run it.
 func (p *Pilot) Run(ctx context.Context) error {
 	p.library.Start(ctx)
 	defer func() {
@@ -110,20 +109,20 @@ func (p *Pilot) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case name := <-p.remove:
-			p.log.Info("removing a server that died", "server", name)
+			p.log.Info("removing dead server", "server", name)
 			if err := p.cfg.Cluster.ForceLeave(name); err != nil {
-				p.log.Warn("remove a server that died", "server", name, "err", err)
+				p.log.Warn("remove dead server", "server", name, "err", err)
 			}
 		}
 	}
 }
 
-// forget drops what was learned in a term that ended.
+// forget drops the state of a term that ended.
 func (p *Pilot) forget() {
 	p.promoter.forget()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.heard, p.well = map[raft.ServerID]heard{}, true
+	p.answers, p.well = map[raft.ServerID]lastAnswer{}, true
 	for {
 		select {
 		case <-p.remove:
@@ -133,7 +132,7 @@ func (p *Pilot) forget() {
 	}
 }
 
-// observe counts what a look found, and tells when it is another than before.
+// observe updates the metrics after a check, and logs a change of health.
 func (p *Pilot) observe(s *library.State) {
 	healthy := float32(0)
 	if s.Healthy {
@@ -161,26 +160,26 @@ func (p *Pilot) observe(s *library.State) {
 	p.log.Warn("servers are not healthy", "servers", sick, "failure_tolerance", s.FailureTolerance)
 }
 
-// told says in the log which servers get or lose what.
-type told struct {
+// logged is a library.Raft that logs each change of a server.
+type logged struct {
 	library.Raft
 	log *slog.Logger
 }
 
 // AddVoter implements library.Raft.
-func (t told) AddVoter(id raft.ServerID, addr raft.ServerAddress, prev uint64, timeout time.Duration) raft.IndexFuture {
-	t.log.Info("a server gets its vote", "server", id, "addr", addr)
+func (t logged) AddVoter(id raft.ServerID, addr raft.ServerAddress, prev uint64, timeout time.Duration) raft.IndexFuture {
+	t.log.Info("promoting server to voter", "server", id, "addr", addr)
 	return t.Raft.AddVoter(id, addr, prev, timeout)
 }
 
 // DemoteVoter implements library.Raft.
-func (t told) DemoteVoter(id raft.ServerID, prev uint64, timeout time.Duration) raft.IndexFuture {
-	t.log.Info("a server loses its vote", "server", id)
+func (t logged) DemoteVoter(id raft.ServerID, prev uint64, timeout time.Duration) raft.IndexFuture {
+	t.log.Info("demoting server to non-voter", "server", id)
 	return t.Raft.DemoteVoter(id, prev, timeout)
 }
 
 // RemoveServer implements library.Raft.
-func (t told) RemoveServer(id raft.ServerID, prev uint64, timeout time.Duration) raft.IndexFuture {
-	t.log.Info("a server that nobody knows is removed", "server", id)
+func (t logged) RemoveServer(id raft.ServerID, prev uint64, timeout time.Duration) raft.IndexFuture {
+	t.log.Info("removing unknown server", "server", id)
 	return t.Raft.RemoveServer(id, prev, timeout)
 }

@@ -19,20 +19,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/autopilot"
 )
 
-// world is a region in memory: the configuration of its log, and what gossip and the
-// servers say. Server a leads.
+// world is a region in memory: the Raft configuration, the gossip members and the answers of the
+// servers. Server a is the leader.
 type world struct {
-	library.Raft // what is not below is not called
+	library.Raft // other methods are not called
 	mu           sync.Mutex
 	servers      []raft.Server
 	members      map[string]*nomad.ServerMember
 	silent       map[string]bool
 	behind       map[string]uint64
-	led          string // to whom the lead was handed
+	led          string // target of the leadership transfer
 	settings     nomad.AutopilotConfig
 }
 
-// newWorld makes voters, by names of one letter; those in capitals have no vote.
+// newWorld creates servers with one-letter names; upper case means non-voter.
 func newWorld(names string) *world {
 	w := &world{members: map[string]*nomad.ServerMember{}, silent: map[string]bool{}, behind: map[string]uint64{},
 		settings: nomad.DefaultAutopilotConfig()}
@@ -48,7 +48,7 @@ func newWorld(names string) *world {
 	return w
 }
 
-// set changes what is said of a member.
+// set changes the gossip record of a member.
 func (w *world) set(name string, change func(m *nomad.ServerMember)) {
 	w.edit(func() {
 		m := *w.members[name]
@@ -58,7 +58,7 @@ func (w *world) set(name string, change func(m *nomad.ServerMember)) {
 	})
 }
 
-// edit changes the world while a pilot flies over it.
+// edit changes the world while a pilot runs.
 func (w *world) edit(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,8 +92,8 @@ func (w *world) RaftStats(_ context.Context, m *nomad.ServerMember) (*nomad.Raft
 	return &nomad.RaftStats{LastContact: "20ms", LastTerm: 3, LastIndex: 1000 - w.behind[m.Name]}, nil
 }
 
-// ForceLeave implements autopilot.Cluster: who left is out of the log, as the server
-// does it.
+// ForceLeave implements autopilot.Cluster: like the server, it removes the member from the Raft
+// configuration.
 func (w *world) ForceLeave(name string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +102,7 @@ func (w *world) ForceLeave(name string) error {
 	return nil
 }
 
-// done is a change of the log that went well.
+// done is a successful change of the Raft configuration.
 type done struct{ servers []raft.Server }
 
 func (done) Error() error                        { return nil }
@@ -151,7 +151,7 @@ func (w *world) Leader() raft.ServerAddress { return "a" }
 func (w *world) State() raft.RaftState      { return raft.Leader }
 func (w *world) Stats() map[string]string   { return map[string]string{"last_log_term": "3"} }
 
-// log shows who is in the log: those without a vote in capitals.
+// log returns the servers in the Raft configuration: non-voters in upper case.
 func (w *world) log() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +166,7 @@ func (w *world) log() string {
 	return out
 }
 
-// fly runs a pilot over the world, and ends it before the test ends.
+// fly runs a pilot and stops it at the end of the test.
 func (w *world) fly(t *testing.T) *autopilot.Pilot {
 	t.Helper()
 	p := autopilot.New(autopilot.Config{ID: "a", Raft: w, Cluster: w, Settings: func() nomad.AutopilotConfig {
@@ -183,20 +183,20 @@ func (w *world) fly(t *testing.T) *autopilot.Pilot {
 			t.Errorf("Run() = %v", err)
 		}
 		if p.Health() != nil {
-			t.Error("a pilot that ended says how the servers are")
+			t.Error("Health() is not nil after Run ended")
 		}
 	})
 	synctest.Wait()
 	return p
 }
 
-// pass lets time pass, within a bubble.
+// pass lets time pass within a synctest bubble.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-func TestANewServerVotesOnceItIsStable(t *testing.T) {
+func TestNewServerVotesWhenStable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("abC")
 		w.fly(t)
@@ -265,9 +265,9 @@ func TestServersThatNeverVote(t *testing.T) {
 		"stays":                 {"abcD", "D", "abcD", ""},
 		"loses its vote":        {"abc", "c", "abC", ""},
 		"two lose their votes":  {"abcde", "de", "abcDE", ""},
-		"the last but one, too": {"ab", "b", "aB", ""},
+		"one of two":            {"ab", "b", "aB", ""},
 		"the leader hands over": {"abc", "a", "abc", "b or c"},
-		"nobody else may lead":  {"aB", "aB", "aB", ""},
+		"no other candidate":    {"aB", "aB", "aB", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestServersThatNeverVote(t *testing.T) {
 					t.Errorf("the log is %s, want %s", got, c.want)
 				}
 				if (w.led == "") != (c.leads == "") || !strings.Contains(c.leads, w.led) {
-					t.Errorf("the lead was handed to %q, want %q", w.led, c.leads)
+					t.Errorf("leadership was transferred to %q, want %q", w.led, c.leads)
 				}
 				h := p.Health()
 				if !h.Healthy || len(h.ReadReplicas) != len(c.nonVoters) {
@@ -301,7 +301,7 @@ func TestHealth(t *testing.T) {
 		change func(*world)
 		sick   string
 	}{
-		"all well":               {func(*world) {}, ""},
+		"all healthy":            {func(*world) {}, ""},
 		"one is silent":          {func(w *world) { w.edit(func() { w.silent["b"] = true }) }, "b"},
 		"one is far behind":      {func(w *world) { w.edit(func() { w.behind["b"] = 251 }) }, "b"},
 		"one is behind a little": {func(w *world) { w.edit(func() { w.behind["b"] = 250 }) }, ""},
@@ -316,7 +316,7 @@ func TestHealth(t *testing.T) {
 				begun := time.Now()
 				pass(5 * time.Second)
 				if h := p.Health(); !h.Healthy || h.FailureTolerance != 1 || h.Leader != "a" || len(h.Servers) != 3 || h.Servers[1].Name != "b" {
-					t.Fatalf("at first, Health() = %+v", h)
+					t.Fatalf("initially, Health() = %+v", h)
 				}
 				c.change(w)
 				pass(5 * time.Second)

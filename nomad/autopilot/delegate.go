@@ -12,11 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// never is the contact of a server that has had none; it is not healthy.
+// never is the last contact of a server without any; it is unhealthy.
 const never = time.Duration(-1)
 
-// delegate tells the library what it must know; it implements
-// library.ApplicationIntegration.
+// delegate provides the input of the library. It implements library.ApplicationIntegration.
 type delegate struct{ p *Pilot }
 
 // AutopilotConfig returns the settings.
@@ -26,11 +25,11 @@ func (d delegate) AutopilotConfig() *library.Config {
 		MaxTrailingLogs: c.MaxTrailingLogs, MinQuorum: c.MinQuorum, ServerStabilizationTime: c.ServerStabilizationTime}
 }
 
-// NotifyState is told what a look found.
+// NotifyState receives the result of a check.
 func (d delegate) NotifyState(s *library.State) { d.p.observe(s) }
 
-// KnownServers lists the members that have not left. Of two with the same ID, an old
-// and a new name, the one that answers counts.
+// KnownServers lists the members that have not left. If two have the same ID, after a rename, the
+// one that is alive counts.
 func (d delegate) KnownServers() map[raft.ServerID]*library.Server {
 	out := map[raft.ServerID]*library.Server{}
 	for _, m := range d.p.cfg.Cluster.Servers() {
@@ -46,7 +45,7 @@ func (d delegate) KnownServers() map[raft.ServerID]*library.Server {
 	return out
 }
 
-// statusOf translates what gossip says. Who is just leaving still is there.
+// statusOf converts a gossip status. A leaving server still counts as alive.
 func statusOf(s nomad.MemberStatus) library.NodeStatus {
 	switch s {
 	case nomad.MemberAlive, nomad.MemberLeaving:
@@ -59,8 +58,8 @@ func statusOf(s nomad.MemberStatus) library.NodeStatus {
 	return library.NodeUnknown
 }
 
-// FetchServerStats asks the servers how far their logs are. For one that does not
-// answer, its last answer counts, with the time since then as its last contact.
+// FetchServerStats requests the log position of each server. If a server does not answer, its last
+// answer is used, and its last contact is the time since then.
 func (d delegate) FetchServerStats(ctx context.Context, servers map[raft.ServerID]*library.Server) map[raft.ServerID]*library.ServerStats {
 	members := map[raft.ServerID]*nomad.ServerMember{}
 	for _, m := range d.p.cfg.Cluster.Servers() {
@@ -74,7 +73,7 @@ func (d delegate) FetchServerStats(ctx context.Context, servers map[raft.ServerI
 	for id, m := range members {
 		wg.Go(func() {
 			answer, err := d.p.cfg.Cluster.RaftStats(ctx, m)
-			stats := d.p.hear(id, answer, err)
+			stats := d.p.record(id, answer, err)
 			mu.Lock()
 			defer mu.Unlock()
 			out[id] = stats
@@ -85,13 +84,13 @@ func (d delegate) FetchServerStats(ctx context.Context, servers map[raft.ServerI
 	return out
 }
 
-// hear notes an answer of a server, or that none came.
-func (p *Pilot) hear(id raft.ServerID, answer *nomad.RaftStats, err error) *library.ServerStats {
+// record stores an answer of a server, or its absence.
+func (p *Pilot) record(id raft.ServerID, answer *nomad.RaftStats, err error) *library.ServerStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.log.Debug("a server does not say how far its log is", "server", id, "err", err)
-		last, ok := p.heard[id]
+		p.log.Debug("fetch Raft stats", "server", id, "err", err)
+		last, ok := p.answers[id]
 		stats := last.stats
 		if stats.LastContact = never; ok {
 			stats.LastContact = time.Since(last.at)
@@ -102,26 +101,26 @@ func (p *Pilot) hear(id raft.ServerID, answer *nomad.RaftStats, err error) *libr
 	if ago, err := time.ParseDuration(answer.LastContact); err == nil {
 		stats.LastContact = ago
 	}
-	p.heard[id] = heard{stats, time.Now()}
+	p.answers[id] = lastAnswer{stats, time.Now()}
 	return &stats
 }
 
-// forgetAllBut drops the answers of servers that are no longer asked.
+// forgetAllBut drops the answers of other servers.
 func (p *Pilot) forgetAllBut(asked map[raft.ServerID]*nomad.ServerMember) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id := range p.heard {
+	for id := range p.answers {
 		if asked[id] == nil {
-			delete(p.heard, id)
+			delete(p.answers, id)
 		}
 	}
 }
 
-// RemoveFailedServer makes a server that died one that left; the server then takes
-// it out of the log.
+// RemoveFailedServer changes a dead server to left; the server then removes it from the Raft
+// configuration.
 func (d delegate) RemoveFailedServer(s *library.Server) {
 	select {
 	case d.p.remove <- s.Name:
-	default: // it is found again at the next look
+	default: // the next check finds it again
 	}
 }

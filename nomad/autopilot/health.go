@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Health says how the servers were at the last look. Without one, when this server
-// does not lead, it returns nil.
+// Health returns the health of the servers at the last check. Before the first check, and on a
+// server that is not the leader, it returns nil.
 func (p *Pilot) Health() *nomad.OperatorHealthReply {
 	s := p.library.GetState()
 	if s == nil || s.Leader == "" {

@@ -12,7 +12,7 @@ import (
 // nonVoter is the type of servers that never vote.
 const nonVoter library.NodeType = "non-voter"
 
-// typeOf says what a server is to be, by the tags that it shows.
+// typeOf returns the type of a server by its tags.
 func typeOf(tags map[string]string) library.NodeType {
 	if tags["nonvoter"] == "1" {
 		return nonVoter
@@ -20,20 +20,20 @@ func typeOf(tags map[string]string) library.NodeType {
 	return library.NodeVoter
 }
 
-// promoter decides who votes and which servers that died may go. It is the
-// library's own, with servers that never vote, a stabilization time that counts
-// in the first seconds of a term too, and no removal without a quorum.
+// promoter decides which servers vote and which dead servers may be removed. It extends the
+// library's promoter: non-voting servers, a stabilization time that also applies at the start of a
+// term, and no removal without a quorum.
 type promoter struct {
 	library.StablePromoter
 	raft library.Raft
 
 	mu     sync.Mutex
-	health map[raft.ServerID]library.ServerHealth // as of the last look
+	health map[raft.ServerID]library.ServerHealth // at the last check
 }
 
-// GetServerExt is shown each server of a look, and corrects since when it is as it
-// is: version 0.3.0 of the library compares the health of a server with itself, so
-// that it never counts anew after a server was sick.
+// GetServerExt is called for each server in a check and corrects its StableSince. Version 0.3.0 of
+// the library compares the health of a server with itself, so that it never resets StableSince
+// after a server was unhealthy.
 func (p *promoter) GetServerExt(_ *library.Config, s *library.ServerState) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,7 +46,7 @@ func (p *promoter) GetServerExt(_ *library.Config, s *library.ServerState) any {
 	return nil
 }
 
-// GetStateExt is shown the whole of a look: servers that are gone are forgotten.
+// GetStateExt is called at the end of a check. It drops servers that no longer exist.
 func (p *promoter) GetStateExt(_ *library.Config, s *library.State) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,14 +54,14 @@ func (p *promoter) GetStateExt(_ *library.Config, s *library.State) any {
 	return nil
 }
 
-// forget drops what was learned in a term that ended.
+// forget drops the state of a term that ended.
 func (p *promoter) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.health)
 }
 
-// GetNodeTypes says what each server is to be. One that nobody knows is a voter.
+// GetNodeTypes returns the type of each server. An unknown one is a voter.
 func (p *promoter) GetNodeTypes(_ *library.Config, s *library.State) map[raft.ServerID]library.NodeType {
 	out := map[raft.ServerID]library.NodeType{}
 	for id, server := range s.Servers {
@@ -70,8 +70,8 @@ func (p *promoter) GetNodeTypes(_ *library.Config, s *library.State) map[raft.Se
 	return out
 }
 
-// CalculatePromotionsAndDemotions gives stable servers their vote, and takes it from
-// one that is not to vote: a leader hands over first.
+// CalculatePromotionsAndDemotions promotes stable servers and demotes servers that must not vote. A
+// leader that must not vote transfers leadership first.
 func (p *promoter) CalculatePromotionsAndDemotions(c *library.Config, s *library.State) library.RaftChanges {
 	var changes library.RaftChanges
 	now := time.Now()
@@ -89,7 +89,7 @@ func (p *promoter) CalculatePromotionsAndDemotions(c *library.Config, s *library
 	return changes
 }
 
-// canSpare says whether the healthy voters are a quorum also without one of them.
+// canSpare reports whether the healthy voters remain a quorum without the server.
 func canSpare(s *library.State, id raft.ServerID) bool {
 	healthy := 0
 	for _, voter := range s.Voters {
@@ -100,7 +100,7 @@ func canSpare(s *library.State, id raft.ServerID) bool {
 	return healthy > 0 && healthy > (len(s.Voters)-1)/2
 }
 
-// successor is a healthy voter that is to vote, "" when there is none.
+// successor returns a healthy voter that may lead, or "".
 func successor(s *library.State) raft.ServerID {
 	for _, id := range s.Voters { // the longest stable first
 		if server := s.Servers[id]; id != s.Leader && server.Health.Healthy && typeOf(server.Server.Meta) == library.NodeVoter {
@@ -110,8 +110,8 @@ func successor(s *library.State) raft.ServerID {
 	return ""
 }
 
-// FilterFailedServerRemovals keeps all voters while those that are healthy are no
-// quorum of what the log says now.
+// FilterFailedServerRemovals keeps all voters unless the healthy ones are a quorum of the current
+// Raft configuration.
 func (p *promoter) FilterFailedServerRemovals(_ *library.Config, s *library.State, failed *library.FailedServers) *library.FailedServers {
 	f := p.raft.GetConfiguration()
 	dead := map[raft.ServerID]bool{}

@@ -27,7 +27,7 @@ func BenchmarkEnqueueDequeueAck(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOver measures from Enqueue to the worker that waits.
+// BenchmarkHandOver measures the time from Enqueue to a waiting worker.
 func BenchmarkHandOver(b *testing.B) {
 	br := enabled()
 	taken := make(chan struct{})

@@ -9,41 +9,39 @@ import (
 )
 
 const (
-	// retryFailed is how often evaluations go on whose plans were refused too often.
+	// retryFailed is the interval at which evaluations are retried whose plans were rejected too
+	// often.
 	retryFailed = time.Minute
-	// forgetAfter is how long an unblock is remembered for evaluations that a
-	// worker still processes.
+	// forgetAfter is how long an unblock is kept for evaluations that a worker still processes.
 	forgetAfter = 15 * time.Minute
 )
 
 // Blocked holds the evaluations that wait for capacity.
 //
-// An evaluation says which computed node classes it could use; classes that it
-// does not name are new since, and count as usable. One whose constraints depend
-// on more than the class has escaped: any change may help it. One of a system job
-// waits for its node alone.
+// An evaluation lists the computed node classes that it checked. A class that it does not list is
+// newer and counts as eligible. An escaped evaluation has constraints that depend on more than the
+// class: any change may unblock it. One of a system job waits for its node only.
 //
-// The scheduler looked at state at SnapshotIndex. Capacity that came later is
-// found in a memory of past unblocks, so that none is missed on the way from the
-// scheduler to here.
+// The scheduler used the state at SnapshotIndex. Blocked keeps recent unblocks, so that capacity
+// freed between that index and the call of Block is not missed.
 //
-// One that found the quota of its namespace exhausted waits for that quota, and for
-// nodes only if something else was missing too.
+// An evaluation that exhausted the quota of its namespace waits for that quota. It waits for nodes
+// only if another dimension was exhausted as well.
 //
-// Like the broker it works on the leader only.
+// Like the broker, it works on the leader only.
 type Blocked struct {
 	broker *Broker
 
 	mu         sync.Mutex
 	enabled    bool
 	evals      map[string]*blockedEval            // all, by ID
-	jobs       map[blockKey]*blockedEval          // the one of each job (and node)
+	jobs       map[blockKey]*blockedEval          // the latest of each job (and node)
 	nodes      map[string]map[string]*blockedEval // of system jobs: by node, then ID
 	classes    unblocks
 	byNode     unblocks
 	byQuota    unblocks
 	duplicates []*nomad.Evaluation
-	duplicate  chan struct{} // holds a value when duplicates grew
+	duplicate  chan struct{} // holds a value if duplicates has grown
 }
 
 type blockedEval struct {
@@ -51,8 +49,8 @@ type blockedEval struct {
 	token string
 }
 
-// blockKey is what only one evaluation may be blocked for. Node is set for
-// system jobs only.
+// blockKey identifies the job that may have one blocked evaluation. Node is set for system jobs
+// only.
 type blockKey struct {
 	job  nomad.NamespacedID
 	node string
@@ -66,7 +64,7 @@ func keyOf(e *nomad.Evaluation) blockKey {
 	return k
 }
 
-// NewBlocked returns a disabled Blocked that enqueues in broker.
+// NewBlocked returns a disabled Blocked that enqueues unblocked evaluations in broker.
 func NewBlocked(broker *Broker) *Blocked {
 	b := &Blocked{broker: broker, duplicate: make(chan struct{}, 1)}
 	b.empty()
@@ -83,14 +81,14 @@ func (b *Blocked) empty() {
 	b.duplicates = nil
 }
 
-// Enable lets it take evaluations.
+// Enable lets it accept evaluations.
 func (b *Blocked) Enable() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enabled = true
 }
 
-// Disable forgets every evaluation.
+// Disable drops every evaluation.
 func (b *Blocked) Disable() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +96,7 @@ func (b *Blocked) Disable() {
 	b.empty()
 }
 
-// Run unblocks what failed, now and then, until ctx ends.
+// Run periodically retries evaluations whose plans failed, until ctx ends.
 func (b *Blocked) Run(ctx context.Context) error {
 	tick := time.NewTicker(retryFailed)
 	defer tick.Stop()
@@ -112,7 +110,7 @@ func (b *Blocked) Run(ctx context.Context) error {
 	}
 }
 
-// Block takes an evaluation that waits for capacity.
+// Block stores an evaluation that waits for capacity.
 func (b *Blocked) Block(eval *nomad.Evaluation) { b.Reblock(eval, "") }
 
 // Reblock is Block for an evaluation that a worker still holds under token.
@@ -123,7 +121,7 @@ func (b *Blocked) Reblock(eval *nomad.Evaluation, token string) {
 	b.enqueue(run)
 }
 
-// block stores e and returns it if capacity came since its scheduler looked.
+// block stores e, and returns it if capacity was freed after its snapshot.
 func (b *Blocked) block(e *blockedEval) []*blockedEval {
 	if !b.enabled {
 		return nil
@@ -159,12 +157,12 @@ func (b *Blocked) block(e *blockedEval) []*blockedEval {
 	return nil
 }
 
-// drop marks an evaluation that another one of its job replaced.
+// drop records an evaluation that a newer one of its job replaced.
 func (b *Blocked) drop(eval *nomad.Evaluation) {
 	b.duplicates = append(b.duplicates, eval)
 	select {
 	case b.duplicate <- struct{}{}:
-	default: // a value is there already
+	default: // the channel is already full
 	}
 }
 
@@ -182,7 +180,7 @@ func (b *Blocked) remove(e *blockedEval) {
 	}
 }
 
-// missed says whether capacity came between the snapshot of eval and now.
+// missed reports whether capacity was freed between the snapshot of eval and now.
 func (b *Blocked) missed(eval *nomad.Evaluation) bool {
 	if q := eval.QuotaLimitReached; q != "" {
 		if b.byQuota.since(eval.SnapshotIndex, func(quota string) bool { return quota == q }) {
@@ -198,7 +196,7 @@ func (b *Blocked) missed(eval *nomad.Evaluation) bool {
 	return b.classes.since(eval.SnapshotIndex, func(class string) bool { return usable(eval, class) })
 }
 
-// quotaOnly says whether nothing but a quota stands against eval.
+// quotaOnly reports whether eval waits for a quota and nothing else.
 func quotaOnly(eval *nomad.Evaluation) bool {
 	if eval.QuotaLimitReached == "" || len(eval.FailedTGAllocs) == 0 {
 		return false
@@ -211,7 +209,7 @@ func quotaOnly(eval *nomad.Evaluation) bool {
 	return true
 }
 
-// usable says whether capacity on nodes of the class could help eval.
+// usable reports whether capacity on nodes of the class may unblock eval.
 func usable(eval *nomad.Evaluation, class string) bool {
 	if quotaOnly(eval) {
 		return false
@@ -223,7 +221,7 @@ func usable(eval *nomad.Evaluation, class string) bool {
 	return eligible || !known
 }
 
-// Unblock tells that nodes of the computed class have capacity since index.
+// Unblock reports new capacity on nodes of the computed class as of index.
 func (b *Blocked) Unblock(computedClass string, index uint64) {
 	b.mu.Lock()
 	var run []*blockedEval
@@ -240,8 +238,8 @@ func (b *Blocked) Unblock(computedClass string, index uint64) {
 	b.enqueue(run)
 }
 
-// UnblockNode tells that the node has capacity since index; it concerns the
-// evaluations of system jobs.
+// UnblockNode reports new capacity on the node as of index. It affects the evaluations of system
+// jobs.
 func (b *Blocked) UnblockNode(nodeID string, index uint64) {
 	b.mu.Lock()
 	var run []*blockedEval
@@ -258,7 +256,7 @@ func (b *Blocked) UnblockNode(nodeID string, index uint64) {
 	b.enqueue(run)
 }
 
-// UnblockQuota tells that the quota may have room since index.
+// UnblockQuota reports that the quota may have capacity as of index.
 func (b *Blocked) UnblockQuota(quota string, index uint64) {
 	b.mu.Lock()
 	var run []*blockedEval
@@ -275,8 +273,8 @@ func (b *Blocked) UnblockQuota(quota string, index uint64) {
 	b.enqueue(run)
 }
 
-// UnblockFailed enqueues the evaluations that are blocked since their plans were
-// refused too often, not for lack of capacity.
+// UnblockFailed enqueues the evaluations that are blocked because their plans were rejected too
+// often.
 func (b *Blocked) UnblockFailed() {
 	b.mu.Lock()
 	var run []*blockedEval
@@ -290,7 +288,7 @@ func (b *Blocked) UnblockFailed() {
 	b.enqueue(run)
 }
 
-// Untrack forgets the evaluations of a job: everything was placed, or it is gone.
+// Untrack drops the evaluations of a job that is fully placed or removed.
 func (b *Blocked) Untrack(namespace, jobID string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -305,7 +303,7 @@ func (b *Blocked) Untrack(namespace, jobID string) {
 	}
 }
 
-// forget removes one evaluation that is over.
+// forget drops one evaluation that has ended.
 func (b *Blocked) forget(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -314,7 +312,7 @@ func (b *Blocked) forget(id string) {
 	}
 }
 
-// forgetUntil says that unblocks up to index are not known.
+// forgetUntil records that unblocks up to index are no longer known.
 func (b *Blocked) forgetUntil(index uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -329,7 +327,7 @@ func (b *Blocked) removeAll(evals []*blockedEval) {
 	}
 }
 
-// enqueue gives evaluations to the broker; b.mu is not held.
+// enqueue passes evaluations to the broker. The caller does not hold b.mu.
 func (b *Blocked) enqueue(evals []*blockedEval) {
 	if len(evals) == 0 {
 		return
@@ -341,7 +339,7 @@ func (b *Blocked) enqueue(evals []*blockedEval) {
 	b.broker.EnqueueAll(all)
 }
 
-// takeDuplicates returns the evaluations that others of their job replaced.
+// takeDuplicates returns the evaluations that newer ones of their jobs replaced.
 func (b *Blocked) takeDuplicates() []*nomad.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -364,9 +362,9 @@ func (b *Blocked) Evals() []*nomad.Evaluation {
 // BlockedStats counts the evaluations in a Blocked.
 type BlockedStats struct {
 	Blocked int // all
-	Escaped int // of those, the ones that any change may help
-	Nodes   int // of those, the ones of system jobs
-	Quota   int // those that wait for a quota
+	Escaped int // escaped: any change may unblock them
+	Nodes   int // of system jobs
+	Quota   int // waiting for a quota
 }
 
 // Stats counts the evaluations.

@@ -39,7 +39,7 @@ func enabledBlocked() (*broker.Broker, *broker.Blocked) {
 
 var anyType = []string{nomad.JobTypeService, nomad.JobTypeSystem}
 
-// unblocking is what can happen before or after an evaluation is blocked.
+// unblocking lists events that may come before or after an evaluation is blocked.
 var unblocking = []struct {
 	name    string
 	eval    func(*nomad.Evaluation)
@@ -57,7 +57,7 @@ var unblocking = []struct {
 	{"service, a node", escaped, unblockN1, false},
 	{"its quota", waitsFor("q1", true), unblockQ1, true},
 	{"another quota", waitsFor("q2", true), unblockQ1, false},
-	{"a quota, when it waits for none", escaped, unblockQ1, false},
+	{"a quota, without waiting for one", escaped, unblockQ1, false},
 	{"quota only, a class", waitsFor("q1", true), unblockC1, false},
 	{"quota only, escaped, a class", func(e *nomad.Evaluation) { escaped(e); waitsFor("q1", true)(e) }, unblockC1, false},
 	{"quota and more, a class", waitsFor("q1", false), unblockC1, true},
@@ -68,7 +68,8 @@ var unblocking = []struct {
 	{"too many plans, a class", func(e *nomad.Evaluation) { escaped(e); e.QuotaLimitReached = "q1" }, unblockC1, true},
 }
 
-// waitsFor makes it wait for a quota, and for that only or for nodes too.
+// waitsFor makes an evaluation wait for a quota; only tells it apart from one that waits for nodes
+// too.
 func waitsFor(quota string, only bool) func(*nomad.Evaluation) {
 	return func(e *nomad.Evaluation) {
 		e.QuotaLimitReached = quota
@@ -108,8 +109,8 @@ func TestUnblock(t *testing.T) {
 	}
 }
 
-// TestMissedUnblock has the capacity come before the evaluation is blocked, but
-// after its scheduler looked at state.
+// TestMissedUnblock frees capacity after the scheduler's snapshot and before the evaluation is
+// blocked.
 func TestMissedUnblock(t *testing.T) {
 	for _, tt := range unblocking {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,12 +127,12 @@ func TestMissedUnblock(t *testing.T) {
 	}
 }
 
-func TestForgottenUnblockCountsAsMissed(t *testing.T) {
+func TestDroppedUnblockCountsAsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, bl := enabledBlocked()
 		bl.Unblock("c1", 200)
 		time.Sleep(time.Hour)
-		bl.Unblock("c2", 300) // makes it forget c1
+		bl.Unblock("c2", 300) // drops the record of c1
 		no := classes(map[string]bool{"c1": true, "c2": false})
 		bl.Block(blockedEval("a", no, func(e *nomad.Evaluation) { e.SnapshotIndex = 250 }))
 		wantNone(t, b, service)
@@ -142,7 +143,7 @@ func TestForgottenUnblockCountsAsMissed(t *testing.T) {
 	})
 }
 
-func TestOneBlockedOfAJob(t *testing.T) {
+func TestOneBlockedEvaluationPerJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, bl := enabledBlocked()
 		canceled := runReaper(t, b, bl)
@@ -152,7 +153,7 @@ func TestOneBlockedOfAJob(t *testing.T) {
 		for _, e := range []*nomad.Evaluation{newer, older, newest} {
 			bl.Block(e)
 		}
-		bl.Block(blockedEval("a", onNode("n1"))) // one for each node beside
+		bl.Block(blockedEval("a", onNode("n1"))) // one for each node is allowed
 		bl.Block(blockedEval("a", onNode("n2")))
 		synctest.Wait()
 		got := <-canceled
@@ -167,7 +168,7 @@ func TestOneBlockedOfAJob(t *testing.T) {
 			t.Errorf("canceled %v, want the two older ones", ids)
 		}
 		if newer.Status != nomad.EvalStatusBlocked {
-			t.Error("the evaluation of state was written to")
+			t.Error("the evaluation in state was modified")
 		}
 		bl.Unblock("c1", 200)
 		if e, _ := dequeue(t, b, service); e != newest {
@@ -187,7 +188,7 @@ func TestReblockOfTheSameEvaluation(t *testing.T) {
 	_, token := dequeue(t, b, service)
 	again := nomad.Copy(e)
 	again.SnapshotIndex = 101
-	bl.Block(again) // as state tells
+	bl.Block(again) // as stored in state
 	bl.Reblock(again, token)
 	bl.Unblock("c1", 102) // before the worker is done
 	wantNone(t, b, service)
@@ -275,8 +276,8 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-func TestObserverForgets(t *testing.T) {
-	for name, tell := range map[string]func(o *broker.Observer, e *nomad.Evaluation){
+func TestObserverDropsEvaluations(t *testing.T) {
+	for name, notify := range map[string]func(o *broker.Observer, e *nomad.Evaluation){
 		"placed": func(o *broker.Observer, _ *nomad.Evaluation) {
 			done := newEval("a")
 			done.Status = nomad.EvalStatusComplete
@@ -297,16 +298,16 @@ func TestObserverForgets(t *testing.T) {
 			if s := bl.Stats(); s.Blocked != 1 || s.Escaped != 1 {
 				t.Fatalf("Stats() = %+v, want it blocked", s)
 			}
-			tell(o, e)
+			notify(o, e)
 			if s := bl.Stats(); s.Blocked != 0 {
-				t.Errorf("Stats() = %+v, want it forgotten", s)
+				t.Errorf("Stats() = %+v, want none", s)
 			}
 		})
 	}
 }
 
-// TestRestore begins to lead with what state holds: pending evaluations, and a
-// blocked one that the leader before may have unblocked.
+// TestRestore enables the broker on a state with pending evaluations and a blocked one that the
+// previous leader may have unblocked.
 func TestRestore(t *testing.T) {
 	b, bl := enabledBlocked()
 	o := broker.NewObserver(b, bl, func(string) (string, bool) { return "", false })
@@ -327,6 +328,6 @@ func TestRestore(t *testing.T) {
 	bl.Block(again)
 	wantNone(t, b, service)
 	if s := bl.Stats(); s.Blocked != 1 {
-		t.Errorf("Stats() = %+v, want it blocked after the try", s)
+		t.Errorf("Stats() = %+v, want it blocked after the retry", s)
 	}
 }

@@ -1,5 +1,5 @@
-// Package broker holds the evaluations that wait for a scheduler, and hands each
-// of them to one worker at a time. Blocked holds those that wait for capacity.
+// Package broker queues the evaluations that are ready for a scheduler and delivers each of them to
+// one worker at a time. Blocked holds those that wait for capacity.
 //
 // An evaluation in the broker:
 //
@@ -10,21 +10,19 @@
 //	unacked ──nack──▶ delayed
 //	unacked ──give up──▶ failed ──deliver──▶ unacked
 //
-// One evaluation of a job is ready, unacked, failed or delayed by a nack at any
-// time: it holds the job. The others of that job are pending. When the holder is
-// acknowledged the best of them goes on and the rest is cancelable: a scheduler
-// looks at the whole job, so one evaluation does the work of all.
+// At any time at most one evaluation of a job is ready, unacked, failed or delayed by a nack: it
+// holds the job. The others of that job are pending. After an ack, the broker admits the best of
+// them and cancels the rest: a scheduler processes the whole job, so that one evaluation is enough.
 //
-// A worker that neither acknowledges nor gives back in NackTimeout has lost the
-// evaluation. After DeliveryLimit deliveries it goes to FailedQueue, which the
-// Reaper empties.
+// A worker that sends neither an ack nor a nack within NackTimeout loses the evaluation. After
+// DeliveryLimit deliveries it goes to FailedQueue, which the Reaper empties.
 //
-// A blocked evaluation waits in Blocked until a node or an ended allocation frees
-// capacity that it could use, and is then enqueued again.
+// A blocked evaluation waits in Blocked until a node or a terminal allocation frees capacity that
+// it may use. It is then enqueued again.
 //
-// Nothing here reads state, writes the Raft log or runs a scheduler. The broker
-// works on the leader only: it is empty and refuses all while disabled. It has no
-// goroutine: callers and timers do the work under one mutex.
+// The package never reads state, writes the Raft log or runs a scheduler. The broker works on the
+// leader only: while disabled it is empty and rejects every call. It has no goroutine: callers and
+// timers do the work under one mutex.
 package broker
 
 import (
@@ -36,13 +34,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// FailedQueue is the type under which evaluations are dequeued that no worker
-// could process.
+// FailedQueue is the type of the evaluations that reached the delivery limit.
 const FailedQueue = "_failed"
 
-// The errors of the broker.
+// Errors of the broker.
 var (
-	// ErrDisabled means that this server does not lead.
+	// ErrDisabled means that this server is not the leader.
 	ErrDisabled = errors.New("evaluation broker is disabled: this server is not the leader")
 	// ErrNotOutstanding means that no worker holds the evaluation.
 	ErrNotOutstanding = errors.New("evaluation is not outstanding")
@@ -50,7 +47,7 @@ var (
 	ErrTokenMismatch = errors.New("evaluation token does not match")
 )
 
-// Config of a Broker. A zero field has the default.
+// Config of a Broker. A zero field selects the default.
 type Config struct {
 	// NackTimeout is how long a worker may keep an evaluation. Default 60 s.
 	NackTimeout time.Duration
@@ -58,7 +55,7 @@ type Config struct {
 	InitialNackDelay time.Duration
 	// SubsequentNackDelay is the wait before later deliveries. Default 20 s.
 	SubsequentNackDelay time.Duration
-	// DeliveryLimit is how often an evaluation is tried. Default 3.
+	// DeliveryLimit is the maximum number of deliveries of an evaluation. Default 3.
 	DeliveryLimit int
 	// JobLabels adds the label job to the metrics of evaluations.
 	JobLabels bool
@@ -80,22 +77,22 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Broker hands evaluations to workers. Its methods are safe for concurrent use.
+// Broker delivers evaluations to workers. Its methods are safe for concurrent use.
 type Broker struct {
 	cfg Config
 
 	mu         sync.Mutex
 	enabled    bool
 	seq        uint64                          // orders evaluations of equal priority
-	entries    map[string]*entry               // by evaluation ID: everything but cancelable
+	entries    map[string]*entry               // by evaluation ID; excludes cancelable ones
 	ready      map[string]*readyQueue          // by scheduler type, and FailedQueue
-	holders    map[nomad.NamespacedID]*entry   // who holds the job
-	pending    map[nomad.NamespacedID][]*entry // who waits for the holder
+	holders    map[nomad.NamespacedID]*entry   // the evaluation that holds each job
+	pending    map[nomad.NamespacedID][]*entry // the evaluations that wait for the holder
 	delayed    int
 	unacked    int
 	waiters    []*waiter
 	cancelable []*nomad.Evaluation
-	canceled   chan struct{} // holds a value when cancelable grew
+	canceled   chan struct{} // holds a value if cancelable has grown
 }
 
 // New returns a disabled Broker.
@@ -105,7 +102,7 @@ func New(cfg Config) *Broker {
 	return b
 }
 
-// empty forgets all evaluations. b.mu is held, or b is not shared yet.
+// empty drops all evaluations. The caller holds b.mu, or b is not shared yet.
 func (b *Broker) empty() {
 	for _, e := range b.entries {
 		e.stopTimer()
@@ -119,14 +116,14 @@ func (b *Broker) empty() {
 	b.delayed, b.unacked = 0, 0
 }
 
-// Enable lets the broker take evaluations.
+// Enable lets the broker accept evaluations.
 func (b *Broker) Enable() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enabled = true
 }
 
-// Disable forgets every evaluation and fails every Dequeue that waits.
+// Disable drops every evaluation and fails every waiting Dequeue.
 func (b *Broker) Disable() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,23 +135,23 @@ func (b *Broker) Disable() {
 	b.waiters = nil
 }
 
-// Enabled says whether the broker takes evaluations.
+// Enabled reports whether the broker accepts evaluations.
 func (b *Broker) Enabled() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.enabled
 }
 
-// Enqueue takes an evaluation that a scheduler must process. One that the broker
-// has already is not taken twice.
+// Enqueue adds an evaluation that a scheduler must process. One that is already in the broker is
+// ignored.
 func (b *Broker) Enqueue(eval *nomad.Evaluation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enqueue(eval, "")
 }
 
-// EnqueueAll takes several evaluations, each with the token under which it is
-// outstanding or "". An outstanding one is enqueued again once it is acknowledged.
+// EnqueueAll adds several evaluations, each with the token under which it is outstanding, or "". An
+// outstanding one is enqueued again after its ack.
 func (b *Broker) EnqueueAll(evals map[*nomad.Evaluation]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,9 +178,8 @@ func (b *Broker) enqueue(eval *nomad.Evaluation, token string) {
 	b.admit(e)
 }
 
-// again takes an evaluation that the broker knows. Only one that was unblocked
-// while a worker held it is more than a repetition: that worker may have looked
-// at state before the capacity came.
+// again handles an evaluation that is already in the broker. It is requeued only if it was
+// unblocked while a worker held it: the worker's snapshot may predate the new capacity.
 func (b *Broker) again(e *entry, eval *nomad.Evaluation, token string) {
 	if e.state == Unacked {
 		if token == e.token || eval.ShouldBlock() {
@@ -196,7 +192,7 @@ func (b *Broker) again(e *entry, eval *nomad.Evaluation, token string) {
 	}
 }
 
-// dueIn returns how long the evaluation asks to wait.
+// dueIn returns how long the evaluation has to wait.
 func dueIn(eval *nomad.Evaluation) time.Duration {
 	if !eval.WaitUntil.IsZero() {
 		return time.Until(eval.WaitUntil)
@@ -204,7 +200,7 @@ func dueIn(eval *nomad.Evaluation) time.Duration {
 	return eval.Wait
 }
 
-// delay lets e wait before it is admitted.
+// delay postpones the admission of e.
 func (b *Broker) delay(e *entry, ev Event, wait time.Duration) {
 	e.move(ev)
 	e.due = time.Now().Add(wait)
@@ -213,14 +209,14 @@ func (b *Broker) delay(e *entry, ev Event, wait time.Duration) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.entries[e.eval.ID] != e || e.state != Delayed {
-			return // disabled meanwhile
+			return // disabled in the meantime
 		}
 		b.delayed--
 		b.admit(e)
 	})
 }
 
-// admit makes e ready, or pending when another evaluation holds the job.
+// admit makes e ready, or pending if another evaluation holds the job.
 func (b *Broker) admit(e *entry) {
 	if h := b.holders[e.job]; h != nil && h != e {
 		e.move(Hold)
@@ -232,7 +228,7 @@ func (b *Broker) admit(e *entry) {
 	b.offer(e, e.eval.Type)
 }
 
-// offer hands e to the first worker that waits for its type, or queues it.
+// offer delivers e to the first worker that waits for its type, or queues it.
 func (b *Broker) offer(e *entry, queue string) {
 	for i, w := range b.waiters {
 		if w.accepts(queue) {
@@ -249,7 +245,7 @@ func (b *Broker) offer(e *entry, queue string) {
 	q.push(e)
 }
 
-// release ends the hold of e on its job and admits the best that waited.
+// release ends the hold of e on its job and admits the best pending one.
 func (b *Broker) release(e *entry) {
 	delete(b.holders, e.job)
 	waiting := b.pending[e.job]
@@ -273,13 +269,13 @@ func (b *Broker) release(e *entry) {
 	if len(waiting) > 1 {
 		select {
 		case b.canceled <- struct{}{}:
-		default: // a value is there already
+		default: // the channel is already full
 		}
 	}
 	b.admit(best)
 }
 
-// takeCancelable returns the evaluations that others made needless.
+// takeCancelable returns the evaluations that others made redundant.
 func (b *Broker) takeCancelable() []*nomad.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -288,5 +284,5 @@ func (b *Broker) takeCancelable() []*nomad.Evaluation {
 	return out
 }
 
-// describe names an evaluation in an error.
+// describe adds the evaluation ID to an error.
 func describe(id string, err error) error { return fmt.Errorf("evaluation %s: %w", id, err) }

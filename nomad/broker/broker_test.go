@@ -34,7 +34,7 @@ func enabled() *broker.Broker {
 	return b
 }
 
-// dequeue fails unless the broker has an evaluation now.
+// dequeue fails the test unless an evaluation is ready.
 func dequeue(t *testing.T, b *broker.Broker, types []string) (*nomad.Evaluation, string) {
 	t.Helper()
 	e, token, err := tryDequeue(b, types)
@@ -106,7 +106,7 @@ func TestEnqueueTwice(t *testing.T) {
 	}
 }
 
-func TestOneEvaluationOfAJob(t *testing.T) {
+func TestOneEvaluationPerJob(t *testing.T) {
 	b := enabled()
 	running, old, newest := newEval("a"), newEval("a"), newEval("a")
 	old.ModifyIndex, newest.ModifyIndex = 5, 9
@@ -122,7 +122,7 @@ func TestOneEvaluationOfAJob(t *testing.T) {
 	wantNone(t, b, service)
 	b.Enqueue(other)
 	if got, _ := dequeue(t, b, service); got != other {
-		t.Errorf("a job of the same name in another namespace is held up")
+		t.Errorf("a job of the same name in another namespace is blocked")
 	}
 	if s := b.Stats(); s.Pending != 2 || s.Unacked != 2 {
 		t.Errorf("Stats() = %+v, want 2 pending, 2 unacked", s)
@@ -182,7 +182,7 @@ func TestNackDelaysAndLimit(t *testing.T) {
 		b := enabled()
 		e := newEval("a")
 		b.Enqueue(e)
-		b.Enqueue(newEval("a")) // waits however often the first fails
+		b.Enqueue(newEval("a")) // waits until the first has failed for good
 		for _, wait := range []time.Duration{time.Second, 20 * time.Second} {
 			_, token := dequeue(t, b, service)
 			must(t, b.Nack(e.ID, token))
@@ -201,7 +201,7 @@ func TestNackDelaysAndLimit(t *testing.T) {
 		if got != e {
 			t.Fatalf("the failed queue has %v, want %v", got, e)
 		}
-		must(t, b.Nack(e.ID, token)) // the leader could not write it down
+		must(t, b.Nack(e.ID, token)) // the leader could not write the failure
 		_, token = dequeue(t, b, failed)
 		must(t, b.Ack(e.ID, token))
 		dequeue(t, b, service)
@@ -218,7 +218,7 @@ func TestNackTimeout(t *testing.T) {
 		must(t, b.OutstandingReset(e.ID, token))
 		time.Sleep(59 * time.Second)
 		if _, ok := b.Outstanding(e.ID); !ok {
-			t.Fatal("OutstandingReset did not give the worker its time again")
+			t.Fatal("OutstandingReset did not restart the timeout")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -242,7 +242,7 @@ func TestDelayed(t *testing.T) {
 				e := newEval("a")
 				ask(e)
 				b.Enqueue(e)
-				now := newEval("a") // is not held up by a delayed one
+				now := newEval("a") // not blocked by a delayed one
 				b.Enqueue(now)
 				if d := b.Delayed(); len(d) != 1 || d[0].Eval != e || !d[0].Until.Equal(time.Now().Add(time.Minute)) {
 					t.Errorf("Delayed() = %v", d)
@@ -289,7 +289,7 @@ func TestDequeueWaits(t *testing.T) {
 			}
 		}
 		b.Enqueue(newEval("b"))
-		dequeue(t, b, service) // was not given to one that left
+		dequeue(t, b, service) // not delivered to a canceled waiter
 	})
 }
 
@@ -320,7 +320,7 @@ func TestDisable(t *testing.T) {
 		}
 		b.Enable()
 		if err := b.Ack(held.ID, token); !errors.Is(err, broker.ErrNotOutstanding) {
-			t.Errorf("Ack of what was forgotten = %v", err)
+			t.Errorf("Ack of a dropped evaluation = %v", err)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -333,7 +333,7 @@ func TestDisable(t *testing.T) {
 func TestUnblockedWhileOutstanding(t *testing.T) {
 	for name, end := range map[string]func(b *broker.Broker, id, token string) error{
 		"acknowledged": (*broker.Broker).Ack,
-		"given back":   (*broker.Broker).Nack,
+		"nacked":       (*broker.Broker).Nack,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestUnblockedWhileOutstanding(t *testing.T) {
 	}
 }
 
-// TestBlockedStatusCountsAsUnblocked has state tell of a reblock without a token.
+// TestBlockedStatusCountsAsUnblocked receives a reblock from state, without a token.
 func TestBlockedStatusCountsAsUnblocked(t *testing.T) {
 	b := enabled()
 	e := newEval("a")

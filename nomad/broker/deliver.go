@@ -8,25 +8,25 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// delivery is an evaluation on its way to a worker.
+// delivery is an evaluation in transit to a worker.
 type delivery struct {
 	eval  *nomad.Evaluation
 	token string
 }
 
-// waiter is a Dequeue that found nothing.
+// waiter is a Dequeue call that waits.
 type waiter struct {
 	types []string
-	ch    chan delivery // holds one; closed when the broker is disabled
+	ch    chan delivery // buffered, one value; closed when the broker is disabled
 }
 
 func (w *waiter) accepts(queue string) bool { return slices.Contains(w.types, queue) }
 
-// TryDequeue is Dequeue that does not wait: it returns nil when none is ready.
+// TryDequeue is like Dequeue but returns nil instead of waiting.
 func (b *Broker) TryDequeue(types []string) (*nomad.Evaluation, string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.take(types) // a disabled broker has none
+	e := b.take(types) // empty if the broker is disabled
 	if e == nil {
 		return nil, ""
 	}
@@ -34,10 +34,9 @@ func (b *Broker) TryDequeue(types []string) (*nomad.Evaluation, string) {
 	return d.eval, d.token
 }
 
-// Dequeue returns the best ready evaluation of the given types, with the token
-// that the worker shows from then on: by priority over all types, then the one
-// that waits longest. It waits until there is one, ctx ends or the broker is
-// disabled.
+// Dequeue returns the best ready evaluation of the given types and the token for Ack and Nack. The
+// order is by priority across all types, then by age. It waits until one is ready, ctx ends or the
+// broker is disabled.
 func (b *Broker) Dequeue(ctx context.Context, types []string) (*nomad.Evaluation, string, error) {
 	b.mu.Lock()
 	if !b.enabled {
@@ -64,7 +63,7 @@ func (b *Broker) Dequeue(ctx context.Context, types []string) (*nomad.Evaluation
 		b.waiters = slices.Delete(b.waiters, i, i+1)
 		return nil, "", ctx.Err()
 	}
-	// It was served at the same moment: better late than lost for a minute.
+	// A delivery came at the same moment: return it instead of losing it until the timeout.
 	d, ok := <-w.ch
 	return d.result(ok)
 }
@@ -76,7 +75,7 @@ func (d delivery) result(ok bool) (*nomad.Evaluation, string, error) {
 	return d.eval, d.token, nil
 }
 
-// take removes the best ready evaluation of the given types, nil if there is none.
+// take removes the best ready evaluation of the given types, or returns nil.
 func (b *Broker) take(types []string) *entry {
 	var best *readyQueue
 	for _, t := range types {
@@ -91,7 +90,7 @@ func (b *Broker) take(types []string) *entry {
 	return best.pop()
 }
 
-// deliver marks e as held by a worker and starts its clock.
+// deliver marks e as outstanding and starts its timer.
 func (b *Broker) deliver(e *entry) delivery {
 	e.move(Deliver)
 	e.deliveries++
@@ -117,7 +116,7 @@ func (b *Broker) startNackTimer(e *entry) {
 	})
 }
 
-// outstanding returns the entry that is held under token. b.mu is held.
+// outstanding returns the entry that is held under token. The caller holds b.mu.
 func (b *Broker) outstanding(id, token string) (*entry, error) {
 	e, ok := b.entries[id]
 	if !ok || e.state != Unacked {
@@ -129,7 +128,7 @@ func (b *Broker) outstanding(id, token string) (*entry, error) {
 	return e, nil
 }
 
-// Ack ends the evaluation: the worker that holds it under token is done.
+// Ack ends the evaluation that a worker holds under token.
 func (b *Broker) Ack(id, token string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,8 +148,8 @@ func (b *Broker) Ack(id, token string) error {
 	return nil
 }
 
-// Nack gives the evaluation back: it is delivered again after a delay, or goes to
-// FailedQueue when it was delivered too often.
+// Nack returns the evaluation. It is delivered again after a delay, or moves to FailedQueue at the
+// delivery limit.
 func (b *Broker) Nack(id, token string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,7 +163,7 @@ func (b *Broker) Nack(id, token string) error {
 
 func (b *Broker) nack(e *entry) {
 	b.takeBack(e)
-	if e.requeue != nil { // it is delivered again in any case: in its newest form
+	if e.requeue != nil { // deliver the newest version again
 		e.eval, e.requeue = e.requeue, nil
 	}
 	if e.deliveries >= b.cfg.DeliveryLimit {
@@ -197,8 +196,7 @@ func (b *Broker) Outstanding(id string) (token string, ok bool) {
 	return e.token, true
 }
 
-// OutstandingReset checks that the evaluation is held under token and gives its
-// worker the full NackTimeout again.
+// OutstandingReset checks that the evaluation is held under token and restarts its timeout.
 func (b *Broker) OutstandingReset(id, token string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

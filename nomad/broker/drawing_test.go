@@ -11,7 +11,7 @@ import (
 
 var arrow = regexp.MustCompile(`^(\w+) ──([a-z ]+)──▶ (\w+)`)
 
-// TestDrawing holds the drawing in the package's doc against the table of moves.
+// TestDrawing compares the drawing in the package doc with the table of moves.
 func TestDrawing(t *testing.T) {
 	src, err := os.ReadFile("broker.go")
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// State is where an evaluation is in the broker.
+// State is the state of an evaluation in the broker.
 type State string
 
-// The states of an evaluation in the broker.
+// States of an evaluation in the broker.
 const (
 	Gone    State = ""
 	Delayed State = "delayed"
@@ -24,16 +24,16 @@ const (
 // Event moves an evaluation from one state to the next.
 type Event string
 
-// What happens to an evaluation in the broker.
+// Events of an evaluation in the broker.
 const (
-	Delay   Event = "delay"   // it asks to wait
+	Delay   Event = "delay"   // it has a wait time
 	Hold    Event = "hold"    // another one holds the job
-	Offer   Event = "offer"   // a worker may take it
-	Deliver Event = "deliver" // a worker took it
+	Offer   Event = "offer"   // a worker may dequeue it
+	Deliver Event = "deliver" // a worker dequeued it
 	Ack     Event = "ack"     // the worker is done
-	Nack    Event = "nack"    // the worker gave it back, or was too slow
-	GiveUp  Event = "give up" // it was delivered too often
-	Cancel  Event = "cancel"  // another one of the job does its work
+	Nack    Event = "nack"    // the worker returned it, or timed out
+	GiveUp  Event = "give up" // it reached the delivery limit
+	Cancel  Event = "cancel"  // another one of the job replaces it
 )
 
 type edge struct {
@@ -56,7 +56,7 @@ var moves = map[edge]State{
 	{Failed, Deliver}: Unacked,
 }
 
-// Next returns the state that follows, and an error for a move that does not exist.
+// Next returns the state after event, or an error if there is no such move.
 func Next(from State, event Event) (State, error) {
 	to, ok := moves[edge{from, event}]
 	if !ok {
@@ -75,12 +75,12 @@ type entry struct {
 	token      string            // while unacked
 	timer      *time.Timer       // while delayed or unacked
 	due        time.Time         // when the timer fires
-	requeue    *nomad.Evaluation // to enqueue once acknowledged
+	requeue    *nomad.Evaluation // to be enqueued after the ack
 	came       time.Time         // when it was enqueued
 	delivered  time.Time         // while unacked
 }
 
-// move makes a move that the callers have made sure exists.
+// move makes a move. The caller ensures that it exists.
 func (e *entry) move(ev Event) {
 	to, err := Next(e.state, ev)
 	if err != nil {
@@ -96,7 +96,7 @@ func (e *entry) stopTimer() {
 	}
 }
 
-// before orders ready evaluations: by priority, then as they came.
+// before orders ready evaluations: by priority, then by arrival.
 func (e *entry) before(o *entry) bool {
 	if e.eval.Priority != o.eval.Priority {
 		return e.eval.Priority > o.eval.Priority

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/go-metrics"
 )
 
-// measure adds a duration of an evaluation to its metric. The label job, of which each job makes
-// a series, is there with Config.JobLabels only.
+// measure adds a duration of an evaluation to its metric. The label job is set only with
+// Config.JobLabels, since it creates one series per job.
 func (b *Broker) measure(name string, e *entry, since time.Time) {
 	labels := make([]metrics.Label, 0, 4)
 	if b.cfg.JobLabels {

@@ -6,23 +6,22 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Observer tells a Broker and a Blocked what the FSM applied. Both take notice
-// while they are enabled only, so it may observe on every server.
+// Observer passes the changes that the FSM applied to a Broker and a Blocked. Both ignore them
+// while disabled, so that it may run on every server.
 type Observer struct {
 	broker  *Broker
 	blocked *Blocked
 	class   func(nodeID string) (computedClass string, ok bool)
 }
 
-// NewObserver returns an Observer. class looks up the computed class of a node in
-// state.
+// NewObserver returns an Observer. class returns the computed class of a node in state.
 func NewObserver(broker *Broker, blocked *Blocked, class func(nodeID string) (string, bool)) *Observer {
 	return &Observer{broker: broker, blocked: blocked, class: class}
 }
 
-// Restore takes the evaluations of state at index, when this server becomes the
-// leader. Those that were blocked are tried once: the leader before may have
-// unblocked them and not lived to see them processed.
+// Restore loads the evaluations of state at index when this server becomes the leader. Blocked
+// evaluations are retried once: the previous leader may have unblocked them without processing
+// them.
 func (o *Observer) Restore(index uint64, evals iter.Seq[*nomad.Evaluation]) {
 	o.blocked.forgetUntil(index)
 	for e := range evals {
@@ -32,7 +31,7 @@ func (o *Observer) Restore(index uint64, evals iter.Seq[*nomad.Evaluation]) {
 	}
 }
 
-// EvalsUpserted enqueues evaluations that are work, and blocks those that wait.
+// EvalsUpserted enqueues pending evaluations and blocks those with status blocked.
 func (o *Observer) EvalsUpserted(_ uint64, evals []*nomad.Evaluation) {
 	for _, e := range evals {
 		switch {
@@ -51,7 +50,7 @@ func (o *Observer) EvalsUpserted(_ uint64, evals []*nomad.Evaluation) {
 	}
 }
 
-// NodeChanged unblocks what a node that is ready may take.
+// NodeChanged unblocks evaluations that may use a ready node.
 func (o *Observer) NodeChanged(index uint64, n *nomad.Node) {
 	if !n.Ready() {
 		return
@@ -60,7 +59,7 @@ func (o *Observer) NodeChanged(index uint64, n *nomad.Node) {
 	o.blocked.UnblockNode(n.ID, index)
 }
 
-// AllocsStopped unblocks what may use the capacity of ended allocations.
+// AllocsStopped unblocks evaluations that may use the capacity of terminal allocations.
 func (o *Observer) AllocsStopped(index uint64, allocs []*nomad.Allocation) {
 	nodes := make(map[string]bool)
 	classes := make(map[string]bool)
@@ -77,10 +76,10 @@ func (o *Observer) AllocsStopped(index uint64, allocs []*nomad.Allocation) {
 	}
 }
 
-// JobRemoved forgets the blocked evaluations of a job that is gone.
+// JobRemoved drops the blocked evaluations of a removed job.
 func (o *Observer) JobRemoved(namespace, id string) { o.blocked.Untrack(namespace, id) }
 
-// QuotasFreed unblocks what waits for quotas that may have room again.
+// QuotasFreed unblocks evaluations that wait for the quotas.
 func (o *Observer) QuotasFreed(index uint64, quotas []string) {
 	for _, q := range quotas {
 		o.blocked.UnblockQuota(q, index)

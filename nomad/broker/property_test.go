@@ -12,10 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/broker"
 )
 
-// TestNothingLostNothingTwice takes random evaluations through random ends and
-// holds, at each step, that no two of a job are out, and at the end that each was
-// finished once: acknowledged, failed or canceled.
-func TestNothingLostNothingTwice(t *testing.T) {
+// TestEachEvaluationEndsOnce applies random operations to random evaluations. At each step at most
+// one evaluation of a job is outstanding. At the end each evaluation has ended once: acknowledged,
+// failed or canceled.
+func TestEachEvaluationEndsOnce(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { interleave(t, seed) })
@@ -51,7 +51,7 @@ func interleave(t *testing.T, seed uint64) {
 			return
 		}
 		if other, ok := out[e.JobID]; ok {
-			t.Fatalf("evaluations %s and %s of job %s are out together", other.eval.ID, e.ID, e.JobID)
+			t.Fatalf("evaluations %s and %s of job %s are both outstanding", other.eval.ID, e.ID, e.JobID)
 		}
 		out[e.JobID] = held{e, token}
 	}
@@ -89,7 +89,7 @@ func interleave(t *testing.T, seed uint64) {
 		case 7:
 			time.Sleep(time.Duration(rng.Int64N(int64(5 * time.Second))))
 			synctest.Wait()
-			for job, h := range out { // the nack timer takes back what was held too long
+			for job, h := range out { // the nack timer returns those held too long
 				if token, ok := b.Outstanding(h.eval.ID); !ok || token != h.token {
 					delete(out, job)
 				}
@@ -114,7 +114,7 @@ func interleave(t *testing.T, seed uint64) {
 	}
 }
 
-// TestConcurrentWorkers has many goroutines at the broker at once.
+// TestConcurrentWorkers uses the broker from many goroutines at once.
 func TestConcurrentWorkers(t *testing.T) {
 	const jobs, each, workers = 20, 40, 16
 	b := enabled()
@@ -131,7 +131,7 @@ func TestConcurrentWorkers(t *testing.T) {
 				}
 				mu.Lock()
 				if busy[e.JobID] {
-					t.Errorf("two evaluations of %s are out", e.JobID)
+					t.Errorf("two evaluations of %s are outstanding", e.JobID)
 				}
 				busy[e.JobID] = true
 				mu.Unlock()

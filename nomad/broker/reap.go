@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	// followUpMin and followUpMax bound the wait before a failed evaluation is
-	// tried once more, in a new one.
+	// followUpMin and followUpMax bound the delay before a new evaluation retries a failed one.
 	followUpMin = time.Minute
 	followUpMax = 20 * time.Minute
-	// reapBatch bounds the evaluations of one write.
+	// reapBatch is the maximum number of evaluations in one write.
 	reapBatch = 728
-	// reapRetry is the wait after a write failed.
+	// reapRetry is the delay after a failed write.
 	reapRetry = time.Second
 )
 
-// Reaper writes down the end of evaluations that the broker is done with and no
-// worker will touch: failed ones, each with a follow-up that is tried later, and
-// those that another evaluation of the job replaced. The leader runs it.
+// Reaper writes the final status of evaluations that no worker will process: failed ones, each with
+// a delayed follow-up, and those that a newer evaluation of the job replaced. It runs on the
+// leader.
 type Reaper struct {
 	broker  *Broker
 	blocked *Blocked
@@ -31,7 +30,7 @@ type Reaper struct {
 	log     *slog.Logger
 }
 
-// NewReaper returns a Reaper that writes evaluations through the Raft log by write.
+// NewReaper returns a Reaper. write applies evaluations through the Raft log.
 func NewReaper(broker *Broker, blocked *Blocked, write func(context.Context, []*nomad.Evaluation) error, log *slog.Logger) *Reaper {
 	return &Reaper{broker: broker, blocked: blocked, write: write, log: log}
 }
@@ -66,10 +65,10 @@ func (r *Reaper) reapFailed(ctx context.Context) {
 	}
 }
 
-// fail writes eval as failed, with an evaluation that follows it.
+// fail writes eval as failed, together with a follow-up evaluation.
 func (r *Reaper) fail(ctx context.Context, eval *nomad.Evaluation) error {
 	if eval.Type == nomad.JobTypeCore {
-		return nil // lives in the broker only; its timer makes another
+		return nil // in the broker only: its timer creates another one
 	}
 	now := time.Now()
 	wait := followUpMin + rand.N(followUpMax-followUpMin)
@@ -90,7 +89,7 @@ func (r *Reaper) fail(ctx context.Context, eval *nomad.Evaluation) error {
 	}
 	failed := nomad.Copy(eval)
 	failed.Status = nomad.EvalStatusFailed
-	failed.StatusDescription = fmt.Sprintf("no scheduler finished it in %d deliveries", r.broker.cfg.DeliveryLimit)
+	failed.StatusDescription = fmt.Sprintf("not completed after %d deliveries", r.broker.cfg.DeliveryLimit)
 	failed.NextEval = next.ID
 	failed.ModifyTime = now.UnixNano()
 	return r.write(ctx, []*nomad.Evaluation{failed, next})
@@ -104,12 +103,12 @@ func (r *Reaper) reapReplaced(ctx context.Context) {
 		case <-r.broker.canceled:
 		case <-r.blocked.duplicate:
 		}
-		r.cancel(ctx, r.broker.takeCancelable(), "another evaluation of the job did its work")
-		r.cancel(ctx, r.blocked.takeDuplicates(), "another evaluation of the job is blocked")
+		r.cancel(ctx, r.broker.takeCancelable(), "superseded by a newer evaluation of the job")
+		r.cancel(ctx, r.blocked.takeDuplicates(), "superseded by a newer blocked evaluation of the job")
 	}
 }
 
-// cancel writes evals as canceled, in batches, until that succeeded.
+// cancel writes evals as canceled, in batches, and retries until each write succeeds.
 func (r *Reaper) cancel(ctx context.Context, evals []*nomad.Evaluation, why string) {
 	for len(evals) > 0 && ctx.Err() == nil {
 		n := min(len(evals), reapBatch)

@@ -12,11 +12,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/broker"
 )
 
-// runReaper runs a Reaper and returns what it writes.
+// runReaper runs a Reaper and returns the evaluations that it writes.
 func runReaper(t *testing.T, b *broker.Broker, bl *broker.Blocked) <-chan []*nomad.Evaluation {
 	t.Helper()
 	written := make(chan []*nomad.Evaluation, 100)
-	fail := true // the first write fails: it must come again
+	fail := true // the first write fails and is retried
 	r := broker.NewReaper(b, bl, func(_ context.Context, evals []*nomad.Evaluation) error {
 		if fail {
 			fail = false
@@ -56,7 +56,7 @@ func TestReapFailed(t *testing.T) {
 		}
 		synctest.Wait()
 		if s := b.Stats(); s.Ready+s.Unacked != 0 {
-			t.Errorf("Stats() = %+v, want it gone", s)
+			t.Errorf("Stats() = %+v, want it removed", s)
 		}
 	})
 }
@@ -74,7 +74,7 @@ func TestReapCancelable(t *testing.T) {
 		must(t, b.Ack(first.ID, token))
 		got := <-written
 		if len(got) != 1 || got[0].ID != needless.ID || got[0].Status != nomad.EvalStatusCancelled {
-			t.Errorf("wrote %+v, want the needless one canceled", got)
+			t.Errorf("wrote %+v, want the redundant one canceled", got)
 		}
 	})
 }

@@ -60,7 +60,7 @@ type DelayedEval struct {
 	Until time.Time
 }
 
-// Delayed returns the evaluations that ask to wait, the nearest first.
+// Delayed returns the waiting evaluations, the earliest first.
 func (b *Broker) Delayed() []DelayedEval {
 	b.mu.Lock()
 	defer b.mu.Unlock()

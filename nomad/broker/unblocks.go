@@ -2,10 +2,10 @@ package broker
 
 import "time"
 
-// unblocks remembers at which index each class or node got capacity last.
+// unblocks records the index of the latest capacity change of each class or node.
 type unblocks struct {
 	last      map[string]unblock
-	forgotten uint64 // the highest index that is remembered no more
+	forgotten uint64 // the highest index that was dropped
 	pruned    time.Time
 }
 
@@ -33,8 +33,8 @@ func (u *unblocks) add(key string, index uint64) {
 	}
 }
 
-// since says whether a key that matters got capacity after index. For an index
-// older than the memory it says yes: to schedule in vain costs little.
+// since reports whether a relevant key got capacity after index. For an index older than the
+// records it returns true: a needless scheduler run is cheap.
 func (u *unblocks) since(index uint64, matters func(key string) bool) bool {
 	if index < u.forgotten {
 		return true

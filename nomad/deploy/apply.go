@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// do writes what was decided about d.
+// do applies the action for d.
 func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, act *action) error {
 	if act.event != "" {
 		_, err := w.move(ctx, snap, d, act.event)
@@ -18,7 +18,7 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 	}
 	eval := newEval(snap, d, time.Now())
 	if eval == nil {
-		return nil // the job is gone; so will be the deployment
+		return nil // the job was purged; the deployment will be removed
 	}
 	if len(act.replace) == 0 {
 		_, err := w.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
@@ -36,7 +36,7 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 	return err
 }
 
-// move writes a new status of d. With success state marks the job as stable.
+// move writes a new status of d. On success the state marks the job version as stable.
 func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, event Event) (*nomad.DeploymentUpdateResponse, error) {
 	now := time.Now()
 	update, err := move(d, event, now.UnixNano())
@@ -44,14 +44,14 @@ func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deplo
 		return nil, err
 	}
 	req := &nomad.DeploymentStatusUpdateRequest{DeploymentUpdate: update}
-	if event != Complete && event != Pause { // these leave nothing to schedule
+	if event != Complete && event != Pause { // nothing to schedule
 		req.Eval = newEval(snap, d, now)
 	}
 	index, err := w.apply(ctx, nomad.DeploymentStatusUpdateRequestType, req)
 	if err != nil {
 		return nil, err
 	}
-	w.cfg.Log.Info("deployment moved", "deployment", d.ID, "job", d.JobID, "status", update.Status, "why", update.StatusDescription)
+	w.cfg.Log.Info("deployment status changed", "deployment", d.ID, "job", d.JobID, "status", update.Status, "reason", update.StatusDescription)
 	return response(req.Eval, index), nil
 }
 
@@ -72,7 +72,7 @@ func (w *Watcher) apply(ctx context.Context, t nomad.MessageType, req any) (uint
 	return index, err
 }
 
-// newEval returns an evaluation of the deployment's job, nil when that is gone.
+// newEval returns an evaluation of the deployment's job, or nil if the job does not exist.
 func newEval(snap *state.Snapshot, d *nomad.Deployment, now time.Time) *nomad.Evaluation {
 	job := snap.Job(nil, d.Namespace, d.JobID)
 	if job == nil {
@@ -97,17 +97,17 @@ func newEval(snap *state.Snapshot, d *nomad.Deployment, now time.Time) *nomad.Ev
 	}
 }
 
-// Fail ends a deployment on a person's word.
+// Fail fails a deployment on a user's request.
 func (w *Watcher) Fail(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error) {
 	return w.byHand(ctx, id, Fail)
 }
 
-// Pause makes a deployment stand still.
+// Pause pauses a deployment.
 func (w *Watcher) Pause(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error) {
 	return w.byHand(ctx, id, Pause)
 }
 
-// Resume lets a paused deployment go on.
+// Resume resumes a paused deployment.
 func (w *Watcher) Resume(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error) {
 	return w.byHand(ctx, id, Resume)
 }
@@ -121,7 +121,7 @@ func (w *Watcher) byHand(ctx context.Context, id string, event Event) (*nomad.De
 	return w.move(ctx, snap, d, event)
 }
 
-// SetAllocHealth records a person's word on the health of allocations.
+// SetAllocHealth sets the health of allocations on a user's request.
 func (w *Watcher) SetAllocHealth(ctx context.Context, req *nomad.DeploymentAllocHealthRequest) (*nomad.DeploymentUpdateResponse, error) {
 	snap := w.cfg.Store().Snapshot()
 	d := snap.Deployment(nil, req.DeploymentID)
@@ -129,7 +129,7 @@ func (w *Watcher) SetAllocHealth(ctx context.Context, req *nomad.DeploymentAlloc
 		return nil, nomad.UnknownDeployment(req.DeploymentID)
 	}
 	if !d.Active() {
-		return nil, nomad.Errorf(400, "deployment %s is %s: the health of its allocations is settled", d.ID, d.Status)
+		return nil, nomad.Errorf(400, "deployment %s is %s: cannot set the health of its allocations", d.ID, d.Status)
 	}
 	now := time.Now()
 	eval := newEval(snap, d, now)

@@ -8,21 +8,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// action is what a deployment needs now: a move, or an evaluation with or without
+// action is the next step for a deployment: a status change, or an evaluation, possibly with
 // allocations to replace.
 type action struct {
 	event   Event
 	replace []string // allocations to mark for rescheduling
-	healthy uint64   // the newest health that the evaluation answers to
+	healthy uint64   // latest health report that the evaluation covers
 }
 
-// progress is what was done for a deployment.
+// progress records the steps taken for a deployment.
 type progress struct {
-	healthy  uint64          // index of the newest health that was answered to
-	replaced map[string]bool // allocations that were marked
+	healthy  uint64          // index of the latest covered health report
+	replaced map[string]bool // allocations marked for replacement
 }
 
-// did records that act went through.
+// did records a successful action.
 func (p *progress) did(act *action) {
 	p.healthy = max(p.healthy, act.healthy)
 	for _, id := range act.replace {
@@ -33,8 +33,8 @@ func (p *progress) did(act *action) {
 	}
 }
 
-// decide returns what the deployment needs now, nil for nothing, and then when to
-// look again at the latest (zero for never).
+// decide returns the next action for the deployment, or nil. Without an action it returns the time
+// of the next check, zero for never.
 func (p *progress) decide(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation], now time.Time) (*action, time.Time) {
 	if d.Status != nomad.DeploymentStatusRunning {
 		return nil, time.Time{}
@@ -56,12 +56,12 @@ func (p *progress) decide(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation
 	return nil, deadline
 }
 
-// sight is what the allocations of a deployment tell.
+// sight summarizes the allocations of a deployment.
 type sight struct {
-	healthy  uint64   // index of the newest report of a healthy one
-	replace  []string // unhealthy ones that are not marked yet
-	hopeless bool     // one is unhealthy and no other is going to replace it
-	room     bool     // a group has fewer than it should have
+	healthy  uint64   // index of the latest report of a healthy one
+	replace  []string // unhealthy and not marked yet
+	hopeless bool     // one is unhealthy and will not be replaced
+	room     bool     // a group has fewer than its count
 }
 
 func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation], now time.Time) sight {
@@ -111,7 +111,7 @@ func marked(a *nomad.Allocation) bool {
 	return isSet(a.DesiredTransition.Reschedule)
 }
 
-// complete says whether every group has its healthy allocations.
+// complete reports whether every group has enough healthy allocations.
 func complete(d *nomad.Deployment) bool {
 	for _, g := range d.TaskGroups {
 		if g.HealthyAllocs < g.DesiredTotal {
@@ -121,8 +121,7 @@ func complete(d *nomad.Deployment) bool {
 	return true
 }
 
-// progressDeadline returns when the first of the groups must have made progress,
-// zero when none must.
+// progressDeadline returns the earliest progress deadline of the groups, or zero if none has one.
 func progressDeadline(d *nomad.Deployment) time.Time {
 	var first time.Time
 	for _, g := range d.TaskGroups {
@@ -130,7 +129,7 @@ func progressDeadline(d *nomad.Deployment) time.Time {
 			continue
 		}
 		by := g.RequireProgressBy
-		if by.IsZero() { // nothing was placed yet
+		if by.IsZero() { // nothing placed yet
 			by = time.Unix(0, d.CreateTime).Add(g.ProgressDeadline)
 		}
 		if first.IsZero() || by.Before(first) {

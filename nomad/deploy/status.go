@@ -9,14 +9,14 @@ import (
 // Event moves a deployment from one status to the next.
 type Event string
 
-// What happens to a deployment.
+// Events of a deployment.
 const (
-	Complete  Event = "complete"  // every group has its healthy allocations
-	Unhealthy Event = "unhealthy" // an allocation is, and there is no time for another
-	Deadline  Event = "deadline"  // a group made no progress in its time
-	Fail      Event = "fail"      // a person said so
-	Pause     Event = "pause"     // likewise
-	Resume    Event = "resume"    // likewise
+	Complete  Event = "complete"  // every group has enough healthy allocations
+	Unhealthy Event = "unhealthy" // an allocation is unhealthy and will not be replaced
+	Deadline  Event = "deadline"  // a group reached its progress deadline
+	Fail      Event = "fail"      // user request
+	Pause     Event = "pause"     // user request
+	Resume    Event = "resume"    // user request
 )
 
 type edge struct {
@@ -36,8 +36,7 @@ var moves = map[edge]outcome{
 	{nomad.DeploymentStatusPaused, Resume}:     {nomad.DeploymentStatusRunning, nomad.DeploymentStatusDescriptionRunning},
 }
 
-// Next returns the status that follows and why the deployment has it, and a
-// refusal for a move that does not exist.
+// Next returns the status after event and its description, or an error if there is no such move.
 func Next(status string, event Event) (next, description string, err error) {
 	to, ok := moves[edge{status, event}]
 	if !ok {
@@ -46,7 +45,7 @@ func Next(status string, event Event) (next, description string, err error) {
 	return to.status, to.description, nil
 }
 
-// move returns the update that the event makes of d.
+// move returns the status update of d for the event.
 func move(d *nomad.Deployment, event Event, at int64) (*nomad.DeploymentStatusUpdate, error) {
 	status, description, err := Next(d.Status, event)
 	if err != nil {

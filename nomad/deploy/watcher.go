@@ -1,12 +1,11 @@
-// Package deploy carries rolling updates through. For each active deployment it
-// watches the health that clients report for its allocations, and
+// Package deploy drives rolling updates. For each active deployment it watches the health that
+// clients report for its allocations.
 //
-//   - makes an evaluation when one became healthy, so that the scheduler places
-//     the next batch (how many is the scheduler's business: max_parallel);
-//   - marks unhealthy ones for replacement while there is time for progress;
-//   - ends the deployment.
+//   - When one becomes healthy, it creates an evaluation, so that the scheduler places the next batch. The scheduler applies max_parallel.
+//   - It marks unhealthy ones for replacement until the progress deadline.
+//   - It ends the deployment.
 //
-// The statuses of a deployment, as far as this package moves them:
+// The status changes that this package makes:
 //
 //	running ──complete──▶ successful
 //	running ──unhealthy──▶ failed
@@ -15,16 +14,16 @@
 //	running ──pause──▶ paused ──resume──▶ running
 //	paused ──fail──▶ failed
 //
-// The scheduler creates and cancels deployments. A paused one stands still: its
-// deadlines count again from what state says when it is resumed.
+// The scheduler creates and cancels deployments. While a deployment is paused nothing happens;
+// after a resume its deadlines in state apply again.
 //
-// A group makes progress when one of its allocations becomes healthy; state then
-// moves RequireProgressBy. A deployment with unhealthy allocations fails at once
-// if its group has no progress deadline, or if one failed and its reschedule policy
-// allows no other; otherwise when the deadline passes.
+// A group makes progress when one of its allocations becomes healthy; state then advances
+// RequireProgressBy. A deployment with an unhealthy allocation fails at once in two cases: its
+// group has no progress deadline, or the allocation failed and its reschedule policy allows no
+// replacement. Otherwise it fails at the deadline.
 //
-// The watcher runs on the leader only: one goroutine that looks for deployments
-// and one for each that is active. They wait on watches of state, never by polling.
+// The watcher runs on the leader only. One goroutine finds deployments, and each active deployment
+// has one. They wait on watches of state and never poll.
 package deploy
 
 import (
@@ -39,22 +38,22 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// retryAfter is the wait after a write failed.
+// retryAfter is the delay after a failed write.
 const retryAfter = time.Second
 
-// Committer writes the Raft log.
+// Committer appends to the Raft log.
 type Committer interface {
 	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
 }
 
 // Config of a Watcher.
 type Config struct {
-	Store func() *state.Store // the store of now: a restore replaces it
+	Store func() *state.Store // the current store: a restore replaces it
 	Raft  Committer
 	Log   *slog.Logger
 }
 
-// Watcher carries deployments through.
+// Watcher drives deployments.
 type Watcher struct {
 	cfg Config
 }
@@ -85,8 +84,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// round is what the watcher knows of deployments: those that it follows, and up to
-// which change of which store it has looked.
+// round is the state of the watcher: the deployments that it follows, and the index up to which it
+// has read the store.
 type round struct {
 	watched map[string]bool
 	ended   chan string
@@ -95,7 +94,7 @@ type round struct {
 	looked  uint64
 }
 
-// look follows the active deployments among those that changed since the last look.
+// look starts to follow active deployments that changed since the last look.
 func (w *Watcher) look(ws memdb.WatchSet, r *round) {
 	store := w.cfg.Store()
 	if store != r.store {
@@ -110,8 +109,8 @@ func (w *Watcher) look(ws memdb.WatchSet, r *round) {
 	}
 }
 
-// await waits for a change of a deployment. Meanwhile it forgets those that ended,
-// unless one is active again.
+// await waits for a change of a deployment. It removes those that ended, unless they are active
+// again.
 func (w *Watcher) await(ctx context.Context, ws memdb.WatchSet, r *round) {
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -129,7 +128,7 @@ func (w *Watcher) await(ctx context.Context, ws memdb.WatchSet, r *round) {
 	}
 }
 
-// follow carries one deployment through, to its end or that of ctx.
+// follow drives one deployment until it or ctx ends.
 func (w *Watcher) follow(ctx context.Context, id string) {
 	var p progress
 	for ctx.Err() == nil {
@@ -148,7 +147,7 @@ func (w *Watcher) follow(ctx context.Context, id string) {
 		}
 		if err := w.do(ctx, snap, d, act); err != nil {
 			if ctx.Err() == nil {
-				w.cfg.Log.Warn("carry deployment through", "deployment", id, "job", d.JobID, "err", err)
+				w.cfg.Log.Warn("update deployment", "deployment", id, "job", d.JobID, "err", err)
 			}
 			pause, cancel := context.WithTimeout(ctx, retryAfter)
 			<-pause.Done()
@@ -159,13 +158,13 @@ func (w *Watcher) follow(ctx context.Context, id string) {
 	}
 }
 
-// watch waits for a change, for the time until (zero is never) or the end of ctx.
+// watch waits for a change, for the time until (zero: none) or the end of ctx.
 func watch(ctx context.Context, ws memdb.WatchSet, until time.Time) {
 	if !until.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, until)
 		defer cancel()
 	}
-	// Its error says which of the three it was; the caller looks for itself.
+	// The caller checks the state itself, whatever ended the wait.
 	_ = ws.WatchCtx(ctx)
 }

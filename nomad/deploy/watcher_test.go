@@ -19,7 +19,7 @@ import (
 
 var arrow = regexp.MustCompile(`^(\w+) ──([a-z ]+)──▶ (\w+)`)
 
-// TestDrawing holds the drawing in the package's doc against the table of moves.
+// TestDrawing compares the drawing in the package doc with the table of moves.
 func TestDrawing(t *testing.T) {
 	src, err := os.ReadFile("watcher.go")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestDrawing(t *testing.T) {
 			}
 			possible++
 			if !drawn[move{from, string(ev), to}] || why == "" {
-				t.Errorf("%s ──%s──▶ %s (%q) is not drawn, or says not why", from, ev, to, why)
+				t.Errorf("%s ──%s──▶ %s (%q) is not drawn, or has no description", from, ev, to, why)
 			}
 		}
 	}
@@ -62,8 +62,7 @@ type world struct {
 	id   string // of the deployment
 }
 
-// rollout runs fn with a watcher and a deployment of three allocations, of which
-// one is placed.
+// rollout runs fn with a watcher and a deployment of three allocations, of which one is placed.
 func rollout(t *testing.T, deadline time.Duration, fn func(w *world, first *nomad.Allocation)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +72,7 @@ func rollout(t *testing.T, deadline time.Duration, fn func(w *world, first *noma
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.w.Run(ctx) }()
-		synctest.Wait() // so that it must hear of the deployment
+		synctest.Wait() // the watcher must notice the deployment
 		l.Must(t, nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{
 			UpdatedAt: time.Now().UnixNano(),
 			Deployment: &nomad.Deployment{
@@ -100,7 +99,7 @@ func (w *world) place() *nomad.Allocation {
 	return a
 }
 
-// report has the client tell the health of an allocation.
+// report sends a health report of the client.
 func (w *world) report(a *nomad.Allocation, healthy bool) {
 	w.t.Helper()
 	update := *a
@@ -141,11 +140,11 @@ func TestRollsOut(t *testing.T) {
 		w.wantEvals(0)
 		w.report(first, true)
 		w.wantEvals(1)
-		w.report(first, true) // the same again
+		w.report(first, true) // repeated
 		w.wantEvals(1)
 		second, third := w.place(), w.place()
 		w.report(second, true)
-		w.wantEvals(1) // nothing is left to place
+		w.wantEvals(1) // nothing remains to be placed
 		w.wantStatus(nomad.DeploymentStatusRunning, "")
 		w.report(third, true)
 		w.wantStatus(nomad.DeploymentStatusSuccessful, nomad.DeploymentStatusDescriptionSuccessful)
@@ -159,18 +158,18 @@ func TestRollsOut(t *testing.T) {
 func TestProgressDeadline(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
 		time.Sleep(9 * time.Minute)
-		w.report(first, true) // ten minutes more
+		w.report(first, true) // ten more minutes
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
 		w.wantStatus(nomad.DeploymentStatusRunning, "")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.wantStatus(nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionProgressDeadline)
-		w.wantEvals(2) // the next batch, and the end
+		w.wantEvals(2) // the next batch and the final status
 	})
 }
 
-func TestUnhealthyIsReplacedInTime(t *testing.T) {
+func TestUnhealthyIsReplacedBeforeDeadline(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
 		w.report(first, false)
 		w.wantEvals(1)
@@ -187,7 +186,7 @@ func TestUnhealthyIsReplacedInTime(t *testing.T) {
 	})
 }
 
-// TestNextLeader has another watcher take over what one had done.
+// TestNextLeader starts a second watcher after the first has ended.
 func TestNextLeader(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
 		w.report(first, false)
@@ -200,7 +199,7 @@ func TestNextLeader(t *testing.T) {
 	})
 }
 
-func TestUnhealthyWithoutTimeFails(t *testing.T) {
+func TestUnhealthyWithoutDeadlineFails(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
@@ -211,8 +210,8 @@ func TestUnhealthyWithoutTimeFails(t *testing.T) {
 	})
 }
 
-// An allocation that failed and may not be rescheduled ends the deployment before its
-// progress deadline; one that may does not.
+// A failed allocation that may not be rescheduled ends the deployment before its progress deadline;
+// one that may does not.
 func TestFailedForGood(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy *nomad.ReschedulePolicy
@@ -274,7 +273,7 @@ func TestByHand(t *testing.T) {
 			t.Errorf("Fail() of a failed deployment = %v, want a 400", err)
 		}
 		if _, err := w.w.Fail(ctx, nomad.NewID()); !errors.As(err, &coded) || coded.Code != 404 {
-			t.Errorf("Fail() of no deployment = %v, want a 404", err)
+			t.Errorf("Fail() of an unknown deployment = %v, want a 404", err)
 		}
 	})
 }
@@ -290,7 +289,7 @@ func TestResumed(t *testing.T) {
 		}
 		synctest.Wait()
 		w.wantStatus(nomad.DeploymentStatusRunning, nomad.DeploymentStatusDescriptionRunning)
-		w.wantEvals(2) // that it goes on, and the batch after the healthy one
+		w.wantEvals(2) // after the resume, and for the batch after the healthy one
 	})
 }
 
@@ -307,7 +306,7 @@ func TestSetAllocHealth(t *testing.T) {
 	})
 }
 
-// TestTriesAgain has the log refuse a write once.
+// TestTriesAgain fails one write to the log.
 func TestTriesAgain(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
 		refused := 0

@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// deployments collects ended deployments that no live allocation is part of.
+// deployments collects terminal deployments without live allocations.
 func (c *Collector) deployments(ctx context.Context, s *sweep) error {
 	var ids []string
 	for d := range s.snap.Deployments(nil) {

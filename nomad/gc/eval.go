@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// evals collects ended evaluations and their allocations.
+// evals collects terminal evaluations and their allocations.
 func (c *Collector) evals(ctx context.Context, s *sweep) error {
 	var r reaping
 	for e := range s.snap.Evals(nil) {
@@ -21,7 +21,8 @@ func (c *Collector) evals(ctx context.Context, s *sweep) error {
 	return c.reap(ctx, &r)
 }
 
-// collectEval adds to r what of an evaluation can go; it says whether all can.
+// collectEval adds the collectable parts of an evaluation to r. It reports whether all of it is
+// collectable.
 func (s *sweep) collectEval(e *nomad.Evaluation, age time.Duration, r *reaping) bool {
 	if !e.TerminalStatus() || !s.old(e.ModifyTime, age) {
 		return false
@@ -41,18 +42,18 @@ func (s *sweep) collectEval(e *nomad.Evaluation, age time.Duration, r *reaping) 
 	return all
 }
 
-// keepsRecord says whether ended allocations of the type tell that work is done
-// which must not be done again.
+// keepsRecord reports whether terminal allocations of the type record completed work that must not
+// run again.
 func keepsRecord(jobType string) bool {
 	return jobType == nomad.JobTypeBatch || jobType == nomad.JobTypeSysBatch
 }
 
-// alive says whether a scheduler may place allocations of the job.
+// alive reports whether a scheduler may place allocations of the job.
 func alive(job *nomad.Job) bool {
 	return !job.Stopped() && job.Status != nomad.JobStatusDead
 }
 
-// allocOver says whether nothing is lost with the allocation.
+// allocOver reports whether the allocation is no longer needed.
 func (s *sweep) allocOver(a *nomad.Allocation, job *nomad.Job, age time.Duration) bool {
 	if !s.ended(a) || !s.old(a.ModifyTime, age) {
 		return false
@@ -61,7 +62,7 @@ func (s *sweep) allocOver(a *nomad.Allocation, job *nomad.Job, age time.Duration
 	case !alive(job):
 		return true
 	case a.Job != nil && a.Job.CreateIndex != job.CreateIndex:
-		return true // of a job of the same name that was purged
+		return true // of a purged job with the same name
 	case keepsRecord(job.Type):
 		return false
 	case a.ServerTerminalStatus(), a.NextAllocation != "":
@@ -70,8 +71,8 @@ func (s *sweep) allocOver(a *nomad.Allocation, job *nomad.Job, age time.Duration
 	return a.ClientStatus != nomad.AllocClientStatusFailed || !mayReschedule(a)
 }
 
-// ended says whether the allocation runs nowhere: its client said so, or is gone
-// while the servers want it stopped.
+// ended reports whether the allocation no longer runs: its client reported so, or its node is gone
+// and the servers stopped it.
 func (s *sweep) ended(a *nomad.Allocation) bool {
 	if a.ClientTerminalStatus() {
 		return true
@@ -83,8 +84,8 @@ func (s *sweep) ended(a *nomad.Allocation) bool {
 	return node == nil || node.TerminalStatus()
 }
 
-// mayReschedule says whether a failed allocation may still get a successor, which
-// takes over the record of attempts.
+// mayReschedule reports whether a failed allocation may still be replaced. The replacement copies
+// its reschedule history.
 func mayReschedule(a *nomad.Allocation) bool {
 	if a.Job == nil {
 		return false
@@ -97,11 +98,11 @@ func mayReschedule(a *nomad.Allocation) bool {
 	return p.Unlimited || p.Attempts > 0 && p.Interval > 0
 }
 
-// reaping is a list of what Eval.Reap shall delete.
+// reaping lists what Eval.Reap must delete.
 type reaping struct{ evals, allocs []string }
 
-// reap deletes in requests of bounded size; allocations first, so that none is
-// left without its evaluation.
+// reap deletes in requests of bounded size. Allocations come first, so that none remains without
+// its evaluation.
 func (c *Collector) reap(ctx context.Context, r *reaping) error {
 	evals, allocs := r.evals, r.allocs
 	for len(evals)+len(allocs) > 0 {

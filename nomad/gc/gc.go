@@ -1,24 +1,24 @@
-// Package gc forgets what is over: evaluations with their allocations, jobs,
-// deployments, nodes and root keys that nothing refers to any more. Its work comes
-// as evaluations of type _core, one for each core job; Timer makes them.
+// Package gc removes terminal objects: evaluations and their allocations, jobs, deployments, nodes,
+// ACL tokens and root keys that nothing refers to. The work arrives as evaluations of type _core,
+// one for each core job. Timer creates them.
 //
-//	core job            what goes                                      when
-//	eval-gc             ended evaluations, ended allocations           EvalAfter, BatchEvalAfter
-//	job-gc              dead jobs, with all that is theirs             JobAfter
-//	deployment-gc       ended deployments without live allocations     DeploymentAfter
+//	core job            removes                                        after
+//	eval-gc             terminal evaluations, terminal allocations     EvalAfter, BatchEvalAfter
+//	job-gc              dead jobs, with their evaluations and allocs   JobAfter
+//	deployment-gc       terminal deployments without live allocations  DeploymentAfter
 //	node-gc             nodes that are down and empty                  NodeAfter
-//	root-key-rotate-gc  inactive keys that signed nothing that lives   RootKeyAfter
+//	root-key-rotate-gc  inactive keys without live tokens              RootKeyAfter
 //	local-token-expired-gc, global-token-expired-gc
-//	                    ACL tokens whose time is over                  TokenAfter; those of all regions in the authoritative one
-//	one-time-token-gc   one-time tokens whose time is over             now
-//	variables-rekey     what rekeying keys encrypted goes to others    on a full rotation
-//	force-gc            all of these, whatever their age (but keys)    now
+//	                    expired ACL tokens                             TokenAfter; global ones in the authoritative region
+//	one-time-token-gc   expired one-time tokens                        now
+//	variables-rekey     nothing: it re-encrypts variables              on a full rotation
+//	force-gc            all of these at any age, except keys           now
 //
-// What an ended allocation still tells is kept: that a batch job is done (while the
-// job lives), how often a failed one was rescheduled, and what a client still runs.
+// A terminal allocation is kept while a client still runs it. One of a batch job is kept as a record
+// of the completed work while the job exists. A failed one is kept for its reschedule history.
 //
-// It reads snapshots and writes by RPC, in requests of bounded size, with the leader's
-// token, which each evaluation carries. It keeps no state; the Timer is one goroutine on the leader.
+// The Collector reads snapshots and writes by RPC, in requests of bounded size, with the leader's
+// token from the evaluation. It keeps no state. The Timer is one goroutine on the leader.
 package gc
 
 import (
@@ -37,27 +37,26 @@ type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
-// Config of a Collector. A zero age has the default.
+// Config of a Collector. A zero age selects the default.
 type Config struct {
 	RPC             Caller
-	Store           func() *state.Store // the store of now: a restore replaces it
+	Store           func() *state.Store // the current store: a restore replaces it
 	Region          string
 	EvalAfter       time.Duration // default 1 h
 	BatchEvalAfter  time.Duration // of batch jobs; default 24 h
 	JobAfter        time.Duration // default 4 h
 	NodeAfter       time.Duration // default 24 h
 	DeploymentAfter time.Duration // default 1 h
-	// RootKeyAfter counts from the time when a key would be rotated. Default 1 h.
+	// RootKeyAfter counts from the time at which a key would be rotated. Default 1 h.
 	RootKeyAfter time.Duration
 	// RootKeyRotation is how long a key signs. Default 720 h.
 	RootKeyRotation time.Duration
-	// TokenAfter counts from the end of a token's time. Default 1 h.
+	// TokenAfter counts from the expiration of a token. Default 1 h.
 	TokenAfter time.Duration
-	// Access says that there is access control, and Authoritative that this is the
-	// region whose tokens count in all.
+	// Access is set if ACLs are enabled, Authoritative if this is the authoritative region.
 	Access, Authoritative bool
-	// RekeyPerSecond bounds how fast variables are encrypted anew, RekeyWithin how
-	// long one evaluation does so. Defaults 100 and 30 s.
+	// RekeyPerSecond is the maximum rate of re-encrypted variables, RekeyWithin the maximum
+	// duration in one evaluation. Defaults 100 and 30 s.
 	RekeyPerSecond int
 	RekeyWithin    time.Duration
 	Log            *slog.Logger
@@ -93,8 +92,8 @@ type Collector struct {
 // New returns a Collector.
 func New(cfg Config) *Collector { return &Collector{cfg: cfg.withDefaults()} }
 
-// coreJobs are the core jobs in the order in which force-gc runs them: what refers
-// goes before what is referred to.
+// coreJobs lists the core jobs in the order of force-gc: referring objects before the objects that
+// they refer to.
 var coreJobs = []struct {
 	name string
 	run  func(*Collector, context.Context, *sweep) error
@@ -110,7 +109,7 @@ var coreJobs = []struct {
 	{nomad.CoreJobVariablesRekey, (*Collector).rekey},
 }
 
-// Process does the work of one core evaluation.
+// Process runs one core evaluation.
 func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	name := eval.CoreJob()
 	c = &Collector{cfg: c.cfg}
@@ -131,10 +130,10 @@ func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 			return job.run(c, ctx, c.sweep())
 		}
 	}
-	return fmt.Errorf("no core job %q", name)
+	return fmt.Errorf("unknown core job %q", name)
 }
 
-// bearer makes calls with a token.
+// bearer makes RPC calls with a token.
 type bearer struct {
 	rpc   Caller
 	token string
@@ -151,26 +150,25 @@ func (b bearer) Call(ctx context.Context, method string, req, resp any) error {
 	return b.rpc.Call(ctx, method, req, resp)
 }
 
-// sweep is one look at state.
+// sweep is the input of one run: a snapshot and a time.
 type sweep struct {
 	snap  *state.Snapshot
 	now   time.Time
-	force bool // take everything for old
+	force bool // ignore ages
 }
 
 func (c *Collector) sweep() *sweep {
 	return &sweep{snap: c.cfg.Store().Snapshot(), now: time.Now()}
 }
 
-// old says whether something that changed last at the time (ns since 1970) has
-// reached the age.
+// old reports whether the last change (ns since 1970) has reached the age.
 func (s *sweep) old(changed int64, age time.Duration) bool {
 	return s.force || s.now.Sub(time.Unix(0, changed)) >= age
 }
 
 func (c *Collector) write() nomad.WriteRequest { return nomad.WriteRequest{Region: c.cfg.Region} }
 
-// inBatches deletes things in requests of bounded size.
+// inBatches deletes objects in requests of bounded size.
 func (c *Collector) inBatches(ids []string, what string, del func(batch []string) error) error {
 	total := len(ids)
 	for len(ids) > 0 {
@@ -186,7 +184,7 @@ func (c *Collector) inBatches(ids []string, what string, del func(batch []string
 	return nil
 }
 
-// split returns the first n of list and the rest.
+// split returns the first n elements of list and the rest.
 func split[T any](list []T, n int) (first, rest []T) {
 	n = min(n, len(list))
 	return list[:n], list[n:]

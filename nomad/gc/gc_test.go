@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gc"
 )
 
-// servers answers the RPCs of a Collector by writing their log entries.
+// servers executes the RPCs of a Collector by writing their log entries.
 type servers struct {
 	*testlog.Log
 	before func(method string)
@@ -26,7 +26,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	if s.before != nil {
 		s.before(method)
 	}
-	switch r := req.(type) { // as the endpoints do
+	switch r := req.(type) { // like the endpoints
 	case *nomad.KeyringRotateRootKeyRequest:
 		return s.key(ctx, &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStatePrepublished,
 			CreateTime: time.Now().UnixNano(), PublishTime: r.PublishTime})
@@ -114,29 +114,29 @@ func TestEvalGC(t *testing.T) {
 		job    func(*nomad.Job)
 		eval   func(*nomad.Evaluation)
 		alloc  []func(*nomad.Allocation) // nil for no allocation
-		after  time.Duration             // default an hour
-		noEval bool                      // whether the evaluation goes
-		gone   bool                      // whether the allocation goes
+		after  time.Duration             // default: one hour
+		noEval bool                      // whether the evaluation is deleted
+		gone   bool                      // whether the allocation is deleted
 	}{
-		"ended":                   {eval: complete, noEval: true},
-		"failed":                  {eval: func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusFailed }, noEval: true},
-		"too young":               {eval: complete, after: time.Hour - time.Nanosecond},
-		"pending":                 {},
-		"blocked":                 {eval: func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusBlocked }},
-		"running allocation":      {eval: complete, alloc: []func(*nomad.Allocation){client("running")}},
-		"complete allocation":     {eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, noEval: true, gone: true},
-		"stopped, still running":  {eval: complete, alloc: []func(*nomad.Allocation){client("running"), desired("stop")}},
-		"stopped and complete":    {eval: complete, alloc: []func(*nomad.Allocation){client("complete"), desired("stop")}, noEval: true, gone: true},
-		"failed, may come again":  {eval: complete, job: unlimited, alloc: []func(*nomad.Allocation){client("failed")}},
-		"failed, has a successor": {eval: complete, job: unlimited, alloc: []func(*nomad.Allocation){client("failed"), successor}, noEval: true, gone: true},
-		"failed, never again":     {eval: complete, alloc: []func(*nomad.Allocation){client("failed")}, noEval: true, gone: true},
-		"batch after an hour":     {typ: nomad.JobTypeBatch, job: stopped, eval: complete},
-		"batch after a day":       {typ: nomad.JobTypeBatch, job: stopped, eval: complete, after: 24 * time.Hour, noEval: true},
-		"batch that lives":        {typ: nomad.JobTypeBatch, job: parameterized, eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, after: 48 * time.Hour},
-		"sysbatch that lives":     {typ: nomad.JobTypeSysBatch, job: parameterized, eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, after: 48 * time.Hour},
-		"batch that was stopped":  {typ: nomad.JobTypeBatch, job: stopped, eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, after: 24 * time.Hour, noEval: true, gone: true},
-		"old and pending":         {after: 1000 * time.Hour},
-		"old and running":         {eval: complete, alloc: []func(*nomad.Allocation){client("running")}, after: 1000 * time.Hour},
+		"ended":                     {eval: complete, noEval: true},
+		"failed":                    {eval: func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusFailed }, noEval: true},
+		"too young":                 {eval: complete, after: time.Hour - time.Nanosecond},
+		"pending":                   {},
+		"blocked":                   {eval: func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusBlocked }},
+		"running allocation":        {eval: complete, alloc: []func(*nomad.Allocation){client("running")}},
+		"complete allocation":       {eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, noEval: true, gone: true},
+		"stopped, still running":    {eval: complete, alloc: []func(*nomad.Allocation){client("running"), desired("stop")}},
+		"stopped and complete":      {eval: complete, alloc: []func(*nomad.Allocation){client("complete"), desired("stop")}, noEval: true, gone: true},
+		"failed, rescheduled later": {eval: complete, job: unlimited, alloc: []func(*nomad.Allocation){client("failed")}},
+		"failed, has a successor":   {eval: complete, job: unlimited, alloc: []func(*nomad.Allocation){client("failed"), successor}, noEval: true, gone: true},
+		"failed, not rescheduled":   {eval: complete, alloc: []func(*nomad.Allocation){client("failed")}, noEval: true, gone: true},
+		"batch after an hour":       {typ: nomad.JobTypeBatch, job: stopped, eval: complete},
+		"batch after a day":         {typ: nomad.JobTypeBatch, job: stopped, eval: complete, after: 24 * time.Hour, noEval: true},
+		"live batch job":            {typ: nomad.JobTypeBatch, job: parameterized, eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, after: 48 * time.Hour},
+		"live sysbatch job":         {typ: nomad.JobTypeSysBatch, job: parameterized, eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, after: 48 * time.Hour},
+		"batch that was stopped":    {typ: nomad.JobTypeBatch, job: stopped, eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, after: 24 * time.Hour, noEval: true, gone: true},
+		"old and pending":           {after: 1000 * time.Hour},
+		"old and running":           {eval: complete, alloc: []func(*nomad.Allocation){client("running")}, after: 1000 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(t, func(w *world) {
@@ -159,7 +159,7 @@ func TestEvalGC(t *testing.T) {
 					tt.eval(&done)
 					w.Must(t, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{&done}})
 				}
-				w.Eval(t, job) // what comes next: the job lives
+				w.Eval(t, job) // a later evaluation: the job is live
 				if tt.after == 0 {
 					tt.after = time.Hour
 				}
@@ -196,7 +196,7 @@ func TestNodeOfStoppedAllocationIsDown(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.run(nomad.CoreJobEvalGC)
 		if w.Snapshot().Alloc(nil, a.ID) != nil {
-			t.Error("an allocation that nobody will report on any more was kept")
+			t.Error("an allocation on a lost node was kept")
 		}
 	})
 }
@@ -243,15 +243,15 @@ func TestJobGC(t *testing.T) {
 				left := len(slices.Collect(snap.EvalsByJob(nil, job.Namespace, job.ID))) +
 					len(slices.Collect(snap.AllocsByJob(nil, job.Namespace, job.ID)))
 				if (left == 0) != tt.gone {
-					t.Errorf("%d evaluations and allocations are left", left)
+					t.Errorf("%d evaluations and allocations remain", left)
 				}
 			})
 		})
 	}
 }
 
-// TestJobComesBack has a job registered again while its remains are deleted.
-func TestJobComesBack(t *testing.T) {
+// TestJobRegisteredDuringGC registers a job again while its evaluations are deleted.
+func TestJobRegisteredDuringGC(t *testing.T) {
 	test(t, func(w *world) {
 		job := w.Job(t, nomad.JobTypeBatch, 1)
 		w.Eval(t, job, complete)
@@ -262,7 +262,7 @@ func TestJobComesBack(t *testing.T) {
 		}
 		w.run(nomad.CoreJobForceGC)
 		if w.Snapshot().Job(nil, job.Namespace, job.ID) == nil {
-			t.Error("a job was purged that had come back")
+			t.Error("a job was purged after it was registered again")
 		}
 	})
 }
@@ -347,29 +347,29 @@ func TestRootKeyGC(t *testing.T) {
 		})
 		w.run(nomad.CoreJobForceGC)
 		if w.Snapshot().RootKey(nil, unused) == nil {
-			t.Fatal("force-gc took a key before its time")
+			t.Fatal("force-gc deleted a key too early")
 		}
-		ofNode := key(nomad.RootKeyStateInactive) // nothing but a node has an identity of it, and that is down
+		ofNode := key(nomad.RootKeyStateInactive) // used only by the identity of a node, which is down
 		w.Must(t, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{NodeID: w.Node(t).ID, Status: nomad.NodeStatusDown, IdentitySigningKeyID: ofNode})
 		time.Sleep(721 * time.Hour)
-		for range 3 { // publish the next key, let it sign, collect
+		for range 3 { // publish the next key, activate it, collect
 			w.run(nomad.CoreJobRootKeyRotateOrGC)
 		}
 		snap := w.Snapshot()
 		if snap.RootKey(nil, unused) != nil || snap.RootKey(nil, used) == nil || snap.RootKey(nil, active) != nil {
-			t.Errorf("keys left: unused %v, used %v, active once %v; want the second",
+			t.Errorf("remaining keys: unused %v, used %v, active once %v; want the second",
 				snap.RootKey(nil, unused) != nil, snap.RootKey(nil, used) != nil, snap.RootKey(nil, active) != nil)
 		}
 		if k := snap.ActiveRootKey(nil); k == nil || k.KeyID == active {
 			t.Errorf("the active key is %v", k)
 		}
 		if snap.RootKey(nil, ofNode) == nil {
-			t.Error("a key of which a node has its identity was collected")
+			t.Error("a key of a node's identity was collected")
 		}
 	})
 }
 
-// A key signs for its time. Half of that before, the next one is published.
+// A key signs for the rotation period. The next one is published half a period before.
 func TestRootKeyRotation(t *testing.T) {
 	test(t, func(w *world) {
 		first := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateActive, CreateTime: time.Now().UnixNano()}
@@ -405,7 +405,7 @@ func TestRootKeyRotation(t *testing.T) {
 	})
 }
 
-// Full rotations end where there is nothing to encrypt anew.
+// A full rotation ends if no variable has to be re-encrypted.
 func TestRekey(t *testing.T) {
 	test(t, func(w *world) {
 		k := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateRekeying, CreateTime: time.Now().UnixNano()}
@@ -419,8 +419,8 @@ func TestRekey(t *testing.T) {
 	})
 }
 
-// Variables are encrypted anew at a bounded rate; what is not done in the time of an
-// evaluation is done by the next one, and only then the key is free.
+// Variables are re-encrypted at a bounded rate. The next evaluation continues the work; only then
+// is the key unused.
 func TestRekeyInParts(t *testing.T) {
 	test(t, func(w *world) {
 		k := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateRekeying}
@@ -438,7 +438,7 @@ func TestRekeyInParts(t *testing.T) {
 		w.again = []*nomad.Evaluation{nomad.NewCoreEval(nomad.CoreJobVariablesRekey, 1, begun)}
 		for ; len(w.again) == 1; rounds++ {
 			if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != nomad.RootKeyStateRekeying {
-				t.Errorf("the key is %s before all is done", got)
+				t.Errorf("the key is %s before all variables are done", got)
 			}
 			if w.Snapshot().RootKeyInUse(k.KeyID) == false {
 				t.Error("the key is not in use")
@@ -471,10 +471,10 @@ func TestForceGC(t *testing.T) {
 		w.run(nomad.CoreJobForceGC)
 		snap := w.Snapshot()
 		if snap.Job(nil, job.Namespace, job.ID) != nil || snap.Eval(nil, e.ID) != nil || snap.Node(nil, down.ID) != nil {
-			t.Error("something that is over was kept")
+			t.Error("a terminal object was kept")
 		}
 		if snap.Alloc(nil, running.ID) == nil || snap.Node(nil, busy.ID) == nil || snap.Job(nil, other.Namespace, other.ID) == nil {
-			t.Error("something that lives was collected")
+			t.Error("a live object was collected")
 		}
 	})
 }
@@ -494,7 +494,7 @@ func TestBoundedRequests(t *testing.T) {
 			t.Errorf("requests of %v IDs, want %d and 10", w.sizes, nomad.MaxUUIDsPerWriteRequest)
 		}
 		if left := len(slices.Collect(w.Snapshot().Evals(nil))); left != 0 {
-			t.Errorf("%d evaluations are left", left)
+			t.Errorf("%d evaluations remain", left)
 		}
 	})
 }
@@ -502,7 +502,7 @@ func TestBoundedRequests(t *testing.T) {
 func TestUnknownCoreJob(t *testing.T) {
 	c := gc.New(gc.Config{})
 	if err := c.Process(t.Context(), nomad.NewCoreEval("tidy-up", 1, time.Now())); err == nil {
-		t.Error("an unknown core job went through")
+		t.Error("an unknown core job was accepted")
 	}
 }
 

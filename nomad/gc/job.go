@@ -28,7 +28,7 @@ func (c *Collector) jobs(ctx context.Context, s *sweep) error {
 	return c.purge(ctx, dead)
 }
 
-// finished says whether the job will never run again by itself.
+// finished reports whether the job will never run again by itself.
 func finished(j *nomad.Job) bool {
 	if j.Status != nomad.JobStatusDead {
 		return false
@@ -39,7 +39,7 @@ func finished(j *nomad.Job) bool {
 	return keepsRecord(j.Type) && !j.IsPeriodic() && !j.IsParameterized()
 }
 
-// collectAll adds everything of the job to r; it says whether all of it can go.
+// collectAll adds all objects of the job to r. It reports whether all of them are collectable.
 func (s *sweep) collectAll(j *nomad.Job, c *Collector, r *reaping) bool {
 	for e := range s.snap.EvalsByJob(nil, j.Namespace, j.ID) {
 		if !e.TerminalStatus() || !s.old(e.ModifyTime, c.cfg.JobAfter) {
@@ -56,7 +56,7 @@ func (s *sweep) collectAll(j *nomad.Job, c *Collector, r *reaping) bool {
 	return true
 }
 
-// purge deletes the jobs that nobody touched since the look at state.
+// purge deletes the jobs that did not change since the snapshot.
 func (c *Collector) purge(ctx context.Context, dead []*nomad.Job) error {
 	now := c.cfg.Store().Snapshot()
 	for len(dead) > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// nodes collects nodes that are down and on which nothing is left to run.
+// nodes collects nodes that are down and have no live allocations.
 func (c *Collector) nodes(ctx context.Context, s *sweep) error {
 	var ids []string
 	for n := range s.snap.Nodes(nil) {

@@ -13,15 +13,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// rekeyTold is how many variables go by between two lines of the log about progress.
-const rekeyTold = 1000
+// rekeyLogged is the number of variables between two progress lines in the log.
+const rekeyLogged = 1000
 
-// rekeyLeft is the metric of how many variables are still to be encrypted anew.
+// rekeyLeft is the metric of the number of variables that remain to be re-encrypted.
 var rekeyLeft = []string{"nomad", "variables", "rekey_left"}
 
-// rekey has what rekeying keys encrypted encrypted by the active one, not faster than
-// RekeyPerSecond; a key that encrypts nothing any more becomes inactive. What it does
-// not get done in RekeyWithin is for another evaluation.
+// rekey re-encrypts the variables of rekeying keys with the active key, at most RekeyPerSecond. A
+// key without variables becomes inactive. If RekeyWithin is not enough, another evaluation
+// continues.
 func (c *Collector) rekey(ctx context.Context, s *sweep) error {
 	within, cancel := context.WithTimeout(ctx, c.cfg.RekeyWithin)
 	defer cancel()
@@ -38,10 +38,9 @@ func (c *Collector) rekey(ctx context.Context, s *sweep) error {
 			}
 			return err
 		}
-		// Variables may have been written by it since the snapshot: what was on its way
-		// when the key was retired.
+		// Writes in flight may have used the key after the snapshot, while it was being retired.
 		for v := range c.sweep().snap.VariablesByKey(nil, k.KeyID) {
-			c.cfg.Log.Info("a variable was encrypted by a key that is rekeying: another evaluation takes it", "key", k.KeyID, "path", v.Path)
+			c.cfg.Log.Info("variable was written with a rekeying key, another evaluation will re-encrypt it", "key", k.KeyID, "path", v.Path)
 			return c.rekeyLater(ctx, s)
 		}
 		if err := c.setKey(ctx, k, nomad.RootKeyStateInactive); err != nil {
@@ -51,7 +50,7 @@ func (c *Collector) rekey(ctx context.Context, s *sweep) error {
 	return nil
 }
 
-// rekeyCount is how many variables rekeying keys encrypted.
+// rekeyCount returns the number of variables of rekeying keys.
 func rekeyCount(snap *state.Snapshot) (n int) {
 	for k := range snap.RootKeys(nil) {
 		if k.State != nomad.RootKeyStateRekeying {
@@ -64,7 +63,7 @@ func rekeyCount(snap *state.Snapshot) (n int) {
 	return n
 }
 
-// rekeyOne encrypts the variables of a key anew, one each time pace ticks.
+// rekeyOne re-encrypts the variables of a key, one for each tick of pace.
 func (c *Collector) rekeyOne(ctx context.Context, snap *state.Snapshot, kid string, pace <-chan time.Time, left *int) error {
 	for v := range snap.VariablesByKey(nil, kid) {
 		select {
@@ -73,18 +72,18 @@ func (c *Collector) rekeyOne(ctx context.Context, snap *state.Snapshot, kid stri
 		case <-pace:
 		}
 		if err := c.rekeyVariable(ctx, &v.VariableMetadata); err != nil {
-			return fmt.Errorf("encrypt variable %q of namespace %q anew: %w", v.Path, v.Namespace, err)
+			return fmt.Errorf("re-encrypt variable %q of namespace %q: %w", v.Path, v.Namespace, err)
 		}
-		if *left--; *left%rekeyTold == 0 {
-			c.cfg.Log.Info("encrypting variables anew", "key", kid, "left", *left)
+		if *left--; *left%rekeyLogged == 0 {
+			c.cfg.Log.Info("re-encrypting variables", "key", kid, "remaining", *left)
 		}
 		metrics.SetGauge(rekeyLeft, float32(*left))
 	}
 	return nil
 }
 
-// rekeyVariable writes a variable as it is, unless it has changed or is gone: then the
-// active key has encrypted it, or nobody needs to.
+// rekeyVariable writes a variable without changes, unless it was changed or deleted: then the
+// active key encrypted it, or it needs no key.
 func (c *Collector) rekeyVariable(ctx context.Context, m *nomad.VariableMetadata) error {
 	read := &nomad.VariablesReadRequest{Path: m.Path, QueryOptions: nomad.QueryOptions{Region: c.cfg.Region, Namespace: m.Namespace}}
 	var is nomad.VariablesReadResponse
@@ -98,17 +97,17 @@ func (c *Collector) rekeyVariable(ctx context.Context, m *nomad.VariableMetadata
 	err := c.cfg.RPC.Call(ctx, "Variables.Apply", write, &nomad.VariablesApplyResponse{})
 	var coded *nomad.CodedError
 	if errors.As(err, &coded) && coded.Code == http.StatusNotFound {
-		return nil // its namespace is gone
+		return nil // its namespace was deleted
 	}
 	return err
 }
 
-// rekeyLater asks for an evaluation that goes on with it.
+// rekeyLater creates an evaluation that continues the work.
 func (c *Collector) rekeyLater(ctx context.Context, s *sweep) error {
 	eval := nomad.NewCoreEval(nomad.CoreJobVariablesRekey, s.snap.Index(), time.Now())
 	req := &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}, WriteRequest: c.write()}
 	if err := c.cfg.RPC.Call(ctx, "Eval.Create", req, &nomad.GenericResponse{}); err != nil {
-		return fmt.Errorf("ask for an evaluation that goes on encrypting variables: %w", err)
+		return fmt.Errorf("create evaluation to continue re-encrypting variables: %w", err)
 	}
 	return nil
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// rootKeys lets a published key sign when its time has come, publishes the next one
-// when the active key is half through its time, and collects keys that are out of
-// use: one step at a time (compat/identity.md section 1). To force it shortens no
-// time: a key may be on its way into a token.
+// rootKeys takes one step of the rotation: it activates a prepublished key at its time, or
+// publishes the next key at half of the active key's period. It also collects unused keys. force-gc
+// shortens no period: a key may be about to sign a token.
 func (c *Collector) rootKeys(ctx context.Context, s *sweep) error {
 	if !s.force {
 		if moved, err := c.rotate(ctx, s); moved || err != nil {
@@ -32,11 +31,11 @@ func (c *Collector) rootKeys(ctx context.Context, s *sweep) error {
 	return nil
 }
 
-// rotate does the next step of a rotation by age and says whether there was one.
+// rotate takes the next step of a rotation by age and reports whether there was one.
 func (c *Collector) rotate(ctx context.Context, s *sweep) (moved bool, err error) {
 	active := s.snap.ActiveRootKey(nil)
 	if active == nil {
-		return false, nil // the leader makes the first one
+		return false, nil // the leader creates the first key
 	}
 	if next := nextKey(s); next != nil {
 		if s.now.UnixNano() < next.PublishTime {
@@ -54,7 +53,7 @@ func (c *Collector) rotate(ctx context.Context, s *sweep) (moved bool, err error
 	return true, nil
 }
 
-// nextKey is the published key that signs first.
+// nextKey returns the prepublished key that becomes active first.
 func nextKey(s *sweep) *nomad.RootKey {
 	var next *nomad.RootKey
 	for k := range s.snap.RootKeys(nil) {
@@ -65,14 +64,14 @@ func nextKey(s *sweep) *nomad.RootKey {
 	return next
 }
 
-// setKey gives a key another state.
+// setKey changes the state of a key.
 func (c *Collector) setKey(ctx context.Context, k *nomad.RootKey, to nomad.RootKeyState) error {
 	meta := k.Meta()
 	meta.State = to
 	req := &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: meta}, WriteRequest: c.write()}
 	if err := c.cfg.RPC.Call(ctx, "Keyring.Update", req, &nomad.KeyringUpdateRootKeyResponse{}); err != nil {
-		return fmt.Errorf("make root key %s %s: %w", k.KeyID, to, err)
+		return fmt.Errorf("set state of root key %s to %s: %w", k.KeyID, to, err)
 	}
-	c.cfg.Log.Info("root key changed", "key", k.KeyID, "state", to)
+	c.cfg.Log.Info("root key state changed", "key", k.KeyID, "state", to)
 	return nil
 }

@@ -7,28 +7,28 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Intervals are how often each core job runs. A zero field has the default.
+// Intervals of the core jobs. A zero field selects the default.
 type Intervals struct {
 	Eval       time.Duration // default 5 min
 	Job        time.Duration // default 5 min
 	Node       time.Duration // default 5 min
 	Deployment time.Duration // default 5 min
 	RootKey    time.Duration // default 10 min
-	Token      time.Duration // of all tokens; default 5 min
+	Token      time.Duration // of all ACL tokens; default 5 min
 }
 
-// rekeyEvery is how often variables of rekeying keys are looked for: a rekeying that was
-// broken off goes on.
+// rekeyEvery is the interval of the search for variables of rekeying keys: it resumes interrupted
+// work.
 const rekeyEvery = 10 * time.Minute
 
-// Timer makes core evaluations on the leader.
+// Timer creates core evaluations on the leader.
 type Timer struct {
 	every   map[string]time.Duration
 	index   func() uint64
 	enqueue func(*nomad.Evaluation)
 }
 
-// NewTimer returns a Timer that hands its evaluations to enqueue, made at index.
+// NewTimer returns a Timer that passes its evaluations to enqueue, created at index.
 func NewTimer(every Intervals, index func() uint64, enqueue func(*nomad.Evaluation)) *Timer {
 	t := &Timer{every: make(map[string]time.Duration), index: index, enqueue: enqueue}
 	for name, d := range map[string]time.Duration{
@@ -54,7 +54,7 @@ func NewTimer(every Intervals, index func() uint64, enqueue func(*nomad.Evaluati
 	return t
 }
 
-// Run makes evaluations until ctx ends.
+// Run creates evaluations until ctx ends.
 func (t *Timer) Run(ctx context.Context) error {
 	next := make(map[string]time.Time)
 	start := time.Now()

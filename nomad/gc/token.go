@@ -8,13 +8,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// localTokens forgets tokens of this region whose time has been over for TokenAfter.
+// localTokens deletes tokens of this region that expired at least TokenAfter ago.
 func (c *Collector) localTokens(ctx context.Context, s *sweep) error {
 	return c.expiredTokens(ctx, s, "expired tokens", func(t *acls.Token) bool { return !t.Global })
 }
 
-// globalTokens is localTokens for those of all regions: the authoritative one forgets
-// them, the others follow it.
+// globalTokens is localTokens for global tokens. The authoritative region deletes them, and the
+// others replicate that.
 func (c *Collector) globalTokens(ctx context.Context, s *sweep) error {
 	if !c.cfg.Authoritative {
 		return nil
@@ -43,14 +43,14 @@ func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pa
 			req := &acls.TokenDeleteRequest{AccessorIDs: batch, WriteRequest: c.write()}
 			return c.cfg.RPC.Call(ctx, "ACL.DeleteTokens", req, &nomad.GenericResponse{})
 		})
-		if err != nil && !errors.Is(err, nomad.ErrTokenNotFound) { // somebody deletes too: what is left goes next time
+		if err != nil && !errors.Is(err, nomad.ErrTokenNotFound) { // deleted concurrently; the next run deletes the rest
 			return err
 		}
 	}
 	return nil
 }
 
-// oneTimeTokens forgets one-time tokens whose time is over.
+// oneTimeTokens deletes expired one-time tokens.
 func (c *Collector) oneTimeTokens(ctx context.Context, s *sweep) error {
 	if !c.cfg.Access {
 		return nil

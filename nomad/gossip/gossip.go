@@ -1,23 +1,21 @@
-// Package gossip keeps the list of servers, of this region and of all regions that
-// are joined with it: who they are, where they are reached, whether they answer.
-// It wraps hashicorp/serf with the settings of compat/wire.md section 13.
+// Package gossip maintains the list of servers in this region and in all federated regions: name,
+// address and status. It wraps hashicorp/serf with the settings of Nomad 2.0.
 //
-//	        ┌──joins again────────────────────────┐
+//	        ┌──rejoins────────────────────────────┐
 //	        ▼                                     │
-//	joined alive ──says so──▶ leaving ──▶ left ───┤──a day later──▶ forgotten
+//	joined alive ──Leave────▶ leaving ──▶ left ───┤──a day later──▶ removed
 //	        └──does not answer──▶ failed ──────▲──┘
-//	                                └──forced──┘ └──72 h──▶ forgotten
+//	                                └──forced──┘ └──72 h──▶ removed
 //
-// It decides nothing about Raft. Members that are no servers, speak with another
-// key, or that the owner refuses, never get in.
+// The package takes no Raft decisions. It rejects members that are not servers, that use another
+// key, or that Config.Admit rejects.
 //
-// The file of Config.Snapshot (0600) holds the members as lines of text, so that a
-// server that restarts finds the others by itself. That of Config.KeyFile (0600) is
-// a JSON array of keys in base64, the first of which encrypts; serf writes it
-// whenever keys change.
+// The file Config.Snapshot (mode 0600) holds the members as lines of text, so that a restarted
+// server finds the others again. The file Config.KeyFile (mode 0600) is a JSON array of base64
+// keys, the first of which encrypts. Serf writes it whenever keys change.
 //
-// A Pool owns the goroutines of serf, one that tells of changes, and one for each
-// twin that it asks for (merge.go); Close ends them.
+// A Pool owns the goroutines of serf, one that reports changes, and one for each twin check
+// (merge.go). Close ends them.
 package gossip
 
 import (
@@ -41,10 +39,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Role is the role tag of every server.
+// Role is the role tag of all servers.
 const Role = "nomad"
 
-// The statuses of members.
+// Member statuses.
 const (
 	Alive   = "alive"
 	Leaving = "leaving"
@@ -52,44 +50,44 @@ const (
 	Failed  = "failed"
 )
 
-// Settings of compat/wire.md section 13.
+// Serf settings, as Nomad 2.0.
 const (
 	leaveDelay       = time.Second
 	reconnectTimeout = 72 * time.Hour
 	eventBuffer      = 512
-	reclaimAfter     = 5 * time.Second // then a server that failed may come back at another address
+	reclaimAfter     = 5 * time.Second // after that a failed server may return at another address
 )
 
-// Config is what a Pool is made of.
+// Config configures a Pool.
 type Config struct {
-	// Name is the member's name, <name>.<region>.
+	// Name is the name of the member, <name>.<region>.
 	Name string
-	// Bind is the IP and port for TCP and UDP. Port 0 takes a free one.
+	// Bind is the IP and port for TCP and UDP. Port 0 selects a free port.
 	Bind string
-	// Advertise is where others reach it. Default: Bind.
+	// Advertise is the address for other members. Default: Bind.
 	Advertise string
-	// Tags are told to the others, with the role.
+	// Tags are sent to the other members, together with the role.
 	Tags map[string]string
-	// Snapshot is the file that holds the members; "" keeps none.
+	// Snapshot is the file with the members; "" disables it.
 	Snapshot string
-	// Rejoin joins the members of the file also after this server had left.
+	// Rejoin joins the members of the file even if this server left before.
 	Rejoin bool
-	// Key encrypts all messages; 16, 24 or 32 bytes. Empty: they are not encrypted.
+	// Key encrypts all messages; 16, 24 or 32 bytes. If empty, gossip is not encrypted.
 	Key []byte
-	// KeyFile holds the keys, once there are some; then Key no longer counts, as
-	// keys are changed while the pool runs. "" keeps none.
+	// KeyFile holds the keys. If it contains keys, Key is ignored, since keys can be rotated while
+	// the pool runs. "" disables it.
 	KeyFile string
-	// Probe is how often a member is asked whether it lives. Default 5 s.
+	// Probe is the interval of health probes. Default 5 s.
 	Probe time.Duration
-	// Admit refuses a member by an error; nil admits every server.
+	// Admit returns an error to reject a member; nil admits every server.
 	Admit func(m *nomad.ServerMember) error
-	// Changed is told after members joined, failed or changed, and with those that
-	// left or were forgotten. It must not block.
+	// Changed is called after members joined, failed or changed, with those that left or were
+	// removed. It must not block.
 	Changed func(gone []*nomad.ServerMember)
 	Log     *slog.Logger
 }
 
-// Pool is this server among the others.
+// Pool is this server's membership in the gossip pool.
 type Pool struct {
 	cfg    Config
 	serf   *serf.Serf
@@ -97,15 +95,15 @@ type Pool struct {
 	wg     sync.WaitGroup
 	once   sync.Once
 
-	running atomic.Pointer[serf.Serf] // serf, once it was made: merge is called before
+	running atomic.Pointer[serf.Serf] // serf once created: merge is called before
 
 	mu     sync.Mutex
-	asked  map[twin]chan struct{} // closed when it is known whether the twin lives
-	stale  map[twin]bool          // those that don't
+	asked  map[twin]chan struct{} // closed when the twin check has a result
+	stale  map[twin]bool          // twins that are not alive
 	closed bool
 }
 
-// Open listens and takes part. It finds the members of the snapshot by itself.
+// Open starts listening and joins the members of the snapshot.
 func Open(cfg Config) (*Pool, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -122,11 +120,11 @@ func Open(cfg Config) (*Pool, error) {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", cfg.Bind, err)
 	}
 	p.running.Store(p.serf)
-	p.wg.Go(p.tell)
+	p.wg.Go(p.notify)
 	return p, nil
 }
 
-// config is the configuration of serf.
+// config returns the configuration of serf.
 func (p *Pool) config() (*serf.Config, error) {
 	conf := serf.DefaultConfig()
 	conf.Init()
@@ -152,11 +150,11 @@ func (p *Pool) config() (*serf.Config, error) {
 	}
 	var err error
 	if m.BindAddr, m.BindPort, err = split(p.cfg.Bind); err != nil {
-		return nil, fmt.Errorf("address for gossip: %w", err)
+		return nil, fmt.Errorf("parse gossip address: %w", err)
 	}
 	if m.AdvertisePort = m.BindPort; p.cfg.Advertise != "" {
 		if m.AdvertiseAddr, m.AdvertisePort, err = split(p.cfg.Advertise); err != nil {
-			return nil, fmt.Errorf("advertised address for gossip: %w", err)
+			return nil, fmt.Errorf("parse advertised gossip address: %w", err)
 		}
 	}
 	if m.Keyring, err = p.cfg.openRing(); err != nil {
@@ -169,7 +167,7 @@ func (p *Pool) config() (*serf.Config, error) {
 	return conf, nil
 }
 
-// split takes an address apart.
+// split splits an address into host and port.
 func split(addr string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -179,7 +177,7 @@ func split(addr string) (host string, port int, err error) {
 	return host, port, err
 }
 
-// prepare makes the snapshot file, which serf would make readable for all.
+// prepare creates the snapshot file with mode 0600; serf would make it readable for all users.
 func prepare(path string) error {
 	if path == "" {
 		return nil
@@ -197,8 +195,8 @@ func prepare(path string) error {
 	return nil
 }
 
-// tell passes events on until the pool is closed.
-func (p *Pool) tell() {
+// notify passes events to Changed until the pool is closed.
+func (p *Pool) notify() {
 	for {
 		select {
 		case <-p.serf.ShutdownCh():
@@ -219,8 +217,8 @@ func (p *Pool) tell() {
 	}
 }
 
-// Join meets other servers at the given addresses and returns how many of them it
-// met. The error says what was wrong with the others.
+// Join contacts other servers at the addresses and returns how many it reached. The error describes
+// the failures.
 func (p *Pool) Join(addrs []string) (int, error) {
 	n, err := p.meet(addrs)
 	if err != nil {
@@ -229,18 +227,18 @@ func (p *Pool) Join(addrs []string) (int, error) {
 	return n, nil
 }
 
-// explained adds to an error what an operator may do.
+// explained adds a hint for the operator to an error.
 func explained(err error) error {
 	text := err.Error()
 	for _, hint := range []string{"encrypt", "decrypt", "EOF", "connection reset"} {
 		if strings.Contains(text, hint) {
-			return fmt.Errorf("%w (is its gossip key, server.encrypt, the same?)", err)
+			return fmt.Errorf("%w (does it have the same gossip key, server.encrypt?)", err)
 		}
 	}
 	return err
 }
 
-// Members lists all known servers, by name; this one is among them.
+// Members lists all known servers, including this one, by name.
 func (p *Pool) Members() []*nomad.ServerMember {
 	var out []*nomad.ServerMember
 	for _, m := range p.serf.Members() {
@@ -250,14 +248,14 @@ func (p *Pool) Members() []*nomad.ServerMember {
 	return out
 }
 
-// Self is this server as the others see it.
+// Self returns this server as the others see it.
 func (p *Pool) Self() *nomad.ServerMember { return member(p.serf.LocalMember()) }
 
-// ForceLeave makes a member that failed one that left. An unknown name is not an error:
-// tools repeat the call.
+// ForceLeave changes a failed member to left. An unknown name is not an error, since tools repeat
+// the call.
 func (p *Pool) ForceLeave(name string) error { return p.forced(name, p.serf.RemoveFailedNode) }
 
-// Prune is ForceLeave, and forgets the member.
+// Prune is ForceLeave, and removes the member from the list.
 func (p *Pool) Prune(name string) error { return p.forced(name, p.serf.RemoveFailedNodePrune) }
 
 func (p *Pool) forced(name string, remove func(string) error) error {
@@ -271,8 +269,8 @@ func (p *Pool) forced(name string, remove func(string) error) error {
 	return nil
 }
 
-// Leave tells the others that this server leaves for good, and waits until they
-// could hear it. The pool still has to be closed.
+// Leave announces that this server leaves permanently, and waits for the message to spread. The
+// pool still has to be closed.
 func (p *Pool) Leave() error {
 	if err := p.serf.Leave(); err != nil {
 		return fmt.Errorf("leave: %w", err)
@@ -280,7 +278,7 @@ func (p *Pool) Leave() error {
 	return nil
 }
 
-// Close ends everything; to the others the server fails, unless it left before.
+// Close stops the pool. Other members see the server as failed, unless it left before.
 func (p *Pool) Close() error {
 	var err error
 	p.once.Do(func() {
@@ -293,7 +291,7 @@ func (p *Pool) Close() error {
 	return err
 }
 
-// member is a member as RPCs show it.
+// member converts a member to its RPC form.
 func member(m serf.Member) *nomad.ServerMember {
 	return &nomad.ServerMember{Name: m.Name, Addr: m.Addr, Port: m.Port, Tags: m.Tags, Status: m.Status.String(),
 		ProtocolMin: m.ProtocolMin, ProtocolMax: m.ProtocolMax, ProtocolCur: m.ProtocolCur,

@@ -35,7 +35,7 @@ func addr(p *gossip.Pool) string {
 	return fmt.Sprintf("%s:%d", self.Addr, self.Port)
 }
 
-// eventually waits until a member has a status; "" means that it is not known.
+// eventually waits until a member has the status; "" means that it is unknown.
 func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 	t.Helper()
 	waitFor(t, func() bool {
@@ -49,20 +49,20 @@ func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 	})
 }
 
-// waitFor waits until something is true.
+// waitFor waits until is returns true.
 func waitFor(t *testing.T, is func() bool) {
 	t.Helper()
 	end := time.After(2 * time.Minute)
 	for !is() {
 		select {
 		case <-end:
-			t.Fatal("it did not happen within two minutes")
+			t.Fatal("condition not met within two minutes")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-func TestMembersComeAndGo(t *testing.T) {
+func TestMembersJoinAndLeave(t *testing.T) {
 	gone := make(chan []*nomad.ServerMember, 100)
 	a := open(t, "a", func(c *gossip.Config) {
 		c.Changed = func(g []*nomad.ServerMember) {
@@ -85,12 +85,12 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, a, "b.global", gossip.Left)
-	for end, told := time.After(time.Minute), false; !told; {
+	for end, reported := time.After(time.Minute), false; !reported; {
 		select {
-		case g := <-gone: // another one may have missed a probe before
-			told = slices.ContainsFunc(g, func(m *nomad.ServerMember) bool { return m.Name == "b.global" })
+		case g := <-gone: // another member may have missed a probe before
+			reported = slices.ContainsFunc(g, func(m *nomad.ServerMember) bool { return m.Name == "b.global" })
 		case <-end:
-			t.Fatal("nobody was told that b is gone")
+			t.Fatal("Changed was not called for b")
 		}
 	}
 	c.Close()
@@ -108,19 +108,19 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 }
 
-func TestStrangersAreRefused(t *testing.T) {
+func TestMembersAreRejected(t *testing.T) {
 	key := func(k string) func(*gossip.Config) { return func(c *gossip.Config) { c.Key = []byte(k) } }
 	refuse := func(c *gossip.Config) {
-		c.Admit = func(m *nomad.ServerMember) error { return fmt.Errorf("%s is not welcome", m.Name) }
+		c.Admit = func(m *nomad.ServerMember) error { return fmt.Errorf("%s is not admitted", m.Name) }
 	}
 	for name, c := range map[string]struct {
 		a, b func(*gossip.Config)
 		want string
 	}{
-		"another key": {key("0123456789abcdef"), key("fedcba9876543210"), "gossip key"},
-		"no key":      {key("0123456789abcdef"), nil, "gossip key"},
-		"one key":     {nil, key("0123456789abcdef"), "gossip key"},
-		"not wanted":  {nil, refuse, "a.global is not welcome"},
+		"another key":  {key("0123456789abcdef"), key("fedcba9876543210"), "gossip key"},
+		"no key":       {key("0123456789abcdef"), nil, "gossip key"},
+		"one key":      {nil, key("0123456789abcdef"), "gossip key"},
+		"not admitted": {nil, refuse, "a.global is not admitted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := open(t, "a", c.a), open(t, "b", c.b)
@@ -128,7 +128,7 @@ func TestStrangersAreRefused(t *testing.T) {
 				t.Errorf("Join() = %d, %v, want an error with %q", n, err, c.want)
 			}
 			if len(b.Members()) != 1 || c.want == "gossip key" && len(a.Members()) != 1 {
-				t.Errorf("they know %d and %d members", len(a.Members()), len(b.Members()))
+				t.Errorf("the pools have %d and %d members", len(a.Members()), len(b.Members()))
 			}
 		})
 	}
@@ -137,11 +137,11 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Errorf("the same key: Join() = %d, %v", n, err)
 	}
 	if _, err := gossip.Open(gossip.Config{Name: "x", Bind: testnet.Any, Key: []byte("short")}); err == nil {
-		t.Error("a key of 5 bytes is taken")
+		t.Error("a key of 5 bytes is accepted")
 	}
 }
 
-func TestRestartFindsTheOthers(t *testing.T) {
+func TestRestartRejoins(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "serf", "snapshot")
 	keep := func(c *gossip.Config) { c.Snapshot = file }
 	a, b := open(t, "a", nil), open(t, "b", keep)

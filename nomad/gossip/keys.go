@@ -20,23 +20,23 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// ErrPlain means that the members of this pool don't encrypt: there are no keys.
+// ErrPlain means that gossip is not encrypted: there are no keys.
 var ErrPlain = nomad.Errorf(400, "gossip is not encrypted: there are no keys; set server.encrypt on all servers and restart them")
 
-// ParseKey decodes a key. Its error never shows what was given.
+// ParseKey decodes a key. Its error never contains the input.
 func ParseKey(text string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, errors.New("the gossip key is not base64: 16, 24 or 32 bytes in base64 are expected")
+		return nil, errors.New("gossip key is not base64: 16, 24 or 32 bytes in base64 are expected")
 	}
 	if n := len(key); n != 16 && n != 24 && n != 32 {
-		return nil, fmt.Errorf("the gossip key has %d bytes: 16, 24 or 32 in base64 are expected", n)
+		return nil, fmt.Errorf("gossip key has %d bytes: 16, 24 or 32 in base64 are expected", n)
 	}
 	return key, nil
 }
 
-// openRing returns the keys of the file, the first of which encrypts. Without a file
-// the configured key is the only one, and goes into a new file. Nil: no encryption.
+// openRing returns the keys of the file, the first of which encrypts. Without a file the configured
+// key is the only one and is written to a new file. Nil means no encryption.
 func (c *Config) openRing() (*memberlist.Keyring, error) {
 	keys, err := readKeys(c.KeyFile)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Config) openRing() (*memberlist.Keyring, error) {
 	}
 	if len(keys) > 0 {
 		if len(c.Key) > 0 && subtle.ConstantTimeCompare(keys[0], c.Key) == 0 {
-			c.Log.Warn("server.encrypt is not the key that is used: the file counts, as keys were rotated", "file", c.KeyFile)
+			c.Log.Warn("ignoring server.encrypt: the key file has other keys after a rotation", "file", c.KeyFile)
 		}
 		return memberlist.NewKeyring(keys, keys[0])
 	}
@@ -58,7 +58,7 @@ func (c *Config) openRing() (*memberlist.Keyring, error) {
 	return ring, writeKeys(c.KeyFile, ring.GetKeys())
 }
 
-// readKeys reads a file of keys; without one there are none.
+// readKeys reads a key file. It returns no keys if the file does not exist.
 func readKeys(path string) ([][]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -76,13 +76,13 @@ func readKeys(path string) ([][]byte, error) {
 	}
 	var texts []string
 	bad := func(what string) error {
-		return fmt.Errorf("gossip keys in %s: %s: copy the file of another server, or remove it and set server.encrypt to the key that is used", path, what)
+		return fmt.Errorf("gossip keys in %s: %s: copy the file of another server, or remove it and set server.encrypt to the current key", path, what)
 	}
-	if err := json.NewDecoder(f).Decode(&texts); err != nil { // not told: it may quote a key
-		return nil, bad("it is no JSON array of keys")
+	if err := json.NewDecoder(f).Decode(&texts); err != nil { // the error is omitted: it may quote a key
+		return nil, bad("not a JSON array of keys")
 	}
 	if len(texts) == 0 {
-		return nil, bad("it has no key")
+		return nil, bad("no key in the array")
 	}
 	var keys [][]byte
 	for i, text := range texts {
@@ -95,7 +95,7 @@ func readKeys(path string) ([][]byte, error) {
 	return keys, nil
 }
 
-// writeKeys makes the file of keys, whole or not at all.
+// writeKeys writes the key file atomically.
 func writeKeys(path string, keys [][]byte) error {
 	if path == "" {
 		return nil
@@ -131,7 +131,7 @@ func writeKeys(path string, keys [][]byte) error {
 	return nil
 }
 
-// Keys lists the keys that the members have, and how many have each.
+// Keys lists the keys of the members, with the number of members that have each.
 func (p *Pool) Keys() (*nomad.KeyringResponse, error) {
 	if !p.serf.EncryptionEnabled() {
 		return nil, ErrPlain
@@ -140,12 +140,12 @@ func (p *Pool) Keys() (*nomad.KeyringResponse, error) {
 	return p.answer("list gossip keys", resp, err)
 }
 
-// InstallKey gives all members another key, which they understand from then on.
+// InstallKey adds a key to all members. They decrypt with it from then on.
 func (p *Pool) InstallKey(text string) (*nomad.KeyringResponse, error) {
 	return p.change("install a gossip key", text, (*serf.KeyManager).InstallKey, nil)
 }
 
-// UseKey makes all members encrypt with a key that every one of them has.
+// UseKey makes all members encrypt with a key that all of them have.
 func (p *Pool) UseKey(text string) (*nomad.KeyringResponse, error) {
 	return p.change("use a gossip key", text, (*serf.KeyManager).UseKey, func(now *nomad.KeyringResponse) error {
 		if n := now.Keys[text]; n < now.NumNodes {
@@ -155,7 +155,7 @@ func (p *Pool) UseKey(text string) (*nomad.KeyringResponse, error) {
 	})
 }
 
-// RemoveKey makes all members forget a key that none of them encrypts with.
+// RemoveKey removes a key from all members. No member may encrypt with it.
 func (p *Pool) RemoveKey(text string) (*nomad.KeyringResponse, error) {
 	return p.change("remove a gossip key", text, (*serf.KeyManager).RemoveKey, func(now *nomad.KeyringResponse) error {
 		switch n := now.PrimaryKeys[text]; {
@@ -168,8 +168,7 @@ func (p *Pool) RemoveKey(text string) (*nomad.KeyringResponse, error) {
 	})
 }
 
-// change does one thing with a key on all members, after check agreed to the keys
-// that they have.
+// change runs one key operation on all members, after check accepted their current keys.
 func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*serf.KeyResponse, error), check func(*nomad.KeyringResponse) error) (*nomad.KeyringResponse, error) {
 	if !p.serf.EncryptionEnabled() {
 		return nil, ErrPlain
@@ -193,32 +192,32 @@ func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*ser
 	return p.answer(what, resp, err)
 }
 
-// answer is what the members said. Those that failed can't have heard of a change:
-// that is said, as they would be shut out.
+// answer converts the answers of the members. Failed members miss a change and would be rejected
+// later, so they are listed.
 func (p *Pool) answer(what string, resp *serf.KeyResponse, err error) (*nomad.KeyringResponse, error) {
 	out := &nomad.KeyringResponse{Messages: map[string]string{}}
 	if resp != nil {
 		out.Keys, out.PrimaryKeys, out.NumNodes = resp.Keys, resp.PrimaryKeys, resp.NumNodes
 		for name, text := range resp.Messages {
-			// What a member sent that can't be understood may be a key.
+			// A malformed answer may contain a key.
 			text, _, _ = strings.Cut(text, ": [")
 			out.Messages[name] = text
 		}
 	}
 	for _, m := range p.Members() {
 		if m.Status == Failed {
-			out.Messages[m.Name] = "it failed and has not heard of this: when it comes back with other keys it is refused"
+			out.Messages[m.Name] = "member has failed and missed this change: with other keys it is rejected when it returns"
 		}
 	}
 	if err == nil {
 		return out, nil
 	}
-	var said []string
+	var failures []string
 	for _, name := range slices.Sorted(maps.Keys(out.Messages)) {
-		said = append(said, name+": "+out.Messages[name])
+		failures = append(failures, name+": "+out.Messages[name])
 	}
-	if len(said) == 0 {
-		return out, fmt.Errorf("%s: %w: try again, nothing is done twice", what, err)
+	if len(failures) == 0 {
+		return out, fmt.Errorf("%s: %w: try again, the operation is idempotent", what, err)
 	}
-	return out, fmt.Errorf("%s: %w: %s", what, err, strings.Join(said, "; "))
+	return out, fmt.Errorf("%s: %w: %s", what, err, strings.Join(failures, "; "))
 }

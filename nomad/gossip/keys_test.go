@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
-// lines collects a log.
+// lines collects log lines.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -45,7 +45,7 @@ func newKey() (raw []byte, text string) {
 	return raw, base64.StdEncoding.EncodeToString(raw)
 }
 
-// fileKeys reads a file of keys and holds its mode.
+// fileKeys reads a key file and checks its mode.
 func fileKeys(t *testing.T, path string) (keys []string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -71,7 +71,7 @@ func TestKeysAreRotated(t *testing.T) {
 	with := func(name string) func(*gossip.Config) {
 		return func(c *gossip.Config) {
 			c.Key, c.KeyFile, c.Log = old, file(name), log.logger()
-			c.Probe = time.Second // who stands still for a moment is asked about keys, and waited for
+			c.Probe = time.Second // slow members are probed, and their answers awaited
 		}
 	}
 	a, b, down := open(t, "a", with("a")), open(t, "b", with("b")), open(t, "c", with("c"))
@@ -122,18 +122,18 @@ func TestKeysAreRotated(t *testing.T) {
 			t.Errorf("after remove: %+v", now)
 		}
 		if keys := fileKeys(t, file(name)); len(keys) != 1 || keys[0] != newText {
-			t.Errorf("the file of %s has %d keys, the new one is not the only one", name, len(keys))
+			t.Errorf("the file of %s has %d keys, want only the new one", name, len(keys))
 		}
 	}
 	eventually(t, b, "a.global", gossip.Alive)
 
-	// The one that was down has the old key, and is told so.
+	// The member that was down has the old key, and gets an error.
 	again := open(t, "c", with("c"))
 	if n, err := again.Join([]string{addr(a)}); n != 0 || err == nil || !strings.Contains(err.Error(), "gossip key") {
 		t.Errorf("with the old key: Join() = %d, %v", n, err)
 	}
 	again.Close()
-	// The file counts, not what is configured: so it is the file that has to go.
+	// The file takes precedence over the configuration, so that the file has to be removed.
 	if err := os.Remove(file("c")); err != nil {
 		t.Fatal(err)
 	}
@@ -149,14 +149,14 @@ func TestKeysAreRotated(t *testing.T) {
 	if n, err := back.Join([]string{addr(a)}); n != 1 || err != nil {
 		t.Errorf("a server that restarts with its file: Join() = %d, %v", n, err)
 	}
-	if text := log.String(); !strings.Contains(text, "server.encrypt is not the key that is used") {
-		t.Error("nothing says that the file counts")
+	if text := log.String(); !strings.Contains(text, "ignoring server.encrypt") {
+		t.Error("no log line about the ignored key")
 	} else if strings.Contains(text, oldText) || strings.Contains(text, newText) || strings.Contains(text, string(old)) {
 		t.Error("a key is in the log")
 	}
 }
 
-func TestBadKeyFileIsRefused(t *testing.T) {
+func TestBadKeyFileIsRejected(t *testing.T) {
 	key, text := newKey()
 	for name, content := range map[string]string{"empty": "", "cut": `["` + text, "no key": "[]", "no array": `"` + text + `"`, "short key": `["c2hvcnQ="]`, "no base64": `["%%%"]`} {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestBadKeyFileIsRefused(t *testing.T) {
 	}
 	p := open(t, "x", func(c *gossip.Config) { c.KeyFile = file })
 	if keys := fileKeys(t, file); keys[0] != text {
-		t.Error("the key of the file is gone")
+		t.Error("the key of the file is missing")
 	}
 	if now, err := p.Keys(); err != nil || now.Keys[text] != 1 || now.NumNodes != 1 {
 		t.Errorf("a file without a configured key: %v", err)

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// levels gives the lines of serf, which carry their level as text, a level of
-// their own. What serf calls information is of interest only when something is
-// looked for.
+// levels sets the slog level of serf's lines, which carry their level as text. Serf's INFO lines
+// become debug lines.
 type levels struct{ slog.Handler }
 
-// Enabled lets every line come to Handle, which knows its level.
+// Enabled passes every line to Handle, which determines its level.
 func (l levels) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.

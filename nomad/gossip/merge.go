@@ -14,19 +14,19 @@ import (
 	"github.com/hashicorp/serf/serf"
 )
 
-// twinWithin bounds the question whether a member of the same name or ID lives.
+// twinWithin bounds the check whether a member with the same name or ID is alive.
 const twinWithin = time.Second
 
-// merge decides who gets in. Serf asks it about all that the other side of a
-// meeting knows, and about each member that it hears of.
+// merge decides which members are admitted. Serf calls it with all members of the other side of a
+// join, and with each member that it learns about.
 //
-// A member with this one's name, or its ID under another name, is its twin: a
-// second server with a copied data_dir or configuration, or only what is left of
-// this one from before it moved. The meeting fails, and the twin is asked outside of
-// serf; when nothing answers at its address, the next meeting goes well.
+// A twin is a member with the name of this one, or with its ID under another name. It is a second
+// server with a copied data_dir or configuration, or a stale record of this one from before it
+// moved. The join fails, and the twin's address is checked outside of serf. If nothing answers, the
+// next join succeeds.
 //
-//	unknown ──meeting fails──▶ asked ──answers──▶ alive: refused, and said
-//	                             └──does not──▶ stale: no longer looked at
+//	unknown ──join fails──▶ asked ──answers──▶ alive: rejected, logged as an error
+//	                          └──does not──▶ stale: ignored from now on
 type merge struct{ p *Pool }
 
 // NotifyMerge implements serf.MergeDelegate.
@@ -42,7 +42,7 @@ func (m merge) NotifyMerge(members []*serf.Member) error {
 	return nil
 }
 
-// admit refuses a member by an error.
+// admit returns an error to reject a member.
 func (p *Pool) admit(other *serf.Member, among []*serf.Member) error {
 	if p.isSelf(other) {
 		return nil
@@ -54,10 +54,10 @@ func (p *Pool) admit(other *serf.Member, among []*serf.Member) error {
 		return p.suspect(other, among)
 	}
 	if other.Name == p.cfg.Name {
-		return nil // what is left of this one
+		return nil // a stale record of this one
 	}
 	if ours, theirs := p.cfg.Tags["vsn"], other.Tags["vsn"]; ours != theirs {
-		return fmt.Errorf("member '%s' speaks version %q of the servers' protocol (tag vsn), this server %q", other.Name, theirs, ours)
+		return fmt.Errorf("member '%s' speaks version %q of the server protocol (tag vsn), this server speaks %q", other.Name, theirs, ours)
 	}
 	if known := p.sameID(other); known != "" {
 		return fmt.Errorf("member '%s' has the ID %s of %s, which is alive: was data_dir copied? Give it a data_dir of its own", other.Name, other.Tags["id"], known)
@@ -68,18 +68,18 @@ func (p *Pool) admit(other *serf.Member, among []*serf.Member) error {
 	return p.cfg.Admit(member(*other))
 }
 
-// isSelf says whether others told of this member itself.
+// isSelf reports whether the member is this one.
 func (p *Pool) isSelf(m *serf.Member) bool {
 	s := p.running.Load()
 	if s == nil {
-		return m.Name == p.cfg.Name // serf begins with itself
+		return m.Name == p.cfg.Name // serf starts with itself
 	}
 	self := s.LocalMember()
 	return m.Name == self.Name && m.Tags["id"] == self.Tags["id"] && m.Addr.Equal(self.Addr) && m.Port == self.Port
 }
 
-// isTwin says whether a member has the name or the ID of this one at another
-// address, and may be alive.
+// isTwin reports whether a member at another address has the name or the ID of this one and may be
+// alive.
 func (p *Pool) isTwin(m *serf.Member) bool {
 	if m.Name != p.cfg.Name && (m.Tags["id"] == "" || m.Tags["id"] != p.cfg.Tags["id"]) {
 		return false
@@ -94,7 +94,7 @@ func (p *Pool) isTwin(m *serf.Member) bool {
 	return !p.stale[twinOf(m)]
 }
 
-// sameID returns the name of a living member, not this one, with the ID of another.
+// sameID returns the name of another living member with the same ID.
 func (p *Pool) sameID(m *serf.Member) string {
 	s := p.running.Load()
 	if s == nil || m.Tags["id"] == "" {
@@ -108,18 +108,18 @@ func (p *Pool) sameID(m *serf.Member) string {
 	return ""
 }
 
-// twin is where a member of this one's name or ID was.
+// twin identifies a member with this one's name or ID.
 type twin struct{ name, id, addr string }
 
 func twinOf(m *serf.Member) twin {
 	return twin{m.Name, m.Tags["id"], net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port)))}
 }
 
-// errTwin is why a meeting failed: a twin is asked for.
+// errTwin is the reason for a failed join while a twin is checked.
 var errTwin = errors.New("another server has the name or the ID of this one")
 
-// suspect begins to ask for a twin, and refuses until there is an answer. It must
-// not block: serf holds its locks.
+// suspect starts a twin check and rejects the join until it has a result. It must not block: serf
+// holds its locks.
 func (p *Pool) suspect(m *serf.Member, among []*serf.Member) error {
 	t := twinOf(m)
 	p.mu.Lock()
@@ -132,7 +132,7 @@ func (p *Pool) suspect(m *serf.Member, among []*serf.Member) error {
 	return fmt.Errorf("%w: '%s' with ID %s at %s", errTwin, t.name, t.id, t.addr)
 }
 
-// addresses are those of the members but one.
+// addresses returns the addresses of all members except one.
 func addresses(members []*serf.Member, but *serf.Member) []string {
 	var out []string
 	for _, m := range members {
@@ -143,7 +143,7 @@ func addresses(members []*serf.Member, but *serf.Member) []string {
 	return out
 }
 
-// ask finds out whether a twin lives. When it does not, the others are met again.
+// ask checks whether a twin is alive. If not, it joins the other members again.
 func (p *Pool) ask(t twin, others []string, verdict chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), twinWithin)
 	defer cancel()
@@ -164,16 +164,16 @@ func (p *Pool) ask(t twin, others []string, verdict chan struct{}) {
 	}
 	if s := p.running.Load(); s != nil && !closed && len(others) > 0 {
 		if _, err := s.Join(others, true); err != nil {
-			p.cfg.Log.Debug("meet the others again", "err", err)
+			p.cfg.Log.Debug("join the other members again", "err", err)
 		}
 	}
 }
 
-// meet is serf's join; one that failed because of a twin is done again when the twin
-// is found to be no more.
+// meet joins other members. A join that failed because of a twin is repeated if the twin is not
+// alive.
 func (p *Pool) meet(addrs []string) (int, error) {
 	n, err := p.serf.Join(addrs, true)
-	if err == nil || !strings.Contains(err.Error(), errTwin.Error()) { // serf keeps the text only
+	if err == nil || !strings.Contains(err.Error(), errTwin.Error()) { // serf keeps only the text
 		return n, err
 	}
 	p.mu.Lock()

@@ -11,9 +11,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
-// TestWrongMembersAreRefused has two servers meet that must not, in the presence of
-// a third: both say why, and nobody knows anybody more than before.
-func TestWrongMembersAreRefused(t *testing.T) {
+// TestWrongMembersAreRejected joins two incompatible servers while a third is present. Both return
+// an error, and no member list changes.
+func TestWrongMembersAreRejected(t *testing.T) {
 	tags := func(name string, tags ...string) func(*gossip.Config) {
 		return func(c *gossip.Config) {
 			c.Name = name
@@ -24,7 +24,7 @@ func TestWrongMembersAreRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		first, second func(*gossip.Config)
-		joiner, met   string // what their errors say
+		joiner, met   string // substrings of their errors
 	}{
 		"another protocol": {tags("a.global", "vsn", "1", "id", "1"), tags("b.global", "vsn", "2", "id", "2"), `speaks version "1"`, "member 'b.global' speaks version"},
 		"no protocol":      {tags("a.global", "vsn", "1", "id", "1"), tags("b.global", "id", "2"), `speaks version "1"`, "member 'b.global' speaks version"},
@@ -48,7 +48,7 @@ func TestWrongMembersAreRefused(t *testing.T) {
 			}
 			waitFor(t, func() bool { return strings.Contains(first.String(), c.met) })
 			if len(b.Members()) != 1 || len(a.Members()) != 2 || len(third.Members()) != 2 {
-				t.Errorf("they know %d, %d and %d members", len(b.Members()), len(a.Members()), len(third.Members()))
+				t.Errorf("the pools have %d, %d and %d members", len(b.Members()), len(a.Members()), len(third.Members()))
 			}
 			eventually(t, third, "a.global", gossip.Alive) // it may have missed a probe
 			for _, m := range third.Members() {
@@ -60,9 +60,9 @@ func TestWrongMembersAreRefused(t *testing.T) {
 	}
 }
 
-// TestAMemberThatMovedIsNoTwin comes back at another address, and under another
-// name, while the others still take it for alive.
-func TestAMemberThatMovedIsNoTwin(t *testing.T) {
+// TestMovedMemberIsNotATwin restarts a member at another address, and under another name, while
+// the others still list it as alive.
+func TestMovedMemberIsNotATwin(t *testing.T) {
 	id := func(c *gossip.Config) { c.Tags["id"] = c.Name }
 	for _, name := range []string{"b", "renamed"} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestAMemberThatMovedIsNoTwin(t *testing.T) {
 				t.Fatalf("Join() = %d, %v", n, err)
 			}
 			waitFor(t, func() bool {
-				back.Join([]string{addr(a)}) // as retry_join and the meetings by time do
+				back.Join([]string{addr(a)}) // like retry_join and the periodic join
 				for _, m := range a.Members() {
 					if m.Name == name+".global" && m.Status == gossip.Alive && m.Port == back.Self().Port {
 						return true
@@ -89,8 +89,8 @@ func TestAMemberThatMovedIsNoTwin(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoServerIsRefused lets a program that speaks serf join.
-func TestWhatIsNoServerIsRefused(t *testing.T) {
+// TestNonServerIsRejected joins with a serf program that is not a server.
+func TestNonServerIsRejected(t *testing.T) {
 	var log lines
 	a := open(t, "a", func(c *gossip.Config) { c.Log = log.logger() })
 	conf := serf.DefaultConfig()
@@ -102,9 +102,9 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stranger.Shutdown()
-	stranger.Join([]string{addr(a)}, true) // it has no rules
+	stranger.Join([]string{addr(a)}, true) // it has no admission rules
 	waitFor(t, func() bool { return strings.Contains(log.String(), "member 'stranger' is not a server") })
 	if len(a.Members()) != 1 {
-		t.Errorf("it knows %d members", len(a.Members()))
+		t.Errorf("the pool has %d members", len(a.Members()))
 	}
 }

@@ -1,20 +1,18 @@
-// Package heartbeat watches that nodes tell of themselves, and reports those that
-// do not as down.
+// Package heartbeat tracks the heartbeats of nodes and marks those that miss them as down.
 //
 //	silent ──Reset──▶ counted ──Reset──▶ counted
 //	                     │  └────Clear────▶ silent
-//	                     └──time is over──▶ reporting ──written──▶ silent
+//	                     └──TTL expired──▶ reporting ──written──▶ silent
 //	                                           └──failed──▶ counted
 //
-// Each beat gives the node a time to live: max(MinTTL, nodes / MaxPerSecond), plus
-// as much again at random, so that the beats of many nodes spread out and their
-// rate is bounded. A node may be late by Grace. After a change of leaders every
-// node has FailoverTTL, since the new leader does not know when it beat last; a
-// living one beats much sooner, though (Silent).
+// Each heartbeat gives the node a TTL: max(MinTTL, nodes / MaxPerSecond), plus a random part of up
+// to the same length, so that heartbeats are spread out and their rate is bounded. Grace is the
+// accepted delay. After a leader election every node gets FailoverTTL, since the new leader does
+// not know the last heartbeat. A live node sends one much sooner (see Silent).
 //
-// What follows from a node that is down (evaluations of its jobs) is the business
-// of Node.UpdateStatus. The timers live on the leader only: one goroutine waits for
-// the nearest, and a few more report.
+// Node.UpdateStatus creates the evaluations of a node that is down; this package does not. The
+// timers exist on the leader only. One goroutine waits for the nearest deadline, and a bounded
+// number of others send reports.
 package heartbeat
 
 import (
@@ -32,19 +30,19 @@ import (
 )
 
 const (
-	// reporters bounds how many nodes are reported at once.
+	// reporters is the maximum number of concurrent reports.
 	reporters = 16
-	// reportAgain is the wait after a report failed.
+	// reportAgain is the delay after a failed report.
 	reportAgain = 5 * time.Second
 	// reportWithin bounds one report.
 	reportWithin = 30 * time.Second
-	// missed is the event that a node keeps of its silence.
+	// missed is the node event of a missed heartbeat.
 	missed = "Node missed its heartbeat"
-	// measureEvery is how often the identities of nodes are looked at.
+	// measureEvery is the interval of the metric below.
 	measureEvery = 5 * time.Second
 )
 
-// earliest is the metric of the identity that ends first.
+// earliest is the metric of the earliest identity expiration.
 var earliest = []string{"nomad", "node_identity", "earliest_expiry"}
 
 // Caller calls RPC methods.
@@ -52,17 +50,17 @@ type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
-// Config of Timers. A zero field has the default.
+// Config of Timers. A zero field selects the default.
 type Config struct {
 	RPC    Caller
 	Region string
-	// MinTTL is the least time to live. Default 10 s.
+	// MinTTL is the minimum TTL. Default 10 s.
 	MinTTL time.Duration
-	// MaxPerSecond is the rate of beats that TTLs aim at. Default 50.
+	// MaxPerSecond is the target rate of heartbeats. Default 50.
 	MaxPerSecond float64
-	// Grace is how late a beat may be. Default 10 s.
+	// Grace is the accepted delay of a heartbeat. Default 10 s.
 	Grace time.Duration
-	// FailoverTTL is the time to live under a new leader. Default 300 s.
+	// FailoverTTL is the TTL after a leader election. Default 300 s.
 	FailoverTTL time.Duration
 	Log         *slog.Logger
 }
@@ -83,7 +81,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Timers count down the time to live of every node.
+// Timers track the TTL of every node.
 type Timers struct {
 	cfg Config
 
@@ -91,15 +89,15 @@ type Timers struct {
 	leading bool
 	timers  deadlines
 	nodes   map[string]*deadline
-	wake    chan struct{} // holds a value when the nearest deadline moved closer
+	wake    chan struct{} // holds a value if the nearest deadline moved closer
 }
 
-// New returns Timers that count nothing until they run.
+// New returns Timers. They track nothing until Run is called.
 func New(cfg Config) *Timers {
 	return &Timers{cfg: cfg.withDefaults(), nodes: make(map[string]*deadline), wake: make(chan struct{}, 1)}
 }
 
-// Run counts until ctx ends, beginning with those of the nodes that are not down.
+// Run tracks heartbeats until ctx ends. It starts with the nodes that are not down.
 func (t *Timers) Run(ctx context.Context, nodes []*nomad.Node) error {
 	t.lead(nodes)
 	defer t.resign()
@@ -130,11 +128,11 @@ func (t *Timers) lead(nodes []*nomad.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leading = true
-	heard := time.Now().Add(2*t.base(len(nodes)) + t.cfg.Grace)
+	liveUntil := time.Now().Add(2*t.base(len(nodes)) + t.cfg.Grace)
 	for _, n := range nodes {
 		if !n.TerminalStatus() && t.nodes[n.ID] == nil {
 			t.set(n.ID, t.cfg.FailoverTTL)
-			t.nodes[n.ID].heard = heard
+			t.nodes[n.ID].liveUntil = liveUntil
 		}
 	}
 }
@@ -146,8 +144,8 @@ func (t *Timers) resign() {
 	t.timers, t.nodes = nil, make(map[string]*deadline)
 }
 
-// Reset counts a heartbeat of the node and returns within which time it must send
-// the next one. A server that does not lead answers with MinTTL and counts nothing.
+// Reset records a heartbeat of the node and returns the TTL for the next one. On a server that is
+// not the leader it returns MinTTL and records nothing.
 func (t *Timers) Reset(nodeID string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,13 +158,13 @@ func (t *Timers) Reset(nodeID string) time.Duration {
 	return ttl
 }
 
-// base is the least time to live among so many nodes.
+// base returns the minimum TTL for this number of nodes.
 func (t *Timers) base(nodes int) time.Duration {
 	return max(t.cfg.MinTTL, time.Duration(float64(nodes)/t.cfg.MaxPerSecond*float64(time.Second)))
 }
 
-// Silent returns in what time a node will have missed its heartbeat unless it sends
-// one, zero when it has, or is down. A server that does not lead knows of none.
+// Silent returns the time after which a node without a further heartbeat counts as silent. It is
+// zero if the node is silent already or down. A server that is not the leader returns zero.
 func (t *Timers) Silent(nodeID string) (in time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,10 +175,10 @@ func (t *Timers) Silent(nodeID string) (in time.Duration) {
 	if d == nil {
 		return 0
 	}
-	return max(time.Until(d.heard), 0)
+	return max(time.Until(d.liveUntil), 0)
 }
 
-// Identified notes when the identity ends with which a node was heard.
+// Identified records when the identity expires that a node used in its heartbeat.
 func (t *Timers) Identified(nodeID string, ends time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,8 +187,7 @@ func (t *Timers) Identified(nodeID string, ends time.Time) {
 	}
 }
 
-// Earliest returns when the first of the identities ends that nodes were heard with,
-// the zero time when there is none.
+// Earliest returns the earliest expiration of the recorded identities, or the zero time.
 func (t *Timers) Earliest() (ends time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -202,7 +199,7 @@ func (t *Timers) Earliest() (ends time.Time) {
 	return ends
 }
 
-// measure tells in how many seconds the first identity ends, until ctx does.
+// measure updates the metric of the earliest expiration until ctx ends.
 func (t *Timers) measure(ctx context.Context) {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
@@ -218,7 +215,7 @@ func (t *Timers) measure(ctx context.Context) {
 	}
 }
 
-// Clear stops counting for a node that is down or gone.
+// Clear stops tracking a node that is down or deleted.
 func (t *Timers) Clear(nodeID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -228,34 +225,34 @@ func (t *Timers) Clear(nodeID string) {
 	}
 }
 
-// Active returns the number of nodes that are counted.
+// Active returns the number of tracked nodes.
 func (t *Timers) Active() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.nodes)
 }
 
-// set gives the node d from now. t.mu is held.
+// set sets the deadline of the node to d from now. The caller holds t.mu.
 func (t *Timers) set(nodeID string, d time.Duration) {
 	due := time.Now().Add(d)
 	if old := t.nodes[nodeID]; old != nil {
-		old.due, old.heard = due, due
+		old.due, old.liveUntil = due, due
 		heap.Fix(&t.timers, old.at)
 	} else {
-		added := &deadline{node: nodeID, due: due, heard: due}
+		added := &deadline{node: nodeID, due: due, liveUntil: due}
 		t.nodes[nodeID] = added
 		heap.Push(&t.timers, added)
 	}
 	if t.timers[0].node == nodeID {
 		select {
 		case t.wake <- struct{}{}:
-		default: // a value is there already
+		default: // the channel is already full
 		}
 	}
 }
 
-// next returns a node whose time is over, or how long until that may be so; a
-// negative wait is until another node comes.
+// next returns a node with an expired deadline, or the time to wait. A negative time means until
+// another node is added.
 func (t *Timers) next() (nodeID string, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -285,8 +282,8 @@ func (t *Timers) pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// report tells that a node is down. If that fails it is tried again, unless the
-// node beats meanwhile.
+// report marks a node as down. It retries a failed report unless the node sends a heartbeat in the
+// meantime.
 func (t *Timers) report(ctx context.Context, nodeID string) {
 	now := time.Now()
 	req := &nomad.NodeUpdateStatusRequest{
@@ -312,17 +309,17 @@ func (t *Timers) report(ctx context.Context, nodeID string) {
 	}
 }
 
-// deadline is when a node's time is over.
+// deadline is the deadline of a node.
 type deadline struct {
-	node  string
-	due   time.Time
-	heard time.Time // until when a living node has beaten; not after due
-	at    int       // index in the heap
-	// identity is when the identity ends that the node was heard with; zero is unknown.
+	node      string
+	due       time.Time
+	liveUntil time.Time // latest time of a live node's next heartbeat; not after due
+	at        int       // index in the heap
+	// identity is the expiration of the identity used in the heartbeat; zero if unknown.
 	identity time.Time
 }
 
-// deadlines is a container/heap, the nearest first.
+// deadlines implements heap.Interface, the nearest first.
 type deadlines []*deadline
 
 func (h deadlines) Len() int           { return len(h) }

@@ -14,11 +14,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/heartbeat"
 )
 
-// servers answers Node.UpdateStatus.
+// servers implements Node.UpdateStatus.
 type servers struct {
 	mu   sync.Mutex
 	down []string
-	fail error // once
+	fail error // error of the next call
 }
 
 func (s *servers) Call(_ context.Context, method string, req, _ any) error {
@@ -26,7 +26,7 @@ func (s *servers) Call(_ context.Context, method string, req, _ any) error {
 	defer s.mu.Unlock()
 	r, ok := req.(*nomad.NodeUpdateStatusRequest)
 	if !ok || method != "Node.UpdateStatus" || r.Status != nomad.NodeStatusDown || r.NodeEvent == nil || r.UpdatedAt == 0 {
-		return errors.New("not what was expected")
+		return errors.New("unexpected request")
 	}
 	if err := s.fail; err != nil {
 		s.fail = nil
@@ -44,7 +44,7 @@ func (s *servers) reported() []string {
 	return slices.Clone(s.down)
 }
 
-// lead runs fn while timers run that know the nodes.
+// lead runs fn with running timers that start with the nodes.
 func lead(t *testing.T, cfg heartbeat.Config, nodes []*nomad.Node, fn func(ts *heartbeat.Timers, s *servers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func lead(t *testing.T, cfg heartbeat.Config, nodes []*nomad.Node, fn func(ts *h
 			t.Errorf("Run() = %v", err)
 		}
 		if n := ts.Active(); n != 0 {
-			t.Errorf("%d timers are left", n)
+			t.Errorf("%d timers remain", n)
 		}
 	})
 }
@@ -89,8 +89,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestEachItsOwnTime has one node beat and others fall silent.
-func TestEachItsOwnTime(t *testing.T) {
+// TestSeparateDeadlines has one node send heartbeats and others stop.
+func TestSeparateDeadlines(t *testing.T) {
 	lead(t, heartbeat.Config{}, nil, func(ts *heartbeat.Timers, s *servers) {
 		for _, id := range []string{"alive", "silent 1", "silent 2"} {
 			ts.Reset(id)
@@ -104,7 +104,7 @@ func TestEachItsOwnTime(t *testing.T) {
 		}
 		time.Sleep(19 * time.Second)
 		if got := s.reported(); len(got) != 2 {
-			t.Errorf("reported %v, want no more", got)
+			t.Errorf("reported %v, want no others", got)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestFailover(t *testing.T) {
 	nodes := []*nomad.Node{{ID: ready, Status: nomad.NodeStatusReady}, {ID: down, Status: nomad.NodeStatusDown}}
 	lead(t, heartbeat.Config{}, nodes, func(ts *heartbeat.Timers, s *servers) {
 		if n := ts.Active(); n != 1 {
-			t.Errorf("%d nodes are counted, want one that is not down (%s)", n, down)
+			t.Errorf("%d nodes are counted, want only the one that is not down (%s)", n, down)
 		}
 		time.Sleep(300*time.Second - time.Nanosecond)
 		if got := s.reported(); len(got) != 0 {
@@ -188,8 +188,8 @@ func TestNotLeading(t *testing.T) {
 	}
 }
 
-// A node that may still beat is not silent; after a failover that is known much
-// sooner than when the node is given up.
+// A node within its TTL is not silent. After a failover it counts as silent much sooner than it is
+// marked as down.
 func TestSilent(t *testing.T) {
 	nodes := []*nomad.Node{{ID: "known", Status: nomad.NodeStatusReady}, {ID: "down", Status: nomad.NodeStatusDown}}
 	lead(t, heartbeat.Config{}, nodes, func(ts *heartbeat.Timers, s *servers) {
@@ -207,11 +207,11 @@ func TestSilent(t *testing.T) {
 			t.Errorf("reported %v", got)
 		}
 		if ttl := ts.Reset("known"); ts.Silent("known") != ttl+10*time.Second {
-			t.Error("a beat does not count")
+			t.Error("a heartbeat is ignored")
 		}
 	})
 	if (heartbeat.New(heartbeat.Config{})).Silent("known") == 0 {
-		t.Error("a server that does not lead knows who is silent")
+		t.Error("Silent() is not zero on a follower")
 	}
 }
 
@@ -220,7 +220,7 @@ func TestEarliestIdentity(t *testing.T) {
 		now := time.Now()
 		ts.Identified("stranger", now)
 		if got := ts.Earliest(); !got.IsZero() {
-			t.Errorf("Earliest() = %v although no node was heard", got)
+			t.Errorf("Earliest() = %v without a heartbeat", got)
 		}
 		for id, in := range map[string]time.Duration{"late": 3 * time.Hour, "first": time.Hour, "later": 2 * time.Hour} {
 			ts.Reset(id)

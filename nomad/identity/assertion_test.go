@@ -12,9 +12,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
-// What proves to a provider who we are is signed by our keys, and is no token of ours,
-// whatever it is made to say.
-func TestAnAssertionOpensNothingHere(t *testing.T) {
+// A client assertion is signed by a root key, but is never accepted as a token, whatever claims it
+// has.
+func TestAssertionIsNotAToken(t *testing.T) {
 	i := newIssuer(t, "https://nomad.example")
 	for name, headers := range map[string]map[string]string{"plain": nil, "with a header": {"x-tenant": "t"}} {
 		raw, err := i.ClientAssertion(t.Context(), login.Assertion{Client: "https://nomad.example", Audience: []string{nomad.IdentityDefaultAud},
@@ -26,8 +26,8 @@ func TestAnAssertionOpensNothingHere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said map[string]string
-		if err := json.Unmarshal(head, &said); err != nil || said["alg"] != "EdDSA" || said["kid"] == "" || said["x-tenant"] != headers["x-tenant"] {
+		var header map[string]string
+		if err := json.Unmarshal(head, &header); err != nil || header["alg"] != "EdDSA" || header["kid"] == "" || header["x-tenant"] != headers["x-tenant"] {
 			t.Errorf("%s: header %s", name, head)
 		}
 		if c, err := i.Verify(raw, now); !errors.Is(err, jwt.ErrInvalid) {

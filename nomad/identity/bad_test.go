@@ -19,20 +19,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 )
 
-// Bounds of what a token costs that is refused.
+// Limits on the cost of rejecting a token.
 const (
 	maxCPU   = time.Millisecond
 	maxBytes = 64 << 10
 )
 
-// late is a time at which a token may be over since a year.
+// late is a time at which the test tokens have expired long ago.
 var late = time.Unix(1_900_000_000, 0)
 
-// attacked returns an issuer with an Ed25519 and an RSA key, and who has both keys.
+// attacked returns an issuer with an Ed25519 and an RSA key, its ring, and a token maker with both
+// keys.
 func attacked(t testing.TB) (*identity.Issuer, *keyring.Ring, testtokens.Maker) {
 	t.Helper()
 	ring := keyring.New(keyring.Config{})
-	// The same key each time: the processes of a fuzzer share what they find.
+	// The key is constant, so that the processes of a fuzzer can share their findings.
 	seed := make([]byte, ed25519.SeedSize)
 	k := &nomad.RootKey{KeyID: "0d5e8c1e-7f0b-4c57-9a52-6f5f2c1f9f11", Algorithm: nomad.EncryptionAlgorithmAES256GCM, State: nomad.RootKeyStateActive}
 	wrapped, err := keyring.AEAD{}.Wrap(t.Context(), k.KeyID, seed, nil)
@@ -61,7 +62,7 @@ func attacked(t testing.TB) (*identity.Issuer, *keyring.Ring, testtokens.Maker) 
 		testtokens.Maker{Kid: k.KeyID, Key: ed25519.NewKeyFromSeed(seed), RSAKid: r.KeyID, RSA: private, Now: late}
 }
 
-// holders are the claims of good tokens of every kind, as JSON has them.
+// holders returns the claims of valid tokens of every kind, as JSON.
 func holders(t testing.TB, i *identity.Issuer) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
@@ -88,15 +89,15 @@ func holders(t testing.TB, i *identity.Issuer) map[string]map[string]any {
 	return out
 }
 
-// Nothing of the table is let through, whatever kind of token it was made from, and
-// what it takes to refuse it is bounded.
+// No token of the table is accepted, whatever kind it was derived from, and the cost of rejecting
+// it is bounded.
 func TestBadTokens(t *testing.T) {
 	i, ring, m := attacked(t)
 	for kind, claims := range holders(t, i) {
 		t.Run(kind, func(t *testing.T) {
 			m.Claims = claims
 			if _, err := i.Verify(m.Good(), late); err != nil {
-				t.Fatalf("the good token is refused: %v", err)
+				t.Fatalf("the valid token is rejected: %v", err)
 			}
 			bad := append(m.Bad(), testtokens.Token{Name: "of another issuer", Raw: m.Sign(m.With(map[string]any{"iss": "https://evil.example"}))})
 			if len(bad) < 300 {
@@ -105,7 +106,7 @@ func TestBadTokens(t *testing.T) {
 			names := map[string]bool{}
 			for _, b := range bad {
 				if names[b.Name] {
-					t.Errorf("two tokens are called %q", b.Name)
+					t.Errorf("duplicate token name %q", b.Name)
 				}
 				names[b.Name] = true
 				c, err := i.Verify(b.Raw, late)
@@ -127,8 +128,8 @@ func TestBadTokens(t *testing.T) {
 	}
 }
 
-// costs fails when fn takes more than a bad token may: the least of several rounds
-// counts, for what else the machine does is no cost of the token's.
+// costs fails if fn costs more than a bad token may. The cheapest of several rounds counts, so that
+// other load on the machine does not matter.
 func costs(t *testing.T, name string, fn func()) {
 	t.Helper()
 	const rounds = 3
@@ -152,7 +153,7 @@ func costs(t *testing.T, name string, fn func()) {
 	}
 }
 
-// threadTime is the CPU time of this thread.
+// threadTime returns the CPU time of this thread.
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var ts unix.Timespec
@@ -162,9 +163,8 @@ func threadTime(t *testing.T) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// A key that nobody knows is refused at once: nobody waits for one that a stranger
-// made up.
-func TestUnknownKeyIsRefusedAtOnce(t *testing.T) {
+// A token with an unknown key ID is rejected without waiting: the ID may be made up.
+func TestUnknownKeyIsRejectedAtOnce(t *testing.T) {
 	i, _, m := attacked(t)
 	m.Claims = holders(t, i)["node"]
 	m.Kid = nomad.NewID()
@@ -178,11 +178,11 @@ func TestUnknownKeyIsRefusedAtOnce(t *testing.T) {
 		least = min(least, time.Since(begun))
 	}
 	if least > 5*time.Millisecond {
-		t.Errorf("refused after %v", least)
+		t.Errorf("rejected after %v", least)
 	}
 }
 
-// FuzzVerify looks for tokens that are let through and that nobody signed.
+// FuzzVerify looks for unsigned tokens that are accepted.
 func FuzzVerify(f *testing.F) {
 	i, _, m := attacked(f)
 	for _, claims := range holders(f, i) {
@@ -197,7 +197,8 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		c, err := i.Verify(raw, late)
 		if cut := strings.LastIndexByte(raw, '.'); err == nil {
-			// Seeds with a bad payload are signed well: another one may be made of none.
+			// Seeds with a bad payload are signed correctly: the fuzzer may derive a valid token
+			// from them.
 			sig := testtokens.Text(raw[cut+1:])
 			if !ed25519.Verify(m.Key.Public().(ed25519.PublicKey), []byte(raw[:cut]), []byte(sig)) {
 				t.Errorf("Verify(%q) = %+v", raw, c)
@@ -209,8 +210,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzClaims signs whatever payload comes: it is of one kind and in time, or
-// refused.
+// FuzzClaims signs arbitrary payloads. An accepted one has exactly one kind and is within its
+// validity period.
 func FuzzClaims(f *testing.F) {
 	i, _, m := attacked(f)
 	key := m
@@ -239,20 +240,20 @@ func FuzzClaims(f *testing.F) {
 		case kinds != 1:
 			t.Errorf("claims of %d kinds: %q", kinds, body)
 		case c.NotBefore > soon || c.IssuedAt > soon || c.NotBefore <= 0 || c.IssuedAt <= 0 || c.Expiry < 0 || c.Expiry != 0 && c.Expiry <= past:
-			t.Errorf("out of time: %q", body)
+			t.Errorf("outside of the validity period: %q", body)
 		case c.Expiry == 0 && c.WorkloadIdentityClaims == nil:
-			t.Errorf("no end: %q", body)
+			t.Errorf("no expiration time: %q", body)
 		case c.Issuer != "" && c.Issuer != "https://nomad.example":
 			t.Errorf("of another issuer: %q", body)
 		case len(c.Audience) > 0 && !strings.Contains(strings.Join(c.Audience, "\n"), nomad.IdentityDefaultAud):
 			t.Errorf("for another audience: %q", body)
 		}
 		if text, err := json.Marshal(c); err != nil {
-			t.Errorf("%q cannot be written again: %v", body, err)
+			t.Errorf("%q cannot be encoded again: %v", body, err)
 		} else {
 			var again nomad.IdentityClaims
 			if err := json.Unmarshal(text, &again); err != nil {
-				t.Errorf("%q, written again, is %s: %v", body, text, err)
+				t.Errorf("%q encoded again is %s: %v", body, text, err)
 			}
 		}
 	})

@@ -7,20 +7,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// short is below what a token's end is rounded up to a whole second, not down: most of
-// the life of a token of one second would be lost.
+// short is the lifetime below which the expiration time is rounded up to a second. Rounding down
+// would remove most of the life of a one-second token.
 const short = 5 * time.Second
 
-// Subject is a task or service of an allocation, and what is known of where it is.
+// Subject is a task or service of an allocation, with its job, namespace and node.
 type Subject struct {
 	Alloc *nomad.Allocation
-	// Job is the allocation's job: inside a plan the allocation does not carry it.
+	// Job is the allocation's job: in a plan the allocation does not carry it.
 	Job      *nomad.Job
 	Handle   nomad.WIHandle
 	Identity *nomad.WorkloadIdentity
-	// Namespace may add claims; nil adds none.
+	// Namespace may add claims, may be nil.
 	Namespace *nomad.Namespace
-	// Node is where the allocation is; nil leaves what is said of it empty.
+	// Node is the node of the allocation. If nil, its values are empty.
 	Node *nomad.Node
 }
 
@@ -47,7 +47,7 @@ func (i *Issuer) Workload(s Subject, now time.Time) *nomad.IdentityClaims {
 	return c
 }
 
-// Node returns the claims of a node, for as long as its pool says.
+// Node returns the claims of a node. ttl comes from its node pool.
 func (i *Issuer) Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
 	c := i.claims(now, atLeast(ttl), "node", i.region, node.NodePool, node.ID, nomad.WorkloadIdentityDefaultName)
 	c.NodeIdentityClaims = &nomad.NodeIdentityClaims{NodeID: node.ID, NodePool: node.NodePool,
@@ -59,8 +59,8 @@ func (i *Issuer) Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad
 	return c
 }
 
-// Introduction returns the claims with which nodes may register themselves into a
-// pool, as many as it has uses; under any name when it has none.
+// Introduction returns the claims with which intro.Uses nodes may register in a pool. If intro has
+// no node name, any name is accepted.
 func (i *Issuer) Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
 	c := i.claims(now, atLeast(ttl), "node-introduction", i.region, intro.NodePool, intro.NodeName, nomad.WorkloadIdentityDefaultName)
 	c.NodeIntroductionIdentityClaims = intro
@@ -68,7 +68,7 @@ func (i *Issuer) Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl t
 	return c
 }
 
-// Server returns the claims with which a server calls another one.
+// Server returns the claims that a server presents to another server.
 func (i *Issuer) Server(id string, now time.Time) *nomad.IdentityClaims {
 	c := i.claims(now, ServerTTL, "server", i.region, id)
 	c.ServerIdentityClaims = &nomad.ServerIdentityClaims{ServerID: id}
@@ -76,7 +76,7 @@ func (i *Issuer) Server(id string, now time.Time) *nomad.IdentityClaims {
 	return c
 }
 
-// atLeast keeps a token of a node from having no end.
+// atLeast ensures that a node token has an expiration time.
 func atLeast(ttl time.Duration) time.Duration {
 	if ttl <= 0 {
 		return nomad.DefaultNodePoolNodeIdentityTTL
@@ -84,8 +84,8 @@ func atLeast(ttl time.Duration) time.Duration {
 	return ttl
 }
 
-// subjectOf joins the parts of a subject. A part that holds a colon or a percent sign is
-// percent-encoded there, so that two different lists of parts have different subjects.
+// subjectOf joins the parts of a subject. Colons and percent signs within a part are
+// percent-encoded, so that different parts give different subjects.
 func subjectOf(parts []string) string {
 	encoded := make([]string, len(parts))
 	for n, part := range parts {
@@ -96,8 +96,8 @@ func subjectOf(parts []string) string {
 
 var separators = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// claims returns the claims that every kind has. Without a TTL the token has no
-// end: it lives as long as its workload.
+// claims returns the claims common to all kinds. Without a TTL the token does not expire: it is
+// valid as long as its workload runs.
 func (i *Issuer) claims(now time.Time, ttl time.Duration, subject ...string) *nomad.IdentityClaims {
 	c := &nomad.IdentityClaims{RegisteredClaims: nomad.RegisteredClaims{
 		Issuer:    i.url,

@@ -9,28 +9,26 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// oldest is the version of the agents that store identities.
+// oldest is the first agent version that stores identities.
 var oldest = version.Must(version.NewVersion("1.11.0-beta.1"))
 
-// grace is how near its end an identity must be for a failure to renew it to
-// count.
+// grace is the remaining lifetime below which a failed renewal fails the heartbeat.
 const grace = 10 * time.Minute
 
-// Registration is what decides whether Node.Register gives the node a new
-// identity.
+// Registration is the input of the decision whether Node.Register issues a new node identity.
 type Registration struct {
 	Node *nomad.Node
-	// Caller is who registers.
+	// Caller is the registering caller.
 	Caller *acls.AuthenticatedIdentity
-	// Expired: the caller's token was good once.
+	// Expired is set if the caller's token was valid and has expired.
 	Expired bool
-	// TTL is what the node's pool gives now.
+	// TTL is the current TTL of the node's pool.
 	TTL time.Duration
 	Now time.Time
 }
 
-// Generates decides by the first row of compat/identity.md section 3 that fits.
-// A caller whose token is bad in another way than by its age never comes here.
+// Generates applies the first matching rule, as Nomad 2.0. A caller with a token that is invalid
+// for another reason than its age is rejected earlier.
 func (r Registration) Generates() bool {
 	if r.Expired {
 		return true
@@ -58,44 +56,42 @@ func (r Registration) Generates() bool {
 	return dueForRenewal(c, r.TTL, r.Now)
 }
 
-// Heartbeat is what decides whether Node.UpdateStatus gives the node a new
-// identity.
+// Heartbeat is the input of the decision whether Node.UpdateStatus issues a new node identity.
 type Heartbeat struct {
 	Node   *nomad.Node
 	Caller *acls.AuthenticatedIdentity
-	// Forced: the node asks for a new one.
+	// Forced is set if the node requests a new identity.
 	Forced bool
-	// TTL is what the node's pool gives now.
+	// TTL is the current TTL of the node's pool.
 	TTL time.Duration
 	Now time.Time
 }
 
-// Generates decides by the first row of compat/identity.md section 3 that fits.
+// Generates applies the first matching rule, as Nomad 2.0.
 func (h Heartbeat) Generates() bool {
 	if !StoresIdentities(h.Node) {
 		return false
 	}
 	c := h.Caller.Claims
 	if c == nil || c.NodeIdentityClaims == nil {
-		return h.Caller.ClientID != "" // shown the secret ID: no identity is stored yet
+		return h.Caller.ClientID != "" // authenticated by secret ID: no identity is stored yet
 	}
 	return h.Forced || dueForRenewal(c, h.TTL, h.Now)
 }
 
-// FailureCounts says whether a failure to sign must fail the heartbeat: only
-// when the caller's identity is about to end. Otherwise the next one retries.
+// FailureCounts reports whether a signing failure fails the heartbeat: only if the caller's
+// identity is about to expire. Otherwise the next heartbeat retries.
 func (h Heartbeat) FailureCounts() bool {
 	c := h.Caller.Claims
 	return c != nil && c.NodeIdentityClaims != nil && time.Unix(c.Expiry, 0).Before(h.Now.Add(grace))
 }
 
-// dueForRenewal says whether less than a third of the TTL is left.
+// dueForRenewal reports whether less than a third of the TTL remains.
 func dueForRenewal(c *nomad.IdentityClaims, ttl time.Duration, now time.Time) bool {
 	return time.Unix(c.Expiry, 0).Before(now.Add(ttl / 3))
 }
 
-// StoresIdentities says whether the node's agent is of a version that keeps
-// identities.
+// StoresIdentities reports whether the version of the node's agent stores identities.
 func StoresIdentities(n *nomad.Node) bool {
 	v, err := version.NewVersion(n.Attributes["nomad.version"])
 	return err == nil && v.GreaterThanOrEqual(oldest)

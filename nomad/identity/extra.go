@@ -8,11 +8,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// token is a place in an extra claim that something is put into.
+// token is a placeholder in an extra claim.
 var token = regexp.MustCompile(`\$\{[^{}]*\}`)
 
-// extraClaims returns what the namespace adds: all that it requires, and of what it
-// offers that which the identity lists (compat/identity.md section 2).
+// extraClaims returns the claims that the namespace adds: all required ones, and those optional
+// ones that the identity lists. As Nomad 2.0.
 func (s Subject) extraClaims() map[string]string {
 	if s.Namespace == nil {
 		return nil
@@ -35,8 +35,8 @@ func (s Subject) extraClaims() map[string]string {
 	return out
 }
 
-// interpolate puts in what is known. What is known by name but absent here becomes
-// nothing; what nobody knows stays as it is written.
+// interpolate replaces placeholders. A known name without a value becomes empty; an unknown name
+// stays as written.
 func (s Subject) interpolate(text string) string {
 	if !strings.Contains(text, "${") {
 		return text
@@ -56,7 +56,7 @@ func (s Subject) interpolate(text string) string {
 	})
 }
 
-// values are what extra claims may hold, by name.
+// values returns the values for placeholders, by name.
 func (s Subject) values() map[string]string {
 	job, node := s.Job, s.Node
 	if node == nil {

@@ -1,19 +1,19 @@
-// Package identity says what tokens claim, signs them and verifies them: those
-// of workloads, of nodes and of nodes that are to be introduced (compat/identity.md).
+// Package identity builds, signs and verifies identity tokens: those of workloads, of nodes, of
+// node introductions and of servers.
 //
-//	nomad/keyring   which key, and when          internal/jwt   how it is written
+//	nomad/keyring   selects the key             internal/jwt   encodes and signs
 //	        └────────────▶ this package ◀──────────────┘
-//	                    what may be said
+//	                    builds the claims
 //
-// A token that Verify lets through was signed by one of our keys, is within its
-// time, is meant for us and is of exactly one kind. Whether its holder still
-// lives, and what it may do, is for nomad/authz to say.
+// Verify accepts a token that a root key signed, that is within its validity period, is meant for
+// this cluster and has exactly one kind. Package nomad/authz decides whether the holder still
+// exists and what it may do.
 //
-// Rules that are stricter than upstream's: a node identity or introduction
-// without an end is refused; so is a token that was made for another audience.
+// Two rules are stricter than upstream's. A node identity or introduction without an expiration
+// time is rejected, and so is a token for another audience.
 //
-// An Issuer remembers tokens whose signature it has checked, as long as their keys
-// are ours. MintAll spreads signing over the cores; it leaves no goroutine behind.
+// An Issuer caches tokens whose signature it has verified, until a key is removed. MintAll
+// distributes signing over the cores and leaves no goroutine behind.
 package identity
 
 import (
@@ -35,29 +35,29 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
-// Leeway is how far the clocks of two servers may be apart.
+// Leeway is the accepted clock difference between servers.
 const Leeway = time.Minute
 
-// latest is the last second of the year 9999: no token ends later.
+// latest is the last second of the year 9999, the latest expiration time.
 const latest = 253_402_300_799
 
-// ServerTTL is how long the identity of a server is good.
+// ServerTTL is the lifetime of a server identity.
 const ServerTTL = time.Minute
 
-// ErrExpired means that the token was good once. What Verify returns with it are
-// the claims, for those who let a node come back with an old token.
+// ErrExpired means that the token was valid and has expired. Verify returns the claims with it, so
+// that a node can register again with an expired token.
 var ErrExpired = fmt.Errorf("%w: %w", jwt.ErrInvalid, rpc.ErrExpired)
 
-// Config is what an Issuer is made of.
+// Config configures an Issuer.
 type Config struct {
 	Ring   *keyring.Ring
 	Region string
-	// URL is the OIDC issuer, "" when none is configured.
+	// URL is the OIDC issuer, or "" if none is configured.
 	URL string
-	// AnyAudience accepts workload identities whatever their audience.
+	// AnyAudience accepts workload identities for any audience.
 	AnyAudience bool
-	// Audit has what is signed on record, but for what servers show each other; nil is
-	// none. A token that can't be recorded, when that is enforced, is not given out.
+	// Audit records signed tokens, except server identities; nil disables it. If recording is
+	// enforced and fails, the token is not returned.
 	Audit *audit.Log
 }
 
@@ -76,8 +76,8 @@ func New(c Config) *Issuer {
 	return &Issuer{ring: c.Ring, region: c.Region, url: c.URL, anyAud: c.AnyAudience, audit: c.Audit}
 }
 
-// Mint signs claims with the active key, or with the one for the algorithm that is
-// asked for; it waits for one within ctx.
+// Mint signs claims with the active key, or with a key for the requested algorithm. It waits for a
+// key until ctx ends.
 func (i *Issuer) Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error) {
 	key, err := i.signer(ctx, claims.Alg)
 	if err != nil {
@@ -93,7 +93,7 @@ func (i *Issuer) Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.
 	return token, nil
 }
 
-// signer returns the key that signs what asks for the algorithm.
+// signer returns the key for the requested algorithm.
 func (i *Issuer) signer(ctx context.Context, alg string) (jwt.Key, error) {
 	if alg == jwt.RS256 {
 		return i.ring.RSASigner(ctx)
@@ -103,33 +103,33 @@ func (i *Issuer) signer(ctx context.Context, alg string) (jwt.Key, error) {
 
 // mint signs claims with key.
 func (i *Issuer) mint(key jwt.Key, claims *nomad.IdentityClaims) (nomad.Token, error) {
-	said := *claims
-	said.Issuer = i.url
-	if mustEnd(&said) && said.Expiry == 0 {
-		return nomad.Token{}, fmt.Errorf("mint %q: no end, a token of a node must have one", claims.Subject)
+	issued := *claims
+	issued.Issuer = i.url
+	if mustEnd(&issued) && issued.Expiry == 0 {
+		return nomad.Token{}, fmt.Errorf("mint %q: a node token needs an expiration time", claims.Subject)
 	}
-	raw, err := key.Sign(&said)
+	raw, err := key.Sign(&issued)
 	if err != nil {
 		return nomad.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
 	}
 	return nomad.NewToken(raw, key.ID), nil
 }
 
-// ClientAssertion signs that this cluster is a client of an identity provider. Nothing that
-// it says makes it a token of ours.
+// ClientAssertion signs a client assertion for an identity provider. No content makes it a valid
+// token of this cluster.
 func (i *Issuer) ClientAssertion(ctx context.Context, a login.Assertion) (string, error) {
 	key, err := i.signer(ctx, a.Alg)
 	if err != nil {
-		return "", fmt.Errorf("sign as the client of an identity provider: %w", err)
+		return "", fmt.Errorf("sign client assertion for an identity provider: %w", err)
 	}
 	if key.Alg != a.Alg {
-		return "", fmt.Errorf("sign as the client of an identity provider: the active root key signs %s, not %s", key.Alg, a.Alg)
+		return "", fmt.Errorf("sign client assertion for an identity provider: the active root key signs %s, not %s", key.Alg, a.Alg)
 	}
 	return key.SignWith(a.Claims(), a.Headers)
 }
 
-// Ticket signs what stands for a caller's token in a call of a node. It is not on record: the
-// call is.
+// Ticket signs a ticket, which represents a caller's token in a call to a node. It is not audited,
+// but the call is.
 func (i *Issuer) Ticket(ctx context.Context, t ticket.Ticket, now time.Time) (string, error) {
 	key, err := i.ring.ActiveSigner(ctx)
 	if err != nil {
@@ -138,8 +138,8 @@ func (i *Issuer) Ticket(ctx context.Context, t ticket.Ticket, now time.Time) (st
 	return ticket.Sign(key, t, now)
 }
 
-// MintAll signs many claims, those of an algorithm with one key, on all cores.
-// Tokens are in the order of the claims; on an error there are none.
+// MintAll signs many claims in parallel, with one key for each algorithm. The tokens are in the
+// order of the claims; on an error there are none.
 func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -164,8 +164,8 @@ func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([
 	return tokens, nil
 }
 
-// mintWith signs claims with the keys of their algorithms. The caller's goroutine is the
-// first that does: most plans need one token, and nobody is woken for it.
+// mintWith signs claims with the keys of their algorithms. The caller's goroutine signs first: most
+// plans need one token, and no other goroutine starts for it.
 func (i *Issuer) mintWith(ctx context.Context, keys map[string]jwt.Key, claims []*nomad.IdentityClaims) ([]nomad.Token, error) {
 	tokens := make([]nomad.Token, len(claims))
 	workers := min(runtime.GOMAXPROCS(0), len(claims))
@@ -189,7 +189,7 @@ func (i *Issuer) mintWith(ctx context.Context, keys map[string]jwt.Key, claims [
 	return tokens, own
 }
 
-// record puts on record what was signed.
+// record writes the signed claims to the audit log.
 func (i *Issuer) record(claims []*nomad.IdentityClaims, tokens []nomad.Token) error {
 	if !i.audit.On() {
 		return nil
@@ -206,12 +206,11 @@ func (i *Issuer) record(claims []*nomad.IdentityClaims, tokens []nomad.Token) er
 	return nil
 }
 
-// Verify returns what a token says when it is ours and in time. Every error
-// wraps jwt.ErrInvalid; with ErrExpired the claims are returned too. Only when
-// the key of a token is known and closed, its public half not known, nobody can tell:
-// then it wraps keyring.ErrClosed.
+// Verify returns the claims of a valid token. Every error wraps jwt.ErrInvalid, with one exception.
+// If the key of the token is closed and its public key is unknown, the error wraps
+// keyring.ErrClosed. With ErrExpired the claims are returned too.
 //
-// The claims may be shared with other callers: they are read, never written to.
+// Callers may share the claims and must not modify them.
 func (i *Issuer) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error) {
 	c, err := i.read(raw)
 	if err != nil {
@@ -226,7 +225,7 @@ func (i *Issuer) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error
 	return c, nil
 }
 
-// read returns what a token says that one of our keys signed, whenever that was.
+// read returns the claims of a token with a valid signature, whatever its validity period.
 func (i *Issuer) read(raw string) (*nomad.IdentityClaims, error) {
 	removals := i.ring.Removals()
 	if c := i.seen.claims(raw, removals); c != nil {
@@ -252,36 +251,36 @@ func (i *Issuer) read(raw string) (*nomad.IdentityClaims, error) {
 	return c, nil
 }
 
-// check refuses what is wrong with claims whatever the key that signed them.
+// check rejects invalid claims, independent of the key.
 func (i *Issuer) check(c *nomad.IdentityClaims, now time.Time) error {
 	soon := now.Add(Leeway).Unix()
 	switch {
 	case c.Expiry < 0, mustEnd(c) && c.Expiry == 0:
-		return fmt.Errorf("%w: it has no end", jwt.ErrInvalid)
+		return fmt.Errorf("%w: token has no expiration time", jwt.ErrInvalid)
 	case c.ServerIdentityClaims != nil && (c.Expiry-c.IssuedAt > int64(ServerTTL/time.Second) || len(c.Audience) == 0):
-		return fmt.Errorf("%w: it is no identity that servers make", jwt.ErrInvalid)
+		return fmt.Errorf("%w: token is not a node, workload, introduction or server identity", jwt.ErrInvalid)
 	case c.NotBefore <= 0, c.IssuedAt <= 0, c.Expiry > latest:
-		return fmt.Errorf("%w: its times are none that we write", jwt.ErrInvalid)
+		return fmt.Errorf("%w: token has invalid times", jwt.ErrInvalid)
 	case c.NotBefore > soon, c.IssuedAt > soon:
-		return fmt.Errorf("%w: it is not valid yet", jwt.ErrInvalid)
+		return fmt.Errorf("%w: token is not valid yet", jwt.ErrInvalid)
 	case c.Issuer != "" && i.url != "" && c.Issuer != i.url:
-		return fmt.Errorf("%w: it is of another issuer", jwt.ErrInvalid)
+		return fmt.Errorf("%w: token has another issuer", jwt.ErrInvalid)
 	case !i.ours(c):
-		return fmt.Errorf("%w: it is for another audience", jwt.ErrInvalid)
+		return fmt.Errorf("%w: token is for another audience", jwt.ErrInvalid)
 	}
 	return nil
 }
 
-// ours says whether a token was made for us, not for somebody else who then had it.
+// ours reports whether this cluster is the audience of a token.
 func (i *Issuer) ours(c *nomad.IdentityClaims) bool {
 	return len(c.Audience) == 0 || slices.Contains(c.Audience, nomad.IdentityDefaultAud) ||
 		i.anyAud && c.WorkloadIdentityClaims != nil
 }
 
-// mustEnd says whether claims are of a kind that must have an end.
+// mustEnd reports whether claims are of a kind that needs an expiration time.
 func mustEnd(c *nomad.IdentityClaims) bool { return c.WorkloadIdentityClaims == nil }
 
-// JWKS returns the public keys as outside verifiers fetch them.
+// JWKS returns the public keys for external verifiers.
 func (i *Issuer) JWKS() jwt.JWKS {
 	var keys []jwt.PublicKey
 	for _, k := range i.ring.PublicKeys() {
@@ -292,7 +291,7 @@ func (i *Issuer) JWKS() jwt.JWKS {
 	return jwt.NewJWKS(keys)
 }
 
-// Discovery returns the OIDC discovery document, nil when no issuer is configured.
+// Discovery returns the OIDC discovery document, or nil if no issuer is configured.
 func (i *Issuer) Discovery() *nomad.OIDCDiscoveryConfig {
 	if i.url == "" {
 		return nil

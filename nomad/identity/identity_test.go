@@ -23,7 +23,7 @@ import (
 
 var now = time.Unix(1_000_000, 0)
 
-// issuer is an identity.Issuer with a key, and that key.
+// issuer is an identity.Issuer with its signing key.
 type issuer struct {
 	*identity.Issuer
 	key  jwt.Key
@@ -54,7 +54,7 @@ var (
 		Attributes: map[string]string{"nomad.version": "2.0.0"}}
 )
 
-// payload is the JSON inside a token.
+// payload returns the JSON payload of a token.
 func payload(t *testing.T, token nomad.Token) map[string]any {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token.Reveal(), ".")[1])
@@ -139,7 +139,7 @@ func TestClaims(t *testing.T) {
 				t.Errorf("claims are\n%v, want\n%v", got, c.want)
 			}
 			if token.KeyID() != i.key.ID || strings.Contains(fmt.Sprint(token), "eyJ") {
-				t.Errorf("token shows as %v", token)
+				t.Errorf("token prints as %v", token)
 			}
 			_, err = i.Verify(token.Reveal(), now)
 			ours := strings.Contains(fmt.Sprint(c.want["aud"]), "nomadproject.io") || c.want["aud"] == nil
@@ -150,7 +150,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-func TestVerifyRefuses(t *testing.T) {
+func TestVerifyRejects(t *testing.T) {
 	i := newIssuer(t, "https://nomad.example")
 	good := func() map[string]any {
 		return map[string]any{"nomad_node_id": "n1", "nomad_node_pool": "gpu", "aud": "nomadproject.io",
@@ -165,33 +165,33 @@ func TestVerifyRefuses(t *testing.T) {
 		set    map[string]any
 		ok     bool
 	}{
-		"good node":                         {claims: good(), ok: true},
-		"good task without end":             {claims: task(), ok: true},
-		"node without end":                  {claims: good(), set: map[string]any{"exp": nil}},
-		"node with end zero":                {claims: good(), set: map[string]any{"exp": 0}},
-		"end after the year 9999":           {claims: good(), set: map[string]any{"exp": 1 << 60}},
-		"without a beginning":               {claims: task(), set: map[string]any{"nbf": nil}},
-		"without the time of making":        {claims: task(), set: map[string]any{"iat": nil}},
-		"end before 1970":                   {claims: task(), set: map[string]any{"exp": -5}},
-		"expired":                           {claims: good(), set: map[string]any{"exp": now.Unix() - 61}},
-		"expired within the clocks":         {claims: good(), set: map[string]any{"exp": now.Unix() - 59}, ok: true},
-		"not yet":                           {claims: good(), set: map[string]any{"nbf": now.Unix() + 61}},
-		"not yet within the clocks":         {claims: good(), set: map[string]any{"nbf": now.Unix() + 60}, ok: true},
-		"made in the future":                {claims: good(), set: map[string]any{"iat": now.Unix() + 61}},
-		"another issuer":                    {claims: good(), set: map[string]any{"iss": "https://evil.example"}},
-		"our issuer":                        {claims: good(), set: map[string]any{"iss": "https://nomad.example"}, ok: true},
-		"another audience":                  {claims: task(), set: map[string]any{"aud": "vault.example"}},
-		"audience that begins like ours":    {claims: task(), set: map[string]any{"aud": "nomadproject.io.evil.example"}},
-		"audience with ours in a list":      {claims: task(), set: map[string]any{"aud": []string{"x", "nomadproject.io"}}, ok: true},
-		"audience is a number":              {claims: task(), set: map[string]any{"aud": 5}},
-		"end is text":                       {claims: good(), set: map[string]any{"exp": "9999999999"}},
-		"two kinds":                         {claims: good(), set: map[string]any{"nomad_namespace": "default"}},
-		"node and introduction":             {claims: good(), set: map[string]any{"nomad_node_name": ""}},
-		"no kind":                           {claims: map[string]any{"sub": "x"}},
-		"pool alone is no kind":             {claims: map[string]any{"nomad_node_pool": "gpu", "exp": now.Unix() + 60}},
-		"introduction without end":          {claims: map[string]any{"nomad_node_pool": "gpu", "nomad_node_name": ""}},
-		"names in upper case":               {claims: good(), set: map[string]any{"NOMAD_NODE_ID": "n2"}},
-		"workload claims beside the node's": {claims: good(), set: map[string]any{"extra_claims": map[string]string{}}},
+		"good node":                       {claims: good(), ok: true},
+		"good task without end":           {claims: task(), ok: true},
+		"node without end":                {claims: good(), set: map[string]any{"exp": nil}},
+		"node with end zero":              {claims: good(), set: map[string]any{"exp": 0}},
+		"end after the year 9999":         {claims: good(), set: map[string]any{"exp": 1 << 60}},
+		"without a beginning":             {claims: task(), set: map[string]any{"nbf": nil}},
+		"without the time of making":      {claims: task(), set: map[string]any{"iat": nil}},
+		"end before 1970":                 {claims: task(), set: map[string]any{"exp": -5}},
+		"expired":                         {claims: good(), set: map[string]any{"exp": now.Unix() - 61}},
+		"expired within the clocks":       {claims: good(), set: map[string]any{"exp": now.Unix() - 59}, ok: true},
+		"not yet":                         {claims: good(), set: map[string]any{"nbf": now.Unix() + 61}},
+		"not yet within the clocks":       {claims: good(), set: map[string]any{"nbf": now.Unix() + 60}, ok: true},
+		"made in the future":              {claims: good(), set: map[string]any{"iat": now.Unix() + 61}},
+		"another issuer":                  {claims: good(), set: map[string]any{"iss": "https://evil.example"}},
+		"our issuer":                      {claims: good(), set: map[string]any{"iss": "https://nomad.example"}, ok: true},
+		"another audience":                {claims: task(), set: map[string]any{"aud": "vault.example"}},
+		"audience that begins like ours":  {claims: task(), set: map[string]any{"aud": "nomadproject.io.evil.example"}},
+		"audience with ours in a list":    {claims: task(), set: map[string]any{"aud": []string{"x", "nomadproject.io"}}, ok: true},
+		"audience is a number":            {claims: task(), set: map[string]any{"aud": 5}},
+		"end is text":                     {claims: good(), set: map[string]any{"exp": "9999999999"}},
+		"two kinds":                       {claims: good(), set: map[string]any{"nomad_namespace": "default"}},
+		"node and introduction":           {claims: good(), set: map[string]any{"nomad_node_name": ""}},
+		"no kind":                         {claims: map[string]any{"sub": "x"}},
+		"pool alone is no kind":           {claims: map[string]any{"nomad_node_pool": "gpu", "exp": now.Unix() + 60}},
+		"introduction without end":        {claims: map[string]any{"nomad_node_pool": "gpu", "nomad_node_name": ""}},
+		"names in upper case":             {claims: good(), set: map[string]any{"NOMAD_NODE_ID": "n2"}},
+		"workload claims in a node token": {claims: good(), set: map[string]any{"extra_claims": map[string]string{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for k, v := range c.set {
@@ -221,8 +221,8 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
-// What was made for others opens nothing here, unless the operator says so; and never
-// what nodes show.
+// A workload token for another audience is rejected, unless the operator accepts any audience. A
+// node token for another audience is always rejected.
 func TestAnyAudience(t *testing.T) {
 	i := newIssuer(t, "")
 	lenient := identity.New(identity.Config{Ring: i.ring, Region: "global", AnyAudience: true})
@@ -266,8 +266,8 @@ func TestVerifyUnknownKey(t *testing.T) {
 	}
 }
 
-// A token that was seen before is refused all the same once its time, or its key,
-// is over; and not everything that was ever shown is remembered.
+// A cached token is rejected after its expiration or the removal of its key, and the cache is
+// bounded.
 func TestVerifySeen(t *testing.T) {
 	i := newIssuer(t, "")
 	mint := func(n int) string {
@@ -284,16 +284,16 @@ func TestVerifySeen(t *testing.T) {
 		}
 	}
 	if _, err := i.Verify(raw, now.Add(-2*time.Minute)); !errors.Is(err, jwt.ErrInvalid) {
-		t.Errorf("before its time: Verify() = %v", err)
+		t.Errorf("before its expiration: Verify() = %v", err)
 	}
 	if c, err := i.Verify(raw, now.Add(2*time.Hour)); !errors.Is(err, identity.ErrExpired) || c == nil {
-		t.Errorf("after its time: Verify() = %v, %v", c, err)
+		t.Errorf("after its expiration: Verify() = %v, %v", c, err)
 	}
 	if _, err := i.Verify(raw+"A", now); !errors.Is(err, jwt.ErrInvalid) {
 		t.Errorf("altered: Verify() = %v", err)
 	}
 	if testing.AllocsPerRun(10, func() { i.Verify(raw, now) }) > 0 {
-		t.Error("a token that was seen is read again")
+		t.Error("a cached token is decoded again")
 	}
 	for n := range 9000 {
 		if _, err := i.Verify(mint(n), now); err != nil {
@@ -304,7 +304,7 @@ func TestVerifySeen(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	i.Verify(raw, now)
 	if runtime.ReadMemStats(&after); after.Mallocs-before.Mallocs < 20 {
-		t.Error("a token that was not shown for long is still remembered")
+		t.Error("a token that was not used for long is still cached")
 	}
 	i.ring.Remove(i.key.ID)
 	if _, err := i.Verify(raw, now); !errors.Is(err, jwt.ErrUnknownKey) {
@@ -312,8 +312,8 @@ func TestVerifySeen(t *testing.T) {
 	}
 }
 
-// Tokens count whole seconds: a short one has at least the life that was asked for, a
-// longer one at most.
+// Token times are whole seconds. A short token lives at least as long as requested, a longer one at
+// most as long.
 func TestShortLife(t *testing.T) {
 	i := newIssuer(t, "")
 	late := now.Truncate(time.Second).Add(900 * time.Millisecond)
@@ -353,7 +353,7 @@ func TestMintAll(t *testing.T) {
 		}
 	}
 	if none, err := i.MintAll(t.Context(), nil); err != nil || none != nil {
-		t.Errorf("MintAll() of nothing = %v, %v", none, err)
+		t.Errorf("MintAll() of no claims = %v, %v", none, err)
 	}
 	claims[50] = &nomad.IdentityClaims{}
 	if some, err := i.MintAll(t.Context(), claims); err == nil || some != nil {
@@ -362,12 +362,12 @@ func TestMintAll(t *testing.T) {
 	endless := i.Node(node, time.Hour, now)
 	endless.Expiry = 0
 	if _, err := i.Mint(t.Context(), endless); err == nil {
-		t.Error("a node identity without end is signed")
+		t.Error("a node identity without expiration time is signed")
 	}
 }
 
-// TestPublished verifies a token as an outside service does: with the published
-// set and the standard library.
+// TestPublished verifies a token like an external service: with the published keys and the standard
+// library.
 func TestPublished(t *testing.T) {
 	i := newIssuer(t, "https://nomad.example")
 	token, err := i.Mint(t.Context(), i.Node(node, time.Hour, now))
@@ -389,7 +389,7 @@ func TestPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !ed25519.Verify(set.Key(token.KeyID())[0].Key.(ed25519.PublicKey), []byte(raw[:cut]), sig) {
-		t.Error("the published key refuses the token")
+		t.Error("the published key rejects the token")
 	}
 	if d := i.Discovery(); d.JWKS != "https://nomad.example/.well-known/jwks.json" {
 		t.Errorf("Discovery() = %+v", d)
@@ -437,7 +437,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkMint shows what a token costs beside the bare signature.
+// BenchmarkMint measures a token and the raw signature.
 func BenchmarkMint(b *testing.B) {
 	b.Run("token", func(b *testing.B) {
 		i := newIssuer(b, "")

@@ -2,5 +2,5 @@
 
 package identity_test
 
-// slowness is one but under the race detector.
+// slowness is 1 without the race detector.
 const slowness = 1

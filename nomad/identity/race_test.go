@@ -2,5 +2,5 @@
 
 package identity_test
 
-// slowness is how much longer everything takes under the race detector.
+// slowness is the slowdown factor under the race detector.
 const slowness = 20

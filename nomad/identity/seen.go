@@ -7,32 +7,31 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Bounds of what is remembered: so many tokens twice, none longer than that.
+// Limits of the cache: two generations of seenTokens tokens, each at most seenSize bytes long.
 const (
 	seenTokens = 4096
 	seenSize   = 2 << 10
 )
 
-// digest stands for a token: the token itself is not kept.
+// digest identifies a token. The token itself is not stored.
 type digest [sha256.Size]byte
 
-// digestOf is the digest of a token of at most seenSize.
+// digestOf returns the digest of a token of at most seenSize bytes.
 func digestOf(raw string) digest {
 	var buf [seenSize]byte // a conversion would allocate
 	return sha256.Sum256(buf[:copy(buf[:], raw)])
 }
 
-// seen remembers tokens whose form and signature were found good, so that the next
-// time only what changes is checked: whether the key is still ours, the time, and
-// whether the holder lives. Those that were not shown for long are forgotten.
+// seen caches tokens with a valid form and signature. For a cached token only the conditions that
+// change are checked: the key, the time and the holder. Tokens that are not used for long are
+// dropped.
 type seen struct {
 	mu         sync.RWMutex
-	removals   uint64 // of keys, when the tokens were checked
+	removals   uint64 // number of removed keys when the tokens were checked
 	young, old map[digest]*nomad.IdentityClaims
 }
 
-// claims returns what a token says that was put since the last removal of a key,
-// nil when it was not.
+// claims returns the claims of a token cached since the last removal of a key, or nil.
 func (s *seen) claims(raw string, removals uint64) *nomad.IdentityClaims {
 	if len(raw) > seenSize {
 		return nil
@@ -52,8 +51,8 @@ func (s *seen) claims(raw string, removals uint64) *nomad.IdentityClaims {
 	return c
 }
 
-// put remembers a token that was checked after so many removals of keys. What it
-// says is not written to any more.
+// put caches a token that was checked at this count of removed keys. The claims must not be
+// modified afterwards.
 func (s *seen) put(raw string, c *nomad.IdentityClaims, removals uint64) {
 	if len(raw) > seenSize {
 		return

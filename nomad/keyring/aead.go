@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// AEAD is the built-in wrapper: AES-256-GCM under a key of 32 random bytes that it
-// keeps beside what it encrypts. Whoever has the one has the other.
+// AEAD is the built-in wrapper: AES-256-GCM under a random 32-byte key that is stored next to the
+// ciphertext. Whoever can read one can read the other.
 type AEAD struct{ Name string }
 
 // Provider implements Wrapper.
@@ -66,7 +66,7 @@ func sealed(key []byte, keyID string, text []byte) (*nomad.BlobInfo, error) {
 	return &nomad.BlobInfo{Ciphertext: gcm.Seal(nil, nil, text, nil), KeyInfo: &nomad.KeyInfo{KeyId: keyID}}, nil
 }
 
-// unseal is the inverse of sealed.
+// unseal reverses sealed.
 func unseal(key, text []byte) ([]byte, error) {
 	gcm, err := newGCM(key)
 	if err != nil {
@@ -79,7 +79,7 @@ func unseal(key, text []byte) ([]byte, error) {
 	return out, nil
 }
 
-// newGCM returns AES-256-GCM that makes, and expects, a nonce in front.
+// newGCM returns AES-256-GCM with the nonce in front of the ciphertext.
 func newGCM(key []byte) (cipher.AEAD, error) {
 	if len(key) != keySize {
 		return nil, fmt.Errorf("wrapping key has %d bytes, want %d", len(key), keySize)

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 )
 
-// service is a wrapper by a service elsewhere, which can be away or wrong.
+// service is a wrapper backed by an external service that may be unavailable or wrong.
 type service struct {
 	keyring.AEAD
 	id          string
@@ -32,7 +32,7 @@ func (s service) ID() string       { return s.id }
 
 func (s service) Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*nomad.WrappedKey, error) {
 	if s.away.Load() {
-		return nil, errors.New("service is away")
+		return nil, errors.New("service is unavailable")
 	}
 	w, err := s.AEAD.Wrap(ctx, keyID, dek, rsa)
 	if err == nil {
@@ -43,7 +43,7 @@ func (s service) Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*noma
 
 func (s service) Unwrap(ctx context.Context, w *nomad.WrappedKey) (dek, rsa []byte, err error) {
 	if s.away.Load() {
-		return nil, nil, errors.New("service is away")
+		return nil, nil, errors.New("service is unavailable")
 	}
 	dek, rsa, err = s.AEAD.Unwrap(ctx, w)
 	if s.wrong.Load() && err == nil {
@@ -52,14 +52,14 @@ func (s service) Unwrap(ctx context.Context, w *nomad.WrappedKey) (dek, rsa []by
 	return dek, rsa, err
 }
 
-// A key that no service opens verifies all the same, and signs once one does.
+// A closed key verifies, and signs after a service has opened it.
 func TestClosedKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		far := newService("transit.far")
 		r := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{far}})
 		k := newKey(t, r)
 		far.away.Store(true)
-		if err := r.Add(t.Context(), k); err == nil || !strings.Contains(err.Error(), "transit.far: service is away") {
+		if err := r.Add(t.Context(), k); err == nil || !strings.Contains(err.Error(), "transit.far: service is unavailable") {
 			t.Errorf("Add() = %v", err)
 		}
 		if _, ok := r.PublicKey(k.KeyID); !ok || len(r.PublicKeys()) != 1 {
@@ -84,8 +84,8 @@ func TestClosedKey(t *testing.T) {
 		synctest.Wait()
 		far.wrong.Store(true)
 		far.away.Store(false)
-		if err := r.Add(t.Context(), k); err == nil || !strings.Contains(err.Error(), "another key") {
-			t.Errorf("Add() of a wrong answer = %v", err)
+		if err := r.Add(t.Context(), k); err == nil || !strings.Contains(err.Error(), "does not match the public key") {
+			t.Errorf("Add() with a wrong answer = %v", err)
 		}
 		far.wrong.Store(false)
 		add(t, r, k)
@@ -118,8 +118,8 @@ func TestStateOfClosedKey(t *testing.T) {
 	}
 }
 
-// Each active wrapper wraps a new key, and any of them opens it; one that can't is
-// enough to have none.
+// Each active wrapper wraps a new key, and any of them can open it. If one of them fails, no key is
+// made.
 func TestSeveralWrappers(t *testing.T) {
 	a, b, old := newService("transit.a"), newService("transit.b"), newService("transit.old")
 	r := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{a, b, keyring.AEAD{}}, Openers: []keyring.Wrapper{old}})
@@ -130,13 +130,13 @@ func TestSeveralWrappers(t *testing.T) {
 	services := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{a, b}, Openers: []keyring.Wrapper{old}})
 	k = newKey(t, services)
 	a.away.Store(true)
-	if _, err := services.NewRootKey(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "by transit.a: service is away") {
+	if _, err := services.NewRootKey(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "by transit.a: service is unavailable") {
 		t.Errorf("NewRootKey() = %v", err)
 	}
 	add(t, services, k) // b opens it
 	a.away.Store(false)
 	b.wrong.Store(true)
-	if _, err := services.NewRSAKey(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "transit.b: open it again") {
+	if _, err := services.NewRSAKey(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "transit.b: unwrap again") {
 		t.Errorf("NewRSAKey() = %v", err)
 	}
 	alone := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{old}})
@@ -153,8 +153,8 @@ func TestSeveralWrappers(t *testing.T) {
 	}
 }
 
-// A record comes from Raft, and Raft from snapshots: nothing in it makes a server
-// panic, and a public half that is none verifies nothing.
+// Records come from Raft, and Raft restores snapshots. No record may make a server panic, and an
+// invalid public key verifies nothing.
 func TestHostileRecords(t *testing.T) {
 	r := keyring.New(keyring.Config{Openers: []keyring.Wrapper{newService("transit")}})
 	good := newKey(t, r)
@@ -163,7 +163,7 @@ func TestHostileRecords(t *testing.T) {
 		"public half huge":      func(k *nomad.RootKey) { k.PublicKey = make([]byte, 1<<20) },
 		"tiny RSA public half":  func(k *nomad.RootKey) { k.PublicKey = []byte{0x30, 6, 2, 1, 15, 2, 1, 3} },
 		"many wrappings":        func(k *nomad.RootKey) { k.WrappedKeys = make([]*nomad.WrappedKey, 1<<16) },
-		"wrappings of nobody":   func(k *nomad.RootKey) { k.WrappedKeys = []*nomad.WrappedKey{{}, nil, {Provider: "transit"}} },
+		"unknown wrappers":      func(k *nomad.RootKey) { k.WrappedKeys = []*nomad.WrappedKey{{}, nil, {Provider: "transit"}} },
 		"wrapping by transit":   func(k *nomad.RootKey) { k.WrappedKeys[0].Provider = "transit"; k.WrappedKeys[0].KeyEncryptionKey = nil },
 		"all nil":               func(k *nomad.RootKey) { *k = nomad.RootKey{KeyID: k.KeyID} },
 	} {

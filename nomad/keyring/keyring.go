@@ -1,37 +1,36 @@
-// Package keyring holds the unwrapped root keys of a server: which key signs
-// now, which public keys verify. What is in state it is handed; it watches
-// nothing, writes nothing and starts no goroutine.
+// Package keyring holds the unwrapped root keys of a server. It selects the key that signs and the
+// public keys that verify. The caller passes it the key records of state. It never watches state,
+// writes nothing and starts no goroutine.
 //
-// The states of a root key are those of its record in state; the ring follows:
+// The states of a root key are those of its record in state:
 //
 //	             prepublished ──▶ active ──▶ inactive | rekeying ──▶ removed
 //	signs             no            yes            no                  no
 //	verifies          yes           yes            yes                 no
 //	in PublicKeys     yes           yes            yes                 no
 //
-// (deprecated, a state of older servers: verifies, is not in PublicKeys.)
+// The state deprecated, of older servers: the key verifies and is not in PublicKeys.
 //
-// Wrapped form of a key (compat/raft-fsm.md section 6): the data encryption key,
-// 32 random bytes, sealed by AES-256-GCM under a key of 32 random bytes that the
-// built-in wrapper "aead" keeps beside it; blob = nonce ‖ ciphertext ‖ tag, no
-// additional data. The Ed25519 key is made from the data encryption key as its
-// seed. A key of another server may have an RSA part, PKCS #1 DER; it then signs
-// RS256. Ours have none.
+// The wrapped form of a key is that of Nomad 2.0. The data encryption key is 32 random bytes. It is
+// encrypted by AES-256-GCM under another key of 32 random bytes, which the built-in wrapper "aead"
+// stores next to it. The blob is nonce ‖ ciphertext ‖ tag, without additional data. The data
+// encryption key is the seed of the Ed25519 signing key. A key of another implementation may have
+// an RSA part in PKCS #1 DER; it then signs RS256. Keys of this package have none.
 //
-// A ring may have several wrappers: each new key is wrapped by all active ones, and
-// one of them is enough to open it. Some ask a service elsewhere, so a key may be
-// closed: known, its material not. A closed key signs nothing; it verifies, and is in
-// PublicKeys, when its record has the public half, as ours have.
+// A ring may have several wrappers. Each new key is wrapped by all active ones, and one of them is
+// enough to open it. Some wrappers call an external service, so that a key may be closed: its
+// record is known, but its material is not available. A closed key never signs. It verifies, and is
+// in PublicKeys, if its record has the public key. Records of this package always have it.
 //
 //	unknown ──Add──▶ open ◀──Add (tried again)── closed ◀──Add (not opened)── unknown
 //
-// A second kind of key signs RS256 for those who ask for it (RSASigner): it has an
-// RSA part, an ID of its own, and is inactive.
+// A second kind of root key signs RS256 on request (RSASigner). It has an RSA part and its own ID,
+// and is inactive.
 //
-// An open key encrypts and decrypts variables: AES-256-GCM under its data encryption
-// key, bound to its ID. Which one encrypts, state says.
+// An open key encrypts and decrypts variables with AES-256-GCM under its data encryption key; the
+// key ID is authenticated. State selects the key that encrypts.
 //
-// Nothing here prints a key.
+// Nothing in the package prints a key.
 package keyring
 
 import (
@@ -53,51 +52,51 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// ErrNoKey means that no signing key was active within the caller's time.
+// ErrNoKey means that no signing key became active in time.
 var ErrNoKey = errors.New("keyring has not been initialized yet")
 
 // ErrUnknownKey means that the ring has no key with the ID.
 var ErrUnknownKey = errors.New("no such key in the keyring")
 
-// ErrClosed means that a key is known and could not be opened so far.
+// ErrClosed means that a key is known but could not be opened so far.
 var ErrClosed = errors.New("root key is closed")
 
-// errOpening is why a key is closed that was not tried yet.
-var errOpening = errors.New("it is being opened")
+// errOpening is the reason for a closed key that is being opened for the first time.
+var errOpening = errors.New("opening in progress")
 
 // Config of a Ring.
 type Config struct {
-	// Wrappers encrypt new keys, each of them by all. Default: AEAD.
+	// Wrappers encrypt new keys. Each key is wrapped by all of them. Default: AEAD.
 	Wrappers []Wrapper
-	// Openers only open what they wrapped once.
+	// Openers only open keys that they wrapped earlier.
 	Openers []Wrapper
 	Log     *slog.Logger
 }
 
-// Ring is the set of unwrapped root keys. It is safe for many goroutines.
+// Ring is the set of unwrapped root keys. It is safe for concurrent use.
 type Ring struct {
 	log      *slog.Logger
-	wrappers []Wrapper // of new keys
-	openers  []Wrapper // all
+	wrappers []Wrapper // for new keys
+	openers  []Wrapper // all, including wrappers
 
 	mu      sync.RWMutex
 	keys    map[string]*entry
 	active  string
-	changed chan struct{} // closed when a key comes, is tried or becomes active
-	removed uint64        // how many keys were removed
-	unmade  string        // why the last new key could not be made, "" when it was
+	changed chan struct{} // closed when a key is added, tried or activated
+	removed uint64        // number of removed keys
+	unmade  string        // wrapper that failed to wrap the last new key, or ""
 
 	boxes boxes // encrypt variables
 }
 
 // entry is one root key.
 type entry struct {
-	key     jwt.Key       // the zero value while it is closed
-	public  jwt.PublicKey // the zero value while it is not known
+	key     jwt.Key       // zero while closed
+	public  jwt.PublicKey // zero while unknown
 	state   nomad.RootKeyState
 	created int64
-	index   uint64 // of the record that the state is from
-	closed  error  // why it is not open, nil when it is
+	index   uint64 // index of the record with this state
+	closed  error  // reason, nil if open
 	by      []string
 }
 
@@ -112,9 +111,8 @@ func New(c Config) *Ring {
 	return &Ring{log: c.Log, wrappers: c.Wrappers, openers: slices.Concat(c.Wrappers, c.Openers), keys: map[string]*entry{}, changed: make(chan struct{})}
 }
 
-// Add takes over a root key as state has it: its material, once, and its state,
-// each time. When it cannot be opened the error says why, and the key is closed until
-// it is added again.
+// Add stores a root key from state: its material once, its state each time. If the key cannot be
+// opened, Add returns the reason and the key remains closed until the next Add.
 func (r *Ring) Add(ctx context.Context, k *nomad.RootKey) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -126,7 +124,7 @@ func (r *Ring) Add(ctx context.Context, k *nomad.RootKey) error {
 		var err error
 		if key, err = r.open(ctx, k); err != nil {
 			e.closed = fmt.Errorf("open root key %s: %w", k.KeyID, err)
-			e.public, _ = jwt.ReadPublicKey(k.KeyID, k.PublicKey) // the zero value when the record has none of use
+			e.public, _ = jwt.ReadPublicKey(k.KeyID, k.PublicKey) // zero if the record has no valid one
 		}
 	}
 	if e.closed == nil {
@@ -135,7 +133,7 @@ func (r *Ring) Add(ctx context.Context, k *nomad.RootKey) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old := r.keys[k.KeyID]; e.closed != nil && old != nil && old.closed == nil {
-		return nil // opened meanwhile, by another
+		return nil // opened by another call in the meantime
 	}
 	r.keys[k.KeyID] = e
 	if known != nil || k.State == nomad.RootKeyStateActive && r.active != k.KeyID {
@@ -152,19 +150,19 @@ func (r *Ring) Add(ctx context.Context, k *nomad.RootKey) error {
 	return e.closed
 }
 
-// announce makes a key known that is about to be opened: while that takes its time,
-// what it signed is verified if its record has the public half.
+// announce stores a key that is about to be opened. In the meantime its signatures can be verified
+// if its record has the public key.
 func (r *Ring) announce(k *nomad.RootKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keys[k.KeyID] == nil {
-		public, _ := jwt.ReadPublicKey(k.KeyID, k.PublicKey) // the zero value when the record has none of use
+		public, _ := jwt.ReadPublicKey(k.KeyID, k.PublicKey) // zero if the record has no valid one
 		r.keys[k.KeyID] = &entry{public: public, state: k.State, created: k.CreateTime, closed: errOpening, by: k.WrappedBy()}
 	}
 }
 
-// Update takes over the state of a key and says whether it is open; if not, Add is
-// to open it.
+// Update stores the state of a key and reports whether it is open. If not, the caller opens it with
+// Add.
 func (r *Ring) Update(ctx context.Context, k *nomad.RootKey) bool {
 	if _, err := r.Signer(k.KeyID); err == nil {
 		return r.Add(ctx, k) == nil
@@ -185,8 +183,7 @@ func (r *Ring) Update(ctx context.Context, k *nomad.RootKey) bool {
 	return false
 }
 
-// Settle waits until each of the keys, as the records have them, is open or was
-// tried, within ctx.
+// Settle waits until each of the keys is open or has been tried, or ctx ends.
 func (r *Ring) Settle(ctx context.Context, keys []*nomad.RootKey) error {
 	for {
 		r.mu.RLock()
@@ -207,27 +204,27 @@ func (r *Ring) Settle(ctx context.Context, keys []*nomad.RootKey) error {
 	}
 }
 
-// IDs lists all keys, the closed ones too.
+// IDs lists all keys, including closed ones.
 func (r *Ring) IDs() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Collect(maps.Keys(r.keys))
 }
 
-// Closed says why a key is not open, "" when it is.
+// Closed returns why a key is not open, or "" if it is open.
 func (r *Ring) Closed(kid string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	switch e := r.keys[kid]; {
 	case e == nil:
-		return "not read yet"
+		return "not loaded yet"
 	case e.closed != nil:
 		return e.closed.Error()
 	}
 	return ""
 }
 
-// Count returns how many keys are open, and how many are not.
+// Count returns the number of open and of closed keys.
 func (r *Ring) Count() (open, closed int) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -239,7 +236,7 @@ func (r *Ring) Count() (open, closed int) {
 	return len(r.keys) - closed, closed
 }
 
-// Remove forgets a key. Tokens that it signed verify no more.
+// Remove removes a key. Tokens that it signed no longer verify.
 func (r *Ring) Remove(kid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,8 +248,8 @@ func (r *Ring) Remove(kid string) {
 	}
 }
 
-// Removals returns how often a key was removed: what was verified at another count
-// may have been signed by a key that is no longer ours.
+// Removals returns the number of removed keys. If it changes, the key of a cached token may have
+// been removed.
 func (r *Ring) Removals() uint64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -273,8 +270,7 @@ func (r *Ring) Signer(kid string) (jwt.Key, error) {
 	return e.key, nil
 }
 
-// ActiveSigner returns the key that signs now; while there is none it waits for
-// one, within ctx.
+// ActiveSigner returns the active signing key. It waits for one until ctx ends.
 func (r *Ring) ActiveSigner(ctx context.Context) (jwt.Key, error) {
 	for {
 		r.mu.RLock()
@@ -292,13 +288,13 @@ func (r *Ring) ActiveSigner(ctx context.Context) (jwt.Key, error) {
 		case e != nil:
 			return jwt.Key{}, fmt.Errorf("%w: %w: %w", ErrNoKey, e.sealed(id), ctx.Err())
 		case unmade != "":
-			return jwt.Key{}, fmt.Errorf("%w: the first root key could not be made by %s: %w", ErrNoKey, unmade, ctx.Err())
+			return jwt.Key{}, fmt.Errorf("%w: create the first root key with %s: %w", ErrNoKey, unmade, ctx.Err())
 		}
 		return jwt.Key{}, fmt.Errorf("%w: %w", ErrNoKey, ctx.Err())
 	}
 }
 
-// AwaitActive waits, within ctx, until the key signs now.
+// AwaitActive waits until the key is active, or ctx ends.
 func (r *Ring) AwaitActive(ctx context.Context, kid string) error {
 	for {
 		r.mu.RLock()
@@ -310,13 +306,12 @@ func (r *Ring) AwaitActive(ctx context.Context, kid string) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("root key %s does not sign yet: %w", kid, ctx.Err())
+			return fmt.Errorf("root key %s is not active yet: %w", kid, ctx.Err())
 		}
 	}
 }
 
-// RSASigner returns the newest key that signs RS256; while there is none it waits
-// for one, within ctx.
+// RSASigner returns the newest key that signs RS256. It waits for one until ctx ends.
 func (r *Ring) RSASigner(ctx context.Context) (jwt.Key, error) {
 	for {
 		r.mu.RLock()
@@ -339,18 +334,18 @@ func (r *Ring) RSASigner(ctx context.Context) (jwt.Key, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return jwt.Key{}, fmt.Errorf("no key that signs RS256: %w: %w", shut, ctx.Err())
+			return jwt.Key{}, fmt.Errorf("no key for RS256: %w: %w", shut, ctx.Err())
 		}
 	}
 }
 
-// newer orders keys by their age, those of the same age somehow.
+// newer orders keys by age, and by ID within the same age.
 func newer(a, b *entry) bool {
 	return a.created > b.created || a.created == b.created && a.key.ID > b.key.ID
 }
 
-// PublicKey returns the key that verifies tokens with the key ID. An unknown one
-// is refused at once: nobody waits for what a stranger made up.
+// PublicKey returns the key that verifies tokens with the key ID. It never waits: the ID of an
+// unverified token may be made up.
 func (r *Ring) PublicKey(kid string) (jwt.PublicKey, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -361,14 +356,14 @@ func (r *Ring) PublicKey(kid string) (jwt.PublicKey, bool) {
 	return e.public, true
 }
 
-// Knows says whether there is a key with the ID, open or closed.
+// Knows reports whether the ring has a key with the ID, open or closed.
 func (r *Ring) Knows(kid string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.keys[kid] != nil
 }
 
-// PublicKeys returns what outside verifiers need, oldest first.
+// PublicKeys returns the keys for external verifiers, oldest first.
 func (r *Ring) PublicKeys() []*nomad.KeyringPublicKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -387,17 +382,17 @@ func (r *Ring) PublicKeys() []*nomad.KeyringPublicKey {
 	return out
 }
 
-// sealed is the error of a closed key: it names who should open it, and no more; the
-// reason is for the log.
+// sealed returns the error of a closed key. It names the wrappers that can open the key; the reason
+// is logged elsewhere.
 func (e *entry) sealed(id string) error {
-	by := "nobody that this server knows"
+	by := "a keyring that is not configured"
 	if len(e.by) > 0 {
 		by = strings.Join(e.by, " or ")
 	}
 	return fmt.Errorf("%w: %s waits for %s", ErrClosed, id, by)
 }
 
-// publicBytes is a public key as KeyringPublicKey and RootKey have it.
+// publicBytes returns a public key in the form of KeyringPublicKey and RootKey.
 func publicBytes(key crypto.PublicKey) []byte {
 	switch public := key.(type) {
 	case ed25519.PublicKey:

@@ -36,7 +36,7 @@ func add(t testing.TB, r *keyring.Ring, k *nomad.RootKey) {
 	}
 }
 
-// openByHand unwraps a blob as compat/raft-fsm.md section 6 has it.
+// openByHand unwraps a blob as Nomad 2.0 stores it.
 func openByHand(t *testing.T, kek, blob []byte) []byte {
 	t.Helper()
 	block, err := aes.NewCipher(kek)
@@ -75,7 +75,7 @@ func TestWrappedForm(t *testing.T) {
 	if !nomad.IsUUID(k.KeyID) || k.State != nomad.RootKeyStateActive || k.Algorithm != "aes256-gcm" || k.CreateTime != 100e9 {
 		t.Errorf("NewRootKey() = %+v", k)
 	}
-	raw, err := nomad.Encode(k) // it goes through Raft
+	raw, err := nomad.Encode(k) // as it goes through Raft
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestWrappedForm(t *testing.T) {
 	want := ed25519.NewKeyFromSeed(seed).Public()
 	got, ok := r.PublicKey(k.KeyID)
 	if !ok || !want.(ed25519.PublicKey).Equal(got.Crypto()) {
-		t.Error("the key is not the one that the data encryption key is the seed of")
+		t.Error("the key does not have the data encryption key as its seed")
 	}
 	if shown := fmt.Sprintf("%v", r.PublicKeys()); strings.Contains(shown, hex.EncodeToString(seed)) {
 		t.Errorf("ring prints %s", shown)
@@ -107,7 +107,7 @@ func TestRSAPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := k.WrappedKeys[0]
-	k.PublicKey = nil // as keys of other servers
+	k.PublicKey = nil // as in keys of other servers
 	w.WrappedRSAKey = &nomad.BlobInfo{Ciphertext: sealByHand(t, w.KeyEncryptionKey, x509.MarshalPKCS1PrivateKey(private))}
 	add(t, r, k)
 	signer, err := r.ActiveSigner(t.Context())
@@ -154,7 +154,7 @@ func TestStates(t *testing.T) {
 	add(t, r, &retired)
 	expect(two.KeyID, two.KeyID)
 	if _, ok := r.PublicKey(one.KeyID); !ok {
-		t.Error("a deprecated key verifies no more")
+		t.Error("a deprecated key no longer verifies")
 	}
 	r.Remove(one.KeyID)
 	if _, ok := r.PublicKey(one.KeyID); ok {
@@ -164,7 +164,7 @@ func TestStates(t *testing.T) {
 	expect("")
 }
 
-func TestMaterialIsTakenOnce(t *testing.T) {
+func TestMaterialIsNotReplaced(t *testing.T) {
 	r := keyring.New(keyring.Config{})
 	one, other := newKey(t, r), newKey(t, r)
 	add(t, r, one)
@@ -173,7 +173,7 @@ func TestMaterialIsTakenOnce(t *testing.T) {
 	swapped.WrappedKeys = other.WrappedKeys
 	add(t, r, &swapped)
 	if after, _ := r.PublicKey(one.KeyID); !after.Crypto().(ed25519.PublicKey).Equal(before.Crypto()) {
-		t.Error("another material took the place of the key's")
+		t.Error("the material of the key was replaced")
 	}
 }
 

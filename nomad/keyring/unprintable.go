@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Format shows nothing of the material, whatever the verb.
+// Format prints no key material, whatever the verb.
 func (material) Format(f fmt.State, _ rune) { io.WriteString(f, "key material") }
 
-// LogValue is Format, for slog.
+// LogValue implements slog.LogValuer like Format.
 func (material) LogValue() slog.Value { return slog.StringValue("key material") }

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Neither the material of a key nor a ring shows a key.
+// Neither the material of a key nor a ring prints a key.
 func TestMaterialDoesNotPrint(t *testing.T) {
 	dek := []byte("the data encryption key of a test")
 	m := material{dek: dek[:keySize], rsa: dek}
@@ -35,7 +35,7 @@ func TestMaterialDoesNotPrint(t *testing.T) {
 	for _, secret := range [][]byte{m.dek, wrapped.KeyEncryptionKey, wrapped.WrappedDataEncryptionKey.Ciphertext} {
 		for _, form := range []string{string(secret), fmt.Sprintf("%x", secret), strings.Trim(fmt.Sprint(secret), "[]"), fmt.Sprintf("%#v", secret[:4])[7:20]} {
 			if strings.Contains(shown, form) {
-				t.Errorf("a key shows as %q", form)
+				t.Errorf("a key prints as %q", form)
 			}
 		}
 	}

@@ -9,24 +9,24 @@ import (
 	"sync"
 )
 
-// ErrUndecryptable means that a variable is not what its key encrypted.
-var ErrUndecryptable = errors.New("variable cannot be decrypted: it is not what its key encrypted")
+// ErrUndecryptable means that a variable is not the output of its key.
+var ErrUndecryptable = errors.New("variable cannot be decrypted: its data is corrupt or belongs to another key")
 
-// boxes are the data encryption keys of open root keys, as what they do: they can't be
+// boxes holds the data encryption keys of open root keys as functions, so that they cannot be
 // printed.
 type boxes struct {
 	mu   sync.RWMutex
 	byID map[string]box
 }
 
-// box encrypts and decrypts by one key. A function prints as its address.
+// box encrypts and decrypts with one key. A function prints as its address.
 type box struct {
 	seal func(text []byte) []byte
 	open func(data []byte) ([]byte, error)
 }
 
-// newBox makes what seals variables: AES-256-GCM, nonce ‖ ciphertext ‖ tag, bound to the
-// key ID (compat/raft-fsm.md section 6).
+// newBox returns the cipher for variables, as in Nomad 2.0: AES-256-GCM, nonce ‖ ciphertext ‖ tag,
+// with the key ID as additional data.
 func newBox(kid string, dek []byte) (box, error) {
 	if len(dek) != keySize {
 		return box{}, fmt.Errorf("data encryption key has %d bytes, want %d", len(dek), keySize)
@@ -46,8 +46,7 @@ func newBox(kid string, dek []byte) (box, error) {
 	}, nil
 }
 
-// keep takes over the data encryption key of a root key that was opened; the first one
-// stays.
+// keep stores the data encryption key of an open root key. An existing one is kept.
 func (b *boxes) keep(kid string, dek []byte) error {
 	made, err := newBox(kid, dek)
 	if err != nil {
@@ -77,8 +76,8 @@ func (b *boxes) get(kid string) (box, bool) {
 	return found, ok
 }
 
-// Encrypt seals text by the key, which is to be the active one of state: the ring may be
-// behind it, and then waits for the key, within ctx.
+// Encrypt encrypts text with the key, which must be the active one in state. The ring may lag
+// behind state: Encrypt waits for the key until ctx ends.
 func (r *Ring) Encrypt(ctx context.Context, kid string, text []byte) ([]byte, error) {
 	found, err := r.box(ctx, kid)
 	if err != nil {
@@ -87,7 +86,7 @@ func (r *Ring) Encrypt(ctx context.Context, kid string, text []byte) ([]byte, er
 	return found.seal(text), nil
 }
 
-// Decrypt opens what the key encrypted; it waits for the key as Encrypt does.
+// Decrypt decrypts data of the key. It waits for the key like Encrypt.
 func (r *Ring) Decrypt(ctx context.Context, kid string, data []byte) ([]byte, error) {
 	found, err := r.box(ctx, kid)
 	if err != nil {
@@ -100,7 +99,7 @@ func (r *Ring) Decrypt(ctx context.Context, kid string, data []byte) ([]byte, er
 	return text, nil
 }
 
-// box waits until a key is open, within ctx.
+// box waits until a key is open, or ctx ends.
 func (r *Ring) box(ctx context.Context, kid string) (box, error) {
 	for {
 		r.mu.RLock()
@@ -115,7 +114,7 @@ func (r *Ring) box(ctx context.Context, kid string) (box, error) {
 			if _, err := r.Signer(kid); err != nil {
 				return box{}, fmt.Errorf("%w: %w", err, ctx.Err())
 			}
-			return box{}, ctx.Err() // it came at the last moment
+			return box{}, ctx.Err() // opened at the last moment
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 )
 
-// gcmOf is the cipher of variables of a key, made by hand from its record.
+// gcmOf returns the cipher for variables of a key, derived from its record.
 func gcmOf(t *testing.T, k *nomad.RootKey) (gcm cipher.AEAD, dek []byte) {
 	t.Helper()
 	w := k.WrappedKeys[0]
@@ -31,7 +31,7 @@ func gcmOf(t *testing.T, k *nomad.RootKey) (gcm cipher.AEAD, dek []byte) {
 	return gcm, dek
 }
 
-func TestVariablesAreSealedAsTheTableSays(t *testing.T) {
+func TestVariableFormat(t *testing.T) {
 	r := keyring.New(keyring.Config{})
 	k := newKey(t, r)
 	add(t, r, k)
@@ -119,7 +119,7 @@ func TestDecryptWaitsForItsKey(t *testing.T) {
 		synctest.Wait()
 		add(t, near, k)
 		if one, two := <-got, <-got; one+two != "x<nil>y<nil>" && one+two != "y<nil>x<nil>" {
-			t.Errorf("once the key is there: %s, %s", one, two)
+			t.Errorf("after the key was added: %s, %s", one, two)
 		}
 	})
 }

@@ -19,43 +19,43 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// keySize is the size of a data encryption key and of what wraps it.
+// keySize is the size of a data encryption key and of its wrapping key.
 const keySize = 32
 
-// rsaBits is the size of an RSA part that we make.
+// rsaBits is the size of a generated RSA key.
 const rsaBits = 2048
 
-// maxWrappings bounds the wrappings of a key.
+// maxWrappings is the maximum number of wrappings of a key.
 const maxWrappings = 64
 
-// ErrNoWrapper means that a key is wrapped by nobody that this server knows.
+// ErrNoWrapper means that no configured wrapper can open a key.
 var ErrNoWrapper = errors.New("no wrapping that this server can open")
 
-// material is what is wrapped of a root key.
+// material is the wrapped part of a root key.
 type material struct {
 	dek []byte // data encryption key, the seed of the Ed25519 key
 	rsa []byte // PKCS #1 DER, empty for a key that signs EdDSA
 }
 
-// Wrapper encrypts the material of root keys by a key of its own.
+// Wrapper encrypts the material of root keys with its own key.
 type Wrapper interface {
-	// Provider is the kind of wrapper; ID tells those of a kind apart.
+	// Provider returns the kind of wrapper; ID distinguishes wrappers of one kind.
 	Provider() string
 	ID() string
 	// Wrap encrypts a data encryption key and, unless it is empty, an RSA key.
 	Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*nomad.WrappedKey, error)
-	// Unwrap is the inverse of Wrap.
+	// Unwrap reverses Wrap.
 	Unwrap(ctx context.Context, w *nomad.WrappedKey) (dek, rsa []byte, err error)
 }
 
-// NewRootKey makes a root key that signs EdDSA, wrapped, active as of now. It is in
-// nobody's ring before it comes back through state.
+// NewRootKey creates a wrapped root key that signs EdDSA and is active as of now. The caller writes
+// it to state; the ring uses it after Add.
 func (r *Ring) NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error) {
 	return r.newRootKey(ctx, now, nil)
 }
 
-// NewRSAKey makes a root key that signs RS256 for those who ask for it. It is
-// inactive: the active one signs whatever is not asked for.
+// NewRSAKey creates a root key that signs RS256 on request. It is inactive: the active key signs
+// everything else.
 func (r *Ring) NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error) {
 	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
 	if err != nil {
@@ -68,9 +68,8 @@ func (r *Ring) NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, er
 	return k, err
 }
 
-// newRootKey wraps new material by every active wrapper, and opens each wrapping
-// again: a key that could be wrapped and not opened would be lost with this process.
-// One wrapper that can't is enough to have no key.
+// newRootKey wraps new material with every active wrapper and opens each wrapping again: a key that
+// cannot be opened would be lost when the process ends. If one wrapper fails, no key is made.
 func (r *Ring) newRootKey(ctx context.Context, now time.Time, rsaKey []byte) (k *nomad.RootKey, err error) {
 	defer func() {
 		var refused *wrapError
@@ -96,17 +95,17 @@ func (r *Ring) newRootKey(ctx context.Context, now time.Time, rsaKey []byte) (k 
 		}
 		gotDEK, gotRSA, err := w.Unwrap(ctx, wrapped)
 		if err == nil && (subtle.ConstantTimeCompare(gotDEK, dek) == 0 || subtle.ConstantTimeCompare(gotRSA, rsaKey) == 0) {
-			err = errors.New("what it wrapped opens as something else")
+			err = errors.New("the unwrapped key differs from the wrapped one")
 		}
 		if err != nil {
-			return nil, &wrapError{w.ID(), k.KeyID, fmt.Errorf("open it again: %w", err)}
+			return nil, &wrapError{w.ID(), k.KeyID, fmt.Errorf("unwrap again: %w", err)}
 		}
 		k.WrappedKeys = append(k.WrappedKeys, wrapped)
 	}
 	return k, nil
 }
 
-// wrapError says who could not wrap a new key.
+// wrapError names the wrapper that failed to wrap a new key.
 type wrapError struct {
 	by, key string
 	err     error
@@ -117,21 +116,21 @@ func (e *wrapError) Error() string {
 }
 func (e *wrapError) Unwrap() error { return e.err }
 
-// note remembers who could not wrap the last new key, "" when it was made.
+// note records the wrapper that failed to wrap the last new key, or "".
 func (r *Ring) note(by string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unmade = by
 }
 
-// open unwraps a root key: by the built-in wrapper if that made one of its wrappings,
-// else by all others at the same time; the first that opens it counts.
+// open unwraps a root key. It uses the built-in wrapper if that made one of the wrappings,
+// otherwise all other wrappers in parallel; the first success counts.
 func (r *Ring) open(ctx context.Context, k *nomad.RootKey) (jwt.Key, error) {
 	if k.Algorithm != nomad.EncryptionAlgorithmAES256GCM {
 		return jwt.Key{}, fmt.Errorf("unknown algorithm %q", k.Algorithm)
 	}
 	if len(k.WrappedKeys) > maxWrappings {
-		return jwt.Key{}, fmt.Errorf("it has %d wrappings, more than %d", len(k.WrappedKeys), maxWrappings)
+		return jwt.Key{}, fmt.Errorf("root key has %d wrappings, want at most %d", len(k.WrappedKeys), maxWrappings)
 	}
 	var failures []error
 	away := map[*nomad.WrappedKey]Wrapper{}
@@ -167,7 +166,7 @@ func (r *Ring) open(ctx context.Context, k *nomad.RootKey) (jwt.Key, error) {
 	for range away {
 		got := <-results
 		if got.err == nil {
-			return r.take(got.opened) // the others end with ctx
+			return r.take(got.opened) // ctx ends the others
 		}
 		failures = append(failures, got.err)
 	}
@@ -175,16 +174,16 @@ func (r *Ring) open(ctx context.Context, k *nomad.RootKey) (jwt.Key, error) {
 	return jwt.Key{}, errors.Join(failures...)
 }
 
-// unopenable says who would be needed to open a key.
+// unopenable returns the error that names the wrappers needed to open a key.
 func (r *Ring) unopenable(k *nomad.RootKey) error {
 	by := k.WrappedBy()
 	if len(by) == 0 {
-		return fmt.Errorf("%w: it has no wrapping", ErrNoWrapper)
+		return fmt.Errorf("%w: the key has no wrapping", ErrNoWrapper)
 	}
-	return fmt.Errorf("%w: it is wrapped by %s: configure that keyring again", ErrNoWrapper, strings.Join(by, ", "))
+	return fmt.Errorf("%w: the key is wrapped by %s; configure that keyring again", ErrNoWrapper, strings.Join(by, ", "))
 }
 
-// unwrapped opens one wrapping and holds it against the public half of the record.
+// unwrapped opens one wrapping and compares it with the public key of the record.
 func unwrapped(ctx context.Context, w Wrapper, wrapped *nomad.WrappedKey, k *nomad.RootKey) (opened, error) {
 	var m material
 	var signer crypto.Signer
@@ -193,7 +192,7 @@ func unwrapped(ctx context.Context, w Wrapper, wrapped *nomad.WrappedKey, k *nom
 		signer, err = m.signer()
 	}
 	if err == nil && len(k.PublicKey) > 0 && !bytes.Equal(publicBytes(signer.Public()), k.PublicKey) {
-		err = errors.New("what it opened is another key")
+		err = errors.New("unwrapped key does not match the public key")
 	}
 	var key jwt.Key
 	if err == nil {
@@ -205,13 +204,13 @@ func unwrapped(ctx context.Context, w Wrapper, wrapped *nomad.WrappedKey, k *nom
 	return opened{key, m.dek}, nil
 }
 
-// opened is what a root key was wrapped for: to sign, and to encrypt.
+// opened is the usable form of a root key: it signs and encrypts.
 type opened struct {
 	key jwt.Key
 	dek []byte
 }
 
-// take keeps what encrypts variables and returns what signs.
+// take stores the encryption part and returns the signing part.
 func (r *Ring) take(o opened) (jwt.Key, error) {
 	if err := r.boxes.keep(o.key.ID, o.dek); err != nil {
 		return jwt.Key{}, err
@@ -219,8 +218,7 @@ func (r *Ring) take(o opened) (jwt.Key, error) {
 	return o.key, nil
 }
 
-// wrapper finds who can open a wrapping; what the built-in one made can always be
-// opened.
+// wrapper returns the wrapper that can open a wrapping. The built-in wrapper is always available.
 func (r *Ring) wrapper(wrapped *nomad.WrappedKey) Wrapper {
 	if wrapped == nil {
 		return nil
@@ -236,8 +234,8 @@ func (r *Ring) wrapper(wrapped *nomad.WrappedKey) Wrapper {
 	return nil
 }
 
-// signer returns the private key: the RSA part if there is one, else the Ed25519
-// key that the data encryption key is the seed of.
+// signer returns the private key: the RSA part if there is one, otherwise the Ed25519 key derived
+// from the data encryption key.
 func (m material) signer() (crypto.Signer, error) {
 	if len(m.rsa) > 0 {
 		key, err := x509.ParsePKCS1PrivateKey(m.rsa)

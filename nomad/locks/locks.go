@@ -1,17 +1,16 @@
-// Package locks counts down the locks of variables on the leader, and releases those
-// whose holder is silent.
+// Package locks tracks the TTLs of variable locks on the leader and releases expired locks.
 //
 //	free ──Reset──▶ held ──Reset──▶ held
 //	                 │ └────Clear────▶ free
 //	                 └──TTL is over──▶ lost ──delay is over──▶ releasing ──written──▶ free
 //	                                                              └──failed──▶ lost
 //
-// A lost lock is renewed no more, yet nobody else gets it before its delay is over:
-// what its holder began may still be under way. After a change of leaders every lock
-// has its whole TTL again, since the new leader does not know when it was renewed last.
+// An expired lock cannot be renewed, but nobody else can acquire it before its delay is over: work
+// of its holder may still be in progress. After a leader election every lock gets its full TTL
+// again, since the new leader does not know the last renewal.
 //
-// Who holds what is in state; here are only the times. One goroutine waits for the
-// nearest, a few more release.
+// State stores the holders of locks; this package only tracks times. One goroutine waits for the
+// nearest deadline, and a bounded number of others release locks.
 package locks
 
 import (
@@ -25,13 +24,13 @@ import (
 )
 
 const (
-	// releasers bounds how many locks are released at once.
+	// releasers is the maximum number of concurrent releases.
 	releasers = 8
-	// releaseAgain is the wait after a release failed.
+	// releaseAgain is the delay after a failed release.
 	releaseAgain = 5 * time.Second
 	// releaseWithin bounds one release.
 	releaseWithin = 30 * time.Second
-	// apart is the least time between two looks at all locks.
+	// apart is the minimum time between two scans of all locks.
 	apart = 20 * time.Millisecond
 )
 
@@ -40,15 +39,15 @@ type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
-// Timers count down the locks.
+// Timers track the TTLs of locks.
 type Timers struct {
 	rpc Caller
 	log *slog.Logger
 
 	mu   sync.Mutex
 	held map[string]*timer // by lock ID
-	next time.Time         // when Run looks again; zero for never
-	wake chan struct{}     // holds a value when next moved closer
+	next time.Time         // time of the next scan; zero for never
+	wake chan struct{}     // holds a value if next moved closer
 }
 
 // timer is one lock.
@@ -59,12 +58,12 @@ type timer struct {
 	lost            bool
 }
 
-// New returns Timers that release by rpc.
+// New returns Timers that release locks by RPC.
 func New(rpc Caller, log *slog.Logger) *Timers {
 	return &Timers{rpc: rpc, log: log, held: map[string]*timer{}, wake: make(chan struct{}, 1)}
 }
 
-// Run counts until ctx ends, beginning with the locks that are held.
+// Run tracks locks until ctx ends. It starts with the held ones.
 func (t *Timers) Run(ctx context.Context, held iter.Seq[*nomad.VariableEncrypted]) error {
 	for v := range held {
 		t.begin(&v.VariableMetadata)
@@ -91,7 +90,7 @@ func (t *Timers) Run(ctx context.Context, held iter.Seq[*nomad.VariableEncrypted
 	}
 }
 
-// begin counts a lock that is in state, unless it is counted already.
+// begin tracks a lock from state, unless it is tracked already.
 func (t *Timers) begin(v *nomad.VariableMetadata) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +105,7 @@ func (t *Timers) resign() {
 	t.held = map[string]*timer{}
 }
 
-// Reset counts the TTL of a variable's lock anew. It says no when the lock is lost.
+// Reset restarts the TTL of a variable's lock. It returns false if the lock has expired.
 func (t *Timers) Reset(v *nomad.VariableMetadata) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,39 +116,39 @@ func (t *Timers) Reset(v *nomad.VariableMetadata) bool {
 	return true
 }
 
-// set counts a lock from now. t.mu is held.
+// set starts the TTL of a lock now. The caller holds t.mu.
 func (t *Timers) set(v *nomad.VariableMetadata) {
 	t.add(&timer{namespace: v.Namespace, path: v.Path, lock: *v.Lock, due: time.Now().Add(v.Lock.TTL)})
 }
 
-// add counts a timer. t.mu is held.
+// add adds a timer. The caller holds t.mu.
 func (t *Timers) add(one *timer) {
 	t.held[one.lock.ID] = one
 	if t.next.IsZero() || one.due.Before(t.next) {
 		t.next = one.due
 		select {
 		case t.wake <- struct{}{}:
-		default: // a value is there already
+		default: // the channel is already full
 		}
 	}
 }
 
-// Clear stops counting for a lock that was released.
+// Clear stops tracking a released lock.
 func (t *Timers) Clear(lockID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.held, lockID)
 }
 
-// Active returns the number of locks that are counted.
+// Active returns the number of tracked locks.
 func (t *Timers) Active() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.held)
 }
 
-// expire returns the locks whose delay is over, and begins the delay of those whose TTL
-// is.
+// expire returns the locks whose delay is over, and starts the delay of those whose TTL has
+// expired.
 func (t *Timers) expire(now time.Time) (over []*timer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,11 +156,11 @@ func (t *Timers) expire(now time.Time) (over []*timer) {
 	for _, one := range t.held {
 		if !one.lost && !one.due.After(now) {
 			one.lost, one.due = true, one.due.Add(one.lock.LockDelay)
-			t.log.Info("a lock was not renewed in time", "namespace", one.namespace, "path", one.path)
+			t.log.Info("variable lock expired", "namespace", one.namespace, "path", one.path)
 		}
 		if one.lost && !one.due.After(now) {
 			over = append(over, one)
-			one.due = now.Add(releaseWithin + releaseAgain) // it is lost until it was released
+			one.due = now.Add(releaseWithin + releaseAgain) // expired until it is released
 		}
 		if t.next.IsZero() || one.due.Before(t.next) {
 			t.next = one.due
@@ -170,7 +169,7 @@ func (t *Timers) expire(now time.Time) (over []*timer) {
 	return over
 }
 
-// pause waits for the nearest time.
+// pause waits for the nearest deadline.
 func (t *Timers) pause(ctx context.Context) error {
 	t.mu.Lock()
 	next := t.next
@@ -190,20 +189,20 @@ func (t *Timers) pause(ctx context.Context) error {
 	return nil
 }
 
-// release frees a variable. If that fails it is tried again.
+// release releases the lock of a variable, and retries after a failure.
 func (t *Timers) release(ctx context.Context, over *timer) {
 	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Namespace: over.namespace, Path: over.path,
 		Lock: &nomad.VariableLock{ID: over.lock.ID}}}
 	req := &nomad.VariablesApplyRequest{Op: nomad.VarOpLockRelease, Var: v, WriteRequest: nomad.WriteRequest{Namespace: over.namespace}}
 	within, cancel := context.WithTimeout(ctx, releaseWithin)
 	defer cancel()
-	err := t.rpc.Call(within, "Variables.Apply", req, &nomad.VariablesApplyResponse{}) // a conflict: another holds it by now
+	err := t.rpc.Call(within, "Variables.Apply", req, &nomad.VariablesApplyResponse{}) // a conflict means that another holder has it
 	if err == nil {
 		t.Clear(over.lock.ID)
 		return
 	}
 	if ctx.Err() == nil {
-		t.log.Warn("release a lock", "namespace", over.namespace, "path", over.path, "err", err)
+		t.log.Warn("release variable lock", "namespace", over.namespace, "path", over.path, "err", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/locks"
 )
 
-// servers answers Variables.Apply.
+// servers implements Variables.Apply.
 type servers struct {
 	mu       sync.Mutex
 	released []string
-	fail     error // once
+	fail     error // error of the next call
 }
 
 func (s *servers) Call(_ context.Context, method string, req, _ any) error {
@@ -26,7 +26,7 @@ func (s *servers) Call(_ context.Context, method string, req, _ any) error {
 	defer s.mu.Unlock()
 	r, ok := req.(*nomad.VariablesApplyRequest)
 	if !ok || method != "Variables.Apply" || r.Op != nomad.VarOpLockRelease || r.Var.Namespace != "default" || r.Namespace != "default" || r.Var.LockID() == "" {
-		return errors.New("not what was expected")
+		return errors.New("unexpected request")
 	}
 	if err := s.fail; err != nil {
 		s.fail = nil
@@ -43,17 +43,17 @@ func (s *servers) are(t *testing.T, want ...string) {
 	defer s.mu.Unlock()
 	slices.Sort(s.released)
 	if !slices.Equal(s.released, want) {
-		t.Errorf("released are %v, want %v", s.released, want)
+		t.Errorf("released %v, want %v", s.released, want)
 	}
 }
 
-// locked is the variable path, held for 10 s, with a delay of 5 s.
+// locked returns a variable with a lock, a TTL of 10 s and a delay of 5 s.
 func locked(path string) *nomad.VariableEncrypted {
 	return &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: path,
 		Lock: &nomad.VariableLock{ID: "lock of " + path, TTL: 10 * time.Second, LockDelay: 5 * time.Second}}}
 }
 
-// lead runs fn while timers run that begin with the variables.
+// lead runs fn with running timers that start with the variables.
 func lead(t *testing.T, held []*nomad.VariableEncrypted, fn func(t *testing.T, ts *locks.Timers, s *servers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func lead(t *testing.T, held []*nomad.VariableEncrypted, fn func(t *testing.T, t
 		fn(t, ts, s)
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) || ts.Active() != 0 {
-			t.Errorf("Run() = %v, %d locks are left", err, ts.Active())
+			t.Errorf("Run() = %v, %d locks remain", err, ts.Active())
 		}
 	})
 }
@@ -75,11 +75,11 @@ func TestSilentHolder(t *testing.T) {
 	lead(t, nil, func(t *testing.T, ts *locks.Timers, s *servers) {
 		a, b := &locked("a").VariableMetadata, &locked("b").VariableMetadata
 		if !ts.Reset(a) || !ts.Reset(b) {
-			t.Error("a new lock is lost")
+			t.Error("a new lock is expired")
 		}
 		time.Sleep(9 * time.Second)
 		if !ts.Reset(b) {
-			t.Error("a lock is lost within its TTL")
+			t.Error("a lock expired within its TTL")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -91,7 +91,7 @@ func TestSilentHolder(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		s.are(t, "a")
 		if !ts.Reset(b) || ts.Active() != 1 {
-			t.Errorf("%d locks are counted, want b", ts.Active())
+			t.Errorf("%d locks are tracked, want b", ts.Active())
 		}
 		ts.Clear("lock of b")
 		time.Sleep(time.Hour)
@@ -99,7 +99,7 @@ func TestSilentHolder(t *testing.T) {
 	})
 }
 
-func TestNewLeaderCountsWhatIsHeld(t *testing.T) {
+func TestNewLeaderTracksHeldLocks(t *testing.T) {
 	lead(t, []*nomad.VariableEncrypted{locked("a"), locked("b"), {}}, func(t *testing.T, ts *locks.Timers, s *servers) {
 		time.Sleep(9 * time.Second)
 		ts.Reset(&locked("b").VariableMetadata)
@@ -134,7 +134,7 @@ func TestManyLocks(t *testing.T) {
 		time.Sleep(16 * time.Second)
 		synctest.Wait()
 		if n := len(s.released); n != len(many) || ts.Active() != 0 {
-			t.Errorf("%d of %d are released, %d are left", n, len(many), ts.Active())
+			t.Errorf("%d of %d are released, %d remain", n, len(many), ts.Active())
 		}
 	})
 }

@@ -1,26 +1,24 @@
-// Package plan is the leader's check of plans. Schedulers plan on snapshots, many
-// at a time and without locks; two of them may give the same room away. The
-// Applier takes their plans one after another, keeps of each what still fits,
-// signs the default identities of new allocations, and commits the rest.
+// Package plan verifies and commits plans on the leader. Schedulers plan concurrently on snapshots,
+// without locks, so that two plans may use the same capacity. The Applier takes the plans one after
+// another, removes what no longer fits, signs the default identities of new allocations, and
+// commits the rest.
 //
-//	queued ──▶ checked on what the state will be ──▶ signed
+//	queued ──▶ checked against state + commit ahead ─▶ signed
 //	                                                   │ previous plan committed
 //	                                                   ▼
-//	          answered ◀── applied ◀── committing (the next plan is checked meanwhile)
+//	          answered ◀── applied ◀── committing (the next plan is checked in parallel)
 //
-// Plans are queued by priority, then as they came. A node that cannot take what a
-// plan puts there is left out of the result with everything planned on it, and the
-// result names the index from which a scheduler sees why (RefreshIndex). A plan
-// that is all-at-once is then left out whole. So it is with a node whose allocations
-// would take more than the quota of their namespace has left.
+// Plans are queued by priority, then by arrival. If a plan does not fit on a node, the result omits
+// that node and everything planned on it. RefreshIndex then names the index at which a scheduler
+// sees the reason. An all-at-once plan is rejected in full. The same applies to a node whose
+// allocations would exceed the quota of their namespace.
 //
-// One plan is in the Raft log at a time; the next is checked against the state
-// with that plan added to it, and checked again if the commit fails. So a commit
-// costs its own time only, and no plan ever rests on one that is not in the log.
+// One plan is in the Raft log at a time. The next one is checked against the state with that plan
+// added, and checked again if the commit fails. No committed plan depends on one that is not in the
+// log.
 //
-// The Applier runs on the leader only, with one goroutine, one more for the plan
-// that is being committed, and short ones that spread signatures and checks over
-// the cores.
+// The Applier runs on the leader only. It has one goroutine, one more for the plan that is being
+// committed, and short-lived ones that distribute signatures and checks over the cores.
 package plan
 
 import (
@@ -36,31 +34,31 @@ import (
 )
 
 const (
-	// catchUp bounds the wait for a state as new as the plan's.
+	// catchUp bounds the wait for the state at the plan's index.
 	catchUp = 5 * time.Second
 	// signWithin bounds the wait for a signing key.
 	signWithin = 10 * time.Second
 )
 
-// Committer writes the Raft log.
+// Committer appends to the Raft log.
 type Committer interface {
 	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
 }
 
-// Minter says what a workload identity claims, and signs claims.
+// Minter builds and signs the claims of workload identities.
 type Minter interface {
 	Workload(s identity.Subject, now time.Time) *nomad.IdentityClaims
 	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
 }
 
-// Evals says whether a worker still holds the evaluation of a plan.
+// Evals reports whether a worker still holds the evaluation of a plan.
 type Evals interface {
 	OutstandingReset(evalID, token string) error
 }
 
 // Config of an Applier.
 type Config struct {
-	Store  func() *state.Store // the store of now: a restore replaces it
+	Store  func() *state.Store // the current store: a restore replaces it
 	Raft   Committer
 	Minter Minter
 	Evals  Evals
@@ -73,13 +71,13 @@ type Applier struct {
 	queue *queue
 }
 
-// New returns an Applier that refuses plans until it runs.
+// New returns an Applier. It rejects plans until Run is called.
 func New(cfg Config) *Applier {
 	return &Applier{cfg: cfg, queue: newQueue()}
 }
 
-// Submit hands in a plan and returns what of it was committed. The plan is not
-// written to, and must not be written to by the caller until Submit returned.
+// Submit submits a plan and returns what was committed. The plan is not modified, and the caller
+// must not modify it before Submit returns.
 func (a *Applier) Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, error) {
 	s := &submission{ctx: ctx, plan: plan, done: make(chan outcome, 1)}
 	if err := a.queue.push(s); err != nil {
@@ -93,11 +91,10 @@ func (a *Applier) Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResu
 	}
 }
 
-// Queued returns how many plans wait.
+// Queued returns the number of waiting plans.
 func (a *Applier) Queued() int { return a.queue.len() }
 
-// Run applies plans until ctx ends. Plans that wait then fail with
-// nomad.ErrNoLeader.
+// Run applies plans until ctx ends. Waiting plans then fail with nomad.ErrNoLeader.
 func (a *Applier) Run(ctx context.Context) error {
 	a.queue.open()
 	defer a.queue.close()
@@ -109,21 +106,21 @@ func (a *Applier) Run(ctx context.Context) error {
 			return err
 		}
 		if last.ended() {
-			last = nil // state holds it, and may have moved on
+			last = nil // state contains it and may have advanced
 		}
 		last = a.apply(ctx, s, last)
 	}
 }
 
-// apply checks one plan while the last one is being committed and starts its
-// commit. It returns the commit that is then on its way, nil if there is none.
+// apply checks one plan while the last one is being committed, and starts its commit. It returns
+// the running commit, or nil.
 func (a *Applier) apply(ctx context.Context, s *submission, last *commit) *commit {
 	c, err := a.check(ctx, s, last)
 	waited := time.Now()
 	through := last.wait()
 	measure("outstanding_apply", waited)
 	if !through && err == nil {
-		c, err = a.check(ctx, s, nil) // it was checked on top of what did not happen
+		c, err = a.check(ctx, s, nil) // it was checked on top of a failed commit
 	}
 	if err != nil {
 		s.done <- outcome{err: err}
@@ -137,14 +134,14 @@ func (a *Applier) apply(ctx context.Context, s *submission, last *commit) *commi
 	return a.commit(ctx, s, c)
 }
 
-// check decides what of a plan can be done once the last commit is through.
+// check decides which parts of a plan are possible after the last commit.
 func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*candidate, error) {
 	plan := s.plan
 	if err := s.ctx.Err(); err != nil {
-		return nil, err // nobody waits for it any more
+		return nil, err // the submitter no longer waits
 	}
 	if err := a.cfg.Evals.OutstandingReset(plan.EvalID, plan.EvalToken); err != nil {
-		return nil, fmt.Errorf("plan refused: %w", err)
+		return nil, fmt.Errorf("plan rejected: %w", err)
 	}
 	wait, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
@@ -174,7 +171,7 @@ func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*cand
 	}
 	c.keepQuota()
 	if len(c.overQuota) > 0 {
-		a.cfg.Log.Debug("plan left out beyond a quota", "eval", plan.EvalID, "nodes", c.overQuota)
+		a.cfg.Log.Debug("plan exceeds quota", "eval", plan.EvalID, "nodes", c.overQuota)
 	}
 	if len(c.result.RejectedNodes) > 0 {
 		a.cfg.Log.Debug("plan rejected on nodes", "eval", plan.EvalID, "nodes", c.result.RejectedNodes)
@@ -190,16 +187,16 @@ func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*cand
 	return c, nil
 }
 
-// commit is a plan on its way through the Raft log.
+// commit is a plan that is being committed.
 type commit struct {
 	over  *overlay
 	done  chan struct{}
-	index uint64 // once done
-	err   error  // once done
+	index uint64 // set when done
+	err   error  // set when done
 }
 
-// wait waits for the end of the commit and says whether it is in state. A nil
-// commit is.
+// wait waits for the end of the commit and reports whether it succeeded. A nil commit counts as
+// succeeded.
 func (c *commit) wait() bool {
 	if c == nil {
 		return true
@@ -208,7 +205,7 @@ func (c *commit) wait() bool {
 	return c.err == nil
 }
 
-// ended says whether there is nothing to wait for.
+// ended reports whether the commit has ended.
 func (c *commit) ended() bool {
 	if c == nil {
 		return true
@@ -221,7 +218,7 @@ func (c *commit) ended() bool {
 	}
 }
 
-// overlay returns what the commit changes.
+// overlay returns the changes of the commit.
 func (c *commit) overlay() *overlay {
 	if c == nil {
 		return nil
@@ -229,7 +226,7 @@ func (c *commit) overlay() *overlay {
 	return c.over
 }
 
-// commit starts the commit of c and answers the submission when it ended.
+// commit starts the commit of c and answers the submission when it ends.
 func (a *Applier) commit(ctx context.Context, s *submission, c *candidate) *commit {
 	begun := time.Now()
 	out := &commit{over: newOverlay(s.plan.EvalID, c.result), done: make(chan struct{})}

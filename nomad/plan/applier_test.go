@@ -39,18 +39,19 @@ func TestPlacesAndSigns(t *testing.T) {
 		}
 	}
 	if len(a.SignedIdentities) != 0 || a.CreateTime != 0 {
-		t.Error("the plan was written to")
+		t.Error("the plan was modified")
 	}
 }
 
-// named returns the plan of a worker of Nomad 2.0: it names its job, and allocations carry none.
+// named returns the plan in the form of a Nomad 2.0 worker: it names its job, and its allocations
+// carry none.
 func named(p *nomad.Plan, namespace, job string) *nomad.Plan {
 	p.Job, p.JobInfo = nil, &nomad.PlanJobTuple{Namespace: namespace, ID: job}
 	for _, allocs := range p.NodeAllocation {
 		for i, a := range allocs {
-			bare := *a
-			bare.Job = nil
-			allocs[i] = &bare
+			stripped := *a
+			stripped.Job = nil
+			allocs[i] = &stripped
 		}
 	}
 	return p
@@ -67,7 +68,7 @@ func TestPlanThatNamesItsJob(t *testing.T) {
 		t.Errorf("stored allocation is %+v, want the job and an identity", got)
 	}
 
-	// A job that is registered again after the scheduler looked is not what it planned for.
+	// If a job is registered again after the snapshot, the plan is stale.
 	late := named(place(w.plan(job), testlog.NewAlloc(job, node)), job.Namespace, job.ID)
 	again := nomad.Copy(job)
 	again.Priority = 60
@@ -93,7 +94,7 @@ func TestPlanOfAnotherJobOrNone(t *testing.T) {
 			t.Errorf("%s: Submit() = %+v, want an error", name, r)
 		}
 	}
-	// Allocations of a job that was purged are stopped all the same.
+	// Allocations of a purged job are still stopped.
 	old := w.Alloc(t, job, node)
 	p := named(w.plan(job), job.Namespace, job.ID)
 	p.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: old.ID, DesiredDescription: "purged"}}
@@ -175,7 +176,7 @@ func TestRejectsNodes(t *testing.T) {
 	}
 }
 
-func TestUpdatesWhereNothingNewMayGo(t *testing.T) {
+func TestUpdatesOnIneligibleNode(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)
@@ -212,7 +213,7 @@ func TestStops(t *testing.T) {
 	p := place(w.plan(job), fresh)
 	p.NodeUpdate[node.ID] = []*nomad.Allocation{&stop}
 	if r := w.submit(p); len(r.RejectedNodes) != 0 {
-		t.Errorf("Submit() = %+v, want the room of the stopped one given away", r)
+		t.Errorf("Submit() = %+v, want the capacity of the stopped one reused", r)
 	}
 	got := w.Snapshot().Alloc(nil, old.ID)
 	if got.DesiredStatus != nomad.AllocDesiredStatusStop || got.DesiredDescription != "too old" ||
@@ -249,7 +250,7 @@ func TestPreempts(t *testing.T) {
 	}
 }
 
-func TestRefusesLostEvaluation(t *testing.T) {
+func TestRejectsLostEvaluation(t *testing.T) {
 	w := start(t)
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1)
 	p := place(w.plan(job), testlog.NewAlloc(job, node))
@@ -259,8 +260,8 @@ func TestRefusesLostEvaluation(t *testing.T) {
 	}
 }
 
-// TestSecondPlanOfOneSnapshot has a worker lose its evaluation to another one, and
-// both submit.
+// TestSecondPlanOfOneSnapshot moves an evaluation from one worker to another, and both submit a
+// plan.
 func TestSecondPlanOfOneSnapshot(t *testing.T) {
 	w := start(t)
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1)
@@ -279,7 +280,7 @@ func TestSecondPlanOfOneSnapshot(t *testing.T) {
 	}
 }
 
-func TestEndedDeploymentIsLeftAlone(t *testing.T) {
+func TestEndedDeploymentIsUnchanged(t *testing.T) {
 	w := start(t)
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeService, 1)
 	p := w.plan(job)
@@ -296,8 +297,8 @@ func TestEndedDeploymentIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A failed allocation is marked for its follow-up evaluation wherever it is.
-func TestMarksAnEndedAllocationWhereNothingNewMayGo(t *testing.T) {
+// A failed allocation is marked for its follow-up evaluation on any node.
+func TestMarksTerminalAllocationOnIneligibleNode(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)

@@ -7,21 +7,22 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// candidate is what of a plan was found possible.
+// candidate is the part of a plan that is possible.
 type candidate struct {
 	plan   *nomad.Plan
 	job    *nomad.Job
 	view   view
 	result *nomad.PlanResult
 	stale  bool
-	// overQuota are nodes that are left out, since the namespace's quota has no room.
+	// overQuota lists the nodes that are omitted because they exceed the quota of the namespace.
 	overQuota []string
 	signed    map[string]*nomad.Allocation // copies with identities, by allocation ID
 	now       time.Time
 }
 
-// checkJob refuses a plan with a new allocation that carries no job and is not of the plan's job. It
-// would be stored without identities, or with those of another job, and outside of the quota.
+// checkJob rejects a plan with a new allocation without a job, or of another job than the plan's.
+// It would be stored without identities, or with those of another job, and not counted in the
+// quota.
 func (c *candidate) checkJob() error {
 	for _, allocs := range c.plan.NodeAllocation {
 		for _, a := range allocs {
@@ -37,15 +38,15 @@ func (c *candidate) checkJob() error {
 	return nil
 }
 
-// empty says whether there is nothing to commit.
+// empty reports whether there is nothing to commit.
 func (c *candidate) empty() bool {
 	r := c.result
 	return len(r.NodeUpdate) == 0 && len(r.NodeAllocation) == 0 && len(r.NodePreemptions) == 0 &&
 		r.Deployment == nil && len(r.DeploymentUpdates) == 0
 }
 
-// refresh returns the index from which a scheduler sees why parts of the plan were
-// left out, 0 when none were. last is the commit that the check took into account.
+// refresh returns the index at which a scheduler sees why parts were rejected, or 0 if none were.
+// last is the commit that the check included.
 func (c *candidate) refresh(last *commit) uint64 {
 	if !c.stale && len(c.result.RejectedNodes)+len(c.overQuota) == 0 {
 		return 0
@@ -57,7 +58,7 @@ func (c *candidate) refresh(last *commit) uint64 {
 	return index
 }
 
-// request returns the Raft command for the candidate.
+// request returns the Raft command of the candidate.
 func (c *candidate) request() *nomad.ApplyPlanResultsRequest {
 	r := c.result
 	req := &nomad.ApplyPlanResultsRequest{
@@ -92,7 +93,8 @@ func (c *candidate) request() *nomad.ApplyPlanResultsRequest {
 	return req
 }
 
-// stopped reduces a stopped allocation to what the FSM needs beside what it has.
+// stopped returns the fields of a stopped allocation that the FSM needs in addition to the stored
+// ones.
 func (c *candidate) stopped(a *nomad.Allocation) *nomad.AllocationDiff {
 	return &nomad.AllocationDiff{
 		ID:                 a.ID,
@@ -107,8 +109,8 @@ func (c *candidate) stopped(a *nomad.Allocation) *nomad.AllocationDiff {
 	}
 }
 
-// updated returns the allocation as it goes into the log: with its identities, and
-// without the job that the command carries once for all.
+// updated returns the allocation as stored in the log: with its identities, and without the job,
+// which the command carries once.
 func (c *candidate) updated(a *nomad.Allocation) *nomad.Allocation {
 	out := c.signed[a.ID]
 	if out == nil {
@@ -125,8 +127,8 @@ func (c *candidate) updated(a *nomad.Allocation) *nomad.Allocation {
 	return out
 }
 
-// preemptionEval returns an evaluation that finds a new place for a preempted
-// allocation, nil when its job is gone.
+// preemptionEval returns an evaluation that reschedules a preempted allocation, or nil if its job
+// does not exist.
 func (c *candidate) preemptionEval(allocID string) *nomad.Evaluation {
 	a := c.view.snap.Alloc(nil, allocID)
 	if a == nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// spread is the number of nodes from which on their checks are worth goroutines.
+// spread is the minimum number of nodes that are checked in parallel.
 const spread = 32
 
-// verdict is the answer for one node of a plan.
+// verdict is the result for one node of a plan.
 type verdict struct {
 	node string
 	ok   bool
 	err  error
 }
 
-// evaluate returns what of the plan fits. RefreshIndex is not set yet.
+// evaluate returns the parts of the plan that fit. RefreshIndex is not set yet.
 func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, error) {
 	result := &nomad.PlanResult{
 		NodeUpdate:        make(map[string][]*nomad.Allocation),
@@ -55,7 +55,7 @@ func carry(to, from map[string][]*nomad.Allocation, node string) {
 	}
 }
 
-// checkNodes checks every node of the plan, in the order of their IDs.
+// checkNodes checks every node of the plan, ordered by ID.
 func (v view) checkNodes(plan *nomad.Plan) []verdict {
 	verdicts := make([]verdict, 0, len(plan.NodeAllocation)+len(plan.NodeUpdate))
 	seen := make(map[string]bool, cap(verdicts))
@@ -96,9 +96,8 @@ func inParallel(n int, fn func(i int)) {
 	wg.Wait()
 }
 
-// fits says whether the node can take what the plan puts there. To stop
-// allocations is always possible; what runs there may be updated in place
-// whatever the node's status is; for new ones it must be ready.
+// fits reports whether the node can run what the plan places there. Stops are always possible, and
+// so are in-place updates, whatever the node's status. New allocations need a ready node.
 func (v view) fits(plan *nomad.Plan, nodeID string) (bool, error) {
 	placed := plan.NodeAllocation[nodeID]
 	if len(placed) == 0 {
@@ -123,7 +122,7 @@ func (v view) fits(plan *nomad.Plan, nodeID string) (bool, error) {
 			proposed = append(proposed, a)
 		}
 	}
-	// One that ended is not new either: the plan only marks it, for its follow-up.
+	// A terminal allocation is not new either: the plan only marks it for its follow-up.
 	isNew := func(a *nomad.Allocation) bool { return !known[a.ID] && v.snap.Alloc(nil, a.ID) == nil }
 	if slices.ContainsFunc(placed, isNew) && !node.Ready() {
 		return false, nil
@@ -132,8 +131,8 @@ func (v view) fits(plan *nomad.Plan, nodeID string) (bool, error) {
 	return fit, err
 }
 
-// possible returns the updates of deployments that have not ended: the deployment
-// watcher may have been faster than the scheduler.
+// possible returns the updates of active deployments. The deployment watcher may have ended one
+// after the scheduler's snapshot.
 func (v view) possible(updates []*nomad.DeploymentStatusUpdate) []*nomad.DeploymentStatusUpdate {
 	return slices.DeleteFunc(slices.Clone(updates), func(u *nomad.DeploymentStatusUpdate) bool {
 		d := v.snap.Deployment(nil, u.DeploymentID)

@@ -11,7 +11,7 @@ func measure(step string, begun time.Time) {
 	metrics.MeasureSince([]string{"nomad", "plan", step}, begun)
 }
 
-// countRejected counts the nodes that could not take what a plan put there.
+// countRejected counts the nodes on which a plan was rejected.
 func countRejected(nodes []string) {
 	for _, id := range nodes {
 		metrics.IncrCounterWithLabels([]string{"nomad", "plan", "node_rejected"}, 1, []metrics.Label{{Name: "node_id", Value: id}})

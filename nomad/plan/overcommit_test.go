@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 )
 
-// TestNeverOvercommits has many schedulers plan on the same stale view.
+// TestNeverOvercommits runs many schedulers on the same stale view.
 func TestNeverOvercommits(t *testing.T) {
 	const nodes, workers, rounds = 4, 8, 25
 	w := start(t)
@@ -24,7 +24,7 @@ func TestNeverOvercommits(t *testing.T) {
 	var mu sync.Mutex
 	placed, rejected := map[string]bool{}, 0
 	for round := range rounds {
-		// All have made their plan before the first is submitted.
+		// All plans are made before the first is submitted.
 		var plans []*nomad.Plan
 		for i := range workers {
 			p := w.plan(jobs[i])
@@ -72,7 +72,7 @@ func TestNeverOvercommits(t *testing.T) {
 	}
 }
 
-// checkNodes adds up what the live allocations of each node hold.
+// checkNodes sums the resources of the live allocations of each node.
 func (w *world) checkNodes(ids []string) {
 	snap := w.Snapshot()
 	for _, id := range ids {
@@ -88,7 +88,7 @@ func (w *world) checkNodes(ids []string) {
 	}
 }
 
-// BenchmarkApply places the allocations of one big job.
+// BenchmarkApply places the allocations of one large job.
 func BenchmarkApply(b *testing.B) {
 	const count, nodes = 2000, 20
 	for b.Loop() {

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 )
 
-// gate holds plan commits until they are let through.
+// gate holds plan commits until the test releases them.
 type gate struct {
 	arrived chan struct{}
 	open    chan error
@@ -42,8 +42,8 @@ func (w *world) submitLater(p *nomad.Plan) <-chan answer {
 	return ch
 }
 
-// TestChecksAheadOfTheCommit submits a second plan while the first is being
-// committed: it is checked and signed meanwhile, and on top of the first.
+// TestChecksAheadOfTheCommit submits a second plan while the first is being committed. It is
+// checked and signed in the meantime, on top of the first.
 func TestChecksAheadOfTheCommit(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
@@ -58,13 +58,13 @@ func TestChecksAheadOfTheCommit(t *testing.T) {
 	<-g.arrived
 	<-w.minter.signed
 	second := w.submitLater(p2)
-	<-w.minter.signed // and so is through its check, while the first is held
+	<-w.minter.signed // its check is complete while the first is held
 	g.open <- nil
 	if a := <-first; a.err != nil || a.r.AllocIndex == 0 {
 		t.Fatalf("first plan: %+v", a)
 	}
 	<-g.arrived
-	third := w.submitLater(p3) // nothing is left of the node
+	third := w.submitLater(p3) // the node is full
 	g.open <- nil
 	if a := <-second; a.err != nil || len(a.r.NodeAllocation) != 1 {
 		t.Fatalf("second plan: %+v", a)
@@ -78,8 +78,7 @@ func TestChecksAheadOfTheCommit(t *testing.T) {
 	}
 }
 
-// TestChecksAgainAfterAFailedCommit has a plan use the room that the one before it
-// would have made.
+// TestChecksAgainAfterAFailedCommit uses the capacity that a failed commit would have freed.
 func TestChecksAgainAfterAFailedCommit(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
@@ -114,7 +113,7 @@ func TestPriority(t *testing.T) {
 	first := w.submitLater(place(w.plan(job), testlog.NewAlloc(job, node)))
 	<-w.minter.signed
 	<-g.arrived
-	// This one waits for the commit, checked; the others are queued behind it.
+	// This plan is checked and waits for the commit; the others are queued behind it.
 	second := w.submitLater(place(w.plan(job), testlog.NewAlloc(job, node)))
 	<-w.minter.signed
 	var allocs []*nomad.Allocation
@@ -156,6 +155,6 @@ func TestNotLeading(t *testing.T) {
 	<-first
 	w.stop()
 	if _, err := w.applier.Submit(context.Background(), w.plan(job)); !errors.Is(err, nomad.ErrNoLeader) {
-		t.Errorf("Submit() to one that stopped = %v, want %v", err, nomad.ErrNoLeader)
+		t.Errorf("Submit() after Run ended = %v, want %v", err, nomad.ErrNoLeader)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// submission is a plan whose submitter waits.
+// submission is a plan and its waiting submitter.
 type submission struct {
-	ctx  context.Context // of the submitter: carried along the queue, not kept
+	ctx  context.Context // of the submitter
 	plan *nomad.Plan
-	done chan outcome // holds one
+	done chan outcome // buffered, one value
 	seq  uint64
 }
 
@@ -21,13 +21,13 @@ type outcome struct {
 	err    error
 }
 
-// queue holds submissions by priority, then as they came.
+// queue holds submissions by priority, then by arrival.
 type queue struct {
 	mu      sync.Mutex
 	items   submissions
 	seq     uint64
 	running bool
-	wake    chan struct{} // holds a value when items may be there
+	wake    chan struct{} // holds a value if items may have been added
 }
 
 func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
@@ -38,7 +38,7 @@ func (q *queue) open() {
 	q.running = true
 }
 
-// close fails everything that waits.
+// close fails every waiting submission.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -60,12 +60,12 @@ func (q *queue) push(s *submission) error {
 	heap.Push(&q.items, s)
 	select {
 	case q.wake <- struct{}{}:
-	default: // a value is there already
+	default: // the channel is already full
 	}
 	return nil
 }
 
-// pop waits for the next submission. The applier alone pops.
+// pop waits for the next submission. Only the applier calls it.
 func (q *queue) pop(ctx context.Context) (*submission, error) {
 	for ctx.Err() == nil {
 		if s := q.tryPop(); s != nil {
@@ -94,7 +94,7 @@ func (q *queue) len() int {
 	return len(q.items)
 }
 
-// submissions is a container/heap.
+// submissions implements heap.Interface.
 type submissions []*submission
 
 func (h submissions) Len() int { return len(h) }

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// allowance is what a quota allows the plans of a namespace, and what is held of it.
+// allowance is the limit and the usage of a quota.
 type allowance struct {
 	view   view
 	quota  string
@@ -15,9 +15,9 @@ type allowance struct {
 	held   nomad.QuotaAmount
 }
 
-// keepQuota leaves nodes out of the result on which more would be placed than the quota of
-// the job's namespace has room for. What the plan gives back counts first. Schedulers look
-// at the quota, too, but not at the plans of one another.
+// keepQuota removes nodes from the result whose placements exceed the quota of the job's namespace.
+// What the plan frees is subtracted first. Schedulers check the quota as well, but do not see the
+// plans of one another.
 func (c *candidate) keepQuota() {
 	if c.job == nil || len(c.result.NodeAllocation) == 0 {
 		return
@@ -33,15 +33,15 @@ func (c *candidate) keepQuota() {
 			a.held.Add(a.grown(c.result, node), 1)
 		}
 	}
-	// What did not fit at first may do so once other nodes have given back.
-	left := slices.Sorted(maps.Keys(c.result.NodeAllocation))
+	// A node that did not fit at first may fit after other nodes have freed quota.
+	remaining := slices.Sorted(maps.Keys(c.result.NodeAllocation))
 	for range 2 {
-		left = slices.DeleteFunc(left, func(node string) bool { return a.take(c.result, node) })
+		remaining = slices.DeleteFunc(remaining, func(node string) bool { return a.take(c.result, node) })
 	}
-	c.leaveOut(left)
+	c.leaveOut(remaining)
 }
 
-// leaveOut takes nodes out of the result, and everything when the plan is all-at-once.
+// leaveOut removes nodes from the result, and everything if the plan is all-at-once.
 func (c *candidate) leaveOut(nodes []string) {
 	if len(nodes) == 0 {
 		return
@@ -69,7 +69,7 @@ func union(a, b map[string][]*nomad.Allocation) map[string]bool {
 	return out
 }
 
-// take counts what a node of the plan holds more, if there is room for it.
+// take adds the growth of a node's usage if it fits.
 func (a *allowance) take(r *nomad.PlanResult, node string) bool {
 	grown := a.grown(r, node)
 	if len(a.limits.Exceeded(a.held, grown)) > 0 {
@@ -79,7 +79,7 @@ func (a *allowance) take(r *nomad.PlanResult, node string) bool {
 	return true
 }
 
-// grown is what is held more of the quota by what the plan does on a node.
+// grown returns how much the plan adds to the quota's usage on a node.
 func (a *allowance) grown(r *nomad.PlanResult, node string) nomad.QuotaAmount {
 	var out nomad.QuotaAmount
 	for _, list := range [][]*nomad.Allocation{r.NodeUpdate[node], r.NodePreemptions[node]} {
@@ -92,7 +92,7 @@ func (a *allowance) grown(r *nomad.PlanResult, node string) nomad.QuotaAmount {
 	for _, placed := range r.NodeAllocation[node] {
 		now := a.view.alloc(node, placed.ID)
 		if now == nil && a.view.snap.Alloc(nil, placed.ID) != nil {
-			continue // it ended: the plan only marks it
+			continue // terminal: the plan only marks it
 		}
 		out.Add(placed.QuotaAmount(), 1)
 		out.Add(now.QuotaAmount(), -1)
@@ -100,7 +100,7 @@ func (a *allowance) grown(r *nomad.PlanResult, node string) nomad.QuotaAmount {
 	return out
 }
 
-// shares says whether an allocation is of a namespace that names the quota.
+// shares reports whether an allocation belongs to a namespace with the quota.
 func (v view) shares(a *nomad.Allocation, quota string) bool {
 	if a == nil {
 		return false
@@ -109,7 +109,7 @@ func (v view) shares(a *nomad.Allocation, quota string) bool {
 	return spec != nil && spec.Name == quota
 }
 
-// held is what the allocations of a quota will hold once the plan ahead is committed.
+// held is the usage of a quota after the commit ahead.
 func (v view) held(quota string) nomad.QuotaAmount {
 	out := v.snap.QuotaHeld(nil, quota)
 	if v.ahead == nil {
@@ -126,7 +126,7 @@ func (v view) held(quota string) nomad.QuotaAmount {
 	return out
 }
 
-// moved puts what an allocation will hold in place of what it holds.
+// moved replaces the current usage of an allocation with its usage after the commit ahead.
 func (v view) moved(sum *nomad.QuotaAmount, quota, node, id string) {
 	if now := v.snap.Alloc(nil, id); v.shares(now, quota) {
 		sum.Add(now.QuotaAmount(), -1)

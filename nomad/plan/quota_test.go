@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 )
 
-// limit makes a quota for namespaces.
+// limit creates a quota for namespaces.
 func (w *world) limit(limits nomad.QuotaResources, namespaces ...string) {
 	w.t.Helper()
 	w.Must(w.t, nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{
@@ -29,14 +29,13 @@ func (w *world) jobIn(namespace string, count int) *nomad.Job {
 	return w.Snapshot().Job(nil, namespace, own.ID)
 }
 
-func TestQuotaIsKept(t *testing.T) {
+func TestQuotaIsEnforced(t *testing.T) {
 	w := start(t)
 	w.limit(nomad.QuotaResources{Allocs: new(2)}, "a", "b")
 	a, b := w.jobIn("a", 3), w.jobIn("b", 3)
 	one, two := w.Node(t), w.Node(t)
 	first := testlog.NewAlloc(a, one)
-	// Three at once are one too many: the second node is left out, and the scheduler hears
-	// from when on it sees why.
+	// The third allocation exceeds the quota: the second node is omitted, and RefreshIndex is set.
 	r := w.submit(place(w.plan(a), first, testlog.NewAlloc(a, two), testlog.NewAlloc(a, two)))
 	nodes := len(r.NodeAllocation)
 	if nodes != 1 || r.RefreshIndex == 0 || len(r.RejectedNodes) != 0 {
@@ -46,13 +45,13 @@ func TestQuotaIsKept(t *testing.T) {
 		first = live
 	}
 	w.fillUp(t, b, one)
-	// What stops makes room, on the same node or another, in whatever namespace.
+	// A stop frees quota, on any node and in any namespace that shares it.
 	p := place(w.plan(a), testlog.NewAlloc(a, one))
 	p.NodeUpdate[first.NodeID] = append(p.NodeUpdate[first.NodeID], stopping(first))
 	if r := w.submit(p); len(r.NodeAllocation) != 1 || r.RefreshIndex != 0 {
 		t.Errorf("in place of another: placed on %d nodes, refresh at %d", len(r.NodeAllocation), r.RefreshIndex)
 	}
-	// All at once is all or nothing.
+	// An all-at-once plan is committed in full or not at all.
 	p = place(w.plan(b), testlog.NewAlloc(b, two))
 	p.AllAtOnce = true
 	if r := w.submit(p); len(r.NodeAllocation) != 0 || r.RefreshIndex == 0 {
@@ -84,7 +83,7 @@ func stopping(a *nomad.Allocation) *nomad.Allocation {
 	return &stopped
 }
 
-// TestQuotaIsNeverExceeded has many schedulers of two namespaces plan on stale views.
+// TestQuotaIsNeverExceeded runs many schedulers of two namespaces on stale views.
 func TestQuotaIsNeverExceeded(t *testing.T) {
 	const workers, rounds, most, cpuLimit = 8, 30, 10, 1500
 	w := start(t)
@@ -138,7 +137,7 @@ func TestQuotaIsNeverExceeded(t *testing.T) {
 	}
 }
 
-// overQuota adds up what the live allocations hold, and compares it with what is kept.
+// overQuota compares the usage of the live allocations with the stored usage and the limits.
 func (w *world) overQuota(most, cpuLimit int64) string {
 	snap := w.Snapshot()
 	var sum nomad.QuotaAmount

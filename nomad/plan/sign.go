@@ -9,21 +9,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/identity"
 )
 
-// defaultIdentity is what a task gets that has no identity block (tasks always
-// have one after registration; jobs of older state may not).
+// defaultIdentity is used for tasks without an identity block. Registration adds one to each task,
+// but jobs of older state may have none.
 var defaultIdentity = &nomad.WorkloadIdentity{
 	Name:     nomad.WorkloadIdentityDefaultName,
 	Audience: []string{nomad.IdentityDefaultAud},
 }
 
-// slot is where a token goes.
+// slot is the place for a token.
 type slot struct {
 	alloc *nomad.Allocation
 	task  string
 }
 
-// sign gives every task of the allocations in the result its default identity.
-// Those that an allocation has already, as after an update in place, it keeps.
+// sign adds the default identity to every task of the allocations in the result. An allocation
+// keeps existing identities, for example after an in-place update.
 func (a *Applier) sign(ctx context.Context, c *candidate) error {
 	var slots []slot
 	var claims []*nomad.IdentityClaims
@@ -56,7 +56,7 @@ func (a *Applier) sign(ctx context.Context, c *candidate) error {
 	}
 	for i, s := range slots {
 		s.alloc.SignedIdentities[s.task] = tokens[i].Reveal()
-		// Of keys that sign RS256 state knows by the job that they are needed.
+		// RS256 keys need no reference here: state keeps them while a job requests RS256.
 		if s.alloc.SigningKeyID == "" || claims[i].Alg != nomad.IdentityAlgRS256 {
 			s.alloc.SigningKeyID = tokens[i].KeyID()
 		}
@@ -64,8 +64,8 @@ func (a *Applier) sign(ctx context.Context, c *candidate) error {
 	return nil
 }
 
-// keepIdentities returns a copy of alloc with the identities that state has for it.
-// What the plan says about them does not count: only the leader signs.
+// keepIdentities returns a copy of alloc with the identities from state. Identities in the plan are
+// ignored: only the leader signs.
 func (c *candidate) keepIdentities(alloc *nomad.Allocation) *nomad.Allocation {
 	clone := *alloc
 	clone.SignedIdentities, clone.SigningKeyID = make(map[string]string), ""

@@ -5,14 +5,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// view is the state as it will be once the plan ahead is committed.
+// view is the state after the commit ahead.
 type view struct {
 	snap  *state.Snapshot
-	ahead *overlay // nil when nothing is being committed
+	ahead *overlay // nil if no commit is running
 }
 
-// overlay is what a plan changes, by node. To apply it to a state that holds it
-// already changes nothing.
+// overlay is the set of changes of a plan, by node. Applying it to a state that already contains it
+// has no effect.
 type overlay struct {
 	evalID string
 	nodes  map[string]*nodeChange
@@ -49,7 +49,7 @@ func (o *overlay) node(id string) *nodeChange {
 	return n
 }
 
-// on returns the change of a node, nil when there is none.
+// on returns the change of a node, or nil.
 func (o *overlay) on(node string) *nodeChange {
 	if o == nil {
 		return nil
@@ -57,7 +57,7 @@ func (o *overlay) on(node string) *nodeChange {
 	return o.nodes[node]
 }
 
-// live returns the allocations on the node that are not over.
+// live returns the allocations on the node that are not terminal.
 func (v view) live(node string) []*nomad.Allocation {
 	change := v.ahead.on(node)
 	var out []*nomad.Allocation
@@ -78,7 +78,7 @@ func (c *nodeChange) replaces(id string) bool {
 	return c != nil && (c.gone[id] || c.placed[id] != nil)
 }
 
-// alloc returns an allocation as it will be, nil when it is over or there is none.
+// alloc returns an allocation after the commit ahead, or nil if it is terminal or does not exist.
 func (v view) alloc(node, id string) *nomad.Allocation {
 	change := v.ahead.on(node)
 	if change != nil && change.gone[id] {
@@ -94,8 +94,8 @@ func (v view) alloc(node, id string) *nomad.Allocation {
 	return stored
 }
 
-// stale says whether another plan for the same evaluation went through since the
-// scheduler looked: a worker that was too slow, and the one after it.
+// stale reports whether another plan of the same evaluation was committed after the scheduler's
+// snapshot: a worker timed out, and another one took over.
 func (v view) stale(plan *nomad.Plan) bool {
 	if v.ahead != nil && v.ahead.evalID == plan.EvalID {
 		return true

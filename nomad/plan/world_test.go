@@ -14,9 +14,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/plan"
 )
 
-// minter signs by writing the claims down.
+// minter encodes the claims instead of signing them.
 type minter struct {
-	signed chan int // when not nil: the number of claims of each call
+	signed chan int // if not nil: the number of claims of each call
 	err    error
 }
 
@@ -42,7 +42,7 @@ func (m *minter) MintAll(_ context.Context, claims []*nomad.IdentityClaims) ([]n
 	return tokens, nil
 }
 
-// held refuses the evaluations with one token.
+// held rejects the evaluations with one token.
 type held struct{}
 
 func (held) OutstandingReset(_, token string) error {
@@ -60,7 +60,7 @@ type world struct {
 	stop    func()
 }
 
-// start runs an Applier over an empty state.
+// start runs an Applier on an empty state.
 func start(t testing.TB) *world {
 	t.Helper()
 	w := &world{Log: testlog.New(nil), t: t, minter: &minter{}}

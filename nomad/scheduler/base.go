@@ -14,15 +14,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// How often a plan may be refused in a row without anything of it being
-// committed.
+// Limits on consecutive attempts in which no part of the plan is committed.
 const (
 	maxServiceAttempts = 5
 	maxBatchAttempts   = 2
 )
 
-// base is what the schedulers share: their surroundings, and what one
-// evaluation came to so far.
+// base holds what all schedulers share: the state, the planner, the settings, and the results of
+// the evaluation so far.
 type base struct {
 	log     *slog.Logger
 	snap    State
@@ -64,15 +63,15 @@ func (b *base) newID() string {
 	return string(out[:])
 }
 
-// attempt makes and submits one plan. done is false when parts were refused;
-// progress tells whether others were committed.
+// attempt makes and submits one plan. done is false if parts were rejected; progress reports
+// whether other parts were committed.
 type attempt func(ctx context.Context) (done, progress bool, err error)
 
-// run repeats attempts until a plan is committed whole, and tells the planner
-// how the evaluation ended.
+// run repeats attempts until a plan is committed in full, and reports the outcome of the evaluation
+// to the planner.
 func (b *base) run(ctx context.Context, eval *nomad.Evaluation, attempts int, try attempt) error {
 	b.eval = eval
-	for left := attempts; left > 0; left-- {
+	for remaining := attempts; remaining > 0; remaining-- {
 		done, progress, err := try(ctx)
 		if err != nil {
 			return fmt.Errorf("evaluation %s of job %s: %w", eval.ID, eval.JobID, err)
@@ -81,7 +80,7 @@ func (b *base) run(ctx context.Context, eval *nomad.Evaluation, attempts int, tr
 			return b.complete(ctx)
 		}
 		if progress {
-			left = attempts + 1
+			remaining = attempts + 1
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -90,8 +89,7 @@ func (b *base) run(ctx context.Context, eval *nomad.Evaluation, attempts int, tr
 	return b.giveUp(ctx, attempts)
 }
 
-// view sets up one attempt over the newest state: the job, its allocations and
-// the cluster.
+// view prepares one attempt from the latest state: the job, its allocations and the cluster.
 func (b *base) view() (*cluster, *reconcile.Request) {
 	b.job = b.snap.Job(nil, b.eval.Namespace, b.eval.JobID)
 	b.failed, b.queued = map[string]*nomad.AllocMetric{}, map[string]int{}
@@ -119,7 +117,7 @@ func (b *base) view() (*cluster, *reconcile.Request) {
 	return c, req
 }
 
-// granted returns the option that a search found, or nil when the quota stands against it.
+// granted returns the option that a search found, or nil if the option exceeds the quota.
 func (b *base) granted(c *cluster, o *option, m *nomad.AllocMetric) (*option, *nomad.AllocMetric) {
 	if o != nil && c.quota.exceeded(o, m) {
 		b.quotaReached = c.quota.name
@@ -128,10 +126,10 @@ func (b *base) granted(c *cluster, o *option, m *nomad.AllocMetric) (*option, *n
 	return o, m
 }
 
-// errNoRefresh means that a planner refused parts without showing why.
-var errNoRefresh = errors.New("plan was committed in part without a newer state")
+// errNoRefresh reports that a planner rejected parts of a plan without returning a newer state.
+var errNoRefresh = errors.New("plan was partially committed but no newer state was returned")
 
-// submit hands the plan over and adopts the newer state if there is one.
+// submit submits the plan and adopts the newer state, if the planner returns one.
 func (b *base) submit(ctx context.Context, d *draft) (done, progress bool, err error) {
 	if d.empty() && !b.eval.AnnotatePlan {
 		return true, false, nil
@@ -150,12 +148,12 @@ func (b *base) submit(ctx context.Context, d *draft) (done, progress bool, err e
 	if newer == nil {
 		return false, false, errNoRefresh
 	}
-	b.log.Debug("plan committed in part", "eval", b.eval.ID, "asked", d.size(), "committed", committed)
+	b.log.Debug("plan partially committed", "eval", b.eval.ID, "asked", d.size(), "committed", committed)
 	return false, committed > 0, nil
 }
 
-// count returns how many changes of the plan were committed, and takes the
-// placements among them off what is queued.
+// count returns how many changes of the plan were committed, and subtracts the committed placements
+// from the queued allocations.
 func (b *base) count(d *draft, result *nomad.PlanResult) int {
 	if result == nil {
 		return 0

@@ -59,7 +59,7 @@ func placeMany(b *testing.B, nodes int, withPorts bool, edit ...func(*world)) {
 	b.ReportMetric(float64(count*b.N)/b.Elapsed().Seconds(), "placements/s")
 }
 
-// dryPlanner commits everything to nowhere.
+// dryPlanner commits every plan and stores nothing.
 type dryPlanner struct{ placed int }
 
 func (p *dryPlanner) SubmitPlan(_ context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {

@@ -8,14 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// cluster is the state as one attempt sees it: the nodes that the job may use,
-// and what would be held on each if the plan were committed now.
+// cluster is the state as one attempt sees it: the nodes that the job may use, and their usage as
+// if the plan were committed now.
 type cluster struct {
 	snap   State
 	job    *nomad.Job
 	plan   *nomad.Plan
 	config nomad.SchedulerConfiguration
-	// ready are the candidates in random order; byDC counts them.
+	// ready lists the candidates in random order; byDC counts them by datacenter.
 	ready  []*nomad.Node
 	inPool int
 	byDC   map[string]int
@@ -47,7 +47,7 @@ func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Ra
 	return c
 }
 
-// poolOverrides lets the job's node pool overrule the scheduler configuration.
+// poolOverrides applies the scheduler settings of the job's node pool.
 func (c *cluster) poolOverrides() {
 	pool := c.snap.NodePool(nil, c.pool())
 	if pool == nil || pool.SchedulerConfiguration == nil {
@@ -80,14 +80,14 @@ func (c *cluster) candidates() {
 	}
 }
 
-// inDatacenter says whether one of the job's patterns matches the node's
-// datacenter. A job without patterns runs anywhere.
+// inDatacenter reports whether one of the job's patterns matches the node's datacenter. A job
+// without patterns runs in any datacenter.
 func (c *cluster) inDatacenter(n *nomad.Node) bool {
 	return len(c.job.Datacenters) == 0 ||
 		slices.ContainsFunc(c.job.Datacenters, func(p string) bool { return nomad.GlobMatch(p, n.Datacenter) })
 }
 
-// lookup returns a node of the state, nil when it is gone.
+// lookup returns a node of the state, or nil if it does not exist.
 func (c *cluster) lookup(id string) *nomad.Node {
 	n, ok := c.nodes[id]
 	if !ok {
@@ -97,15 +97,15 @@ func (c *cluster) lookup(id string) *nomad.Node {
 	return n
 }
 
-// suits says whether an allocation may stay where it is as one of the group's
-// new version. That the node is not eligible for new work does not matter.
+// suits reports whether an allocation may remain on its node under the new version of its group.
+// The scheduling eligibility of the node is ignored.
 func (c *cluster) suits(e *feasible.Eligibility, a *nomad.Allocation, tg *nomad.TaskGroup) bool {
 	n := c.lookup(a.NodeID)
 	return n != nil && n.IsInPool(c.pool()) && c.inDatacenter(n) && e.Check(tg.Name, n) == "" && e.CheckFor(tg.Name, a.Name, n) == ""
 }
 
-// usage returns the sums of a node, made from the state and the plan on first
-// use; nil when the node never said what it has.
+// usage returns the usage of a node. It is computed from the state and the plan on first use. It is
+// nil if the node never reported its resources.
 func (c *cluster) usage(n *nomad.Node) *feasible.Usage {
 	if u, ok := c.usages[n.ID]; ok {
 		return u
@@ -125,7 +125,7 @@ func (c *cluster) usage(n *nomad.Node) *feasible.Usage {
 		u.Remove(a.ID)
 	}
 	for _, a := range c.plan.NodeAllocation[n.ID] {
-		u.Add(a) // an updated one is there already
+		u.Add(a) // an allocation updated in place is already counted
 	}
 	c.usages[n.ID] = u
 	return u
@@ -140,7 +140,7 @@ func (c *cluster) hold(a *nomad.Allocation) {
 	c.tally.add(a, 1)
 }
 
-// release gives back what an allocation of the job holds.
+// release subtracts the resources of an allocation of the job.
 func (c *cluster) release(a *nomad.Allocation) {
 	if u := c.usages[a.NodeID]; u != nil {
 		u.Remove(a.ID)

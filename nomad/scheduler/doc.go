@@ -2,10 +2,9 @@
 //
 //	evaluation ──▶ reconcile (what should change) ──▶ stack (where) ──▶ plan
 //	                      ▲                                             │
-//	                      └──── newer view, when parts were refused ◀───┘
+//	                      └──── newer view, if parts were rejected ◀────┘
 //
-// Its result depends on the view, the evaluation, the clock and the seed it is
-// given, on nothing else. It never writes state, talks to a client, or waits
-// for anything but the Planner. A scheduler is used for one evaluation by one
-// goroutine.
+// The result depends only on the view, the evaluation, the clock and the seed. A scheduler never
+// writes state, never contacts a client, and waits only for the Planner. It is used for one
+// evaluation, by one goroutine.
 package scheduler

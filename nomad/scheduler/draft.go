@@ -5,8 +5,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// draft is a plan in the making. It keeps the cluster's sums in step, so that
-// each placement sees those before it.
+// draft is a plan under construction. It keeps the usage of the cluster up to date, so that each
+// placement takes the earlier ones into account.
 type draft struct {
 	plan    *nomad.Plan
 	cluster *cluster
@@ -36,7 +36,7 @@ func newDraft(b *base, c *cluster) *draft {
 	return d
 }
 
-// adopt takes over everything of a reconciliation that needs no node.
+// adopt copies everything from a reconciliation that needs no node.
 func (d *draft) adopt(r *reconcile.Result, b *base) {
 	d.plan.Deployment = r.Created
 	d.plan.DeploymentUpdates = r.DeploymentUpdates
@@ -57,8 +57,7 @@ func (d *draft) adopt(r *reconcile.Result, b *base) {
 	}
 }
 
-// inPlace returns the allocation as one of the plan's job. Whether it is
-// healthy is asked again by a new deployment.
+// inPlace returns the allocation with the plan's job. A new deployment checks its health again.
 func (d *draft) inPlace(a *nomad.Allocation, deployment *nomad.Deployment, evalID string) *nomad.Allocation {
 	out := *a
 	out.Job = nil // the plan's job
@@ -73,8 +72,8 @@ func (d *draft) inPlace(a *nomad.Allocation, deployment *nomad.Deployment, evalI
 	return &out
 }
 
-// stop ends an allocation. What a stop needs travels, the rest is known by the
-// ID.
+// stop ends an allocation. Only the fields that a stop needs are sent; the servers find the rest by
+// the ID.
 func (d *draft) stop(a *nomad.Allocation, why, clientStatus string) {
 	d.plan.NodeUpdate[a.NodeID] = append(d.plan.NodeUpdate[a.NodeID], &nomad.Allocation{
 		ID: a.ID, Namespace: a.Namespace, EvalID: d.plan.EvalID, Name: a.Name,
@@ -89,7 +88,7 @@ func (d *draft) stop(a *nomad.Allocation, why, clientStatus string) {
 	}
 }
 
-// unstop takes back the latest stop on the allocation's node.
+// unstop removes the latest stop from the allocation's node.
 func (d *draft) unstop(a *nomad.Allocation) {
 	list := d.plan.NodeUpdate[a.NodeID]
 	if n := len(list); n > 0 && list[n-1].ID == a.ID {
@@ -111,7 +110,7 @@ func (d *draft) place(a *nomad.Allocation) {
 	d.plan.NodeAllocation[a.NodeID] = append(d.plan.NodeAllocation[a.NodeID], a)
 }
 
-// update adds a changed allocation that holds what it held before.
+// update adds a changed allocation that holds the same resources as before.
 func (d *draft) update(a *nomad.Allocation) {
 	d.plan.NodeAllocation[a.NodeID] = append(d.plan.NodeAllocation[a.NodeID], a)
 }

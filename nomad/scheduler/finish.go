@@ -8,9 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// complete ends an evaluation whose plan stands. What found no node waits in a
-// blocked evaluation: the one at hand when it was blocked before, a new one
-// otherwise.
+// complete ends an evaluation whose plan is committed. Failed placements wait in a blocked
+// evaluation: this one if it was blocked before, otherwise a new one.
 func (b *base) complete(ctx context.Context) error {
 	if len(b.failed) == 0 {
 		return b.finish(ctx, nomad.EvalStatusComplete, "")
@@ -21,9 +20,9 @@ func (b *base) complete(ctx context.Context) error {
 		again.ClassEligibility, again.EscapedComputedClass = b.classes()
 		return b.planner.ReblockEval(ctx, &again)
 	}
-	why := "waits for nodes that can take the remaining allocations"
+	why := "waiting for nodes that can run the remaining allocations"
 	if b.quotaReached != "" {
-		why = fmt.Sprintf("waits for room in the quota %q", b.quotaReached)
+		why = fmt.Sprintf("waiting for capacity in quota %q", b.quotaReached)
 	}
 	blocked := b.blocked(nomad.EvalTriggerQueuedAllocs, why)
 	blocked.FailedTGAllocs = b.failed
@@ -31,17 +30,17 @@ func (b *base) complete(ctx context.Context) error {
 	return b.finish(ctx, nomad.EvalStatusComplete, "", blocked)
 }
 
-// giveUp ends an evaluation whose plans were refused again and again. A blocked
-// evaluation takes the rest over, so that nothing is forgotten.
+// giveUp ends an evaluation whose plans were rejected too often. A blocked evaluation takes over
+// the remaining work.
 func (b *base) giveUp(ctx context.Context, attempts int) error {
 	why := fmt.Sprintf("maximum attempts reached (%d)", attempts)
-	b.log.Warn("plans refused", "eval", b.eval.ID, "job", b.eval.JobID, "attempts", attempts)
-	blocked := b.blocked(nomad.EvalTriggerMaxPlans, "waits after too many refused plans")
+	b.log.Warn("plans rejected", "eval", b.eval.ID, "job", b.eval.JobID, "attempts", attempts)
+	blocked := b.blocked(nomad.EvalTriggerMaxPlans, "waiting after too many rejected plans")
 	blocked.EscapedComputedClass = true // any change may help
 	return b.finish(ctx, nomad.EvalStatusFailed, why, blocked)
 }
 
-// finish ends an evaluation. What it could not place is taken over by blocked, if there is one.
+// finish ends an evaluation. The blocked evaluation, if any, takes over the failed placements.
 func (b *base) finish(ctx context.Context, status, why string, blocked ...*nomad.Evaluation) error {
 	done := *b.eval
 	b.describe(&done)
@@ -56,7 +55,7 @@ func (b *base) finish(ctx context.Context, status, why string, blocked ...*nomad
 	return nil
 }
 
-// describe writes what the attempt came to into a copy of the evaluation.
+// describe copies the results of the attempt into a copy of the evaluation.
 func (b *base) describe(e *nomad.Evaluation) {
 	e.FailedTGAllocs, e.QueuedAllocations = nil, nil
 	if len(b.failed) > 0 {
@@ -73,8 +72,7 @@ func (b *base) describe(e *nomad.Evaluation) {
 	e.ModifyTime = b.now().UnixNano()
 }
 
-// blocked returns an evaluation that waits for capacity and follows the one at
-// hand.
+// blocked returns an evaluation that waits for capacity and follows the current one.
 func (b *base) blocked(trigger, why string) *nomad.Evaluation {
 	e := b.follow(trigger, why)
 	e.Status = nomad.EvalStatusBlocked
@@ -84,9 +82,9 @@ func (b *base) blocked(trigger, why string) *nomad.Evaluation {
 	return e
 }
 
-// rolling returns the evaluation that goes on with a staggered update.
+// rolling returns the evaluation that continues a staggered update.
 func (b *base) rolling(wait time.Duration) *nomad.Evaluation {
-	e := b.follow(nomad.EvalTriggerRollingUpdate, "goes on with the update of the job")
+	e := b.follow(nomad.EvalTriggerRollingUpdate, "continuing the update of the job")
 	e.Status = nomad.EvalStatusPending
 	e.Wait = wait
 	return e
@@ -109,7 +107,8 @@ func (b *base) follow(trigger, why string) *nomad.Evaluation {
 	}
 }
 
-// classes tells which computed classes of nodes are worth waiting for.
+// classes returns which computed node classes can unblock the evaluation, and whether the job
+// escaped them.
 func (b *base) classes() (map[string]bool, bool) {
 	if b.eligibility == nil {
 		return nil, true

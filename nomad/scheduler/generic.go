@@ -8,14 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// generic schedules service and batch jobs: a number of allocations, anywhere.
+// generic schedules service and batch jobs: a number of allocations on any suitable nodes.
 type generic struct {
 	base
 	batch   bool
-	created map[int64]string // follow-up evaluations by the time they wait for
+	created map[int64]string // follow-up evaluations by WaitUntil
 }
 
-// Process works off the evaluation.
+// Process processes the evaluation.
 func (g *generic) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	attempts := maxServiceAttempts
 	if g.batch {
@@ -24,7 +24,7 @@ func (g *generic) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	return g.run(ctx, eval, attempts, g.attempt)
 }
 
-// attempt makes one plan from the newest state and submits it.
+// attempt makes one plan from the latest state and submits it.
 func (g *generic) attempt(ctx context.Context) (done, progress bool, err error) {
 	c, req := g.view()
 	result := reconcile.Generic(req)
@@ -43,8 +43,8 @@ func (g *generic) attempt(ctx context.Context) (done, progress bool, err error) 
 	return g.submit(ctx, d)
 }
 
-// followed returns the ID of the deployment that callers follow after the evaluation: the
-// one in progress, or the one of this version of the job that failed.
+// followed returns the ID of the deployment that clients monitor after the evaluation: the running
+// one, or the failed one of this version of the job.
 func followed(r *reconcile.Result, req *reconcile.Request) string {
 	d := r.Deployment
 	if d == nil {
@@ -57,8 +57,8 @@ func followed(r *reconcile.Result, req *reconcile.Request) string {
 	return d.ID
 }
 
-// followups creates the evaluations that the plan's allocations will name. A
-// later attempt goes on with those of the first.
+// followups creates the evaluations that the allocations of the plan refer to. A later attempt
+// reuses those of the first.
 func (g *generic) followups(ctx context.Context, result *reconcile.Result) error {
 	for _, e := range result.Followups {
 		at := e.WaitUntil.UnixNano()
@@ -79,8 +79,8 @@ func (g *generic) followups(ctx context.Context, result *reconcile.Result) error
 	return nil
 }
 
-// place finds nodes for all placements. Once a group found none, its others are
-// only counted: nothing they ask differs, unless each has a volume of its own.
+// place finds nodes for all placements. After the first failure of a group its other placements are
+// only counted, unless the group has per_alloc volumes.
 func (g *generic) place(d *draft, result *reconcile.Result) {
 	s := newStack(&g.base, d.cluster)
 	for i := range result.Place {
@@ -110,8 +110,7 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 	}
 }
 
-// search tries the node of the predecessor first when the group wants its disk
-// to stay.
+// search tries the node of the previous allocation first if the group has a sticky disk.
 func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.AllocMetric) {
 	disk := p.Group.EphemeralDisk
 	if disk != nil && disk.Sticky && p.Previous != nil && p.Reschedule == nil {

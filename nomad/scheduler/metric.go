@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// metric begins the record of one search.
+// metric starts the metric of one search.
 func (s *stack) metric() *nomad.AllocMetric {
 	return &nomad.AllocMetric{
 		NodesInPool:    s.cluster.inPool,
@@ -17,7 +17,7 @@ func (s *stack) metric() *nomad.AllocMetric {
 	}
 }
 
-// count adds one under the key, making the map on first use.
+// count increments the value under the key. It allocates the map on first use.
 func count(m *map[string]int, key string) {
 	if *m == nil {
 		*m = map[string]int{}
@@ -25,7 +25,7 @@ func count(m *map[string]int, key string) {
 	(*m)[key]++
 }
 
-// filter notes a node whose properties don't meet a demand.
+// filter records a node that does not meet a demand.
 func filter(m *nomad.AllocMetric, n *nomad.Node, why string) {
 	m.NodesFiltered++
 	count(&m.ConstraintFiltered, why)
@@ -34,7 +34,7 @@ func filter(m *nomad.AllocMetric, n *nomad.Node, why string) {
 	}
 }
 
-// exhaust notes a node that suits but is full.
+// exhaust records a node that is feasible but exhausted.
 func exhaust(m *nomad.AllocMetric, n *nomad.Node, dimension string) {
 	m.NodesExhausted++
 	count(&m.DimensionExhausted, dimension)
@@ -43,7 +43,7 @@ func exhaust(m *nomad.AllocMetric, n *nomad.Node, dimension string) {
 	}
 }
 
-// exhausted notes what each task asked of the dimensions that were short.
+// exhausted records what each task asked of the exhausted dimensions.
 func exhausted(tg *nomad.TaskGroup, m *nomad.AllocMetric) {
 	d := m.DimensionExhausted
 	if d[feasible.DimensionCPU]+d[feasible.DimensionMemory]+d[feasible.DimensionCores] == 0 {
@@ -68,8 +68,8 @@ func exhausted(tg *nomad.TaskGroup, m *nomad.AllocMetric) {
 	}
 }
 
-// pickBest returns the option with the highest score, the earliest of equals,
-// and keeps the scores of the best few in the metric.
+// pickBest returns the option with the highest score, the first among equals. It records the best
+// scores in the metric.
 func pickBest(options []option, m *nomad.AllocMetric) *option {
 	if len(options) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func pickBest(options []option, m *nomad.AllocMetric) *option {
 	return &options[0]
 }
 
-// merge adds the record of another node to m; system jobs search each alone.
+// merge adds the metric of another node to m: system jobs search each node separately.
 func merge(m, other *nomad.AllocMetric) *nomad.AllocMetric {
 	if m == nil {
 		return other

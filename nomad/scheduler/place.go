@@ -5,7 +5,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// build makes the allocation that a placement asked for.
+// build creates the allocation for a placement.
 func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, deployment *nomad.Deployment) *nomad.Allocation {
 	a := &nomad.Allocation{
 		ID:                 b.newID(),
@@ -51,8 +51,8 @@ func avoid(p *reconcile.Placement) map[string]bool {
 	return out
 }
 
-// olderForm keeps the latest translation to the form of resources that older
-// clients of the HTTP API read: allocations of a group often share one value.
+// olderForm caches the latest conversion to the resource format of older HTTP API clients:
+// allocations of a group often share one value.
 type olderForm struct {
 	from *nomad.AllocatedResources
 	to   map[string]*nomad.Resources

@@ -61,7 +61,7 @@ func TestFailedPlacementBlocks(t *testing.T) {
 			t.Errorf("reblocked %+v, created %d", w.reblocked, len(w.created))
 		}
 	})
-	t.Run("at last", func(t *testing.T) {
+	t.Run("on a new node", func(t *testing.T) {
 		w.addNode("n3")
 		e := w.process(func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusBlocked })
 		if e.Status != nomad.EvalStatusComplete || len(w.live()) != 50 {
@@ -174,7 +174,7 @@ func TestCores(t *testing.T) {
 	}
 }
 
-func TestWhere(t *testing.T) {
+func TestFeasibleNodes(t *testing.T) {
 	cases := []struct {
 		name string
 		edit func(*nomad.Job)
@@ -275,7 +275,7 @@ func TestPartialCommit(t *testing.T) {
 		}
 	})
 	for typ, attempts := range map[string]int{nomad.JobTypeService: 5, nomad.JobTypeBatch: 2} {
-		t.Run("given up by "+typ, func(t *testing.T) {
+		t.Run("maximum attempts of "+typ, func(t *testing.T) {
 			w := newWorld(t)
 			w.addNode("n1")
 			w.register(job(typ, 1))
@@ -297,7 +297,7 @@ func TestStickyDiskStays(t *testing.T) {
 		w.addNode("n1")
 		w.register(job(nomad.JobTypeService, 3, func(j *nomad.Job) { j.TaskGroups[0].EphemeralDisk.Sticky = sticky }))
 		w.process()
-		// A fuller node draws everything that may choose.
+		// A fuller node attracts every placement that is free to choose.
 		w.addNode("n2", func(n *nomad.Node) { n.NodeResources.Cpu.CpuShares, n.NodeResources.Memory.MemoryMB = 310, 310 })
 		w.change(newCommand)
 		w.process()
@@ -345,8 +345,8 @@ func TestOversubscription(t *testing.T) {
 	}
 }
 
-// Spreads count by the properties of nodes that may be gone, down, or without
-// the property when a job is stopped (CVE-2022-24684).
+// When a job is stopped, the nodes of its allocations may not exist, may be down, or may lack the
+// spread's property (CVE-2022-24684).
 func TestStopWithSpreads(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", func(n *nomad.Node) { n.Meta["rack"] = "a" })
@@ -357,7 +357,7 @@ func TestStopWithSpreads(t *testing.T) {
 	}))
 	w.process()
 	if len(w.live()) != 6 {
-		t.Fatalf("%d live, want 6: a spread is a wish", len(w.live()))
+		t.Fatalf("%d live, want 6: a spread is a preference", len(w.live()))
 	}
 	delete(w.nodes, "n1")
 	w.change(func(j *nomad.Job) { j.TaskGroups[0].Count = 0 })

@@ -4,8 +4,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// preempts says whether the configuration lets jobs of the type take the place
-// of less important ones.
+// preempts reports whether the configuration enables preemption for jobs of the type.
 func (c *cluster) preempts(jobType string) bool {
 	p := c.config.PreemptionConfig
 	switch jobType {
@@ -21,8 +20,8 @@ func (c *cluster) preempts(jobType string) bool {
 	return false
 }
 
-// displace looks among nodes that suit but are full for the one where the least
-// important allocations make room for one more of the group.
+// displace searches the nodes that are feasible but full. It picks the one where preempting the
+// least important allocations makes room for one more of the group.
 func (s *stack) displace(g *groupStack, nodes []*nomad.Node) *option {
 	var best *option
 	for _, n := range nodes {
@@ -42,8 +41,8 @@ func (s *stack) displace(g *groupStack, nodes []*nomad.Node) *option {
 	return best
 }
 
-// milder says whether to displace a is the lesser harm: a lower highest
-// priority, then fewer allocations.
+// milder reports whether preempting a is preferable to b: a lower maximum priority, then fewer
+// allocations.
 func milder(a, b []*nomad.Allocation) bool {
 	if x, y := highest(a), highest(b); x != y {
 		return x < y
@@ -59,7 +58,7 @@ func highest(allocs []*nomad.Allocation) int {
 	return top
 }
 
-// preempt makes the victims give way to an allocation.
+// preempt marks the victims as preempted by an allocation.
 func (d *draft) preempt(by *nomad.Allocation, victims []*nomad.Allocation) {
 	d.cluster.quota.displaced(victims)
 	for _, v := range victims {

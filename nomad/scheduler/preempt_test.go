@@ -7,8 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// fill puts allocations of other jobs on a node, one of each priority, of the
-// given CPU.
+// fill places allocations of other jobs on a node, one of each priority, each with the given CPU.
 func (w *world) fill(node string, cpu int64, priorities ...int) {
 	for i, p := range priorities {
 		w.set(&nomad.Allocation{
@@ -37,7 +36,7 @@ func TestPreemption(t *testing.T) {
 		name   string
 		config nomad.PreemptionConfig
 		typ    string
-		cpu    int // asked; the node has 4000
+		cpu    int // requested; the node has 4000
 		with   []int
 		want   []string
 		placed bool
@@ -81,7 +80,7 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-func TestPreemptionPicksTheLesserHarm(t *testing.T) {
+func TestPreemptionPicksLeastImportant(t *testing.T) {
 	w := newWorld(t)
 	w.config.PreemptionConfig.ServiceSchedulerEnabled = true
 	for _, id := range []string{"n1", "n2", "n3"} {

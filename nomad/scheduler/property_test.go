@@ -14,17 +14,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// A story is a random life of one job on a random cluster. Whatever happens,
-// nodes are not overcommitted, live names are unique where they must be, the
-// count is never passed, and nothing panics (CVE-2022-24684: stopping
-// allocations of a job with spreads).
+// TestStories runs random events on one job in a random cluster. After each event no node is
+// overcommitted, live names are unique where required, the count is not exceeded, and nothing
+// panics (CVE-2022-24684: stopping allocations of a job with spreads).
 func TestStories(t *testing.T) {
 	for seed := range uint64(300) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { tell(t, seed) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runStory(t, seed) })
 	}
 }
 
-func tell(t *testing.T, seed uint64) {
+func runStory(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := newWorld(t)
 	types := []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch}
@@ -82,7 +81,7 @@ func randomJob(rng *rand.Rand) func(*nomad.Job) {
 	}
 }
 
-// happen changes the world in some way.
+// happen applies one random event.
 func (w *world) happen(rng *rand.Rand) {
 	w.now = w.now.Add(time.Duration(rng.IntN(20)) * time.Second)
 	live := w.live()
@@ -145,7 +144,7 @@ func (w *world) checkFacts(step int, typ string) {
 		}
 		seen[key] = true
 		if n := w.nodes[a.NodeID]; n == nil || n.Status == nomad.NodeStatusDown {
-			w.t.Fatalf("step %d: %s lives on a node that is gone", step, a.Name)
+			w.t.Fatalf("step %d: %s is live on a node that does not exist", step, a.Name)
 		}
 	}
 	perNode := typ == nomad.JobTypeSystem || typ == nomad.JobTypeSysBatch

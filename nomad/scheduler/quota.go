@@ -6,21 +6,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// quota is what the namespaces that share the job's quota hold, as it would be if the plan
-// were committed now. A nil quota limits nothing.
+// quota is the usage of the namespaces that share the job's quota, as if the plan were committed
+// now. A nil quota has no limits.
 type quota struct {
 	name   string
 	limits *nomad.QuotaResources
 	held   nomad.QuotaAmount
 	snap   State
 
-	// The last resources seen and their amount: allocations of a group often share one
-	// value.
+	// The last resources counted and their amount: allocations of a group often share one value.
 	last       *nomad.AllocatedResources
 	lastAmount nomad.QuotaAmount
 }
 
-// newQuota returns the quota of the job's namespace, nil when nothing is limited here.
+// newQuota returns the quota of the job's namespace, or nil if the region has no limit.
 func newQuota(snap State, job *nomad.Job) *quota {
 	spec := snap.QuotaOf(nil, job.Namespace)
 	limits := spec.Resources(job.Region)
@@ -37,15 +36,14 @@ func (q *quota) amount(r *nomad.AllocatedResources) nomad.QuotaAmount {
 	return q.lastAmount
 }
 
-// count adds sign times what an allocation of the job holds.
+// count adds sign times the resources of an allocation of the job.
 func (q *quota) count(a *nomad.Allocation, sign int64) {
 	if q != nil {
 		q.held.Add(q.amount(a.AllocatedResources), sign)
 	}
 }
 
-// displaced takes off what allocations hold that give way to one of the job, as far as
-// they are of the same quota.
+// displaced subtracts the resources of preempted allocations that belong to the same quota.
 func (q *quota) displaced(victims []*nomad.Allocation) {
 	if q != nil {
 		q.held.Add(q.freed(victims), -1)
@@ -62,7 +60,7 @@ func (q *quota) freed(victims []*nomad.Allocation) nomad.QuotaAmount {
 	return out
 }
 
-// exceeded names the limits that stand against an option, in its metric too.
+// exceeded returns whether the option exceeds a limit, and records the limits in its metric.
 func (q *quota) exceeded(o *option, m *nomad.AllocMetric) bool {
 	if q == nil {
 		return false
@@ -77,7 +75,7 @@ func (q *quota) exceeded(o *option, m *nomad.AllocMetric) bool {
 	return true
 }
 
-// mergeExhausted adds limits that are not named yet.
+// mergeExhausted adds the limits that are not in the list yet.
 func mergeExhausted(to, from []string) []string {
 	for _, why := range from {
 		if !slices.Contains(to, why) {

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// limited gives the world a quota.
+// limited sets the quota of the world.
 func (w *world) limited(limits nomad.QuotaResources) {
 	w.quota = &nomad.QuotaSpec{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "far", RegionLimit: &nomad.QuotaResources{Allocs: new(-1)}},
 		{Region: "near", RegionLimit: &limits}}}
@@ -26,15 +26,15 @@ func TestQuota(t *testing.T) {
 		placed    int // of five
 		why       string
 	}{
-		"nothing limited":           {res{}, amount{}, "service", nil, 5, ""},
-		"room enough":               {res{CPU: new(500), MemoryMB: new(500), Allocs: new(5)}, amount{}, "service", nil, 5, ""},
-		"zero is no limit":          {res{CPU: new(0), Allocs: new(0)}, amount{CPU: 1 << 20}, "service", nil, 5, ""},
-		"less than zero is nothing": {res{CPU: new(-1)}, amount{}, "service", nil, 0, "cpu exhausted (100 needed > 0 limit)"},
-		"what is not asked for":     {res{Cores: new(-1)}, amount{}, "service", nil, 5, ""},
-		"processor":                 {res{CPU: new(399)}, amount{}, "service", nil, 3, "cpu exhausted (400 needed > 399 limit)"},
-		"memory":                    {res{MemoryMB: new(200)}, amount{}, "batch", nil, 2, "memory exhausted (300 needed > 200 limit)"},
-		"others hold some":          {res{MemoryMB: new(200)}, amount{MemoryMB: 101}, "batch", nil, 0, "memory exhausted (201 needed > 200 limit)"},
-		"allocations":               {res{Allocs: new(4)}, amount{Allocs: 1}, "service", nil, 3, "allocs exhausted (5 needed > 4 limit)"},
+		"no limits":            {res{}, amount{}, "service", nil, 5, ""},
+		"room enough":          {res{CPU: new(500), MemoryMB: new(500), Allocs: new(5)}, amount{}, "service", nil, 5, ""},
+		"zero is unlimited":    {res{CPU: new(0), Allocs: new(0)}, amount{CPU: 1 << 20}, "service", nil, 5, ""},
+		"negative allows none": {res{CPU: new(-1)}, amount{}, "service", nil, 0, "cpu exhausted (100 needed > 0 limit)"},
+		"not requested":        {res{Cores: new(-1)}, amount{}, "service", nil, 5, ""},
+		"cpu":                  {res{CPU: new(399)}, amount{}, "service", nil, 3, "cpu exhausted (400 needed > 399 limit)"},
+		"memory":               {res{MemoryMB: new(200)}, amount{}, "batch", nil, 2, "memory exhausted (300 needed > 200 limit)"},
+		"usage of other jobs":  {res{MemoryMB: new(200)}, amount{MemoryMB: 101}, "batch", nil, 0, "memory exhausted (201 needed > 200 limit)"},
+		"allocations":          {res{Allocs: new(4)}, amount{Allocs: 1}, "service", nil, 3, "allocs exhausted (5 needed > 4 limit)"},
 		"cores": {res{Cores: new(4)}, amount{}, "service", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.Cores = 2 },
 			2, "cores exhausted (6 needed > 4 limit)"},
 		"more memory than is reserved": {res{MemoryMaxMB: new(300)}, amount{}, "service", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = 150 },
@@ -72,13 +72,13 @@ func TestQuota(t *testing.T) {
 				t.Fatalf("the evaluation ends with quota %q, %+v", e.QuotaLimitReached, m)
 			}
 			if len(w.created) != 1 || w.created[0].QuotaLimitReached != "q" || w.created[0].Status != nomad.EvalStatusBlocked {
-				t.Errorf("created %+v, want one that waits for the quota", w.created)
+				t.Errorf("created %+v, want one blocked on the quota", w.created)
 			}
 		})
 	}
 }
 
-// What a plan stops makes room for what it places.
+// The allocations that a plan stops free quota for those that it places.
 func TestQuotaOfUpdate(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
@@ -96,7 +96,7 @@ func TestQuotaOfUpdate(t *testing.T) {
 			t.Errorf("allocation %s is of version %d", a.Name, a.Job.Version)
 		}
 	}
-	// One that was blocked and is blocked again says why it is now.
+	// An evaluation that is blocked again gets a new description.
 	w.change(func(j *nomad.Job) { j.TaskGroups[0].Count = 3 })
 	w.process()
 	blocked := w.created[len(w.created)-1]
@@ -111,7 +111,7 @@ func TestQuotaOfUpdate(t *testing.T) {
 	}
 }
 
-// Allocations of the same quota that give way make room in it.
+// Preempted allocations of the same quota free quota.
 func TestQuotaWithPreemption(t *testing.T) {
 	for limit, want := range map[int]int{1: 0, 2: 1} {
 		w := newWorld(t)
@@ -122,7 +122,7 @@ func TestQuotaWithPreemption(t *testing.T) {
 		w.register(job("service", 1, near, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 2000 }))
 		w.process()
 		if got := len(w.evicted()); got != want {
-			t.Errorf("limit %d: %d allocations gave way, want %d", limit, got, want)
+			t.Errorf("limit %d: %d allocations were preempted, want %d", limit, got, want)
 		}
 	}
 }

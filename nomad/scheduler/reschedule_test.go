@@ -31,7 +31,7 @@ func TestRescheduleLaterThenNow(t *testing.T) {
 	}
 	w.process()
 	if len(w.created) != 1 || len(w.live()) != 1 {
-		t.Errorf("an evaluation before its time: %d follow-ups, %d live", len(w.created), len(w.live()))
+		t.Errorf("an evaluation before WaitUntil: %d follow-ups, %d live", len(w.created), len(w.live()))
 	}
 
 	w.process(func(e *nomad.Evaluation) { e.ID = follow.ID })
@@ -79,7 +79,7 @@ func TestDelays(t *testing.T) {
 			[]time.Duration{min, min, 2 * min, 3 * min, 5 * min, 8 * min}},
 		{"attempts", nomad.ReschedulePolicy{Attempts: 2, Interval: time.Hour, Delay: min, DelayFunction: "constant"},
 			[]time.Duration{min, min, -1}},
-		{"attempts come back", nomad.ReschedulePolicy{Attempts: 1, Interval: 30 * time.Second, Delay: min, DelayFunction: "constant"},
+		{"attempts after the interval", nomad.ReschedulePolicy{Attempts: 1, Interval: 30 * time.Second, Delay: min, DelayFunction: "constant"},
 			[]time.Duration{min, min, min}},
 		{"off", nomad.ReschedulePolicy{}, []time.Duration{-1}},
 	}
@@ -90,13 +90,13 @@ func TestDelays(t *testing.T) {
 			w.register(job(nomad.JobTypeService, 1, policy(c.policy)))
 			w.process()
 			for i, want := range c.want {
-				w.now = w.now.Add(40 * time.Second) // it runs a while
+				w.now = w.now.Add(40 * time.Second) // it runs for a while
 				w.report(nomad.AllocClientStatusFailed, nil, w.live()[0])
 				before := len(w.created)
 				w.process()
 				if want < 0 {
 					if len(w.created) != before || len(w.live()) != 0 {
-						t.Errorf("failure %d was followed", i+1)
+						t.Errorf("failure %d has a follow-up", i+1)
 					}
 					return
 				}
@@ -114,7 +114,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-func TestDelayStartsAnewAfterALongRun(t *testing.T) {
+func TestDelayResetsAfterLongRun(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 1, policy(nomad.ReschedulePolicy{
@@ -204,7 +204,7 @@ func TestLostAndMoved(t *testing.T) {
 		w.addNode("n1", func(n *nomad.Node) { n.Status = nomad.NodeStatusDown })
 		w.process()
 		if a := w.allocs[old.ID]; a.ClientStatus != nomad.AllocClientStatusLost {
-			t.Errorf("its client status is %s, want lost: its tokens are good as long as it is not", a.ClientStatus)
+			t.Errorf("its client status is %s, want lost: until then its tokens are valid", a.ClientStatus)
 		}
 		plans := len(w.plans)
 		w.process()
@@ -214,7 +214,7 @@ func TestLostAndMoved(t *testing.T) {
 			}
 		}
 	})
-	t.Run("gone with nowhere to go", func(t *testing.T) {
+	t.Run("lost without a feasible node", func(t *testing.T) {
 		w, old := setup(t)
 		delete(w.nodes, "n1")
 		e := w.process()
@@ -262,8 +262,8 @@ func TestLostAndMoved(t *testing.T) {
 	})
 }
 
-// Attempts of one evaluation share their follow-ups, though the allocations
-// could not be marked at first.
+// The attempts of one evaluation share their follow-ups, even if the first plan with the marks is
+// rejected.
 func TestFollowupsSurviveRefusal(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
@@ -279,8 +279,8 @@ func TestFollowupsSurviveRefusal(t *testing.T) {
 	}
 }
 
-// An unhealthy allocation that its deployment marked is replaced by the policy;
-// one that a person stopped is replaced at once.
+// An unhealthy allocation that its deployment marked is replaced by the policy. One that a user
+// stopped is replaced at once.
 func TestMarkedForReschedule(t *testing.T) {
 	for _, unhealthy := range []bool{true, false} {
 		w := newWorld(t)

@@ -14,8 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// State is what a scheduler reads: one consistent view, never written to. The
-// watch sets are nil.
+// State is what a scheduler reads: one consistent, read-only view. The watch sets are nil.
 type State interface {
 	Index() uint64
 	Node(ws memdb.WatchSet, id string) *nomad.Node
@@ -24,36 +23,35 @@ type State interface {
 	NodePool(ws memdb.WatchSet, name string) *nomad.NodePool
 	Job(ws memdb.WatchSet, namespace, id string) *nomad.Job
 	AllocsByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*nomad.Allocation]
-	// LiveAllocsByNode returns those that are not over.
+	// LiveAllocsByNode returns the allocations that are not terminal.
 	LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation]
 	LatestDeployment(ws memdb.WatchSet, namespace, job string) *nomad.Deployment
-	// QuotaOf returns the quota that a namespace names, nil when it names none;
-	// QuotaHeld what the allocations of all namespaces hold that name it.
+	// QuotaOf returns the quota of a namespace, or nil if it has none. QuotaHeld returns the usage
+	// of all namespaces with that quota.
 	QuotaOf(ws memdb.WatchSet, namespace string) *nomad.QuotaSpec
 	QuotaHeld(ws memdb.WatchSet, quota string) nomad.QuotaAmount
 	SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration)
 }
 
-// Planner takes what a scheduler decided.
+// Planner receives the decisions of a scheduler.
 type Planner interface {
-	// SubmitPlan hands a plan to the leader. A nil State means that nothing
-	// stood against the plan; otherwise it is a view new enough to show why
-	// parts of it were refused.
+	// SubmitPlan submits a plan to the leader. The State is nil if the plan was committed in full.
+	// Otherwise it is new enough to show why parts were rejected.
 	SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, State, error)
 	CreateEval(ctx context.Context, eval *nomad.Evaluation) error
-	// FinishEval writes what the evaluation came to, and those that follow from it.
-	// Nothing comes after it.
+	// FinishEval writes the final status of the evaluation and its follow-up evaluations. It is the
+	// last call.
 	FinishEval(ctx context.Context, eval *nomad.Evaluation, follow ...*nomad.Evaluation) error
-	// ReblockEval has the evaluation wait for capacity again.
+	// ReblockEval blocks the evaluation again.
 	ReblockEval(ctx context.Context, eval *nomad.Evaluation) error
 }
 
-// Scheduler works off one evaluation.
+// Scheduler processes one evaluation.
 type Scheduler interface {
 	Process(ctx context.Context, eval *nomad.Evaluation) error
 }
 
-// Option changes how a scheduler is made.
+// Option changes a setting of a scheduler.
 type Option func(*settings)
 
 type settings struct {
@@ -61,15 +59,15 @@ type settings struct {
 	now  func() time.Time
 }
 
-// WithSeed makes node order, ports and IDs a function of the seed. Without it
-// each scheduler draws its own.
+// WithSeed derives node order, ports and IDs from the seed. Without it each scheduler draws a
+// random seed.
 func WithSeed(seed [32]byte) Option { return func(s *settings) { s.seed = seed } }
 
 // WithClock replaces time.Now.
 func WithClock(now func() time.Time) Option { return func(s *settings) { s.now = now } }
 
-// New returns a scheduler for one evaluation of the type, which is the type of
-// its job: service, batch, system or sysbatch.
+// New returns a scheduler for one evaluation of the type, which is the job's type: service, batch,
+// system or sysbatch.
 func New(evalType string, log *slog.Logger, snap State, planner Planner, opts ...Option) (Scheduler, error) {
 	s := settings{now: time.Now}
 	crand.Read(s.seed[:]) // never fails: crypto/rand ends the process instead

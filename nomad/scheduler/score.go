@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// The parts of a score, as allocation metrics name them.
+// Names of the score components in allocation metrics.
 const (
 	scoreBinPack      = "binpack"
 	scoreAntiAffinity = "job-anti-affinity"
@@ -16,7 +16,7 @@ const (
 	scoreSpread       = "allocation-spread"
 )
 
-// scores are the parts of a node's score and their mean over those that apply.
+// scores holds the components of a node's score and the mean of those that apply.
 type scores struct {
 	fit, anti, penalty, affinity, spread float64
 	hasAffinity, hasSpread               bool
@@ -47,7 +47,7 @@ func (s *scores) normalize() {
 	s.norm = sum / n
 }
 
-// penalize lowers the score of a node on which the allocation failed before.
+// penalize lowers the score of a node on which an earlier allocation failed.
 func (s *scores) penalize() {
 	s.penalty = -1
 	s.normalize()
@@ -59,7 +59,7 @@ type scorer struct {
 	tally      *tally
 	even       bool // spread algorithm instead of bin packing
 	affinities []weighted
-	weights    float64 // sum of the affinities' absolute weights
+	weights    float64 // sum of the absolute weights of the affinities
 	spreads    []*spread
 }
 
@@ -81,14 +81,14 @@ func newScorer(c *cluster, tg *nomad.TaskGroup) scorer {
 
 func (s *scorer) addAffinities(list []*nomad.Affinity) {
 	for _, a := range list {
-		// One that does not compile holds nowhere and draws nothing.
+		// An affinity that does not compile matches no node and adds no score.
 		c, _ := feasible.Compile(a.LTarget, a.Operand, a.RTarget)
 		s.affinities = append(s.affinities, weighted{c, float64(a.Weight)})
 		s.weights += math.Abs(float64(a.Weight))
 	}
 }
 
-// compares says whether the score of a node depends on what other nodes are.
+// compares reports whether scores compare nodes with one another.
 func (s *scorer) compares() bool { return len(s.affinities)+len(s.spreads) > 0 }
 
 func (s *scorer) score(n *nomad.Node, u *feasible.Usage, r *nomad.AllocatedResources) scores {

@@ -5,20 +5,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// anyValue is the spread target for values that no target names.
+// anyValue is the spread target for all values that are not listed.
 const anyValue = "*"
 
-// spread scores nodes by how the group's allocations lie over the values of a
-// node property.
+// spread scores nodes by the distribution of the group's allocations over the values of a node
+// property.
 type spread struct {
 	target  feasible.Target
 	used    *property
-	desired map[string]float64 // allocations by value; nil: evenly
-	weight  float64            // share of all spreads' weights
+	desired map[string]float64 // allocations by value; nil: even spread
+	weight  float64            // share of the total weight of all spreads
 }
 
-// newSpreads readies the spreads of job and group. A group's spread replaces
-// the job's over the same attribute.
+// newSpreads prepares the spreads of job and group. A group's spread replaces the job's spread over
+// the same attribute.
 func newSpreads(t *tally, tg *nomad.TaskGroup, ofJob, ofGroup []*nomad.Spread) []*spread {
 	own := map[string]bool{}
 	for _, s := range ofGroup {
@@ -49,25 +49,25 @@ func newSpreads(t *tally, tg *nomad.TaskGroup, ofJob, ofGroup []*nomad.Spread) [
 	return out
 }
 
-// desiredCounts turns percentages into numbers of allocations. What the targets
-// leave goes to all other values together.
+// desiredCounts converts percentages to numbers of allocations. The remainder goes to all values
+// that are not listed.
 func desiredCounts(s *nomad.Spread, count int) map[string]float64 {
 	if len(s.SpreadTarget) == 0 {
 		return nil
 	}
-	out, left := map[string]float64{}, 100.0
+	out, rest := map[string]float64{}, 100.0
 	for _, t := range s.SpreadTarget {
 		out[t.Value] = float64(t.Percent) / 100 * float64(count)
-		left -= float64(t.Percent)
+		rest -= float64(t.Percent)
 	}
-	if _, named := out[anyValue]; !named && left > 0 {
-		out[anyValue] = left / 100 * float64(count)
+	if _, named := out[anyValue]; !named && rest > 0 {
+		out[anyValue] = rest / 100 * float64(count)
 	}
 	return out
 }
 
-// score is in -1..1, times the spread's weight. A node without the property
-// scores lowest.
+// score returns a score from -1 to 1, times the spread's weight. A node without the property gets
+// the lowest score.
 func (s *spread) score(n *nomad.Node) float64 {
 	v, ok := s.target.Value(n)
 	if !ok {
@@ -87,8 +87,8 @@ func (s *spread) score(n *nomad.Node) float64 {
 	return max(boost, -1) * s.weight
 }
 
-// even prefers the values with the fewest allocations: 1 for one without any,
-// -1 for the fullest.
+// even prefers the values with the fewest allocations: 1 for a value without any, -1 for the value
+// with the most.
 func (s *spread) even(v string) float64 {
 	most := 0
 	for _, n := range s.used.counts {

@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// maxSkipped is how many nodes with a score of zero or less may be passed over
-// in the hope of better ones.
+// maxSkipped is how many nodes with a score of zero or less may be skipped in search of better
+// ones.
 const maxSkipped = 3
 
 // stack finds the best node for one more allocation of a group.
@@ -23,18 +23,18 @@ type stack struct {
 	batch       bool
 	preempts    bool
 	groups      map[string]*groupStack
-	offset      int // where the next search begins, so that work goes round
+	offset      int // start of the next search; it rotates through the nodes
 }
 
-// groupStack is what a search needs of a group, made once per attempt.
+// groupStack is the data that a search needs about a group, built once per attempt.
 type groupStack struct {
 	tg        *nomad.TaskGroup
 	ask       *feasible.Ask
 	distincts []distinct
 	scorer    scorer
 	limit     int
-	verdicts  map[string]string // by node ID, why not
-	alloc     string            // name of the one that a node is searched for
+	verdicts  map[string]string // reason for infeasibility by node ID
+	alloc     string            // name of the allocation that the search is for
 }
 
 func newStack(b *base, c *cluster) *stack {
@@ -69,8 +69,8 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 	return g
 }
 
-// limit is how many nodes are scored before the best is taken. Scores that compare
-// nodes with one another (affinities, spreads) need more of them.
+// limit is how many nodes are scored before the best is chosen. Scores that compare nodes with one
+// another (affinities, spreads) need more.
 func (s *stack) limit(sc *scorer) int {
 	if sc.compares() {
 		if l := s.cluster.config.NodeLimitForFeasibilityChecks; l > 0 {
@@ -90,12 +90,11 @@ type option struct {
 	node      *nomad.Node
 	resources *nomad.AllocatedResources
 	scores    scores
-	victims   []*nomad.Allocation // which have to give way first
+	victims   []*nomad.Allocation // allocations to preempt first
 }
 
-// search finds the best of the nodes for the allocation that the placement asks for.
-// avoid are nodes on which the allocation failed before. The option is nil when
-// no node can take it; the metric says why.
+// search finds the best node for the allocation of the placement. avoid lists nodes on which the
+// allocation failed before. The option is nil if no node fits; the metric gives the reasons.
 func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[string]bool) (*option, *nomad.AllocMetric) {
 	began := s.now()
 	g := s.group(p.Group)
@@ -134,7 +133,7 @@ func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[st
 	return best, m
 }
 
-// try asks one node, and notes in the metric what it lacks.
+// try checks one node, and records in the metric why it does not fit.
 func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *nomad.AllocMetric) (option, bool) {
 	why := s.verdict(g, n)
 	if why != "" {
@@ -158,8 +157,8 @@ func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *noma
 	return o, true
 }
 
-// verdict says why the node does not suit the group, empty when it does. What
-// depends on the node alone is asked once.
+// verdict returns why the node is not feasible for the group, or "". The part that depends on the
+// node alone is cached.
 func (s *stack) verdict(g *groupStack, n *nomad.Node) string {
 	why, known := g.verdicts[n.ID]
 	if !known {

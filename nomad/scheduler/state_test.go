@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// leader commits plans to a real store as they are.
+// leader commits plans to a real store without checks.
 type leader struct {
 	t     *testing.T
 	store *state.Store
@@ -82,7 +82,7 @@ func (l *leader) live() []*nomad.Allocation {
 	return out
 }
 
-// TestOnRealState runs a job's life on the store that servers have.
+// TestOnRealState runs the life cycle of a job on the store of the servers.
 func TestOnRealState(t *testing.T) {
 	l := &leader{t: t, store: state.New(slog.New(slog.DiscardHandler)), index: 10}
 	w := newWorld(t)

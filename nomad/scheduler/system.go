@@ -11,14 +11,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// system schedules system and sysbatch jobs: one allocation on every node that
-// suits.
+// system schedules system and sysbatch jobs: one allocation on every feasible node.
 type system struct {
 	base
 	sysbatch bool
 }
 
-// Process works off the evaluation.
+// Process processes the evaluation.
 func (s *system) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	attempts := maxServiceAttempts
 	if s.sysbatch {
@@ -27,7 +26,7 @@ func (s *system) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	return s.run(ctx, eval, attempts, s.attempt)
 }
 
-// attempt makes one plan from the newest state and submits it.
+// attempt makes one plan from the latest state and submits it.
 func (s *system) attempt(ctx context.Context) (done, progress bool, err error) {
 	c, req := s.view()
 	nodes := slices.SortedFunc(slices.Values(c.ready), func(a, b *nomad.Node) int { return cmp.Compare(a.ID, b.ID) })
@@ -47,7 +46,7 @@ func (s *system) attempt(ctx context.Context) (done, progress bool, err error) {
 	return s.submit(ctx, d)
 }
 
-// stagger returns the longest pause that a group asks for between steps.
+// stagger returns the longest stagger of the groups.
 func (s *system) stagger() time.Duration {
 	var wait time.Duration
 	for _, tg := range s.job.TaskGroups {
@@ -58,8 +57,8 @@ func (s *system) stagger() time.Duration {
 	return wait
 }
 
-// place tries each placement on its node. A node that does not suit is no
-// failure, unless none does: then a person wants to know why.
+// place tries each placement on its node. An infeasible node is not a failure, unless no node is
+// feasible: then the metric shows the reasons.
 func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Result) {
 	st := newStack(&s.base, d.cluster)
 	unfit := map[string]*nomad.AllocMetric{}
@@ -98,14 +97,14 @@ func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Resul
 	}
 }
 
-// withdraw takes back the wish to place something on a node that does not suit.
+// withdraw removes the placement on an infeasible node from the annotations.
 func withdraw(u *nomad.DesiredUpdates) {
 	if u != nil && u.Place > 0 {
 		u.Place--
 	}
 }
 
-// runs says whether the group has an allocation, or gets one.
+// runs reports whether the group has an allocation or a placement.
 func runs(req *reconcile.Request, d *draft, group string) bool {
 	for _, a := range req.Allocs {
 		if a.TaskGroup == group && !a.TerminalStatus() {

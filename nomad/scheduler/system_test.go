@@ -28,7 +28,7 @@ func TestSystemRunsEverywhere(t *testing.T) {
 		t.Fatalf("by node = %v", got)
 	}
 	if len(e.FailedTGAllocs) != 0 || len(w.created) != 0 || e.QueuedAllocations["g"] != 0 {
-		t.Errorf("a node that does not suit is no failure: %+v", e)
+		t.Errorf("an infeasible node counts as a failure: %+v", e)
 	}
 	wantNames(t, w.live(), "j.g[0]", "j.g[0]")
 
@@ -46,11 +46,11 @@ func TestSystemRunsEverywhere(t *testing.T) {
 	w.change(func(j *nomad.Job) { j.Datacenters = []string{"elsewhere"} })
 	w.process()
 	if got := byNode(w.live()); got["n1"] != 0 {
-		t.Errorf("by node = %v, want n1 left", got)
+		t.Errorf("by node = %v, want only n1", got)
 	}
 }
 
-func TestSystemSaysWhyNowhere(t *testing.T) {
+func TestSystemReportsReasons(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.addNode("n2")
@@ -106,7 +106,7 @@ func TestSysBatchRunsOnce(t *testing.T) {
 	w.report(nomad.AllocClientStatusFailed, nil, live[1])
 	w.process()
 	if len(w.live()) != 0 || len(w.plans) != 1 {
-		t.Errorf("%d live after %d plans, want what is done to stay so", len(w.live()), len(w.plans))
+		t.Errorf("%d live after %d plans, want completed allocations not to run again", len(w.live()), len(w.plans))
 	}
 	w.change(newCommand)
 	w.process()

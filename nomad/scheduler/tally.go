@@ -7,18 +7,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// tally counts the job's live allocations by node and by the node properties
-// that spreads and distinct_property constraints are about.
+// tally counts the job's live allocations by node, and by the node properties of spreads and
+// distinct_property constraints.
 type tally struct {
 	lookup func(id string) *nomad.Node
-	live   []*nomad.Allocation // as loaded, for properties that come later
+	live   []*nomad.Allocation // as loaded, for properties added later
 	delta  []change
-	byNode map[string]int // whole job
+	byNode map[string]int // of all groups
 	byspot map[spot]int
 	watch  []*property
 }
 
-// change is an allocation that the plan added or took away.
+// change is an allocation that the plan added or removed.
 type change struct {
 	alloc *nomad.Allocation
 	by    int
@@ -29,7 +29,7 @@ type spot struct{ group, node string }
 // property counts allocations by a value of their nodes.
 type property struct {
 	target feasible.Target
-	group  string // empty: the whole job
+	group  string // empty: all groups
 	counts map[string]int
 }
 
@@ -37,7 +37,7 @@ func newTally(lookup func(string) *nomad.Node) *tally {
 	return &tally{lookup: lookup, byNode: map[string]int{}, byspot: map[spot]int{}}
 }
 
-// load counts what the state has.
+// load counts the allocations of the state.
 func (t *tally) load(allocs []*nomad.Allocation) {
 	for _, a := range allocs {
 		if !a.TerminalStatus() {
@@ -57,7 +57,7 @@ func (t *tally) add(a *nomad.Allocation, by int) {
 	}
 }
 
-// property returns a counter that is right now and stays so.
+// property returns a counter that includes the allocations counted so far and is kept up to date.
 func (t *tally) property(attribute, group string) *property {
 	p := &property{target: feasible.ParseTarget(attribute), group: group, counts: map[string]int{}}
 	for _, a := range t.live {
@@ -70,8 +70,8 @@ func (t *tally) property(attribute, group string) *property {
 	return p
 }
 
-// add counts for the node's value. A node that is gone, or lacks the property,
-// counts for nothing.
+// add counts an allocation under the node's value. A node that does not exist or lacks the property
+// is not counted.
 func (p *property) add(n *nomad.Node, group string, by int) {
 	if n == nil || p.group != "" && p.group != group {
 		return
@@ -88,12 +88,12 @@ func (p *property) add(n *nomad.Node, group string, by int) {
 // distinct is a distinct_hosts or distinct_property constraint.
 type distinct struct {
 	text     string
-	whole    bool // of the job, not of the group
+	ofJob    bool // of the job, not of the group
 	property *property
 	limit    int
 }
 
-// distincts returns those of the constraints that count allocations.
+// distincts returns the constraints that count allocations.
 func (t *tally) distincts(list []*nomad.Constraint, group string) []distinct {
 	var out []distinct
 	for _, c := range list {
@@ -102,7 +102,7 @@ func (t *tally) distincts(list []*nomad.Constraint, group string) []distinct {
 			if on, err := strconv.ParseBool(c.RTarget); err == nil && !on {
 				continue
 			}
-			out = append(out, distinct{text: c.Operand, whole: group == ""})
+			out = append(out, distinct{text: c.Operand, ofJob: group == ""})
 		case nomad.ConstraintDistinctProperty:
 			d := distinct{property: t.property(c.LTarget, group), limit: 1, text: c.LTarget}
 			if n, err := strconv.Atoi(c.RTarget); err == nil && n > 0 {
@@ -114,10 +114,10 @@ func (t *tally) distincts(list []*nomad.Constraint, group string) []distinct {
 	return out
 }
 
-// unmet says why one more allocation of the group may not go to the node.
+// unmet returns why the group may not have one more allocation on the node.
 func (d *distinct) unmet(t *tally, group string, n *nomad.Node) string {
 	if d.property == nil {
-		if d.whole && t.byNode[n.ID] > 0 || !d.whole && t.byspot[spot{group, n.ID}] > 0 {
+		if d.ofJob && t.byNode[n.ID] > 0 || !d.ofJob && t.byspot[spot{group, n.ID}] > 0 {
 			return d.text
 		}
 		return ""

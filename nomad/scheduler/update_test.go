@@ -28,7 +28,7 @@ func versions(allocs []*nomad.Allocation) map[uint64]int {
 	return out
 }
 
-func TestWhatAnUpdateMeans(t *testing.T) {
+func TestUpdateKinds(t *testing.T) {
 	cases := []struct {
 		name    string
 		edit    func(*nomad.Job)
@@ -102,7 +102,7 @@ func TestUpdateOnFullNode(t *testing.T) {
 	w.change(func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 300 })
 	e := w.process()
 	if got := versions(w.live()); got[1] != 2 || e.FailedTGAllocs["g"] == nil {
-		t.Errorf("live by version = %v, want the old ones to stay until there is room", got)
+		t.Errorf("live by version = %v, want the old ones to remain until there is capacity", got)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestRollingDeployment(t *testing.T) {
 	}
 }
 
-// finishDeployment reports every allocation healthy and expects success.
+// finishDeployment reports every allocation as healthy and expects the deployment to succeed.
 func (w *world) finishDeployment(d *nomad.Deployment) {
 	w.t.Helper()
 	w.report(nomad.AllocClientStatusRunning, &yes, w.live()...)
@@ -211,8 +211,8 @@ func TestDeploymentStates(t *testing.T) {
 	}
 }
 
-// A failed deployment holds its version until the job is registered once more;
-// then what lacks joins a new deployment.
+// A failed deployment holds its version until the job is registered again. The missing allocations
+// then join a new deployment.
 func TestRegisteredAgainAfterFailure(t *testing.T) {
 	w := newWorld(t)
 	w.register(job(nomad.JobTypeService, 2, rolling(1)))
@@ -277,7 +277,7 @@ func TestScaleAndHoles(t *testing.T) {
 	wantNames(t, w.live())
 }
 
-func TestBatchKeepsWhatIsDone(t *testing.T) {
+func TestBatchKeepsCompletedAllocations(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeBatch, 3))
@@ -286,7 +286,7 @@ func TestBatchKeepsWhatIsDone(t *testing.T) {
 	w.process()
 	wantNames(t, w.live(), "j.g[2]")
 	if len(w.plans) != 1 {
-		t.Errorf("%d plans, want none for what is done", len(w.plans))
+		t.Errorf("%d plans, want none for completed allocations", len(w.plans))
 	}
 	w.change(newCommand)
 	w.process()

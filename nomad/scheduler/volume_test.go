@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// has gives a node host volumes; a name that begins with ! is read only.
+// has returns an edit that adds host volumes to a node; a name that begins with ! is read-only.
 func has(names ...string) func(*nomad.Node) {
 	return func(n *nomad.Node) {
 		n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{}
@@ -28,7 +28,7 @@ func wants(v nomad.VolumeRequest) func(*nomad.Job) {
 	}
 }
 
-func TestPlacesWhereTheVolumeIs(t *testing.T) {
+func TestPlacesOnNodeWithVolume(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		node func(*nomad.Node)
@@ -37,10 +37,10 @@ func TestPlacesWhereTheVolumeIs(t *testing.T) {
 	}{
 		{"there", has("data"), nomad.VolumeRequest{Source: "data"}, true},
 		{"another", has("log"), nomad.VolumeRequest{Source: "data"}, false},
-		{"to be written, read only", has("!data"), nomad.VolumeRequest{Source: "data"}, false},
-		{"to be read, read only", has("!data"), nomad.VolumeRequest{Source: "data", ReadOnly: true}, true},
-		{"by readers only", has("!data"), nomad.VolumeRequest{Source: "data", AccessMode: "single-node-reader-only"}, true},
-		{"to be read", has("data"), nomad.VolumeRequest{Source: "data", ReadOnly: true}, true},
+		{"write access, read-only volume", has("!data"), nomad.VolumeRequest{Source: "data"}, false},
+		{"read access, read-only volume", has("!data"), nomad.VolumeRequest{Source: "data", ReadOnly: true}, true},
+		{"reader-only access mode", has("!data"), nomad.VolumeRequest{Source: "data", AccessMode: "single-node-reader-only"}, true},
+		{"read access", has("data"), nomad.VolumeRequest{Source: "data", ReadOnly: true}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -62,7 +62,7 @@ func TestPlacesWhereTheVolumeIs(t *testing.T) {
 	}
 }
 
-// What waits for a volume waits for a class of nodes that was not seen before.
+// A group that waits for a volume is unblocked by a new class of nodes.
 func TestVolumeUnblocks(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
@@ -77,7 +77,7 @@ func TestVolumeUnblocks(t *testing.T) {
 	}
 	w.addNode("n2", has("data"))
 	if w.nodes["n2"].ComputedClass == class {
-		t.Error("a node with a volume is of the class of those without")
+		t.Error("nodes with and without a volume have the same class")
 	}
 	w.process(func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusBlocked })
 	if live := w.live(); len(live) != 1 || live[0].NodeID != "n2" {
@@ -85,8 +85,8 @@ func TestVolumeUnblocks(t *testing.T) {
 	}
 }
 
-// Each allocation goes where its own volume is. One that finds none keeps no other from
-// its place, and any node may be what it waits for.
+// Each allocation is placed on the node with its own volume. One without a volume does not prevent
+// the others from being placed, and any node may unblock it.
 func TestVolumeOfEachAllocation(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", has("data[2]"))
@@ -109,7 +109,7 @@ func TestVolumeOfEachAllocation(t *testing.T) {
 	}
 }
 
-// An allocation stays where it is while its volume is there.
+// An allocation keeps its node as long as its volume is there.
 func TestVolumeOfAllocationThatStays(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", has("data[0]"))

@@ -18,8 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// world is a small server: a state that scheduler reads and a planner that
-// commits what fits, as the leader would.
+// world is a small server: the state that the scheduler reads and a planner that commits what fits,
+// like the leader.
 type world struct {
 	t      testing.TB
 	index  uint64
@@ -32,14 +32,14 @@ type world struct {
 	config nomad.SchedulerConfiguration
 	pool   *nomad.NodePoolSchedulerConfiguration
 	quota  *nomad.QuotaSpec
-	// elsewhere is what other namespaces of the quota hold.
+	// elsewhere is the usage of other namespaces of the quota.
 	elsewhere nomad.QuotaAmount
 
 	plans     []*nomad.Plan
 	created   []*nomad.Evaluation
 	finished  []*nomad.Evaluation
 	reblocked []*nomad.Evaluation
-	// refuse, when set, names nodes on which a plan is refused.
+	// refuse, if set, reports whether plans on the node are rejected.
 	refuse func(node string) bool
 }
 
@@ -115,7 +115,7 @@ func filterSeq[T any](in iter.Seq[T], keep func(T) bool) iter.Seq[T] {
 	}
 }
 
-// SubmitPlan commits, node by node, what the node can hold.
+// SubmitPlan commits, for each node, what fits on it.
 func (w *world) SubmitPlan(_ context.Context, p *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
 	w.plans = append(w.plans, p)
 	w.index++
@@ -267,7 +267,7 @@ func job(typ string, count int, edit ...func(*nomad.Job)) *nomad.Job {
 	return j
 }
 
-// register makes the job the current one, as a new version if it was there.
+// register stores the job as the current one, as a new version if it exists.
 func (w *world) register(j *nomad.Job) {
 	w.index++
 	if old := w.jobs[j.ID]; old != nil {
@@ -301,7 +301,7 @@ func (w *world) eval(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
 	return e
 }
 
-// process runs one evaluation and returns it as it ended.
+// process runs one evaluation and returns its final form.
 func (w *world) process(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
 	w.t.Helper()
 	e := w.eval(edit...)
@@ -319,7 +319,7 @@ func (w *world) process(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
 	return w.finished[len(w.finished)-1]
 }
 
-// live returns the allocations that are not over, by name.
+// live returns the allocations that are not terminal, by name.
 func (w *world) live() []*nomad.Allocation {
 	var out []*nomad.Allocation
 	for _, a := range w.allocs {

@@ -9,24 +9,24 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Limits bound fuzzy searches (server.search of compat/agent-config.tsv).
+// Limits bound fuzzy searches, as the agent's server.search block.
 type Limits struct {
-	// Off refuses fuzzy searches.
+	// Off rejects fuzzy searches.
 	Off bool
-	// Gathered is how many matches of one kind are gathered before the rest is left
-	// out, Results how many of a context are told.
+	// Gathered is the maximum number of matches of one kind that are collected, Results the maximum
+	// number returned for a context.
 	Gathered, Results int
-	// MinText is how short a text may be.
+	// MinText is the minimum length of the search text.
 	MinText int
 }
 
-// hit is a match, and where the text stands in its name.
+// hit is a match, and the position of the text in its name.
 type hit struct {
 	nomad.FuzzyMatch
 	at int
 }
 
-// hits are what was found, by context.
+// hits are the matches, by context.
 type hits struct {
 	text      string
 	limit     int
@@ -34,7 +34,7 @@ type hits struct {
 	truncated map[nomad.Context]bool
 }
 
-// add takes a name that holds the text.
+// add records a name if it contains the text.
 func (h *hits) add(c nomad.Context, name string, scope ...string) {
 	at := strings.Index(strings.ToLower(name), h.text)
 	if at < 0 {
@@ -47,8 +47,8 @@ func (h *hits) add(c nomad.Context, name string, scope ...string) {
 	h.found[c] = append(h.found[c], hit{nomad.FuzzyMatch{ID: name, Scope: slices.Clone(scope)}, at})
 }
 
-// Fuzzy finds the names that hold a text, whatever its case. Names in which it stands
-// early come first, then short ones.
+// Fuzzy finds the names that contain a text, ignoring case. Matches near the start of a name come
+// first, then short names.
 func (f *Finder) Fuzzy(req *nomad.FuzzySearchRequest, l Limits, out *nomad.FuzzySearchResponse) error {
 	switch {
 	case l.Off:
@@ -78,7 +78,7 @@ func (f *Finder) Fuzzy(req *nomad.FuzzySearchRequest, l Limits, out *nomad.Fuzzy
 	return nil
 }
 
-// namesInto looks at the names of the things of a context.
+// namesInto searches the names of a context.
 func (f *Finder) namesInto(h *hits, c nomad.Context) {
 	for t := range f.seen(c, "") {
 		switch {
@@ -94,14 +94,14 @@ func (f *Finder) namesInto(h *hits, c nomad.Context) {
 	}
 }
 
-// idsInto looks for IDs that begin with the text: what has no name has no other.
+// idsInto searches for IDs that begin with the text, in contexts without names.
 func (f *Finder) idsInto(h *hits, c nomad.Context) {
 	for t := range f.seen(c, h.text) {
 		h.add(c, t.id, t.namespace)
 	}
 }
 
-// jobsInto looks at jobs, and at what stands in them.
+// jobsInto searches jobs and their parts.
 func (f *Finder) jobsInto(h *hits, wanted map[nomad.Context]bool) {
 	add := func(c nomad.Context, name string, scope ...string) {
 		if wanted[c] {
@@ -141,7 +141,7 @@ func tasks(add func(nomad.Context, string, ...string), t *nomad.Task, scope ...s
 	}
 }
 
-// best are the matches that are told, and whether there are more.
+// best returns the matches to return, and whether there are more.
 func (h *hits) best(c nomad.Context, most int) ([]nomad.FuzzyMatch, bool) {
 	found := h.found[c]
 	slices.SortStableFunc(found, func(a, b hit) int {

@@ -1,11 +1,11 @@
-// Package search finds what the name of begins with, or holds, a text: jobs, allocations,
-// nodes, variables and more. It looks at one snapshot of state and shows nothing that the
-// caller may not see; it keeps nothing and starts no goroutine.
+// Package search finds jobs, allocations, nodes, variables and more whose name begins with or
+// contains a text. It reads one snapshot of state and returns only what the caller may see. It
+// keeps no data and starts no goroutine.
 //
-//	snapshot ─▶ source of a context ─▶ what the caller may see ─▶ what matches ─▶ a bounded list
+//	snapshot ─▶ source of a context ─▶ filter by ACL ─▶ match ─▶ truncated list
 //
-// A search of one context by who has no right in it is refused. A search of all leaves
-// such contexts out, so that what they hold shows in no count and in no truncation.
+// A search in one context is rejected if the caller has no right in it. A search in all contexts
+// skips such contexts, so that they do not affect counts and truncations.
 package search
 
 import (
@@ -21,28 +21,29 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// thing is what a search may find. The scope of what is in a namespace begins with it.
+// thing is an object that a search can find. The scope of an object in a namespace begins with the
+// namespace.
 type thing struct {
 	id, name, namespace string
 }
 
-// source is one context.
+// source describes one context.
 type source struct {
-	// namespaced says that its things are in namespaces, and that it is to be seen by
-	// who has a right in one.
+	// namespaced is set if the objects are in namespaces. A caller with a right in one namespace
+	// may search the context.
 	namespaced bool
-	// named says that seeing one thing takes a right on its name.
+	// named is set if reading an object requires a right on its name.
 	named bool
-	// needs is what seeing one thing takes.
+	// needs returns the right required to read an object.
 	needs func(thing) acl.Question
-	// things are those whose ID begins with a prefix, or all.
+	// things returns the objects whose ID begins with a prefix.
 	things func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing]
 	table  string
-	// byID says that fuzzy searches look for a prefix here, too: the things have no names.
+	// byID is set if fuzzy searches match ID prefixes, since the objects have no names.
 	byID bool
 }
 
-// sources are the contexts that this version has things in. Others are known, and empty.
+// sources are the contexts with objects in this version. The others are valid but empty.
 var sources = map[nomad.Context]source{
 	nomad.ContextJobs: {namespaced: true, needs: readJob, table: state.TableJobs,
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
@@ -83,7 +84,7 @@ var sources = map[nomad.Context]source{
 		}},
 }
 
-// absent are contexts whose things this version does not have, and what seeing one takes.
+// absent are contexts without objects in this version, and the rights they require.
 var absent = map[nomad.Context]source{
 	nomad.ContextPlugins: {needs: func(thing) acl.Question { return acl.Question{Kind: acl.Plugins, Rights: []string{"list"}} }},
 	nomad.ContextScalingPolicies: {namespaced: true, needs: func(t thing) acl.Question {
@@ -95,7 +96,7 @@ var absent = map[nomad.Context]source{
 	nomad.ContextHostVolumes: {namespaced: true, needs: func(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.HostVolumeRead) }},
 }
 
-// parts are the contexts of what stands in jobs.
+// parts are the contexts of the parts of jobs.
 var parts = []nomad.Context{nomad.ContextGroups, nomad.ContextServices, nomad.ContextTasks, nomad.ContextImages, nomad.ContextCommands, nomad.ContextClasses}
 
 func readJob(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.ReadJob) }
@@ -115,12 +116,12 @@ type Finder struct {
 	Snapshot *state.Snapshot
 	Watch    memdb.WatchSet
 	Access   *rpc.Access
-	// Namespace is where to look; all of them with "*".
+	// Namespace is the namespace to search, "*" for all.
 	Namespace string
 }
 
-// asked returns the contexts that a request names, and refuses who may see nothing in the
-// only one.
+// asked returns the contexts of a request. It rejects a single context in which the caller has no
+// right.
 func (f *Finder) asked(c nomad.Context, fuzzy bool) ([]nomad.Context, error) {
 	var all []nomad.Context
 	for name := range sources {
@@ -134,7 +135,7 @@ func (f *Finder) asked(c nomad.Context, fuzzy bool) ([]nomad.Context, error) {
 	}
 	switch c {
 	case "", nomad.ContextAll:
-		f.Access.Open() // each thing is asked for
+		f.Access.Open() // each object is checked
 		return all, nil
 	case nomad.ContextJobs:
 		if fuzzy {
@@ -146,10 +147,10 @@ func (f *Finder) asked(c nomad.Context, fuzzy bool) ([]nomad.Context, error) {
 			return []nomad.Context{c}, f.open(c)
 		}
 	}
-	return nil, nomad.Errorf(400, "there is no context %q to search", c)
+	return nil, nomad.Errorf(400, "unknown search context %q", c)
 }
 
-// open refuses a caller that can see nothing of what a context holds.
+// open rejects a caller that may not see any object of a context.
 func (f *Finder) open(c nomad.Context) error {
 	if slices.Contains(parts, c) {
 		c = nomad.ContextJobs
@@ -168,7 +169,7 @@ func (f *Finder) open(c nomad.Context) error {
 	return f.Access.Need(s.needs(thing{namespace: f.Namespace}))
 }
 
-// openVariables is open for variables, which a workload lists without a policy.
+// openVariables is open for variables, which a workload may list without a policy.
 func (f *Finder) openVariables(everywhere bool) error {
 	list := acl.OfVariable("", "", acl.VariableList)
 	switch {
@@ -177,11 +178,11 @@ func (f *Finder) openVariables(everywhere bool) error {
 	case everywhere && f.Access.Workload == nil && f.Access.NeedAnywhere(list) != nil:
 		return nomad.Denied("needs list of a variable")
 	}
-	f.Access.Open() // each variable is asked for
+	f.Access.Open() // each variable is checked
 	return nil
 }
 
-// seen are the things of a context that the caller may see.
+// seen returns the objects of a context that the caller may see.
 func (f *Finder) seen(c nomad.Context, prefix string) iter.Seq[thing] {
 	s := sources[c]
 	return func(yield func(thing) bool) {
@@ -199,7 +200,7 @@ func (f *Finder) seen(c nomad.Context, prefix string) iter.Seq[thing] {
 	}
 }
 
-// Index is the index of the last change of what was searched.
+// Index returns the index of the last change of the searched tables.
 func (f *Finder) Index() uint64 {
 	var tables []string
 	for _, s := range sources {
@@ -208,7 +209,7 @@ func (f *Finder) Index() uint64 {
 	return f.Snapshot.TableIndex(tables...)
 }
 
-// maxPrefixed is how many IDs of a context a search by prefix returns.
+// maxPrefixed is the maximum number of IDs of a context in a prefix search.
 const maxPrefixed = 20
 
 // Prefix finds the IDs that begin with a prefix.

@@ -19,7 +19,7 @@ const (
 	evalID = "a2222222-2222-4222-8222-222222222222"
 )
 
-// filled is a state with things in two namespaces.
+// filled returns a state with objects in two namespaces.
 func filled(t *testing.T) *state.Snapshot {
 	t.Helper()
 	store := state.New(slog.New(slog.DiscardHandler))
@@ -61,7 +61,7 @@ func finder(t *testing.T, snap *state.Snapshot, namespace, policy string) *searc
 	return &search.Finder{Snapshot: snap, Access: &rpc.Access{Rights: rights}, Namespace: namespace}
 }
 
-// found leaves out what is empty.
+// found omits empty contexts.
 func found[T any](matches map[nomad.Context][]T) map[nomad.Context][]T {
 	out := map[nomad.Context][]T{}
 	for c, m := range matches {
@@ -81,20 +81,20 @@ func TestPrefix(t *testing.T) {
 		want                      matches
 		denied                    bool
 	}{
-		"everything":             {"*", "management", "a", "", matches{nomad.ContextNodes: {nodeID}, nomad.ContextEvals: {evalID}, nomad.ContextNodePools: {"all"}}, false},
-		"a namespace":            {"prod", "management", "prod", nomad.ContextAll, matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}, nomad.ContextNamespaces: {"prod"}}, false},
-		"another namespace":      {"default", "management", "prod", "", matches{nomad.ContextNamespaces: {"prod"}}, false},
-		"no rights":              {"*", "", "", "", matches{}, false},
-		"a right in one":         {"*", `namespace "prod" { policy = "read" }`, "", nomad.ContextJobs, matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}}, false},
-		"nodes only":             {"*", `node { policy = "read" }`, "", "", matches{nomad.ContextNodes: {nodeID}}, false},
-		"variables only":         {"*", `namespace "prod" { variables { path "db/*" { capabilities = ["list"] } } }`, "", "", matches{nomad.ContextVariables: {"db/api"}}, false},
-		"jobs, denied":           {"prod", `namespace "default" { policy = "read" }`, "", nomad.ContextJobs, nil, true},
-		"nodes, denied":          {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextNodes, nil, true},
-		"variables, denied":      {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextVariables, nil, true},
-		"quotas":                 {"prod", `quota { policy = "read" }`, "sm", nomad.ContextQuotas, matches{nomad.ContextQuotas: {"small"}}, false},
-		"quotas, denied":         {"prod", `node_pool "default" { policy = "read" }`, "sm", nomad.ContextQuotas, nil, true},
-		"node pools, one":        {"prod", `node_pool "default" { policy = "read" }`, "", nomad.ContextNodePools, matches{nomad.ContextNodePools: {"default"}}, false},
-		"things that are absent": {"prod", "management", "", nomad.ContextVolumes, matches{}, false},
+		"everything":              {"*", "management", "a", "", matches{nomad.ContextNodes: {nodeID}, nomad.ContextEvals: {evalID}, nomad.ContextNodePools: {"all"}}, false},
+		"a namespace":             {"prod", "management", "prod", nomad.ContextAll, matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}, nomad.ContextNamespaces: {"prod"}}, false},
+		"another namespace":       {"default", "management", "prod", "", matches{nomad.ContextNamespaces: {"prod"}}, false},
+		"no rights":               {"*", "", "", "", matches{}, false},
+		"one namespace":           {"*", `namespace "prod" { policy = "read" }`, "", nomad.ContextJobs, matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}}, false},
+		"nodes only":              {"*", `node { policy = "read" }`, "", "", matches{nomad.ContextNodes: {nodeID}}, false},
+		"variables only":          {"*", `namespace "prod" { variables { path "db/*" { capabilities = ["list"] } } }`, "", "", matches{nomad.ContextVariables: {"db/api"}}, false},
+		"jobs, denied":            {"prod", `namespace "default" { policy = "read" }`, "", nomad.ContextJobs, nil, true},
+		"nodes, denied":           {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextNodes, nil, true},
+		"variables, denied":       {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextVariables, nil, true},
+		"quotas":                  {"prod", `quota { policy = "read" }`, "sm", nomad.ContextQuotas, matches{nomad.ContextQuotas: {"small"}}, false},
+		"quotas, denied":          {"prod", `node_pool "default" { policy = "read" }`, "sm", nomad.ContextQuotas, nil, true},
+		"node pools, one":         {"prod", `node_pool "default" { policy = "read" }`, "", nomad.ContextNodePools, matches{nomad.ContextNodePools: {"default"}}, false},
+		"context without objects": {"prod", "management", "", nomad.ContextVolumes, matches{}, false},
 	} {
 		f := finder(t, snap, c.namespace, c.policy)
 		var out nomad.SearchResponse
@@ -104,11 +104,11 @@ func TestPrefix(t *testing.T) {
 		}
 	}
 	if err := finder(t, snap, "*", "management").Prefix(&nomad.SearchRequest{Context: "nonsense"}, &nomad.SearchResponse{}); err == nil {
-		t.Error("a context that does not exist is searched")
+		t.Error("an unknown context is accepted")
 	}
 }
 
-// More than twenty are not told; what the caller may not see does not count.
+// At most twenty IDs are returned, and only those that the caller may see are counted.
 func TestPrefixIsBounded(t *testing.T) {
 	store := state.New(slog.New(slog.DiscardHandler))
 	if _, err := store.UpsertNamespaces(9, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "hidden"}}}); err != nil {
@@ -182,18 +182,18 @@ func TestFuzzyIsFilteredAndBounded(t *testing.T) {
 	few := limits
 	few.Results = 1
 	if got, more, _ := search("management", "api", nomad.ContextJobs, few); len(got[nomad.ContextJobs]) != 1 || !more[nomad.ContextJobs] {
-		t.Errorf("one result is told: %v, %v", got, more)
+		t.Errorf("one result: %v, %v", got, more)
 	}
 	few = limits
 	few.Gathered = 1
 	if got, more, _ := search("management", "api", nomad.ContextJobs, few); len(got[nomad.ContextJobs]) != 1 || !more[nomad.ContextJobs] {
-		t.Errorf("one match is gathered: %v, %v", got, more)
+		t.Errorf("one gathered match: %v, %v", got, more)
 	}
 	if _, _, err := search("management", "a", "", limits); err == nil {
-		t.Error("a text of one character is searched")
+		t.Error("a text of one character is accepted")
 	}
 	if _, _, err := search("management", "api", "", searchOff()); err == nil {
-		t.Error("searches though they are off")
+		t.Error("searches while disabled")
 	}
 }
 

@@ -185,7 +185,7 @@ func TestHungServiceHoldsUpNobody(t *testing.T) {
 	w.Set(testvault.Wrong) // now nobody opens it as it was
 	stop()
 	s, _, log = at(t, dir, transit(w, "b", true), aead(false))
-	eventually(t, func() bool { return log.has("level=WARN", "transit.b: what it opened is another key") })
+	eventually(t, func() bool { return log.has("level=WARN", "transit.b: unwrapped key does not match the public key") })
 	if activeKey(t, s).Closed == "" {
 		t.Error("a wrong key is taken")
 	}

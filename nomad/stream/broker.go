@@ -10,39 +10,38 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// DefaultSize is how many entries of the log are kept for those who come later.
+// DefaultSize is how many log entries are kept for new subscribers.
 const DefaultSize = 100
 
-// lag is how many entries a subscriber may be behind: a busy cluster writes thousands in
-// a second, and readers have pauses.
+// lag is how many entries a subscriber may be behind: a busy cluster writes thousands in a second,
+// and readers pause.
 const lag = 8192
 
-// ErrSlow means that a subscriber did not keep up: events that it has not seen are gone.
-var ErrSlow = errors.New("the reader of the event stream is too slow: events that it did not read yet are no longer kept")
+// ErrSlow means that a subscriber did not keep up and missed dropped events.
+var ErrSlow = errors.New("event stream reader is too slow: unread events were dropped")
 
-// ErrReplaced means that an operator restored a snapshot: what comes next does not follow
-// from what came before.
-var ErrReplaced = errors.New("the event stream ends: the state was replaced by a restored snapshot")
+// ErrReplaced means that an operator restored a snapshot: later events do not continue the earlier
+// ones.
+var ErrReplaced = errors.New("event stream closed: the state was replaced by a restored snapshot")
 
-// Broker keeps the last entries of the log that events tell of. The methods may be
-// called from any goroutine.
+// Broker keeps the last log entries that have events. It is safe for concurrent use.
 type Broker struct {
 	size, lag int
 
 	mu    sync.Mutex
 	kept  []*Batch
-	first uint64 // the number of kept[0]; entries are numbered as they come
-	era   uint64 // grows with each restore
+	first uint64 // number of kept[0]; entries are numbered in order
+	era   uint64 // incremented by each restore
 	subs  int
-	moved chan struct{} // closed at the next entry; nil while nobody waits
+	moved chan struct{} // closed at the next entry; nil if no reader waits
 }
 
 // New returns a Broker that keeps size entries.
 func New(size int) *Broker { return &Broker{size: size, lag: max(lag, size)} }
 
-// Applied takes what a command wrote. It implements fsm.Recorder.
+// Applied stores the rows that a command wrote. It implements fsm.Recorder.
 func (b *Broker) Applied(index uint64, command nomad.MessageType, rows []state.Write) {
-	if _, told := types[command]; !told {
+	if _, published := types[command]; !published {
 		return
 	}
 	b.mu.Lock()
@@ -52,7 +51,7 @@ func (b *Broker) Applied(index uint64, command nomad.MessageType, rows []state.W
 	b.wake()
 }
 
-// Replaced forgets everything and ends all subscriptions. It implements fsm.Recorder.
+// Replaced drops all entries and ends all subscriptions. It implements fsm.Recorder.
 func (b *Broker) Replaced() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +61,7 @@ func (b *Broker) Replaced() {
 	b.wake()
 }
 
-// trim drops what is too old.
+// trim drops old entries.
 func (b *Broker) trim() {
 	keep := b.size
 	if b.subs > 0 {
@@ -82,8 +81,8 @@ func (b *Broker) wake() {
 	}
 }
 
-// Subscribe begins with the first kept entry at index or after it; what is older is not
-// told. The caller closes the subscription.
+// Subscribe starts at the first kept entry with this index or a later one. Older entries are
+// skipped. The caller closes the subscription.
 func (b *Broker) Subscribe(index uint64) *Subscription {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +95,7 @@ func (b *Broker) Subscribe(index uint64) *Subscription {
 	return &Subscription{b: b, index: index, next: next, era: b.era}
 }
 
-// Subscription reads entries one after the other. It is for one goroutine.
+// Subscription reads entries one after the other. It is not safe for concurrent use.
 type Subscription struct {
 	b      *Broker
 	index  uint64
@@ -120,7 +119,7 @@ func (s *Subscription) Next(ctx context.Context) (*Batch, error) {
 	}
 }
 
-// take returns the next entry, or what to wait for.
+// take returns the next entry, or the channel to wait on.
 func (s *Subscription) take() (*Batch, <-chan struct{}, error) {
 	b := s.b
 	b.mu.Lock()
@@ -145,7 +144,7 @@ func (s *Subscription) take() (*Batch, <-chan struct{}, error) {
 	}
 }
 
-// Close ends the subscription; the entries that were kept for it only are dropped.
+// Close ends the subscription and drops the entries that were kept only for it.
 func (s *Subscription) Close() {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()

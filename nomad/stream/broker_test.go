@@ -15,14 +15,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
 
-// applied tells a broker of registrations of one job each.
+// applied applies one job registration for each index.
 func applied(b *stream.Broker, from, to uint64) {
 	for i := from; i <= to; i++ {
 		b.Applied(i, nomad.JobRegisterRequestType, []state.Write{{Row: &nomad.Job{ID: fmt.Sprint("job-", i), Namespace: "default"}}})
 	}
 }
 
-// index reads one entry that must be there.
+// index returns the index of the next entry, which must exist.
 func index(t *testing.T, s *stream.Subscription) uint64 {
 	t.Helper()
 	batch, err := s.Next(t.Context())
@@ -46,7 +46,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-func TestWaitsForAnIndexToCome(t *testing.T) {
+func TestWaitsForIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := stream.New(10)
 		applied(b, 1, 5)
@@ -75,12 +75,12 @@ func TestNextEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Next() = %v, want that its time is over", err)
+			t.Errorf("Next() = %v, want context.DeadlineExceeded", err)
 		}
 	})
 }
 
-// Who keeps up sees everything; who does not is told so, and the ring stays bounded.
+// A reader that keeps up gets every entry. A slow one gets ErrSlow, and the ring stays bounded.
 func TestSlowSubscriberIsDropped(t *testing.T) {
 	b := stream.New(4)
 	slow, fast := b.Subscribe(0), b.Subscribe(0)
@@ -96,7 +96,7 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 		t.Errorf("Next() = %v, want ErrSlow", err)
 	}
 	slow.Close()
-	slow.Close() // once more must not count
+	slow.Close() // a second Close has no effect
 	fast.Close()
 	later := b.Subscribe(0)
 	defer later.Close()
@@ -105,8 +105,7 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 	}
 }
 
-// A pause of a reader is no reason to drop it, even when the ring for those who come
-// later is small.
+// A reader may pause without being dropped, even if the ring for new subscribers is small.
 func TestReaderMayPause(t *testing.T) {
 	b := stream.New(4)
 	s := b.Subscribe(0)
@@ -135,7 +134,7 @@ func TestRestoreEndsSubscriptions(t *testing.T) {
 		if err := <-ended; !errors.Is(err, stream.ErrReplaced) {
 			t.Errorf("Next() = %v, want ErrReplaced", err)
 		}
-		applied(b, 3, 3) // the indexes begin anew
+		applied(b, 3, 3) // the indexes restart
 		if _, err := behind.Next(t.Context()); !errors.Is(err, stream.ErrReplaced) {
 			t.Errorf("Next() = %v, want ErrReplaced", err)
 		}
@@ -147,7 +146,7 @@ func TestRestoreEndsSubscriptions(t *testing.T) {
 	})
 }
 
-// Many write and many read at once; each reader sees every entry once, in order.
+// Many goroutines write and read at once; each reader gets every entry once, in order.
 func TestManyReaders(t *testing.T) {
 	b := stream.New(100)
 	const entries, readers = 2000, 8
@@ -191,7 +190,7 @@ func TestCommandsWithoutEvents(t *testing.T) {
 	}
 }
 
-// Nothing that must stay secret is in the text of any event.
+// No event contains a secret.
 func TestNoSecretInEvents(t *testing.T) {
 	const canary = "c4n4ry-5ecret"
 	rows := map[nomad.Topic]state.Write{

@@ -1,19 +1,18 @@
-// Package stream keeps what the last log entries changed, and tells subscribers of it as
+// Package stream keeps the changes of the last log entries and delivers them to subscribers as
 // events.
 //
-// A Broker hears of every entry from nomad/fsm and keeps pointers to the rows that it
-// wrote, in a ring of the last entries. Nothing is copied, made or encoded before
-// somebody reads: then an entry's events are made once for all readers, and the text of
-// each event once, when the first one is to see it.
+// A Broker receives every entry from nomad/fsm and keeps pointers to the written rows, in a ring of
+// the last entries. It copies and encodes nothing before a reader needs it. The events of an entry
+// are then built once for all readers, and the JSON of each event is encoded once.
 //
 //	Applied ─▶ ring ─Next─▶ Batch ─Events─▶ Event ─▶ JSON, without secrets
 //
-// A subscriber waits on a channel, never by asking again and again. While there is one
-// the ring keeps more entries; one that falls behind all of them is dropped.
+// A subscriber waits on a channel and does not poll. The ring keeps more entries while it has
+// subscribers; a subscriber that falls behind the oldest one is dropped.
 //
 //	reading ──behind the ring──▶ ErrSlow
 //	   └──a restore replaced the state──▶ ErrReplaced
 //
-// The package decides nothing about rights: Event.Need says what its reader must have.
-// It starts no goroutine and writes nothing to disk.
+// The package checks no rights: Event.Need returns the rights that a reader must have. It starts no
+// goroutine and writes nothing to disk.
 package stream

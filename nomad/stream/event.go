@@ -11,9 +11,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Batch is what one entry of the log wrote.
+// Batch is the set of changes of one log entry.
 type Batch struct {
-	// Index is that of the entry.
+	// Index is the index of the entry.
 	Index uint64
 
 	command nomad.MessageType
@@ -22,8 +22,7 @@ type Batch struct {
 	events  []*Event
 }
 
-// Events returns an event for each thing that the entry changed. They are shared by all
-// readers.
+// Events returns one event for each object that the entry changed. All readers share them.
 func (b *Batch) Events() []*Event {
 	b.once.Do(func() {
 		last := map[[3]string]int{}
@@ -35,7 +34,7 @@ func (b *Batch) Events() []*Event {
 			e.Type, e.Index = types[b.command], b.Index
 			id := [3]string{string(e.Topic), e.Namespace, e.Key}
 			if i, again := last[id]; again {
-				b.events[i] = nil // the row was written again
+				b.events[i] = nil // the row was written again later
 			}
 			last[id] = len(b.events)
 			b.events = append(b.events, e)
@@ -46,7 +45,7 @@ func (b *Batch) Events() []*Event {
 	return b.events
 }
 
-// Event is an event of which the payload is made when it is asked for.
+// Event is an event with a payload that is built on demand.
 type Event struct {
 	Topic      nomad.Topic
 	Type       string
@@ -61,7 +60,7 @@ type Event struct {
 	err     error
 }
 
-// JSON returns the event as the API shows it. The caller must not write to it.
+// JSON returns the event in the form of the API. The caller must not modify it.
 func (e *Event) JSON() ([]byte, error) {
 	e.once.Do(func() {
 		e.text, e.err = nomad.EncodeJSON(&nomad.Event{Topic: e.Topic, Type: e.Type, Key: e.Key, Namespace: e.Namespace,
@@ -73,7 +72,7 @@ func (e *Event) JSON() ([]byte, error) {
 	return e.text, e.err
 }
 
-// Need says what the reader of the event must have: a right, or all of them.
+// Need returns the right that the reader must have, or whether a management token is required.
 func (e *Event) Need() (q acl.Question, management bool) {
 	if e.Topic == nomad.TopicVariable {
 		return acl.OfVariable(e.Namespace, e.Key, acl.VariableList), false
@@ -81,8 +80,8 @@ func (e *Event) Need() (q acl.Question, management bool) {
 	return ToRead(e.Topic, e.Namespace)
 }
 
-// ToRead says what a reader of a topic needs, in a namespace where it has those. What is
-// said of variables is for those whose path is empty: each path has rights of its own.
+// ToRead returns the right for reading a topic, in a namespace if the topic has namespaces. For
+// variables it is the right for an empty path: each path has its own rights.
 func ToRead(topic nomad.Topic, namespace string) (q acl.Question, management bool) {
 	switch topic {
 	case nomad.TopicJob, nomad.TopicEvaluation, nomad.TopicAllocation, nomad.TopicDeployment, nomad.TopicService, nomad.TopicCSIPlugin:

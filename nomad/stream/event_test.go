@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
 
-// eventsOf are the events of one entry.
+// eventsOf returns the events of one entry.
 func eventsOf(t *testing.T, command nomad.MessageType, rows ...state.Write) []*stream.Event {
 	t.Helper()
 	b := stream.New(1)
@@ -27,7 +27,7 @@ func eventsOf(t *testing.T, command nomad.MessageType, rows ...state.Write) []*s
 	return batch.Events()
 }
 
-// The fields of each topic are those of compat/http-conventions.md.
+// The fields of each topic are those of Nomad 2.0.
 func TestEventsOfRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		command nomad.MessageType
@@ -94,7 +94,7 @@ func TestEventsOfRows(t *testing.T) {
 	}
 }
 
-// What an entry wrote twice is told once, as it was in the end.
+// An object that an entry writes twice has one event, with the last version.
 func TestLastWriteCounts(t *testing.T) {
 	events := eventsOf(t, nomad.JobRegisterRequestType,
 		state.Write{Row: &nomad.Job{ID: "web", Namespace: "default", Status: "pending"}},
@@ -111,7 +111,7 @@ func TestLastWriteCounts(t *testing.T) {
 	text, err := events[2].JSON()
 	var job struct{ Payload struct{ Job nomad.Job } }
 	if err := errors.Join(err, json.Unmarshal(text, &job)); err != nil || job.Payload.Job.Status != "running" {
-		t.Errorf("the job is %q (%v), want it as it was in the end", job.Payload.Job.Status, err)
+		t.Errorf("the job is %q (%v), want the last version", job.Payload.Job.Status, err)
 	}
 }
 

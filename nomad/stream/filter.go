@@ -7,11 +7,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// everyKey, among the keys of a topic, admits all of its events.
+// everyKey, among the keys of a topic, matches all of its events.
 const everyKey = "*"
 
-// known are the topics; the text of one says of which feature it is that this version
-// does not have.
+// known are the valid topics. The text, if any, is the feature that this version does not have.
 var known = map[nomad.Topic]string{
 	nomad.TopicDeployment: "", nomad.TopicEvaluation: "", nomad.TopicAllocation: "", nomad.TopicJob: "", nomad.TopicNode: "",
 	nomad.TopicNodePool: "", nomad.TopicVariable: "", nomad.TopicACLPolicy: "", nomad.TopicACLToken: "", nomad.TopicACLRole: "",
@@ -20,21 +19,21 @@ var known = map[nomad.Topic]string{
 	nomad.TopicCSIPlugin: "CSI plugins", nomad.TopicOperator: "records of utilization",
 }
 
-// Filter says which events a reader asked for. NewFilter makes it.
+// Filter selects the events that a reader requested.
 type Filter struct {
 	topics    map[nomad.Topic][]string
 	namespace string
 }
 
-// NewFilter admits the events of topics and their keys, in a namespace or in all. No
-// topics are all of them.
+// NewFilter returns a filter for topics and their keys, in one namespace or in all. Without topics
+// it selects all of them.
 func NewFilter(topics map[nomad.Topic][]string, namespace string) (Filter, error) {
 	f := Filter{topics: map[nomad.Topic][]string{}, namespace: namespace}
 	for topic, keys := range topics {
 		missing, ok := known[topic]
 		switch {
 		case !ok:
-			return Filter{}, nomad.Errorf(400, "there is no topic %q: the topics are %q", topic, slices.Sorted(maps.Keys(known)))
+			return Filter{}, nomad.Errorf(400, "unknown topic %q, want one of %q", topic, slices.Sorted(maps.Keys(known)))
 		case missing != "":
 			return Filter{}, nomad.Errorf(501, "topic %s: %s are not part of this version", topic, missing)
 		case len(keys) == 0:
@@ -48,10 +47,10 @@ func NewFilter(topics map[nomad.Topic][]string, namespace string) (Filter, error
 	return f, nil
 }
 
-// Topics returns the topics that are asked for, in order.
+// Topics returns the requested topics, sorted.
 func (f Filter) Topics() []nomad.Topic { return slices.Sorted(maps.Keys(f.topics)) }
 
-// Matches says whether the event was asked for.
+// Matches reports whether the filter selects the event.
 func (f Filter) Matches(e *Event) bool {
 	if e.Namespace != "" && f.namespace != nomad.AllNamespacesSentinel && f.namespace != e.Namespace {
 		return false
@@ -59,7 +58,7 @@ func (f Filter) Matches(e *Event) bool {
 	return e.hasOne(f.topics[e.Topic]) || e.hasOne(f.topics[nomad.TopicAll])
 }
 
-// hasOne says whether one of the keys is that of the event, or of what it belongs to.
+// hasOne reports whether one of the keys is a key of the event or of a related object.
 func (e *Event) hasOne(keys []string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool {
 		return k == everyKey || k == e.Key || slices.Contains(e.FilterKeys, k)

@@ -6,8 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// types names the commands that events tell of. Whatever else a command writes has the
-// type of the command too.
+// types maps commands to event types. All rows that a command writes get the type of the command.
 var types = map[nomad.MessageType]string{
 	nomad.NodeRegisterRequestType:                 nomad.TypeNodeRegistration,
 	nomad.NodeDeregisterRequestType:               nomad.TypeNodeDeregistration,
@@ -42,8 +41,8 @@ var types = map[nomad.MessageType]string{
 	nomad.VarApplyStateRequestType:                nomad.TypeVariableUpdated,
 }
 
-// eventOf makes the event of a row, nil for one that events do not tell of. What it does
-// with the row when it is asked for the payload must not write to it.
+// eventOf returns the event of a row, or nil if the row has no event. The payload function must not
+// modify the row.
 func eventOf(w state.Write) *Event {
 	switch r := w.Row.(type) {
 	case *nomad.Job:
@@ -64,7 +63,7 @@ func eventOf(w state.Write) *Event {
 	return eventOfAccess(w.Row)
 }
 
-// eventOfAccess is eventOf for what access control is made of.
+// eventOfAccess is eventOf for ACL objects.
 func eventOfAccess(row any) *Event {
 	switch r := row.(type) {
 	case *acls.Token:
@@ -81,7 +80,7 @@ func eventOfAccess(row any) *Event {
 	return nil
 }
 
-// about makes an event. Keys that are empty are left out.
+// about returns an event. Empty keys are omitted.
 func about(topic nomad.Topic, key, namespace string, payload func() map[string]any, keys ...string) *Event {
 	e := &Event{Topic: topic, Key: key, Namespace: namespace, payload: payload}
 	for _, k := range keys {
@@ -96,7 +95,7 @@ func one(name string, thing func() any) func() map[string]any {
 	return func() map[string]any { return map[string]any{name: thing()} }
 }
 
-// deletable says of a thing that it is gone.
+// deletable returns the payload of an object, empty if the object was deleted.
 func deletable(name string, thing any, gone bool) map[string]any {
 	out := map[string]any{name: thing}
 	if gone {
@@ -105,7 +104,7 @@ func deletable(name string, thing any, gone bool) map[string]any {
 	return out
 }
 
-// evaluation leaves out the token with which older leaders had it processed.
+// evaluation returns the evaluation without the leader's token, which older leaders stored in it.
 func evaluation(e *nomad.Evaluation) *nomad.Evaluation {
 	if e.LeaderACL == "" {
 		return e
@@ -115,14 +114,15 @@ func evaluation(e *nomad.Evaluation) *nomad.Evaluation {
 	return &out
 }
 
-// allocation leaves out the tokens of the tasks, and the job, which has events of its own.
+// allocation returns the allocation without identity tokens, and without the job, which has its own
+// events.
 func allocation(a *nomad.Allocation) *nomad.Allocation {
 	out := a.Public()
 	out.Job = nil
 	return out
 }
 
-// metadata leaves out who holds the variable: that is for those who may write it.
+// metadata returns the metadata of a variable without the lock, which only writers may see.
 func metadata(v *nomad.VariableEncrypted) *nomad.VariableMetadata {
 	out := v.VariableMetadata
 	if out.Lock != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/broker"
 )
 
-// series names the gauges of what blocked evaluations lack: of a job, or of nodes of a class.
+// series identifies the gauges of missing resources: of a job, or of a class of nodes.
 type series struct {
-	job                         nomad.NamespacedID // of the gauges of a job
-	datacenter, class, nodePool string             // of the others
+	job                         nomad.NamespacedID // for the gauges of a job
+	datacenter, class, nodePool string             // for the gauges of a class
 }
 
-// lack is what evaluations ask for and do not get.
+// lack is the amount of missing resources.
 type lack struct{ cpu, memoryMB int }
 
-// Blocked sets the gauges of what evaluations that wait for capacity lack.
+// Blocked sets the gauges of the resources that blocked evaluations lack.
 func Blocked(evals []*nomad.Evaluation, set Gauge) {
 	lacks := map[series]lack{}
 	for _, e := range evals {
@@ -36,8 +36,7 @@ func Blocked(evals []*nomad.Evaluation, set Gauge) {
 	}
 }
 
-// Waiting sets the gauges of the evaluations that wait for their time: in how many seconds it
-// comes.
+// Waiting sets the gauges of delayed evaluations: the seconds until they are due.
 func Waiting(evals []broker.DelayedEval, set Gauge) {
 	for _, d := range evals {
 		set([]string{"nomad", "broker", "eval_waiting"}, float32(time.Until(d.Until).Seconds()), []metrics.Label{
@@ -45,8 +44,8 @@ func Waiting(evals []broker.DelayedEval, set Gauge) {
 	}
 }
 
-// addLack adds what an evaluation lacks to the series of its job and of the classes that had
-// no room.
+// addLack adds the missing resources of an evaluation to the series of its job and of the exhausted
+// classes.
 func addLack(to map[series]lack, e *nomad.Evaluation) {
 	for _, m := range e.FailedTGAllocs {
 		if m == nil {
@@ -77,7 +76,7 @@ func addLack(to map[series]lack, e *nomad.Evaluation) {
 
 func (l lack) plus(o lack) lack { return lack{l.cpu + o.cpu, l.memoryMB + o.memoryMB} }
 
-// labels are the labels of the series.
+// labels returns the labels of the series.
 func (s series) labels() []metrics.Label {
 	if s.job.ID != "" {
 		return []metrics.Label{{Name: "namespace", Value: s.job.Namespace}, {Name: "job", Value: s.job.ID}}

@@ -52,7 +52,7 @@ func summary(s *nomad.JobSummary, set Gauge) {
 	}
 }
 
-// jobLabels are the labels of a group. A child of a job names its parent too.
+// jobLabels returns the labels of a group. A child job also has the label of its parent.
 func jobLabels(s *nomad.JobSummary, group string) []metrics.Label {
 	labels := []metrics.Label{{Name: "job", Value: s.JobID}, {Name: "task_group", Value: group}, {Name: "namespace", Value: s.Namespace}}
 	if parent, id, ok := nomad.DispatchedID(s.JobID); ok {

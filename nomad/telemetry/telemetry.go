@@ -1,10 +1,11 @@
-// Package telemetry measures a server: its evaluations, plans, nodes, locks, log and jobs.
+// Package telemetry sets the metrics of a server: evaluations, plans, nodes, locks, Raft log and
+// jobs.
 //
-// Run sets, once per interval, the gauges whose number does not grow with the number of jobs.
-// Jobs, Blocked and Waiting set those of jobs and evaluations. The agent calls them when metrics
-// are read: a cluster with many jobs pays for them only then, and nothing is kept of them.
+// Run periodically sets the gauges whose number does not depend on the number of jobs. Jobs,
+// Blocked and Waiting set those of jobs and evaluations. The agent calls them only when metrics are
+// read, since they are costly in a cluster with many jobs.
 //
-// It writes nothing to state and knows no token. Run is its only goroutine.
+// The package never writes state and handles no tokens. Run is its only goroutine.
 package telemetry
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// defaultEvery is the interval of a Config that has none.
+// defaultEvery is the default of Config.Every.
 const defaultEvery = time.Second
 
 // Log is the Raft log (consensus.Raft).
@@ -30,14 +31,14 @@ type Log interface {
 
 // Config of a Collector.
 type Config struct {
-	// Every is how often gauges are set; 0 is 1 s.
+	// Every is the interval of the gauges. Default 1 s.
 	Every   time.Duration
-	Store   func() *state.Store // the store of now: a restore replaces it
+	Store   func() *state.Store // the current store: a restore replaces it
 	Log     Log
 	Broker  *broker.Broker
 	Blocked *broker.Blocked
-	// Plans, Nodes and Locks count the plans that wait, the nodes whose heartbeat is due and the
-	// locks of variables.
+	// Plans, Nodes and Locks return the number of queued plans, tracked nodes and tracked variable
+	// locks.
 	Plans, Nodes, Locks func() int
 }
 
@@ -76,10 +77,10 @@ func (c *Collector) collect() {
 	c.evaluations()
 }
 
-// schedulers are the queues of evaluations that are shown even when they are empty.
+// schedulers are the queues that have gauges even if they are empty.
 var schedulers = []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch, nomad.JobTypeCore, broker.FailedQueue}
 
-// evaluations sets the gauges of the evaluations that wait.
+// evaluations sets the gauges of queued evaluations.
 func (c *Collector) evaluations() {
 	s := c.cfg.Broker.Stats()
 	for name, n := range map[string]int{

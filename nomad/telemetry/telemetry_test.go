@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// gauges collects what is set.
+// gauges returns the gauges that fill sets.
 func gauges(fill func(set Gauge)) []string {
 	var out []string
 	fill(func(key []string, val float32, labels []metrics.Label) {

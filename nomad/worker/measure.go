@@ -11,7 +11,7 @@ func measure(step string, begun time.Time) {
 	metrics.MeasureSince([]string{"nomad", "worker", step}, begun)
 }
 
-// measureScheduler is measure for a run of the scheduler of a type.
+// measureScheduler adds the duration of a run of the scheduler of a type.
 func measureScheduler(evalType string, begun time.Time) {
 	metrics.MeasureSince([]string{"nomad", "worker", "invoke_scheduler", evalType}, begun)
 }

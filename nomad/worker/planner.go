@@ -10,12 +10,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
-// planner carries what the scheduler decides about one evaluation to the leader.
+// planner sends the scheduler's decisions about one evaluation to the leader.
 type planner struct {
 	cfg      Config
 	token    string
-	finished bool                      // the leader has taken the evaluation back
-	next     nomad.EvalDequeueResponse // what it gave for it
+	finished bool                      // the leader has the final status
+	next     nomad.EvalDequeueResponse // the next evaluation from the leader
 	report   *report
 }
 
@@ -23,8 +23,8 @@ var _ scheduler.Planner = (*planner)(nil)
 
 func (p *planner) write() nomad.WriteRequest { return nomad.WriteRequest{Region: p.cfg.Region} }
 
-// SubmitPlan hands the plan to the leader. When parts of it were refused the
-// returned state is new enough to show why.
+// SubmitPlan submits the plan to the leader. If parts were rejected, the returned state is new
+// enough to show why.
 func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
 	p.report.set(workloadSubmitting)
 	defer p.report.set(workloadScheduling)
@@ -51,9 +51,9 @@ func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.Plan
 	return resp.Result, snap, nil
 }
 
-// FinishEval writes what the evaluation came to, and gives it back for the next one. A leader
-// of an earlier build, while servers are upgraded, takes it step by step, and the worker gives
-// it back.
+// FinishEval writes the final status of the evaluation and dequeues the next one in the same call.
+// During an upgrade the leader may run an earlier version without this call. The planner then
+// writes the evaluations one by one, and the worker sends the ack.
 func (p *planner) FinishEval(ctx context.Context, eval *nomad.Evaluation, follow ...*nomad.Evaluation) error {
 	req := &nomad.EvalFinishRequest{Evals: append([]*nomad.Evaluation{eval}, follow...), EvalToken: p.token, Schedulers: p.cfg.Schedulers, WriteRequest: p.write()}
 	begun := time.Now()
@@ -80,13 +80,13 @@ func (p *planner) CreateEval(ctx context.Context, eval *nomad.Evaluation) error 
 	return p.send(ctx, "Eval.Create", eval)
 }
 
-// ReblockEval lets the evaluation wait for capacity again.
+// ReblockEval blocks the evaluation again.
 func (p *planner) ReblockEval(ctx context.Context, eval *nomad.Evaluation) error {
 	defer measure("reblock_eval", time.Now())
 	return p.send(ctx, "Eval.Reblock", eval)
 }
 
-// send writes eval by the method.
+// send sends eval with the RPC method.
 func (p *planner) send(ctx context.Context, method string, eval *nomad.Evaluation) error {
 	req := &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}, EvalToken: p.token, WriteRequest: p.write()}
 	if err := p.cfg.RPC.Call(ctx, method, req, &nomad.GenericResponse{}); err != nil {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Status is what a Worker does now, by the names of /v1/agent/schedulers.
+// Status is the current state of a Worker, with the names of /v1/agent/schedulers.
 type Status struct {
 	ID         string
-	Schedulers []string  // the evaluation types that it takes
+	Schedulers []string  // the enabled evaluation types
 	Started    time.Time // zero before Run
 	Status     string
 	Workload   string
@@ -21,7 +21,7 @@ const (
 	statusStopped  = "Stopped"
 )
 
-// Steps of the work of a Worker.
+// Steps of a Worker.
 const (
 	workloadWaiting    = "WaitingToDequeue"
 	workloadRaft       = "WaitingForRaft"

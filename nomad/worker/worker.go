@@ -1,13 +1,13 @@
-// Package worker processes evaluations: it takes one from the leader's broker,
-// waits until the local state is new enough, runs the scheduler on a snapshot and
-// hands what that decided back to the leader.
+// Package worker processes evaluations. A worker dequeues one from the leader's broker and waits
+// until the local state is new enough. It then runs the scheduler on a snapshot and submits the
+// result to the leader.
 //
 //	idle ──dequeue──▶ waiting for the index ──▶ scheduling ──finish, ack──▶ idle, or the next
 //	                          └──────error───────────┴────nack───▶ idle
 //
-// A Worker is one goroutine and does one evaluation at a time; servers run
-// several. It talks to the leader by RPC only, so it works the same on every
-// server, and it writes nothing itself.
+// A Worker is one goroutine and processes one evaluation at a time. A server runs several. It uses
+// only RPC to reach the leader, so that it works the same on every server. It never writes state or
+// the Raft log.
 package worker
 
 import (
@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	// dequeueWait is how long one Eval.Dequeue waits for work.
+	// dequeueWait is how long one Eval.Dequeue waits.
 	dequeueWait = time.Minute
-	// stateWait is how long an evaluation waits for local state to catch up.
+	// stateWait is how long an evaluation waits for the local state.
 	stateWait = 5 * time.Second
-	// backoffMin and backoffMax bound the wait after a failed RPC.
+	// backoffMin and backoffMax bound the delay after a failed RPC.
 	backoffMin = 5 * time.Millisecond
 	backoffMax = time.Second
-	// nackWait bounds the last word to the broker, stopWait while shutting down: with
-	// no leader nobody hears it, and the broker has a time limit of its own.
+	// nackWait bounds the final ack or nack, stopWait the one during shutdown. Without a leader it
+	// fails, and the broker's timeout returns the evaluation.
 	nackWait = 5 * time.Second
 	stopWait = 500 * time.Millisecond
 )
 
-// Caller calls RPC methods, in process where the leader is this server.
+// Caller calls RPC methods, in process if this server is the leader.
 type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
@@ -50,10 +50,10 @@ type Core interface {
 // Config of a Worker.
 type Config struct {
 	RPC    Caller
-	Store  func() *state.Store // the store of now: a restore replaces it
+	Store  func() *state.Store // the current store: a restore replaces it
 	Core   Core
 	Region string
-	// Schedulers are the evaluation types to take. Default all, with _core.
+	// Schedulers are the evaluation types to dequeue. Default: all, and _core.
 	Schedulers []string
 	Log        *slog.Logger
 }
@@ -75,7 +75,7 @@ func New(cfg Config) *Worker {
 	return w
 }
 
-// Run works until ctx ends. An evaluation in work is given back then.
+// Run processes evaluations until ctx ends. It then returns an unfinished evaluation to the broker.
 func (w *Worker) Run(ctx context.Context) error {
 	w.report.start()
 	defer w.report.stop()
@@ -98,8 +98,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// dequeue returns an evaluation, its token and the index that state must have; or
-// no evaluation when none came in time.
+// dequeue returns an evaluation, its token and the index that the local state must reach, or no
+// evaluation after the wait.
 func (w *Worker) dequeue(ctx context.Context) (nomad.EvalDequeueResponse, error) {
 	req := &nomad.EvalDequeueRequest{
 		Schedulers:   w.cfg.Schedulers,
@@ -115,8 +115,8 @@ func (w *Worker) dequeue(ctx context.Context) (nomad.EvalDequeueResponse, error)
 	return resp, err
 }
 
-// work processes an evaluation and tells the broker how that went. It returns the next one, if
-// the broker has answered with one.
+// work processes an evaluation and reports the result to the broker. It returns the next evaluation
+// if the broker's answer contains one.
 func (w *Worker) work(ctx context.Context, given nomad.EvalDequeueResponse) (next nomad.EvalDequeueResponse) {
 	eval := given.Eval
 	log := w.log.With("eval", eval.ID, "job", eval.JobID)
@@ -143,9 +143,8 @@ func (w *Worker) work(ctx context.Context, given nomad.EvalDequeueResponse) (nex
 	return next
 }
 
-// process runs the scheduler for an evaluation. A panic of the scheduler is an error of this
-// evaluation: a job that no scheduler can bear must not take the server down, and ends in the
-// failed queue.
+// process runs the scheduler for an evaluation. A panic of the scheduler becomes an error of this
+// evaluation: a job that makes it panic ends in the failed queue and does not stop the server.
 func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner, index uint64) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -165,7 +164,7 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner
 	w.report.set(workloadScheduling)
 	if eval.Type == nomad.JobTypeCore {
 		if w.cfg.Core == nil {
-			return errors.New("core jobs are not processed here")
+			return errors.New("core jobs are not enabled on this worker")
 		}
 		return w.cfg.Core.Process(ctx, eval)
 	}

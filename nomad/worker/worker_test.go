@@ -18,8 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/worker"
 )
 
-// leader answers the RPCs of a worker, with a real broker and real state. It
-// commits plans as they are.
+// leader implements the RPCs of a worker with a real broker and a real state. It commits plans
+// without checks.
 type leader struct {
 	*testlog.Log
 	broker  *broker.Broker
@@ -28,10 +28,10 @@ type leader struct {
 	mu      sync.Mutex
 	fail    map[string]error                    // by method, once
 	wait    uint64                              // WaitIndex of Eval.Dequeue
-	partial func(*nomad.Plan) *nomad.PlanResult // instead of a commit, once
+	partial func(*nomad.Plan) *nomad.PlanResult // replaces one commit
 	plans   []*nomad.Plan
-	taken   int         // by Eval.Dequeue
-	late    bool        // Eval.Finish is answered when the worker is told to stop
+	taken   int         // number of Eval.Dequeue results
+	late    bool        // Eval.Finish is answered after the worker is stopped
 	ended   chan string // "Eval.Ack", "Eval.Finish" or "Eval.Nack"
 }
 
@@ -184,7 +184,7 @@ func TestWaitsForState(t *testing.T) {
 		l.Eval(t, job)
 		synctest.Wait()
 		if len(l.plans) != 0 {
-			t.Fatal("planned before state was there")
+			t.Fatal("planned before the state caught up")
 		}
 		l.Node(t)
 		l.want(t, "Eval.Finish")
@@ -194,7 +194,7 @@ func TestWaitsForState(t *testing.T) {
 	})
 }
 
-func TestStateComesTooLate(t *testing.T) {
+func TestStateWaitTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeader()
 		job := l.Job(t, nomad.JobTypeBatch, 1)
@@ -206,7 +206,7 @@ func TestStateComesTooLate(t *testing.T) {
 	})
 }
 
-func TestGivesBackWhatFails(t *testing.T) {
+func TestNacksFailedEvaluations(t *testing.T) {
 	for _, method := range []string{"Plan.Submit", "Eval.Finish"} {
 		t.Run(method, func(t *testing.T) {
 			l := newLeader()
@@ -228,8 +228,7 @@ func TestSurvivesFailedDequeue(t *testing.T) {
 	l.want(t, "Eval.Finish")
 }
 
-// TestRefreshes has a plan refused on its node; the next one is made on the state
-// that shows why.
+// TestRefreshes rejects a plan on its node. The next plan uses the state that shows why.
 func TestRefreshes(t *testing.T) {
 	l := newLeader()
 	first := l.Node(t)
@@ -252,7 +251,7 @@ func TestRefreshes(t *testing.T) {
 	}
 }
 
-// TestBlocks runs out of room, and goes on when there is some.
+// TestBlocks exhausts the capacity, and continues after a node is added.
 func TestBlocks(t *testing.T) {
 	l := newLeader()
 	run(t, l, nil)
@@ -275,9 +274,9 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestTakesTheNextAtOnce has a worker find three evaluations: it asks for the first, and is
-// given the others for those that it finishes.
-func TestTakesTheNextAtOnce(t *testing.T) {
+// TestNextEvaluationFromFinish has three evaluations for one worker. It dequeues the first, and gets the
+// others in the answers to Eval.Finish.
+func TestNextEvaluationFromFinish(t *testing.T) {
 	l := newLeader()
 	l.Node(t)
 	for range 3 {
@@ -289,16 +288,16 @@ func TestTakesTheNextAtOnce(t *testing.T) {
 	}
 	stop()
 	if l.taken != 1 {
-		t.Errorf("the worker asked for %d evaluations, want one", l.taken)
+		t.Errorf("the worker dequeued %d evaluations, want one", l.taken)
 	}
-	if left := l.broker.Stats(); left.Unacked+left.Ready > 0 {
-		t.Errorf("left are %+v", left)
+	if stats := l.broker.Stats(); stats.Unacked+stats.Ready > 0 {
+		t.Errorf("remaining: %+v", stats)
 	}
 }
 
-// TestGivesTheNextBack has a worker be told to stop while it finishes an evaluation.
-func TestGivesTheNextBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // who is told to stop has half a second for its last word
+// TestNacksNextOnShutdown stops a worker while it finishes an evaluation.
+func TestNacksNextOnShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a stopped worker has half a second for its nack
 		l := newLeader()
 		l.late = true
 		for range 2 {
@@ -309,13 +308,13 @@ func TestGivesTheNextBack(t *testing.T) {
 		l.want(t, "Eval.Finish")
 		stop()
 		l.want(t, "Eval.Nack")
-		if left := l.broker.Stats(); left.Unacked > 0 {
-			t.Errorf("left are %+v", left)
+		if stats := l.broker.Stats(); stats.Unacked > 0 {
+			t.Errorf("remaining: %+v", stats)
 		}
 	})
 }
 
-// TestLeaderOfAnEarlierBuild takes what a worker has to say step by step.
+// TestLeaderOfAnEarlierBuild uses a leader without Eval.Finish.
 func TestLeaderOfAnEarlierBuild(t *testing.T) {
 	l := newLeader()
 	l.fail["Eval.Finish"] = nomad.ErrorFromText("rpc: can't find method Eval.Finish")
@@ -356,9 +355,9 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// TestShutdown ends a worker in the middle of an evaluation.
+// TestShutdown stops a worker in the middle of an evaluation.
 func TestShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // who is told to stop has half a second for its last word
+	synctest.Test(t, func(t *testing.T) { // a stopped worker has half a second for its nack
 		l := newLeader()
 		in, out := make(chan struct{}), make(chan struct{})
 		l.Before(func(ctx context.Context, typ nomad.MessageType) error {

@@ -1,9 +1,9 @@
-// The runtime would keep files of its control group open, and one of the operations
-// looks for open files:
+// The runtime would keep files of its control group open, and one of the operations looks for open
+// files:
 //go:debug containermaxprocs=0
 
-// Command probe is package attack as a task: small and static, so that a sandbox need
-// not grant it more than itself.
+// Command probe runs package attack as a task. It is small and static, so that a sandbox has to
+// grant it nothing but itself.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command init is process 1 of a guest: it mounts what a system has, runs the programs
-// listed in /commands.json one after the other, and powers off. It says "== run NAME"
-// before each and "== exit NAME CODE" after, and "== done" at the end.
+// Command init is process 1 of a guest. It mounts the usual file systems, runs the programs of
+// /commands.json one after the other, and powers off. It prints "== run NAME" before each and "==
+// exit NAME CODE" after it, and "== done" at the end.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 		fmt.Println("== init:", err)
 	}
 	unix.Sync()
-	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF) //nolint:errcheck // nobody is left to tell
+	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF) //nolint:errcheck // no process is left to report to
 	select {}
 }
 
@@ -46,9 +46,9 @@ func run() error {
 		}
 	}
 	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
-		os.Symlink(target, "/dev/"+name) //nolint:errcheck // some are there
+		os.Symlink(target, "/dev/"+name) //nolint:errcheck // some exist
 	}
-	// Process numbers of the guest must not be those of a new PID namespace.
+	// Process IDs of the guest must differ from those of a new PID namespace.
 	if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte("5000"), 0); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func run() error {
 	return nil
 }
 
-// loopback sets the interface "lo" up.
+// loopback enables the interface "lo".
 func loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -85,10 +85,11 @@ func loopback() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
 }
 
-// grace is what a program has to end by itself: its own bound is to say where it hung.
+// grace is the additional time for a program to end by itself: its own timeout reports where it
+// hung.
 const grace = 10 * time.Second
 
-// run runs one program, for so long as it may take.
+// run runs one program within its time limit.
 func (c command) run() {
 	fmt.Println("== run", c.Name)
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
@@ -100,7 +101,7 @@ func (c command) run() {
 		fmt.Println(err)
 	} else {
 		timer := time.AfterFunc(time.Duration(c.Seconds)*time.Second+grace, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
-		cmd.Wait()                                                                                         //nolint:errcheck // its code says how it ended
+		cmd.Wait()                                                                                         //nolint:errcheck // the exit code has the result
 		timer.Stop()
 		code = cmd.ProcessState.ExitCode()
 	}

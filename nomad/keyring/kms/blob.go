@@ -11,31 +11,31 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Bounds of what is handed to a library: a stored key comes from Raft, and Raft from
-// snapshots and other servers.
+// Limits on the input of the library: a stored key may come from Raft, a snapshot or another
+// server.
 const (
 	maxBlob   = 64 << 10
 	ivSize    = 12
 	maxNumber = 1 << 10 // of purposes
 )
 
-// encrypt encrypts text and returns the result as state keeps it.
+// encrypt encrypts text and returns the result in the form that state stores.
 func encrypt(ctx context.Context, c crypter, text []byte) (*nomad.BlobInfo, error) {
 	blob, err := c.Encrypt(ctx, text)
 	if err != nil {
 		return nil, err
 	}
 	if blob == nil || len(blob.Ciphertext) == 0 {
-		return nil, errors.New("the service returned nothing encrypted")
+		return nil, errors.New("the service returned no ciphertext")
 	}
 	return stored(blob), nil
 }
 
-// library makes the library's form of a stored blob, a copy, and refuses what no
-// service ever made.
+// library converts a stored blob to the library's form, as a copy. It rejects what no service
+// produces.
 func (w *Wrapper) library(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
 	if b == nil || len(b.Ciphertext) == 0 {
-		return nil, errors.New("nothing encrypted is stored")
+		return nil, errors.New("no ciphertext is stored")
 	}
 	out, err := fromStored(b)
 	if err != nil {
@@ -45,19 +45,19 @@ func (w *Wrapper) library(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
 	if w.Provider() == string(nomad.KEKProviderVaultTransit) {
 		return out, nil
 	}
-	// The others encrypt by a key of their own that the service wraps; the oldest
-	// form of two of them had none.
+	// The other providers encrypt with a data key that the service wraps. The oldest form of two of
+	// them has none.
 	direct := w.Provider() != string(nomad.KEKProviderAzureKeyVault) && (k == nil || k.Mechanism == 0)
 	if !direct && (k == nil || len(k.WrappedKey) == 0) {
-		return nil, errors.New("the key that it is encrypted by is not stored")
+		return nil, errors.New("the wrapped data key is missing")
 	}
 	if !direct && len(b.Iv) != ivSize {
-		return nil, fmt.Errorf("its nonce has %d bytes, want %d", len(b.Iv), ivSize)
+		return nil, fmt.Errorf("nonce has %d bytes, want %d", len(b.Iv), ivSize)
 	}
 	return out, nil
 }
 
-// stored makes what state keeps of a blob.
+// stored converts a blob to the form that state stores.
 func stored(b *wrapping.BlobInfo) *nomad.BlobInfo {
 	out := &nomad.BlobInfo{Ciphertext: b.Ciphertext, Iv: b.Iv, Hmac: b.Hmac, Plaintext: b.Plaintext}
 	//lint:ignore SA1019 stored blobs may have them
@@ -76,7 +76,7 @@ func stored(b *wrapping.BlobInfo) *nomad.BlobInfo {
 	return out
 }
 
-// fromStored is the inverse of stored.
+// fromStored reverses stored.
 func fromStored(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
 	out := &wrapping.BlobInfo{Ciphertext: b.Ciphertext, Iv: b.Iv, Hmac: b.Hmac, Plaintext: b.Plaintext}
 	//lint:ignore SA1019 stored blobs may have them
@@ -87,16 +87,16 @@ func fromStored(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
 	case map[string]any:
 		fields, err := structpb.NewStruct(data)
 		if err != nil {
-			return nil, errors.New("its client data is of no known form")
+			return nil, errors.New("unknown form of client data")
 		}
 		out.ClientData = fields
 	default:
-		return nil, errors.New("its client data is of no known form")
+		return nil, errors.New("unknown form of client data")
 	}
 	if k := b.KeyInfo; k != nil {
 		size += len(k.WrappedKey) + len(k.Key) + len(k.KeyId) + len(k.HmacKeyId)
 		if len(k.KeyPurposes) > maxNumber {
-			return nil, fmt.Errorf("its key has %d purposes", len(k.KeyPurposes))
+			return nil, fmt.Errorf("key has %d purposes", len(k.KeyPurposes))
 		}
 		out.KeyInfo = &wrapping.KeyInfo{Mechanism: k.Mechanism, HmacMechanism: k.HmacMechanism, KeyId: k.KeyId, HmacKeyId: k.HmacKeyId,
 			WrappedKey: k.WrappedKey, Flags: k.Flags, KeyType: wrapping.KeyType(k.KeyType), Key: k.Key,
@@ -106,7 +106,7 @@ func fromStored(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
 		}
 	}
 	if size > maxBlob {
-		return nil, fmt.Errorf("it has %d bytes, more than %d", size, maxBlob)
+		return nil, fmt.Errorf("blob has %d bytes, want at most %d", size, maxBlob)
 	}
 	return out, nil
 }

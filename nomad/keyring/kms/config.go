@@ -11,18 +11,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Config is one key management service: a keyring block of an agent. It prints
-// without the values of its keys, some of which are secrets.
+// Config is one key management service: a keyring block of the agent. Its printed form omits the
+// settings, some of which are secrets.
 type Config struct {
 	Provider string
 	Name     string
-	// Active says that new root keys are wrapped by it; it opens in any case.
+	// Active wraps new root keys with the service. An inactive one only opens keys.
 	Active bool
-	// Keys are the settings of the provider by their names.
+	// Keys are the settings of the provider, by name.
 	Keys map[string]string
 }
 
-// ID tells services apart, as root keys name who wrapped them.
+// ID distinguishes services, and is stored with the keys that they wrapped.
 func (c Config) ID() string {
 	if c.Name == "" {
 		return c.Provider
@@ -39,7 +39,7 @@ func (c Config) GoString() string { return c.String() }
 // LogValue is String.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// Shown returns the settings that may be shown: secrets are blanked.
+// Shown returns the settings with secrets redacted.
 func (c Config) Shown() map[string]string {
 	out := map[string]string{}
 	for key, text := range c.Keys {
@@ -51,24 +51,23 @@ func (c Config) Shown() map[string]string {
 	return out
 }
 
-// Fault is something wrong with a key of a Config, "" when it is with the whole.
-// It tells no value.
+// Fault is an error in a key of a Config, or in the Config as a whole if Key is "". It contains no
+// value.
 type Fault struct{ Key, Text string }
 
 // setting is one key of a provider.
 type setting struct {
 	name     string
-	env      []string // variables of the agent that stand in for it, the first that is set
+	env      []string // environment variables for the default; the first that is set
 	deflt    string
 	required bool
 	secret   bool
 	refers   bool // the value may be file:///path or env://NAME
-	yes      bool // true or false
+	yes      bool // boolean
 }
 
-// settings are the keys of each provider, with the names that the wrapping library
-// gives them. What the file says wins over the environment, so that two blocks of a
-// provider can be told apart.
+// settings are the keys of each provider, with the names of the wrapping library. The configuration
+// takes precedence over the environment, so that two blocks of one provider can differ.
 var settings = map[string][]setting{
 	string(nomad.KEKProviderAEAD): {},
 	string(nomad.KEKProviderVaultTransit): {
@@ -105,7 +104,7 @@ var settings = map[string][]setting{
 	},
 }
 
-// together are keys of which one without the other means nothing.
+// together lists pairs of keys that must both be set.
 var together = map[string][2]string{
 	string(nomad.KEKProviderAWSKMS):       {"access_key", "secret_key"},
 	string(nomad.KEKProviderVaultTransit): {"tls_client_cert", "tls_client_key"},
@@ -120,12 +119,11 @@ func settingOf(provider, key string) (setting, bool) {
 	return all[at], true
 }
 
-// Complete returns the settings with what the environment and the defaults add, and
-// everything that is wrong with them.
+// Complete adds the values of the environment and the defaults, and returns all faults.
 func (c Config) Complete(env func(string) string) (Config, []Fault) {
 	all, known := settings[c.Provider]
 	if !known {
-		return c, []Fault{{"", fmt.Sprintf("there is no such provider: %s are", strings.Join(slices.Sorted(maps.Keys(settings)), ", "))}}
+		return c, []Fault{{"", fmt.Sprintf("unknown provider, want one of %s", strings.Join(slices.Sorted(maps.Keys(settings)), ", "))}}
 	}
 	var faults []Fault
 	for _, key := range slices.Sorted(maps.Keys(c.Keys)) {
@@ -134,7 +132,7 @@ func (c Config) Complete(env func(string) string) (Config, []Fault) {
 		}
 	}
 	if strings.ContainsFunc(c.Name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		faults = append(faults, Fault{"name", "a name without spaces is expected"})
+		faults = append(faults, Fault{"name", "must be a name without spaces"})
 	}
 	filled := maps.Clone(c.Keys)
 	if filled == nil {
@@ -146,13 +144,13 @@ func (c Config) Complete(env func(string) string) (Config, []Fault) {
 		}
 	}
 	if pair, ok := together[c.Provider]; ok && (filled[pair[0]] == "") != (filled[pair[1]] == "") {
-		faults = append(faults, Fault{pair[0], pair[0] + " and " + pair[1] + " are needed together"})
+		faults = append(faults, Fault{pair[0], pair[0] + " and " + pair[1] + " must both be set"})
 	}
 	c.Keys = filled
 	return c, faults
 }
 
-// fill gives a key its value, in keys, and says what is wrong with it.
+// fill stores the value of the setting in keys, or returns a fault.
 func (s setting) fill(keys map[string]string, env func(string) string) *Fault {
 	text := keys[s.name]
 	for i := 0; text == "" && i < len(s.env); i++ {
@@ -170,14 +168,14 @@ func (s setting) fill(keys map[string]string, env func(string) string) *Fault {
 	if s.required && text == "" {
 		how := ""
 		if len(s.env) > 0 {
-			how = ", here or by " + s.env[0] + " in the environment of the agent"
+			how = ", here or with " + s.env[0] + " in the environment of the agent"
 		}
 		return &Fault{s.name, "must be set" + how}
 	}
 	return nil
 }
 
-// secrets are the values that must not get into errors.
+// secrets returns the values that errors must not contain.
 func (c Config) secrets() []string {
 	var out []string
 	for key, text := range c.Keys {

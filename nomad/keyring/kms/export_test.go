@@ -2,7 +2,7 @@ package kms
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// ThereAndBack takes a stored blob through the library's form.
+// ThereAndBack converts a stored blob to the library's form and back.
 func ThereAndBack(b *nomad.BlobInfo) (*nomad.BlobInfo, error) {
 	l, err := fromStored(b)
 	if err != nil {

@@ -43,7 +43,7 @@ func open(t testing.TB, c kms.Config) *kms.Wrapper {
 
 var dek, rsa = bytes.Repeat([]byte{0x5a}, 32), bytes.Repeat([]byte{0xa5}, 1200)
 
-// roundTrip wraps, takes the result through Raft's form and unwraps it by another.
+// roundTrip wraps with a, encodes the result for Raft and unwraps it with b.
 func roundTrip(t *testing.T, a, b *kms.Wrapper) {
 	t.Helper()
 	for _, part := range [][]byte{nil, rsa} {
@@ -74,7 +74,7 @@ func TestTransit(t *testing.T) {
 	c := transit(v, "main")
 	w := open(t, c)
 	if w.Provider() != "transit" || w.ID() != "transit.main" {
-		t.Errorf("it is %s, %s", w.Provider(), w.ID())
+		t.Errorf("provider and ID are %s, %s", w.Provider(), w.ID())
 	}
 	roundTrip(t, w, open(t, c))
 	other := transit(v, "main")
@@ -86,12 +86,12 @@ func TestTransit(t *testing.T) {
 	if _, _, err := open(t, other).Unwrap(t.Context(), wrapped); err == nil {
 		t.Error("the key of another namespace opens it")
 	}
-	// With a token that may be renewed or not, it is asked for first.
+	// Unless renewal is disabled, the token is looked up first.
 	delete(c.Keys, "disable_renewal")
 	roundTrip(t, open(t, c), w)
 }
 
-// Each fault is an error that names the trouble and no secret; when it ends the same
+// Each fault is an error that names the problem and no secret. After the fault ends the same
 // wrapper works again.
 func TestTransitFaults(t *testing.T) {
 	v := testvault.Start(t)
@@ -115,7 +115,7 @@ func TestTransitFaults(t *testing.T) {
 			}
 			for _, secret := range []string{testvault.Token, base64.StdEncoding.EncodeToString(dek), "\n"} {
 				if err != nil && strings.Contains(err.Error(), secret) {
-					t.Errorf("the error tells %q: %v", secret, err)
+					t.Errorf("the error contains %q: %v", secret, err)
 				}
 			}
 			v.Set(testvault.None)
@@ -126,8 +126,8 @@ func TestTransitFaults(t *testing.T) {
 	}
 }
 
-// A secret may be in a file, which is read again after a failure; it is told as
-// little as one in the configuration.
+// A secret may be in a file, which is read again after a failure. It is redacted like one in the
+// configuration.
 func TestSecretInAFile(t *testing.T) {
 	v := testvault.Start(t)
 	file := filepath.Join(t.TempDir(), "token")
@@ -152,7 +152,7 @@ func TestSecretInAFile(t *testing.T) {
 	}
 }
 
-// Requests that hang are bounded in number, and so is the wait of those that follow.
+// Hanging requests are limited in number, and later requests wait for a limited time.
 func TestHangingRequestsAreBounded(t *testing.T) {
 	v := testvault.Start(t)
 	w := open(t, transit(v, ""))
@@ -170,7 +170,7 @@ func TestHangingRequestsAreBounded(t *testing.T) {
 	roundTrip(t, w, w)
 }
 
-// awsFake answers as KMS does, by a key that is XOR.
+// awsFake is a KMS server that "encrypts" by XOR.
 func awsFake(t *testing.T) string {
 	flip := func(in []byte) []byte {
 		out := slices.Clone(in)
@@ -223,7 +223,7 @@ func TestAWS(t *testing.T) {
 	}
 }
 
-// What is stored may come from anywhere: nothing in it makes a server panic.
+// Stored data may come from anywhere. It must not make a server panic.
 func TestHostileWrappings(t *testing.T) {
 	v := testvault.Start(t)
 	wrappers := []*kms.Wrapper{open(t, transit(v, "")), open(t, awsConfig(awsFake(t)))}
@@ -258,7 +258,7 @@ func TestHostileWrappings(t *testing.T) {
 				if part == "dek" {
 					f(k.WrappedDataEncryptionKey)
 				} else if f(k.WrappedRSAKey); len(k.WrappedRSAKey.Ciphertext) == 0 {
-					continue // then it has no RSA part
+					continue // without an RSA part
 				}
 				if d, r, err := w.Unwrap(t.Context(), k); err == nil && bytes.Equal(d, dek) && bytes.Equal(r, rsa) {
 					t.Errorf("%s %s of %s: Unwrap() succeeds", part, name, w.ID())
@@ -266,7 +266,7 @@ func TestHostileWrappings(t *testing.T) {
 			}
 		}
 		if _, _, err := w.Unwrap(t.Context(), &nomad.WrappedKey{}); err == nil {
-			t.Errorf("%s: nothing is unwrapped", w.ID())
+			t.Errorf("%s: valid keys are not unwrapped", w.ID())
 		}
 		random(t, w, good[w.ID()])
 		if d, r, err := w.Unwrap(t.Context(), good[w.ID()]); err != nil || !bytes.Equal(d, dek) || !bytes.Equal(r, rsa) {
@@ -288,7 +288,7 @@ func clone(t *testing.T, k *nomad.WrappedKey) *nomad.WrappedKey {
 	return &out
 }
 
-// random decodes records with bytes turned over and unwraps what is still one.
+// random flips bytes of records and unwraps those that still decode.
 func random(t *testing.T, w *kms.Wrapper, k *nomad.WrappedKey) {
 	t.Helper()
 	raw, err := nomad.Encode(k)
@@ -303,7 +303,7 @@ func random(t *testing.T, w *kms.Wrapper, k *nomad.WrappedKey) {
 		}
 		var out nomad.WrappedKey
 		if nomad.Decode(spoilt, &out) == nil {
-			_, _, _ = w.Unwrap(t.Context(), &out) // it returns
+			_, _, _ = w.Unwrap(t.Context(), &out) // must return
 		}
 	}
 }
@@ -314,7 +314,7 @@ func TestBlobsKeepEverything(t *testing.T) {
 			WrappedKey: []byte{5}, Flags: 6, KeyType: 7, KeyPurposes: []nomad.KeyPurpose{8, 9}, Key: []byte{10}, KeyEncoding: 11, WrappedKeyEncoding: 12}}
 	back, err := kms.ThereAndBack(full)
 	if err != nil || !reflect.DeepEqual(back, full) {
-		t.Errorf("became %+v, %v", back, err)
+		t.Errorf("ThereAndBack() = %+v, %v", back, err)
 	}
 }
 
@@ -342,16 +342,16 @@ func TestComplete(t *testing.T) {
 		}
 	}
 	for want, c := range map[string]kms.Config{
-		"there is no such provider":                                 {Provider: "ocikms"},
-		"nonsense: transit has no such key":                         {Provider: "transit", Keys: map[string]string{"key_name": "k", "nonsense": "s3cret"}},
-		"key_name: must be set":                                     {Provider: "transit"},
-		"kms_key_id: must be set, here or by AWSKMS_WRAPPER_KEY_ID": {Provider: "awskms"},
-		"crypto_key: must be set":                                   {Provider: "gcpckms"},
-		"vault_name: must be set":                                   {Provider: "azurekeyvault"},
-		"tls_skip_verify: true or false is expected":                {Provider: "transit", Keys: map[string]string{"key_name": "k", "tls_skip_verify": "s3cret"}},
-		"access_key and secret_key are needed":                      {Provider: "awskms", Keys: map[string]string{"kms_key_id": "k", "access_key": "s3cret"}},
-		"name: a name without spaces":                               {Provider: "aead", Name: "a b"},
-		"key: aead has no such key":                                 {Provider: "aead", Keys: map[string]string{"key": "s3cret"}},
+		"unknown provider":                  {Provider: "ocikms"},
+		"nonsense: transit has no such key": {Provider: "transit", Keys: map[string]string{"key_name": "k", "nonsense": "s3cret"}},
+		"key_name: must be set":             {Provider: "transit"},
+		"kms_key_id: must be set, here or with AWSKMS_WRAPPER_KEY_ID": {Provider: "awskms"},
+		"crypto_key: must be set":                                     {Provider: "gcpckms"},
+		"vault_name: must be set":                                     {Provider: "azurekeyvault"},
+		"tls_skip_verify: true or false is expected":                  {Provider: "transit", Keys: map[string]string{"key_name": "k", "tls_skip_verify": "s3cret"}},
+		"access_key and secret_key must both be set":                  {Provider: "awskms", Keys: map[string]string{"kms_key_id": "k", "access_key": "s3cret"}},
+		"name: must be a name without spaces":                         {Provider: "aead", Name: "a b"},
+		"key: aead has no such key":                                   {Provider: "aead", Keys: map[string]string{"key": "s3cret"}},
 	} {
 		_, faults := c.Complete(noEnv)
 		text := ""
@@ -371,7 +371,7 @@ func TestNothingIsPrinted(t *testing.T) {
 	c := kms.Config{Provider: "transit", Name: "n", Keys: map[string]string{"key_name": "k", "token": "s3cret", "tls_client_key": "s3cret", "unknown": "s3cret"}}
 	for _, text := range []string{fmt.Sprintf("%v %+v %#v %s", c, c, c, []kms.Config{c}), c.LogValue().String(), fmt.Sprint(c.Shown())} {
 		if strings.Contains(text, "s3cret") {
-			t.Errorf("it shows %s", text)
+			t.Errorf("it prints %s", text)
 		}
 	}
 	if s := c.Shown(); s["key_name"] != "k" || s["token"] != "<redacted>" {

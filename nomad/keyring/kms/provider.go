@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// connectors make a connection to a service by its settings, by provider.
+// connectors connect to the services, by provider.
 var connectors = map[string]func(context.Context, map[string]string) (*session, error){
 	string(nomad.KEKProviderVaultTransit):  connectTransit,
 	string(nomad.KEKProviderAWSKMS):        connectAWS,
@@ -26,27 +26,27 @@ var connectors = map[string]func(context.Context, map[string]string) (*session, 
 	string(nomad.KEKProviderAzureKeyVault): connectAzure,
 }
 
-// options are settings in the library's form. It does not look at the environment:
-// that has been done. The cloud ones don't ask for the key before it is used, so that
-// to connect is bounded, and to open needs no more rights than it must.
+// options converts settings to the library's form. The library does not read the environment again.
+// The cloud providers do not fetch the key on connect: connecting is bounded, and opening needs no
+// further permissions.
 func options(keys map[string]string) []wrapping.Option {
 	keys = maps.Clone(keys)
 	keys["disallow_env_vars"], keys["key_not_required"] = "true", "true"
 	return []wrapping.Option{wrapping.WithConfigMap(keys), wrapping.WithDisallowEnvVars(true)}
 }
 
-// connectTransit speaks to Vault once: the library encrypts a letter, and renews the
-// token from then on unless it can't be.
+// connectTransit sends one test request to Vault: the library encrypts a value. It then renews the
+// token periodically, unless renewal is disabled.
 func connectTransit(ctx context.Context, keys map[string]string) (*session, error) {
 	w := transit.NewWrapper()
 	if _, err := w.SetConfig(ctx, options(keys)...); err != nil {
 		return nil, err
 	}
 	if c, ok := w.GetClient().(*transit.TransitClient); ok {
-		c.GetApiClient().SetMaxRetries(0) // we retry
+		c.GetApiClient().SetMaxRetries(0) // the wrapper retries
 		c.GetApiClient().SetClientTimeout(callWithin)
 	}
-	return &session{w, func() { _ = w.Finalize(context.Background()) }}, nil // it stops the renewal, and fails never
+	return &session{w, func() { _ = w.Finalize(context.Background()) }}, nil // stops the renewal; never fails
 }
 
 func connectAWS(ctx context.Context, keys map[string]string) (*session, error) {
@@ -56,9 +56,9 @@ func connectAWS(ctx context.Context, keys map[string]string) (*session, error) {
 	}
 	c, ok := w.Client().(*sdk.KMS)
 	if !ok || c.Config.HTTPClient == nil {
-		return nil, errors.New("the library has no client")
+		return nil, errors.New("library returned no client")
 	}
-	c.Config.HTTPClient.Timeout = callWithin // its calls heed no context
+	c.Config.HTTPClient.Timeout = callWithin // the client ignores contexts
 	return &session{w, func() { closeIdle(c.Config.HTTPClient) }}, nil
 }
 
@@ -70,9 +70,9 @@ func connectGCP(ctx context.Context, keys map[string]string) (*session, error) {
 		return nil, err
 	}
 	if w.Client() == nil {
-		return nil, fmt.Errorf("the library has no client")
+		return nil, fmt.Errorf("library returned no client")
 	}
-	return &session{w, func() { _ = w.Client().Close() }}, nil // nothing is lost with it
+	return &session{w, func() { _ = w.Client().Close() }}, nil // nothing to flush
 }
 
 func connectAzure(ctx context.Context, keys map[string]string) (*session, error) {

@@ -1,17 +1,16 @@
-// Package kms wraps root keys by key management services outside of the cluster:
-// HashiCorp Vault's transit engine, AWS KMS, Google Cloud KMS, Azure Key Vault. The
-// services are spoken to by go-kms-wrapping; what they return is stored as they
-// return it, so that any server with the same settings opens it.
+// Package kms wraps root keys with external key management services: HashiCorp Vault's transit
+// engine, AWS KMS, Google Cloud KMS, Azure Key Vault. It uses go-kms-wrapping and stores the
+// results unchanged, so that any server with the same settings can open them.
 //
-// A Wrapper connects when it is first asked, and anew after a failure: what it reads
-// from files or the environment (a token that was renewed there) is read again. It
-// never keeps a plain key, and no text of an error holds one, or a credential.
+// A Wrapper connects on first use and reconnects after a failure. It then reads files and
+// environment variables again, since a token may have been renewed there. It never keeps a plain
+// key, and its errors contain neither keys nor credentials.
 //
 //	unconnected ──asked──▶ connected ──failed──▶ unconnected
 //
-// The libraries don't all heed their context, so each request runs in a goroutine
-// that may outlive its caller. At most maxPending of them do; what comes then is
-// refused until one ends. Every request is bounded by callWithin.
+// Some libraries ignore their context. Each request therefore runs in a goroutine that may outlive
+// its caller. At most maxPending of them run; further requests wait until one ends. Every request
+// is bounded by callWithin.
 package kms
 
 import (
@@ -33,7 +32,7 @@ import (
 const (
 	callWithin = 10 * time.Second
 	maxPending = 8
-	maxReason  = 300 // bytes of what a service says of an error
+	maxReason  = 300 // maximum length of a service's error
 )
 
 // session is a connection to a service.
@@ -42,18 +41,18 @@ type session struct {
 	close func()
 }
 
-// crypter is what every library offers.
+// crypter is implemented by every library.
 type crypter interface {
 	Encrypt(ctx context.Context, text []byte, opts ...wrapping.Option) (*wrapping.BlobInfo, error)
 	Decrypt(ctx context.Context, blob *wrapping.BlobInfo, opts ...wrapping.Option) ([]byte, error)
 }
 
-// Wrapper wraps root keys by one service. It is safe for many goroutines.
+// Wrapper wraps root keys with one service. It is safe for concurrent use.
 type Wrapper struct {
 	cfg     Config
 	connect func(context.Context, map[string]string) (*session, error)
-	pending chan struct{} // holds one for each request under way
-	linking chan struct{} // holds one while somebody connects
+	pending chan struct{} // one value for each running request
+	linking chan struct{} // one value while connecting
 
 	mu      sync.Mutex
 	now     *session // nil while unconnected
@@ -61,8 +60,7 @@ type Wrapper struct {
 	closed  bool
 }
 
-// New returns a wrapper that has connected to nothing yet. Env reads a variable of
-// the environment.
+// New returns a wrapper that is not connected yet. env reads an environment variable.
 func New(c Config, env func(string) string) (*Wrapper, error) {
 	c, faults := c.Complete(env)
 	if len(faults) > 0 {
@@ -70,15 +68,15 @@ func New(c Config, env func(string) string) (*Wrapper, error) {
 	}
 	connect := connectors[c.Provider]
 	if connect == nil {
-		return nil, fmt.Errorf("keyring %s: it is no service outside of the cluster", c.ID())
+		return nil, fmt.Errorf("keyring %s: not an external service", c.ID())
 	}
 	return &Wrapper{cfg: c, connect: connect, pending: make(chan struct{}, maxPending), linking: make(chan struct{}, 1)}, nil
 }
 
-// Provider is the kind of service.
+// Provider returns the kind of service.
 func (w *Wrapper) Provider() string { return w.cfg.Provider }
 
-// ID tells services of a kind apart.
+// ID distinguishes services of one kind.
 func (w *Wrapper) ID() string { return w.cfg.ID() }
 
 // String shows the ID only.
@@ -100,7 +98,7 @@ func (w *Wrapper) Wrap(ctx context.Context, _ string, dek, rsa []byte) (*nomad.W
 	return out, nil
 }
 
-// Unwrap is the inverse of Wrap.
+// Unwrap reverses Wrap.
 func (w *Wrapper) Unwrap(ctx context.Context, k *nomad.WrappedKey) (dek, rsa []byte, err error) {
 	deks, err := w.library(k.WrappedDataEncryptionKey)
 	if err != nil {
@@ -130,7 +128,7 @@ func (w *Wrapper) Unwrap(ctx context.Context, k *nomad.WrappedKey) (dek, rsa []b
 	return p.dek, p.rsa, nil
 }
 
-// Close lets go of the connection.
+// Close closes the connection.
 func (w *Wrapper) Close() {
 	w.mu.Lock()
 	s := w.now
@@ -141,15 +139,15 @@ func (w *Wrapper) Close() {
 	}
 }
 
-// do runs a request over a connection, within ctx. Secrets are kept out of its
-// error, besides those of the settings.
+// do runs a request over a connection, within ctx. It redacts secrets, and those of the settings,
+// in the error.
 func (w *Wrapper) do(ctx context.Context, request func(context.Context, crypter) error, secrets ...[]byte) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	select {
 	case w.pending <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("%d earlier requests have no answer yet: %w", maxPending, ctx.Err())
+		return fmt.Errorf("%d earlier requests are still pending: %w", maxPending, ctx.Err())
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -158,18 +156,17 @@ func (w *Wrapper) do(ctx context.Context, request func(context.Context, crypter)
 	}()
 	select {
 	case err := <-done:
-		return w.told(err, secrets)
+		return w.redacted(err, secrets)
 	case <-ctx.Done():
 		return fmt.Errorf("no answer in time: %w", ctx.Err())
 	}
 }
 
-// attempt connects unless there is a connection, runs the request and lets go of a
-// connection over which it failed.
+// attempt connects if necessary, runs the request and closes the connection if it failed.
 func (w *Wrapper) attempt(ctx context.Context, request func(context.Context, crypter) error) (err error) {
 	defer func() {
-		if bug := recover(); bug != nil { // of a library, on what a service or a stored key holds
-			err = errors.New("the library for this provider cannot deal with the key or the answer")
+		if bug := recover(); bug != nil { // in the library, caused by a service's answer or a stored key
+			err = errors.New("the library of this provider panicked on the key or the answer")
 		}
 	}()
 	s, err := w.session(ctx)
@@ -187,7 +184,7 @@ func (w *Wrapper) attempt(ctx context.Context, request func(context.Context, cry
 	return err
 }
 
-// session returns the connection, made when there is none.
+// session returns the connection, and creates it if necessary.
 func (w *Wrapper) session(ctx context.Context) (*session, error) {
 	select {
 	case w.linking <- struct{}{}:
@@ -218,11 +215,11 @@ func (w *Wrapper) session(ctx context.Context) (*session, error) {
 		return s, nil
 	}
 	s.close()
-	return nil, errors.New("this server stops")
+	return nil, errors.New("this server is shutting down")
 }
 
-// resolved returns the settings with the secrets that they only refer to
-// (file:///path, env://NAME), and remembers those so that no error tells them.
+// resolved returns the settings with references to secrets (file:///path, env://NAME) replaced by
+// their values. It records the values for redaction.
 func (w *Wrapper) resolved() (map[string]string, error) {
 	keys := maps.Clone(w.cfg.Keys)
 	for name, text := range keys {
@@ -232,7 +229,7 @@ func (w *Wrapper) resolved() (map[string]string, error) {
 		if err := wrapping.ParsePaths(&text); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		keys[name] = strings.TrimSpace(text) // files end with a line end
+		keys[name] = strings.TrimSpace(text) // files end with a newline
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,14 +237,14 @@ func (w *Wrapper) resolved() (map[string]string, error) {
 	return keys, nil
 }
 
-// keeps says whether the connection is the one in use.
+// keeps reports whether the connection is the current one.
 func (w *Wrapper) keeps(s *session) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now == s
 }
 
-// drop closes a connection that is no good any more.
+// drop closes a failed connection.
 func (w *Wrapper) drop(s *session) {
 	w.mu.Lock()
 	if w.now == s {
@@ -257,8 +254,8 @@ func (w *Wrapper) drop(s *session) {
 	s.close()
 }
 
-// told makes an error of a library fit for logs: one line, not long, no secret.
-func (w *Wrapper) told(err error, plain [][]byte) error {
+// redacted returns an error of a library in a form for logs: one short line without secrets.
+func (w *Wrapper) redacted(err error, plain [][]byte) error {
 	if err == nil {
 		return nil
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Ask is what one allocation of a task group needs, worked out once.
+// Ask is what one allocation of a task group needs. It is computed once.
 type Ask struct {
 	group *nomad.TaskGroup
 	base  nomad.AllocatedResources // without cores and ports
-	use   Used                     // of base
+	use   Used                     // counts base
 	cores bool
-	picks bool // whether something differs from allocation to allocation
+	picks bool // whether cores or ports differ between allocations
 }
 
-// NewAsk returns the needs of a group. Memory limits above the reservation
-// count only with oversubscription.
+// NewAsk returns the needs of a group. Memory limits above the reservation count only if
+// oversubscription is enabled.
 func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 	ask := &Ask{group: tg, base: nomad.AllocatedResources{
 		Tasks:          make(map[string]*nomad.AllocatedTaskResources, len(tg.Tasks)),
@@ -52,9 +52,9 @@ func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 	return ask
 }
 
-// Fit returns what an allocation of the ask would get on top of what is held,
-// or what is short. The result may be shared by allocations and is never
-// written to; it counts only once it was added.
+// Fit returns the resources that an allocation of the ask would get in addition to the current
+// usage, or the dimension that is exhausted. Allocations may share the result: it must not be
+// modified. It is counted only after Add.
 func (u *Usage) Fit(ask *Ask, rng *rand.Rand) (*nomad.AllocatedResources, string) {
 	if max := u.node.NodeMaxAllocs; max > 0 && len(u.allocs) >= max {
 		return nil, DimensionMaxAllocs
@@ -108,8 +108,7 @@ func (u *Usage) pickPorts(ask *Ask, out *nomad.AllocatedResources, rng *rand.Ran
 	return ""
 }
 
-// pickCores gives each task that asks for them the lowest free cores, and the
-// CPU that they are worth.
+// pickCores assigns the lowest free cores, and their CPU, to each task that asks for cores.
 func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
 	free := slices.DeleteFunc(slices.Clone(u.capacity.Cores), func(id uint16) bool { return u.cores[id] > 0 })
 	for _, t := range ask.group.Tasks {
@@ -129,8 +128,8 @@ func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
 	return u.over(out.Flatten())
 }
 
-// choose returns as many cores as asked, nil when there are too few. A NUMA
-// affinity asks for all of them on one memory node.
+// choose returns the requested number of cores, or nil if there are too few. With NUMA affinity all
+// of them are on one memory node.
 func (u *Usage) choose(free []uint16, r *nomad.Resources) []uint16 {
 	if len(free) < r.Cores {
 		return nil
@@ -172,8 +171,8 @@ func (u *Usage) core(id uint16) *nomad.Core {
 	return nil
 }
 
-// worth returns the MHz of the cores; without a topology each is worth its
-// share of the node.
+// worth returns the MHz of the cores. Without a topology, each core counts for its share of the
+// node.
 func (u *Usage) worth(cores []uint16) int64 {
 	r := u.node.NodeResources
 	var sum int64

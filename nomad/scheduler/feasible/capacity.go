@@ -9,8 +9,7 @@ import (
 // Used is an amount of each countable resource of a node.
 type Used = nomad.Used
 
-// Capacity returns what a node offers to allocations: what it has without what
-// it keeps for itself.
+// Capacity returns what a node offers to allocations: its resources minus its reservation.
 func Capacity(node *nomad.Node) Used {
 	r, kept := node.NodeResources, node.ReservedResources
 	if r == nil {
@@ -27,8 +26,8 @@ func Capacity(node *nomad.Node) Used {
 	}
 }
 
-// cpuCapacity counts a reservation once, though a client may tell it both in
-// the topology and beside it.
+// cpuCapacity subtracts a reservation once, even if the client reports it both in the topology and
+// in its reserved resources.
 func cpuCapacity(r *nomad.NodeResources, kept *nomad.NodeReservedResources) int64 {
 	top := r.Processors.Topology
 	if top == nil || len(top.Cores) == 0 && top.OverrideTotalCompute == 0 {

@@ -2,17 +2,17 @@ package feasible
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// Eligibility remembers which computed classes meet the demands of each group
-// of a job. What it learned is what a blocked evaluation waits for.
+// Eligibility caches which computed node classes meet the demands of each group of a job. A blocked
+// evaluation records the result and waits for matching classes.
 type Eligibility struct {
 	groups  map[string]*Group
-	classes map[classKey]string // why not, empty when eligible
+	classes map[classKey]string // reason for ineligibility, empty if eligible
 	escaped bool
 }
 
 type classKey struct{ group, class string }
 
-// NewEligibility starts knowing nothing about the job's groups.
+// NewEligibility returns an empty cache for the job's groups.
 func NewEligibility(job *nomad.Job) *Eligibility {
 	e := &Eligibility{groups: map[string]*Group{}, classes: map[classKey]string{}}
 	for _, tg := range job.TaskGroups {
@@ -23,8 +23,8 @@ func NewEligibility(job *nomad.Job) *Eligibility {
 	return e
 }
 
-// Check is Group.Check of the named group, asking once per computed class. A
-// node without a class is asked each time. An unknown group fits nowhere.
+// Check calls Group.Check for the named group, once per computed class. A node without a class is
+// checked every time. An unknown group fits on no node.
 func (e *Eligibility) Check(group string, n *nomad.Node) string {
 	g := e.groups[group]
 	if g == nil {
@@ -46,7 +46,7 @@ func (e *Eligibility) Check(group string, n *nomad.Node) string {
 	return firstUnmet(g.unique, n)
 }
 
-// CheckFor is Group.CheckFor of the named group.
+// CheckFor calls Group.CheckFor for the named group.
 func (e *Eligibility) CheckFor(group, alloc string, n *nomad.Node) string {
 	if g := e.groups[group]; g != nil {
 		return g.CheckFor(alloc, n)
@@ -54,13 +54,13 @@ func (e *Eligibility) CheckFor(group, alloc string, n *nomad.Node) string {
 	return ""
 }
 
-// Differs says whether allocations of the group demand different things of a node.
+// Differs reports whether allocations of the group have different demands.
 func (e *Eligibility) Differs(group string) bool {
 	g := e.groups[group]
 	return g != nil && len(g.each) > 0
 }
 
-// Classes tells for each class seen whether some group could run there.
+// Classes returns, for each class seen, whether some group could run there.
 func (e *Eligibility) Classes() map[string]bool {
 	out := map[string]bool{}
 	for key, why := range e.classes {
@@ -69,5 +69,5 @@ func (e *Eligibility) Classes() map[string]bool {
 	return out
 }
 
-// Escaped says whether classes don't tell where the job fits.
+// Escaped reports whether computed classes cannot determine where the job fits.
 func (e *Eligibility) Escaped() bool { return e.escaped }

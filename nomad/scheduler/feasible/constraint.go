@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Constraint is a compiled constraint or affinity: two targets and a relation.
-// It remembers what it parsed, so that checking many nodes is cheap.
+// Constraint is a compiled constraint or affinity: two targets and an operator. It caches parsed
+// values, so that checking many nodes is cheap.
 type Constraint struct {
 	text        string
 	left, right Target
@@ -21,12 +21,12 @@ type Constraint struct {
 	holds       relation
 }
 
-// relation says whether left and right stand as asked; lok and rok say whether
-// the node has them at all.
+// relation reports whether the operator holds for left and right. lok and rok report whether the
+// node has the values.
 type relation func(left, right string, lok, rok bool) bool
 
-// Compile readies a relation for many nodes. An unknown operand, a broken
-// expression or a broken version range holds nowhere and is an error.
+// Compile prepares a constraint for many nodes. It returns an error for an unknown operand, an
+// invalid expression or an invalid version range; such a constraint holds on no node.
 func Compile(left, operand, right string) (*Constraint, error) {
 	c := &Constraint{
 		text:   strings.TrimSpace(left + " " + operand + " " + right),
@@ -51,21 +51,21 @@ func Compile(left, operand, right string) (*Constraint, error) {
 	return c, nil
 }
 
-// String returns the constraint as a person wrote it.
+// String returns the constraint as written in the job.
 func (c *Constraint) String() string { return c.text }
 
-// Unique says whether nodes of one computed class may differ in it.
+// Unique reports whether the constraint may differ between nodes of one computed class.
 func (c *Constraint) Unique() bool { return c.unique }
 
-// Holds says whether the node satisfies the constraint.
+// Holds reports whether the node satisfies the constraint.
 func (c *Constraint) Holds(n *nomad.Node) bool {
 	l, lok := c.left.Value(n)
 	r, rok := c.right.Value(n)
 	return c.holds(l, r, lok, rok)
 }
 
-// relations has a builder for each operand. A builder is given the right side
-// when it is a literal, to refuse what cannot be parsed.
+// relations maps each operand to its builder. The builder gets the right side if it is a literal,
+// and rejects one that cannot be parsed.
 var relations = map[string]func(literal string) (relation, error){
 	"=":                               plain(equal),
 	"==":                              plain(equal),
@@ -94,7 +94,7 @@ func never(string, string, bool, bool) bool   { return false }
 func equal(l, r string, lok, rok bool) bool   { return lok && rok && l == r }
 func unequal(l, r string, lok, rok bool) bool { return !equal(l, r, lok, rok) }
 
-// ordered compares integers, then numbers, then text.
+// ordered compares integers, then floats, then strings.
 func ordered(want func(int) bool) relation {
 	return func(l, r string, lok, rok bool) bool {
 		return lok && rok && want(compare(l, r))
@@ -172,8 +172,8 @@ func matches(literal string) (relation, error) {
 	}, nil
 }
 
-// memo remembers the results of parse; a node property may be the argument, so
-// there are few.
+// memo caches the results of parse. The argument may be a node property, so there are few distinct
+// values.
 func memo[T any](parse func(string) (T, error)) func(string) (T, error) {
 	type result struct {
 		value T
@@ -190,11 +190,11 @@ func memo[T any](parse func(string) (T, error)) func(string) (T, error) {
 	}
 }
 
-// inRange says whether a version lies in a range.
+// inRange reports whether a version is in a range.
 type inRange func(*version.Version) bool
 
 func versions(one func(string) (*version.Version, error), many func(string) (inRange, error)) func(string) (relation, error) {
-	ones, ranges := nomad.NewParsed(one), nomad.NewParsed(many) // for all evaluations
+	ones, ranges := nomad.NewParsed(one), nomad.NewParsed(many) // shared by all evaluations
 	return func(literal string) (relation, error) {
 		parse, span := memo(ones.Of), memo(ranges.Of)
 		if literal != "" {
@@ -226,8 +226,8 @@ func parseVersionRange(s string) (inRange, error) {
 	return c.Check, nil
 }
 
-// parseSemverRange reads ">= 1.2.0, < 2.0.0". Unlike version ranges it orders
-// prereleases as semver says and knows no "~>".
+// parseSemverRange parses ">= 1.2.0, < 2.0.0". Unlike a version range, it orders prereleases by the
+// rules of semver and does not support "~>".
 func parseSemverRange(s string) (inRange, error) {
 	var bounds []inRange
 	for _, part := range splitSet(s) {

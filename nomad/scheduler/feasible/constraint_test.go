@@ -32,7 +32,7 @@ func TestConstraints(t *testing.T) {
 		{"${node.pool}", "=", "default", true},
 		{"${node.nothing}", "is_set", "", false},
 		{"literal", "=", "literal", true},
-		{"${attr.n}", ">", "10", false}, // as numbers, not as text
+		{"${attr.n}", ">", "10", false}, // compared as integers, not as strings
 		{"${attr.n}", "<", "10", true},
 		{"${attr.f}", ">=", "2.5", true},
 		{"${attr.f}", "<", "2.5", false},
@@ -63,7 +63,7 @@ func TestConstraints(t *testing.T) {
 			t.Errorf("Compile(%s) = %v", k, err)
 			continue
 		}
-		for range 2 { // the second answer comes from what was remembered
+		for range 2 { // the second result comes from the cache
 			if got := k.Holds(n); got != c.want {
 				t.Errorf("%s holds = %v, want %v", k, got, c.want)
 			}
@@ -71,7 +71,7 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-func TestBrokenConstraintsHoldNowhere(t *testing.T) {
+func TestInvalidConstraintsNeverHold(t *testing.T) {
 	n := &nomad.Node{Attributes: map[string]string{"a": "1.0.0", "bad": "["}}
 	for _, c := range [][3]string{
 		{"${attr.a}", "almost", "1"},
@@ -113,9 +113,9 @@ func TestEligibilityByClass(t *testing.T) {
 	if why := e.Check("x", plain); why == "" {
 		t.Error("an unknown group fits")
 	}
-	// The class was asked, not the node.
+	// The result is cached by class.
 	if why := e.Check("a", &nomad.Node{ID: "2", ComputedClass: "plain", Attributes: map[string]string{"gpu": "1"}}); why == "" {
-		t.Error("a node of an ineligible class was asked again")
+		t.Error("a node of an ineligible class was checked again")
 	}
 	if why := e.Check("a", &nomad.Node{ID: "3", Attributes: map[string]string{"gpu": "1"}}); why != "" || !e.Escaped() {
 		t.Errorf("a node without class: %q, escaped %v", why, e.Escaped())

@@ -1,21 +1,21 @@
-// Package feasible answers whether a node can take an allocation and what it
-// would be given there.
+// Package feasible decides whether a node can run an allocation, and which resources it would
+// assign.
 //
-// It has four parts, none of which knows a job's history:
+// It has four parts. None of them uses the history of a job:
 //
 //   - Usage adds up what the live allocations of one node hold (CPU, cores,
-//     memory, disk, ports, number) and picks cores and ports for one more.
-//     AllocsFit is the same sum as one call: the scheduler and the leader's
-//     check of plans therefore never disagree.
+//     memory, disk, ports, allocation count) and picks cores and ports for one
+//     more. AllocsFit computes the same sum in one call. The scheduler and the
+//     plan applier share it, so that they never disagree.
 //   - Constraint compiles a constraint once (versions, regular expressions)
 //     and evaluates it against many nodes.
-//   - Group gathers what one task group demands of a node's properties, and
-//     names the first demand that a node fails.
-//   - Eligibility remembers the answers by computed class, which is also what
-//     a blocked evaluation waits for.
+//   - Group collects the demands of one task group on a node's properties, and
+//     names the first demand that a node does not meet.
+//   - Eligibility caches the results by computed node class. A blocked
+//     evaluation waits for the classes that it records.
 //
-// An allocation counts while neither the servers nor its client ended it.
+// An allocation counts until the servers or its client end it.
 //
-// Nothing here reads a clock, draws a random number of its own, starts a
-// goroutine or is safe for concurrent use.
+// The package reads no clock, takes its randomness as an argument and starts no goroutine. Its
+// types are not safe for concurrent use.
 package feasible

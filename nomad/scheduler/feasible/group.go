@@ -9,22 +9,22 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// demand is one thing a node must have. Its text says so when a node has not.
+// demand is one requirement on a node. Its text is the reason when a node does not meet it.
 type demand struct {
 	text string
 	met  func(*nomad.Node) bool
 }
 
-// Group is what one task group, with its job and tasks, demands of a node's
-// properties. Demands that count allocations (distinct_hosts,
-// distinct_property) and amounts are not among them.
+// Group holds the demands of one task group, its job and its tasks on a node's properties. It
+// excludes resource amounts and the constraints that count allocations (distinct_hosts,
+// distinct_property).
 type Group struct {
-	class  []demand // nodes of a computed class answer alike
+	class  []demand // same result for all nodes of a computed class
 	unique []demand
-	each   []*nomad.VolumeRequest // per_alloc: another one for each allocation
+	each   []*nomad.VolumeRequest // per_alloc: a different volume for each allocation
 }
 
-// NewGroup gathers the demands of a group.
+// NewGroup collects the demands of a group.
 func NewGroup(job *nomad.Job, tg *nomad.TaskGroup) *Group {
 	g := &Group{}
 	g.constraints(job.Constraints)
@@ -52,8 +52,8 @@ func (g *Group) constraints(list []*nomad.Constraint) {
 		if IsDistinct(c) {
 			continue
 		}
-		// A constraint that does not compile holds nowhere: registration
-		// refuses it, an older state may still have one.
+		// A constraint that does not compile holds on no node. Registration
+		// rejects it, but an older state may contain one.
 		compiled, _ := Compile(c.LTarget, c.Operand, c.RTarget)
 		d := demand{compiled.String(), compiled.Holds}
 		if compiled.Unique() {
@@ -64,8 +64,8 @@ func (g *Group) constraints(list []*nomad.Constraint) {
 	}
 }
 
-// IsDistinct says whether a constraint is about the job's other allocations
-// rather than about the node.
+// IsDistinct reports whether a constraint depends on the job's other allocations
+// instead of on the node.
 func IsDistinct(c *nomad.Constraint) bool {
 	return c.Operand == nomad.ConstraintDistinctHosts || c.Operand == nomad.ConstraintDistinctProperty
 }
@@ -80,13 +80,13 @@ func driverDemand(name string) demand {
 	}}
 }
 
-// volumes of one name for all allocations are the same for all nodes of a class. Those
-// that depend on the allocation are asked for one by one.
+// Volumes shared by all allocations are the same on all nodes of a class. per_alloc
+// volumes are checked for each allocation.
 func (g *Group) volumes(tg *nomad.TaskGroup) {
 	for _, name := range slices.Sorted(maps.Keys(tg.Volumes)) {
 		v := tg.Volumes[name]
 		if v == nil {
-			continue // an older state may have one: no task can mount it
+			continue // an older state may contain one; no task can mount it
 		}
 		if v.PerAlloc {
 			g.each = append(g.each, v)
@@ -144,12 +144,11 @@ func hasHostNetwork(n *nomad.Node, name string) bool {
 	return false
 }
 
-// Escapes says whether some demand is about a single node or a single allocation, so
-// that computed classes don't tell where the group fits.
+// Escapes reports whether a demand depends on a single node or a single allocation. Computed
+// classes then cannot determine where the group fits.
 func (g *Group) Escapes() bool { return len(g.unique)+len(g.each) > 0 }
 
-// Check returns the first demand that the node does not meet, empty when it
-// meets all.
+// Check returns the first demand that the node does not meet, or "".
 func (g *Group) Check(n *nomad.Node) string {
 	if why := firstUnmet(g.class, n); why != "" {
 		return why
@@ -157,8 +156,8 @@ func (g *Group) Check(n *nomad.Node) string {
 	return firstUnmet(g.unique, n)
 }
 
-// CheckFor returns what the allocation of a name, beside its group, does not find on the
-// node; empty when there is all.
+// CheckFor returns the first demand of the group, or of the named allocation, that the node does
+// not meet, or "".
 func (g *Group) CheckFor(alloc string, n *nomad.Node) string {
 	for _, v := range g.each {
 		if !n.MeetsVolume(v, alloc) {

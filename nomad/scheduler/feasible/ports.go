@@ -9,10 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// defaultNetwork is the host network of a port that names none.
+// defaultNetwork is the host network of a port that does not name one.
 const defaultNetwork = "default"
 
-// randomPortTries is how often a dynamic port is guessed before all are walked.
+// randomPortTries is how many random dynamic ports are tried before a linear search.
 const randomPortTries = 20
 
 // portSet is a bitmap over all port numbers.
@@ -44,8 +44,8 @@ func (s *portSet) parse(spec string) error {
 	return nil
 }
 
-// address is one host address of a node and the ports held on it. The same
-// port may be held on each address of a node.
+// address is one host address of a node and the ports in use on it. Each address of a node has its
+// own ports.
 type address struct {
 	network, ip string
 	reserved    *portSet
@@ -59,8 +59,8 @@ func (a *address) free(port int) bool {
 // ports is the port index of one node.
 type ports struct {
 	addresses []*address
-	low, high int // dynamic ports, both included
-	clashes   int // ports held more than once
+	low, high int // dynamic ports, inclusive
+	clashes   int // ports in use more than once
 }
 
 func newPorts(node *nomad.Node) (*ports, error) {
@@ -77,7 +77,7 @@ func newPorts(node *nomad.Node) (*ports, error) {
 		everywhere = node.ReservedResources.Networks.ReservedHostPorts
 	}
 	for _, n := range r.NodeNetworks {
-		if n == nil { // a client may send anything
+		if n == nil { // a client may send null
 			continue
 		}
 		for _, a := range n.Addresses {
@@ -118,8 +118,8 @@ func (p *ports) addAddress(network, ip string, reserved ...string) error {
 	return nil
 }
 
-// byIP returns the address, making one for an address the node no longer has:
-// allocations made before it changed still hold their ports there.
+// byIP returns the address and creates it if the node no longer has it: older allocations still
+// hold their ports there.
 func (p *ports) byIP(ip string) *address {
 	for _, a := range p.addresses {
 		if a.ip == ip {
@@ -131,7 +131,7 @@ func (p *ports) byIP(ip string) *address {
 	return a
 }
 
-// count adds what r holds, delta times.
+// count adds the ports of r, delta times.
 func (p *ports) count(r *nomad.AllocatedResources, delta int) {
 	if len(r.Shared.Ports) > 0 {
 		for _, m := range r.Shared.Ports {
@@ -179,14 +179,13 @@ func (p *ports) countPort(ip string, port, delta int) {
 	a.held[port] = after
 }
 
-// claim is one port picked for an ask that is still being worked out.
+// claim is one port picked for an ask that is not complete yet.
 type claim struct {
 	at   *address
 	port int
 }
 
-// picker picks the ports of one ask; its claims keep the ask from colliding
-// with itself.
+// picker picks the ports of one ask. Its claims prevent an ask from colliding with itself.
 type picker struct {
 	ports  *ports
 	rng    *rand.Rand
@@ -205,8 +204,8 @@ func (k *picker) free(a *address, port int) bool {
 	return true
 }
 
-// network returns the network with its ports and address filled in, and the
-// mappings of its ports; or what stands in the way.
+// network returns the network with its ports and address filled in and the port mappings, or the
+// dimension that is exhausted.
 func (k *picker) network(ask *nomad.NetworkResource) (*nomad.NetworkResource, nomad.AllocatedPorts, string) {
 	if len(ask.ReservedPorts)+len(ask.DynamicPorts) == 0 {
 		return k.portless(ask), nil, ""
@@ -233,7 +232,7 @@ func (k *picker) network(ask *nomad.NetworkResource) (*nomad.NetworkResource, no
 	return &offer, mapped, ""
 }
 
-// portless gives a network without ports the default address.
+// portless assigns the default address to a network without ports.
 func (k *picker) portless(ask *nomad.NetworkResource) *nomad.NetworkResource {
 	offer := *ask
 	for _, a := range k.ports.addresses {
@@ -287,7 +286,7 @@ func (k *picker) dynamic(p *nomad.Port) (nomad.AllocatedPortMapping, string) {
 	return nomad.AllocatedPortMapping{}, "network: dynamic port selection failed"
 }
 
-// pick returns a free dynamic port, 0 when there is none.
+// pick returns a free dynamic port, or 0 if none is free.
 func (k *picker) pick(a *address) int {
 	span := k.ports.high - k.ports.low + 1
 	if span <= 0 {
@@ -311,7 +310,7 @@ func (k *picker) take(a *address, p *nomad.Port) nomad.AllocatedPortMapping {
 	if !p.IgnoreCollision {
 		k.claims = append(k.claims, claim{a, p.Value})
 	}
-	if p.To == -1 { // "the same port inside as outside"
+	if p.To == -1 { // the same port inside as outside
 		p.To = p.Value
 	}
 	return nomad.AllocatedPortMapping{

@@ -8,14 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// preemptDelta is how far below a job's priority that of another must be for
-// its allocations to give way.
+// preemptDelta is the minimum difference of priority between a job and the jobs whose allocations
+// it may preempt.
 const preemptDelta = 10
 
-// Preempt returns the allocations that have to give way for one of the ask, of
-// a job of the priority, and what it would get then. Lower priorities give way
-// first, and none that need not. ok is false when even all of them don't make
-// room. What is counted stays as it was.
+// Preempt returns the allocations to preempt so that a job of the priority can place the ask, and
+// the resources it would get. It picks the lowest priorities first and no more allocations than
+// needed. ok is false if preempting all of them does not make enough room. The usage is unchanged
+// on return.
 func (u *Usage) Preempt(ask *Ask, rng *rand.Rand, priority int) (victims []*nomad.Allocation, got *nomad.AllocatedResources, ok bool) {
 	var removed []*nomad.Allocation
 	defer func() {
@@ -33,7 +33,7 @@ func (u *Usage) Preempt(ask *Ask, rng *rand.Rand, priority int) (victims []*noma
 	if !ok {
 		return nil, nil, false
 	}
-	// Take back what was given away in vain, the most important first.
+	// Keep the allocations whose removal was unnecessary, the highest priority first.
 	for _, a := range slices.Backward(slices.Clone(removed)) {
 		u.Add(a)
 		if again, fits := u.fits(ask, rng); fits {
@@ -51,8 +51,8 @@ func (u *Usage) fits(ask *Ask, rng *rand.Rand) (*nomad.AllocatedResources, bool)
 	return got, why == ""
 }
 
-// preemptible returns what may give way, the least important first; among
-// equals the biggest, so that few have to go.
+// preemptible returns the allocations that may be preempted, the lowest priority first. Among equal
+// priorities the largest is first, so that few are preempted.
 func (u *Usage) preemptible(priority int) []*nomad.Allocation {
 	var out []*nomad.Allocation
 	for _, a := range u.allocs {

@@ -2,17 +2,16 @@ package feasible
 
 import "math"
 
-// maxFitScore is the greatest value of the exponential fit below: both CPU and
-// memory used up, or both untouched.
+// maxFitScore is the maximum of the exponential fit below: CPU and memory are both fully used, or
+// both unused.
 const maxFitScore = 18.0
 
-// BinPackScore says in 0..1 how full the node would be with r on top: the
-// fuller, the better.
+// BinPackScore returns, from 0 to 1, how full the node would be with more added. Fuller is better.
 func (u *Usage) BinPackScore(more Used) float64 {
 	return clamp(20-u.freeExponents(more)) / maxFitScore
 }
 
-// SpreadScore says in 0..1 how empty the node would be with r on top.
+// SpreadScore returns, from 0 to 1, how empty the node would be with more added.
 func (u *Usage) SpreadScore(more Used) float64 {
 	return clamp(u.freeExponents(more)-2) / maxFitScore
 }

@@ -10,10 +10,10 @@ import (
 // written as ${node.…}, ${attr.…} or ${meta.…}.
 type Target struct {
 	text string // the literal, or the name within the braces
-	node bool   // whether it is read from the node
+	node bool   // the value is read from the node
 }
 
-// ParseTarget reads a target. Whatever is not one whole ${…} is a literal.
+// ParseTarget parses a target. Anything but a single ${…} is a literal.
 func ParseTarget(s string) Target {
 	if name, ok := strings.CutPrefix(s, "${"); ok && strings.HasSuffix(name, "}") {
 		return Target{text: strings.TrimSuffix(name, "}"), node: true}
@@ -21,7 +21,7 @@ func ParseTarget(s string) Target {
 	return Target{text: s}
 }
 
-// Value returns what the target is on the node, and whether it is anything.
+// Value returns the value of the target on the node, and whether it is set.
 func (t Target) Value(n *nomad.Node) (string, bool) {
 	if !t.node {
 		return t.text, true

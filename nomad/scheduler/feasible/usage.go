@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// What a node can run out of, beside the "network: ..." texts.
+// Dimensions that a node can exhaust, in addition to the "network: ..." texts.
 const (
 	DimensionCPU       = "cpu"
 	DimensionCores     = "cores"
@@ -18,22 +18,21 @@ const (
 	DimensionPorts     = "network: port collision"
 )
 
-// ErrNoResources means that a node never said what it has.
+// ErrNoResources means that a node never reported its resources.
 var ErrNoResources = errors.New("node has no resources")
 
-// Usage adds up what the live allocations of one node hold. Add and Remove
-// cost the same however many there are.
+// Usage sums what the live allocations of one node hold. The cost of Add and Remove does not depend
+// on the number of allocations.
 type Usage struct {
 	node     *nomad.Node
 	capacity Used
-	used     Used // without cores
+	used     Used // excludes cores
 	cores    map[uint16]int
-	clashes  int // cores held more than once
+	clashes  int // cores assigned more than once
 	ports    *ports
 	allocs   map[string]*nomad.Allocation
 
-	// The last resources seen and their sum: allocations of a group often
-	// share one value.
+	// The last resources counted and their sum: allocations of a group often share one value.
 	last     *nomad.AllocatedResources
 	lastUsed Used
 }
@@ -56,7 +55,7 @@ func NewUsage(node *nomad.Node) (*Usage, error) {
 	}, nil
 }
 
-// Add counts an allocation; one that is over, or counted already, is left out.
+// Add counts an allocation. It ignores one that is terminal or already counted.
 func (u *Usage) Add(a *nomad.Allocation) {
 	if a.TerminalStatus() || a.AllocatedResources == nil || u.allocs[a.ID] != nil {
 		return
@@ -65,7 +64,7 @@ func (u *Usage) Add(a *nomad.Allocation) {
 	u.count(a.AllocatedResources, 1)
 }
 
-// Remove gives back what Add counted under the ID.
+// Remove subtracts the allocation that Add counted under the ID.
 func (u *Usage) Remove(id string) {
 	a := u.allocs[id]
 	if a == nil {
@@ -94,7 +93,7 @@ func (u *Usage) count(r *nomad.AllocatedResources, sign int) {
 	u.ports.count(r, sign)
 }
 
-// Used returns what is held now.
+// Used returns the current usage.
 func (u *Usage) Used() Used {
 	out := u.used
 	for id, n := range u.cores {
@@ -106,8 +105,7 @@ func (u *Usage) Used() Used {
 	return out
 }
 
-// Exhausted names the first thing that is held beyond what the node has; it is
-// empty when all fits.
+// Exhausted returns the first dimension whose usage exceeds the capacity, or "" if everything fits.
 func (u *Usage) Exhausted() string {
 	if max := u.node.NodeMaxAllocs; max > 0 && len(u.allocs) > max {
 		return DimensionMaxAllocs
@@ -129,7 +127,7 @@ func (u *Usage) Exhausted() string {
 	return ""
 }
 
-// over names what would be short if more were held as well.
+// over returns the first dimension that more would exhaust.
 func (u *Usage) over(more Used) string {
 	switch {
 	case u.used.CPU+more.CPU > u.capacity.CPU:
@@ -142,8 +140,8 @@ func (u *Usage) over(more Used) string {
 	return ""
 }
 
-// AllocsFit says whether the node can hold all the allocations that are not
-// over, what is short if not, and what they hold together.
+// AllocsFit reports whether the node can hold all allocations that are not terminal, the exhausted
+// dimension if not, and their total usage.
 func AllocsFit(node *nomad.Node, allocs []*nomad.Allocation) (fit bool, dimension string, used Used, err error) {
 	u, err := NewUsage(node)
 	if err != nil {

@@ -56,12 +56,12 @@ func TestAllocsFit(t *testing.T) {
 	}{
 		{"none", nil, nil, ""},
 		{"exactly", nil, []*nomad.Allocation{alloc("a", 600, 500, 900), alloc("b", 400, 500, 100)}, ""},
-		{"ended ones are free", nil, []*nomad.Allocation{over, stopped, alloc("a", 1000, 1000, 1000)}, ""},
+		{"terminal ones do not count", nil, []*nomad.Allocation{over, stopped, alloc("a", 1000, 1000, 1000)}, ""},
 		{"one twice counts once", nil, []*nomad.Allocation{alloc("a", 600, 1, 1), alloc("a", 600, 1, 1)}, ""},
 		{"cpu", nil, []*nomad.Allocation{alloc("a", 600, 1, 1), alloc("b", 401, 1, 1)}, "cpu"},
 		{"memory", nil, []*nomad.Allocation{alloc("a", 1, 1001, 1)}, "memory"},
 		{"disk", nil, []*nomad.Allocation{alloc("a", 1, 1, 1001)}, "disk"},
-		{"kept by the node", func(n *nomad.Node) {
+		{"reserved by the node", func(n *nomad.Node) {
 			n.ReservedResources = &nomad.NodeReservedResources{Memory: nomad.NodeReservedMemoryResources{MemoryMB: 100}}
 		}, []*nomad.Allocation{alloc("a", 1, 901, 1)}, "memory"},
 		{"same core", nil, []*nomad.Allocation{withCores(alloc("a", 1, 1, 1), 0), withCores(alloc("b", 1, 1, 1), 0)}, "cores"},
@@ -70,7 +70,7 @@ func TestAllocsFit(t *testing.T) {
 		{"same port", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "127.0.0.1", 80), withPort(alloc("b", 1, 1, 1), "127.0.0.1", 80)},
 			"network: port collision"},
 		{"same port, other address", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "127.0.0.1", 80), withPort(alloc("b", 1, 1, 1), "::1", 80)}, ""},
-		{"same port on an address that is gone", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "9.9.9.9", 80), withPort(alloc("b", 1, 1, 1), "9.9.9.9", 80)},
+		{"same port on a removed address", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "9.9.9.9", 80), withPort(alloc("b", 1, 1, 1), "9.9.9.9", 80)},
 			"network: port collision"},
 		{"max allocations", func(n *nomad.Node) { n.NodeMaxAllocs = 1 }, []*nomad.Allocation{alloc("a", 1, 1, 1), alloc("b", 1, 1, 1)}, "max allocations"},
 	}
@@ -112,7 +112,7 @@ func TestLifecyclesShare(t *testing.T) {
 		},
 	}
 	if got := r.Flatten().MemoryMB; got != 510 {
-		t.Errorf("MemoryMB = %d, want 510: prestart alone with the sidecar is the most", got)
+		t.Errorf("MemoryMB = %d, want 510: prestart and sidecar together need the most", got)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestTopologyCapacity(t *testing.T) {
 	}
 	n.ReservedResources = &nomad.NodeReservedResources{Cpu: nomad.NodeReservedCpuResources{CpuShares: 1000, ReservedCpuCores: []uint16{0}}}
 	if c := feasible.Capacity(n); c.CPU != 3000 {
-		t.Errorf("a reservation told twice counts twice: %d", c.CPU)
+		t.Errorf("a reservation reported twice counts twice: %d", c.CPU)
 	}
 
 	tg := &nomad.TaskGroup{Tasks: []*nomad.Task{{Name: "t", Resources: &nomad.Resources{Cores: 2, NUMA: &nomad.NUMA{Affinity: "require"}}}}}
@@ -159,7 +159,7 @@ func TestPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"127.0.0.1", "::1"} { // ports are kept per address
+	for i, want := range []string{"127.0.0.1", "::1"} { // each address has its own ports
 		r, why := u.Fit(ports(static("http", "", 80)), rng)
 		if why != "" || r.Shared.Ports[0].HostIP != want || r.Shared.Networks[0].IP != want {
 			t.Fatalf("port 80, time %d: %+v %q, want %s", i+1, r, why, want)
@@ -182,7 +182,7 @@ func TestPorts(t *testing.T) {
 	}
 	u.Remove("0")
 	if r, why := u.Fit(ports(static("http", "", 80)), rng); why != "" || r.Shared.Ports[0].HostIP != "127.0.0.1" {
-		t.Errorf("a port given back is not free: %q", why)
+		t.Errorf("a released port is not free: %q", why)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestAddAndRemoveCancelOut(t *testing.T) {
 	before := fmt.Sprint(u.Used())
 	u.Add(b)
 	if u.Exhausted() == "" {
-		t.Error("two on one core and one port fit")
+		t.Error("two allocations on one core and one port fit")
 	}
 	u.Remove("b")
 	u.Remove("b")
@@ -247,6 +247,6 @@ func TestScores(t *testing.T) {
 		t.Errorf("SpreadScore(empty) = %v, want 1", got)
 	}
 	if !(u.BinPackScore(half) < u.BinPackScore(full)) || !(u.SpreadScore(half) > u.SpreadScore(full)) {
-		t.Error("fuller is not better for packing and worse for spreading")
+		t.Error("a fuller node does not score higher for bin packing and lower for spreading")
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// change is how far a new version of a group is from an old one.
+// change classifies the difference between two versions of a group.
 type change int
 
 const (
 	same        change = 0 // nothing differs
-	harmless    change = 1 // tasks need not be told by a restart
-	destructive change = 2 // running tasks would differ
+	harmless    change = 1 // tasks need no restart
+	destructive change = 2 // tasks must be replaced
 )
 
-// differ compares versions of groups, each pair once: thousands of allocations
-// share a few versions.
+// differ compares versions of groups, each pair once: thousands of allocations share a few
+// versions.
 type differ struct {
 	job  *nomad.Job
 	seen map[differKey]change
@@ -31,7 +31,7 @@ func newDiffer(job *nomad.Job) *differ {
 	return &differ{job: job, seen: map[differKey]change{}}
 }
 
-// change returns what the job's version means for an allocation of a group.
+// change returns how the job's current version affects an allocation of a group.
 func (d *differ) change(a *nomad.Allocation, tg *nomad.TaskGroup) change {
 	old := a.Job
 	if old == d.job {
@@ -60,7 +60,7 @@ func (d *differ) change(a *nomad.Allocation, tg *nomad.TaskGroup) change {
 	return c
 }
 
-// specOf returns the job without what the servers write into it.
+// specOf returns the job without the fields that the servers set.
 func specOf(j *nomad.Job) nomad.Job {
 	spec := *j
 	spec.Status, spec.StatusDescription, spec.Stable = "", "", false
@@ -68,8 +68,8 @@ func specOf(j *nomad.Job) nomad.Job {
 	return spec
 }
 
-// GroupChanged says whether a running allocation of the old group must be
-// replaced to become one of the new group.
+// GroupChanged reports whether an allocation of the old group must be replaced to run the new
+// group.
 func GroupChanged(oldJob *nomad.Job, was *nomad.TaskGroup, newJob *nomad.Job, is *nomad.TaskGroup) bool {
 	if !equal(jobView(oldJob), jobView(newJob)) || !equal(groupView(was), groupView(is)) {
 		return true
@@ -86,7 +86,7 @@ func GroupChanged(oldJob *nomad.Job, was *nomad.TaskGroup, newJob *nomad.Job, is
 	return false
 }
 
-// jobView keeps the fields of a job that its running tasks depend on.
+// jobView keeps the fields of a job that affect its running tasks.
 func jobView(j *nomad.Job) any {
 	return struct {
 		Namespace, Consul, Vault string
@@ -97,8 +97,8 @@ func jobView(j *nomad.Job) any {
 	}{j.Namespace, j.ConsulNamespace, j.VaultNamespace, j.Meta, j.Payload, j.Affinities, j.Spreads}
 }
 
-// groupView drops the fields of a group that change nothing within a running
-// allocation. Tasks are compared by name.
+// groupView drops the fields of a group that do not affect a running allocation. Tasks are compared
+// by name.
 func groupView(tg *nomad.TaskGroup) nomad.TaskGroup {
 	v := *tg
 	v.Count, v.Tasks, v.Constraints, v.Services, v.Scaling = 0, nil, nil, nil, nil
@@ -108,8 +108,7 @@ func groupView(tg *nomad.TaskGroup) nomad.TaskGroup {
 	return v
 }
 
-// taskView drops the fields of a task that a running task takes over without a
-// restart.
+// taskView drops the fields of a task that a running task adopts without a restart.
 func taskView(t *nomad.Task) nomad.Task {
 	v := *t
 	v.Constraints, v.Services, v.RestartPolicy, v.ScalingPolicies, v.Actions = nil, nil, nil, nil, nil
@@ -117,8 +116,8 @@ func taskView(t *nomad.Task) nomad.Task {
 	return v
 }
 
-// equal compares plain data. An empty slice or map is the same as none, and a
-// number the same whatever codec read it: driver configurations are untyped.
+// equal compares plain data. An empty slice or map equals nil. Numbers of different types are
+// compared by value: driver configurations are untyped.
 func equal[T any](a, b T) bool { return equalValues(reflect.ValueOf(a), reflect.ValueOf(b)) }
 
 func equalValues(a, b reflect.Value) bool {

@@ -25,7 +25,7 @@ func TestGroupChanged(t *testing.T) {
 		{"numbers of another codec", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
 			t.Config = map[string]any{"n": 1.0, "list": []any{"a"}, "deep": map[string]any{"x": int64(2)}}
 		}, false},
-		{"empty is none", func(j *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
+		{"empty equals nil", func(j *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
 			j.Meta, t.Env, t.Artifacts = map[string]string{}, map[string]string{}, []*nomad.TaskArtifact{}
 		}, false},
 		{"kill timeout", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.KillTimeout = time.Minute }, false},
@@ -72,8 +72,8 @@ func alloc(id string, j *nomad.Job, index uint) *nomad.Allocation {
 		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning}
 }
 
-// A job that was registered again as it was keeps its version; its allocations
-// are left alone.
+// A job that is registered again without changes keeps its version, and its allocations are
+// ignored.
 func TestSameSpecIsIgnored(t *testing.T) {
 	old, again := job(), job()
 	again.ModifyIndex, again.JobModifyIndex, again.SubmitTime = 9, 9, 7
@@ -81,14 +81,14 @@ func TestSameSpecIsIgnored(t *testing.T) {
 	if d := r.Desired["g"]; d.Ignore != 1 || len(r.InPlace)+len(r.Place)+len(r.Stop) != 0 {
 		t.Errorf("desired = %+v", d)
 	}
-	again.Priority = 70 // planned without a version of its own
+	again.Priority = 70 // a dry run has no new version
 	r = reconcile.Generic(request(again, alloc("a", old, 0)))
 	if d := r.Desired["g"]; d.InPlaceUpdate != 1 {
 		t.Errorf("desired = %+v, want an update in place", d)
 	}
 }
 
-func TestWhatIsStoppedFirst(t *testing.T) {
+func TestStopOrder(t *testing.T) {
 	old, now := job(), job()
 	now.Version, now.JobModifyIndex = 1, 9
 	now.TaskGroups[0].Count = 2

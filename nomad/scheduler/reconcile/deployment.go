@@ -2,25 +2,22 @@ package reconcile
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// rollout is the deployment side of one reconciliation of a service job.
+// rollout is the deployment part of the reconciliation of a service job.
 type rollout struct {
 	req *Request
 	out *Result
-	// current is the latest deployment when it is of this version of the job.
+	// current is the latest deployment if it belongs to this version of the job.
 	current *nomad.Deployment
-	// held is set while a current deployment is paused or failed; halted only
-	// when it failed.
+	// held is set while the current deployment is paused or failed; halted only if it failed.
 	held, halted bool
-	// again is set when the deployment of this version failed and the job was
-	// registered once more since: what is still to do joins a new one.
+	// again is set if the deployment of this version failed and the job was registered again: the
+	// remaining placements join a new deployment.
 	again bool
-	// busy is set when something is still to do, so that the deployment cannot
-	// be over.
+	// busy is set if placements remain, so that the deployment cannot be complete.
 	busy bool
 }
 
-// newRollout looks at the latest deployment and cancels one that the job has
-// outgrown.
+// newRollout checks the latest deployment and cancels one of an older version.
 func newRollout(req *Request, out *Result) *rollout {
 	r := &rollout{req: req, out: out}
 	d := req.Deployment
@@ -45,8 +42,8 @@ func newRollout(req *Request, out *Result) *rollout {
 	return r
 }
 
-// triedAgain says whether a person asked for the version once more after its
-// deployment had failed. The plan of such a request has no index yet.
+// triedAgain reports whether the version was registered again after its deployment failed. The
+// dry-run evaluation of a plan request has no index.
 func triedAgain(e *nomad.Evaluation, d *nomad.Deployment) bool {
 	return d.Status == nomad.DeploymentStatusFailed && e.TriggeredBy == nomad.EvalTriggerJobRegister &&
 		(e.AnnotatePlan || e.CreateIndex > d.ModifyIndex)
@@ -67,19 +64,19 @@ func (r *rollout) status(d *nomad.Deployment, status, why string) {
 	})
 }
 
-// rolls says whether updates of the group go by a deployment: those of services
-// with an update block.
+// rolls reports whether a deployment controls the updates of the group: that of a service job with
+// an update block.
 func (r *rollout) rolls(tg *nomad.TaskGroup) bool {
 	return r.req.Eval.Type == nomad.JobTypeService && tg.Update != nil && tg.Update.MaxParallel > 0
 }
 
-// inDeployment says whether the allocation is part of the current deployment.
+// inDeployment reports whether the allocation belongs to the current deployment.
 func (r *rollout) inDeployment(a *nomad.Allocation) bool {
 	return r.current != nil && a.DeploymentID == r.current.ID
 }
 
-// room returns how many more allocations of the group may be in flux: those of
-// the deployment that are not healthy yet use it up.
+// room returns how many more allocations of the group may be updated: max_parallel minus the
+// allocations of the deployment that are not healthy yet.
 func (r *rollout) room(tg *nomad.TaskGroup, keep []*nomad.Allocation) int {
 	if r.held {
 		return 0
@@ -97,9 +94,8 @@ func healthy(a *nomad.Allocation) bool {
 	return a.DeploymentStatus != nil && a.DeploymentStatus.Healthy != nil && *a.DeploymentStatus.Healthy
 }
 
-// join makes the group part of this version's deployment, which is created by
-// the first group that joins. It is not for a group that merely refills what it
-// ran already.
+// join adds the group to the deployment of this version; the first group creates it. A group that
+// only replaces missing allocations does not join.
 func (r *rollout) join(tg *nomad.TaskGroup) {
 	if !r.rolls(tg) || tg.Count == 0 || r.current != nil {
 		return
@@ -136,8 +132,8 @@ func (r *rollout) create() *nomad.Deployment {
 	}
 }
 
-// finish marks the running deployment successful once nothing is to be done
-// and each group is as healthy as wanted.
+// finish marks the running deployment successful when nothing remains to be placed and each group
+// has enough healthy allocations.
 func (r *rollout) finish() {
 	d := r.current
 	if d == nil || d.Status != nomad.DeploymentStatusRunning || r.busy {

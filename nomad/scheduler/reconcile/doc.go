@@ -1,23 +1,22 @@
-// Package reconcile compares what a job asks for with what runs, and says what
-// should change. It never asks where something could run.
+// Package reconcile compares the desired state of a job with its allocations and returns the
+// required changes. It never chooses nodes.
 //
 // An allocation of a service or batch job is in one class at a time:
 //
 //	             ┌─ running ──┬─ same version ────────────▶ ignore
-//	             │            ├─ nothing a task sees ─────▶ update in place
-//	allocation ──┤            └─ something a task sees ───▶ replace, max_parallel at a time
-//	             ├─ told to move, node draining ──────────▶ stop, place
+//	             │            ├─ no effect on tasks ──────▶ update in place
+//	allocation ──┤            └─ affects the tasks ───────▶ replace, max_parallel at a time
+//	             ├─ asked to migrate, node draining ───────▶ stop, place
 //	             ├─ node down or gone ────────────────────▶ stop as lost, place
 //	             ├─ failed ───┬─ attempts left, due ──────▶ place, then stop
 //	             │            ├─ attempts left, not due ──▶ follow-up evaluation
-//	             │            └─ none left ───────────────▶ ignore: it keeps its place
-//	             ├─ completed, batch ─────────────────────▶ ignore: it keeps its place
-//	             └─ stopped by the servers ───────────────▶ history
+//	             │            └─ none left ───────────────▶ ignore: still counts
+//	             ├─ completed, batch ─────────────────────▶ ignore: still counts
+//	             └─ stopped by the servers ───────────────▶ ignore
 //
-// What then lacks to the count is placed under the lowest free names; what is
-// too much is stopped. Generic does this for service and batch jobs with their
-// deployments, System for jobs that run on every node.
+// Missing allocations are placed under the lowest free names; excess ones are stopped. Generic does
+// this for service and batch jobs and their deployments, System for system and sysbatch jobs.
 //
-// Both are pure: time and IDs come with the request, allocations and jobs are
-// never written to.
+// Both are pure functions: the request carries the time and the IDs, and allocations and jobs are
+// never modified.
 package reconcile

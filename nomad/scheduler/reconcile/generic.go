@@ -40,9 +40,9 @@ type generic struct {
 	waiting []later
 }
 
-// stopAll ends the live allocations of the groups that match.
+// stopAll stops the live allocations of the groups that match.
 func (g *generic) stopAll(byGroup map[string][]*nomad.Allocation, match func(group string) bool) {
-	for _, a := range g.req.Allocs { // not by group: maps have no order
+	for _, a := range g.req.Allocs { // by list, since map order is random
 		if !match(a.TaskGroup) {
 			continue
 		}
@@ -55,8 +55,8 @@ func (g *generic) stopAll(byGroup map[string][]*nomad.Allocation, match func(gro
 	}
 }
 
-// lostMeanwhile ends what was to stop on a node that is gone: nobody will report that
-// it did.
+// lostMeanwhile marks allocations as lost that were to stop on a node that is down: their client
+// cannot report the stop.
 func lostMeanwhile(req *Request, out *Result) {
 	for _, a := range req.Allocs {
 		if a.ServerTerminalStatus() && !a.ClientTerminalStatus() && gone(req.Node(a.NodeID)) {
@@ -65,7 +65,7 @@ func lostMeanwhile(req *Request, out *Result) {
 	}
 }
 
-// lostStatus is the client status of an allocation that nobody will report on.
+// lostStatus is the client status of an allocation whose client cannot report.
 func lostStatus(n *nomad.Node) string {
 	if gone(n) {
 		return nomad.AllocClientStatusLost
@@ -77,17 +77,17 @@ func gone(n *nomad.Node) bool {
 	return n == nil || n.Status == nomad.NodeStatusDown || n.Status == nomad.NodeStatusDisconnected
 }
 
-// member is an allocation that takes one of a group's places.
+// member is an allocation that counts towards a group's count.
 type member struct {
 	alloc *nomad.Allocation
-	// replace, when not nil, is how it is followed by another.
+	// replace, if not nil, is its replacement.
 	replace *Placement
-	// stop is why it has to be stopped whatever comes after; empty if not.
+	// stop is the reason to stop it regardless of the replacement, or empty.
 	stop, clientStatus string
 }
 
-// group reconciles one group: sort the allocations, cut to the count, refill,
-// update.
+// group reconciles one group: it classifies the allocations, trims them to the count, places
+// missing ones and updates the rest.
 func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	d := g.out.desired(tg.Name)
 	var members []member
@@ -125,15 +125,15 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	}
 }
 
-// classify says which place an allocation takes, if any.
+// classify reports whether an allocation counts towards the group, and how.
 func (g *generic) classify(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
 	if a.ServerTerminalStatus() {
 		return member{}, false
 	}
 	switch a.ClientStatus {
 	case nomad.AllocClientStatusComplete:
-		// A batch allocation that did its work keeps its place until the job
-		// changes; one of a service leaves a hole.
+		// A completed batch allocation keeps counting until the job changes; one of a service does
+		// not count.
 		done := g.batch && a.Job != nil && a.Job.Version == g.req.Job.Version && a.Job.CreateIndex == g.req.Job.CreateIndex
 		return member{alloc: a}, done
 	case nomad.AllocClientStatusLost:
@@ -168,28 +168,28 @@ func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member 
 
 func isSet(b *bool) bool { return b != nil && *b }
 
-// unhealthy says whether its deployment found the allocation unhealthy.
+// unhealthy reports whether the deployment marked the allocation unhealthy.
 func unhealthy(a *nomad.Allocation) bool {
 	s := a.DeploymentStatus
 	return s != nil && s.Healthy != nil && !*s.Healthy
 }
 
-// classifyFailed decides on an allocation that failed for good on its node.
+// classifyFailed handles an allocation that failed permanently on its node.
 func (g *generic) classifyFailed(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
 	if a.NextAllocation != "" {
-		return member{}, false // followed already
+		return member{}, false // already replaced
 	}
 	follow := &Placement{Name: a.Name, Group: tg, Previous: a, StopPrevious: Failed}
 	if g.differ.change(a, tg) == destructive {
-		// A new version begins with a clean record.
+		// A new version resets the reschedule history.
 		follow.StopPrevious, follow.Destructive = Replaced, true
 		return member{alloc: a, replace: follow}, true
 	}
 	return g.byPolicy(a, follow), true
 }
 
-// byPolicy replaces an allocation now, later or never, as the reschedule policy
-// of its group says.
+// byPolicy replaces an allocation now, later or never, according to the reschedule policy of its
+// group.
 func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 	policy := follow.Group.ReschedulePolicy
 	at, delay, ok := due(a, policy, g.req.Now)
@@ -208,7 +208,7 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 	return member{alloc: a}
 }
 
-// cut drops the members beyond the count and stops those that live.
+// cut drops the members beyond the count and stops the live ones.
 func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []member {
 	count := max(tg.Count, 0)
 	if len(members) <= count {
@@ -230,8 +230,8 @@ func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []
 	return members[:count]
 }
 
-// sortByWorth puts first what should stay: names within the count, once each,
-// members that need no replacement, the current version, low indexes.
+// sortByWorth puts the members to keep first: unique names within the count, no replacement needed,
+// the current version, low indexes.
 func (g *generic) sortByWorth(tg *nomad.TaskGroup, members []member) {
 	slices.SortFunc(members, func(a, b member) int {
 		return cmp.Or(
@@ -242,7 +242,7 @@ func (g *generic) sortByWorth(tg *nomad.TaskGroup, members []member) {
 			cmp.Compare(a.alloc.ID, b.alloc.ID))
 	})
 	seen := map[string]bool{}
-	rank := map[string]int{} // 0 keeps its name, 1 has the name of another, 2 beyond the count
+	rank := map[string]int{} // 0: unique name, 1: duplicate name, 2: index beyond the count
 	for _, m := range members {
 		switch i := m.alloc.Index(); {
 		case i >= tg.Count:
@@ -264,7 +264,7 @@ func versionOf(a *nomad.Allocation) uint64 {
 	return a.Job.Version
 }
 
-// boolCompare puts true first.
+// boolCompare sorts true first.
 func boolCompare(a, b bool) int {
 	switch {
 	case a == b:
@@ -275,8 +275,7 @@ func boolCompare(a, b bool) int {
 	return 1
 }
 
-// replaceMembers asks for the followers of members that have to go and returns
-// the rest.
+// replaceMembers requests the replacements of members that must stop and returns the others.
 func (g *generic) replaceMembers(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUpdates) (keep []*nomad.Allocation, placed int) {
 	for _, m := range members {
 		if m.replace == nil {
@@ -306,8 +305,8 @@ func (g *generic) replaceMembers(tg *nomad.TaskGroup, members []member, d *nomad
 	return keep, placed
 }
 
-// fill asks for what lacks to the count under the lowest free names. While a
-// deployment is held nothing is added.
+// fill places the missing allocations under the lowest free names. It adds nothing while a
+// deployment is held.
 func (g *generic) fill(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUpdates) int {
 	missing := tg.Count - len(members)
 	if missing <= 0 || g.rollout.held {
@@ -324,8 +323,8 @@ func (g *generic) fill(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUp
 	return missing
 }
 
-// updates sorts out which of the kept allocations are to be replaced by the new
-// version, and updates those in place that can be.
+// updates returns the kept allocations that the new version must replace, and updates the others in
+// place.
 func (g *generic) updates(tg *nomad.TaskGroup, keep []*nomad.Allocation) (destroy []*nomad.Allocation, inPlace int) {
 	for _, a := range keep {
 		if a.TerminalStatus() {

@@ -2,7 +2,7 @@ package reconcile
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// names hands out the free allocation names of a group, lowest index first.
+// names returns the free allocation names of a group, lowest index first.
 type names struct {
 	job, group string
 	taken      map[int]bool

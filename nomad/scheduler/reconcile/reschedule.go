@@ -14,21 +14,20 @@ const (
 )
 
 const (
-	// followupWindow puts failures that are due about the same time in one
-	// evaluation.
+	// followupWindow is the period within which failed allocations share one follow-up evaluation.
 	followupWindow = 5 * time.Second
-	// keptEvents is how many events an unlimited policy remembers.
+	// keptEvents is how many events are kept under an unlimited policy.
 	keptEvents = 5
 )
 
-// Reschedule says that a failed allocation is replaced, and what its successor
-// remembers of it.
+// Reschedule describes the replacement of a failed allocation and the history that its replacement
+// keeps.
 type Reschedule struct {
 	Delay  time.Duration
 	policy *nomad.ReschedulePolicy
 }
 
-// Tracker returns the successor's tracker.
+// Tracker returns the reschedule tracker of the replacement.
 func (r *Reschedule) Tracker(prev *nomad.Allocation, now time.Time) *nomad.RescheduleTracker {
 	var events []*nomad.RescheduleEvent
 	if prev.RescheduleTracker != nil {
@@ -58,8 +57,8 @@ func MayReschedule(a *nomad.Allocation, p *nomad.ReschedulePolicy, now time.Time
 	return ok
 }
 
-// due returns when the policy lets a failed allocation be replaced and the
-// delay that led there; ok is false when no attempt is left.
+// due returns when the policy allows the replacement of a failed allocation, and the delay used. ok
+// is false if no attempt remains.
 func due(a *nomad.Allocation, p *nomad.ReschedulePolicy, now time.Time) (at time.Time, delay time.Duration, ok bool) {
 	if p == nil || !p.Unlimited && (p.Attempts <= 0 || p.Interval <= 0) {
 		return time.Time{}, 0, false
@@ -101,8 +100,8 @@ func failedAt(a *nomad.Allocation, now time.Time) time.Time {
 	return now
 }
 
-// nextDelay grows the delay from event to event up to the policy's bound. An
-// allocation that ran longer than the bound before it failed begins anew.
+// nextDelay increases the delay with each event up to the policy's maximum. The delay is reset for
+// an allocation that ran longer than the maximum before it failed.
 func nextDelay(p *nomad.ReschedulePolicy, events []*nomad.RescheduleEvent, failed time.Time) time.Duration {
 	n := len(events)
 	if n == 0 {
@@ -130,14 +129,14 @@ func nextDelay(p *nomad.ReschedulePolicy, events []*nomad.RescheduleEvent, faile
 	return max(delay, p.Delay)
 }
 
-// later is a failed allocation that the policy lets be replaced at a time.
+// later is a failed allocation that may be replaced at a later time.
 type later struct {
 	alloc *nomad.Allocation
 	at    time.Time
 }
 
-// followups makes evaluations for what is replaced later. Those due within a
-// window share the one of the earliest.
+// followups creates the evaluations for later replacements. Those due within followupWindow share
+// the earliest evaluation.
 func followups(req *Request, waiting []later, out *Result) {
 	slices.SortStableFunc(waiting, func(a, b later) int { return a.at.Compare(b.at) })
 	var current *nomad.Evaluation
@@ -161,7 +160,7 @@ func followup(req *Request, at time.Time) *nomad.Evaluation {
 		JobModifyIndex:    req.Eval.JobModifyIndex,
 		PreviousEval:      req.Eval.ID,
 		Status:            nomad.EvalStatusPending,
-		StatusDescription: "waits to replace failed allocations",
+		StatusDescription: "waiting to reschedule failed allocations",
 		WaitUntil:         at,
 		CreateTime:        req.Now.UnixNano(),
 		ModifyTime:        req.Now.UnixNano(),

@@ -6,80 +6,80 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Why an allocation is stopped, as its desired description says.
+// Reasons for stopping an allocation, used as its desired description.
 const (
 	NotNeeded   = "no longer needed by the job"
 	Moved       = "moved to another node"
 	Replaced    = "replaced by a newer version of the job"
 	NodeLost    = "lost: its node is down"
 	Failed      = "replaced after a failure"
-	Unhealthy   = "replaced because its deployment found it unhealthy"
-	Rescheduled = "replaced on request"
-	NodeUnfit   = "its node no longer suits the job"
+	Unhealthy   = "replaced because its deployment marked it unhealthy"
+	Rescheduled = "rescheduled on request"
+	NodeUnfit   = "its node no longer meets the job's constraints"
 )
 
-// Request is what Generic and System look at.
+// Request is the input of Generic and System.
 type Request struct {
 	Eval *nomad.Evaluation
-	// Job is nil or stopped when everything has to end.
+	// Job is nil or stopped if all allocations must stop.
 	Job    *nomad.Job
 	Allocs []*nomad.Allocation
-	// Node returns nil for a node that is gone.
+	// Node returns nil for a node that does not exist.
 	Node       func(id string) *nomad.Node
-	Deployment *nomad.Deployment // the job's latest, may be nil
+	Deployment *nomad.Deployment // the latest of the job, may be nil
 	Now        time.Time
 	NewID      func() string
-	// Suits says whether the allocation's node still meets what the new
-	// version of its group demands of a node.
+	// Suits reports whether the allocation's node still meets the demands of the new version of its
+	// group.
 	Suits func(*nomad.Allocation, *nomad.TaskGroup) bool
 }
 
-// Placement asks for a new allocation.
+// Placement requests a new allocation.
 type Placement struct {
 	Name  string
 	Group *nomad.TaskGroup
-	// Previous is the allocation that this one follows, if any.
+	// Previous is the allocation that this one replaces, if any.
 	Previous *nomad.Allocation
-	// StopPrevious is why Previous has to be stopped once there is a node for
-	// the new one; empty when it is stopped already.
+	// StopPrevious is the reason to stop Previous once a node for the new one is found. It is empty
+	// if Previous is already stopped.
 	StopPrevious string
-	// Reschedule is set when Previous failed: the new one remembers the delay
-	// and prefers other nodes.
+	// Reschedule is set if Previous failed: the new allocation records the delay and prefers other
+	// nodes.
 	Reschedule *Reschedule
 	// Destructive marks the replacement of an allocation by a new version of its
 	// group.
 	Destructive bool
-	// Node is where it must run; empty when the scheduler chooses.
+	// Node is the required node, or empty if the scheduler chooses.
 	Node string
 }
 
-// Stop asks for the end of an allocation.
+// Stop requests that an allocation ends.
 type Stop struct {
 	Alloc        *nomad.Allocation
 	Description  string
-	ClientStatus string // empty: as the client reports
+	ClientStatus string // empty: as reported by the client
 }
 
-// Delay notes on a failed allocation which evaluation will replace it.
+// Delay records on a failed allocation which evaluation will replace it.
 type Delay struct {
 	Alloc  *nomad.Allocation
 	EvalID string
 }
 
-// Result is what should change.
+// Result is the set of required changes.
 type Result struct {
 	Place   []Placement
 	Stop    []Stop
-	InPlace []*nomad.Allocation // as they are; they get the new job
+	InPlace []*nomad.Allocation // in the current version; they get the new job
 	Delay   []Delay
-	// Followups are the evaluations of Delay, to be created before the plan.
+	// Followups are the evaluations that Delay refers to. They are created before the plan.
 	Followups []*nomad.Evaluation
-	// Created is a new deployment; Deployment is the one that placements belong
-	// to, new or not.
+	// Created is a new deployment. Deployment is the one that placements belong to, new or
+	// existing.
 	Created, Deployment *nomad.Deployment
 	DeploymentUpdates   []*nomad.DeploymentStatusUpdate
 	Desired             map[string]*nomad.DesiredUpdates
-	// Rolling is set when system allocations wait for a later evaluation.
+	// Rolling is set if updates of system allocations wait for a later evaluation.
 	Rolling bool
 }
 

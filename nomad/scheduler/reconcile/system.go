@@ -7,10 +7,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// System reconciles a system or sysbatch job, which wants one allocation of
-// each group on each of the nodes given: those that are ready and in the job's
-// datacenters and pool. An allocation that did its work on a node is not run
-// there again by a sysbatch job of the same version.
+// System reconciles a system or sysbatch job: one allocation of each group on each given node. The
+// nodes must be ready and in the job's datacenters and pool. A sysbatch allocation that completed
+// on a node is not run again there in the same version of the job.
 func System(req *Request, nodes []*nomad.Node) *Result {
 	s := &perNode{
 		req:      req,
@@ -52,14 +51,13 @@ type perNode struct {
 	out      *Result
 	differ   *differ
 	eligible map[string]bool
-	at       map[spot][]*nomad.Allocation // live, or done and not to be repeated
-	leave    map[spot]bool                // empty spots that stay so
-	updates  map[string]int               // destructive ones by group
+	at       map[spot][]*nomad.Allocation // live, or completed and not to be repeated
+	leave    map[spot]bool                // free spots that must stay free
+	updates  map[string]int               // destructive updates by group
 	once     bool
 }
 
-// sort stops an allocation that has no place any more, forgets one that is
-// history, and notes the others by spot.
+// sort stops allocations without a spot, ignores terminal ones, and records the others by spot.
 func (s *perNode) sort(a *nomad.Allocation) {
 	d := s.out.desired(a.TaskGroup)
 	if a.TerminalStatus() {
@@ -92,7 +90,7 @@ func (s *perNode) sort(a *nomad.Allocation) {
 	case node.Ready():
 		d.Stop++
 		s.out.stop(a, NodeUnfit, "")
-	default: // draining or not eligible: what runs there stays
+	default: // draining or ineligible: existing allocations stay
 		d.Ignore++
 	}
 }
@@ -102,7 +100,7 @@ func (s *perNode) note(a *nomad.Allocation) {
 	s.at[k] = append(s.at[k], a)
 }
 
-// settle makes one allocation of the group run on the node.
+// settle makes sure that one allocation of the group runs on the node.
 func (s *perNode) settle(tg *nomad.TaskGroup, n *nomad.Node) {
 	d := s.out.desired(tg.Name)
 	here := s.at[spot{tg.Name, n.ID}]
@@ -131,7 +129,7 @@ func (s *perNode) settle(tg *nomad.TaskGroup, n *nomad.Node) {
 	s.update(tg, here[0], d)
 }
 
-// update brings the allocation that stays to the job's version.
+// update updates the remaining allocation to the job's version.
 func (s *perNode) update(tg *nomad.TaskGroup, a *nomad.Allocation, d *nomad.DesiredUpdates) {
 	if a.TerminalStatus() {
 		d.Ignore++
@@ -159,15 +157,14 @@ func (s *perNode) update(tg *nomad.TaskGroup, a *nomad.Allocation, d *nomad.Desi
 	}
 }
 
-// full says whether as many allocations of the group are replaced already as
-// one evaluation may.
+// full reports whether one evaluation has replaced the maximum number of allocations of the group.
 func (s *perNode) full(tg *nomad.TaskGroup) bool {
 	u := Stagger(s.req.Job, tg)
 	return u != nil && s.updates[tg.Name] >= u.MaxParallel
 }
 
-// Stagger returns the update strategy by which a system group is replaced step
-// by step, nil when all at once.
+// Stagger returns the update strategy for the rolling replacement of a system group, or nil if all
+// are replaced at once.
 func Stagger(job *nomad.Job, tg *nomad.TaskGroup) *nomad.UpdateStrategy {
 	u := tg.Update
 	if u == nil {
