@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -72,24 +73,14 @@ func list(text string) []string {
 	return out
 }
 
-// or returns the first text that is not empty.
-func or(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
-}
-
 // clientConfig builds the configuration of the client part.
 func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
 	c := &s.Client
-	allocDir := or(c.AllocDir, filepath.Join(dir, "alloc"))
+	allocDir := cmp.Or(c.AllocDir, filepath.Join(dir, "alloc"))
 	if err := s.knownFingerprinters(); err != nil {
 		return client.Config{}, err
 	}
-	intro, err := s.intro(or(c.StateDir, filepath.Join(dir, "client")))
+	intro, err := s.intro(cmp.Or(c.StateDir, filepath.Join(dir, "client")))
 	if err != nil {
 		return client.Config{}, err
 	}
@@ -97,7 +88,7 @@ func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
 		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name,
 		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: c.Meta,
 		HTTPAddr: httpAddr, TLSEnabled: s.TLS.HTTP, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
-		StateDir: or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.dev,
+		StateDir: cmp.Or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.dev,
 		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
 		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),

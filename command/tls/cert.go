@@ -1,6 +1,7 @@
 package tls
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -81,8 +82,8 @@ func createCert(e *term.Env, o *order) error {
 	if err := errors.Join(checkDomain(o.domain), checkDays(o.days)); err != nil {
 		return err
 	}
-	o.region = or(o.region, defaultRegion)
-	o.caFile, o.keyFile = or(o.caFile, o.domain+caFile), or(o.keyFile, o.domain+caKeyFile)
+	o.region = cmp.Or(o.region, defaultRegion)
+	o.caFile, o.keyFile = cmp.Or(o.caFile, o.domain+caFile), cmp.Or(o.keyFile, o.domain+caKeyFile)
 	ips, err := parseIPs(o.ips)
 	if err != nil {
 		return err
@@ -110,13 +111,6 @@ func createCert(e *term.Env, o *order) error {
 		e.Warnf("Note: agents with verify_server_hostname expect names that end in .nomad: use -additional-dnsname=%s.%s.nomad", o.role, o.region)
 	}
 	return nil
-}
-
-func or(v, otherwise string) string {
-	if v == "" {
-		return otherwise
-	}
-	return v
 }
 
 func loadCA(certFile, keyFile string) (*pki.CA, error) {

@@ -1,6 +1,7 @@
 package variable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,19 +73,12 @@ func lockCommand() term.Command {
 				if v.Lock == nil {
 					v.Lock = &api.VariableLock{}
 				}
-				v.Lock.TTL, v.Lock.LockDelay = or(*ttl, v.Lock.TTL), or(*delay, v.Lock.LockDelay)
+				v.Lock.TTL, v.Lock.LockDelay = cmp.Or(*ttl, v.Lock.TTL), cmp.Or(*delay, v.Lock.LockDelay)
 				l.env, l.vars, l.v, l.show = e, c.Variables(), v, show
 				return l.run(ctx, child)
 			}
 		},
 	}
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // run holds the lock while the command runs.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -92,7 +93,7 @@ func (r *request) eventRequest() (*nomad.EventStreamRequest, error) {
 			return nil, nomad.Errorf(http.StatusBadRequest, "Invalid key value pair %q: give Topic or Topic:key", text)
 		}
 		topic := nomad.Topic(name)
-		q.Topics[topic] = append(q.Topics[topic], or(key, "*"))
+		q.Topics[topic] = append(q.Topics[topic], cmp.Or(key, "*"))
 	}
 	return q, nil
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,7 +15,7 @@ func (s *Server) fsRoutes() []route {
 	const fs = "/v1/client/fs/"
 	return []route{
 		{methods: "GET", path: fs + "ls/:alloc_id", cors: true, handle: read("FileSystem.List", func(r *request, q *nomad.FsListRequest) error {
-			q.AllocID, q.Path = r.param, or(r.query.Get("path"), "/")
+			q.AllocID, q.Path = r.param, cmp.Or(r.query.Get("path"), "/")
 			return nil
 		}, func(o *nomad.FsListResponse) (any, error) { return o.Files, nil })},
 		{methods: "GET", path: fs + "stat/:alloc_id", cors: true, handle: read("FileSystem.Stat", func(r *request, q *nomad.FsStatRequest) error {
@@ -26,13 +27,6 @@ func (s *Server) fsRoutes() []route {
 		{methods: "GET", path: fs + "stream/:alloc_id", cors: true, handle: s.fsStream},
 		{methods: "GET", path: fs + "logs/:alloc_id", cors: true, handle: s.fsLogs},
 	}
-}
-
-func or(v, absent string) string {
-	if v == "" {
-		return absent
-	}
-	return v
 }
 
 func needPath(p string) error {
@@ -131,7 +125,7 @@ func (s *Server) fsLogs(r *request) (any, error) {
 }
 
 func (r *request) offset() (int64, string, error) {
-	origin := or(r.query.Get("origin"), "start")
+	origin := cmp.Or(r.query.Get("origin"), "start")
 	if origin != "start" && origin != "end" {
 		return 0, "", nomad.Errorf(http.StatusBadRequest, "Invalid origin %q: start or end", origin)
 	}
