@@ -1,5 +1,5 @@
-// Command trust is a service that answers tasks by who they are. All it knows of the
-// cluster is its issuer: an address.
+// Command trust is a service that identifies tasks by their tokens. Its only configuration of the
+// cluster is the issuer's URL.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 
 func main() {
 	issuer := flag.String("issuer", "http://127.0.0.1:4646", "oidc_issuer of the servers")
-	audience := flag.String("audience", "greeter.example", "who this service is: the aud of its callers' tokens")
-	listen := flag.String("listen", "127.0.0.1:8080", "where to listen")
+	audience := flag.String("audience", "greeter.example", "audience of this service: the aud claim of its callers' tokens")
+	listen := flag.String("listen", "127.0.0.1:8080", "listen address")
 	flag.Parse()
 	provider, err := oidc.NewProvider(context.Background(), *issuer) // fetches keys when it sees a new key ID
 	if err != nil {
@@ -27,7 +27,7 @@ func main() {
 		raw, _ := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 		token, err := tokens.Verify(req.Context(), raw) // signature, iss, aud, exp
 		if err != nil {
-			http.Error(w, "who are you?", http.StatusUnauthorized)
+			http.Error(w, "token is missing or not valid", http.StatusUnauthorized)
 			return
 		}
 		var who struct {
@@ -35,7 +35,7 @@ func main() {
 			Task string `json:"nomad_task"`
 		}
 		if err := token.Claims(&who); err != nil || who.Job == "" {
-			http.Error(w, "you are no task", http.StatusForbidden)
+			http.Error(w, "the token is not that of a task", http.StatusForbidden)
 			return
 		}
 		fmt.Fprintf(w, "hello task %s of job %s\n", who.Task, who.Job)

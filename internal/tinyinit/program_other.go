@@ -10,5 +10,5 @@ import (
 
 // Program fails: init exists for amd64 and arm64 only.
 func Program() (*os.File, error) {
-	return nil, fmt.Errorf("there is no init of process namespaces for %s", runtime.GOARCH)
+	return nil, fmt.Errorf("the init of PID namespaces is not available for %s", runtime.GOARCH)
 }
