@@ -1,4 +1,4 @@
-# The main job: a sandboxed task that shows who it is, and what it can't reach.
+# The main job: a sandboxed task that prints its identity and tries to access other secrets.
 variable "nomad" {
   type        = string
   description = "Path of the nomad program, which the task uses to speak to the API."
@@ -8,7 +8,7 @@ job "hello" {
   type = "batch"
 
   group "hello" {
-    # A neighbour with secrets of its own, for the other task to fail to read.
+    # A neighbour with its own secrets, which the other task must not read.
     task "neighbour" {
       driver = "exec2"
 
@@ -36,7 +36,7 @@ job "hello" {
         mode     = "fail"
       }
 
-      # A token that says which task this is: as NOMAD_TOKEN, and as a file.
+      # A token that identifies the task: as NOMAD_TOKEN, and as a file.
       identity {
         env  = true
         file = true
@@ -74,7 +74,7 @@ job "hello" {
           say 'what my policy does not give me'
           NOMAD_ADDR="$NOMAD_UNIX_ADDR" ${var.nomad} job stop hello 2>&1 && sandbox=broken
 
-          # Secrets go when the task does: give the demo a moment to look at the token.
+          # Secrets are removed with the task: give the demo a moment to read the token.
           for i in 1 2 3 4 5 6 7 8 9 10; do [ -e "$NOMAD_ALLOC_DIR/data/looked" ] || sleep 0.2; done
           test -z "$sandbox"
         EOT

@@ -1,5 +1,5 @@
-# What the tasks of the job hello may do with their own tokens, beyond reading the
-# variables of their job.
+# Rights of the tasks of the job hello with their own tokens, in addition to reading the variables
+# of their job.
 namespace "default" {
   capabilities = ["read-job"]
 }

@@ -1,8 +1,7 @@
-// Command verify checks a token from outside, as any service that trusts the
-// cluster would: it reads the token on standard input, fetches the public keys
-// from the URL given, checks signature, times and audience with go-jose, and
-// prints whose token it is. It knows nothing else of the cluster. Without an audience
-// the token must be one for the API of the cluster.
+// Command verify verifies a token from outside of the cluster, as a service that trusts it would. It
+// reads the token from standard input and fetches the public keys from a URL. It verifies signature,
+// times and audience with go-jose, and prints the token's subject. Without an audience the token must
+// be one for the API of the cluster.
 package main
 
 import (
@@ -48,7 +47,7 @@ func verify(url, audience string, in io.Reader) error {
 	}
 	var claims jwt.Claims
 	if err := token.Claims(keys, &claims); err != nil {
-		return fmt.Errorf("the signature is not by one of the %d keys at %s: %w", len(keys.Keys), url, err)
+		return fmt.Errorf("the signature does not match one of the %d keys at %s: %w", len(keys.Keys), url, err)
 	}
 	if err := claims.Validate(jwt.Expected{Time: time.Now(), AnyAudience: jwt.Audience{audience}}); err != nil {
 		return err

@@ -198,7 +198,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"root", func(c *drivers.TaskConfig) { c.User = "root" }, "allow_root"},
 		{"uid 0", func(c *drivers.TaskConfig) { c.User = "0" }, "allow_root"},
-		{"no user", func(c *drivers.TaskConfig) { c.User = "" }, "user: the task names none"},
+		{"no user", func(c *drivers.TaskConfig) { c.User = "" }, "user: the task has no user"},
 		{"unknown user", func(c *drivers.TaskConfig) { c.User = "no-such-user" }, "no-such-user"},
 		{"unveil", func(c *drivers.TaskConfig) { f.config(c, "true", nil, "r:/etc") }, "does not allow"},
 		{"modes", func(c *drivers.TaskConfig) { f.config(c, "true", nil, "q:/etc") }, "modes"},

@@ -103,5 +103,5 @@ func TestSeccompFaults(t *testing.T) {
 			t.Errorf("%s: SetConfig() = %v, want an error with %q", tt.name, err, tt.want)
 		}
 	}
-	f.run(sh(f, "echo whole")).want(t, 0, "whole") // the settings before hold
+	f.run(sh(f, "echo whole")).want(t, 0, "whole") // the previous settings still apply
 }

@@ -1,15 +1,14 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/launch"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // leader is the program of a session, whose PID is the session ID.
@@ -33,8 +32,8 @@ func leaderOf(p *launch.Process) (*leader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch process %d: %w", pid, err)
 	}
-	st, err := readStat(pid)
-	if pid != p.PID && (err != nil || st.parent != p.PID) {
+	st, err := proc.ReadStat(pid)
+	if pid != p.PID && (err != nil || st.Parent != p.PID) {
 		unix.Close(pidfd)
 		return &leader{pidfd: -1}, nil
 	}
@@ -80,31 +79,10 @@ func killOthers(session int) (found int) {
 		if err != nil || pid == session {
 			continue
 		}
-		if st, err := readStat(pid); err == nil && st.session == session && st.state != 'Z' {
+		if st, err := proc.ReadStat(pid); err == nil && st.Session == session && st.State != "Z" {
 			unix.Kill(pid, unix.SIGKILL) //nolint:errcheck // it may have ended
 			found++
 		}
 	}
 	return found
-}
-
-// stat holds fields of /proc/<pid>/stat.
-type stat struct {
-	state           byte
-	parent, session int
-}
-
-func readStat(pid int) (stat, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return stat{}, err
-	}
-	// The command name is in parentheses and may contain anything.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 4 {
-		return stat{}, errors.New("process without a state")
-	}
-	parent, perr := strconv.Atoi(fields[1])
-	session, serr := strconv.Atoi(fields[3])
-	return stat{fields[0][0], parent, session}, errors.Join(perr, serr)
 }

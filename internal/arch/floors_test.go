@@ -16,7 +16,7 @@ import (
 
 const module = "github.com/open-nomad/open-nomad"
 
-// pkg is what is read of `go list -json`.
+// pkg holds the used fields of `go list -json`.
 type pkg struct {
 	ImportPath   string
 	Imports      []string
@@ -25,7 +25,7 @@ type pkg struct {
 	Deps         []string
 }
 
-// bans are what a package must not reach, directly or not.
+// bans are packages that a package must not import, directly or indirectly.
 var bans = []struct{ from, to string }{
 	{"client/...", "nomad/state"},
 	{"client/...", "nomad/server"},
@@ -131,7 +131,7 @@ func readFloors(t *testing.T) map[string]int {
 			t.Fatalf("floors.txt: %q is not a floor and a package", in.Text())
 		}
 		if _, twice := floors[fields[1]]; twice {
-			t.Errorf("floors.txt: %s stands there twice", fields[1])
+			t.Errorf("floors.txt: %s is listed twice", fields[1])
 		}
 		floors[fields[1]] = floor
 	}
@@ -171,12 +171,12 @@ func inModule(importPath string) bool {
 	return importPath == module || strings.HasPrefix(importPath, module+"/")
 }
 
-// local is the name of a package inside the module, "." for its root.
+// local returns the name of a package inside the module, "." for its root.
 func local(importPath string) string {
 	return path.Clean(strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/"))
 }
 
-// matches says whether a pattern with or without "/..." covers a package.
+// matches reports whether a pattern with or without "/..." covers a package.
 func matches(pattern, name string) bool {
 	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
 		return name == base || strings.HasPrefix(name, base+"/")

@@ -91,7 +91,7 @@ var path = sync.OnceValue(func() string {
 	if !Embedded() {
 		return selfPath
 	}
-	fd, err := sealed(binary)
+	fd, err := Seal("nomad-companion", binary)
 	if err != nil {
 		// vm.memfd_noexec can forbid executable memfds. The agent's own binary has the same
 		// entries.
@@ -102,16 +102,15 @@ var path = sync.OnceValue(func() string {
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
 })
 
-// sealed copies program into a sealed memfd. The descriptor stays open as long as the process,
-// since Path points to it.
-func sealed(program []byte) (int, error) {
+// Seal returns the descriptor of a memfd with an executable, which nobody can change or unseal.
+func Seal(name string, program []byte) (int, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate("nomad-companion", flags|unix.MFD_EXEC)
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
 	if err == unix.EINVAL { // before Linux 6.3 every memfd is executable
-		fd, err = unix.MemfdCreate("nomad-companion", flags)
+		fd, err = unix.MemfdCreate(name, flags)
 	}
 	if err != nil {
-		return -1, fmt.Errorf("create memory file: %w", err)
+		return -1, fmt.Errorf("memfd_create (is vm.memfd_noexec 2?): %w", err)
 	}
 	for rest := program; len(rest) > 0; {
 		n, err := unix.Write(fd, rest)

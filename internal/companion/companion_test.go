@@ -13,7 +13,7 @@ import (
 func init() {
 	companion.Register("companion-test", func() int { return 40 + len(os.Args) })
 	companion.RegisterThread("companion-thread", func() int { return 50 + len(os.Args) })
-	companion.Init() // of the two it runs the second only
+	companion.Init() // runs only the second entry
 	if len(os.Args) > 0 && os.Args[0] == "companion-thread" {
 		panic("Init() left the entry to Main")
 	}
@@ -36,11 +36,11 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-// neighbor is held for good: collected, it would close what is not its own.
+// neighbor is never collected, since its finalizer would close a descriptor of another file.
 var neighbor *os.File
 
-// Between fork and exec a child moves its end of a pipe to the number above all those
-// that it is given: here that is the program's own number.
+// Between fork and exec a child moves its end of a pipe to the number above all inherited ones,
+// which in this test is the program's own number.
 func TestDescriptorsMayMove(t *testing.T) {
 	if !companion.Embedded() {
 		t.Skip("this build embeds none (tag companion)")
@@ -61,19 +61,19 @@ func TestDescriptorsMayMove(t *testing.T) {
 	}
 	neighbor = os.NewFile(uintptr(n-1), "the number below the program's")
 	for _, f := range more {
-		f.Close() // room for the pipe
+		f.Close() // makes room for the pipe
 	}
 	cmd := &exec.Cmd{Path: companion.Path(), Args: []string{"by-hand"}, Env: []string{}, Stdin: room, Stdout: room, Stderr: room,
 		ExtraFiles: []*os.File{neighbor}}
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("Start() = %v", err)
 	}
-	cmd.Wait() //nolint:errcheck // run by hand it refuses
+	cmd.Wait() //nolint:errcheck // run by hand, it exits with an error
 	room.Close()
 }
 
-// TestEmbedded sees that the embedded program starts, can't be changed, and refuses
-// to be run by hand.
+// TestEmbedded checks that the embedded program starts, cannot be changed, and exits with an error
+// when run by hand.
 func TestEmbedded(t *testing.T) {
 	if !companion.Embedded() {
 		t.Skip("this build embeds none (tag companion)")

@@ -85,8 +85,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestIndependentCheck verifies with the standard library alone what we sign,
-// and by go-jose through the published key set.
+// TestIndependentCheck verifies our tokens with the standard library alone, and with go-jose
+// through the published key set.
 func TestIndependentCheck(t *testing.T) {
 	p := newPair(t)
 	published, err := json.Marshal(jwt.NewJWKS([]jwt.PublicKey{p.Public(), p.rs.Public()}))
@@ -240,7 +240,7 @@ func TestRefusedKeys(t *testing.T) {
 	if _, err := p.Sign(map[string]string{"sub": strings.Repeat("x", 9<<10)}); err == nil {
 		t.Error("a token that Parse would refuse is signed")
 	}
-	held := struct{ key jwt.Key }{p.Key} // fmt finds no methods there
+	held := struct{ key jwt.Key }{p.Key} // fmt calls no methods of unexported fields
 	text, err := json.Marshal([]any{p.Key, held})
 	if err != nil {
 		t.Fatal(err)
@@ -278,8 +278,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		// What is let through was signed by the key that it names, as it stands: header,
-		// payload and signature have one encoding.
+		// An accepted token was signed by the key that it names. Header, payload and signature
+		// have only one encoding.
 		cut := strings.LastIndexByte(raw, '.')
 		sig, _ := base64.RawURLEncoding.Strict().DecodeString(raw[cut+1:])
 		sum := sha256.Sum256([]byte(raw[:cut]))

@@ -15,7 +15,7 @@ import (
 func TestSecondLayer(t *testing.T) {
 	tests := []struct {
 		abi   int
-		bare  access // without ports
+		base  access // without ports
 		size  uintptr
 		names int
 	}{
@@ -31,10 +31,10 @@ func TestSecondLayer(t *testing.T) {
 		{10, access{fs: 0x18000, scoped: 3}, 24, 8},
 	}
 	for _, tt := range tests {
-		if got := secondLayer(tt.abi, false); got != tt.bare {
-			t.Errorf("ABI %d: %+v, want %+v", tt.abi, got, tt.bare)
+		if got := secondLayer(tt.abi, false); got != tt.base {
+			t.Errorf("ABI %d: %+v, want %+v", tt.abi, got, tt.base)
 		}
-		withPorts := tt.bare
+		withPorts := tt.base
 		if tt.abi >= 4 {
 			withPorts.net = 3
 		}

@@ -186,7 +186,7 @@ func (f *forking) underInit(p *Process) error {
 	if f.Init && f.Enter != nil {
 		return errors.New("Init and Enter exclude each other")
 	}
-	program, err := tinyinit.Program()
+	program, err := initFile()
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ type run struct {
 	out *bufio.Reader
 }
 
-// edit changes what is asked for.
+// edit changes the parameters of a start.
 type edit func(*launch.Start, *sandbox.Policy)
 
 // begin starts a shell script.
@@ -66,7 +66,7 @@ func begin(t *testing.T, script string, edit edit) *run {
 	return r
 }
 
-// startRun forks the stage; the ends of its pipes are the caller's.
+// startRun forks the stage. The caller owns the ends of its pipes.
 func startRun(t *testing.T, s *launch.Start, stdin, stdout *os.File) *run {
 	t.Helper()
 	proc, err := s.Fork()
@@ -74,8 +74,8 @@ func startRun(t *testing.T, s *launch.Start, stdin, stdout *os.File) *run {
 		t.Fatalf("Fork() = %v", err)
 	}
 	t.Cleanup(func() {
-		unix.Kill(proc.PID, unix.SIGKILL) //nolint:errcheck // reaped as a rule
-		proc.Wait()                       //nolint:errcheck // as above
+		unix.Kill(proc.PID, unix.SIGKILL) //nolint:errcheck // usually reaped already
+		proc.Wait()                       //nolint:errcheck // usually reaped already
 		proc.Close()
 		proc.Pidfd.Close()
 	})
@@ -121,8 +121,8 @@ func (r *run) wait() unix.WaitStatus {
 
 func ownPIDs(s *launch.Start, p *sandbox.Policy) { s.Init, p.PrivatePID = true, true }
 
-// TestRoomForDescriptors: a table that grows when the stage has threads costs it an RCU
-// grace period.
+// TestRoomForDescriptors checks the size of the descriptor table: growing it in a process with
+// threads costs an RCU grace period.
 func TestRoomForDescriptors(t *testing.T) {
 	r := begin(t, "while read name n; do [ $name = FDSize: ] && echo $n; done < /proc/self/status; ls /proc/self/fd | xargs", ownPIDs).ready()
 	if n, err := strconv.Atoi(r.line()); err != nil || n < 256 {
@@ -133,8 +133,8 @@ func TestRoomForDescriptors(t *testing.T) {
 	}
 }
 
-// TestTimersAreInTime: the stage's may be late, and those of the program and of what it
-// starts are as those of the thread that starts it.
+// TestTimersAreInTime checks that the program and its children have the timer slack of the starter,
+// unlike the stage.
 func TestTimersAreInTime(t *testing.T) {
 	const slack = 70_000
 	runtime.LockOSThread()
@@ -142,7 +142,7 @@ func TestTimersAreInTime(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, slack, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) //nolint:errcheck // as it was
+	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) //nolint:errcheck // restore the default
 	for name, edit := range map[string]edit{"stage": nil, "init": ownPIDs} {
 		r := begin(t, "read x < /proc/self/timerslack_ns; echo $x; cat /proc/self/timerslack_ns", edit).ready()
 		if own, child := r.line(), r.line(); own != strconv.Itoa(slack) || child != own {
@@ -151,12 +151,12 @@ func TestTimersAreInTime(t *testing.T) {
 	}
 }
 
-// TestIgnoredSignals: what the starter ignores is not the program's matter.
+// TestIgnoredSignals checks that the program does not inherit ignored signals of the starter.
 func TestIgnoredSignals(t *testing.T) {
 	ignored := []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGTTOU}
 	signal.Ignore(ignored...)
 	defer signal.Reset(ignored...)
-	mask := map[string]uint64{"blocked": ^uint64(0)} // of what is looked at: some shells ignore signals of their own accord
+	mask := map[string]uint64{"blocked": ^uint64(0)} // of the checked signals: some shells ignore signals themselves
 	for _, sig := range ignored {
 		mask["ignored"] |= 1 << (sig.(syscall.Signal) - 1)
 	}
@@ -190,7 +190,7 @@ func TestExitAndSignalAreToldApart(t *testing.T) {
 	}
 }
 
-// TestPIDNamespace looks at numbers from inside and outside, and at zombies.
+// TestPIDNamespace checks PIDs inside and outside of the namespace, and the reaping of orphans.
 func TestPIDNamespace(t *testing.T) {
 	r := begin(t, `echo $$; (sleep 0.01 & ) ; read x; exit 3`, ownPIDs).ready()
 	if got := r.line(); got != "2" {
@@ -213,7 +213,7 @@ func TestPIDNamespace(t *testing.T) {
 	}
 }
 
-// TestInit holds the resident process to what it may be.
+// TestInit checks the name, capabilities, descriptors and memory of init.
 func TestInit(t *testing.T) {
 	r := begin(t, "read x", ownPIDs).ready()
 	until(t, "init has its name", func() bool { return field(t, r.PID, "Name") == "nomad-init" })
@@ -235,8 +235,8 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// TestInitIsDeaf: what the group gets, the program alone hears; and the program cannot
-// end its init.
+// TestInitIsDeaf checks that only the program receives signals to the group, and that it cannot end
+// its init.
 func TestInitIsDeaf(t *testing.T) {
 	r := begin(t, `trap 'echo got' TERM; kill -KILL 1; kill -TERM 1; echo up; while read x || true; do echo $x; done`, ownPIDs).ready()
 	if got := r.line(); got != "up" {
@@ -248,7 +248,7 @@ func TestInitIsDeaf(t *testing.T) {
 		}
 	}
 	if got := r.line(); got != "got" {
-		t.Errorf("line = %q, want the program to have the signal", got)
+		t.Errorf("line = %q, want the program to receive the signal", got)
 	}
 	if err := unix.Kill(-r.Main(), unix.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestInitIsDeaf(t *testing.T) {
 	}
 }
 
-// descriptors lists those of a process.
+// descriptors lists the open descriptors of a process.
 func descriptors(t *testing.T, pid int) string {
 	t.Helper()
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -315,7 +315,7 @@ func TestEnterOfAnEndedProcess(t *testing.T) {
 	}
 }
 
-// TestForkError: the error names what was asked of the kernel.
+// TestForkError checks that the error names the requested features.
 func TestForkError(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: namespaces")
@@ -328,7 +328,7 @@ func TestForkError(t *testing.T) {
 	s := launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{null, null, null}, Init: true,
 		GroupDir: t.TempDir()}
 	if _, err := s.Fork(); err == nil || !strings.Contains(err.Error(), "PID namespace") || !strings.Contains(err.Error(), s.GroupDir) {
-		t.Errorf("Fork() into a directory that is no group = %v, want an error that names the layers", err)
+		t.Errorf("Fork() into a directory that is not a group = %v, want an error that names the layers", err)
 	}
 }
 
@@ -411,13 +411,13 @@ func until(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timeout: waiting until %s", what)
 		}
 	}
 }
 
-// TestDescriptorNumbers forks with descriptors of all heights: on its way into the child
-// none takes the place of the program that is executed there.
+// TestDescriptorNumbers forks with many different descriptor numbers: no inherited descriptor may
+// replace the executed program in the child.
 func TestDescriptorNumbers(t *testing.T) {
 	var held []*os.File
 	defer func() {
@@ -438,8 +438,7 @@ func TestDescriptorNumbers(t *testing.T) {
 	}
 }
 
-// TestHeld: a stage that is held runs the program when it is let go, and ends when its starter
-// does.
+// TestHeld checks that a held stage runs the program after Go, and ends when its starter ends.
 func TestHeld(t *testing.T) {
 	kinds := map[string]edit{
 		"alone":      func(*launch.Start, *sandbox.Policy) {},
@@ -464,7 +463,7 @@ func TestHeld(t *testing.T) {
 		t.Run(name+", starter ends", func(t *testing.T) {
 			mark := filepath.Join(t.TempDir(), "ran")
 			r := held(t, "> "+mark)
-			r.Process.Close() // as its end does
+			r.Process.Close() // as when the starter ends
 			if ws := r.wait(); ws == 0 {
 				t.Error("the stage ended as if the program had run")
 			}
@@ -475,7 +474,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHeldFails: what fails before the stage listens is told as without Held.
+// TestHeldFails checks that a failure before the stage waits is reported as without Held.
 func TestHeldFails(t *testing.T) {
 	r := begin(t, "exit 7", func(s *launch.Start, p *sandbox.Policy) {
 		s.Held, p.Dir = true, "/no/such/directory"

@@ -20,7 +20,7 @@ import (
 
 const nobody = 65534
 
-// TestUsers has an ordinary user make namespaces. As root it runs itself as nobody.
+// TestUsers creates namespaces as an ordinary user. As root it runs itself as nobody.
 func TestUsers(t *testing.T) {
 	if os.Geteuid() == 0 {
 		testkernel.Kernel{}.Again(t, nobody, "")
@@ -33,20 +33,20 @@ func TestUsers(t *testing.T) {
 		"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000", "/proc/2", "inside"} {
 		got, err := r.out.ReadString('\n')
 		if got = strings.TrimSuffix(got, "\n"); err != nil || got != want {
-			t.Errorf("the program says %q, %v, want %q", got, err, want)
+			t.Errorf("the program prints %q, %v, want %q", got, err, want)
 		}
 	}
-	beside, enter := usersPolicy(t, `cat /proc/self/uid_map; ls /tmp`)
-	beside.PrivatePID, beside.OwnUsers, beside.PrivateIPC, beside.Mounts = false, false, false, nil
+	sidecar, enter := usersPolicy(t, `cat /proc/self/uid_map; ls /tmp`)
+	sidecar.PrivatePID, sidecar.OwnUsers, sidecar.PrivateIPC, sidecar.Mounts = false, false, false, nil
 	pidfd, err := unix.PidfdOpen(r.Main(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	enter.Init, enter.Enter = false, os.NewFile(uintptr(pidfd), "main")
 	defer enter.Enter.Close()
-	s := forkUsers(t, beside, enter)
+	s := forkUsers(t, sidecar, enter)
 	if got, err := io.ReadAll(s.out); err != nil || string(got) != "     65534      65534          1\ninside\n" {
-		t.Errorf("a program beside it says %q, %v, want the same users and files", got, err)
+		t.Errorf("a sidecar program prints %q, %v, want the same users and files", got, err)
 	}
 	fmt.Fprintln(r.in, "go")
 	if ws, err := r.Wait(); err != nil || ws.ExitStatus() != 0 {
@@ -54,7 +54,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// usersPolicy is all that an ordinary user can have.
+// usersPolicy returns the policy of an ordinary user's sandbox.
 func usersPolicy(t *testing.T, script string) (*sandbox.Policy, *launch.Start) {
 	t.Helper()
 	tmp := t.TempDir()
@@ -81,7 +81,7 @@ func forkUsers(t *testing.T, p *sandbox.Policy, s *launch.Start) *run {
 	return r.ready()
 }
 
-// TestNoUsers has an ordinary user try where user namespaces are forbidden.
+// TestNoUsers checks the error of an ordinary user without user namespaces.
 func TestNoUsers(t *testing.T) {
 	if os.Geteuid() == 0 {
 		testkernel.Kernel{NoUserNamespaces: true}.Again(t, nobody, "")
@@ -99,7 +99,7 @@ func TestNoUsers(t *testing.T) {
 	defer null.Close()
 	s.Stdio = [3]*os.File{null, null, null}
 	if proc, err := s.Fork(); err == nil {
-		proc.Wait() //nolint:errcheck // it should not be there
+		proc.Wait() //nolint:errcheck // it should not exist
 		t.Error("Fork() = nil, want an error: user namespaces are forbidden")
 	}
 }

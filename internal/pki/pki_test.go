@@ -55,7 +55,7 @@ func pair(t *testing.T, ca *pki.CA, o pki.CertOptions) tls.Certificate {
 	return p
 }
 
-// handshake lets a client with one certificate speak to a server with another.
+// handshake connects a client and a server with these certificates.
 func handshake(ca *pki.CA, server, client tls.Certificate, name string) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca.CertPEM)
@@ -192,7 +192,7 @@ func TestWhatIsNotIssued(t *testing.T) {
 	}
 }
 
-// foreign is a CA of another maker, with an Ed25519 key.
+// foreign returns a CA of another tool, with an Ed25519 key.
 func foreign(t *testing.T, change func(*x509.Certificate)) (certPEM, keyPEM []byte) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

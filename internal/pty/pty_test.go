@@ -19,7 +19,7 @@ func TestTerminal(t *testing.T) {
 	}
 	defer master.Close()
 	if !term.IsTerminal(int(slave.Fd())) {
-		t.Error("the slave is no terminal")
+		t.Error("the slave is not a terminal")
 	}
 	if err := pty.Resize(master, 33, 77); err != nil {
 		t.Fatal(err)
@@ -67,6 +67,6 @@ func TestClosedMaster(t *testing.T) {
 	}()
 	master.Close()
 	if err := <-ended; err == nil {
-		t.Error("the read of a closed terminal got something")
+		t.Error("a read from a closed terminal returned data")
 	}
 }

@@ -36,8 +36,7 @@ func nest(t *testing.T, at string, depth int) {
 	unix.Close(fd)
 }
 
-// A task can nest its directories deeper than a process may have descriptors, or
-// fill one with names.
+// A task can nest directories deeper than the limit of descriptors, or fill one with many names.
 func TestRemoveDeepAndWide(t *testing.T) {
 	d, path, _ := inner(t)
 	root := filepath.Join(path, "tree")
@@ -58,16 +57,16 @@ func TestRemoveDeepAndWide(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &was) //nolint:errcheck // as it was before
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &was) //nolint:errcheck // restore the limit
 	if err := d.RemoveAll("tree"); err != nil {
 		t.Errorf("RemoveAll() = %.300v", err)
 	}
 	if _, err := os.Lstat(root); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the tree is there: %v", err)
+		t.Errorf("the tree still exists: %v", err)
 	}
 }
 
-// What is mounted below is not emptied.
+// The content of a mount below is not removed.
 func TestRemoveSparesMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")
@@ -88,7 +87,7 @@ func TestRemoveSparesMounts(t *testing.T) {
 	if err := sub.MountTmpfs("m", safefs.Tmpfs{SizeMB: 1, Mode: 0o700}); err != nil {
 		t.Fatal(err)
 	}
-	defer sub.Unmount("m") //nolint:errcheck // the test's own
+	defer sub.Unmount("m") //nolint:errcheck // cleanup
 	kept := filepath.Join(at, "m", "kept")
 	if err := os.WriteFile(kept, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -97,6 +96,6 @@ func TestRemoveSparesMounts(t *testing.T) {
 		t.Errorf("RemoveAll() = %v, want %v", err, unix.EBUSY)
 	}
 	if _, err := os.Stat(kept); err != nil {
-		t.Errorf("what is mounted was emptied: %v", err)
+		t.Errorf("the mounted file system was emptied: %v", err)
 	}
 }

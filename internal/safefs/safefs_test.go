@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// inner opens a directory that has a canary file outside of it.
+// inner returns a directory, with a canary file outside of it.
 func inner(t *testing.T) (d *safefs.Dir, path, canary string) {
 	t.Helper()
 	base := t.TempDir()
@@ -85,8 +85,8 @@ func TestReplaceTakesTheLinksPlace(t *testing.T) {
 	}
 }
 
-// TestReplaceUnderSwap replaces while a task swaps a directory on the way for a
-// link to the host, over and over.
+// TestReplaceUnderSwap calls Replace while a task repeatedly exchanges a parent directory and a
+// link to the host.
 func TestReplaceUnderSwap(t *testing.T) {
 	d, path, canary := inner(t)
 	sub, aside := filepath.Join(path, "sub"), filepath.Join(path, "aside")
@@ -110,7 +110,7 @@ func TestReplaceUnderSwap(t *testing.T) {
 	})
 	for range 2000 {
 		if err := d.Replace("sub/canary", []byte("task"), plain); err != nil {
-			continue // caught in the act
+			continue // the exchange was noticed
 		}
 	}
 	close(stop)
@@ -126,7 +126,7 @@ func TestOpenTakesPlainFilesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f, err := d.Open("pipe"); err == nil {
-		t.Errorf("Open(pipe) = %v, want an error and no wait for a writer", f.Name())
+		t.Errorf("Open(pipe) = %v, want an error without blocking", f.Name())
 	}
 	if err := d.Replace("big", make([]byte, 11), plain); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestModes(t *testing.T) {
 	}
 	defer sub.Close()
 	if info, _ := os.Stat(filepath.Join(path, "sticky")); info.Mode() != fs.ModeDir|fs.ModeSticky|0o777 {
-		t.Errorf("mode = %v, want what was asked for, whatever the umask", info.Mode())
+		t.Errorf("mode = %v, want the requested mode, regardless of the umask", info.Mode())
 	}
 }
 
@@ -216,9 +216,9 @@ func TestTmpfs(t *testing.T) {
 		t.Errorf("Unmount() = %v, mounted %t", err, d.Mounted("secrets"))
 	}
 	if err := d.Unmount("secrets"); err != nil {
-		t.Errorf("Unmount() of what is not mounted = %v", err)
+		t.Errorf("Unmount() of a directory that is not mounted = %v", err)
 	}
 	if err := d.Unmount("absent"); err != nil {
-		t.Errorf("Unmount() of what is not there = %v", err)
+		t.Errorf("Unmount() of a missing name = %v", err)
 	}
 }

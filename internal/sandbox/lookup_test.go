@@ -108,22 +108,22 @@ func TestGrantThroughTmp(t *testing.T) {
 }
 
 // A sidecar program enters existing mounts, with the same care.
-func TestGrantBesides(t *testing.T) {
+func TestGrantInSidecar(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
 	m := &sandbox.Mounts{Binds: []sandbox.Bind{{Source: sandbox.Path{Name: s.volume}, Target: s.at}}}
 	first := s.granting(p, m, sandbox.Path{Modes: "r", Name: s.at + "/sub"})
-	beside := first.Beside([]string{"/bin/sh"}, nil)
-	if len(beside.Foreign) != 1 || beside.Foreign[0] != s.at {
-		t.Fatalf("Foreign = %q", beside.Foreign)
+	sidecar := first.Beside([]string{"/bin/sh"}, nil)
+	if len(sidecar.Foreign) != 1 || sidecar.Foreign[0] != s.at {
+		t.Fatalf("Foreign = %q", sidecar.Foreign)
 	}
-	if again := beside.Beside(nil, nil); len(again.Foreign) != 1 {
-		t.Errorf("Foreign of one beside that = %q", again.Foreign)
+	if again := sidecar.Beside(nil, nil); len(again.Foreign) != 1 {
+		t.Errorf("Foreign of a second sidecar = %q", again.Foreign)
 	}
 	// As in the session's namespace, the mount exists before the stage starts.
 	outer := &sandbox.Policy{Dir: "/", User: nil, KeepCapabilities: true, KeepPrivileges: true, Mounts: m}
-	beside.Foreign = []string{s.at, filepath.Join(p.alloc, "absent")}
-	if got := runPolicy(t, beside, "true"); !strings.Contains(got.reason, "absent") {
+	sidecar.Foreign = []string{s.at, filepath.Join(p.alloc, "absent")}
+	if got := runPolicy(t, sidecar, "true"); !strings.Contains(got.reason, "absent") {
 		t.Errorf("a missing mount: %q", got.reason)
 	}
 	if got := runPolicy(t, outer, "cat "+s.at+"/own"); !strings.Contains(got.out, "the volume's") {
@@ -133,7 +133,7 @@ func TestGrantBesides(t *testing.T) {
 
 // A session reports a granted path that passes through a link of another user, as a start does. It
 // omits an optional path, and a path that no longer exists.
-func TestGrantBesidesLink(t *testing.T) {
+func TestGrantInSidecarLink(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
 	link := filepath.Join(p.alloc, "others-link")

@@ -112,5 +112,5 @@ func (p *Policy) Sees(dir string) bool { return slices.ContainsFunc(p.granted(di
 
 func isWhole(p place) bool { return p.name == "." }
 
-// full is the whole path.
+// full returns the complete path.
 func (p Path) full() string { return filepath.Join(p.Beneath, p.Name) }

@@ -174,8 +174,8 @@ func killSession(leader int) error {
 		if err != nil || pid == leader {
 			continue
 		}
-		st, err := readProcStat(pid)
-		if err != nil || st.session != leader {
+		st, err := proc.ReadStat(pid)
+		if err != nil || st.Session != leader {
 			continue
 		}
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
@@ -245,7 +245,7 @@ func (t *task) signalOthers(sig unix.Signal) error {
 		if err != nil || pid == t.info.PID {
 			continue
 		}
-		if st, err := readProcStat(pid); err == nil && st.pgrp == t.info.PID {
+		if st, err := proc.ReadStat(pid); err == nil && st.Group == t.info.PID {
 			unix.Kill(pid, sig) //nolint:errcheck // it may have ended
 		}
 	}

@@ -230,12 +230,12 @@ func (t *task) find() error {
 	if err != nil {
 		return fmt.Errorf("watch process %d: %w", pid, err)
 	}
-	st, err := readProcStat(pid)
+	st, err := proc.ReadStat(pid)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 		unix.Close(fd)
 		return err
 	}
-	if err != nil || st.start != t.info.StartTick {
+	if err != nil || st.Start != t.info.StartTick {
 		t.child = false
 		return unix.Close(fd)
 	}

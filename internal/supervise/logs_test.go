@@ -21,13 +21,13 @@ func TestRotation(t *testing.T) {
 	if exit := r.wait(c, s.ID); exit.Code != 0 {
 		t.Fatalf("exit = %+v", exit)
 	}
-	whole := sequence(20000)
-	last := (len(whole) - 1) / 20000
+	all := sequence(20000)
+	last := (len(all) - 1) / 20000
 	for n := range last + 2 {
 		b, err := os.ReadFile(filepath.Join(r.logs, fmt.Sprintf("%s.stdout.%d", s.Logs.Name, n)))
 		if kept := n > last-3 && n <= last; kept != (err == nil) {
 			t.Errorf("file %d of %d: %v, want kept: %t", n, last, err, kept)
-		} else if kept && string(b) != whole[n*20000:min(len(whole), (n+1)*20000)] {
+		} else if kept && string(b) != all[n*20000:min(len(all), (n+1)*20000)] {
 			t.Errorf("file %d has %d wrong bytes", n, len(b))
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // childStatus converts the result of waitid(2) to a wait status.
@@ -33,8 +35,8 @@ func pidfdStatus(pidfd, pid int) (unix.WaitStatus, bool) {
 		return unix.WaitStatus(uint32(info.Exit_code)), true
 	}
 	// The pidfd still refers to the process, so a zombie of that PID is the process.
-	if st, err := readProcStat(pid); err == nil && st.state == "Z" {
-		return unix.WaitStatus(uint32(st.status)), true
+	if st, err := proc.ReadStat(pid); err == nil && st.State == "Z" {
+		return unix.WaitStatus(uint32(st.Status)), true
 	}
 	return 0, false
 }

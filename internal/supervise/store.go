@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -290,42 +289,3 @@ var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 })
-
-// procStat holds fields of /proc/<pid>/stat.
-type procStat struct {
-	state   string
-	parent  int
-	pgrp    int
-	session int
-	start   uint64 // clock ticks since boot
-	status  int    // wait status of a zombie; readable by root only
-}
-
-func readProcStat(pid int) (procStat, error) {
-	stat, err := openFile(fmt.Sprintf("/proc/%d/stat", pid), unix.O_RDONLY)
-	if err != nil {
-		return procStat{}, err
-	}
-	defer stat.Close()
-	b, err := io.ReadAll(stat)
-	if err != nil {
-		return procStat{}, err
-	}
-	// The command name is in parentheses and may contain anything.
-	f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:])
-	if len(f) < 50 {
-		return procStat{}, fmt.Errorf("process %d: short stat", pid)
-	}
-	num := func(field int) int { // fields count from 1 in proc(5); f begins with the third
-		n, err := strconv.Atoi(f[field-3])
-		if err != nil {
-			return 0
-		}
-		return n
-	}
-	start, err := strconv.ParseUint(f[22-3], 10, 64)
-	if err != nil {
-		return procStat{}, fmt.Errorf("process %d: start time: %w", pid, err)
-	}
-	return procStat{state: f[0], parent: num(4), pgrp: num(5), session: num(6), start: start, status: num(52)}, nil
-}

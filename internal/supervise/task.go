@@ -263,8 +263,8 @@ func (s *start) fork(spec *Spec, stdio [3]*os.File) (*launch.Process, error) {
 	} else {
 		t.info.PID, t.main = p.PID, p.Pidfd
 	}
-	if st, err := readProcStat(p.PID); err == nil {
-		t.info.StartTick = st.start
+	if st, err := proc.ReadStat(p.PID); err == nil {
+		t.info.StartTick = st.Start
 	}
 	return p, nil
 }
@@ -299,7 +299,7 @@ func (t *task) openMain() error {
 	if err != nil {
 		return fmt.Errorf("watch process %d: %w", t.info.PID, err)
 	}
-	if st, err := readProcStat(t.info.PID); err != nil || st.parent != t.info.Init {
+	if st, err := proc.ReadStat(t.info.PID); err != nil || st.Parent != t.info.Init {
 		return unix.Close(fd)
 	}
 	t.main, err = launch.Pollable(fd)

@@ -47,7 +47,7 @@ func TestUpgradeWaitsForStarts(t *testing.T) {
 		t.Errorf("Upgrade() = %v", err)
 	}
 	if err := <-started; err == nil {
-		t.Error("Start() with something that is no control group = nil")
+		t.Error("Start() with a file that is not a control group = nil")
 	}
 	if got, err := second.Task(t.Context(), kept.ID); err != nil || got.PID != task.PID {
 		t.Errorf("Task() = %+v, %v, want pid %d", got, err, task.PID)

@@ -1,5 +1,4 @@
-// Package testaudit keeps tests that turn the host's switches of auditing from each
-// other: there is one set of them, whatever runs.
+// Package testaudit serializes tests that use the host's audit switches, of which there is one set.
 package testaudit
 
 import (
@@ -12,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/denials"
 )
 
-// Need skips where what mode reads can't be had, and holds the switches until t and what
-// it has cleaned up are over. Call it before anything that reads is started.
+// Need skips the test if mode is not available. It holds the switches until t and its cleanups are
+// over. Call it before starting anything that reads records.
 func Need(t testing.TB, mode denials.Mode) {
 	t.Helper()
 	if err := denials.Available(mode); err != nil {

@@ -1,5 +1,5 @@
-// Package testdisk gives tests small disks of their own, to be filled. A disk is a tmpfs
-// that goes when the test ends; without the right to mount one the test is skipped.
+// Package testdisk provides small file systems for tests of full disks. A disk is a tmpfs that is
+// unmounted when the test ends. Without the right to mount, the test is skipped.
 package testdisk
 
 import (
@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk is a mounted disk.
+// Disk is a mounted tmpfs.
 type Disk struct {
 	Dir string
 	t   testing.TB
 }
 
-// New mounts a disk of a size such as "64k" or "8m". Others than root pass through it
-// when open is set: tasks do.
+// New mounts a disk of a size such as "64k" or "8m". With open, users other than root can traverse
+// it, as tasks do.
 func New(t testing.TB, size string, open bool) Disk {
 	t.Helper()
 	mode := "0700"
@@ -40,7 +40,7 @@ func New(t testing.TB, size string, open bool) Disk {
 	return d
 }
 
-// Fill takes all but left bytes; what was taken before stays taken.
+// Fill takes all but left bytes.
 func (d Disk) Fill(left uint64) {
 	d.t.Helper()
 	var st unix.Statfs_t
@@ -59,7 +59,7 @@ func (d Disk) Fill(left uint64) {
 	}
 }
 
-// Free gives back what Fill took.
+// Free releases the space that Fill took.
 func (d Disk) Free() {
 	d.t.Helper()
 	if err := os.Remove(d.filler()); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -1,9 +1,9 @@
-// Package testidp is an OpenID provider for tests: discovery, keys, login, exchange of codes, user
-// info, over TLS with a CA of its own. It behaves as a good one does, unless a test changes
-// what it says; codes are good once, and verifiers, secrets and redirects are checked.
+// Package testidp is an OpenID provider for tests: discovery, keys, login, exchange of codes and user
+// info, over TLS with its own CA. It follows the specification unless a test changes its answers.
+// Codes are valid once, and verifiers, secrets and redirects are checked.
 //
-// Whoever opens its login page is logged in at once as the User of the moment. One server
-// per Provider runs until the test ends.
+// A browser that opens its login page is logged in at once as User. One server per Provider runs until
+// the test ends.
 package testidp
 
 import (
@@ -25,25 +25,24 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Provider is a running provider. Its exported fields are set before the first request
-// that they matter for.
+// Provider is a running provider. Set its exported fields before the first request that uses them.
 type Provider struct {
-	// URL is its issuer; CA is who signed its certificate, in PEM.
+	// URL is its issuer; CA is the PEM certificate of its authority.
 	URL, CA string
-	// ClientID and Secret are those of the one client that it knows. Without a secret the
-	// client is a public one.
+	// ClientID and Secret are those of its only client. Without a secret the client is a public
+	// one.
 	ClientID, Secret string
-	// User are the claims of who logs in; UserInfo is said of them apart, nil for nothing.
+	// User are the claims of the user; UserInfo are those of the user info endpoint, nil for none.
 	User, UserInfo map[string]any
 	// Edit changes the claims of an ID token before it is signed.
 	Edit func(claims map[string]any)
-	// Sign makes the token of claims; nil signs as a good provider does.
+	// Sign makes the token from claims; nil signs correctly.
 	Sign func(claims map[string]any) string
-	// CheckAssertion says whether a client assertion is good; nil takes none.
+	// CheckAssertion reports whether a client assertion is valid; nil accepts none.
 	CheckAssertion func(assertion string) error
 	// Discovery changes the discovery document.
 	Discovery func(doc map[string]any)
-	// Keys replaces the answer with the key set.
+	// Keys replaces the answer of the key set endpoint.
 	Keys http.HandlerFunc
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -51,7 +50,7 @@ type Provider struct {
 	mu      sync.Mutex
 	key     *rsa.PrivateKey
 	kid     string
-	codes   map[string]url.Values // what the login page was asked, by code
+	codes   map[string]url.Values // queries of the login page, by code
 	fetches int
 }
 
@@ -74,7 +73,7 @@ func New(t testing.TB) *Provider {
 	return p
 }
 
-// Rotate replaces the key that signs, and the only one that is published.
+// Rotate replaces the signing key, which is the only published one.
 func (p *Provider) Rotate(t testing.TB) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -86,14 +85,14 @@ func (p *Provider) Rotate(t testing.TB) {
 	p.key, p.kid = key, rand.Text()
 }
 
-// Key returns the key that signs now, and its ID.
+// Key returns the signing key and its ID.
 func (p *Provider) Key() (*rsa.PrivateKey, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.key, p.kid
 }
 
-// Fetches counts how often the key set was asked for.
+// Fetches returns the number of requests for the key set.
 func (p *Provider) Fetches() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +105,7 @@ func (p *Provider) Token(claims map[string]any) string {
 	return Sign(jose.RS256, key, map[string]any{"kid": kid}, claims)
 }
 
-// Sign signs anything with any key. It panics when the key is none for the algorithm.
+// Sign signs anything with any key. It panics if the key does not fit the algorithm.
 func Sign(alg jose.SignatureAlgorithm, key any, header, claims map[string]any) string {
 	opts := (&jose.SignerOptions{}).WithType("JWT")
 	for name, v := range header {
@@ -160,7 +159,7 @@ func (p *Provider) keySet(w http.ResponseWriter, r *http.Request) {
 	answer(w, set)
 }
 
-// login logs the browser in and sends it back.
+// login logs the browser in and redirects it back.
 func (p *Provider) login(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	back, err := url.Parse(q.Get("redirect_uri"))
@@ -176,7 +175,7 @@ func (p *Provider) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }
 
-// token gives tokens for a code, once.
+// token returns tokens for a code, once.
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "bad form", http.StatusBadRequest)
@@ -198,7 +197,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	if fault != "" {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
-		json.NewEncoder(w).Encode(map[string]string{"error": fault}) // the client is gone when this fails
+		json.NewEncoder(w).Encode(map[string]string{"error": fault}) // fails only if the client is gone
 		return
 	}
 	answer(w, map[string]any{"access_token": "access-of-" + p.ClientID, "token_type": "Bearer", "expires_in": 60, "id_token": p.idToken(asked)})
@@ -246,5 +245,5 @@ func challenge(verifier string) string {
 
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(v) // the client is gone when this fails
+	json.NewEncoder(w).Encode(v) // fails only if the client is gone
 }

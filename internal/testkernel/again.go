@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// Again runs the same test as an ordinary user under k: by a copy of the test's program
-// that the user can reach, in a home of its own, where temporary files go too. With
-// group, a directory of the version 2 tree, it is born in that control group. It is an
-// error if that run fails or is skipped. Only root can do this.
+// Again runs the same test as an ordinary user under k. It uses a copy of the test's program that
+// the user can read, and a home directory, which also holds temporary files. With group, a
+// directory of the version 2 tree, the process starts in that control group. A failed or skipped
+// run is an error. Only root can do this.
 func (k Kernel) Again(t *testing.T, uid int, group string) {
 	t.Helper()
 	bin, home := room(t, uid)
@@ -38,7 +38,7 @@ func (k Kernel) Again(t *testing.T, uid int, group string) {
 	}
 }
 
-// room makes the program's copy and the user's home.
+// room makes the copy of the program and the user's home.
 func room(t *testing.T, uid int) (bin, home string) {
 	t.Helper()
 	program, err := os.ReadFile("/proc/self/exe")

@@ -1,12 +1,10 @@
-// Package testkernel starts a program of a test as if this kernel were an older or a
-// sparser one: with a lower version of Landlock, without it, or without user
-// namespaces. Nothing in the program takes part in it, so what is tested is what
-// runs in production.
+// Package testkernel starts a program of a test as on an older or a restricted kernel: with a lower
+// Landlock ABI, without Landlock, or without user namespaces. The program needs no change, so the
+// production code is tested.
 //
-// It is a seccomp filter on the program and its children. Where the answer depends on
-// memory (struct landlock_ruleset_attr) or is not an error (the version), the kernel
-// asks the goroutine that Start leaves behind, which ends with the last process
-// under the filter.
+// It installs a seccomp filter for the program and its children. If the result depends on memory
+// (struct landlock_ruleset_attr) or is not an error (the ABI), the filter asks a goroutine that Start
+// leaves running. It ends with the last process under the filter.
 package testkernel
 
 import (
@@ -21,13 +19,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel says what to take away. The zero Kernel is the one that runs.
+// Kernel lists the missing features. The zero Kernel is the running one.
 type Kernel struct {
-	LandlockABI      int  // claimed version, not above the real one; 0 leaves it as it is
-	NoLandlock       bool // its system calls do not exist
-	NoUserNamespaces bool // making one is not permitted
+	LandlockABI      int  // reported ABI, not above the real one; 0 is the real one
+	NoLandlock       bool // the Landlock system calls do not exist
+	NoUserNamespaces bool // creating one is not permitted
 
-	Env []string // variables of the program that Again starts, besides TMPDIR, HOME and PATH
+	Env []string // additional variables of Again, besides TMPDIR, HOME and PATH
 }
 
 // Start starts cmd under k. Wait for it as after cmd.Start.
@@ -38,7 +36,7 @@ func (k Kernel) Start(cmd *exec.Cmd) error {
 	}
 	done := make(chan error)
 	go func() {
-		// A filter belongs to a thread. This one is given up: it ends with the goroutine.
+		// A filter belongs to a thread. This thread is not reused: it ends with the goroutine.
 		runtime.LockOSThread()
 		done <- k.startHere(cmd, raw)
 	}()
@@ -70,7 +68,7 @@ const (
 	offArg0 = 16
 )
 
-// filter asks for each call of Landlock and refuses user namespaces.
+// filter asks for each Landlock call and refuses user namespaces.
 func (k Kernel) filter() []bpf.Instruction {
 	deny := func(e unix.Errno) bpf.Instruction {
 		return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}
@@ -94,7 +92,7 @@ func (k Kernel) filter() []bpf.Instruction {
 			when(nr, bpf.LoadAbsolute{Off: offArg0, Size: 4},
 				bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_NEWUSER, SkipFalse: 1}, deny(unix.EPERM))
 		}
-		when(unix.SYS_CLONE3, deny(unix.ENOSYS)) // its flags are out of sight
+		when(unix.SYS_CLONE3, deny(unix.ENOSYS)) // a filter cannot read its flags
 	}
 	return append(out, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
 }
@@ -117,13 +115,13 @@ type (
 	}
 )
 
-// answer is the older kernel, until nobody is left to ask it.
+// answer answers as the older kernel until no process is left.
 func (k Kernel) answer(listener int) {
 	defer unix.Close(listener)
 	for {
 		var n notification
 		switch e := ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); {
-		case e == unix.EINTR, e == unix.ENOENT && asked(listener): // a signal came between who asked and us
+		case e == unix.EINTR, e == unix.ENOENT && asked(listener): // a signal interrupted the caller
 			continue
 		case e != 0:
 			return
@@ -138,11 +136,11 @@ func (k Kernel) answer(listener int) {
 		default:
 			v.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
 		}
-		ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&v)) // who asked may be dead
+		ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&v)) // the caller may be dead
 	}
 }
 
-// asked says whether there is still somebody below the filter.
+// asked reports whether a process is still below the filter.
 func asked(listener int) bool {
 	fds := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
 	_, err := unix.Poll(fds, 0)
@@ -161,7 +159,7 @@ func errnoOf(err error) unix.Errno {
 	return unix.EFAULT
 }
 
-// judge returns the value that the call is to have; 0 lets the real kernel decide.
+// judge returns the result of the call; 0 lets the real kernel decide.
 func (k Kernel) judge(n *notification) (int64, error) {
 	switch {
 	case n.nr == unix.SYS_LANDLOCK_CREATE_RULESET && n.args[2] == unix.LANDLOCK_CREATE_RULESET_VERSION:
@@ -178,12 +176,12 @@ func (k Kernel) judge(n *notification) (int64, error) {
 	return 0, nil
 }
 
-// masks are the rights known as of each version: files, TCP, scopes.
+// masks are the known rights of each ABI: files, TCP, scopes.
 var masks = [][3]uint64{
 	1: {0x1fff, 0, 0}, 2: {0x3fff, 0, 0}, 3: {0x7fff, 0, 0}, 4: {0x7fff, 3, 0}, 5: {0xffff, 3, 0}, 6: {0xffff, 3, 3},
 }
 
-// known refuses rights that the older kernel had never heard of.
+// known refuses rights that the older kernel does not have.
 func (k Kernel) known(pid int, addr, size uint64) error {
 	if size > 64 {
 		return unix.E2BIG

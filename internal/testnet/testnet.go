@@ -1,5 +1,5 @@
-// Package testnet gives tests loopback listeners and free ports without races: a
-// port is bound as long as its test needs it, never looked up and hoped for.
+// Package testnet provides loopback listeners and free ports for tests without races: a port stays
+// bound or reserved as long as its test needs it.
 package testnet
 
 import (
@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// Listen returns a TCP listener on a free port of 127.0.0.1. It is closed when the
-// test ends.
+// Listen returns a TCP listener on a free port of 127.0.0.1. It is closed when the test ends.
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -22,28 +21,28 @@ func Listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// Any is the address for servers that bind a free port themselves and tell it.
+// Any is the address for servers that bind a free port and report it.
 const Any = "127.0.0.1:0"
 
-// Block is a run of ports of an address of 127.0.0.0/8 that no other test has, for
-// programs that must be told their ports before they start.
+// Block is an exclusive loopback address in 127.0.0.0/8, for programs that need to know their ports
+// before they start.
 type Block struct{ ip string }
 
-// lockPort is bound on an address as long as a block of it is used.
+// lockPort is bound while a block's address is used.
 const lockPort = 4599
 
-// addresses is how many addresses there are, 127.77.0.1 to 127.77.249.250.
+// addresses is the number of addresses, 127.77.0.1 to 127.77.249.250.
 const addresses = 250 * 250
 
-// next is the number of the address to try next. Processes begin at different ones, and
-// a process takes each only once in a round: a child that has been forked and not yet
-// executed holds the listeners of the test before for a moment.
+// next is the number of the next address to try. Processes begin at different numbers, and use each
+// only once per round: a forked child before its execve holds the listeners of the previous test
+// for a moment.
 var next atomic.Uint32
 
 func init() { next.Store(uint32(os.Getpid()) * 250 % addresses) }
 
-// Take returns an unused loopback address above 127.77.0.0; all of its ports but one
-// are the test's own. It is free again when the test ends.
+// Take returns an unused loopback address. All of its ports except one belong to the test, until it
+// ends.
 func Take(t testing.TB) *Block {
 	t.Helper()
 	for range addresses {

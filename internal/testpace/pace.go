@@ -1,6 +1,6 @@
-// Package testpace holds what is tested to a time, on machines that are busy with other
-// things meanwhile. One measure says nothing there: something else had the processor.
-// What waits for nothing is quick once in a few tries; what waits for a timer never is.
+// Package testpace checks time limits on machines that are busy with other work. A single
+// measurement is not conclusive, since other processes may use the CPU. Code that does not wait is
+// fast once in a few tries; code that waits for a timer never is.
 package testpace
 
 import (
@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// tries is how often something may take longer.
+// tries is the maximum number of measurements.
 const tries = 8
 
-// Once fails the test unless something takes at most limit in one of a few tries. Try
-// does it and returns how long that took.
+// Once fails the test unless one of a few tries takes at most limit. Try performs the operation and
+// returns its duration.
 func Once(t testing.TB, limit time.Duration, what string, try func() time.Duration) {
 	t.Helper()
 	var took []time.Duration

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
-// judge notes whether a test failed.
+// judge records whether a test failed.
 type judge struct {
 	testing.TB
 	failed bool
@@ -18,7 +18,7 @@ func (j *judge) Errorf(string, ...any) { j.failed = true }
 
 func TestOnce(t *testing.T) {
 	for name, c := range map[string]struct {
-		took  []time.Duration // the last stays
+		took  []time.Duration // the last one repeats
 		fails bool
 		made  int
 	}{

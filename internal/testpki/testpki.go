@@ -1,5 +1,5 @@
-// Package testpki gives tests certificate authorities and the files of agents whose
-// certificates they signed. Files last as long as the test.
+// Package testpki provides certificate authorities for tests, and the TLS files of agents. Files
+// are removed when the test ends.
 package testpki
 
 import (
@@ -29,11 +29,11 @@ func New(t testing.TB) *CA {
 	return &CA{CA: ca, t: t}
 }
 
-// Files are those of one agent.
+// Files are the TLS files of one agent.
 type Files struct{ CA, Cert, Key string }
 
-// Agent writes the files of an agent that has the names, such as
-// server.global.nomad, and is reached at 127.0.0.1.
+// Agent writes the files of an agent with these names, such as server.global.nomad, and the address
+// 127.0.0.1.
 func (c *CA) Agent(names ...string) Files {
 	return c.Issue(pki.CertOptions{DNSNames: append(names, "localhost"), IPs: []net.IP{net.IPv4(127, 0, 0, 1).To4()}, Client: true, Server: true})
 }
@@ -61,13 +61,12 @@ func (c *CA) Into(f Files, o pki.CertOptions) {
 	}
 }
 
-// Config is the tls block of an agent of the region "global" that speaks TLS between
-// agents and asks for names.
+// Config returns the tls block of an agent in region "global" with TLS for RPC and verified names.
 func (f Files) Config() certs.Config {
 	return certs.Config{Region: "global", CAFile: f.CA, CertFile: f.Cert, KeyFile: f.Key, RPC: true, VerifyServerHostname: true}
 }
 
-// Open reads the files of a tls block.
+// Open opens a store for a tls block.
 func Open(t testing.TB, cfg certs.Config) *certs.Store {
 	t.Helper()
 	s, err := certs.Open(cfg)

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// algorithms are tokens of another algorithm than that of their key.
+// algorithms returns tokens with an algorithm other than that of their key.
 func (m Maker) algorithms() []Token {
 	var out []Token
 	for _, alg := range []string{"none", "None", "NONE", "nOnE", "", "eddsa", "EDDSA", "EdDsa", " EdDSA", "EdDSA ", "EdDSA\x00", "Ed25519", "ES256", "ES384", "ES512", "ES256K", "PS256", "PS384", "PS512",
@@ -25,7 +25,7 @@ func (m Maker) algorithms() []Token {
 	public := m.Key.Public().(ed25519.PublicKey)
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
-		panic(err) // an Ed25519 key has this form
+		panic(err) // an Ed25519 key can always be encoded
 	}
 	block := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 	jwk := `{"use":"sig","kty":"OKP","crv":"Ed25519","kid":"` + m.Kid + `","alg":"EdDSA","x":"` + encode(public) + `"}`
@@ -37,7 +37,7 @@ func (m Maker) algorithms() []Token {
 	return append(out, m.rsaMixed()...)
 }
 
-// rsaMixed are tokens that mix up two keys that are both known.
+// rsaMixed returns tokens that confuse two known keys.
 func (m Maker) rsaMixed() []Token {
 	own, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -68,7 +68,7 @@ func (m Maker) rsaMixed() []Token {
 	)
 }
 
-// keyIDs are tokens that name another key.
+// keyIDs returns tokens with the ID of another key.
 func (m Maker) keyIDs() []Token {
 	var out []Token
 	for name, kid := range map[string]string{"empty": "", "of nobody": "4d3a0f5c-8f8e-4b8c-9f4e-2f1d3c5b7a90", "path up": "../../../../dev/null", "path": "/etc/passwd", "path beside": "./" + m.Kid,
@@ -83,7 +83,7 @@ func (m Maker) keyIDs() []Token {
 	return out
 }
 
-// headers are tokens whose header asks for more than it may, or is none.
+// headers returns tokens with unexpected or malformed headers.
 func (m Maker) headers() []Token {
 	_, own, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -113,7 +113,7 @@ func (m Maker) headers() []Token {
 	return out
 }
 
-// signatures are tokens whose signature is none of ours.
+// signatures returns tokens with invalid signatures.
 func (m Maker) signatures() []Token {
 	good := m.Good()
 	cut := strings.LastIndexByte(good, '.')

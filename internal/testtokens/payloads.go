@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Bad returns tokens that no door may take, each with its own name.
+// Bad returns tokens that every entry point must refuse, each with a unique name.
 func (m Maker) Bad() []Token {
 	out := slices.Concat(m.algorithms(), m.keyIDs(), m.headers(), m.signatures(), m.forms(), m.encodings(), m.times(), m.audiences(), m.payloads(), m.kinds())
 	slices.SortFunc(out, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-// forms are strings that are not of three parts, or too long.
+// forms returns strings without three parts, or too long.
 func (m Maker) forms() []Token {
 	good := m.Good()
 	p := strings.Split(good, ".")
@@ -35,8 +35,7 @@ func (m Maker) forms() []Token {
 	return out
 }
 
-// pad is a token of so many bytes that is signed, with what is too much in the
-// payload.
+// pad returns a signed token of this size, padded in the payload.
 func pad(m Maker, size int) string {
 	for n := size - len(m.Good()); ; n-- {
 		if raw := m.Sign(m.With(map[string]any{"x": strings.Repeat("y", max(n, 0))})); len(raw) <= size || n <= 0 {
@@ -45,7 +44,7 @@ func pad(m Maker, size int) string {
 	}
 }
 
-// encodings are other spellings of a good token.
+// encodings returns other encodings of a good token.
 func (m Maker) encodings() []Token {
 	good := m.Good()
 	p := strings.Split(good, ".")
@@ -70,7 +69,7 @@ func (m Maker) encodings() []Token {
 	return out
 }
 
-// times are tokens of another time.
+// times returns tokens that are not valid now.
 func (m Maker) times() []Token {
 	const day = 86400
 	now := m.Now.Unix()
@@ -100,13 +99,13 @@ func (m Maker) times() []Token {
 	return out
 }
 
-// begin is some seconds before an end, after 1970.
+// begin returns a time some seconds before end, but after 1970.
 func begin(end int64) int64 { return max(end-30, 1) }
 
-// endless says whether tokens of this kind may have no end.
+// endless reports whether tokens of this kind may have no expiry.
 func (m Maker) endless() bool { _, workload := m.Claims["nomad_allocation_id"]; return workload }
 
-// audiences are tokens for others, or by others.
+// audiences returns tokens for other audiences, or of other issuers.
 func (m Maker) audiences() []Token {
 	const ours = "nomadproject.io"
 	var out []Token
@@ -123,7 +122,7 @@ func (m Maker) audiences() []Token {
 	return out
 }
 
-// payloads are what no token holds.
+// payloads returns tokens with malformed payloads.
 func (m Maker) payloads() []Token {
 	body := m.body()
 	also := func(member string) string { return strings.TrimSuffix(body, "}") + "," + member + "}" }
@@ -138,7 +137,7 @@ func (m Maker) payloads() []Token {
 	return out
 }
 
-// kinds are tokens of two kinds at once, or of none.
+// kinds returns tokens of two kinds, or of none.
 func (m Maker) kinds() []Token {
 	groups := map[string]map[string]any{
 		"workload":     {"nomad_namespace": "default", "nomad_job_id": "j", "nomad_allocation_id": "a"},
@@ -180,35 +179,34 @@ func (m Maker) kinds() []Token {
 	return append(out, Token{Name: "all kinds", Raw: m.Sign(m.With(all))})
 }
 
-// bigNumber is a JSON number that no Go number is.
+// bigNumber is a JSON number outside of Go's number types.
 type bigNumber string
 
-// MarshalJSON writes it as it stands.
+// MarshalJSON implements json.Marshaler.
 func (n bigNumber) MarshalJSON() ([]byte, error) { return []byte(n), nil }
 
-// decodePart reads a part of a good token.
+// decodePart decodes a part of a good token.
 func decodePart(part string) []byte {
 	b, err := base64.RawURLEncoding.DecodeString(part)
 	if err != nil {
-		panic(err) // of a token made above
+		panic(err) // a part of a token made above
 	}
 	return b
 }
 
-// padded adds what base64 with padding has, and one more where that is nothing.
+// padded adds base64 padding, and one superfluous character where none is needed.
 func padded(part string) string { return part + strings.Repeat("=", 4-len(part)%4) }
 
-// other62 makes sure that the two alphabets differ in what encodes b.
+// other62 makes sure that the encoding of b differs between the two alphabets.
 func other62(b []byte) []byte { return append([]byte{0xfb, 0xff, 0xbe}, b[3:]...) }
 
-// longer adds bytes before and behind the signature of a token.
+// longer adds bytes before and after the signature of a token.
 func longer(raw string, before, behind []byte) string {
 	cut := strings.LastIndexByte(raw, '.') + 1
 	return raw[:cut] + encode(slices.Concat(before, decodePart(raw[cut:]), behind))
 }
 
-// plusOrder adds the order of the group to S, which must be below it (RFC 8032
-// section 5.1.7).
+// plusOrder adds the order of the group to S, which must be below it (RFC 8032 section 5.1.7).
 func plusOrder(s []byte) []byte {
 	sum, _ := new(big.Int).SetString("7237005577332262213973186563042994240857116359379907606001950938285454250989", 10)
 	high := slices.Clone(s)

@@ -1,13 +1,12 @@
-// Package testtokens makes tokens that must be refused, for tests: the same table is
-// tried at every door of an agent, and is what the fuzz targets begin with.
+// Package testtokens makes tokens that must be refused. Tests try the same table at every entry point
+// of an agent, and fuzz targets start from it.
 //
-// A Maker has the private keys of the one who is attacked: most tokens are signed
-// well, so that the one thing that is wrong with each is what it is refused for.
-// Maker.Good of the same claims is the control: a door that takes it, and none of
-// Maker.Bad, looks at what it should.
+// A Maker has the private keys of the attacked server. Most tokens have a valid signature, so that each
+// is refused because of a single fault. Maker.Good with the same claims is the control: an entry point
+// must accept it and refuse all of Maker.Bad.
 //
-// What is bad about the holder of a token (an allocation that is over, a node that
-// is another one) is the business of the test: Maker.Sign signs any claims.
+// Faults of a token's holder (an allocation that has ended, a different node) are up to the test:
+// Maker.Sign signs any claims.
 package testtokens
 
 import (
@@ -23,12 +22,12 @@ import (
 	"time"
 )
 
-// Token is one that must be refused, and what is wrong with it.
+// Token is a token that must be refused, named for its fault.
 type Token struct {
 	Name string
 	Raw  string
-	// Past says that the token was good once: a node that is known may come back
-	// with one, wherever else it is refused.
+	// Past marks a token that was valid earlier: a known node may re-register with one, while all
+	// other uses are refused.
 	Past bool
 }
 
@@ -37,28 +36,28 @@ type Maker struct {
 	// Kid and Key sign good tokens.
 	Kid string
 	Key ed25519.PrivateKey
-	// RSAKid is another key that verifiers know, RSA its private half; RSA may be nil
-	// when they know none.
+	// RSAKid is another key of the verifiers, and RSA its private key; RSA may be nil if there is
+	// none.
 	RSAKid string
 	RSA    *rsa.PrivateKey
-	// Claims are those of a good token.
+	// Claims are the claims of a good token.
 	Claims map[string]any
 	Now    time.Time
 }
 
-// encode is base64url as tokens have it.
+// encode is base64url without padding.
 var encode = base64.RawURLEncoding.EncodeToString
 
-// Good is a token that is taken.
+// Good returns a valid token.
 func (m Maker) Good() string { return m.Sign(m.Claims) }
 
-// Sign signs any claims as a good token is signed.
+// Sign signs any claims correctly.
 func (m Maker) Sign(claims map[string]any) string { return m.forge(m.header(), asJSON(claims)) }
 
-// SignText signs any payload, one that is no JSON too, as a good token is signed.
+// SignText signs any payload correctly, even if it is not JSON.
 func (m Maker) SignText(body string) string { return m.forge(m.header(), body) }
 
-// Text is what a part of a token holds, "" when that is nothing.
+// Text decodes a part of a token; "" if it cannot be decoded.
 func Text(part string) string {
 	b, err := base64.RawURLEncoding.DecodeString(part)
 	if err != nil {
@@ -67,7 +66,7 @@ func Text(part string) string {
 	return string(b)
 }
 
-// With returns claims of which some are set, those that are nil left out.
+// With returns the claims with changes; nil removes a claim.
 func (m Maker) With(set map[string]any) map[string]any {
 	claims := maps.Clone(m.Claims)
 	for name, v := range set {
@@ -80,19 +79,19 @@ func (m Maker) With(set map[string]any) map[string]any {
 
 func (m Maker) header() string { return m.headerOf("EdDSA", m.Kid) }
 
-// headerOf is a header as ours are, of any algorithm and key.
+// headerOf returns a header with any algorithm and key ID.
 func (m Maker) headerOf(alg, kid string) string {
 	return `{"alg":` + asJSON(alg) + `,"kid":` + asJSON(kid) + `,"typ":"JWT"}`
 }
 
-// also is a good header with something more.
+// also returns a good header with an additional member.
 func (m Maker) also(member string) string {
 	return `{"alg":"EdDSA","kid":` + asJSON(m.Kid) + `,"typ":"JWT",` + member + `}`
 }
 
 func (m Maker) body() string { return asJSON(m.Claims) }
 
-// input is what is signed of a token.
+// input returns the signed part of a token.
 func input(header, body string) string { return encode([]byte(header)) + "." + encode([]byte(body)) }
 
 // forge signs any header and any payload with the good key.
@@ -108,23 +107,23 @@ func rsaSigned(in string, key *rsa.PrivateKey) string {
 	sum := sha256.Sum256([]byte(in))
 	sig, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
 	if err != nil {
-		panic(err) // a key that a test made
+		panic(err) // the key of a test
 	}
 	return in + "." + encode(sig)
 }
 
-// mac adds an HMAC, as HS256 has it.
+// mac adds an HMAC as HS256 does.
 func mac(in string, key []byte) string {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(in))
 	return in + "." + encode(h.Sum(nil))
 }
 
-// asJSON is the JSON of what has one.
+// asJSON returns the JSON of v.
 func asJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // claims that a test made
+		panic(err) // the claims of a test
 	}
 	return string(b)
 }

@@ -1,6 +1,5 @@
-// Package testvault is a transit engine of Vault for tests: it encrypts and decrypts
-// by keys that it makes when they are first named, and fails on demand. It knows
-// nothing of leases, policies or versions.
+// Package testvault is a Vault transit engine for tests. It encrypts and decrypts with keys that it
+// makes on first use, and fails on demand. It has no leases, policies or versions.
 package testvault
 
 import (
@@ -17,21 +16,21 @@ import (
 	"testing"
 )
 
-// Token is the one that is let in.
+// Token is the accepted token.
 const Token = "s.vault-token-canary"
 
-// Fault is how the service fails.
+// Fault is a way in which the service fails.
 type Fault string
 
-// The ways to fail.
+// The faults.
 const (
 	None      Fault = ""
 	Down      Fault = "down"      // connections break
 	Forbidden Fault = "forbidden" // 403
 	Hung      Fault = "hung"      // no answer until the fault ends
-	Junk      Fault = "junk"      // 200, and nothing of use
-	Wrong     Fault = "wrong"     // plaintext that is another
-	Echo      Fault = "echo"      // 400, and the request with its secrets in the answer
+	Junk      Fault = "junk"      // 200, with a useless body
+	Wrong     Fault = "wrong"     // wrong plaintext
+	Echo      Fault = "echo"      // 400, with the request's secrets in the answer
 	NoDecrypt Fault = "nodecrypt" // 403 for decrypt only
 )
 
@@ -46,24 +45,24 @@ type Vault struct {
 	requests int
 }
 
-// Start runs a service until the test ends. Its clients don't try again by themselves.
+// Start runs a service until the test ends. Clients should not retry by themselves.
 func Start(t testing.TB) *Vault {
 	t.Helper()
 	t.Setenv("VAULT_MAX_RETRIES", "0")
 	v := &Vault{keys: map[string]cipher.AEAD{}, changed: make(chan struct{})}
 	v.http = httptest.NewServer(v)
 	t.Cleanup(func() {
-		v.Set(None) // whoever hangs goes on
+		v.Set(None) // unblocks hung requests
 		v.http.CloseClientConnections()
 		v.http.Close()
 	})
 	return v
 }
 
-// Addr is its URL.
+// Addr returns its URL.
 func (v *Vault) Addr() string { return v.http.URL }
 
-// Set makes it fail from now on.
+// Set sets the fault of further requests.
 func (v *Vault) Set(f Fault) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -72,7 +71,7 @@ func (v *Vault) Set(f Fault) {
 	v.changed = make(chan struct{})
 }
 
-// Requests counts those that came to encrypt and decrypt.
+// Requests returns the number of encrypt and decrypt requests.
 func (v *Vault) Requests() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -154,7 +153,7 @@ func (v *Vault) decrypt(w http.ResponseWriter, name, sealed string, wrong bool) 
 	answer(w, "plaintext", base64.StdEncoding.EncodeToString(text))
 }
 
-// key returns the key of a name, made when there is none.
+// key returns the key of a name, and makes a missing one.
 func (v *Vault) key(name string) cipher.AEAD {
 	if v.keys[name] == nil {
 		key := make([]byte, 32)
@@ -171,10 +170,10 @@ func (v *Vault) key(name string) cipher.AEAD {
 }
 
 func answer(w http.ResponseWriter, key, text string) {
-	_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]string{key: text}}) // the client is gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]string{key: text}}) // fails only if the client is gone
 }
 
 func fail(w http.ResponseWriter, code int, text string) {
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []string{text}}) // the client is gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []string{text}}) // fails only if the client is gone
 }

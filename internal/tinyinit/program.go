@@ -5,13 +5,8 @@ package tinyinit
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
-	"os"
 	"runtime"
-	"sync"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // initText returns the address of the first instruction of init_*.s. The code is position
@@ -28,15 +23,8 @@ const (
 	headers  = 64 + 2*56 // the file's header and two of segments
 )
 
-// Program returns a memory file with the executable of init. The file is sealed, because its content
-// runs as root.
-var Program = sync.OnceValues(func() (*os.File, error) {
-	fd, err := sealed("nomad-init", initELF())
-	if err != nil {
-		return nil, fmt.Errorf("make the init of process namespaces: %w", err)
-	}
-	return os.NewFile(uintptr(fd), "nomad-init"), nil
-})
+// Program returns the executable of init.
+func Program() ([]byte, error) { return initELF(), nil }
 
 // instructions copies the instructions.
 func instructions() []byte {
@@ -95,25 +83,4 @@ func initELF() []byte {
 	word(elfStack, elfReadPut) // a stack that is not executed
 	long(0, 0, 0, 0, 0, 16)
 	return append(b, code...)
-}
-
-// sealed makes an executable memory file that cannot be changed.
-func sealed(name string, content []byte) (int, error) {
-	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
-	if err == unix.EINVAL { // before Linux 6.3 every memory file may be executed
-		fd, err = unix.MemfdCreate(name, flags)
-	}
-	if err != nil {
-		return -1, fmt.Errorf("memfd_create (is vm.memfd_noexec 2?): %w", err)
-	}
-	_, err = unix.Pwrite(fd, content, 0)
-	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("write memory file: %w", err)
-	}
-	return fd, nil
 }

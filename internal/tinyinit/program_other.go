@@ -4,11 +4,10 @@ package tinyinit
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 )
 
 // Program fails: init exists for amd64 and arm64 only.
-func Program() (*os.File, error) {
-	return nil, fmt.Errorf("there is no init of process namespaces for %s", runtime.GOARCH)
+func Program() ([]byte, error) {
+	return nil, fmt.Errorf("the init of PID namespaces is not available for %s", runtime.GOARCH)
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestInitELF reads the program as others do.
+// TestInitELF parses the program with debug/elf.
 func TestInitELF(t *testing.T) {
 	raw := initELF()
 	if len(raw) >= page {
@@ -29,7 +29,7 @@ func TestInitELF(t *testing.T) {
 		}
 	}
 	if load := f.Progs[0]; f.Entry < load.Vaddr || f.Entry >= load.Vaddr+load.Filesz {
-		t.Errorf("entry %#x lies outside of the segment at %#x of %d bytes", f.Entry, load.Vaddr, load.Filesz)
+		t.Errorf("entry %#x is outside of the segment at %#x of %d bytes", f.Entry, load.Vaddr, load.Filesz)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSmall holds the companion to its budget: it stands between a client and the
-// first instruction of every task.
+// TestSmall checks the size limit of the companion, which runs before the first instruction of
+// every task.
 func TestSmall(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "companion")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, ".")

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox/level"
 )
 
-func whole() level.Facts {
+func complete() level.Facts {
 	return level.Facts{LandlockABI: 7, Filter: true, DefaultFilter: true, Limits: true,
 		OwnUser: true, OwnProcesses: true, OwnMounts: true, OwnIPC: true}
 }
@@ -39,7 +39,7 @@ func TestOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := whole()
+			f := complete()
 			tt.edit(&f)
 			if got := level.Of(f); got != tt.want {
 				t.Errorf("Of() = %s, want %s", got, tt.want)
@@ -52,7 +52,7 @@ func TestOf(t *testing.T) {
 }
 
 func TestAttributes(t *testing.T) {
-	f := whole()
+	f := complete()
 	want := map[string]string{"driver.exec2.level": "strict", "driver.exec2.landlock.abi": "7"}
 	if got := f.Attributes("exec2"); !maps.Equal(got, want) {
 		t.Errorf("Attributes() = %v, want %v", got, want)
