@@ -184,7 +184,7 @@ func (f *forking) prepare(p *Process) error {
 // underInit makes the child init, which starts the stage.
 func (f *forking) underInit(p *Process) error {
 	if f.Init && f.Enter != nil {
-		return errors.New("Init and Enter exclude each other")
+		return errors.New("fields Init and Enter exclude each other")
 	}
 	program, err := initFile()
 	if err != nil {

@@ -85,7 +85,7 @@ func (o CertOptions) template() (*x509.Certificate, error) {
 		cert.ExtKeyUsage = append(cert.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	if len(cert.ExtKeyUsage) == 0 {
-		return nil, errors.New("Client, Server or both are required")
+		return nil, errors.New("at least one of Client and Server is required")
 	}
 	return cert, nil
 }

@@ -171,7 +171,7 @@ func TestWhatIsNotIssued(t *testing.T) {
 		{"after the CA", pki.CAOptions{Days: 30, At: now.AddDate(0, 0, -31)}, with(func(o *pki.CertOptions) { o.Days = 1 }), "create another CA"},
 		{"no time", pki.CAOptions{}, with(func(o *pki.CertOptions) { o.Days = -1 }), "validity of -1 days"},
 		{"beyond calendars", pki.CAOptions{}, with(func(o *pki.CertOptions) { o.Days = 1 << 40 }), "not between 1 and 36500"},
-		{"for nobody", pki.CAOptions{}, with(func(o *pki.CertOptions) { o.Server = false }), "Client, Server or both"},
+		{"for nobody", pki.CAOptions{}, with(func(o *pki.CertOptions) { o.Server = false }), "Client and Server"},
 		{"no name", pki.CAOptions{}, pki.CertOptions{Server: true}, "a common name or a DNS name is required"},
 		{"no DNS name", pki.CAOptions{}, with(func(o *pki.CertOptions) { o.DNSNames = []string{"a..nomad"} }), `"a..nomad" is not valid`},
 		{"a line", pki.CAOptions{}, with(func(o *pki.CertOptions) { o.DNSNames = []string{"a\nb"} }), "is not valid"},
