@@ -412,7 +412,7 @@ func TestNoServerAnswers(t *testing.T) {
 	<-n.Ready()
 	f.stop()
 	f.until(t, "the node is unhealthy", func() bool { return n.Healthy() != nil })
-	if err := n.Healthy(); !strings.HasPrefix(err.Error(), "no server answers since ") {
+	if err := n.Healthy(); !strings.HasPrefix(err.Error(), "no server has answered since ") {
 		t.Errorf("Healthy() = %v", err)
 	}
 	_, err := n.Servers().Stream(t.Context(), "FileSystem.Logs")

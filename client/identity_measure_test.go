@@ -37,7 +37,7 @@ func TestRenewalIsOverdue(t *testing.T) {
 			t.Errorf("%s: overdue is %t, want %t", name, got, c.want)
 		}
 	}
-	if _, ends, ok := (&identity{token: hour}).life(); !ok || !ends.Equal(given.Add(time.Hour)) {
+	if _, ends, ok := (&identity{token: hour}).lifetime(); !ok || !ends.Equal(given.Add(time.Hour)) {
 		t.Errorf("the identity ends at %v", ends)
 	}
 }

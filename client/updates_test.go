@@ -92,8 +92,8 @@ func TestDetailsGoByThemselves(t *testing.T) {
 	})
 }
 
-// TestNewsOf holds that everything but the events of tasks is a change.
-func TestNewsOf(t *testing.T) {
+// TestDeltaOf checks that only task events are a detail and everything else is a change.
+func TestDeltaOf(t *testing.T) {
 	base := func() *nomad.Allocation {
 		return &nomad.Allocation{ID: "a", ClientStatus: nomad.AllocClientStatusPending,
 			TaskStates: map[string]*nomad.TaskState{"t": {State: nomad.TaskStatePending, Events: []*nomad.TaskEvent{{Type: "Received"}}}}}
@@ -104,18 +104,18 @@ func TestNewsOf(t *testing.T) {
 	another.TaskStates["u"] = &nomad.TaskState{State: nomad.TaskStatePending}
 	for name, tc := range map[string]struct {
 		before, now *nomad.Allocation
-		want        news
+		want        delta
 	}{
 		"first": {nil, base(), detail}, "same": {base(), base(), nothing}, "event": {base(), event, detail}, "task": {base(), another, change},
 	} {
-		if got := newsOf(tc.before, tc.now); got != tc.want {
-			t.Errorf("%s: newsOf() = %d, want %d", name, got, tc.want)
+		if got := deltaOf(tc.before, tc.now); got != tc.want {
+			t.Errorf("%s: deltaOf() = %d, want %d", name, got, tc.want)
 		}
 	}
 	differs := func(name string, now *nomad.Allocation) {
 		t.Helper()
-		if got := newsOf(base(), now); got != change {
-			t.Errorf("%s: newsOf() = %d, want a change", name, got)
+		if got := deltaOf(base(), now); got != change {
+			t.Errorf("%s: deltaOf() = %d, want a change", name, got)
 		}
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[nomad.Allocation]()) {
@@ -131,7 +131,7 @@ func TestNewsOf(t *testing.T) {
 		now := base()
 		otherwise(reflect.ValueOf(now.TaskStates["t"]).Elem().FieldByIndex(f.Index))
 		differs("task "+f.Name, now)
-		if got := newsOf(nil, now); got != change {
+		if got := deltaOf(nil, now); got != change {
 			t.Errorf("task %s: a first status with it is %d, want a change", f.Name, got)
 		}
 	}
@@ -142,8 +142,8 @@ func TestNewsOf(t *testing.T) {
 	} {
 		now := base()
 		edit(now)
-		if got := newsOf(nil, now); got != change {
-			t.Errorf("%s: newsOf() of the first status = %d, want a change", name, got)
+		if got := deltaOf(nil, now); got != change {
+			t.Errorf("%s: deltaOf() of the first status = %d, want a change", name, got)
 		}
 	}
 }
