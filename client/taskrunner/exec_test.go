@@ -16,7 +16,7 @@ func TestNoExecForHooks(t *testing.T) {
 }
 
 func TestBounded(t *testing.T) {
-	b := &bounded{left: 5}
+	b := &bounded{remaining: 5}
 	for _, text := range []string{"abc", "def", "ghi"} {
 		if n, err := b.Write([]byte(text)); n != 3 || err != nil {
 			t.Errorf("Write(%q) = %d, %v", text, n, err)
