@@ -135,7 +135,7 @@ func TestNetworkThatCannotBe(t *testing.T) {
 	}{
 		{"driver", `task "web": driver "mock_driver" can't join the group's network of mode "none"`, func(w *world, _ *nomad.Allocation) { w.driver = nil }},
 		{"mode", `network mode "bridge"`, func(_ *world, a *nomad.Allocation) { a.Job.TaskGroups[0].Networks[0].Mode = "bridge" }},
-		{"client", "makes no networks", func(w *world, _ *nomad.Allocation) { w.nets = nil }},
+		{"client", "does not create network namespaces", func(w *world, _ *nomad.Allocation) { w.nets = nil }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			other, alloc := *w, lonely(map[string]any{"run_for": "1ms"})

@@ -112,15 +112,15 @@ func TestVolumeFaults(t *testing.T) {
 		{"selinux", here, mount(func(m *nomad.VolumeMount) { m.SELinuxLabel = "z" }), "selinux_label"},
 		{"unknown reference", here, to("${NOMAD_NOTHING}/x"), "of which nothing is known"},
 		{"dots by a reference", here, to("${NOMAD_TASK_DIR}/../../.."), "holds .."},
-		{"absent, outside", here, to("/nowhere/at/all"), "destination /nowhere/at/all does not exist on this node and lies outside"},
+		{"absent, outside", here, to("/nowhere/at/all"), "destination /nowhere/at/all does not exist on this node and is outside"},
 		{"over the task", here, to("${NOMAD_TASK_DIR}/."), ""},
 		{"over the allocation", here, to("${NOMAD_ALLOC_DIR}"), "would hide the task's own directories"},
 		{"over all", here, to("/tmp"), "would hide the task's own directories"},
 		{"private", here, to("private/x"), "neither in the task's directory"},
 		{"twice", here, func(c *taskhook.Config) {
 			c.Task.VolumeMounts = append(c.Task.VolumeMounts, at("./local/a"))
-		}, "is that of another volume"},
-		{"file on nothing", file, func(*taskhook.Config) {}, "destination of a volume that is a file"},
+		}, "is already used by another volume"},
+		{"file on nothing", file, func(*taskhook.Config) {}, "destination of a file volume"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := mounting(c.path, at("local/a"))
@@ -143,7 +143,7 @@ func TestDestinationThroughALink(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if err == nil || !strings.Contains(err.Error(), "make destination") {
+	if err == nil || !strings.Contains(err.Error(), "create destination") {
 		t.Errorf("Prestart() = %v, mounts %+v", err, got.mounts)
 	}
 	if entries, _ := os.ReadDir(canary); len(entries) != 0 {
