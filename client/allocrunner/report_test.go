@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// talker is a driver that says something of each task a second after its start.
+// talker is a driver that sends an event of each task a second after its start.
 type talker struct {
 	drivers.Driver
 	says    drivers.TaskEvent
@@ -40,9 +40,8 @@ func (d *talker) Report(ctx context.Context, tell func(*drivers.TaskEvent)) erro
 	}
 }
 
-// TestDriverSays: what a driver says of a task becomes an event, and ends the task where
-// the driver says so.
-func TestDriverSays(t *testing.T) {
+// A driver's event becomes a task event. With Kill set, it ends the task.
+func TestDriverEvents(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		says   drivers.TaskEvent
@@ -79,7 +78,7 @@ func TestDriverSays(t *testing.T) {
 					}
 				}
 				if heard == nil || heard.DisplayMessage != tc.says.Message || heard.Details["unveil"] != tc.says.Details["unveil"] {
-					t.Errorf("events hold %+v, want what the driver said", heard)
+					t.Errorf("events are %+v, want the driver's", heard)
 				}
 				cancel()
 				<-ended

@@ -23,11 +23,11 @@ func TestEventsKept(t *testing.T) {
 		t.Errorf("kept %d events from %s, want the last 10", len(s.Events), s.Events[0].DriverMessage)
 	}
 	if handedOut[0].DriverMessage != "3" || handedOut[9].DriverMessage != "12" {
-		t.Error("events that were handed out changed")
+		t.Error("earlier events changed")
 	}
 }
 
-// TestReportsKept: what a task does cannot push out how it began.
+// TestReportsKept checks that reports about a task do not displace the events of its start.
 func TestReportsKept(t *testing.T) {
 	var s nomad.TaskState
 	addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskStarted})
@@ -36,7 +36,7 @@ func TestReportsKept(t *testing.T) {
 		last := before[len(before)-1]
 		addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskSandboxDenial, DriverMessage: fmt.Sprint(i)})
 		if before[len(before)-1] != last {
-			t.Fatal("events that were handed out changed")
+			t.Fatal("earlier events changed")
 		}
 	}
 	addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskTerminated})

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/mock"
 )
 
-// Hooks get no way to run commands from a driver that has none.
+// A driver without exec support gives hooks no Exec function.
 func TestNoExecForHooks(t *testing.T) {
 	r := &Runner{cfg: Config{Driver: mock.New(slog.New(slog.DiscardHandler))}}
 	if r.execer() != nil {
@@ -23,6 +23,6 @@ func TestBounded(t *testing.T) {
 		}
 	}
 	if got := string(b.bytes()); got != "abcde" {
-		t.Errorf("it keeps %q, want abcde", got)
+		t.Errorf("it contains %q, want abcde", got)
 	}
 }

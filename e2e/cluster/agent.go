@@ -56,7 +56,7 @@ type Agent struct {
 const readyLimit = time.Minute
 
 // silent is what a node says of a driver that has not answered for seconds, and still may.
-const silent = "the driver does not say how it is"
+const silent = "the driver did not send a fingerprint in time"
 
 // poll is how often a starting agent is asked whether it is ready.
 const poll = 5 * time.Millisecond
