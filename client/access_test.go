@@ -149,9 +149,9 @@ func TestNodeWithoutServersDenies(t *testing.T) {
 	}
 	soon(t, "who may reads", func() bool { return stat() == nil })
 	g.f.stop()
-	soon(t, "nobody may anything", func() bool { return stat() != nil })
+	soon(t, "every request is denied", func() bool { return stat() != nil })
 	// The first refusal may be a timeout.
-	soon(t, "nobody reads the stats of a node that cannot ask", func() bool {
+	soon(t, "stats are denied without a server", func() bool {
 		return call("ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: g.NodeID()}) != nil
 	})
 }

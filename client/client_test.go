@@ -361,9 +361,9 @@ func TestRestartedAgentRecoversTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.mu.Lock()
-		told := status(f, short)
+		sent := status(f, short)
 		f.mu.Unlock()
-		if told == nomad.AllocClientStatusRunning {
+		if sent == nomad.AllocClientStatusRunning {
 			break
 		}
 		n = start(t, config(dir, f.addr()))

@@ -137,7 +137,7 @@ func copied(t *testing.T, n *node, boot string) client.Config {
 // A client with a copy of a running node's state is refused, with instructions, changes nothing
 // and runs no allocation.
 func TestCopyOfTheState(t *testing.T) {
-	for name, c := range map[string]struct{ boot, says string }{
+	for name, c := range map[string]struct{ boot, refusal string }{
 		"on another machine": {"another", "on another machine"},
 		"on the same one":    {"", "another agent on this machine"},
 	} {
@@ -153,7 +153,7 @@ func TestCopyOfTheState(t *testing.T) {
 				err := other.Healthy()
 				return err != nil && strings.Contains(err.Error(), nomad.ErrNodeHeld.Error())
 			})
-			for _, text := range []string{c.says, "client-id", "secret-id"} {
+			for _, text := range []string{c.refusal, "client-id", "secret-id"} {
 				if err := other.Healthy(); !strings.Contains(err.Error(), text) {
 					t.Errorf("the refusal %q does not contain %q", err, text)
 				}

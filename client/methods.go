@@ -7,7 +7,7 @@ import (
 )
 
 // methods lists every RPC that a node answers. Each row has the name used by servers, the name
-// used by the agent of this process, and the rights that a caller needs either way.
+// used by this process's agent, and the required rights.
 func (c *Client) methods() []answered {
 	return []answered{
 		answer("Allocations.Checks", "ClientAllocations.Checks", ofAlloc(c, func(r *nomad.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob), c.allocChecks),

@@ -16,8 +16,8 @@ import (
 const readmission = time.Second
 
 // answered is a method of the node under two names. relayed is called by servers, which have
-// authorised the caller. own is called by the agent of this process: the node answers requests
-// about itself, with or without servers, and forwards all others to the servers.
+// authorised the caller. own is called by the agent of this process. The node answers requests
+// about itself, even without servers, and forwards all others to the servers.
 type answered struct{ relayed, own rpc.Method }
 
 // subject describes the object of a request and the rights it takes.

@@ -16,8 +16,8 @@ const (
 	pingWithin    = 3 * time.Second
 )
 
-// Run moves the client to another server from time to time until ctx ends, so that restarted
-// and added servers get their share of the clients.
+// Run moves the client to another server from time to time until ctx ends. So restarted and
+// added servers get their share of the clients.
 func (r *Remote) Run(ctx context.Context) error {
 	for {
 		select {

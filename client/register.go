@@ -22,7 +22,7 @@ const (
 )
 
 // errNodeUnknown means that the servers do not have the node: it must register again.
-var errNodeUnknown = errors.New("the servers do not know the node")
+var errNodeUnknown = errors.New("the node is not registered with the servers")
 
 // keepRegistered registers the node and sends heartbeats until ctx ends. During each
 // registration it runs attached, which is restarted after a loss.
@@ -92,7 +92,7 @@ func (c *Client) denied(err error) (wait time.Duration) {
 	case errors.Is(err, nomad.ErrPermissionDenied):
 		c.refusal.Store(&why)
 		if err := c.id.markRefused(); err != nil {
-			c.log.Error("forget the registration", "err", err)
+			c.log.Error("store the refused registration", "err", err)
 		}
 		return deniedBackoffMax
 	}
@@ -199,9 +199,9 @@ func (c *Client) learn(resp *nomad.NodeUpdateResponse) {
 }
 
 // isNodeUnknown reports whether the node must register again after err, as in Nomad 2.0. That
-// includes a registration by another agent and a denied permission: servers whose state was
-// restored may lack the key that signed the node's token, and a registration proves the
-// identity by the secret.
+// includes a registration by another agent and a denied permission. Servers whose state was
+// restored may lack the key that signed the node's token; a registration proves the identity by
+// the secret.
 func isNodeUnknown(err error) bool {
 	return errors.Is(err, nomad.ErrNodeNotFound) || errors.Is(err, nomad.ErrPermissionDenied) ||
 		errors.Is(err, nomad.ErrNodeSecret) || errors.Is(err, nomad.ErrNodeSession) || errors.Is(err, nomad.ErrNodeHeld)

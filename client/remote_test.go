@@ -149,7 +149,7 @@ func TestStreamsFailOver(t *testing.T) {
 }
 
 func TestLearnServers(t *testing.T) {
-	told := func(addrs ...string) (out []*nomad.NodeServerInfo) {
+	infos := func(addrs ...string) (out []*nomad.NodeServerInfo) {
 		for _, a := range addrs {
 			out = append(out, &nomad.NodeServerInfo{RPCAdvertiseAddr: a})
 		}
@@ -159,7 +159,7 @@ func TestLearnServers(t *testing.T) {
 	heads := map[string]bool{}
 	for range 200 { // a different order for each client
 		r := remote(&fleet{}, "seed")
-		r.learn(told("a", "b", "c", "b", ""), 3)
+		r.learn(infos("a", "b", "c", "b", ""), 3)
 		heads[r.Addrs()[0]] = true
 		if got := set(r); !slices.Equal(got, []string{"a", "b", "c", "seed"}) {
 			t.Fatalf("servers = %v", got)
@@ -169,10 +169,10 @@ func TestLearnServers(t *testing.T) {
 		t.Errorf("all of 200 clients start with one of %v", heads)
 	}
 	r := remote(&fleet{}, "seed")
-	r.learn(told("a", "b"), 3)
+	r.learn(infos("a", "b"), 3)
 	r.failed(r.Addrs()[0])
 	order := r.Addrs()
-	r.learn(told("b", "a"), 3)
+	r.learn(infos("b", "a"), 3)
 	r.learn(nil, 3)
 	if got := r.Addrs(); !slices.Equal(got, order) {
 		t.Errorf("the same servers in another order: %v, was %v", got, order)
@@ -181,7 +181,7 @@ func TestLearnServers(t *testing.T) {
 	if got := r.Addrs(); !slices.Equal(got, []string{"x"}) {
 		t.Errorf("replaced by %v", got)
 	}
-	r.learn(told("y"), 3)
+	r.learn(infos("y"), 3)
 	if got := set(r); !slices.Equal(got, []string{"x", "y"}) {
 		t.Errorf("servers of the new ones: %v", got)
 	}

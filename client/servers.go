@@ -208,7 +208,7 @@ func (r *Remote) unreached(err error) error {
 	if err == errNoServers || !unsent(err) {
 		return err
 	}
-	r.log.Debug("no server took a call", "err", err)
+	r.log.Debug("no server accepted a call", "err", err)
 	addrs := r.Addrs()
 	slices.Sort(addrs)
 	return &Unreachable{Addrs: addrs, cause: err}

@@ -33,7 +33,7 @@ func newSession(bootFile, nodeID string, log *slog.Logger) *nomad.NodeSession {
 	return s
 }
 
-// attend runs, until ctx ends, the work of an agent that the servers accept as the node: it
+// attend runs the work of an agent that the servers accept as the node, until ctx ends. It
 // restores allocations from before a reboot, sends statuses and pulls allocations. Another
 // agent, such as one on a copy of the node's state, must do none of these.
 func (c *Client) attend(ctx context.Context) error {

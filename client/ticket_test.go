@@ -119,9 +119,9 @@ func TestNodeServesTickets(t *testing.T) {
 			t.Errorf("%s of the agent accepts a ticket: %v", method, err)
 		}
 	}
-	bare := ticket.Ticket{Node: g.NodeID(), Method: "Allocations.Exec", Object: g.alloc}
+	unprivileged := ticket.Ticket{Node: g.NodeID(), Method: "Allocations.Exec", Object: g.alloc}
 	req, _ := g.relays()["Allocations.Exec"]()
-	if err := g.call(t, true, "Allocations.Exec", req, signed(t, key, bare)); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "alloc-node-exec") {
+	if err := g.call(t, true, "Allocations.Exec", req, signed(t, key, unprivileged)); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "alloc-node-exec") {
 		t.Errorf("exec in a task without isolation, without the right: %v", err)
 	}
 }

@@ -5,7 +5,7 @@
 //	token ─ACL.WhoAmI─▶ a node ───────────────────────────────────────▶ reads nodes, agents
 //	                    a workload ──ACL.GetClaimPolicies──▶ policies ─▶ rights
 //	                    management ────────────────────────────────────▶ acl.Everything
-//	                    a token, nobody ──▶ names ──ACL.GetPolicies──▶ policies ─▶ rights
+//	                    ACL, anonymous ──▶ names ──ACL.GetPolicies──▶ policies ─▶ rights
 //	                          └──ACL.GetRolesByID──▶ names ──┘
 //
 // Results are cached for the times of the acl block, and no longer than the token is valid.
@@ -13,7 +13,7 @@
 // same token share one call. The caches have a maximum size and hold no tokens.
 //
 // Any server may answer. The leader is asked again if policies or roles are missing, or if the
-// answering server has lost the leader: a missing policy may be one that denies.
+// answering server has lost the leader. A missing policy may be one that denies.
 //
 // If access control is disabled, every caller gets acl.Everything. A token in the request must
 // still be valid, which the servers check.

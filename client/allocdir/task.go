@@ -185,14 +185,14 @@ func (d *Dir) ForgetTask(name string) error {
 func (t *Task) Forget() error {
 	defer t.Close()
 	for _, name := range []string{SecretsName, PrivateName} {
-		if err := t.forget(name); err != nil {
+		if err := t.removeSecrets(name); err != nil {
 			return fmt.Errorf("remove secrets of task %q: %w", t.name, err)
 		}
 	}
 	return nil
 }
 
-func (t *Task) forget(name string) error {
+func (t *Task) removeSecrets(name string) error {
 	if t.dir.Mounted(name) {
 		return t.dir.Unmount(name)
 	}

@@ -75,12 +75,12 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 		since, verdict := judge(group, h.tasks.States())
 		switch verdict {
 		case down:
-			h.say(alloc, false, "a task is down")
+			h.setHealth(alloc, false, "a task is down")
 			return nil
 		case up:
 			rest := rules.MinHealthyTime - time.Since(since)
 			if rest <= 0 {
-				h.say(alloc, true, "all tasks are up")
+				h.setHealth(alloc, true, "all tasks are up")
 				return nil
 			}
 			due = time.After(rest)
@@ -91,7 +91,7 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 		case <-h.tasks.Changed():
 		case <-due:
 		case <-deadline.C:
-			h.say(alloc, false, "the healthy_deadline has passed")
+			h.setHealth(alloc, false, "the healthy_deadline has passed")
 			return nil
 		case next := <-h.updates:
 			if next.DeploymentID != alloc.DeploymentID {
@@ -101,7 +101,7 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 	}
 }
 
-func (h *healthHook) say(alloc *nomad.Allocation, healthy bool, why string) {
+func (h *healthHook) setHealth(alloc *nomad.Allocation, healthy bool, why string) {
 	h.log.Debug("set allocation health", "alloc", alloc.ID, "healthy", healthy, "why", why)
 	h.tasks.SetHealth(alloc.DeploymentID, healthy)
 }

@@ -65,7 +65,7 @@ func TestHealth(t *testing.T) {
 				if got != tc.verdict {
 					t.Errorf("verdict = %q after %v, want %q", got, horizon, tc.verdict)
 				}
-				if told := w.updates.alloc().DeploymentStatus; tc.verdict != "" && (told == nil || told.Healthy == nil) {
+				if sent := w.updates.alloc().DeploymentStatus; tc.verdict != "" && (sent == nil || sent.Healthy == nil) {
 					t.Error("the health was not reported")
 				}
 				if err := r.Destroy(t.Context()); err != nil {

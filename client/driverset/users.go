@@ -18,10 +18,10 @@ var ErrNoUser = errors.New("all dynamic users are in use, by allocations, by rem
 const maxUID = 1<<32 - 2
 
 // Users assigns uids to tasks without a user, each to one allocation at a time. It assigns them
-// in turn, so that reuse is as late as possible. A uid is free when the files of its last owner
-// are gone, no process of the machine has it, and the machine's user database has no entry for
-// it. The owners are stored with the tasks, in hook states. After a restart, Claim reserves
-// them again. Methods may be called concurrently.
+// in turn, so that reuse is as late as possible. A uid is free when its last owner's files are
+// gone, no process has it, and the machine's user database does not list it. The owners are
+// stored with the tasks, in hook states. After a restart, Claim reserves them again. Methods
+// may be called concurrently.
 type Users struct {
 	min, max int
 

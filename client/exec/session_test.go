@@ -36,7 +36,7 @@ func begin(tty bool, run exec.Run) caller {
 	return c
 }
 
-func (c caller) say(t *testing.T, msg nomad.ExecInput) {
+func (c caller) send(t *testing.T, msg nomad.ExecInput) {
 	t.Helper()
 	if err := c.Encode(&msg); err != nil {
 		t.Error(err)
@@ -74,12 +74,12 @@ func TestSession(t *testing.T) {
 		go func() {
 			for rest := sent; len(rest) > 0; {
 				n := min(50_000, len(rest))
-				c.say(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: rest[:n]}})
-				c.say(t, nomad.ExecInput{})
+				c.send(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: rest[:n]}})
+				c.send(t, nomad.ExecInput{})
 				rest = rest[n:]
 			}
-			c.say(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("end"), Close: true}})
-			c.say(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("dropped")}})
+			c.send(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("end"), Close: true}})
+			c.send(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("dropped")}})
 		}()
 		var got, errs []byte
 		var last []string
@@ -137,7 +137,7 @@ func TestTerminalSizes(t *testing.T) {
 		}
 		c := begin(true, run)
 		for _, size := range []nomad.ExecTerminalSize{{Height: 24, Width: 80}, {Height: 0, Width: 80}, {Height: -1, Width: -1}, {Height: 1 << 30, Width: 3}} {
-			c.say(t, nomad.ExecInput{TtySize: &size})
+			c.send(t, nomad.ExecInput{TtySize: &size})
 			synctest.Wait()
 		}
 		if a, b := <-seen, <-seen; a != (drivers.TerminalSize{Height: 24, Width: 80}) || b != (drivers.TerminalSize{Height: 65535, Width: 3}) || len(seen) > 0 {
@@ -164,7 +164,7 @@ func TestTerminalSizeIsAwaited(t *testing.T) {
 			t.Errorf("without a size it starts after %v", took)
 		}
 		begun = time.Now()
-		begin(true, run).say(t, nomad.ExecInput{TtySize: &nomad.ExecTerminalSize{Height: 1, Width: 1}})
+		begin(true, run).send(t, nomad.ExecInput{TtySize: &nomad.ExecTerminalSize{Height: 1, Width: 1}})
 		if took := <-started; took != 0 {
 			t.Errorf("with a size it starts after %v", took)
 		}

@@ -9,7 +9,7 @@
 // The default token of a task is part of the allocation, never expires and is not renewed. All
 // expiring named tokens are renewed together, when half of the shortest remaining lifetime has
 // passed, plus up to a tenth of that. So any TTL of one second or more is renewed in time. The
-// first renewal, and the first after a failure, happens at a random time before that, so that
+// first renewal, and the first after a failure, happens at a random time before that. So
 // allocations that started or waited together do not renew together. A failed renewal never
 // stops a task.
 //

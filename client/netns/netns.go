@@ -108,12 +108,12 @@ func (s *Set) Sweep(keep func(alloc string) bool) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for network namespaces: %w", err)
+		return fmt.Errorf("list network namespaces: %w", err)
 	}
 	defer d.Close()
 	names, err := d.Names()
 	if err != nil {
-		return fmt.Errorf("look for network namespaces: %w", err)
+		return fmt.Errorf("list network namespaces: %w", err)
 	}
 	var errs []error
 	for _, name := range names {

@@ -165,8 +165,8 @@ func checkForm(b *bolt.DB, file string, abandon bool) error {
 		file, ErrForm, len(ids), strings.Join(ids, ", "), remedy)
 }
 
-// convert writes every allocation in the current format, marks those with processes of another
-// build as lost, and marks the file as written by this project.
+// convert writes every allocation in the current format and marks those with processes of
+// another build as lost. It marks the file as written by this project.
 func convert(tx *bolt.Tx) error {
 	ids, err := elsewhere(tx)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package state stores, in one bbolt file, the client state that survives a restart of the
-// agent: allocations, the state of their tasks and hooks, signed workload identities, and the
-// node's identity and registration.
+// Package state stores the client state that survives a restart of the agent, in one bbolt
+// file. It holds allocations, the state of their tasks and hooks, signed workload identities,
+// and the node's identity and registration.
 //
 // Layout of <state_dir>/state.db (values are msgpack, nomad.Encode):
 //
@@ -65,8 +65,8 @@ type DB struct {
 	w    *writer
 }
 
-// Open opens or creates <dir>/state.db. It fails within seconds, and leaves the file unchanged,
-// if another agent has locked it, if it is corrupt, or if its values have an unknown format.
+// Open opens or creates <dir>/state.db. It fails within seconds if another agent has locked the
+// file, the file is corrupt, or its values have an unknown format. The file is then unchanged.
 func Open(cfg Config) (*DB, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create client state directory: %w", err)

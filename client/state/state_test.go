@@ -240,7 +240,7 @@ func TestSecondAgentFailsFast(t *testing.T) {
 
 // A damaged file is refused with a one-line error and stays unchanged.
 func TestCorruptFile(t *testing.T) {
-	whole := func(t *testing.T) []byte {
+	intact := func(t *testing.T) []byte {
 		dir := t.TempDir()
 		db := open(t, dir)
 		for range 200 {
@@ -258,7 +258,7 @@ func TestCorruptFile(t *testing.T) {
 		return b
 	}
 	cases := map[string]func(b []byte) []byte{
-		"garbage":       func([]byte) []byte { return []byte(strings.Repeat("this is no database\n", 1000)) },
+		"garbage":       func([]byte) []byte { return []byte(strings.Repeat("not a database file\n", 1000)) },
 		"truncated":     func(b []byte) []byte { return b[:len(b)/2] },
 		"one page":      func(b []byte) []byte { return b[:4096] },
 		"zeroed middle": func(b []byte) []byte { clear(b[4*4096 : len(b)*3/4]); return b },
@@ -273,7 +273,7 @@ func TestCorruptFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "state.db")
-			damaged := damage(whole(t))
+			damaged := damage(intact(t))
 			if err := os.WriteFile(path, damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -5,8 +5,8 @@
 // names that nothing else sets, never NOMAD_*), the task's env block, hooks. Values of the env
 // block may refer to the lower layers.
 //
-// References: ${NAME} and ${env.NAME} are variables of the task, ${attr.x} and ${meta.x} are
-// attributes and meta of the node, ${node.unique.id} and others are fields of the node. Unknown
+// References: ${NAME} and ${env.NAME} are variables of the task. ${attr.x} and ${meta.x} are
+// attributes and meta of the node; ${node.unique.id} and others are its fields. Unknown
 // references are left unchanged, since they may be meant for the task's shell.
 //
 // The package starts no goroutine and accesses no files. It logs nothing.

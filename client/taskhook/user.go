@@ -36,7 +36,7 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 		}
 		resp.Owner = owner
 	case h.dynamic && os.Geteuid() == 0: // only root can change owners of files
-		uid, err := h.lend(req)
+		uid, err := h.assign(req)
 		if err != nil {
 			return &drivers.RecoverableError{Err: err}
 		}
@@ -48,8 +48,8 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 	return nil
 }
 
-// lend returns the previous uid of the task, or a new one.
-func (h *userHook) lend(req *TaskPrestartRequest) (int, error) {
+// assign returns the previous uid of the task, or a new one.
+func (h *userHook) assign(req *TaskPrestartRequest) (int, error) {
 	if uid, ok := LentUID(req.PreviousState); ok {
 		return uid, h.users.Claim(uid, req.Alloc.ID)
 	}

@@ -239,8 +239,8 @@ func TestHookMoments(t *testing.T) {
 	})
 }
 
-// Mounts, devices, files and environment of a hook reach the driver at every start, also from a
-// hook that is done, and under the next agent.
+// Mounts, devices, files and environment of a hook reach the driver at every start. That
+// includes hooks that are done, and starts by the next agent.
 func TestHookAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, map[string]any{"run_for": "1h"})

@@ -281,7 +281,7 @@ func (r *Runner) settle(ctx context.Context) (Move, error) {
 	r.update(func(s *nomad.TaskState) { s.State = nomad.TaskStatePending },
 		&nomad.TaskEvent{Type: nomad.TaskRestarting, RestartReason: d.reason, StartDelay: d.delay.Nanoseconds()})
 	r.delay = d.delay
-	r.forget()
+	r.dropHandle()
 	return Retry, nil
 }
 
@@ -313,15 +313,15 @@ func (r *Runner) finish(ctx context.Context) error {
 	if !r.local.RunComplete {
 		r.runStop(ctx)
 		r.local.RunComplete = true
-		r.forget()
+		r.dropHandle()
 	}
 	close(r.done)
 	return nil
 }
 
-// forget stores that the last exit is handled, and makes the driver drop the task. If storing
+// dropHandle stores that the last exit is handled, and makes the driver drop the task. If storing
 // fails, the driver keeps the task, and the next agent handles the same exit again.
-func (r *Runner) forget() {
+func (r *Runner) dropHandle() {
 	handle := r.local.TaskHandle
 	r.local.TaskHandle = nil
 	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {

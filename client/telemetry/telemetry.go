@@ -1,5 +1,5 @@
-// Package telemetry publishes the gauges of a node: the states of its allocations and tasks,
-// their allocated resources and, if enabled, the resource usage of the host.
+// Package telemetry publishes the gauges of a node. These are the states of its allocations and
+// tasks, their resources and, if enabled, the host's resource usage.
 //
 // It uses only data of the client and never calls a server. Run is its only goroutine.
 package telemetry
