@@ -13,7 +13,8 @@
 // each call adds an entry to the Raft log.
 //
 // Run starts one goroutine each for registration and heartbeats, pulling, status updates,
-// drivers, garbage collection and metrics, and one per allocation.
+// drivers, garbage collection, metrics, orphaned processes and the choice of the server. Each
+// allocation has one more.
 //
 // The package makes no placement decision and reads the servers' state only by RPC.
 package client

@@ -16,7 +16,7 @@ import (
 // talker is a driver that sends an event of each task a second after its start.
 type talker struct {
 	drivers.Driver
-	event    drivers.TaskEvent
+	event   drivers.TaskEvent
 	started chan string // buffered 1
 }
 
@@ -44,7 +44,7 @@ func (d *talker) Report(ctx context.Context, report func(*drivers.TaskEvent)) er
 func TestDriverEvents(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		event   drivers.TaskEvent
+		event  drivers.TaskEvent
 		status string
 		took   time.Duration
 	}{
