@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// guarded is a node with access control, and an allocation on it.
+// guarded is a node with access control and one allocation.
 type guarded struct {
 	*node
 	f     *fakeServer
@@ -40,7 +40,7 @@ func guard(t *testing.T) guarded {
 	n := start(t, cfg)
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	file := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
 	if err := os.WriteFile(file, []byte("hello"), 0o644); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func guard(t *testing.T) guarded {
 	return guarded{n, f, a.ID, file}
 }
 
-// call makes a call of a method with a token, as the agent of the process does or as the
+// call calls a method with a token, as the agent of the process does or, if relayed, as the
 // servers do.
 func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request, token string) error {
 	t.Helper()
@@ -72,7 +72,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 			return err
 		}
 		if method == "Allocations.Exec" {
-			s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Close: true}}) //nolint:errcheck // who is refused does not hear it
+			s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Close: true}}) //nolint:errcheck // a refused caller's stream is closed
 		}
 		var w nomad.StreamErrWrapper
 		if err := s.Decode(&w); err != nil && err != io.EOF {
@@ -89,8 +89,8 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 	return g.Own(method).Call(t.Context(), method, req, nil)
 }
 
-// Every method of a node asks for its right, whichever way the call comes.
-func TestEveryMethodOfANodeAsks(t *testing.T) {
+// Every method of a node checks the caller's rights, on both paths.
+func TestNodeMethodsCheckRights(t *testing.T) {
 	g := guard(t)
 	people := []string{"", "reader", "logs", "files", "other", "writer", "nodes", "nodes write", "exec", "node exec", "both", "all"}
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func TestEveryMethodOfANodeAsks(t *testing.T) {
 		}, []string{"files", "logs", "writer", "all"}},
 		{"Allocations.Exec", func() rpc.Request {
 			return &nomad.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}}
-		}, []string{"both", "all"}}, // the driver isolates nothing
+		}, []string{"both", "all"}}, // the driver provides no isolation
 		{"ClientStats.Stats", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeIdentity.Get", func() rpc.Request { return &nomad.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeMeta.Read", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
@@ -136,12 +136,11 @@ func TestEveryMethodOfANodeAsks(t *testing.T) {
 	}
 }
 
-// A node that cannot ask the servers tells nobody anything, once it no longer believes
-// what they said.
-func TestNodeWithoutServersIsShut(t *testing.T) {
+// A node that cannot reach the servers denies every request once its cache has expired.
+func TestNodeWithoutServersDenies(t *testing.T) {
 	g := guard(t)
 	call := func(method string, req any) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // asking takes longer while no server answers
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // calls take longer while no server answers
 		defer cancel()
 		return g.Own(method).Call(ctx, method, req, nil)
 	}
@@ -150,15 +149,15 @@ func TestNodeWithoutServersIsShut(t *testing.T) {
 	}
 	soon(t, "who may reads", func() bool { return stat() == nil })
 	g.f.stop()
-	soon(t, "nobody may anything", func() bool { return stat() != nil })
-	// The first refusal may only have been late.
-	soon(t, "nobody reads the stats of a node that cannot ask", func() bool {
+	soon(t, "every request is denied", func() bool { return stat() != nil })
+	// The first refusal may be a timeout.
+	soon(t, "stats are denied without a server", func() bool {
 		return call("ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: g.NodeID()}) != nil
 	})
 }
 
-// A stream ends when its caller may no longer have it.
-func TestStreamOfANodeEndsWithTheRight(t *testing.T) {
+// A stream ends when its caller loses the right to it.
+func TestStreamEndsWithTheRight(t *testing.T) {
 	g := guard(t)
 	s, err := g.Own("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
 	if err != nil {
@@ -177,6 +176,6 @@ func TestStreamOfANodeEndsWithTheRight(t *testing.T) {
 	g.f.policies["files"] = `namespace "default" { policy = "deny" }`
 	g.f.mu.Unlock()
 	if err := s.Decode(&w); err == nil {
-		t.Errorf("the stream goes on: %q", w.Payload)
+		t.Errorf("the stream continues: %q", w.Payload)
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// A node whose tasks a client of another build started does not start, and starts none of them
-// again: with AdoptNone it reports them as lost.
+// A node with tasks that a client of another build started does not start. With AdoptNone it
+// starts, reports the tasks as lost and does not run them again.
 func TestTasksOfAnotherBuild(t *testing.T) {
 	f, dir := startServer(t), nodeDir(t)
 	n := start(t, config(dir, f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -31,11 +31,11 @@ func TestTasksOfAnotherBuild(t *testing.T) {
 	if _, err := client.New(cfg, parts); !errors.Is(err, state.ErrForm) {
 		t.Fatalf("New() = %v, want ErrForm", err)
 	}
-	for _, adoptNone := range []bool{true, false} { // once, and then as always
+	for _, adoptNone := range []bool{true, false} { // the second start needs no flag
 		cfg.AdoptNone = adoptNone
 		n = start(t, cfg)
 		<-n.Ready()
-		f.until(t, "it is lost", func() bool { return status(f, a) == nomad.AllocClientStatusLost })
+		f.until(t, "the allocation is lost", func() bool { return status(f, a) == nomad.AllocClientStatusLost })
 		if n.HasAlloc(a.ID) {
 			t.Error("the allocation runs")
 		}
@@ -45,8 +45,8 @@ func TestTasksOfAnotherBuild(t *testing.T) {
 	}
 }
 
-// ofUpstream changes the handle of the task in a state file to one of upstream's, and takes the
-// mark of this project away.
+// ofUpstream replaces the handle of the task in a state file by one of Nomad 2.0, and removes
+// this project's mark.
 func ofUpstream(t *testing.T, file, alloc string) {
 	t.Helper()
 	db, err := bolt.Open(file, 0o600, nil)

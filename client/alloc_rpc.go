@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// allocRestart restarts one task, all running ones, or all.
+// allocRestart restarts one task, all running tasks or, with AllTasks, also the finished ones.
 func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *nomad.AllocRestartRequest) (*nomad.GenericResponse, error) {
 	h, err := c.allocs.find(req.AllocID)
 	if err != nil {
@@ -19,7 +19,7 @@ func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *nomad.Alloc
 	}
 	if req.TaskName != "" {
 		if req.AllTasks {
-			return nil, nomad.Errorf(http.StatusBadRequest, "task name and all tasks exclude each other")
+			return nil, nomad.Errorf(http.StatusBadRequest, "a task name and all tasks are mutually exclusive")
 		}
 		if _, err := c.allocs.task(req.AllocID, req.TaskName); err != nil {
 			return nil, err
@@ -36,7 +36,7 @@ func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *nomad.Alloc
 	return &nomad.GenericResponse{}, nil
 }
 
-// idle turns the error of what needs a running task into a 400 when none runs.
+// idle turns taskrunner.ErrNotRunning into a 400.
 func idle(err error) error {
 	if errors.Is(err, taskrunner.ErrNotRunning) {
 		return nomad.Errorf(http.StatusBadRequest, "%v", err)
@@ -44,8 +44,8 @@ func idle(err error) error {
 	return err
 }
 
-// allocSignal sends a signal to one task or to all. A name that is no signal is
-// refused before anything is sent.
+// allocSignal sends a signal to one task or to all. An unknown signal name is refused before
+// anything is sent.
 func (c *Client) allocSignal(_ context.Context, _ *rpc.Call, req *nomad.AllocSignalRequest) (*nomad.GenericResponse, error) {
 	h, err := c.allocs.findOf(req.AllocID, req.Task)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Client) allocSignal(_ context.Context, _ *rpc.Call, req *nomad.AllocSig
 	return &nomad.GenericResponse{}, nil
 }
 
-// allocStats tells what the tasks use.
+// allocStats returns the resource usage of the tasks.
 func (c *Client) allocStats(_ context.Context, _ *rpc.Call, req *nomad.AllocStatsRequest) (*nomad.AllocStatsResponse, error) {
 	h, err := c.allocs.findOf(req.AllocID, req.Task)
 	if err != nil {
@@ -87,8 +87,8 @@ func (c *Client) allocCollectAll(context.Context, *rpc.Call, *nomad.NodeSpecific
 	return &nomad.GenericResponse{}, nil
 }
 
-// allocChecks tells the results of the allocation's service checks; there are none
-// while services are refused at registration.
+// allocChecks returns the results of the allocation's service checks. It is always empty,
+// because jobs with services are refused at registration.
 func (c *Client) allocChecks(_ context.Context, _ *rpc.Call, req *nomad.AllocChecksRequest) (*nomad.AllocChecksResponse, error) {
 	if _, err := c.allocs.find(req.AllocID); err != nil {
 		return nil, err

@@ -14,33 +14,33 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// allocSet is the allocations of this node.
+// allocSet holds the allocations of this node.
 //
 //	(unknown) ──servers list it──▶ running ──runner returns──▶ ended ──collected──▶ gone
 //	    ▲                                                                            │
 //	    └───────────────────────servers list it no more──────────────────────────────┘
 //
-// Gone is a note that keeps a finished allocation from being fetched again, and says
-// how it ended, in case the servers forget it.
+// A gone entry prevents a finished allocation from being fetched again. It keeps the final
+// status, which is sent again if the servers lose it.
 type allocSet struct {
 	db      *state.DB
 	updates *updates
 	log     *slog.Logger
 	make    func(a *nomad.Allocation) (*allocrunner.Runner, error)
 	ended   chan struct{}   // buffered 1: a runner returned
-	life    context.Context // of the runners; ends with the agent
+	life    context.Context // of the runners, ends with the agent
 	wg      sync.WaitGroup
 
-	mu   sync.Mutex
-	held map[string]*held
-	gone map[string]gone
-	left map[string]bool // IDs of those whose directory could not be removed
+	mu        sync.Mutex
+	held      map[string]*held
+	gone      map[string]gone
+	undeleted map[string]bool // IDs of allocations whose directory could not be removed
 }
 
-// gone is what is known of an allocation that is no longer held.
+// gone records an allocation that has been removed from the node.
 type gone struct {
 	index  uint64            // AllocModifyIndex when it was last seen
-	status *nomad.Allocation // what the servers were told last, may be nil
+	status *nomad.Allocation // last status sent to the servers, may be nil
 }
 
 // held is one allocation with its runner.
@@ -51,22 +51,22 @@ type held struct {
 
 	// Guarded by allocSet.mu.
 	alloc    *nomad.Allocation // as the servers have it
-	status   *nomad.Allocation // as the runner told, nil before
+	status   *nomad.Allocation // as the runner last reported it, nil before
 	endedAt  time.Time
-	removing bool // somebody is about to destroy it
+	removing bool // the allocation is being destroyed
 }
 
 func newAllocSet(life context.Context, db *state.DB, u *updates, log *slog.Logger,
 	make func(*nomad.Allocation) (*allocrunner.Runner, error)) *allocSet {
 	return &allocSet{
 		db: db, updates: u, log: log, make: make, life: life,
-		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{}, left: map[string]bool{},
+		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{}, undeleted: map[string]bool{},
 	}
 }
 
-// outdated returns which of the listed allocations the node lacks or has in an
-// older form, with the index they must have. When the state was replaced, those
-// that the node has in a newer form are among them: the servers have forgotten it.
+// outdated returns the listed allocations that the node lacks or has in an older version, with
+// the index they must have. When the servers' state was replaced, it also returns those that
+// the node has in a newer version, since the servers have lost that version.
 func (s *allocSet) outdated(listed map[string]uint64, replaced bool) map[string]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,11 +85,11 @@ func (s *allocSet) outdated(listed map[string]uint64, replaced bool) map[string]
 	return wanted
 }
 
-// apply brings the node to what the servers list: fetched holds those that are
-// new or changed.
+// apply brings the node to the state that the servers list. fetched holds the new and changed
+// allocations.
 func (s *allocSet) apply(listed map[string]uint64, fetched []*nomad.Allocation) {
 	for _, h := range s.unlisted(listed) {
-		s.log.Info("allocation is no longer ours", "alloc", h.id)
+		s.log.Info("remove an allocation that the servers no longer list", "alloc", h.id)
 		s.wg.Go(func() { s.remove(h) })
 	}
 	for _, a := range fetched {
@@ -97,15 +97,15 @@ func (s *allocSet) apply(listed map[string]uint64, fetched []*nomad.Allocation) 
 	}
 }
 
-// unlisted forgets notes, and returns what is held, of allocations that the
-// servers do not list.
+// unlisted deletes the gone entries, and returns the held allocations, that the servers do not
+// list.
 func (s *allocSet) unlisted(listed map[string]uint64) []*held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.gone, func(id string, _ gone) bool {
 		_, ok := listed[id]
 		if !ok {
-			s.db.DeleteAllocLater(id) // of one that could not be restored
+			s.db.DeleteAllocLater(id) // also covers allocations that could not be restored
 		}
 		return !ok
 	})
@@ -119,9 +119,9 @@ func (s *allocSet) unlisted(listed map[string]uint64) []*held {
 	return out
 }
 
-// tellAgain queues the last status of every allocation that the servers list.
-func (s *allocSet) tellAgain(listed map[string]uint64) {
-	s.mu.Lock() // until they are queued: what comes meanwhile is newer
+// resendListed queues the last status of every allocation that the servers list.
+func (s *allocSet) resendListed(listed map[string]uint64) {
+	s.mu.Lock() // held until all are queued: a status that arrives meanwhile is newer
 	defer s.mu.Unlock()
 	for id := range listed {
 		status := s.gone[id].status
@@ -134,9 +134,9 @@ func (s *allocSet) tellAgain(listed map[string]uint64) {
 	}
 }
 
-// tellHeld queues the last status of what is held: servers that had given the node up
-// wait for it.
-func (s *allocSet) tellHeld() {
+// resendHeld queues the last status of every held allocation. Servers that had marked the node
+// as down or disconnected wait for it.
+func (s *allocSet) resendHeld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.held {
@@ -146,7 +146,7 @@ func (s *allocSet) tellHeld() {
 	}
 }
 
-// take starts an allocation or passes its new form on.
+// take starts an allocation, or passes its new version to its runner.
 func (s *allocSet) take(a *nomad.Allocation) {
 	if s.passOn(a) {
 		return
@@ -156,10 +156,10 @@ func (s *allocSet) take(a *nomad.Allocation) {
 		status := final(a, a.ClientStatus, a.ClientDescription)
 		s.note(a, status)
 		if a.ClientStatus == nomad.AllocClientStatusLost {
-			s.updates.put(status) // the servers wait for a word from the node itself
+			s.updates.put(status) // the servers need a report from the node itself
 		}
 	case a.ServerTerminalStatus():
-		// Stopped before it came here: nobody else will tell the servers.
+		// Stopped before it reached the node: no runner reports its end.
 		status := final(a, nomad.AllocClientStatusComplete, "stopped before it was started")
 		s.note(a, status)
 		s.updates.put(status)
@@ -168,7 +168,7 @@ func (s *allocSet) take(a *nomad.Allocation) {
 	}
 }
 
-// passOn gives the new form to the runner, if there is one.
+// passOn gives the new version to the runner, if there is one.
 func (s *allocSet) passOn(a *nomad.Allocation) bool {
 	s.mu.Lock()
 	h := s.held[a.ID]
@@ -190,13 +190,13 @@ func (s *allocSet) note(a, status *nomad.Allocation) {
 	s.gone[a.ID] = gone{a.AllocModifyIndex, status}
 }
 
-// final is what the servers are told of an allocation that has no runner.
+// final returns the status that is sent for an allocation without a runner.
 func final(a *nomad.Allocation, status, why string) *nomad.Allocation {
 	return &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, JobID: a.JobID, Namespace: a.Namespace,
 		ClientStatus: status, ClientDescription: why, TaskStates: a.TaskStates}
 }
 
-// start begins to run an allocation that the node did not have.
+// start runs an allocation that is new on the node.
 func (s *allocSet) start(a *nomad.Allocation) {
 	s.db.PutAllocWithNext(a)
 	r, err := s.make(a)
@@ -207,8 +207,8 @@ func (s *allocSet) start(a *nomad.Allocation) {
 	s.run(a, r)
 }
 
-// refuse tells the servers that an allocation cannot run here. What is stored of it
-// stays until the servers list it no more.
+// refuse reports to the servers that an allocation cannot run here. Its stored state stays
+// until the servers no longer list it.
 func (s *allocSet) refuse(a *nomad.Allocation, err error) {
 	s.log.Error("run allocation", "alloc", a.ID, "err", err)
 	status := final(a, nomad.AllocClientStatusFailed, err.Error())
@@ -216,8 +216,8 @@ func (s *allocSet) refuse(a *nomad.Allocation, err error) {
 	s.updates.put(status)
 }
 
-// restore takes up what the last agent ran. It returns when every runner knows
-// again what it had.
+// restore resumes the allocations of the previous agent. It returns when every runner has read
+// its stored state.
 func (s *allocSet) restore(allocs []*nomad.Allocation) {
 	for _, a := range allocs {
 		if state.Abandoned(a) {
@@ -236,15 +236,15 @@ func (s *allocSet) restore(allocs []*nomad.Allocation) {
 	}
 }
 
-// awaitRecovery waits until the drivers were asked once for the tasks of every allocation,
-// or ctx ends.
+// awaitRecovery waits until the drivers have been asked once to recover the tasks of every
+// allocation, or until ctx ends.
 func (s *allocSet) awaitRecovery(ctx context.Context) {
 	for _, h := range s.all() {
 		h.runner.AwaitRecovery(ctx)
 	}
 }
 
-// run holds the allocation and gives its runner a goroutine.
+// run adds the allocation to the set and starts its runner in a goroutine.
 func (s *allocSet) run(a *nomad.Allocation, r *allocrunner.Runner) {
 	h := &held{id: a.ID, runner: r, alloc: a, ended: make(chan struct{})}
 	s.mu.Lock()
@@ -262,15 +262,15 @@ func (s *allocSet) run(a *nomad.Allocation, r *allocrunner.Runner) {
 	})
 }
 
-// told is where runners report to.
-func (s *allocSet) told(status *nomad.Allocation) {
+// report receives the statuses from the runners.
+func (s *allocSet) report(status *nomad.Allocation) {
 	var before *nomad.Allocation
 	s.mu.Lock()
 	if h := s.held[status.ID]; h != nil {
 		before, h.status = h.status, status
 	}
 	s.mu.Unlock()
-	switch newsOf(before, status) {
+	switch deltaOf(before, status) {
 	case change:
 		s.updates.put(status)
 	case detail:
@@ -278,8 +278,8 @@ func (s *allocSet) told(status *nomad.Allocation) {
 	}
 }
 
-// remove stops an allocation that still runs and destroys it: its directory and
-// its state. When the agent ends first, the next one finds it again.
+// remove stops an allocation, if it still runs, and destroys its directory and its state. If
+// the agent ends first, the next agent restores the allocation.
 func (s *allocSet) remove(h *held) {
 	err := h.runner.Destroy(s.life)
 	if err != nil && s.life.Err() != nil {
@@ -293,18 +293,18 @@ func (s *allocSet) remove(h *held) {
 	s.gone[h.id] = gone{h.alloc.AllocModifyIndex, h.status}
 	delete(s.held, h.id)
 	if err != nil {
-		s.left[h.id] = true
+		s.undeleted[h.id] = true
 	}
 }
 
-// onDisk returns the IDs of all that may have a directory.
+// onDisk returns the IDs of all allocations that may have a directory.
 func (s *allocSet) onDisk() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append(slices.Collect(maps.Keys(s.held)), slices.Collect(maps.Keys(s.left))...)
+	return append(slices.Collect(maps.Keys(s.held)), slices.Collect(maps.Keys(s.undeleted))...)
 }
 
-// destroyAll ends every allocation and removes it, at most until ctx ends.
+// destroyAll stops and removes every allocation, until ctx ends.
 func (s *allocSet) destroyAll(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, h := range s.all() {
@@ -317,7 +317,7 @@ func (s *allocSet) destroyAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// all returns what is held, by ID.
+// all returns the held allocations, sorted by ID.
 func (s *allocSet) all() []*held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -342,7 +342,7 @@ func (s *allocSet) find(id string) (*held, error) {
 	return nil, nomad.UnknownAlloc(id)
 }
 
-// namespace returns that of an allocation of this node.
+// namespace returns the namespace of an allocation of this node.
 func (s *allocSet) namespace(id string) (string, error) {
 	h, err := s.find(id)
 	if err != nil {
@@ -353,8 +353,8 @@ func (s *allocSet) namespace(id string) (string, error) {
 	return h.alloc.Namespace, nil
 }
 
-// task checks the name of a task of an allocation. Started reports whether the task
-// was ever started.
+// task checks that an allocation has a task of that name. started reports whether the task was
+// ever started.
 func (s *allocSet) task(id, task string) (started bool, err error) {
 	h, err := s.find(id)
 	if err != nil {
@@ -370,8 +370,7 @@ func (s *allocSet) task(id, task string) (started bool, err error) {
 	return state != nil && !state.StartedAt.IsZero(), nil
 }
 
-// over reports whether a task of an allocation is dead, or the allocation is not on this node any
-// more.
+// over reports whether a task is dead or its allocation is no longer on this node.
 func (s *allocSet) over(id, task string) bool {
 	h, err := s.find(id)
 	if err != nil {
@@ -381,7 +380,7 @@ func (s *allocSet) over(id, task string) bool {
 	return state != nil && state.State == nomad.TaskStateDead
 }
 
-// findOf is find for what is asked of one task, or of all when task is empty.
+// findOf returns an allocation and, unless task is empty, checks that it has that task.
 func (s *allocSet) findOf(id, task string) (*held, error) {
 	h, err := s.find(id)
 	if err != nil || task == "" {
@@ -391,10 +390,10 @@ func (s *allocSet) findOf(id, task string) (*held, error) {
 	return h, err
 }
 
-// newSignal makes a channel that holds one wake-up.
+// newSignal returns a channel that holds one wake-up.
 func newSignal() chan struct{} { return make(chan struct{}, 1) }
 
-// raise wakes whoever waits on the signal.
+// raise sends a wake-up, unless one is pending.
 func raise(signal chan struct{}) {
 	select {
 	case signal <- struct{}{}:

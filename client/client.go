@@ -1,21 +1,22 @@
-// Package client is one node: it finds out what the node is, registers it, keeps
-// it alive, pulls the allocations that the servers placed on it, runs them, tells
-// how they go, and cleans up after them. It also answers what servers and the
-// agent ask of a node: files, logs, stats, restarts, signals (methods.go).
+// Package client runs one node of the cluster. It fingerprints and registers the node, sends
+// heartbeats, pulls the allocations placed on it, runs them, reports their status and removes
+// them after their end. It also serves the RPCs of a node: files, logs, statistics, restarts
+// and signals (methods.go).
 //
 //	new ──fingerprint, restore──▶ registering ──Register, UpdateStatus──▶ attached
 //	                                   ▲                                     │
 //	                                   └──────"node not found"───────────────┘
 //
-// While attached, the node beats once per TTL and pulls. Losing the servers stops
-// nothing: tasks go on, and their ends are told when a server answers again.
-// What changes is told at once, the events of tasks with the next change or a tenth of a
-// second later: each call is an entry of the servers' log.
+// While attached, the node sends one heartbeat per TTL and pulls its allocations. When no
+// server can be reached, tasks keep running; their statuses are sent once a server answers.
+// Changes are sent at once. Task events are sent with the next change, or 100 ms later, because
+// each call adds an entry to the Raft log.
 //
-// Goroutines, all inside Run: one each for registration and heartbeat, pulling,
-// telling statuses, drivers, collecting, directories made ahead; one per allocation.
+// Run starts one goroutine each for registration and heartbeats, pulling, status updates,
+// drivers, garbage collection, metrics, orphaned processes and the choice of the server. Each
+// allocation has one more.
 //
-// It decides nothing about placement and never reads a server's state but by RPC.
+// The package makes no placement decision and reads the servers' state only by RPC.
 package client
 
 import (
@@ -52,17 +53,17 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Bounds of starting and stopping.
+// Time limits for starting and stopping.
 const (
 	driverPatience = 200 * time.Millisecond // before the first registration
 	stopPatience   = 10 * time.Second       // for the tasks of an ephemeral node
-	// restorePatience bounds what comes before the registration: tasks that are recovered,
-	// processes without an allocation that are ended. Both go on after it.
+	// restorePatience bounds the work before the registration: recovering tasks and ending
+	// processes without an allocation. Both continue after it.
 	restorePatience = 5 * time.Second
 )
 
-// Bounds of noticing that a server is gone: together they are below beatGrace, so that a
-// node whose server hangs is not missed.
+// Time limits for detecting a dead server. Their sum is below beatGrace, so that a node whose
+// server hangs is not marked as down.
 const (
 	maxDial        = 5 * time.Second
 	serverPatience = 3 * time.Second
@@ -77,12 +78,12 @@ type Local interface {
 
 // Parts are the live things that a Client works with.
 type Parts struct {
-	// Server runs in this process; nil to reach Config.Servers over the network.
+	// Server runs in this process. If nil, Config.Servers are reached over the network.
 	Server  Local
 	Drivers []drivers.Driver
-	// API answers on the socket of each task; nil for none.
+	// API serves the HTTP API on the socket of each task; nil disables the socket.
 	API http.Handler
-	// TLS is for the connections to the servers; nil is none.
+	// TLS secures the connections to the servers; nil means plain TCP.
 	TLS *certs.Store
 	Log *slog.Logger
 }
@@ -103,8 +104,8 @@ type Client struct {
 	remote  *Remote // nil with a server in this process
 	pool    *rpc.Pool
 	rpc     *rpc.Server
-	own     *rpc.Server     // what the agent of this process asks
-	owns    map[string]bool // its methods
+	own     *rpc.Server     // serves the calls of this process's agent
+	owns    map[string]bool // the names of its methods
 	access  *access.Resolver
 	tickets *ticket.Verifier
 	updates *updates
@@ -114,27 +115,27 @@ type Client struct {
 	execs   exec.Limits
 	api     *taskhook.API
 
-	hurry    chan struct{}       // buffered 1: a heartbeat must not wait for its turn
-	restored *uint64             // of the servers' state when it was last pulled; nil before
-	waiting  []*nomad.Allocation // taken up once the node is registered
-	attached atomic.Bool         // the servers take the node for this agent
+	urgent   chan struct{}       // buffered 1: send a heartbeat now
+	restored *uint64             // RestoreIndex of the last pull, nil before the first
+	waiting  []*nomad.Allocation // restored once the node is registered
+	attached atomic.Bool         // the servers accept this agent as the node
 	refusal  atomic.Pointer[string]
-	// eligibility is that of the node as the servers last reported it; nil before.
+	// eligibility is the node's, as the servers last reported it; nil before the first report.
 	eligibility atomic.Pointer[string]
 	calls       *meter.Meter
 
 	endLife  context.CancelFunc // of the allocations' runners
 	lastBeat atomic.Int64       // unix nanoseconds
-	missed   atomic.Bool        // no server took the last one
-	ttl      atomic.Int64       // nanoseconds until the next beat
-	ready    chan struct{}      // closed when the node was ready first
-	// restoredAll is closed when the allocations of an earlier agent were restored.
+	missed   atomic.Bool        // no server answered the last heartbeat
+	ttl      atomic.Int64       // nanoseconds until the next heartbeat
+	ready    chan struct{}      // closed when the node is first ready
+	// restoredAll is closed when the allocations of the previous agent are restored.
 	restoredAll chan struct{}
 	readyOnce   sync.Once
 }
 
-// New opens the node's state and makes a client of it. What is wrong with the
-// state directory is said here. The caller runs it, or closes it.
+// New opens the node's state and returns a client. It reports errors of the state directory.
+// The caller runs or closes the client.
 func New(cfg Config, parts Parts) (*Client, error) {
 	if err := os.MkdirAll(cfg.AllocDir, 0o711); err != nil {
 		return nil, fmt.Errorf("create allocation directory: %w", err)
@@ -152,7 +153,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), hurry: newSignal()}
+	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err
 	}
@@ -186,7 +187,8 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	return c, nil
 }
 
-// socketAPI bounds the connections of all task sockets together; nil for no API.
+// socketAPI returns the API of the task sockets, with one connection limit for all of them; nil
+// without an API.
 func socketAPI(h http.Handler) (*taskhook.API, error) {
 	if h == nil {
 		return nil, nil
@@ -199,8 +201,9 @@ func socketAPI(h http.Handler) (*taskhook.API, error) {
 	return api, err
 }
 
-// openRPC makes what answers calls, and the way to the servers. Calls come over sessions
-// that the node opened itself, and from this process: handlers ask what a caller may do.
+// openRPC creates the RPC servers and the connection to the servers. Calls arrive over sessions
+// that the node opened and from this process, so the handlers themselves check the caller's
+// rights.
 func (c *Client) openRPC(parts Parts) (err error) {
 	c.calls = meter.ForClient(meter.Config{Every: c.cfg.Metrics.Every})
 	var relayed, own []rpc.Method
@@ -232,11 +235,11 @@ func (c *Client) openRPC(parts Parts) (err error) {
 // NodeID returns the ID of the node.
 func (c *Client) NodeID() string { return c.id.id }
 
-// RPC answers the methods of this node in process.
+// RPC returns the server for the methods of this node.
 func (c *Client) RPC() *rpc.Server { return c.rpc }
 
-// Own answers, for the agent of this process, the methods that are about nodes and
-// allocations: those about this node here. It is nil for every other method.
+// Own returns the caller for a method about nodes and allocations, for the agent of this
+// process. It answers requests about this node locally. It is nil for every other method.
 func (c *Client) Own(method string) Servers {
 	if !c.owns[method] {
 		return nil
@@ -244,13 +247,14 @@ func (c *Client) Own(method string) Servers {
 	return c.own
 }
 
-// Servers carries calls to the servers. It adds no token.
+// Servers returns the caller that reaches the servers. It adds no token.
 func (c *Client) Servers() Servers { return c.servers }
 
 // Remote returns the list of servers, nil with a server in this process.
 func (c *Client) Remote() *Remote { return c.remote }
 
-// ServeHTTPS tells the servers, when that is new, whether the node's HTTP API speaks TLS.
+// ServeHTTPS records whether the node's HTTP API uses TLS, and registers the node again on a
+// change.
 func (c *Client) ServeHTTPS(on bool) {
 	if c.node.copy().TLSEnabled == on {
 		return
@@ -262,17 +266,16 @@ func (c *Client) ServeHTTPS(on bool) {
 // Node returns the node as it is registered.
 func (c *Client) Node() *nomad.Node { return c.node.copy() }
 
-// HasAlloc says whether the allocation is on this node.
+// HasAlloc reports whether the allocation is on this node.
 func (c *Client) HasAlloc(id string) bool {
 	_, err := c.allocs.find(id)
 	return err == nil
 }
 
-// Ready is closed when the servers know the node as ready for the first time.
+// Ready returns a channel that is closed when the servers first accept the node as ready.
 func (c *Client) Ready() <-chan struct{} { return c.ready }
 
-// Healthy says whether the servers have heard of the node lately: a heartbeat is
-// missed after some seconds of trying.
+// Healthy returns an error if the servers refuse the node or its last heartbeat is overdue.
 func (c *Client) Healthy() error {
 	ns := c.lastBeat.Load()
 	if why := c.refusal.Load(); why != nil {
@@ -283,12 +286,12 @@ func (c *Client) Healthy() error {
 	}
 	last := time.Unix(0, ns)
 	if c.missed.Load() || time.Since(last) > time.Duration(c.ttl.Load())+beatGrace {
-		return fmt.Errorf("no server answers since %s", last.UTC().Format(time.RFC3339))
+		return fmt.Errorf("no server has answered since %s", last.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// Stats are the facts that the agent shows of its client.
+// Stats returns the client's entries in the agent's statistics.
 func (c *Client) Stats() map[string]string {
 	last := "never"
 	if ns := c.lastBeat.Load(); ns > 0 {
@@ -304,8 +307,8 @@ func (c *Client) Stats() map[string]string {
 	}
 }
 
-// Run is the node until ctx ends; then its tasks go on, or are stopped when the
-// node is ephemeral. It closes the state.
+// Run runs the node until ctx ends. Tasks then keep running, unless the node is ephemeral. Run
+// closes the state before it returns.
 func (c *Client) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.drivers.Run(ctx) })
@@ -338,13 +341,12 @@ func (c *Client) Run(ctx context.Context) error {
 	c.endLife()
 	c.allocs.wg.Wait()
 	if c.cfg.Ephemeral {
-		c.clear() // what tasks that did not end in time have made meanwhile
+		c.clear() // files that tasks which did not stop in time have created since
 	}
 	return errors.Join(err, c.close())
 }
 
-// vanish stops every task and removes what is on disk, also of tasks that do not end
-// in time.
+// vanish stops every task and removes all files, also of tasks that do not stop in time.
 func (c *Client) vanish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
@@ -352,8 +354,8 @@ func (c *Client) vanish(ctx context.Context) {
 	c.clear()
 }
 
-// clear removes the directories of all allocations, also where that has failed before. What
-// else is in the directory of allocations is not touched: another agent may have the same.
+// clear removes the directories of all known allocations and retries failed removals. It leaves
+// the rest of the allocation directory, which another agent may share.
 func (c *Client) clear() {
 	for _, id := range c.allocs.onDisk() {
 		if err := allocdir.Destroy(c.cfg.AllocDir, id); err != nil {
@@ -363,7 +365,7 @@ func (c *Client) clear() {
 	c.sweep(nil)
 }
 
-// Close lets go of a client that is not run.
+// Close releases a client that was never run.
 func (c *Client) Close() error {
 	c.endLife()
 	return c.close()
@@ -378,7 +380,7 @@ func (c *Client) close() error {
 	return c.db.Close()
 }
 
-// watchDrivers tells the servers when a driver's health turns.
+// watchDrivers reports changes of the drivers to the servers.
 func (c *Client) watchDrivers(ctx context.Context) error {
 	for {
 		select {
@@ -387,8 +389,8 @@ func (c *Client) watchDrivers(ctx context.Context) error {
 		case <-c.drivers.Changed():
 		}
 		infos := c.drivers.Infos()
-		news, turned := c.node.setDrivers(infos)
-		if news {
+		changed, turned := c.node.setDrivers(infos)
+		if changed {
 			raise(c.node.changed)
 		}
 		if len(turned) > 0 {
@@ -397,8 +399,8 @@ func (c *Client) watchDrivers(ctx context.Context) error {
 	}
 }
 
-// emit records turns of drivers among the node's events. An agent that does not hold
-// the node has nothing to say about it.
+// emit records health changes of drivers as node events. It does nothing while the agent is not
+// attached.
 func (c *Client) emit(ctx context.Context, turned []string, infos map[string]*nomad.DriverInfo) {
 	if !c.attached.Load() {
 		return
@@ -419,11 +421,11 @@ func (c *Client) emit(ctx context.Context, turned []string, infos map[string]*no
 		NodeEvents: map[string][]*nomad.NodeEvent{c.id.id: events}, WriteRequest: c.write(),
 	}
 	if err := c.servers.Call(ctx, "Node.EmitEvents", &req, &nomad.EmitNodeEventsResponse{}); err != nil {
-		c.log.Warn("tell of driver health", "err", err)
+		c.log.Warn("report driver health", "err", err)
 	}
 }
 
-// newRunner makes the runner of an allocation.
+// newRunner creates the runner of an allocation.
 func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 	node := c.node.copy()
 	var perCore uint64
@@ -433,7 +435,7 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 	return allocrunner.New(allocrunner.Config{
 		Alloc: a, Node: node, Region: c.cfg.Region, AllocDir: c.cfg.AllocDir,
 		Store: c.db, Drivers: c.drivers, Users: c.users, Networks: c.nets, RPC: asNode{c}, API: c.api,
-		Update: c.allocs.told, HostEnv: c.cfg.HostEnv, MaxKillTimeout: c.cfg.MaxKillTimeout,
+		Update: c.allocs.report, HostEnv: c.cfg.HostEnv, MaxKillTimeout: c.cfg.MaxKillTimeout,
 		MHzPerCore: perCore, Metrics: c.cfg.Metrics.Tasks, StatsInterval: c.cfg.Metrics.Every, Log: c.log,
 	})
 }
@@ -441,7 +443,7 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 // asNode makes calls with the node's own token.
 type asNode struct{ c *Client }
 
-// Call fills region and token where the request has none.
+// Call fills in the region and the token if the request has none.
 func (n asNode) Call(ctx context.Context, method string, req, resp any) error {
 	switch r := req.(type) {
 	case interface{ Query() *nomad.QueryOptions }:

@@ -28,7 +28,7 @@ type node struct {
 	stop func() error
 }
 
-// config of a node that keeps its files in dir.
+// config returns the configuration of a node with its files in dir.
 func config(dir string, servers ...string) client.Config {
 	return client.Config{
 		Region: "global", Datacenter: "dc1", Name: "n1", NodePool: "default",
@@ -39,7 +39,8 @@ func config(dir string, servers ...string) client.Config {
 	}
 }
 
-// nodeDir is a directory for a node. What the node leaves mounted is taken off at the end.
+// nodeDir returns a directory for a node. Mounts that the node leaves behind are unmounted at
+// the end.
 func nodeDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,7 +73,7 @@ func start(t *testing.T, cfg client.Config) *node {
 	return startWith(t, cfg, echoing{mock.New(testLog())})
 }
 
-// startWith is start with other drivers.
+// startWith is like start, with other drivers.
 func startWith(t *testing.T, cfg client.Config, list ...drivers.Driver) *node {
 	t.Helper()
 	c, err := client.New(cfg, client.Parts{Drivers: list, Log: testLog()})
@@ -100,7 +101,7 @@ func startWith(t *testing.T, cfg client.Config, list ...drivers.Driver) *node {
 	return n
 }
 
-// alloc makes an allocation of one mock task.
+// alloc returns an allocation with one mock task.
 func alloc(taskConfig map[string]any) *nomad.Allocation {
 	task := &nomad.Task{
 		Name: "main", Driver: mock.Name, Config: taskConfig, KillTimeout: time.Second,
@@ -157,7 +158,7 @@ func TestBecomesReady(t *testing.T) {
 			t.Errorf("mode of %s = %v, %v", name, info.Mode(), err)
 		}
 		if b, err := os.ReadFile(path); string(b) != want || err != nil {
-			t.Errorf("%s does not hold what was registered", name)
+			t.Errorf("%s does not contain the registered value", name)
 		}
 	}
 	if err := n.Healthy(); err != nil {
@@ -165,7 +166,7 @@ func TestBecomesReady(t *testing.T) {
 	}
 }
 
-// A restarted node is the same one, and shows the token that it was given.
+// A restarted node keeps its ID and sends its stored token.
 func TestIdentitySurvivesRestart(t *testing.T) {
 	f := startServer(t)
 	dir := nodeDir(t)
@@ -187,8 +188,7 @@ func TestIdentitySurvivesRestart(t *testing.T) {
 	}
 }
 
-// A server that is just starting is asked again at once: the node is ready a moment
-// after the server is.
+// A client retries at once when a server is just starting.
 func TestServerNotReadyYet(t *testing.T) {
 	testpace.Once(t, time.Second, "to become ready after the server", func() time.Duration {
 		f := startServer(t)
@@ -197,7 +197,7 @@ func TestServerNotReadyYet(t *testing.T) {
 		refused := time.After(300 * time.Millisecond)
 		select {
 		case <-n.Ready():
-			t.Fatal("ready before the server was")
+			t.Fatal("ready before the server")
 		case <-refused:
 		}
 		f.edit(func() { f.notReady = nil })
@@ -220,7 +220,7 @@ func TestIntroductionToken(t *testing.T) {
 	}
 }
 
-// A node that the servers have lost registers again; its allocations run on.
+// A node that the servers have lost registers again. Its allocations keep running.
 func TestLostNodeRegistersAgain(t *testing.T) {
 	f := startServer(t)
 	n := start(t, config(nodeDir(t), f.addr()))
@@ -243,7 +243,7 @@ func TestRenewal(t *testing.T) {
 	<-n.Ready()
 	before := claims(t, n)["jti"]
 	if exp := claims(t, n)["exp"]; exp != int64(1_795_345_970) {
-		t.Errorf("exp = %v (%T), want a whole number", exp, exp)
+		t.Errorf("exp = %v (%T), want an integer", exp, exp)
 	}
 	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func claims(t *testing.T, n *node) map[string]any {
 	return resp.Claims
 }
 
-// status is what the client told last of an allocation.
+// status returns the last status that the client sent of an allocation.
 func status(f *fakeServer, a *nomad.Allocation) string {
 	if u := f.updated[a.ID]; u != nil {
 		return u.ClientStatus
@@ -275,7 +275,7 @@ func TestRunsToItsEnd(t *testing.T) {
 	f.place(good)
 	f.place(bad)
 	<-n.Ready()
-	f.until(t, "both have ended", func() bool {
+	f.until(t, "both are terminal", func() bool {
 		return status(f, good) == nomad.AllocClientStatusComplete && status(f, bad) == nomad.AllocClientStatusFailed
 	})
 	f.mu.Lock()
@@ -285,14 +285,14 @@ func TestRunsToItsEnd(t *testing.T) {
 	}
 }
 
-// Statuses that the servers did not take are told again.
-func TestStatusIsToldUntilTaken(t *testing.T) {
+// Statuses are sent again until the servers accept them.
+func TestStatusIsSentUntilAccepted(t *testing.T) {
 	f := startServer(t)
 	f.failUpdate = 3
 	start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "10ms"})
 	f.place(a)
-	f.until(t, "the end is told", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	f.until(t, "the end is reported", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
 }
 
 func TestStop(t *testing.T) {
@@ -300,69 +300,70 @@ func TestStop(t *testing.T) {
 	start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	stopped := *a
 	stopped.DesiredStatus = nomad.AllocDesiredStatusStop
 	f.place(&stopped)
-	f.until(t, "it is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	f.until(t, "the allocation is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
 }
 
-// What was stopped before it came here is told as complete and never run.
-func TestStoppedBeforeItCame(t *testing.T) {
+// An allocation that is stopped before the node pulls it is reported as complete and never
+// runs.
+func TestStoppedBeforePulled(t *testing.T) {
 	f := startServer(t)
 	dir := nodeDir(t)
 	a := alloc(map[string]any{"run_for": "1h"})
 	a.DesiredStatus = nomad.AllocDesiredStatusStop
 	f.place(a)
 	n := start(t, config(dir, f.addr()))
-	f.until(t, "it is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	f.until(t, "the allocation is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
 	if n.HasAlloc(a.ID) {
-		t.Error("it was started")
+		t.Error("the allocation was started")
 	}
 }
 
-// An allocation that the servers list no more is stopped and leaves nothing behind.
+// An allocation that the servers no longer list is stopped and removed.
 func TestUnlistedIsRemoved(t *testing.T) {
 	f := startServer(t)
 	dir := nodeDir(t)
 	n := start(t, config(dir, f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	f.edit(func() { delete(f.allocs, a.ID) })
-	f.until(t, "it is gone", func() bool { return !n.HasAlloc(a.ID) })
+	f.until(t, "the allocation is gone", func() bool { return !n.HasAlloc(a.ID) })
 	if _, err := os.Stat(filepath.Join(dir, "alloc", a.ID)); !os.IsNotExist(err) {
-		t.Errorf("its directory: %v", err)
+		t.Errorf("allocation directory: %v", err)
 	}
 }
 
-// A restarted agent finds its tasks again: none is restarted, and the end of one
-// that ended meanwhile is told.
-func TestRestartedAgentFindsItsTasks(t *testing.T) {
+// A restarted agent recovers its tasks without a restart, and reports the end of a task that
+// exited meanwhile.
+func TestRestartedAgentRecoversTasks(t *testing.T) {
 	f := startServer(t)
 	dir := nodeDir(t)
 	n := start(t, config(dir, f.addr()))
 	long := alloc(map[string]any{"run_for": "1h"})
 	f.place(long)
-	f.until(t, "the long one runs", func() bool { return status(f, long) == nomad.AllocClientStatusRunning })
+	f.until(t, "the long allocation runs", func() bool { return status(f, long) == nomad.AllocClientStatusRunning })
 	begun := func() time.Time { return f.updated[long.ID].TaskStates["main"].StartedAt }
 	f.mu.Lock()
 	first := begun()
 	f.mu.Unlock()
 	var short *nomad.Allocation
-	for runs := time.Second; ; runs *= 3 { // on a busy machine a second may be over before the agent is
+	for runs := time.Second; ; runs *= 3 { // on a busy machine the task may exit before the agent
 		short = alloc(map[string]any{"run_for": runs.String(), "exit_code": 4})
 		f.place(short)
-		f.until(t, "the short one has begun", func() bool {
+		f.until(t, "the short allocation has started", func() bool {
 			return status(f, short) == nomad.AllocClientStatusRunning || status(f, short) == nomad.AllocClientStatusFailed
 		})
 		if err := n.stop(); err != nil {
 			t.Fatal(err)
 		}
 		f.mu.Lock()
-		told := status(f, short)
+		sent := status(f, short)
 		f.mu.Unlock()
-		if told == nomad.AllocClientStatusRunning {
+		if sent == nomad.AllocClientStatusRunning {
 			break
 		}
 		n = start(t, config(dir, f.addr()))
@@ -372,19 +373,19 @@ func TestRestartedAgentFindsItsTasks(t *testing.T) {
 	clear(f.updated)
 	f.mu.Unlock()
 	start(t, config(dir, f.addr()))
-	f.until(t, "the short one has ended", func() bool { return status(f, short) == nomad.AllocClientStatusFailed })
-	f.until(t, "the long one runs", func() bool { return status(f, long) == nomad.AllocClientStatusRunning })
+	f.until(t, "the short allocation has failed", func() bool { return status(f, short) == nomad.AllocClientStatusFailed })
+	f.until(t, "the long allocation runs", func() bool { return status(f, long) == nomad.AllocClientStatusRunning })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !begun().Equal(first) || f.updated[long.ID].TaskStates["main"].Restarts != 0 {
-		t.Errorf("the long one was started again: %v, then %v", first, begun())
+		t.Errorf("the long task was restarted: %v, then %v", first, begun())
 	}
 	if e := f.updated[short.ID].TaskStates["main"].Events; !slices.ContainsFunc(e, func(e *nomad.TaskEvent) bool { return e.Details["exit_code"] == "4" }) {
-		t.Error("the exit code is not told")
+		t.Error("the exit code is not reported")
 	}
 }
 
-// An ephemeral node takes its tasks along.
+// An ephemeral node stops its tasks when it stops.
 func TestEphemeralNodeStopsItsTasks(t *testing.T) {
 	f := startServer(t)
 	cfg := config(nodeDir(t), f.addr())
@@ -392,27 +393,27 @@ func TestEphemeralNodeStopsItsTasks(t *testing.T) {
 	n := start(t, cfg)
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	begun := time.Now()
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.AllocDir, a.ID)); !os.IsNotExist(err) {
-		t.Errorf("its directory: %v", err)
+		t.Errorf("allocation directory: %v", err)
 	}
 	if took := time.Since(begun); took >= time.Minute {
 		t.Errorf("stopped after %v", took)
 	}
 }
 
-// Without a server the node says so, and its streams name the servers that were tried.
+// Without a server the node is unhealthy, and Stream's error names the servers that were tried.
 func TestNoServerAnswers(t *testing.T) {
 	f := startServer(t)
 	n := start(t, config(nodeDir(t), f.addr()))
 	<-n.Ready()
 	f.stop()
 	f.until(t, "the node is unhealthy", func() bool { return n.Healthy() != nil })
-	if err := n.Healthy(); !strings.HasPrefix(err.Error(), "no server answers since ") {
+	if err := n.Healthy(); !strings.HasPrefix(err.Error(), "no server has answered since ") {
 		t.Errorf("Healthy() = %v", err)
 	}
 	_, err := n.Servers().Stream(t.Context(), "FileSystem.Logs")
@@ -422,7 +423,7 @@ func TestNoServerAnswers(t *testing.T) {
 	}
 }
 
-// With the first server dead, the second is used.
+// If the first server is dead, the second is used.
 func TestFailover(t *testing.T) {
 	dead, f := startServer(t), startServer(t)
 	dead.ln.Close()
@@ -433,10 +434,10 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A node that keeps nothing removes in the end also what it could not remove before.
+// An ephemeral node retries failed removals when it stops.
 func TestEphemeralNodeLeavesNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: something is mounted in the way")
+		t.Skip("needs root: a mount blocks the removal")
 	}
 	f := startServer(t)
 	cfg := config(nodeDir(t), f.addr())
@@ -444,7 +445,7 @@ func TestEphemeralNodeLeavesNothing(t *testing.T) {
 	n := start(t, cfg)
 	a := alloc(map[string]any{"run_for": "1ms"})
 	f.place(a)
-	f.until(t, "it is told", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	f.until(t, "the end is reported", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
 	<-n.Ended(a.ID)
 	data := filepath.Join(cfg.AllocDir, a.ID, "alloc", "data")
 	if err := unix.Mount("tmpfs", data, "tmpfs", 0, ""); err != nil {
@@ -454,12 +455,12 @@ func TestEphemeralNodeLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(data); err != nil || n.HasAlloc(a.ID) {
-		t.Fatalf("what is in the way: %v; held: %t, want it given up", err, n.HasAlloc(a.ID))
+		t.Fatalf("blocked directory: %v; held: %t, want false", err, n.HasAlloc(a.ID))
 	}
 	if err := unix.Unmount(data, 0); err != nil {
 		t.Fatal(err)
 	}
-	other := nomad.NewID() // of another agent with the same directory
+	other := nomad.NewID() // of another agent that shares the directory
 	if err := os.Mkdir(filepath.Join(cfg.AllocDir, other), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -482,16 +483,16 @@ func TestCollectsTheOldest(t *testing.T) {
 		a := alloc(map[string]any{"run_for": "1ms"})
 		all = append(all, a)
 		f.place(a)
-		f.until(t, "it is told", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
-		<-n.Ended(a.ID) // which is what its age counts from
+		f.until(t, "the end is reported", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+		<-n.Ended(a.ID) // the age of the allocation starts here
 	}
-	f.until(t, "two are left", func() bool {
+	f.until(t, "two remain", func() bool {
 		return !n.HasAlloc(all[0].ID) && !n.HasAlloc(all[1].ID) && n.HasAlloc(all[2].ID) && n.HasAlloc(all[3].ID)
 	})
-	// Asked for, the rest goes too; what runs does not.
+	// On request the others are removed too, except the running one.
 	running := alloc(map[string]any{"run_for": "1h"})
 	f.place(running)
-	f.until(t, "it runs", func() bool { return status(f, running) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, running) == nomad.AllocClientStatusRunning })
 	req := &nomad.AllocSpecificRequest{AllocID: running.ID}
 	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollect", req, &nomad.GenericResponse{}); code(err) != 400 {
 		t.Errorf("collecting a running allocation = %v, want 400", err)
@@ -500,9 +501,9 @@ func TestCollectsTheOldest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n.HasAlloc(all[3].ID) || !n.HasAlloc(running.ID) {
-		t.Error("the wrong allocations are left")
+		t.Error("the wrong allocations remain")
 	}
-	// What was collected is not fetched and run again.
+	// A collected allocation is not fetched and run again.
 	f.edit(func() {})
 	f.until(t, "still gone", func() bool { return !n.HasAlloc(all[3].ID) })
 }
@@ -515,7 +516,7 @@ func code(err error) int {
 	return 0
 }
 
-// A driver whose health turns is told of at once, as an event too.
+// A health change of a driver is reported at once, with an event.
 func TestDriverTurnsUnhealthy(t *testing.T) {
 	f := startServer(t)
 	cfg := config(nodeDir(t), f.addr())
@@ -523,12 +524,12 @@ func TestDriverTurnsUnhealthy(t *testing.T) {
 	n := start(t, cfg)
 	<-n.Ready()
 	f.until(t, "the driver is unhealthy", func() bool { return f.node != nil && !f.node.Drivers[mock.Name].Healthy })
-	f.until(t, "an event says so", func() bool {
+	f.until(t, "there is an event", func() bool {
 		return len(f.events) == 1 && f.events[0].Subsystem == nomad.NodeEventSubsystemDriver && f.events[0].Details["driver"] == mock.Name
 	})
 }
 
-// Directories that an agent of an earlier version made ahead are removed by the next one.
+// Directories that an earlier version created ahead of time are removed.
 func TestUnusedDirectoriesOfEarlierVersion(t *testing.T) {
 	f := startServer(t)
 	dir := nodeDir(t)
@@ -543,7 +544,7 @@ func TestUnusedDirectoriesOfEarlierVersion(t *testing.T) {
 	})
 }
 
-// A second client on the same state is refused at once, and a corrupt state too.
+// A second client on the same state fails at once, and so does a corrupt state.
 func TestBadStateDirectory(t *testing.T) {
 	f := startServer(t)
 	dir := nodeDir(t)

@@ -8,29 +8,30 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// Config is what the operator said about the node. Plain values only.
+// Config is the node's configuration. It holds plain values only.
 type Config struct {
 	Region, Datacenter, Name string
 	NodeClass, NodePool      string
 	Meta                     map[string]string
-	HTTPAddr                 string // where the node's HTTP API is reached
-	TLSEnabled               bool   // there, to begin with
+	HTTPAddr                 string // advertised address of the node's HTTP API
+	TLSEnabled               bool   // initial value
 	DefaultIneligible        bool
 	NodeMaxAllocs            int
 
 	StateDir string // <data_dir>/client
 	AllocDir string // <data_dir>/alloc
-	// BootFile is where the kernel tells its boot; "" is /proc/sys/kernel/random/boot_id.
+	// BootFile holds the kernel's boot ID; "" is /proc/sys/kernel/random/boot_id.
 	BootFile string
-	// AdoptNone reports allocations as lost whose processes a client of another build started.
+	// AdoptNone reports allocations as lost if their processes were started by a client of
+	// another build.
 	AdoptNone bool
-	Ephemeral bool // -dev: nothing survives; tasks are stopped with the agent
+	Ephemeral bool // -dev: no state survives, tasks are stopped with the agent
 
-	// Servers to begin with, host:port. Without any the client waits until the agent's API
-	// sets some. Unused when a server runs in this process.
+	// Servers are the initial addresses, host:port. If empty, the client waits until the
+	// agent's API sets some. Unused when a server runs in this process.
 	Servers    []string
 	IntroToken string // for the first registration, may be empty
-	// Mux and DialTimeout are the settings of the connections to servers.
+	// Mux and DialTimeout configure the connections to servers.
 	Mux         rpc.Mux
 	DialTimeout time.Duration
 
@@ -38,9 +39,9 @@ type Config struct {
 	HostVolumes    map[string]HostVolume // by name
 	CgroupParent   string
 	MaxKillTimeout time.Duration
-	// DisableRemoteExec refuses to run programs in tasks for callers.
+	// DisableRemoteExec rejects exec requests.
 	DisableRemoteExec bool
-	HostEnv           map[string]string // what drivers without isolation pass on
+	HostEnv           map[string]string // environment for drivers without isolation
 	// Plugins are the config bodies of the plugin blocks, by driver name.
 	Plugins        map[string]map[string]any
 	DynamicUserMin int
@@ -50,23 +51,23 @@ type Config struct {
 	Metrics        Metrics
 }
 
-// Metrics are the settings of the node's metrics.
+// Metrics configures the node's metrics.
 type Metrics struct {
 	// Every is the interval of gauges and counters. Default 1 s.
 	Every time.Duration
-	// Node publishes the use of the machine.
+	// Node enables the metrics of the host.
 	Node  bool
 	Tasks taskhook.Metrics
 }
 
-// AccessControl says whether callers need rights, and how long the client believes what
-// the servers said of a token, a policy and a role.
+// AccessControl configures whether callers need rights, and how long the client caches tokens,
+// policies and roles.
 type AccessControl struct {
 	Enabled                      bool
 	TokenTTL, PolicyTTL, RoleTTL time.Duration
 }
 
-// GCConfig says when finished allocations are removed.
+// GCConfig configures when finished allocations are removed.
 type GCConfig struct {
 	Interval         time.Duration
 	ParallelDestroys int

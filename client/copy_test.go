@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// realServer is a whole server, which runs until the test ends or stop is called.
+// realServer is a complete server, which runs until the test ends or stop is called.
 type realServer struct {
 	*server.Server
 	t    *testing.T
@@ -70,7 +70,7 @@ func (s *realServer) node(id string) *nomad.Node {
 	return ask[nomad.SingleNodeResponse](s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: id, QueryOptions: inGlobal}).Node
 }
 
-// run registers a service of one mock task and returns its allocation once it runs.
+// run registers a service with one mock task and returns its running allocation.
 func (s *realServer) run(id string) *nomad.AllocListStub {
 	s.t.Helper()
 	a := alloc(map[string]any{"run_for": "1h"})
@@ -86,8 +86,8 @@ func (s *realServer) run(id string) *nomad.AllocListStub {
 	return got
 }
 
-// allocOf is the allocation of a job that is to run. A node that is down for a moment, on a
-// busy machine, has another in its place.
+// allocOf returns the running allocation of a job. If the node is marked down for a moment, the
+// job gets a new allocation.
 func (s *realServer) allocOf(job string) *nomad.AllocListStub {
 	q := inGlobal
 	q.Namespace = "default"
@@ -99,7 +99,7 @@ func (s *realServer) allocOf(job string) *nomad.AllocListStub {
 	return wanted[0]
 }
 
-// soon waits for a condition that no channel tells of.
+// soon polls a condition for which there is no channel.
 func soon(t *testing.T, what string, met func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -109,14 +109,14 @@ func soon(t *testing.T, what string, met func() bool) {
 	for !met() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timeout: %s", what)
 		case <-tick.C:
 		}
 	}
 }
 
-// copied is the configuration of a client with a copy of n's state, on a machine of
-// another boot or the same.
+// copied returns the configuration of a client with a copy of n's state, with another boot ID
+// or the same.
 func copied(t *testing.T, n *node, boot string) client.Config {
 	t.Helper()
 	dir := nodeDir(t)
@@ -134,10 +134,10 @@ func copied(t *testing.T, n *node, boot string) client.Config {
 	return cfg
 }
 
-// A copy of a node's state, with a living node: the copy is told how to mend it, and
-// changes nothing; neither does it run what the state says.
+// A client with a copy of a running node's state is refused, with instructions, changes nothing
+// and runs no allocation.
 func TestCopyOfTheState(t *testing.T) {
-	for name, c := range map[string]struct{ boot, says string }{
+	for name, c := range map[string]struct{ boot, refusal string }{
 		"on another machine": {"another", "on another machine"},
 		"on the same one":    {"", "another agent on this machine"},
 	} {
@@ -153,9 +153,9 @@ func TestCopyOfTheState(t *testing.T) {
 				err := other.Healthy()
 				return err != nil && strings.Contains(err.Error(), nomad.ErrNodeHeld.Error())
 			})
-			for _, text := range []string{c.says, "client-id", "secret-id"} {
+			for _, text := range []string{c.refusal, "client-id", "secret-id"} {
 				if err := other.Healthy(); !strings.Contains(err.Error(), text) {
-					t.Errorf("the refusal %q does not say %q", err, text)
+					t.Errorf("the refusal %q does not contain %q", err, text)
 				}
 			}
 			if other.NodeID() != original.NodeID() || c.boot != "" && other.HasAlloc(a.ID) {
@@ -168,12 +168,12 @@ func TestCopyOfTheState(t *testing.T) {
 				t.Fatal(err)
 			}
 			if now := s.allocOf("j"); !reflect.DeepEqual(now, a) || original.Healthy() != nil || !original.HasAlloc(a.ID) {
-				t.Errorf("the original is disturbed: %v, its allocation %+v was %+v", original.Healthy(), now, a)
+				t.Errorf("the original changed: %v, its allocation %+v was %+v", original.Healthy(), now, a)
 			}
 			if now := s.node(original.NodeID()); !reflect.DeepEqual(now, node) {
 				t.Errorf("the original's node %+v was %+v", now, node)
 			}
-			// As the message says.
+			// Follow the instructions in the message.
 			for _, name := range []string{"client-id", "secret-id"} {
 				if err := os.Remove(filepath.Join(cfg.StateDir, name)); err != nil {
 					t.Fatal(err)
@@ -182,18 +182,18 @@ func TestCopyOfTheState(t *testing.T) {
 			mended := start(t, cfg)
 			<-mended.Ready()
 			if mended.NodeID() == original.NodeID() || s.node(mended.NodeID()).Name != "copy" {
-				t.Error("the mended copy is no node of its own")
+				t.Error("the corrected copy is not a separate node")
 			}
 			soon(t, "the mended copy drops what it never ran", func() bool { return !mended.HasAlloc(a.ID) })
 			if now := s.allocOf("j"); !reflect.DeepEqual(now, a) {
-				t.Errorf("the mended copy changed the allocation from %+v to %+v", a, now)
+				t.Errorf("the corrected copy changed the allocation from %+v to %+v", a, now)
 			}
 		})
 	}
 }
 
-// A restarted agent registers as fast as a new one, and its tasks run on.
-func TestRestartBesidesItself(t *testing.T) {
+// A restarted agent registers as fast as a new one, and its tasks keep running.
+func TestRestartedAgentRegistersAgain(t *testing.T) {
 	s := startReal(t, nil)
 	n := start(t, config(nodeDir(t), s.RPCAddr()))
 	<-n.Ready()
@@ -209,16 +209,16 @@ func TestRestartBesidesItself(t *testing.T) {
 		return time.Since(begun)
 	})
 	if again.NodeID() != n.NodeID() || !again.HasAlloc(a.ID) {
-		t.Error("the restarted agent is another node, or lost its allocation")
+		t.Error("the restarted agent has another node ID or lost its allocation")
 	}
 }
 
-// A backup of the node is let in when the node has missed its heartbeat, and takes up
-// its allocations then.
+// A backup of the node is accepted after the node has missed its heartbeat, and then restores
+// its allocations.
 func TestBackupOfASilentNode(t *testing.T) {
 	t.Parallel()
 	s := startReal(t, func(c *server.Config) {
-		// The node is silent after three seconds: the backup, on a busy machine, never is.
+		// A TTL of three seconds: a busy node must not miss its heartbeats.
 		c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = time.Second, 2*time.Second, 1e6
 	})
 	n := start(t, config(nodeDir(t), s.RPCAddr()))
@@ -235,14 +235,14 @@ func TestBackupOfASilentNode(t *testing.T) {
 	s.run("j")
 }
 
-// After a boot nothing is taken up until the servers know the node; on the same boot
-// at once.
-func TestTakesUpAllocationsAfterABoot(t *testing.T) {
+// After a reboot allocations are restored only after the registration; without a reboot, at
+// once.
+func TestRestoresAllocationsAfterReboot(t *testing.T) {
 	f := startServer(t)
 	n := start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -261,33 +261,33 @@ func TestTakesUpAllocationsAfterABoot(t *testing.T) {
 	tried := f.tries.Load()
 	soon(t, "it tried to register", func() bool { return f.tries.Load() > tried+2 })
 	if next.HasAlloc(a.ID) {
-		t.Error("an agent that no server knows runs allocations of an earlier boot")
+		t.Error("an unregistered agent runs allocations of an earlier boot")
 	}
 	f.edit(func() { f.notReady = nil })
 	soon(t, "it is taken up once the node is registered", func() bool { return next.HasAlloc(a.ID) })
 }
 
-// The flag of a forced renewal outlives the agent, until a new identity is there.
-func TestForcedRenewalOutlivesTheAgent(t *testing.T) {
+// A request for renewal survives a restart of the agent, until a new identity arrives.
+func TestRenewalRequestSurvivesRestart(t *testing.T) {
 	f := startServer(t)
 	n := start(t, config(nodeDir(t), f.addr()))
 	<-n.Ready()
 	before := claims(t, n)["jti"]
-	f.edit(func() { f.deafToRenewal = true })
+	f.edit(func() { f.ignoreRenewal = true })
 	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
 		t.Fatal(err)
 	}
-	f.until(t, "it asks", func() bool { return f.forced > 0 })
+	f.until(t, "it requests a renewal", func() bool { return f.forced > 0 })
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
 	f.edit(func() { f.forced, f.keepTokens = 0, true })
 	again := start(t, n.cfg)
-	f.until(t, "the next agent asks", func() bool { return f.forced > 0 })
+	f.until(t, "the next agent requests a renewal", func() bool { return f.forced > 0 })
 	if got := claims(t, again)["jti"]; got != before {
-		t.Fatalf("the identity changed to %v: nothing was shown", got)
+		t.Fatalf("the identity changed to %valthough none was issued", got)
 	}
-	f.edit(func() { f.deafToRenewal = false })
+	f.edit(func() { f.ignoreRenewal = false })
 	soon(t, "it has a new identity", func() bool { return claims(t, again)["jti"] != before })
 	if err := again.stop(); err != nil {
 		t.Fatal(err)
@@ -298,6 +298,6 @@ func TestForcedRenewalOutlivesTheAgent(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.forced != 0 {
-		t.Error("an agent that has its new identity asks for another")
+		t.Error("an agent with a new identity requests another")
 	}
 }

@@ -16,11 +16,12 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// maxCommand bounds the arguments of a program together; the kernel takes little more.
+// maxCommand is the maximum size of a command with its arguments; the kernel's limit is
+// slightly higher.
 const maxCommand = 128 << 10
 
-// ofExec is the subject of requests to run a program in a task. Who may do that in a task
-// that sees the node as it is may do anything there: it takes a right of its own.
+// ofExec is the subject of exec requests. A task without file system isolation gives full
+// access to the node, so exec in it requires alloc-node-exec.
 func ofExec(c *Client) subject[nomad.AllocExecRequest] {
 	s := ofAlloc(c, func(r *nomad.AllocExecRequest) string { return r.AllocID }, acl.AllocExec)
 	inNamespace := s.need
@@ -45,8 +46,8 @@ func ofExec(c *Client) subject[nomad.AllocExecRequest] {
 	return s
 }
 
-// runsOpen reports whether the driver of a task isolates nothing, and the namespace of its
-// allocation.
+// runsOpen reports whether the driver of a task provides no isolation, and returns the
+// namespace of the allocation.
 func (c *Client) runsOpen(r *nomad.AllocExecRequest) (namespace string, open bool, err error) {
 	namespace, name, err := c.allocs.driverOf(r.AllocID, r.Task)
 	if err != nil {
@@ -56,7 +57,7 @@ func (c *Client) runsOpen(r *nomad.AllocExecRequest) (namespace string, open boo
 	return namespace, err != nil || d.Capabilities().FSIsolation == drivers.FSIsolationNone, nil
 }
 
-// allocExec runs a program in a task, connected to the stream.
+// allocExec runs a program in a task and connects it to the stream.
 func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *nomad.AllocExecRequest, st *rpc.Stream) error {
 	if err := c.checkExec(req); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *nomad.Alloc
 	defer release()
 	who := audit.AuthOf(call.Identity)
 	log := c.log.With("alloc", req.AllocID, "task", req.Task, "accessor", who.AccessorID, "kind", who.Kind)
-	log.Info("exec session begins", "tty", req.Tty) // never the command: it may hold secrets
+	log.Info("exec session started", "tty", req.Tty) // never log the command: it may hold secrets
 	begun := time.Now()
 	exit, err := exec.Session{Command: req.Cmd, Tty: req.Tty, Run: func(ctx context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
 		return h.runner.Exec(ctx, req.Task, o)
@@ -80,7 +81,7 @@ func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *nomad.Alloc
 	took := time.Since(begun).Round(time.Millisecond)
 	switch {
 	case errors.Is(err, exec.ErrGone):
-		log.Info("exec session was ended", "took", took)
+		log.Info("exec session aborted", "took", took)
 		return nil
 	case err != nil:
 		log.Info("exec session failed", "took", took, "err", err)
@@ -89,14 +90,14 @@ func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *nomad.Alloc
 		}
 		return idle(err)
 	}
-	log.Info("exec session ends", "took", took, "exit", exit.ExitCode)
+	log.Info("exec session finished", "took", took, "exit", exit.ExitCode)
 	return nil
 }
 
-// checkExec refuses what cannot be run.
+// checkExec rejects requests that cannot be run.
 func (c *Client) checkExec(req *nomad.AllocExecRequest) error {
 	if c.cfg.DisableRemoteExec {
-		return nomad.Errorf(http.StatusForbidden, "this node allows no exec: its client block has disable_remote_exec: %v", nomad.ErrPermissionDenied)
+		return nomad.Errorf(http.StatusForbidden, "exec is disabled on this node by disable_remote_exec in its client block: %v", nomad.ErrPermissionDenied)
 	}
 	if req.Action != "" {
 		return nomad.Errorf(http.StatusNotImplemented, "actions: not part of this version")
@@ -108,11 +109,11 @@ func (c *Client) checkExec(req *nomad.AllocExecRequest) error {
 	for _, arg := range req.Cmd {
 		size += len(arg) + 1
 		if strings.ContainsRune(arg, 0) {
-			return nomad.Errorf(http.StatusBadRequest, "an argument of the command holds a NUL byte")
+			return nomad.Errorf(http.StatusBadRequest, "an argument of the command contains a NUL byte")
 		}
 	}
 	if size > maxCommand {
-		return nomad.Errorf(http.StatusBadRequest, "the command has %d bytes, %d are the most", size, maxCommand)
+		return nomad.Errorf(http.StatusBadRequest, "the command has %d bytes, at most %d are allowed", size, maxCommand)
 	}
 	_, _, err := c.allocs.driverOf(req.AllocID, req.Task)
 	return err

@@ -15,8 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// echoing is a driver whose exec gives back its input, then NOMAD_TASK_NAME, and ends
-// with 3.
+// echoing is a driver whose exec returns its input, then NOMAD_TASK_NAME, and exits with 3.
 type echoing struct{ *mock.Driver }
 
 func (d echoing) Capabilities() drivers.Capabilities {
@@ -46,13 +45,13 @@ func (d echoing) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 	return &drivers.ExitResult{ExitCode: 3}, nil
 }
 
-// execIn runs a session with an input and returns what it said.
+// execIn runs a session with an input and returns the output.
 func execIn(s *rpc.Stream, req *nomad.AllocExecRequest, input string) (stdout, stderr string, exit *nomad.ExecResult, err error) {
 	defer s.Close()
 	if err := s.Encode(req); err != nil {
 		return "", "", nil, err
 	}
-	// A session that is refused may not read its input any more; the answer says why.
+	// The server of a refused session may not read its input; the response has the reason.
 	unread := s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte(input), Close: true}})
 	for {
 		var w nomad.StreamErrWrapper
@@ -89,7 +88,7 @@ func TestExec(t *testing.T) {
 	n := start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	open := func() *rpc.Stream {
 		t.Helper()
 		s, err := f.rpc.NodeStream(t.Context(), n.NodeID(), "Allocations.Exec")
@@ -114,7 +113,7 @@ func TestExec(t *testing.T) {
 		"no command":    {func(r *nomad.AllocExecRequest) { r.Cmd = nil }, 400, "must provide a command"},
 		"empty command": {func(r *nomad.AllocExecRequest) { r.Cmd = []string{""} }, 400, "must provide a command"},
 		"NUL":           {func(r *nomad.AllocExecRequest) { r.Cmd = []string{"a\x00b"} }, 400, "NUL"},
-		"long command":  {func(r *nomad.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 200<<10)} }, 400, "131072 are the most"},
+		"long command":  {func(r *nomad.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 200<<10)} }, 400, "at most 131072 are allowed"},
 		"large request": {func(r *nomad.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 1<<20)} }, 413, "more than 262144 bytes"},
 		"action":        {func(r *nomad.AllocExecRequest) { r.Action = "flush" }, 501, "actions: not part of this version"},
 	} {
@@ -124,7 +123,7 @@ func TestExec(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %d %q", name, exit, err, c.code, c.want)
 		}
 	}
-	// What is beyond the most is refused by name; who leaves makes room.
+	// Sessions over the limit are refused. A closed session frees its slot.
 	var held []*rpc.Stream
 	for range exec.MaxPerAlloc {
 		s := open()
@@ -141,12 +140,12 @@ func TestExec(t *testing.T) {
 		}
 	}
 	if _, _, _, err := execIn(open(), &req, ""); nomad.HTTPStatus(err) != 429 || !strings.Contains(err.Error(), "has 32 exec sessions") {
-		t.Errorf("one more: %v", err)
+		t.Errorf("session over the limit: %v", err)
 	}
 	for _, s := range held {
 		s.Close()
 	}
-	f.until(t, "they made room", func() bool {
+	f.until(t, "the slots are free", func() bool {
 		_, _, _, err := execIn(open(), &req, "")
 		return err == nil
 	})
@@ -157,7 +156,7 @@ func TestExecInFinishedTask(t *testing.T) {
 	n := start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "1ms"})
 	f.place(a)
-	f.until(t, "it is over", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	f.until(t, "the allocation is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
 	s, err := n.Own("Allocations.Exec").Stream(t.Context(), "Allocations.Exec")
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +173,7 @@ func TestExecIsDisabled(t *testing.T) {
 	n := start(t, cfg)
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	s, err := n.RPC().Stream(t.Context(), "Allocations.Exec")
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +183,7 @@ func TestExecIsDisabled(t *testing.T) {
 	}
 }
 
-// A session ends soon after the right to it.
+// A session ends soon after the caller loses the right to it.
 func TestExecEndsWithTheToken(t *testing.T) {
 	g := guard(t)
 	s, err := g.Own("Allocations.Exec").Stream(t.Context(), "Allocations.Exec")
@@ -211,12 +210,12 @@ func TestExecEndsWithTheToken(t *testing.T) {
 		if err := s.Decode(&w); err != nil {
 			break
 		}
-		// What is idle is asked now and then whether the caller is there.
+		// An idle session is probed for a connected caller.
 		if string(w.Payload) != "{}" || w.Error != nil {
 			t.Fatalf("after the token's end: %q, %+v", w.Payload, w.Error)
 		}
 		if took := time.Since(begun); took > time.Minute {
-			t.Fatalf("it goes on after %v", took)
+			t.Fatalf("it continues after %v", took)
 		}
 	}
 }

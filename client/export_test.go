@@ -1,7 +1,7 @@
 package client
 
-// Ended is closed when the runner of an allocation has returned, which is a moment after
-// its status was told, or the node has none of that ID any more.
+// Ended is closed when the runner of an allocation has returned, shortly after it reported the
+// final status. It is also closed if the node does not have the allocation.
 func (c *Client) Ended(id string) <-chan struct{} {
 	h, err := c.allocs.find(id)
 	if err != nil {

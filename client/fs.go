@@ -44,7 +44,7 @@ func (c *Client) fsStat(_ context.Context, _ *rpc.Call, req *nomad.FsStatRequest
 	return &nomad.FsStatResponse{Info: info}, nil
 }
 
-// fsStream sends one file.
+// fsStream streams one file.
 func (c *Client) fsStream(ctx context.Context, _ *rpc.Call, req *nomad.FsStreamRequest, s *rpc.Stream) error {
 	t, err := c.tree(req.AllocID)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Client) fsStream(ctx context.Context, _ *rpc.Call, req *nomad.FsStreamR
 	return ended(ctx, t.StreamFile(ctx, req.Path, part, framer(req.PlainText), payloads(s)))
 }
 
-// fsLogs sends a log of a task.
+// fsLogs streams a log of a task.
 func (c *Client) fsLogs(ctx context.Context, _ *rpc.Call, req *nomad.FsLogsRequest, s *rpc.Stream) error {
 	t, err := c.tree(req.AllocID)
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *Client) fsLogs(ctx context.Context, _ *rpc.Call, req *nomad.FsLogsReque
 	return ended(ctx, t.StreamLog(ctx, log, part, framer(req.PlainText), payloads(s)))
 }
 
-// framer chooses between raw bytes and frames.
+// framer selects plain bytes or JSON frames.
 func framer(plain bool) logs.Framer {
 	if plain {
 		return logs.Plain
@@ -93,12 +93,12 @@ func framer(plain bool) logs.Framer {
 	return logs.JSON
 }
 
-// payloads sends each payload in an envelope of its own.
+// payloads wraps each payload in an envelope.
 func payloads(s *rpc.Stream) logs.Sink {
 	return func(b []byte) error { return s.Encode(&nomad.StreamErrWrapper{Payload: b}) }
 }
 
-// ended drops the error of a stream that nobody reads any more.
+// ended drops the error of a stream whose reader is gone.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

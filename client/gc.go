@@ -15,28 +15,28 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// When ends of allocations are looked at: creating directories is slow just after
-// many were removed, so what starts goes first.
+// Delays between the end of an allocation and the check. Creating directories is slow just
+// after many were removed, so new allocations go first.
 const (
 	gcQuiet    = time.Second      // after the last end
-	gcPatience = 10 * time.Second // after the first end that was not looked at
+	gcPatience = 10 * time.Second // after the first unchecked end
 )
 
-// collector removes finished allocations: the oldest first, when there are too
-// many allocations or too little disk, and all of them when somebody asks.
+// collector removes finished allocations: the oldest first when there are too many allocations
+// or too little disk space, and all of them on request.
 type collector struct {
 	cfg  GCConfig
-	dir  string // whose disk counts
+	dir  string // on the disk that is measured
 	set  *allocSet
 	log  *slog.Logger
 	disk func(dir string) (usedPercent, inodePercent float64, err error)
 }
 
-// Run looks when allocations have ended and things are quiet, and once per interval.
+// Run checks once per interval, and after allocations have ended.
 func (g *collector) Run(ctx context.Context) error {
 	tick := time.NewTicker(g.cfg.Interval)
 	defer tick.Stop()
-	var due <-chan time.Time // nil while nothing has ended
+	var due <-chan time.Time // nil while no allocation has ended
 	var latest time.Time
 	for {
 		select {
@@ -52,14 +52,14 @@ func (g *collector) Run(ctx context.Context) error {
 			due = nil
 		case <-tick.C:
 		}
-		if err := g.look(); err != nil {
+		if err := g.collect(); err != nil {
 			g.log.Warn("collect allocations", "err", err)
 		}
 	}
 }
 
-// look removes what must go now.
-func (g *collector) look() error {
+// collect removes allocations until all limits are met.
+func (g *collector) collect() error {
 	all, finished := g.set.finished()
 	if over := all - g.cfg.MaxAllocs; over > 0 {
 		n := min(over, len(finished))
@@ -81,7 +81,7 @@ func (g *collector) look() error {
 	return nil
 }
 
-// remove destroys allocations, several at a time.
+// remove destroys allocations in parallel.
 func (g *collector) remove(list []*held, why string) {
 	slots := make(chan struct{}, max(1, g.cfg.ParallelDestroys))
 	var wg sync.WaitGroup
@@ -102,10 +102,10 @@ func (g *collector) remove(list []*held, why string) {
 // all removes every finished allocation.
 func (g *collector) all() {
 	_, finished := g.set.finished()
-	g.remove(finished, "asked for")
+	g.remove(finished, "requested")
 }
 
-// one removes a finished allocation; it waits for one that is only being tidied up.
+// one removes a finished allocation. It waits for the runner to return.
 func (g *collector) one(ctx context.Context, id string) error {
 	h, err := g.set.find(id)
 	if err != nil {
@@ -120,12 +120,11 @@ func (g *collector) one(ctx context.Context, id string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	g.remove([]*held{h}, "asked for")
+	g.remove([]*held{h}, "requested")
 	return nil
 }
 
-// finished returns how many allocations there are, and those that ended, the
-// oldest first.
+// finished returns the number of allocations, and the ended ones, oldest first.
 func (s *allocSet) finished() (all int, list []*held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +137,8 @@ func (s *allocSet) finished() (all int, list []*held) {
 	return len(s.held), list
 }
 
-// claim makes the caller the one that removes it.
+// claim reserves the removal of an allocation for the caller. It reports false if another
+// goroutine has it.
 func (s *allocSet) claim(h *held) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,14 +149,14 @@ func (s *allocSet) claim(h *held) bool {
 	return true
 }
 
-// diskUsage measures how full the file system of dir is, in percent.
+// diskUsage measures the usage of the file system of dir, in percent.
 func diskUsage(dir string) (usedPercent, inodePercent float64, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return 0, 0, fmt.Errorf("measure disk of %s: %w", dir, err)
 	}
 	if fs.Blocks == 0 {
-		return 0, 0, errors.New("the file system tells no size")
+		return 0, 0, errors.New("the file system reports no size")
 	}
 	usedPercent = usedBlocks(fs)
 	if fs.Files > 0 {
@@ -165,7 +165,7 @@ func diskUsage(dir string) (usedPercent, inodePercent float64, err error) {
 	return usedPercent, inodePercent, nil
 }
 
-// usedBlocks is the percentage that df(1) prints: blocks reserved for root count neither
+// usedBlocks returns the percentage that df(1) prints: blocks reserved for root count neither
 // as used nor as available.
 func usedBlocks(fs unix.Statfs_t) float64 {
 	used := float64(fs.Blocks - fs.Bfree)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Blocks that the file system reserves for root do not make finished allocations go.
+// Blocks reserved for root do not cause garbage collection.
 func TestUsedBlocks(t *testing.T) {
 	for what, c := range map[string]struct {
 		fs   unix.Statfs_t

@@ -17,11 +17,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// minInterval is the shortest time that processor usage is measured over.
+// minInterval is the minimum interval of a processor usage measurement.
 const minInterval = 100 * time.Millisecond
 
-// hostStats measures the machine when somebody asks. Processor usage is that
-// since the last question, or since the machine started.
+// hostStats measures the host on request. Processor usage covers the time since the previous
+// request, or since boot.
 type hostStats struct {
 	allocDir string
 
@@ -86,7 +86,7 @@ func (h *hostStats) setSpeed(mhz float64) {
 	h.mhz = mhz
 }
 
-// cpuStats compares /proc/stat with the last time.
+// cpuStats compares /proc/stat with the previous sample.
 func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,7 +119,7 @@ func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, error) {
 	return h.cpus, nil
 }
 
-// readCPUTimes reads the lines of single processors.
+// readCPUTimes reads the per-processor lines.
 func readCPUTimes() (map[string]cpuTime, error) {
 	file, err := os.Open("/proc/stat")
 	if err != nil {
@@ -147,7 +147,7 @@ func readCPUTimes() (map[string]cpuTime, error) {
 	return times, nil
 }
 
-// diskStats tells of the file systems on devices.
+// diskStats returns the usage of the file systems on devices.
 func diskStats() []*nomad.HostDiskStats {
 	file, err := os.Open("/proc/self/mounts")
 	if err != nil {
@@ -169,7 +169,7 @@ func diskStats() []*nomad.HostDiskStats {
 	return disks
 }
 
-// diskOf measures one file system, nil when it cannot.
+// diskOf measures one file system. It returns nil on failure.
 func diskOf(device, dir string) *nomad.HostDiskStats {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil || fs.Blocks == 0 {
@@ -187,7 +187,7 @@ func diskOf(device, dir string) *nomad.HostDiskStats {
 	return d
 }
 
-// uptime returns the seconds since the machine started.
+// uptime returns the seconds since boot.
 func uptime() uint64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {

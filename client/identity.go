@@ -18,8 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// identity is who the node is: its ID, its secret, and the token that the servers
-// gave it. The token is on disk before it is used.
+// identity holds the node's ID, its secret and its identity token. The token is written to disk
+// before it is used.
 type identity struct {
 	id, secret string
 	intro      string // for the first registration, may be empty
@@ -28,12 +28,12 @@ type identity struct {
 
 	mu         sync.RWMutex
 	token      nomad.Token
-	registered bool // the servers know the node
-	bare       bool // the next registration shows nothing but the secret in the node
-	renew      bool // asked for a new token with the next heartbeat
+	registered bool // the servers have the node
+	omitToken  bool // the next registration sends no token
+	renew      bool // the next heartbeat requests a new token
 }
 
-// loadIdentity reads what the last agent left, or makes a node that never was.
+// loadIdentity reads the identity of the previous agent, or creates a new one.
 func loadIdentity(dir, intro string, db *state.DB, log *slog.Logger) (*identity, error) {
 	token, err := db.NodeIdentity()
 	if err != nil {
@@ -70,9 +70,10 @@ func loadIdentity(dir, intro string, db *state.DB, log *slog.Logger) (*identity,
 // ErrNoID means that the node ID or the secret ID of a registered node is missing.
 var ErrNoID = errors.New("the node has lost its ID")
 
-// halfLost refuses a registered node of which one of the two files is missing: a new ID would be
-// another node with the allocations of this one, a new secret ID would be refused by the servers.
-// Without both files the directory is that of a new node: so it is with a copied machine.
+// halfLost returns an error if exactly one of the two files of a registered node is missing. A
+// new node ID would be another node with this node's allocations; the servers would refuse a
+// new secret ID. If both files are missing, the directory is that of a new node, as on a cloned
+// machine.
 func halfLost(dir string) error {
 	names := [...]string{"client-id", "secret-id"}
 	var lost []string
@@ -92,25 +93,26 @@ func halfLost(dir string) error {
 		"or remove %s and %s to join as a new node", ErrNoID, lost[0], dir, names[0], names[1])
 }
 
-// persistentID returns the UUID in a file of mode 0600, made when there is none.
+// persistentID returns the UUID in a file of mode 0600. It creates the file if it does not
+// exist.
 func persistentID(path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		id := nomad.NewID()
-		return id, writeWhole(path, []byte(id))
+		return id, writeAtomic(path, []byte(id))
 	}
 	if err != nil {
 		return "", fmt.Errorf("read node identity: %w", err)
 	}
 	id := strings.ToLower(strings.TrimSpace(string(b)))
 	if !nomad.IsUUID(id) {
-		return "", fmt.Errorf("read node identity: %s holds no UUID", path)
+		return "", fmt.Errorf("read node identity: %s does not contain a UUID", path)
 	}
 	return id, nil
 }
 
-// writeWhole puts a file of mode 0600 in place, all or nothing.
-func writeWhole(path string, data []byte) error {
+// writeAtomic writes a file of mode 0600 atomically.
+func writeAtomic(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // made with mode 0600
 	if err != nil {
 		return fmt.Errorf("write node identity: %w", err)
@@ -121,7 +123,7 @@ func writeWhole(path string, data []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		os.Remove(f.Name()) // what is left of the attempt
+		os.Remove(f.Name())
 		return fmt.Errorf("write node identity: %w", err)
 	}
 	if err := safefs.SyncDir(filepath.Dir(path)); err != nil {
@@ -130,7 +132,7 @@ func writeWhole(path string, data []byte) error {
 	return nil
 }
 
-// auth is what goes into AuthToken: the token if there is one, else the secret.
+// auth returns the value for AuthToken: the token if there is one, else the secret.
 func (i *identity) auth() string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -140,21 +142,21 @@ func (i *identity) auth() string {
 	return i.secret
 }
 
-// registerAuth is what goes into AuthToken of a registration. Each proof that is
-// refused makes way for the next:
+// registerAuth returns the value for AuthToken of a registration. When the servers refuse one
+// credential, the next is used:
 //
 //	the servers' token ──refused──▶ introduction ──refused, and it had a token──▶ none
 //	                                     ▲                                        │
 //	                                     └────────────────refused─────────────────┘
 //
-// Servers whose state was restored may lack the key that signed the token, or have
-// seen the introduction used up, and still know the node by its secret. A node that
-// never was registered insists on its introduction: it may be accepted later.
+// Servers whose state was restored may lack the key that signed the token, or may have recorded
+// the introduction token as used. They still recognise the node by its secret. A node that was
+// never registered keeps sending its introduction token, since it may be accepted later.
 func (i *identity) registerAuth() string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	switch {
-	case !i.registered && i.bare:
+	case !i.registered && i.omitToken:
 		return ""
 	case !i.registered:
 		return i.intro
@@ -164,15 +166,15 @@ func (i *identity) registerAuth() string {
 	return i.secret
 }
 
-// jwt returns the token, the zero Token when there is none.
+// jwt returns the token, or the zero Token if there is none.
 func (i *identity) jwt() nomad.Token {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	return i.token
 }
 
-// accept stores and then uses a token of a reply; nil keeps the one there is. When it
-// cannot be stored, the old one stays.
+// accept stores the token of a response, then uses it. If raw is nil or storing fails, the old
+// token stays.
 func (i *identity) accept(raw *string) {
 	if raw == nil || *raw == "" {
 		if i.overdue(time.Now()) {
@@ -183,7 +185,7 @@ func (i *identity) accept(raw *string) {
 	t := nomad.NewToken(*raw, keyID(*raw))
 	if err := i.db.PutNodeIdentity(t); err != nil {
 		metrics.IncrCounter(renewalFailed, 1)
-		i.log.Error("keep the old node identity", "err", err)
+		i.log.Error("store the node identity, the old one stays in use", "err", err)
 		return
 	}
 	metrics.IncrCounter(renewed, 1)
@@ -193,15 +195,15 @@ func (i *identity) accept(raw *string) {
 	i.log.Debug("node identity", "token", t)
 }
 
-// known records that the servers know the node, so that a restarted agent shows
-// its own token.
-func (i *identity) known() error { return i.setRegistered(true) }
+// markRegistered records that the servers have the node, so that a restarted agent sends the
+// node's own token.
+func (i *identity) markRegistered() error { return i.setRegistered(true) }
 
-// refused takes note that the servers refuse what the node showed.
-func (i *identity) refused() error {
+// markRefused records that the servers refused the node's credential.
+func (i *identity) markRefused() error {
 	i.mu.Lock()
 	registered := i.registered
-	i.bare = !registered && !i.bare && i.intro != "" && !i.token.IsZero()
+	i.omitToken = !registered && !i.omitToken && i.intro != "" && !i.token.IsZero()
 	i.mu.Unlock()
 	if !registered {
 		return nil
@@ -225,8 +227,8 @@ func (i *identity) setRegistered(yes bool) error {
 	return nil
 }
 
-// askRenewal makes the next heartbeats, also those of the next agent, ask for a new
-// token until one comes.
+// askRenewal makes heartbeats request a new token until one arrives. The request survives a
+// restart of the agent.
 func (i *identity) askRenewal() error {
 	if err := i.db.AskRenewal(); err != nil {
 		return err
@@ -237,7 +239,7 @@ func (i *identity) askRenewal() error {
 	return nil
 }
 
-// wantsRenewal says whether a new token was asked for.
+// wantsRenewal reports whether a new token was requested.
 func (i *identity) wantsRenewal() bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()

@@ -9,19 +9,19 @@ import (
 	"github.com/open-nomad/open-nomad/client/telemetry"
 )
 
-// measureEvery is how often the end of the node's identity is told.
+// measureEvery is the interval of the metric for the token's expiry.
 const measureEvery = 5 * time.Second
 
-// The metrics of the node's identity.
+// Names of the metrics of the node's identity.
 var (
 	expiresIn     = []string{"client", "identity", "expires_in"}
 	renewed       = []string{"client", "identity", "renewed"}
 	renewalFailed = []string{"client", "identity", "renewal_failed"}
 )
 
-// life returns when the token was given and when it ends; false when there is none
-// that says so.
-func (i *identity) life() (from, to time.Time, ok bool) {
+// lifetime returns when the token was issued and when it expires. ok is false if there is no
+// token or it has no expiry.
+func (i *identity) lifetime() (from, to time.Time, ok bool) {
 	var claims struct {
 		IssuedAt int64 `json:"iat"`
 		Expiry   int64 `json:"exp"`
@@ -32,20 +32,20 @@ func (i *identity) life() (from, to time.Time, ok bool) {
 	return time.Unix(claims.IssuedAt, 0), time.Unix(claims.Expiry, 0), true
 }
 
-// overdue says whether a new token should have come by now: one was asked for, or a
-// quarter of its life is left of the one there is. Servers renew at a third.
+// overdue reports whether a new token should have arrived: one was requested, or less than a
+// quarter of the token's lifetime remains. Servers renew when a third remains.
 func (i *identity) overdue(now time.Time) bool {
-	from, to, ok := i.life()
+	from, to, ok := i.lifetime()
 	return i.wantsRenewal() || ok && now.After(to.Add(-to.Sub(from)/4))
 }
 
-// measureIdentity tells until ctx ends in how many seconds the node's identity does, less
-// than zero when that is over.
+// measureIdentity publishes, until ctx ends, the seconds until the node's token expires. The
+// value is negative after the expiry.
 func (c *Client) measureIdentity(ctx context.Context) error {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
 	for {
-		if _, ends, ok := c.id.life(); ok {
+		if _, ends, ok := c.id.lifetime(); ok {
 			metrics.SetGaugeWithLabels(expiresIn, float32(time.Until(ends).Seconds()), telemetry.Labels(c.measuredNode())[:4:4])
 		}
 		select {

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// A renewal is missed when a quarter of the identity's life is left, not before; or
-// when one was asked for.
+// A renewal is overdue when a quarter of the token's lifetime remains, or when one was
+// requested.
 func TestRenewalIsOverdue(t *testing.T) {
 	given := time.Unix(1_800_000_000, 0)
 	token := func(claims string) nomad.Token {
@@ -27,17 +27,17 @@ func TestRenewalIsOverdue(t *testing.T) {
 		"at two thirds":     {hour, false, 41 * time.Minute, false},
 		"at three quarters": {hour, false, 45*time.Minute + time.Second, true},
 		"ended":             {hour, false, 2 * time.Hour, true},
-		"asked for":         {hour, true, 0, true},
+		"requested":         {hour, true, 0, true},
 		"no token":          {nomad.Token{}, false, time.Hour, false},
-		"without an end":    {token(`{"iat":1}`), false, time.Hour, false},
-		"no JSON":           {token(`{`), false, time.Hour, false},
+		"without expiry":    {token(`{"iat":1}`), false, time.Hour, false},
+		"invalid JSON":      {token(`{`), false, time.Hour, false},
 	} {
 		i := &identity{token: c.token, renew: c.asked}
 		if got := i.overdue(given.Add(c.after)); got != c.want {
 			t.Errorf("%s: overdue is %t, want %t", name, got, c.want)
 		}
 	}
-	if _, ends, ok := (&identity{token: hour}).life(); !ok || !ends.Equal(given.Add(time.Hour)) {
-		t.Errorf("the identity ends at %v", ends)
+	if _, ends, ok := (&identity{token: hour}).lifetime(); !ok || !ends.Equal(given.Add(time.Hour)) {
+		t.Errorf("the token expires at %v", ends)
 	}
 }

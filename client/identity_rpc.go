@@ -13,10 +13,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// errNoToken is returned while the servers have given the node no token.
+// errNoToken is returned while the servers have issued no token to the node.
 var errNoToken = errors.New("node does not have a JWT identity token")
 
-// identityGet shows what the node's token says; never the token.
+// identityGet returns the claims of the node's token, never the token.
 func (c *Client) identityGet(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdentityGetReq) (*nomad.NodeIdentityGetResp, error) {
 	t := c.id.jwt()
 	if t.IsZero() {
@@ -36,7 +36,7 @@ func (c *Client) identityGet(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdenti
 	return &nomad.NodeIdentityGetResp{Claims: claims}, nil
 }
 
-// claim decodes the value of a claim; whole numbers, as times are, stay whole.
+// claim decodes the value of a claim. Integers, such as times, are decoded as int64.
 func claim(raw json.RawMessage) (v any, err error) {
 	var n int64
 	if json.Unmarshal(raw, &n) == nil && !bytes.Equal(raw, []byte("null")) {
@@ -46,22 +46,22 @@ func claim(raw json.RawMessage) (v any, err error) {
 	return v, err
 }
 
-// identityRenew asks for a new token, with a heartbeat that does not wait for its turn.
+// identityRenew requests a new token and triggers a heartbeat.
 func (c *Client) identityRenew(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdentityRenewReq) (*nomad.NodeIdentityRenewResp, error) {
 	if err := c.id.askRenewal(); err != nil {
-		return nil, fmt.Errorf("keep in mind that a new node identity is wanted: %w", err)
+		return nil, fmt.Errorf("store the request for a new node identity: %w", err)
 	}
-	raise(c.hurry)
+	raise(c.urgent)
 	return &nomad.NodeIdentityRenewResp{}, nil
 }
 
-// identitySession tells the servers which agent answers for the node.
+// identitySession returns the session ID of this agent to the servers.
 func (c *Client) identitySession(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.NodeSessionResponse, error) {
 	return &nomad.NodeSessionResponse{ID: c.session.ID}, nil
 }
 
-// keyID returns the key that a token names, "" when it names none. The token is
-// the node's own: nothing is verified.
+// keyID returns the key ID in the header of a token, or "". The token is the node's own, so it
+// is not verified.
 func keyID(raw string) string {
 	var header struct {
 		KeyID string `json:"kid"`
@@ -72,7 +72,7 @@ func keyID(raw string) string {
 	return header.KeyID
 }
 
-// decodePart reads the nth part of a compact JWS.
+// decodePart decodes the nth part of a compact JWS.
 func decodePart(raw string, n int, v any) error {
 	parts := strings.Split(raw, ".")
 	if len(parts) != 3 {

@@ -12,28 +12,28 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Once the node has an identity nothing else is shown: neither by heartbeats, pulls and
-// updates, nor by what runs allocations.
+// Once the node has an identity, every call uses it: heartbeats, pulls, updates and the calls
+// of allocations.
 func TestIdentityIsUsedForEveryCall(t *testing.T) {
 	f := startServer(t)
 	n := start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "10ms"})
 	f.place(a)
-	f.until(t, "it is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	f.until(t, "the allocation is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
 	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
 		t.Fatal(err)
 	}
-	f.until(t, "it beats with the next identity", func() bool { return len(f.proofs) > 4 && f.forced > 0 })
+	f.until(t, "the heartbeat uses the next identity", func() bool { return len(f.proofs) > 4 && f.forced > 0 })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, proof := range f.proofs {
 		if !f.tokens[proof] || proof == f.node.SecretID {
-			t.Errorf("call %d shows no identity but %d bytes", i, len(proof))
+			t.Errorf("call %d has no identity but %d bytes", i, len(proof))
 		}
 	}
 }
 
-// The servers are upgraded last: the secret ID serves until one gives an identity.
+// If the servers are upgraded last, the secret ID is used until they issue an identity.
 func TestServersWithoutIdentities(t *testing.T) {
 	f := startServer(t)
 	f.noIdentities = true
@@ -42,41 +42,41 @@ func TestServersWithoutIdentities(t *testing.T) {
 	secret := n.Node().SecretID
 	a := alloc(map[string]any{"run_for": "10ms"})
 	f.place(a)
-	f.until(t, "it is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	f.until(t, "the allocation is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
 	f.mu.Lock()
 	for i, proof := range f.proofs {
 		if proof != secret {
-			t.Errorf("call %d shows %d bytes, want the secret ID", i, len(proof))
+			t.Errorf("call %d has %d bytes, want the secret ID", i, len(proof))
 		}
 	}
 	f.mu.Unlock()
 	if err := n.RPC().Call(t.Context(), "NodeIdentity.Get", &nomad.NodeIdentityGetReq{}, &nomad.NodeIdentityGetResp{}); err == nil {
-		t.Error("there is an identity that nobody gave")
+		t.Error("there is an identity that was not issued")
 	}
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
 	f.edit(func() { f.registers = nil })
-	n = start(t, n.cfg) // still no identity: it is known by its secret ID
+	n = start(t, n.cfg) // still without an identity: the secret ID is used
 	<-n.Ready()
 	f.edit(func() {
 		if len(f.registers) != 1 || f.registers[0] != secret {
 			t.Errorf("the restarted agent registers with %q", f.registers)
 		}
-		f.noIdentities = false // the servers are upgraded
+		f.noIdentities = false // after the upgrade of the servers
 	})
-	f.until(t, "it has an identity", func() bool { return len(f.proofs) > 0 && f.proofs[len(f.proofs)-1] != secret })
+	f.until(t, "the node has an identity", func() bool { return len(f.proofs) > 0 && f.proofs[len(f.proofs)-1] != secret })
 	claims(t, n)
 }
 
-// An identity that ended while no server answered: the node registers again, as soon
-// as one does. Its tasks run on.
+// If the identity expires while no server answers, the node registers again when one does. Its
+// tasks keep running.
 func TestExpiredIdentityIsReplaced(t *testing.T) {
 	f := startServer(t)
 	n := start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	before := claims(t, n)["jti"]
 	var expired string
 	known := 0
@@ -94,13 +94,13 @@ func TestExpiredIdentityIsReplaced(t *testing.T) {
 	updates := 0
 	f.edit(func() {
 		if f.registers[known] != expired {
-			t.Error("the expired identity is not what it registers with")
+			t.Error("the registration does not use the expired identity")
 		}
 		updates = f.updates
 	})
 	again := alloc(map[string]any{"run_for": "10ms"})
 	f.place(again)
-	f.until(t, "another allocation ends", func() bool { return status(f, again) == nomad.AllocClientStatusComplete })
+	f.until(t, "another allocation is complete", func() bool { return status(f, again) == nomad.AllocClientStatusComplete })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if states := f.updated[a.ID].TaskStates["main"]; status(f, a) != nomad.AllocClientStatusRunning || states.Restarts > 0 || f.updates == updates {
@@ -108,8 +108,8 @@ func TestExpiredIdentityIsReplaced(t *testing.T) {
 	}
 }
 
-// A registered node of which one file is missing does not become another one. Without both it
-// is a new node.
+// A registered node with one of its files missing does not start. With both missing it is a new
+// node.
 func TestLostNodeID(t *testing.T) {
 	f := startServer(t)
 	n := start(t, config(nodeDir(t), f.addr()))

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// measure sets gauges and adds to counters until ctx ends.
+// measure publishes metrics until ctx ends.
 func (c *Client) measure(ctx context.Context) error {
 	cfg := telemetry.Config{Every: c.cfg.Metrics.Every, Node: c.measuredNode, Allocs: c.measuredAllocs, Log: c.log}
 	if c.cfg.Metrics.Node {
@@ -22,7 +22,7 @@ func (c *Client) measure(ctx context.Context) error {
 	return group.Wait()
 }
 
-// measuredNode is the node with the status and the eligibility that the servers last reported.
+// measuredNode returns the node with the status and eligibility that the servers last reported.
 func (c *Client) measuredNode() *nomad.Node {
 	n := c.node.copy()
 	if c.lastBeat.Load() > 0 {

@@ -6,9 +6,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// methods lists every RPC that a node answers: the name that servers call it by over the
-// sessions that the node opened, the name by which the agent of this process asks for it,
-// and what the caller needs, whichever way the call came.
+// methods lists every RPC that a node answers. Each row has the name used by servers, the name
+// used by this process's agent, and the required rights.
 func (c *Client) methods() []answered {
 	return []answered{
 		answer("Allocations.Checks", "ClientAllocations.Checks", ofAlloc(c, func(r *nomad.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob), c.allocChecks),
@@ -24,7 +23,7 @@ func (c *Client) methods() []answered {
 		answer("NodeMeta.Read", "NodeMeta.Read", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.metaRead),
 		answer("NodeIdentity.Get", "NodeIdentity.Get", ofNode(c, func(r *nomad.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.identityGet),
 		answer("NodeIdentity.Renew", "NodeIdentity.Renew", ofNode(c, func(r *nomad.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.identityRenew),
-		{relayed: rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession).Needs(rpc.Good)}, // servers ask for themselves
+		{relayed: rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession).Needs(rpc.Good)}, // called by the servers themselves
 		answerStream("Allocations.Exec", ofExec(c), c.allocExec),
 		answerStream("FileSystem.Logs", ofAlloc(c, func(r *nomad.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs), c.fsLogs),
 		answerStream("FileSystem.Stream", ofAlloc(c, func(r *nomad.FsStreamRequest) string { return r.AllocID }, acl.ReadFS), c.fsStream),

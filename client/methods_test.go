@@ -11,14 +11,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// What servers ask of a node travels back over the session that the node opened.
-func TestServerAsksNode(t *testing.T) {
+// Calls of servers use the session that the node opened.
+func TestServerCallsNode(t *testing.T) {
 	f := startServer(t)
 	dir := nodeDir(t)
 	n := start(t, config(dir, f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	local := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
 	if err := os.WriteFile(local, []byte("hello"), 0o644); err != nil {
 		t.Fatal(err)
@@ -48,13 +48,13 @@ func TestServerAsksNode(t *testing.T) {
 	}
 }
 
-// file reads a whole file over a stream.
+// file reads a complete file over a stream.
 func file(ctx context.Context, f *fakeServer, node string, req *nomad.FsStreamRequest) (string, error) {
 	s, err := f.rpc.NodeStream(ctx, node, "FileSystem.Stream")
 	return readFile(s, err, req)
 }
 
-// readFile asks for a file over a stream that was opened, and reads it.
+// readFile requests a file over an open stream and reads it.
 func readFile(s *rpc.Stream, err error, req *nomad.FsStreamRequest) (string, error) {
 	if err != nil {
 		return "", err
@@ -85,7 +85,7 @@ func TestBadRequestsToNode(t *testing.T) {
 	n := start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	for _, c := range []struct {
 		method string
 		req    rpc.Request
@@ -118,17 +118,17 @@ func TestSignalAndRestart(t *testing.T) {
 	n := start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	if err := n.RPC().Call(t.Context(), "Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: "SIGHUP"}, nil); err != nil {
 		t.Errorf("signal = %v", err)
 	}
 	if err := n.RPC().Call(t.Context(), "Allocations.Restart", &nomad.AllocRestartRequest{AllocID: a.ID, TaskName: "main"}, nil); err != nil {
 		t.Errorf("restart = %v", err)
 	}
-	f.until(t, "it was restarted", func() bool { return f.updated[a.ID].TaskStates["main"].Restarts == 1 })
+	f.until(t, "the task was restarted", func() bool { return f.updated[a.ID].TaskStates["main"].Restarts == 1 })
 	over := alloc(map[string]any{"run_for": "1ms"})
 	f.place(over)
-	f.until(t, "it ended", func() bool { return status(f, over) == nomad.AllocClientStatusComplete })
+	f.until(t, "the allocation is complete", func() bool { return status(f, over) == nomad.AllocClientStatusComplete })
 	for _, task := range []string{"", "main"} {
 		err := n.RPC().Call(t.Context(), "Allocations.Signal", &nomad.AllocSignalRequest{AllocID: over.ID, Task: task, Signal: "SIGHUP"}, nil)
 		if code(err) != 400 || !strings.Contains(err.Error(), "task is not running") {

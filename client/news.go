@@ -6,21 +6,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// news says what a status has beside the one before it.
-type news int
+// delta classifies a status by its difference from the previous one.
+type delta int
 
 const (
-	// nothing: the same was told already.
-	nothing news = iota
-	// detail: events of tasks, which tell how the same came about.
+	// nothing: the statuses are equal.
+	nothing delta = iota
+	// detail: only the events of tasks differ.
 	detail
-	// change: anything that somebody may wait for.
+	// change: anything else differs.
 	change
 )
 
-// newsOf compares a status with the one that was told before, nil when there was none:
-// then servers know the allocation as pending.
-func newsOf(before, status *nomad.Allocation) news {
+// deltaOf compares a status with the one reported before. If before is nil, the servers have
+// the allocation as pending.
+func deltaOf(before, status *nomad.Allocation) delta {
 	switch {
 	case before == nil && !fresh(status):
 		return change
@@ -34,7 +34,7 @@ func newsOf(before, status *nomad.Allocation) news {
 	return change
 }
 
-// fresh says whether a status says no more than that nothing runs yet.
+// fresh reports whether a status shows only that nothing runs yet.
 func fresh(status *nomad.Allocation) bool {
 	for _, t := range status.TaskStates {
 		if !reflect.DeepEqual(t, &nomad.TaskState{State: nomad.TaskStatePending, Events: t.Events}) {
@@ -44,15 +44,15 @@ func fresh(status *nomad.Allocation) bool {
 	return status.ClientStatus == nomad.AllocClientStatusPending && status.DeploymentStatus == nil && status.NetworkStatus == nil
 }
 
-// withoutEvents is a status without the events of its tasks.
+// withoutEvents returns a copy of a status without task events.
 func withoutEvents(status *nomad.Allocation) *nomad.Allocation {
 	out := *status
 	out.TaskStates = make(map[string]*nomad.TaskState, len(status.TaskStates))
 	for name, t := range status.TaskStates {
 		if t != nil {
-			bare := *t
-			bare.Events = nil
-			t = &bare
+			stripped := *t
+			stripped.Events = nil
+			t = &stripped
 		}
 		out.TaskStates[name] = t
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// nodeHolder keeps the node as it is to be registered.
+// nodeHolder holds the node to be registered.
 type nodeHolder struct {
-	changed chan struct{} // buffered 1: the servers have an old one
+	changed chan struct{} // buffered 1: the registered node is outdated
 
 	mu   sync.Mutex
 	node *nomad.Node
 }
 
-// copy returns the node; its parts are shared and never written to again.
+// copy returns a shallow copy of the node. Its parts are shared and never modified.
 func (h *nodeHolder) copy() *nomad.Node {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -26,7 +26,7 @@ func (h *nodeHolder) copy() *nomad.Node {
 	return &n
 }
 
-// update changes the node: edit gets a copy whose maps are its own.
+// update replaces the node with an edited copy. edit may modify the maps of the copy.
 func (h *nodeHolder) update(edit func(n *nomad.Node)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,12 +36,12 @@ func (h *nodeHolder) update(edit func(n *nomad.Node)) {
 	h.node = &n
 }
 
-// setDrivers records what drivers say of themselves. News says that any of it is new,
-// turned are those that were known and changed their health.
-func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (news bool, turned []string) {
+// setDrivers records the drivers' fingerprints. changed reports whether any differs; turned
+// holds the known drivers whose health changed.
+func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (changed bool, turned []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if maps.Equal(h.node.Drivers, infos) { // an info is replaced, never changed
+	if maps.Equal(h.node.Drivers, infos) { // an info is replaced, never modified
 		return false, nil
 	}
 	n := *h.node
@@ -68,7 +68,7 @@ func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (news bool, 
 	return true, turned
 }
 
-// newNode is the node before anything was found out about it.
+// newNode returns the node before it is fingerprinted.
 func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[string]*nomad.ClientHostVolumeConfig) *nomad.Node {
 	eligibility := nomad.NodeSchedulingEligible
 	if cfg.DefaultIneligible {
@@ -87,7 +87,8 @@ func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[
 	}
 }
 
-// metaRead returns the metadata of the node. Nothing changes it while the agent runs, so none is dynamic.
+// metaRead returns the metadata of the node. It cannot change while the agent runs, so Dynamic
+// is empty.
 func (c *Client) metaRead(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.NodeMetaResponse, error) {
 	static := maps.Clone(c.cfg.Meta)
 	if static == nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Waits between attempts to end processes that no allocation owns.
+// Delays between attempts to end processes without an allocation.
 const (
 	orphanBackoffMin = time.Second
 	orphanBackoffMax = time.Minute
 )
 
-// endOrphans ends the processes of earlier agents whose allocations could not be restored.
-// It retries until every driver has listed its tasks and the orphans have ended. The
-// allocations of waiting are restored later.
+// endOrphans ends the processes of earlier agents whose allocations could not be restored. It
+// retries until every driver has listed its tasks and the orphans have ended. The allocations
+// in waiting are restored later.
 func (c *Client) endOrphans(ctx context.Context, waiting []*nomad.Allocation) error {
 	back := backoff{min: orphanBackoffMin, max: orphanBackoffMax}
 	for {
@@ -37,9 +37,9 @@ func (c *Client) endOrphans(ctx context.Context, waiting []*nomad.Allocation) er
 	}
 }
 
-// endOrphansOnce compares the tasks of the drivers with the stored handles. The tasks are
-// listed first: a handle is stored before its task is started, so a task that is listed
-// and has no handle is not one that starts meanwhile.
+// endOrphansOnce compares the tasks of the drivers with the stored handles. It lists the tasks
+// first. A handle is stored before its task starts, so a listed task without a handle is not
+// one that is just starting.
 func (c *Client) endOrphansOnce(ctx context.Context, waiting []*nomad.Allocation) error {
 	listed, failed := c.listTasks(ctx)
 	if len(listed) == 0 {
@@ -68,13 +68,13 @@ func (c *Client) endOrphansOnce(ctx context.Context, waiting []*nomad.Allocation
 	return errors.Join(errs...)
 }
 
-// heldTask is a task that a driver has listed.
+// heldTask is a task listed by a driver.
 type heldTask struct {
 	drivers.TaskStatus
 	driver drivers.Driver
 }
 
-// listTasks returns the tasks of all drivers that can list theirs, by ID.
+// listTasks returns the tasks of all drivers that support listing, by ID.
 func (c *Client) listTasks(ctx context.Context) (map[string]heldTask, error) {
 	listed := map[string]heldTask{}
 	var errs []error
@@ -98,8 +98,8 @@ func (c *Client) listTasks(ctx context.Context) (map[string]heldTask, error) {
 	return listed, errors.Join(errs...)
 }
 
-// ownedTasks are the tasks in the handles of the allocations that the client runs, or
-// waits to run. A task that is still being recovered is among them.
+// ownedTasks returns the IDs of the tasks with stored handles in allocations that the client
+// runs or will restore. Tasks that are still being recovered are included.
 func (c *Client) ownedTasks(waiting []*nomad.Allocation) (map[string]bool, error) {
 	var ids []string
 	for _, h := range c.allocs.all() {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startProcesses runs a client whose tasks are processes under a supervisor of its own.
+// startProcesses runs a client whose tasks are processes under a separate supervisor.
 func startProcesses(t *testing.T, cfg client.Config) *node {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -49,14 +49,14 @@ func startProcesses(t *testing.T, cfg client.Config) *node {
 	return n
 }
 
-// process makes an allocation of one raw_exec task that writes its process ID to dir.
+// process returns an allocation with one raw_exec task that writes its process ID to dir.
 func process(dir string) *nomad.Allocation {
 	a := alloc(map[string]any{"command": "/bin/sh", "args": []any{"-c", `echo $$ >> ` + dir + `/$NOMAD_ALLOC_ID; exec sleep 600`}})
 	a.Job.TaskGroups[0].Tasks[0].Driver = rawexec.Name
 	return a
 }
 
-// pids are the processes that an allocation of process has started so far.
+// pids returns the processes that an allocation of process has started so far.
 func pids(t *testing.T, dir string, a *nomad.Allocation) (list []int) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, a.ID))
@@ -75,7 +75,7 @@ func pids(t *testing.T, dir string, a *nomad.Allocation) (list []int) {
 
 func lives(pid int) bool { return unix.Kill(pid, 0) == nil }
 
-// edit changes the bucket of an allocation in the state of a client that does not run.
+// edit changes the bucket of an allocation in the state of a stopped client.
 func edit(t *testing.T, cfg client.Config, a *nomad.Allocation, change func(allocs, b *bolt.Bucket) error) {
 	t.Helper()
 	db, err := bolt.Open(filepath.Join(cfg.StateDir, "state.db"), 0o600, &bolt.Options{Timeout: time.Minute})
@@ -91,8 +91,8 @@ func edit(t *testing.T, cfg client.Config, a *nomad.Allocation, change func(allo
 	}
 }
 
-// Processes of allocations that could not be restored are ended, those of all others go
-// on. An allocation that the servers list is then run again.
+// Processes of allocations that could not be restored are ended; all others keep running. An
+// allocation that the servers still list is run again.
 func TestOrphansAreEnded(t *testing.T) {
 	f, dir, notes := startServer(t), nodeDir(t), t.TempDir()
 	cfg := config(dir, f.addr())
@@ -126,21 +126,21 @@ func TestOrphansAreEnded(t *testing.T) {
 	})
 
 	startProcesses(t, cfg)
-	f.until(t, "what cannot be restored is told", func() bool { return status(f, damaged) == nomad.AllocClientStatusFailed })
-	f.until(t, "what is listed runs again", func() bool {
+	f.until(t, "the damaged allocation is reported as failed", func() bool { return status(f, damaged) == nomad.AllocClientStatusFailed })
+	f.until(t, "the listed allocation runs again", func() bool {
 		return len(pids(t, notes, unreadable)) == 2 && status(f, unreadable) == nomad.AllocClientStatusRunning
 	})
 	for name, a := range map[string]*nomad.Allocation{"unreadable": unreadable, "damaged": damaged, "forgotten": forgotten, "unlisted": unlisted} {
 		if pid := pids(t, notes, a)[0]; lives(pid) {
-			t.Errorf("process %d of the %s allocation runs on", pid, name)
+			t.Errorf("process %d of the %s allocation still runs", pid, name)
 		}
 	}
 	if got := pids(t, notes, kept); len(got) != 1 || !lives(got[0]) {
-		t.Errorf("processes of the restored allocation: %v, want one that runs", got)
+		t.Errorf("processes of the restored allocation: %v, want one running process", got)
 	}
 }
 
-// A client that never had a task starts no supervisor to look for processes.
+// A client that never had a task does not start a supervisor to list processes.
 func TestNoSupervisorWithoutTasks(t *testing.T) {
 	f := startServer(t)
 	cfg := config(nodeDir(t), f.addr())

@@ -12,30 +12,30 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
-// readmission is how often it is looked at the caller of a stream again.
+// readmission is the interval at which the caller of an open stream is authorised again.
 const readmission = time.Second
 
-// answered is what a node answers: to the servers, who have asked what the caller may do
-// and are asked again, and to the agent of its own process. What is about this node the
-// agent hears from it, servers or not; all else goes to the servers.
+// answered is a method of the node under two names. relayed is called by servers, which have
+// authorised the caller. own is called by the agent of this process. The node answers requests
+// about itself, even without servers, and forwards all others to the servers.
 type answered struct{ relayed, own rpc.Method }
 
-// subject is what a request is about.
+// subject describes the object of a request and the rights it takes.
 type subject[Req any] struct {
 	c *Client
-	// id is the ID of the allocation or node.
+	// id returns the ID of the allocation or node.
 	id func(*Req) string
-	// mine says whether that is on this node.
+	// mine reports whether the object is on this node.
 	mine func(*Req) bool
-	// check is what the caller needs, and need asks for it.
+	// check describes the rights that need checks.
 	check string
 	need  func(*rpc.Access, *Req) error
-	// granted asks for what only the node knows that the call needs; nil asks for nothing.
+	// granted checks a ticket for rights that depend on facts only the node has. It may be nil.
 	granted func(*ticket.Ticket, *Req) error
 }
 
-// ofAlloc is the subject of requests about an allocation: its namespace counts. Who
-// lacks the rights hears what is said of an allocation that there is not.
+// ofAlloc is the subject of requests about an allocation, authorised by its namespace. A caller
+// without the rights gets the same error as for an allocation that does not exist.
 func ofAlloc[Req any](c *Client, id func(*Req) string, ops ...acl.NamespaceCapability) subject[Req] {
 	rights := make([]string, len(ops))
 	for i, op := range ops {
@@ -64,8 +64,7 @@ func ofNode[Req any](c *Client, id func(*Req) string, q acl.Question) subject[Re
 		need:  func(a *rpc.Access, _ *Req) error { return a.Need(q) }}
 }
 
-// admit finds out who calls, and asks for what the caller needs. Every call asks anew:
-// nobody may more than now.
+// admit authenticates the caller and checks the caller's rights. Every call is checked again.
 func (s subject[Req]) admit(ctx context.Context, call *rpc.Call, env nomad.Envelope, req *Req) error {
 	who, access, err := s.c.access.Caller(ctx, env.AuthToken)
 	if err != nil {
@@ -79,8 +78,8 @@ func (s subject[Req]) admit(ctx context.Context, call *rpc.Call, env nomad.Envel
 	return nil
 }
 
-// admitTicket admits a call that servers relay with a ticket: they have asked what the caller
-// may do, and end the call with the caller's right to it.
+// admitTicket admits a call that servers relay with a ticket. The servers have authorised the
+// caller, and they close the call when the caller loses the right.
 func (s subject[Req]) admitTicket(ctx context.Context, call *rpc.Call, env nomad.Envelope, req *Req) error {
 	t, err := s.c.tickets.Verify(ctx, env.AuthToken, call.Method, s.id(req))
 	if err != nil {
@@ -96,7 +95,7 @@ func (s subject[Req]) admitTicket(ctx context.Context, call *rpc.Call, env nomad
 	return nil
 }
 
-// answer makes the rows of a method of this node.
+// answer returns the rows of a method of this node.
 func answer[Req, Resp any, P interface {
 	*Req
 	rpc.Request
@@ -118,22 +117,22 @@ func answer[Req, Resp any, P interface {
 			case s.c.cfg.Access.Enabled:
 				return admitted(ctx, call, req)
 			}
-			call.Access.Open() // the servers have looked at the token
+			call.Access.Open() // the servers have authorised the token
 			return here(ctx, call, req)
 		}).Needs(rpc.Asked(s.check)),
 		own: rpc.Handle[Req, Resp, P](own, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req) (*Resp, error) {
 			if s.c.inRegion(P(req).Envelope()) && s.mine(req) {
 				return admitted(ctx, call, req)
 			}
-			call.Access.Open() // the servers ask
+			call.Access.Open() // the servers authorise the call
 			out := new(Resp)
 			return out, s.c.servers.Call(ctx, own, req, out)
 		}).Needs(rpc.Asked(s.check)),
 	}
 }
 
-// answerStream is answer for a streaming method, whose two names are the same. A stream
-// ends when its caller may no longer have it.
+// answerStream is like answer, for a streaming method, whose two names are the same. A stream
+// ends when its caller loses the right to it.
 func answerStream[Req any, P interface {
 	*Req
 	rpc.Request
@@ -143,7 +142,7 @@ func answerStream[Req any, P interface {
 		if err := s.admit(ctx, call, env, req); err != nil {
 			return err
 		}
-		ctx, stop := st.While(ctx, readmission, func(ctx context.Context) error { return s.again(ctx, env, req) })
+		ctx, stop := st.While(ctx, readmission, func(ctx context.Context) error { return s.readmit(ctx, env, req) })
 		defer stop()
 		return here(ctx, call, req, st)
 	}
@@ -158,14 +157,14 @@ func answerStream[Req any, P interface {
 			case s.c.cfg.Access.Enabled:
 				return admitted(ctx, call, req, st)
 			}
-			call.Access.Open() // the servers have looked at the token
+			call.Access.Open() // the servers have authorised the token
 			return here(ctx, call, req, st)
 		}).Needs(rpc.Asked(s.check)),
 		own: rpc.HandleStream[Req, P](name, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req, st *rpc.Stream) error {
 			if s.c.inRegion(P(req).Envelope()) && s.mine(req) {
 				return admitted(ctx, call, req, st)
 			}
-			call.Access.Open() // the servers ask
+			call.Access.Open() // the servers authorise the call
 			next, err := s.c.servers.Stream(ctx, name)
 			if err != nil {
 				return err
@@ -179,9 +178,9 @@ func answerStream[Req any, P interface {
 	}
 }
 
-// again refuses, with a nomad.ErrPermissionDenied, who may no longer have a stream. An
-// allocation that is gone from this node ends its streams by itself.
-func (s subject[Req]) again(ctx context.Context, env nomad.Envelope, req *Req) error {
+// readmit returns nomad.ErrPermissionDenied if the caller has lost the right to a stream.
+// Streams of a removed allocation end by themselves.
+func (s subject[Req]) readmit(ctx context.Context, env nomad.Envelope, req *Req) error {
 	_, access, err := s.c.access.Caller(ctx, env.AuthToken)
 	if err != nil || !s.mine(req) {
 		return err
@@ -196,7 +195,7 @@ func (c *Client) inRegion(env nomad.Envelope) bool {
 	return env.Region == "" || env.Region == c.cfg.Region
 }
 
-// Access says who the bearer of a token is, and what that one may do on this node.
+// Access returns the identity of a token's bearer and its rights on this node.
 func (c *Client) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	return c.access.Caller(ctx, token)
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// A node answers for itself, to its own agent, also when there is no server; a token is
-// still the servers' to judge.
+// A node answers requests of its own agent about itself without a server. Tokens are still
+// verified by the servers.
 func TestNodeAnswersItsAgent(t *testing.T) {
 	f := startServer(t)
 	dir := nodeDir(t)
 	n := start(t, config(dir, f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	local := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
 	if err := os.WriteFile(local, []byte("hello"), 0o644); err != nil {
 		t.Fatal(err)
@@ -42,10 +42,10 @@ func TestNodeAnswersItsAgent(t *testing.T) {
 		return readFile(s, err, &nomad.FsStreamRequest{AllocID: alloc, Path: "main/local/hello.txt", PlainText: true, QueryOptions: nomad.QueryOptions{AuthToken: token}})
 	}
 	for what, c := range map[string]struct{ alloc, region, token, name string }{
-		"own, nobody":          {a.ID, "", "", "hello.txt"},
-		"own, a good token":    {a.ID, "global", good, "hello.txt"},
-		"an unknown one":       {nomad.NewID(), "", "", "elsewhere"},
-		"of another region":    {a.ID, "far", "", "elsewhere"},
+		"own, no token":        {a.ID, "", "", "hello.txt"},
+		"own, valid token":     {a.ID, "global", good, "hello.txt"},
+		"unknown allocation":   {nomad.NewID(), "", "", "elsewhere"},
+		"another region":       {a.ID, "far", "", "elsewhere"},
 		"elsewhere, any token": {nomad.NewID(), "", "bad", "elsewhere"},
 	} {
 		if info, err := stat(c.alloc, c.region, c.token); err != nil || info.Name != c.name {
@@ -80,6 +80,6 @@ func TestNodeAnswersItsAgent(t *testing.T) {
 	defer cancel()
 	req := &nomad.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt", QueryOptions: nomad.QueryOptions{AuthToken: good}}
 	if err := n.Own("FileSystem.Stat").Call(ctx, "FileSystem.Stat", req, nil); err == nil {
-		t.Error("a token is taken without a server that knows it")
+		t.Error("a token is accepted without a server")
 	}
 }

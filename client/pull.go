@@ -8,14 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Waits between attempts to learn of allocations.
+// Delays between attempts to pull allocations.
 const (
 	pullBackoffMin = 20 * time.Millisecond
 	pullBackoffMax = 5 * time.Second
 )
 
-// pull asks for the allocations of this node again and again, each time waiting
-// until there is something new, and gives them to the set that runs them.
+// pull runs blocking queries for the allocations of this node and passes the results to the set
+// that runs them.
 func (c *Client) pull(ctx context.Context) error {
 	back := backoff{min: pullBackoffMin, max: pullBackoffMax}
 	var index uint64
@@ -30,7 +30,7 @@ func (c *Client) pull(ctx context.Context) error {
 			continue
 		}
 		if isNodeUnknown(err) {
-			raise(c.hurry)
+			raise(c.urgent)
 		}
 		c.log.Warn("pull allocations", "err", err)
 		if err := back.wait(ctx); err != nil {
@@ -39,10 +39,10 @@ func (c *Client) pull(ctx context.Context) error {
 	}
 }
 
-// pullOnce waits for a state of the servers after index and brings the node there.
-// The first answer must not be stale: what it lacks is stopped. When the state of
-// the servers was replaced by an older one, they may take for running what has
-// ended since: they are told again.
+// pullOnce waits for a server state after index and applies it to the node. The first answer
+// must not be stale, because allocations missing from it are stopped. If the servers' state was
+// replaced by an older one, it may list ended allocations as running, so all statuses are sent
+// again.
 func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err error) {
 	req := nomad.NodeSpecificRequest{NodeID: c.id.id, SecretID: c.id.secret, QueryOptions: c.query()}
 	req.MinQueryIndex = index
@@ -54,7 +54,7 @@ func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err e
 	resp.Index = max(resp.Index, 1) // a request with index 0 does not wait
 	switch {
 	case resp.Index < index:
-		// A server that lags behind, or another state: only the leader knows.
+		// Either a server that lags behind or a replaced state: only the leader can tell.
 		return 0, nil
 	case resp.Index == index:
 		return index, nil
@@ -69,14 +69,14 @@ func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err e
 	}
 	c.allocs.apply(resp.Allocs, fetched)
 	if replaced {
-		c.log.Info("the servers restored an older state: telling them again how allocations go")
-		c.allocs.tellAgain(resp.Allocs)
+		c.log.Info("the servers restored an older state: sending the allocation statuses again")
+		c.allocs.resendListed(resp.Allocs)
 	}
 	c.restored = &resp.RestoreIndex
 	return resp.Index, nil
 }
 
-// fetch gets allocations whole, each at least as new as wanted says.
+// fetch gets full allocations, each at least as new as in wanted.
 func (c *Client) fetch(ctx context.Context, wanted map[string]uint64) ([]*nomad.Allocation, error) {
 	req := nomad.AllocsGetRequest{QueryOptions: c.query()}
 	for id, index := range wanted {

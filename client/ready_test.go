@@ -11,11 +11,11 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// slow is a driver that recovers a task when the node registers, or after a while.
+// slow is a driver that recovers a task when the node registers, or after a delay.
 type slow struct {
 	echoing
 	registered func() bool
-	early      atomic.Bool // the node was registered first
+	early      atomic.Bool // the node registered first
 }
 
 func (d *slow) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
@@ -34,14 +34,14 @@ func (d *slow) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	return d.echoing.RecoverTask(ctx, h)
 }
 
-// A restarted node registers when its tasks are recovered: a caller that sees the node as
-// ready gets the logs of a task that ran all the time, and can run programs in it.
+// A restarted node registers after its tasks are recovered. Once the node is ready, logs of and
+// exec in a running task work.
 func TestRestoredBeforeRegistered(t *testing.T) {
 	f, dir := startServer(t), nodeDir(t)
 	n := start(t, config(dir, f.addr()))
 	a := alloc(map[string]any{"run_for": "1h", "stdout_string": "hello"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +74,13 @@ func TestRestoredBeforeRegistered(t *testing.T) {
 	}
 }
 
-// A driver that does not answer keeps the node from registering only for a while.
-func TestRecoveryDoesNotHoldTheNode(t *testing.T) {
+// A driver that does not answer delays the registration only for a limited time.
+func TestRecoveryDelaysRegistrationBriefly(t *testing.T) {
 	f, dir := startServer(t), nodeDir(t)
 	n := start(t, config(dir, f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestRecoveryDoesNotHoldTheNode(t *testing.T) {
 	}
 }
 
-// hung is a driver that does not answer RecoverTask.
+// hung is a driver that does not return from RecoverTask.
 type hung struct{ echoing }
 
 func (hung) RecoverTask(ctx context.Context, _ *drivers.TaskHandle) error {

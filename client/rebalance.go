@@ -9,15 +9,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Bounds of moving to another server (compat/wire.md section 7).
+// Limits for moving to another server, as in Nomad 2.0.
 const (
 	rebalanceMin  = 5 * time.Minute
-	rebalanceRate = 64 // nodes a second that a server takes on this way
+	rebalanceRate = 64 // reconnecting nodes per second and server
 	pingWithin    = 3 * time.Second
 )
 
-// Run moves the client to another server from time to time until ctx ends: servers that
-// come back, or are added, get their share of the clients.
+// Run moves the client to another server from time to time until ctx ends. So restarted and
+// added servers get their share of the clients.
 func (r *Remote) Run(ctx context.Context) error {
 	for {
 		select {
@@ -29,8 +29,8 @@ func (r *Remote) Run(ctx context.Context) error {
 	}
 }
 
-// rebalanceAfter is the time until the client moves: long enough that all the clients of
-// a large cluster together make few new connections a second.
+// rebalanceAfter returns the time until the next move. It is long enough that all clients of a
+// large cluster together make few new connections per second.
 func (r *Remote) rebalanceAfter() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,8 +38,8 @@ func (r *Remote) rebalanceAfter() time.Duration {
 	return wait + rand.N(wait/2)
 }
 
-// rebalance puts the servers in a new order, led by one that answers. Nothing changes
-// when none does.
+// rebalance shuffles the servers, with one that answers at the head. The order does not change
+// if none answers.
 func (r *Remote) rebalance(ctx context.Context) {
 	addrs := r.Addrs()
 	if len(addrs) < 2 {
@@ -54,7 +54,7 @@ func (r *Remote) rebalance(ctx context.Context) {
 	}
 }
 
-// ping says whether a server answers.
+// ping reports whether a server answers.
 func (r *Remote) ping(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingWithin)
 	defer cancel()
@@ -66,7 +66,7 @@ func (r *Remote) ping(ctx context.Context, addr string) bool {
 	return err == nil
 }
 
-// reorder takes over an order, unless other servers were learnt of meanwhile.
+// reorder sets a new order, unless the set of servers has changed meanwhile.
 func (r *Remote) reorder(addrs []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,31 +9,30 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Waits between attempts. A server that is just starting is asked again within
-// milliseconds; nothing falls back by seconds while it may be the server's turn.
+// Delays between attempts. They start at milliseconds, since a server may just be starting.
 const (
 	registerBackoffMin = 10 * time.Millisecond
 	registerBackoffMax = time.Second
 	deniedBackoffMax   = 15 * time.Second
-	heldBackoffMax     = 2 * time.Second // while another agent is the node
+	heldBackoffMax     = 2 * time.Second // while another agent holds the node
 	beatBackoffMin     = 100 * time.Millisecond
 	beatBackoffMax     = 5 * time.Second
-	defaultTTL         = 10 * time.Second // when a server names none
+	defaultTTL         = 10 * time.Second // if a server returns none
 	beatGrace          = 10 * time.Second // before a missed heartbeat counts
 )
 
-// errNodeUnknown says that the servers have lost the node: it must register again.
-var errNodeUnknown = errors.New("the servers do not know the node")
+// errNodeUnknown means that the servers do not have the node: it must register again.
+var errNodeUnknown = errors.New("the node is not registered with the servers")
 
-// keepRegistered registers the node and keeps it alive until ctx ends. During
-// each registration it runs attached, which begins anew after a loss.
+// keepRegistered registers the node and sends heartbeats until ctx ends. During each
+// registration it runs attached, which is restarted after a loss.
 func (c *Client) keepRegistered(ctx context.Context, attached func(context.Context) error) error {
 	for {
 		ttl, err := c.enter(ctx)
 		if err != nil {
 			return err
 		}
-		err = c.beside(ctx, attached, func(ctx context.Context) error { return c.heartbeat(ctx, ttl) })
+		err = c.runWith(ctx, attached, func(ctx context.Context) error { return c.heartbeat(ctx, ttl) })
 		if !errors.Is(err, errNodeUnknown) {
 			return err
 		}
@@ -41,8 +40,8 @@ func (c *Client) keepRegistered(ctx context.Context, attached func(context.Conte
 	}
 }
 
-// beside runs attached while fn runs, and returns what fn returned.
-func (c *Client) beside(ctx context.Context, attached, fn func(context.Context) error) error {
+// runWith runs attached while fn runs, and returns the error of fn.
+func (c *Client) runWith(ctx context.Context, attached, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- attached(ctx) }()
@@ -54,11 +53,11 @@ func (c *Client) beside(ctx context.Context, attached, fn func(context.Context) 
 	return err
 }
 
-// enter registers until it worked and says that the node is ready. It returns
-// only when ctx ended otherwise.
+// enter registers the node and sends the first heartbeat, with retries. It fails only when ctx
+// ends.
 func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 	back := backoff{min: registerBackoffMin, max: registerBackoffMax}
-	waits := false // for the first server
+	waits := false
 	for {
 		if err = c.register(ctx); err == nil {
 			ttl, err = c.beat(ctx)
@@ -75,7 +74,7 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 		if !waits {
 			c.log.Warn("register node", "err", err)
 		}
-		waits = errors.Is(err, errNoServers) // logged once, not with every attempt
+		waits = errors.Is(err, errNoServers) // log it once, not with every attempt
 		back.max = c.denied(err)
 		if err := back.wait(ctx); err != nil {
 			return 0, err
@@ -83,7 +82,7 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 	}
 }
 
-// denied takes note of a failed registration, and says how long to wait at most.
+// denied records a failed registration and returns the maximum delay before the next attempt.
 func (c *Client) denied(err error) (wait time.Duration) {
 	why := err.Error()
 	switch {
@@ -92,15 +91,15 @@ func (c *Client) denied(err error) (wait time.Duration) {
 		return heldBackoffMax
 	case errors.Is(err, nomad.ErrPermissionDenied):
 		c.refusal.Store(&why)
-		if err := c.id.refused(); err != nil {
-			c.log.Error("forget the registration", "err", err)
+		if err := c.id.markRefused(); err != nil {
+			c.log.Error("store the refused registration", "err", err)
 		}
 		return deniedBackoffMax
 	}
 	return registerBackoffMax
 }
 
-// register tells the servers the whole node.
+// register sends the node to the servers.
 func (c *Client) register(ctx context.Context) error {
 	req := nomad.NodeRegisterRequest{
 		Node:           c.node.copy(),
@@ -113,10 +112,10 @@ func (c *Client) register(ctx context.Context) error {
 	}
 	c.id.accept(resp.SignedIdentity)
 	c.learn(&resp)
-	return c.id.known()
+	return c.id.markRegistered()
 }
 
-// beat tells the servers that the node is ready.
+// beat sends one heartbeat with status ready.
 func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	req := nomad.NodeUpdateStatusRequest{
 		NodeID:               c.id.id,
@@ -138,7 +137,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	c.id.accept(resp.SignedIdentity)
 	c.learn(&resp)
 	if c.Healthy() != nil && c.lastBeat.Load() != 0 {
-		c.allocs.tellHeld()
+		c.allocs.resendHeld()
 	}
 	c.lastBeat.Store(time.Now().UnixNano())
 	c.missed.Store(false)
@@ -149,8 +148,9 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	return ttl, nil
 }
 
-// heartbeat beats once per TTL, sooner after a failure or when pulling was refused. When the node changed it
-// registers again. It returns when the servers have lost the node or ctx ended.
+// heartbeat sends one heartbeat per TTL, and sooner after a failure or when urgent is raised.
+// When the node changes, it registers again. It returns when the servers do not have the node
+// or ctx ends.
 func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 	back := backoff{min: beatBackoffMin, max: beatBackoffMax}
 	timer := time.NewTimer(ttl)
@@ -162,7 +162,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 			return ctx.Err()
 		case <-c.node.changed:
 			err = c.register(ctx)
-		case <-c.hurry:
+		case <-c.urgent:
 			ttl, err = c.beat(ctx)
 		case <-timer.C:
 			ttl, err = c.beat(ctx)
@@ -188,7 +188,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 	}
 }
 
-// learn takes what the servers tell beside their answer.
+// learn records the eligibility and the server list of a response.
 func (c *Client) learn(resp *nomad.NodeUpdateResponse) {
 	if e := resp.SchedulingEligibility; e != "" {
 		c.eligibility.Store(&e)
@@ -198,21 +198,21 @@ func (c *Client) learn(resp *nomad.NodeUpdateResponse) {
 	}
 }
 
-// isNodeUnknown says whether a heartbeat was refused because the node must
-// register (compat/wire.md section 8), as when another agent has registered. One that is denied must too: servers whose
-// state was restored may lack the key that signed the node's token, and its
-// registration proves by the secret who it is.
+// isNodeUnknown reports whether the node must register again after err, as in Nomad 2.0. That
+// includes a registration by another agent and a denied permission. Servers whose state was
+// restored may lack the key that signed the node's token; a registration proves the identity by
+// the secret.
 func isNodeUnknown(err error) bool {
 	return errors.Is(err, nomad.ErrNodeNotFound) || errors.Is(err, nomad.ErrPermissionDenied) ||
 		errors.Is(err, nomad.ErrNodeSecret) || errors.Is(err, nomad.ErrNodeSession) || errors.Is(err, nomad.ErrNodeHeld)
 }
 
-// write begins a write request.
+// write returns the header of a write request.
 func (c *Client) write() nomad.WriteRequest {
 	return nomad.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.auth()}
 }
 
-// query begins a read request that any server may answer.
+// query returns the header of a read request that any server may answer.
 func (c *Client) query() nomad.QueryOptions {
 	return nomad.QueryOptions{Region: c.cfg.Region, AuthToken: c.id.auth(), AllowStale: true}
 }

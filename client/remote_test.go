@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// fleet is the servers of the network: each answers as fails says.
+// fleet is a set of servers; each answers as set in fails.
 type fleet struct {
 	mu    sync.Mutex
 	fails map[string]error
@@ -71,18 +71,18 @@ func TestFailover(t *testing.T) {
 		next  string   // the head afterwards
 		want  error
 	}{
-		"a server that is not there":      {writeReq, errRefused, []string{"a", "b"}, "b", nil},
-		"told by a server":                {writeReq, nomad.ErrorFromText(errRefused.Error()), []string{"a", "b"}, "b", nil},
-		"no leader":                       {writeReq, nomad.ErrNoLeader, []string{"a", "b"}, "b", nil},
-		"a read whose answer is lost":     {readReq, errLost, []string{"a", "b"}, "b", nil},
-		"a read that another lost":        {readReq, nomad.ErrorFromText(errGone.Error()), []string{"a", "b"}, "b", nil},
-		"a write that another lost":       {writeReq, nomad.ErrorFromText(fmt.Sprint(nomad.ErrMaybeApplied, ": ", errGone)), []string{"a"}, "a", nomad.ErrMaybeApplied},
-		"a restart whose answer is lost":  {&nomad.AllocRestartRequest{}, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
-		"a write whose answer is lost":    {writeReq, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
-		"a write that its leader lost":    {writeReq, nomad.ErrorFromText(nomad.ErrMaybeApplied.Error()), []string{"a"}, "a", nomad.ErrMaybeApplied},
-		"refused":                         {writeReq, nomad.ErrPermissionDenied, []string{"a"}, "a", nomad.ErrPermissionDenied},
-		"words of a user are no failure":  {writeReq, nomad.ErrorFromText(`RPC Error:: 400,job "rpc error: failed to get conn" is bad`), []string{"a"}, "a", nil},
-		"the node's secret is not theirs": {writeReq, nomad.ErrorFromText("RPC Error:: 403,node secret ID does not match. Not registering node."), []string{"a"}, "a", nomad.ErrNodeSecret},
+		"unreachable server":                 {writeReq, errRefused, []string{"a", "b"}, "b", nil},
+		"unreachable leader":                 {writeReq, nomad.ErrorFromText(errRefused.Error()), []string{"a", "b"}, "b", nil},
+		"no leader":                          {writeReq, nomad.ErrNoLeader, []string{"a", "b"}, "b", nil},
+		"lost response to a read":            {readReq, errLost, []string{"a", "b"}, "b", nil},
+		"read lost by another server":        {readReq, nomad.ErrorFromText(errGone.Error()), []string{"a", "b"}, "b", nil},
+		"write lost by another server":       {writeReq, nomad.ErrorFromText(fmt.Sprint(nomad.ErrMaybeApplied, ": ", errGone)), []string{"a"}, "a", nomad.ErrMaybeApplied},
+		"lost response to a restart":         {&nomad.AllocRestartRequest{}, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
+		"lost response to a write":           {writeReq, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
+		"write lost by the leader":           {writeReq, nomad.ErrorFromText(nomad.ErrMaybeApplied.Error()), []string{"a"}, "a", nomad.ErrMaybeApplied},
+		"refused":                            {writeReq, nomad.ErrPermissionDenied, []string{"a"}, "a", nomad.ErrPermissionDenied},
+		"user text that looks like an error": {writeReq, nomad.ErrorFromText(`RPC Error:: 400,job "rpc error: failed to get conn" is bad`), []string{"a"}, "a", nil},
+		"wrong node secret":                  {writeReq, nomad.ErrorFromText("RPC Error:: 403,node secret ID does not match. Not registering node."), []string{"a"}, "a", nomad.ErrNodeSecret},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -94,10 +94,10 @@ func TestFailover(t *testing.T) {
 					t.Errorf("Call() = %v, want %v", err, c.want)
 				}
 				if !slices.Equal(f.asked, c.asked) || r.Addrs()[0] != c.next {
-					t.Errorf("asked %v, want %v; the head is %s, want %s", f.asked, c.asked, r.Addrs()[0], c.next)
+					t.Errorf("called %v, want %v; the head is %s, want %s", f.asked, c.asked, r.Addrs()[0], c.next)
 				}
 				if took := time.Since(begun); took > 0 {
-					t.Errorf("it took %v to go on", took)
+					t.Errorf("the failover took %v", took)
 				}
 			})
 		})
@@ -115,7 +115,7 @@ func TestNoServerAnswers(t *testing.T) {
 			t.Errorf("Call() = %v", err)
 		}
 		if took := time.Since(begun); took < holdTimeout || took > holdTimeout+time.Second {
-			t.Errorf("it was tried for %v", took)
+			t.Errorf("it was retried for %v", took)
 		}
 		if len(f.asked) > 60 {
 			t.Errorf("%d tries", len(f.asked))
@@ -123,8 +123,8 @@ func TestNoServerAnswers(t *testing.T) {
 	})
 }
 
-// An operator is told when certificates are what keeps an agent out.
-func TestTLSIsToldAsTheReason(t *testing.T) {
+// The error names a failed TLS handshake as the reason.
+func TestTLSFailureIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		why := fmt.Errorf("%w: %w", nomad.ErrUnsent, &rpc.HandshakeError{Addr: "a", Region: "global", Err: errors.New("unknown authority")})
 		r := remote(&fleet{fails: map[string]error{"a": why}}, "a")
@@ -144,12 +144,12 @@ func TestStreamsFailOver(t *testing.T) {
 	}
 	s.Close()
 	if !slices.Equal(f.asked, []string{"a", "b", "c"}) || r.Addrs()[0] != "c" {
-		t.Errorf("asked %v, then %v", f.asked, r.Addrs())
+		t.Errorf("called %v, then %v", f.asked, r.Addrs())
 	}
 }
 
-func TestServersAreLearnt(t *testing.T) {
-	told := func(addrs ...string) (out []*nomad.NodeServerInfo) {
+func TestLearnServers(t *testing.T) {
+	infos := func(addrs ...string) (out []*nomad.NodeServerInfo) {
 		for _, a := range addrs {
 			out = append(out, &nomad.NodeServerInfo{RPCAdvertiseAddr: a})
 		}
@@ -157,22 +157,22 @@ func TestServersAreLearnt(t *testing.T) {
 	}
 	set := func(r *Remote) []string { return slices.Sorted(slices.Values(r.Addrs())) }
 	heads := map[string]bool{}
-	for range 200 { // another order for each client
+	for range 200 { // a different order for each client
 		r := remote(&fleet{}, "seed")
-		r.learn(told("a", "b", "c", "b", ""), 3)
+		r.learn(infos("a", "b", "c", "b", ""), 3)
 		heads[r.Addrs()[0]] = true
 		if got := set(r); !slices.Equal(got, []string{"a", "b", "c", "seed"}) {
-			t.Fatalf("learnt %v", got)
+			t.Fatalf("servers = %v", got)
 		}
 	}
 	if len(heads) != 4 {
-		t.Errorf("of 200 clients all begin with one of %v", heads)
+		t.Errorf("all of 200 clients start with one of %v", heads)
 	}
 	r := remote(&fleet{}, "seed")
-	r.learn(told("a", "b"), 3)
+	r.learn(infos("a", "b"), 3)
 	r.failed(r.Addrs()[0])
 	order := r.Addrs()
-	r.learn(told("b", "a"), 3)
+	r.learn(infos("b", "a"), 3)
 	r.learn(nil, 3)
 	if got := r.Addrs(); !slices.Equal(got, order) {
 		t.Errorf("the same servers in another order: %v, was %v", got, order)
@@ -181,9 +181,9 @@ func TestServersAreLearnt(t *testing.T) {
 	if got := r.Addrs(); !slices.Equal(got, []string{"x"}) {
 		t.Errorf("replaced by %v", got)
 	}
-	r.learn(told("y"), 3)
+	r.learn(infos("y"), 3)
 	if got := set(r); !slices.Equal(got, []string{"x", "y"}) {
-		t.Errorf("learnt from the new ones: %v", got)
+		t.Errorf("servers of the new ones: %v", got)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestRebalancing(t *testing.T) {
 		}
 		after(rebalanceMin - time.Second)
 		if f.pings != 0 {
-			t.Error("moved too early")
+			t.Error("moved before the minimum interval")
 		}
 		heads := map[string]bool{}
 		f.set("b", errRefused)
@@ -219,7 +219,7 @@ func TestRebalancing(t *testing.T) {
 		f.set("c", errRefused)
 		after(10 * rebalanceMin)
 		if got := r.Addrs(); !slices.Equal(got, order) {
-			t.Errorf("with no server that answers the order changed to %v", got)
+			t.Errorf("without a reachable server the order changed to %v", got)
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -228,7 +228,7 @@ func TestRebalancing(t *testing.T) {
 	})
 }
 
-// Many clients of few servers move less often.
+// The interval grows with the number of clients per server.
 func TestRebalancingIsSpread(t *testing.T) {
 	for _, c := range []struct {
 		nodes int

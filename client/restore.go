@@ -11,12 +11,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// unusedName is a directory of empty directories that agents of earlier versions made ahead, below
-// the state directory.
+// unusedName is a directory below the state directory in which earlier versions created
+// directories ahead of time.
 const unusedName = "spare"
 
 // prepare fingerprints the node while the drivers fingerprint themselves, and restores the
-// allocations of the last agent.
+// allocations of the previous agent.
 func (c *Client) prepare(ctx context.Context) error {
 	if err := os.RemoveAll(filepath.Join(c.cfg.StateDir, unusedName)); err != nil {
 		c.log.Warn("remove the unused directories of an earlier version", "err", err)
@@ -27,14 +27,14 @@ func (c *Client) prepare(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, driverPatience)
 	defer cancel()
 	if err := c.drivers.Ready(patience); err != nil && ctx.Err() == nil {
-		c.log.Warn("registering before every driver has answered")
+		c.log.Warn("registering before every driver has been fingerprinted")
 	}
 	c.node.setDrivers(c.drivers.Infos())
 	allocs, errs := c.db.Allocs()
 	for _, err := range errs {
 		c.log.Error("restore allocation", "err", err)
 		if bad, ok := errors.AsType[*state.AllocError](err); ok {
-			c.db.DeleteAllocLater(bad.ID) // its handles too: nobody owns its processes
+			c.db.DeleteAllocLater(bad.ID) // with its handles, so that its processes are ended as orphans
 		}
 	}
 	c.sweep(allocs)
@@ -48,19 +48,19 @@ func (c *Client) prepare(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// sweep removes the network namespaces of all allocations but these.
+// sweep removes the network namespaces of all other allocations.
 func (c *Client) sweep(allocs []*nomad.Allocation) {
 	held := map[string]bool{}
 	for _, a := range allocs {
 		held[a.ID] = true
 	}
 	if err := c.nets.Sweep(func(id string) bool { return held[id] }); err != nil {
-		c.log.Warn("remove what an earlier agent left", "err", err)
+		c.log.Warn("remove network namespaces of an earlier agent", "err", err)
 	}
 }
 
-// awaitRestore waits, for restorePatience, until the drivers were asked for the tasks of
-// an earlier agent and orphans is closed.
+// awaitRestore waits until the drivers have been asked to recover the tasks of an earlier agent
+// and orphans is closed, for at most restorePatience.
 func (c *Client) awaitRestore(ctx context.Context, orphans <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, restorePatience)
 	defer cancel()
@@ -71,6 +71,7 @@ func (c *Client) awaitRestore(ctx context.Context, orphans <-chan struct{}) {
 	}
 }
 
-// Restored is closed when the allocations of an earlier agent were restored, so that
-// questions about them have an answer. A client that cannot do so ends.
+// Restored returns a channel that is closed when the allocations of the previous agent are
+// restored, so that requests about them can be answered. It stays open if restoring fails; Run
+// then returns the error.
 func (c *Client) Restored() <-chan struct{} { return c.restoredAll }

@@ -7,9 +7,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The servers go back to an older state: what ended since is told again, what they
-// don't list is stopped, what they know in an older form is taken over.
-func TestServersThatForgotAreToldAgain(t *testing.T) {
+// The servers restore an older state. Ended allocations are reported again, unlisted ones are
+// stopped, and older versions are applied.
+func TestStatusesAreSentAgainAfterRestore(t *testing.T) {
 	f := startServer(t)
 	n := start(t, config(nodeDir(t), f.addr()))
 	ended, collected, runs, later := alloc(map[string]any{"run_for": "1ms"}), alloc(map[string]any{"run_for": "1ms", "exit_code": 3}),
@@ -17,11 +17,11 @@ func TestServersThatForgotAreToldAgain(t *testing.T) {
 	for _, a := range []*nomad.Allocation{ended, collected, runs, later} {
 		f.place(a)
 	}
-	f.until(t, "all have come so far", func() bool {
+	f.until(t, "all have reached their state", func() bool {
 		return status(f, ended) == nomad.AllocClientStatusComplete && status(f, collected) == nomad.AllocClientStatusFailed &&
 			status(f, runs) == nomad.AllocClientStatusRunning && status(f, later) == nomad.AllocClientStatusRunning
 	})
-	f.until(t, "it is collected", func() bool {
+	f.until(t, "the allocation is collected", func() bool {
 		return n.RPC().Call(t.Context(), "Allocations.GarbageCollect", &nomad.AllocSpecificRequest{AllocID: collected.ID}, &nomad.GenericResponse{}) == nil
 	})
 	restored := func(at uint64) {
@@ -30,11 +30,11 @@ func TestServersThatForgotAreToldAgain(t *testing.T) {
 			f.index, f.restoredAt = at, at+1
 			delete(f.allocs, later.ID)
 		})
-		f.until(t, "the ends are told again", func() bool {
+		f.until(t, "the ends are reported again", func() bool {
 			return status(f, ended) == nomad.AllocClientStatusComplete && status(f, collected) == nomad.AllocClientStatusFailed
 		})
-		f.until(t, "what runs is told again", func() bool { return status(f, runs) == nomad.AllocClientStatusRunning })
-		f.until(t, "what is not listed is stopped", func() bool { return !n.HasAlloc(later.ID) })
+		f.until(t, "the running allocation is reported again", func() bool { return status(f, runs) == nomad.AllocClientStatusRunning })
+		f.until(t, "the unlisted allocation is stopped", func() bool { return !n.HasAlloc(later.ID) })
 	}
 	restored(1 << 16)
 	f.mu.Lock()
@@ -45,38 +45,37 @@ func TestServersThatForgotAreToldAgain(t *testing.T) {
 	f.mu.Unlock()
 	f.edit(func() {})
 	f.place(alloc(map[string]any{"run_for": "1h"}))
-	f.until(t, "another one runs", func() bool { return f.updates > gets })
+	f.until(t, "another allocation is reported", func() bool { return f.updates > gets })
 	f.mu.Lock()
 	_, again := f.updated[ended.ID]
 	f.mu.Unlock()
 	if !again || n.HasAlloc(collected.ID) {
-		t.Error("it is run again")
+		t.Error("the allocation is run again")
 	}
 
-	// A cluster that was built anew may be far behind.
+	// The index of a new cluster may be much lower.
 	restored(100)
 }
 
-// What is listed with a lower index than the node has is fetched after a restore,
-// and only then.
-func TestOlderFormIsTakenOver(t *testing.T) {
+// A listed allocation with a lower index than on the node is fetched after a restore only.
+func TestOlderVersionIsApplied(t *testing.T) {
 	f := startServer(t)
 	start(t, config(nodeDir(t), f.addr()))
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
-	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
 	f.edit(func() {
 		older := *a
 		older.AllocModifyIndex, older.DesiredStatus = 1, nomad.AllocDesiredStatusStop
 		f.allocs[a.ID] = &older
 		f.restoredAt = f.index + 1
 	})
-	f.until(t, "it is stopped", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	f.until(t, "the allocation is stopped", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
 }
 
-// The servers refuse the token, and know the introduction as used up: the node
-// shows its secret.
-func TestRefusedProofMakesWayForTheNext(t *testing.T) {
+// The servers refuse the token, and the introduction token was already used: the node sends its
+// secret.
+func TestRefusedCredentialIsReplaced(t *testing.T) {
 	f := startServer(t)
 	cfg := config(nodeDir(t), f.addr())
 	cfg.IntroToken = "intro"
@@ -87,30 +86,30 @@ func TestRefusedProofMakesWayForTheNext(t *testing.T) {
 		for known := range f.tokens {
 			token = known
 		}
-		clear(f.tokens) // of a state that lacks the key
+		clear(f.tokens) // as in a state without the key
 		f.refuse = []string{token, "intro"}
 	})
 	f.until(t, "the node is back", func() bool { return len(f.registers) == 2 && len(f.tokens) == 1 && f.status == nomad.NodeStatusReady })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !slices.Equal(f.refused, []string{token, "intro"}) || f.registers[1] != "" {
-		t.Errorf("%d registrations were refused, the one that was taken showed %d bytes", len(f.refused), len(f.registers[1]))
+		t.Errorf("%d registrations were refused, the accepted one had %d bytes", len(f.refused), len(f.registers[1]))
 	}
 }
 
-// A node that never was in insists on its introduction.
-func TestNewNodeInsistsOnItsIntroduction(t *testing.T) {
+// A node that was never registered keeps sending its introduction token.
+func TestNewNodeKeepsIntroductionToken(t *testing.T) {
 	f := startServer(t)
 	f.refuse = []string{"intro"}
 	cfg := config(nodeDir(t), f.addr())
 	cfg.IntroToken = "intro"
 	n := start(t, cfg)
-	f.until(t, "it was refused", func() bool { return len(f.refused) >= 4 })
+	f.until(t, "the node was refused", func() bool { return len(f.refused) >= 4 })
 	f.edit(func() { f.refuse = nil })
 	<-n.Ready()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.registers[0] != "intro" {
-		t.Error("it came in without an introduction")
+		t.Error("it registered without an introduction token")
 	}
 }

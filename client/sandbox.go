@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// allocSandbox compares the sandboxes of an allocation's tasks with what was declared.
+// allocSandbox compares the sandboxes of an allocation's tasks with their declared policies.
 func (c *Client) allocSandbox(ctx context.Context, _ *rpc.Call, req *nomad.AllocSandboxRequest) (*nomad.AllocSandboxResponse, error) {
 	h, err := c.allocs.findOf(req.AllocID, req.Task)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// serverKeys fetches the public keys of the servers, from any of them or, when fresh, from the
-// leader. A key that cannot be read is left out: it verifies nothing.
+// serverKeys fetches the servers' public keys from any server or, when fresh, from the leader.
+// Keys that cannot be parsed are skipped.
 func (c *Client) serverKeys(ctx context.Context, fresh bool) ([]jwt.PublicKey, error) {
 	req := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: c.cfg.Region, AllowStale: !fresh}}
 	var out nomad.KeyringListPublicResponse

@@ -15,41 +15,39 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// holdTimeout is how long a call goes on trying when no server answers it
-// (compat/wire.md section 7).
+// holdTimeout is how long a call is retried when no server answers, as in Nomad 2.0.
 const holdTimeout = 5 * time.Second
 
-// errNoServers is returned when the client knows no server.
+// errNoServers is returned when the client has no server address.
 var errNoServers = errors.New("no servers")
 
-// Servers carries calls to the servers: those of the network, or the one in this
-// process.
+// Servers carries calls to the servers, over the network or in this process.
 type Servers interface {
 	rpc.Caller
 	Stream(ctx context.Context, method string) (*rpc.Stream, error)
 }
 
-// carrier makes calls to a server by its address.
+// carrier makes calls to a server by address.
 type carrier interface {
 	Call(ctx context.Context, addr, method string, req, resp any) error
 	Stream(ctx context.Context, addr, method string) (*rpc.Stream, error)
 }
 
-// Remote reaches the servers of the network. The one at the head of the list is
-// used until it fails; then it goes to the tail. From time to time another becomes the
-// head (rebalance.go), so that clients spread over servers that came later.
+// Remote reaches the servers over the network. It uses the first server of the list until it
+// fails, then moves it to the end. From time to time it selects another (rebalance.go), so that
+// clients spread over new servers.
 type Remote struct {
 	pool   carrier
 	region string
 	log    *slog.Logger
 
 	mu    sync.Mutex
-	seeds []string // as configured: the last resort
+	seeds []string // as configured, always kept in the list
 	addrs []string
-	nodes int // of the whole region, as a server told
+	nodes int // in the region, as reported by a server
 }
 
-// NewRemote begins with the configured addresses.
+// NewRemote returns a Remote with the configured addresses.
 func NewRemote(pool carrier, region string, seeds []string, log *slog.Logger) *Remote {
 	return &Remote{pool: pool, region: region, seeds: seeds, addrs: slices.Clone(seeds), log: log}
 }
@@ -61,8 +59,8 @@ func (r *Remote) Addrs() []string {
 	return slices.Clone(r.addrs)
 }
 
-// SetAddrs replaces the known servers. When they are the same ones, the order
-// stays; else it is made anew, so that clients spread over the servers.
+// SetAddrs replaces the known servers. If the set is unchanged, the order stays; else it is
+// shuffled, so that clients spread over the servers.
 func (r *Remote) SetAddrs(addrs []string) {
 	if len(addrs) == 0 {
 		return
@@ -77,8 +75,8 @@ func (r *Remote) SetAddrs(addrs []string) {
 	r.log.Debug("servers", "addrs", r.addrs)
 }
 
-// Replace makes addrs what is known of the servers, in place of what was configured.
-// The next heartbeat learns the others from them.
+// Replace replaces both the known and the configured servers. The next heartbeat adds the other
+// servers of the region.
 func (r *Remote) Replace(addrs []string) {
 	r.mu.Lock()
 	r.seeds = slices.Clone(addrs)
@@ -86,8 +84,8 @@ func (r *Remote) Replace(addrs []string) {
 	r.SetAddrs(addrs)
 }
 
-// learn takes over the servers that a server told of, and how many nodes share them.
-// Configured ones stay in the list: they may be names that lead past a firewall.
+// learn records the servers and the number of nodes that a server reported. Configured
+// addresses stay in the list, because they may be the only ones reachable through a firewall.
 func (r *Remote) learn(servers []*nomad.NodeServerInfo, nodes int) {
 	var addrs []string
 	for _, s := range servers {
@@ -117,7 +115,7 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// head returns the preferred server.
+// head returns the preferred server and the number of servers.
 func (r *Remote) head() (addr string, count int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +125,7 @@ func (r *Remote) head() (addr string, count int) {
 	return r.addrs[0], len(r.addrs)
 }
 
-// failed moves a server that did not answer to the end of the list.
+// failed moves a server to the end of the list.
 func (r *Remote) failed(addr string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,9 +134,8 @@ func (r *Remote) failed(addr string) {
 	}
 }
 
-// Call makes one call. It is made again at another server when it cannot have
-// been taken, or when it only reads. A server that failed is the last to be asked next
-// time, whether this call is made again or not.
+// Call makes one call. It retries at another server if the call cannot have been applied, or if
+// it only reads. A server that failed moves to the end of the list in any case.
 func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 	deadline := time.Now().Add(holdTimeout + blockTime(req))
 	back := backoff{min: 20 * time.Millisecond, max: 500 * time.Millisecond}
@@ -149,15 +146,15 @@ func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 		}
 		err := r.pool.Call(ctx, addr, method, req, resp)
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			r.failed(addr) // it may hang: the next call is for another
+			r.failed(addr) // it may hang: the next call uses another
 		}
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if again(err, req) || rpc.Lost(err) {
+		if retryable(err, req) || rpc.Lost(err) {
 			r.failed(addr)
 		}
-		if !again(err, req) {
+		if !retryable(err, req) {
 			return err
 		}
 		if tries%count != 0 {
@@ -169,7 +166,7 @@ func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 	}
 }
 
-// Stream opens a stream to the first server that takes it.
+// Stream opens a stream to the first server that accepts it.
 func (r *Remote) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
 	err := errNoServers
 	for _, addr := range r.Addrs() {
@@ -185,7 +182,7 @@ func (r *Remote) Stream(ctx context.Context, method string) (*rpc.Stream, error)
 	return nil, r.unreached(err)
 }
 
-// Unreachable says that no server took a call; callers see addresses only.
+// Unreachable means that no server accepted a call. Its text holds addresses only.
 type Unreachable struct {
 	Addrs []string // those that were tried
 	cause error
@@ -206,19 +203,19 @@ func (e *Unreachable) Error() string {
 
 func (e *Unreachable) Unwrap() error { return e.cause }
 
-// unreached names the servers when err says that none of them took the call.
+// unreached returns an Unreachable if err means that no server accepted the call, else err.
 func (r *Remote) unreached(err error) error {
 	if err == errNoServers || !unsent(err) {
 		return err
 	}
-	r.log.Debug("no server took a call", "err", err)
+	r.log.Debug("no server accepted a call", "err", err)
 	addrs := r.Addrs()
 	slices.Sort(addrs)
 	return &Unreachable{Addrs: addrs, cause: err}
 }
 
-// again says whether a failed call may be made once more.
-func again(err error, req any) bool {
+// retryable reports whether a failed call may be repeated.
+func retryable(err error, req any) bool {
 	r, ok := req.(rpc.Request)
 	read := ok && !r.Envelope().Write
 	if !read && errors.Is(err, nomad.ErrMaybeApplied) {
@@ -230,13 +227,13 @@ func again(err error, req any) bool {
 	return read && rpc.Lost(err)
 }
 
-// unsent says whether no server took the call: that one could not be reached, or that
-// it could not reach the leader.
+// unsent reports whether no server accepted the call: it was unreachable, or it could not reach
+// the leader.
 func unsent(err error) bool {
 	return errors.Is(err, nomad.ErrUnsent) || errors.Is(err, nomad.ErrNoStream)
 }
 
-// blockTime is how long a server may take to answer a request on purpose.
+// blockTime returns how long a blocking query may take.
 func blockTime(req any) time.Duration {
 	q, ok := req.(interface{ Query() *nomad.QueryOptions })
 	if !ok || q.Query().MinQueryIndex == 0 {
@@ -245,13 +242,13 @@ func blockTime(req any) time.Duration {
 	return q.Query().BlockingTimeout()
 }
 
-// backoff is a growing, jittered wait.
+// backoff is an exponential, jittered delay.
 type backoff struct {
 	min, max time.Duration
 	next     time.Duration
 }
 
-// wait sleeps between half and all of the next duration.
+// wait waits between half and all of the next duration.
 func (b *backoff) wait(ctx context.Context) error {
 	b.next = min(max(b.min, 2*b.next), b.max)
 	t := time.NewTimer(b.next/2 + rand.N(b.next/2+1))
@@ -264,5 +261,5 @@ func (b *backoff) wait(ctx context.Context) error {
 	}
 }
 
-// reset begins anew after a success.
+// reset starts again from the minimum after a success.
 func (b *backoff) reset() { b.next = 0 }

@@ -19,43 +19,42 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// fakeServer answers what a client asks of servers, over real connections, from a
-// state of one index. It behaves: blocking queries block, secrets are compared,
-// nodes that never registered are not found.
+// fakeServer serves a client's calls over real connections, from a state with one index.
+// Blocking queries block, secrets are compared, and unregistered nodes are not found.
 type fakeServer struct {
 	rpc  *rpc.Server
 	ln   net.Listener
-	stop func() // ends it, connections and all
+	stop func() // ends it with its connections
 
 	mu         sync.Mutex
 	index      uint64
-	turn       chan struct{} // closed when the index moves
+	turn       chan struct{} // closed when the index changes
 	node       *nomad.Node
 	status     string
 	allocs     map[string]*nomad.Allocation
 	updated    map[string]*nomad.Allocation
 	updates    int // calls of Node.UpdateAlloc
 	registers  []string
-	tokens     map[string]bool // those that this server gave
+	tokens     map[string]bool // those that this server issued
 	events     []*nomad.NodeEvent
-	failUpdate int // so many calls of Node.UpdateAlloc fail
+	failUpdate int // number of calls of Node.UpdateAlloc that fail
 	notReady   error
 	restoredAt uint64       // the index at which the state was restored
-	refuse     []string     // proofs that are not accepted for registering
-	refused    []string     // those that were shown
+	refuse     []string     // credentials that are not accepted for registration
+	refused    []string     // the refused ones
 	tries      atomic.Int64 // calls of Node.Register
 
-	proofs        []string // every AuthToken that was shown but for registering
-	noIdentities  bool     // these servers know of none, and take secrets
-	deafToRenewal bool     // a forced renewal brings no token
-	keepTokens    bool     // neither does a registration
-	forced        int      // heartbeats that asked for one
+	proofs        []string // every AuthToken, except of registrations
+	noIdentities  bool     // these servers issue no identities and accept secrets
+	ignoreRenewal bool     // a forced renewal returns no token
+	keepTokens    bool     // a registration returns no token
+	forced        int      // heartbeats that requested one
 
-	policies map[string]string // of people, by their tokens
+	policies map[string]string // of users, by token
 	keys     []*nomad.KeyringPublicKey
 }
 
-// startServer makes a server that listens.
+// startServer starts a server.
 func startServer(t *testing.T) *fakeServer {
 	t.Helper()
 	f := &fakeServer{index: 10, turn: make(chan struct{}), allocs: map[string]*nomad.Allocation{},
@@ -77,7 +76,7 @@ func startServer(t *testing.T) *fakeServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// When it has ended nobody else listens there, so that callers are refused.
+	// After its end no other process may listen here, so that calls are refused.
 	if f.ln, err = net.Listen("tcp", testnet.Take(t).Addr(4647)); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +93,7 @@ func startServer(t *testing.T) *fakeServer {
 
 func (f *fakeServer) addr() string { return f.ln.Addr().String() }
 
-// edit changes the state and moves the index.
+// edit changes the state and the index.
 func (f *fakeServer) edit(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +103,7 @@ func (f *fakeServer) edit(change func()) {
 	f.turn = make(chan struct{})
 }
 
-// place puts an allocation on the node.
+// place adds an allocation to the node.
 func (f *fakeServer) place(a *nomad.Allocation) {
 	f.edit(func() {
 		a.AllocModifyIndex = f.index + 1
@@ -112,7 +111,7 @@ func (f *fakeServer) place(a *nomad.Allocation) {
 	})
 }
 
-// watchful takes every proof, and notes it.
+// watchful accepts every credential and records it.
 type watchful struct{ f *fakeServer }
 
 func (w watchful) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
@@ -128,7 +127,7 @@ func (watchful) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rp
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
-// token is a JWT in shape only.
+// token returns a string in the form of a JWT.
 func (f *fakeServer) token(n int) *string {
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	t := part(`{"alg":"EdDSA","kid":"key-1"}`) + "." + part(fmt.Sprintf(`{"nomad_node_id":"n","jti":"%d","exp":1795345970}`, n)) + ".c2ln"
@@ -179,7 +178,7 @@ func (f *fakeServer) updateStatus(_ context.Context, _ *rpc.Call, req *nomad.Nod
 		f.forced++
 	}
 	bySecret := req.AuthToken == f.node.SecretID && !f.noIdentities
-	if req.ForceIdentityRenewal && !f.deafToRenewal || bySecret {
+	if req.ForceIdentityRenewal && !f.ignoreRenewal || bySecret {
 		resp.SignedIdentity = f.token(100)
 	}
 	return resp, nil
@@ -240,7 +239,8 @@ func (f *fakeServer) updateAlloc(_ context.Context, _ *rpc.Call, req *nomad.Allo
 	return &nomad.GenericResponse{}, nil
 }
 
-// whoAmI knows the tokens that it gave, and those of people, whose name is their policy.
+// whoAmI accepts the tokens that it issued, and those of users, whose policy is named like the
+// user.
 func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -256,7 +256,7 @@ func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *nomad.GenericRe
 	return &acls.WhoAmIResponse{Identity: id}, nil
 }
 
-// getPolicies tells the policies of people.
+// getPolicies returns the policies of users.
 func (f *fakeServer) getPolicies(_ context.Context, _ *rpc.Call, req *acls.PolicySetRequest) (*acls.PolicySetResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -267,7 +267,7 @@ func (f *fakeServer) getPolicies(_ context.Context, _ *rpc.Call, req *acls.Polic
 	return out, nil
 }
 
-// listPublic shows the keys that verify tickets.
+// listPublic returns the keys that verify tickets.
 func (f *fakeServer) listPublic(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -308,7 +308,7 @@ func (f *fakeServer) until(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("never: %s", what)
+			t.Fatalf("timeout: %s", what)
 		}
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// kernelBoot is where the kernel tells a UUID that is new with each boot.
+// kernelBoot holds a UUID that the kernel generates at each boot.
 const kernelBoot = "/proc/sys/kernel/random/boot_id"
 
-// newSession is that of this process. Without a boot the servers tell copies of a
-// node apart later than with it.
+// newSession returns the session of this process. Without the boot ID, servers detect copies of
+// a node later.
 func newSession(bootFile, nodeID string, log *slog.Logger) *nomad.NodeSession {
 	if bootFile == "" {
 		bootFile = kernelBoot
@@ -25,7 +25,7 @@ func newSession(bootFile, nodeID string, log *slog.Logger) *nomad.NodeSession {
 	s := &nomad.NodeSession{ID: nomad.NewID()}
 	boot, err := os.ReadFile(bootFile)
 	if err != nil {
-		log.Warn("the servers are not told of the machine's boot", "err", err)
+		log.Warn("read the boot ID, registering without it", "err", err)
 		return s
 	}
 	sum := sha256.Sum256([]byte(nodeID + "\n" + strings.TrimSpace(string(boot))))
@@ -33,16 +33,15 @@ func newSession(bootFile, nodeID string, log *slog.Logger) *nomad.NodeSession {
 	return s
 }
 
-// attend does what only the agent does that the servers take for the node, until ctx
-// ends: it takes up what an agent on an earlier boot ran, tells how allocations go,
-// and pulls them. Another, as one with a copy of the node's state, must neither run
-// the node's allocations nor report on them.
+// attend runs the work of an agent that the servers accept as the node, until ctx ends. It
+// restores allocations from before a reboot, sends statuses and pulls allocations. Another
+// agent, such as one on a copy of the node's state, must do none of these.
 func (c *Client) attend(ctx context.Context) error {
 	c.attached.Store(true)
 	defer c.attached.Store(false)
 	if c.session.BootID != "" {
 		if err := c.db.PutBoot(c.session.BootID); err != nil {
-			c.log.Error("store the boot", "err", err)
+			c.log.Error("store the boot ID", "err", err)
 		}
 	}
 	c.allocs.restore(c.waiting)

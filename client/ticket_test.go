@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
-// signer adds a key to a server, which signs tickets.
+// signer adds a key to a server and returns it for signing tickets.
 func (f *fakeServer) signer(t *testing.T, id string) jwt.Key {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -31,7 +31,7 @@ func (f *fakeServer) signer(t *testing.T, id string) jwt.Key {
 	return key
 }
 
-// signed is a ticket for a node.
+// signed returns a signed ticket for a node.
 func signed(t *testing.T, key jwt.Key, k ticket.Ticket) string {
 	t.Helper()
 	raw, err := ticket.Sign(key, k, time.Now())
@@ -41,7 +41,7 @@ func signed(t *testing.T, key jwt.Key, k ticket.Ticket) string {
 	return raw
 }
 
-// relays are requests of every method of a node, and what each is about.
+// relays returns a request of every method of a node, with its object.
 func (g guarded) relays() map[string]func() (rpc.Request, string) {
 	ofAlloc := func(make func() rpc.Request) func() (rpc.Request, string) {
 		return func() (rpc.Request, string) { return make(), g.alloc }
@@ -75,9 +75,9 @@ func (g guarded) relays() map[string]func() (rpc.Request, string) {
 	}
 }
 
-// A node serves the call that a ticket is for, once, and no other. The rights that only the
-// node knows to be needed must be in it.
-func TestNodeServesWhatATicketIsFor(t *testing.T) {
+// A node serves exactly the call of a ticket, once. The ticket must include rights that depend
+// on facts only the node has.
+func TestNodeServesTickets(t *testing.T) {
 	g := guard(t)
 	key := g.f.signer(t, "k1")
 	stranger := (&fakeServer{}).signer(t, "k1")
@@ -90,7 +90,7 @@ func TestNodeServesWhatATicketIsFor(t *testing.T) {
 		}
 		raw := signed(t, key, good)
 		if err := call(raw); errors.Is(err, nomad.ErrPermissionDenied) {
-			t.Errorf("%s refuses its ticket: %v", method, err)
+			t.Errorf("%s rejects its ticket: %v", method, err)
 		}
 		if err := call(raw); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s serves a ticket twice: %v", method, err)
@@ -107,30 +107,30 @@ func TestNodeServesWhatATicketIsFor(t *testing.T) {
 			}
 		}
 		if err := call(signed(t, stranger, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
-			t.Errorf("%s serves a ticket that no server signed: %v", method, err)
+			t.Errorf("%s serves a ticket not signed by a server: %v", method, err)
 		}
-		// The agent's own API takes tokens only.
+		// The agent's own API accepts only tokens.
 		req, _ := make()
 		own := strings.Replace(method, "Allocations.", "ClientAllocations.", 1)
 		if method == "Allocations.Exec" {
 			own = method
 		}
 		if err := g.call(t, false, own, req, signed(t, key, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
-			t.Errorf("%s of the agent takes a ticket: %v", method, err)
+			t.Errorf("%s of the agent accepts a ticket: %v", method, err)
 		}
 	}
-	bare := ticket.Ticket{Node: g.NodeID(), Method: "Allocations.Exec", Object: g.alloc}
+	unprivileged := ticket.Ticket{Node: g.NodeID(), Method: "Allocations.Exec", Object: g.alloc}
 	req, _ := g.relays()["Allocations.Exec"]()
-	if err := g.call(t, true, "Allocations.Exec", req, signed(t, key, bare)); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "alloc-node-exec") {
-		t.Errorf("exec in a task that nothing isolates, without the right: %v", err)
+	if err := g.call(t, true, "Allocations.Exec", req, signed(t, key, unprivileged)); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "alloc-node-exec") {
+		t.Errorf("exec in a task without isolation, without the right: %v", err)
 	}
 }
 
-// The servers learn at registration that the node accepts tickets.
+// The registration reports to the servers that the node accepts tickets.
 func TestNodeRegistersThatItAcceptsTickets(t *testing.T) {
 	f := startServer(t)
 	start(t, config(nodeDir(t), f.addr()))
-	f.until(t, "it registers", func() bool { return f.node != nil })
+	f.until(t, "the node registers", func() bool { return f.node != nil })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !ticket.Known(f.node) {
@@ -138,7 +138,7 @@ func TestNodeRegistersThatItAcceptsTickets(t *testing.T) {
 	}
 }
 
-// Without access control a ticket that is shown must be good all the same.
+// Without access control a ticket must still be valid.
 func TestBadTicketsWithoutAccessControl(t *testing.T) {
 	f := startServer(t)
 	key := f.signer(t, "k1")

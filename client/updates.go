@@ -9,19 +9,19 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Waits between attempts to tell the servers of allocations.
+// Delays between attempts to send statuses.
 const (
 	updateBackoffMin = 50 * time.Millisecond
 	updateBackoffMax = 5 * time.Second
 )
 
-// detailWait is how long the events of tasks wait for something to go with. Each call is
-// an entry of the servers' log: a start has two of events before its task runs.
+// detailWait is how long task events are held back to be merged with another update. Each call
+// adds a Raft log entry, and a task has two events before it runs.
 const detailWait = 100 * time.Millisecond
 
-// updates carries the status of allocations to the servers: whatever is queued
-// goes in one call, the newest of each allocation. What is a change goes at once; details
-// of it wait a moment, and go with the next change if that comes first.
+// updates sends the status of allocations to the servers. One call carries everything queued,
+// with the newest status of each allocation. Changes are sent at once. Details wait for
+// detailWait or for the next change.
 type updates struct {
 	send func(ctx context.Context, allocs []*nomad.Allocation) error
 	log  *slog.Logger
@@ -36,7 +36,7 @@ func newUpdates(send func(context.Context, []*nomad.Allocation) error, log *slog
 	return &updates{send: send, log: log, wake: make(chan struct{}, 1), pending: map[string]*nomad.Allocation{}}
 }
 
-// put queues a status in place of an older one of the same allocation.
+// put queues a status, replacing an older one of the same allocation.
 func (u *updates) put(a *nomad.Allocation) {
 	u.mu.Lock()
 	u.pending[a.ID] = a
@@ -44,7 +44,7 @@ func (u *updates) put(a *nomad.Allocation) {
 	u.nudge()
 }
 
-// putDetail is put for a status of which nobody waits to hear.
+// putDetail is like put, for a status that may wait for detailWait.
 func (u *updates) putDetail(a *nomad.Allocation) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -54,7 +54,7 @@ func (u *updates) putDetail(a *nomad.Allocation) {
 	}
 }
 
-// putOlder queues a status unless there is one of the same allocation, which is newer.
+// putOlder queues a status unless a newer one of the same allocation is queued.
 func (u *updates) putOlder(a *nomad.Allocation) { u.putBack([]*nomad.Allocation{a}) }
 
 func (u *updates) nudge() {
@@ -64,7 +64,7 @@ func (u *updates) nudge() {
 	}
 }
 
-// Run sends until ctx ends.
+// Run sends the queued statuses until ctx ends.
 func (u *updates) Run(ctx context.Context) error {
 	back := backoff{min: updateBackoffMin, max: updateBackoffMax}
 	for {
@@ -108,7 +108,7 @@ func (u *updates) take() []*nomad.Allocation {
 	return batch
 }
 
-// putBack queues what was not sent, unless there is something newer.
+// putBack queues statuses that were not sent, except where a newer one is queued.
 func (u *updates) putBack(batch []*nomad.Allocation) {
 	u.mu.Lock()
 	for _, a := range batch {
@@ -120,7 +120,7 @@ func (u *updates) putBack(batch []*nomad.Allocation) {
 	u.nudge()
 }
 
-// sendUpdates tells the servers.
+// sendUpdates sends statuses to the servers.
 func (c *Client) sendUpdates(ctx context.Context, allocs []*nomad.Allocation) error {
 	req := nomad.AllocUpdateRequest{Alloc: allocs, WriteRequest: c.write()}
 	return c.servers.Call(ctx, "Node.UpdateAlloc", &req, &nomad.GenericResponse{})

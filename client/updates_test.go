@@ -19,12 +19,12 @@ type sent struct {
 	allocs []*nomad.Allocation
 }
 
-// carry runs updates in a bubble of synctest until stop, which returns the calls. The
-// first fail calls fail.
+// carry runs updates in a synctest bubble until stop, which returns the calls. The first fail
+// calls fail.
 func carry(t *testing.T, fail int) (u *updates, stop func() []sent) {
 	t.Helper()
 	begun := time.Now()
-	var calls []sent // written by the one goroutine of Run, read when it has ended
+	var calls []sent // written by Run's goroutine, read after its end
 	u = newUpdates(func(_ context.Context, allocs []*nomad.Allocation) error {
 		calls = append(calls, sent{time.Since(begun), allocs})
 		if len(calls) <= fail {
@@ -64,7 +64,7 @@ func TestDetailsGoWithTheNextChange(t *testing.T) {
 		time.Sleep(time.Hour)
 		calls := stop()
 		if len(calls) != 1 || calls[0].at != detailWait/2 || len(calls[0].allocs) != 2 {
-			t.Fatalf("%d calls, the first %+v; want one at once with both", len(calls), calls)
+			t.Fatalf("%d calls, the first %+v; want one with both, without delay", len(calls), calls)
 		}
 		if i := slices.IndexFunc(calls[0].allocs, func(a *nomad.Allocation) bool { return a.ID == "a" }); calls[0].allocs[i].ClientDescription != "running" {
 			t.Errorf("sent %+v, want the newest", calls[0].allocs[i])
@@ -72,7 +72,7 @@ func TestDetailsGoWithTheNextChange(t *testing.T) {
 	})
 }
 
-func TestDetailsGoByThemselves(t *testing.T) {
+func TestDetailsAreSentAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, stop := carry(t, 1)
 		for range 3 {
@@ -84,7 +84,7 @@ func TestDetailsGoByThemselves(t *testing.T) {
 		time.Sleep(time.Hour)
 		calls := stop()
 		if len(calls) != 3 {
-			t.Fatalf("%d calls, want one that failed, the same again, and one later", len(calls))
+			t.Fatalf("%d calls, want a failed one, its retry and a later one", len(calls))
 		}
 		if calls[0].at != detailWait || calls[1].at > detailWait+updateBackoffMin || calls[2].allocs[0].ClientDescription != "task setup" {
 			t.Errorf("calls are %+v", calls)
@@ -92,8 +92,8 @@ func TestDetailsGoByThemselves(t *testing.T) {
 	})
 }
 
-// TestNewsOf holds that everything but the events of tasks is a change.
-func TestNewsOf(t *testing.T) {
+// TestDeltaOf checks that only task events are a detail and everything else is a change.
+func TestDeltaOf(t *testing.T) {
 	base := func() *nomad.Allocation {
 		return &nomad.Allocation{ID: "a", ClientStatus: nomad.AllocClientStatusPending,
 			TaskStates: map[string]*nomad.TaskState{"t": {State: nomad.TaskStatePending, Events: []*nomad.TaskEvent{{Type: "Received"}}}}}
@@ -104,18 +104,18 @@ func TestNewsOf(t *testing.T) {
 	another.TaskStates["u"] = &nomad.TaskState{State: nomad.TaskStatePending}
 	for name, tc := range map[string]struct {
 		before, now *nomad.Allocation
-		want        news
+		want        delta
 	}{
 		"first": {nil, base(), detail}, "same": {base(), base(), nothing}, "event": {base(), event, detail}, "task": {base(), another, change},
 	} {
-		if got := newsOf(tc.before, tc.now); got != tc.want {
-			t.Errorf("%s: newsOf() = %d, want %d", name, got, tc.want)
+		if got := deltaOf(tc.before, tc.now); got != tc.want {
+			t.Errorf("%s: deltaOf() = %d, want %d", name, got, tc.want)
 		}
 	}
 	differs := func(name string, now *nomad.Allocation) {
 		t.Helper()
-		if got := newsOf(base(), now); got != change {
-			t.Errorf("%s: newsOf() = %d, want a change", name, got)
+		if got := deltaOf(base(), now); got != change {
+			t.Errorf("%s: deltaOf() = %d, want a change", name, got)
 		}
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[nomad.Allocation]()) {
@@ -131,8 +131,8 @@ func TestNewsOf(t *testing.T) {
 		now := base()
 		otherwise(reflect.ValueOf(now.TaskStates["t"]).Elem().FieldByIndex(f.Index))
 		differs("task "+f.Name, now)
-		if got := newsOf(nil, now); got != change {
-			t.Errorf("task %s: a first status with it is %d, want a change", f.Name, got)
+		if got := deltaOf(nil, now); got != change {
+			t.Errorf("task %s: deltaOf() of the first status = %d, want a change", f.Name, got)
 		}
 	}
 	for name, edit := range map[string]func(*nomad.Allocation){
@@ -142,13 +142,13 @@ func TestNewsOf(t *testing.T) {
 	} {
 		now := base()
 		edit(now)
-		if got := newsOf(nil, now); got != change {
-			t.Errorf("%s: newsOf() of the first status = %d, want a change", name, got)
+		if got := deltaOf(nil, now); got != change {
+			t.Errorf("%s: deltaOf() of the first status = %d, want a change", name, got)
 		}
 	}
 }
 
-// otherwise sets a field to something else.
+// otherwise changes a field to another value.
 func otherwise(f reflect.Value) {
 	switch f.Kind() {
 	case reflect.String:

@@ -19,8 +19,8 @@ type HostVolume struct {
 	ReadOnly bool
 }
 
-// hostVolumes looks at the paths of the configured volumes. What a link leads to is
-// decided here, once: later ones on the way may be a task's doing, and are refused.
+// hostVolumes checks the paths of the configured volumes. Symbolic links are resolved here,
+// once. Links that appear later may have been created by a task and are refused.
 func hostVolumes(cfg *Config, log *slog.Logger) (map[string]*nomad.ClientHostVolumeConfig, error) {
 	out := map[string]*nomad.ClientHostVolumeConfig{}
 	var errs []error
@@ -31,12 +31,12 @@ func hostVolumes(cfg *Config, log *slog.Logger) (map[string]*nomad.ClientHostVol
 			_, err = os.Stat(path)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("host volume %q: %w: make it, or remove the host_volume block", name, err))
+			errs = append(errs, fmt.Errorf("host volume %q: %w: create it, or remove the host_volume block", name, err))
 			continue
 		}
 		for _, own := range []string{cfg.StateDir, cfg.AllocDir} {
 			if holds(path, own) || holds(own, path) {
-				log.Warn("a host volume shares files with the agent: tasks may see what is not theirs", "volume", name, "path", path, "agent", own)
+				log.Warn("a host volume overlaps a directory of the agent: tasks may read files of the agent and of other tasks", "volume", name, "path", path, "agent", own)
 			}
 		}
 		out[name] = &nomad.ClientHostVolumeConfig{Name: name, Path: path, ReadOnly: v.ReadOnly}
@@ -44,7 +44,7 @@ func hostVolumes(cfg *Config, log *slog.Logger) (map[string]*nomad.ClientHostVol
 	return out, errors.Join(errs...)
 }
 
-// holds says whether a path is a directory or lies below it.
+// holds reports whether path is dir or below it.
 func holds(dir, path string) bool {
 	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The node tells of its volumes, and where links led when it started.
+// The node reports its volumes, with links resolved at the start.
 func TestHostVolumesOfTheNode(t *testing.T) {
 	dir := nodeDir(t)
 	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
@@ -34,7 +34,7 @@ func TestHostVolumesOfTheNode(t *testing.T) {
 	}
 }
 
-func TestHostVolumeThatIsNotThere(t *testing.T) {
+func TestMissingHostVolume(t *testing.T) {
 	dir := nodeDir(t)
 	cfg := config(dir)
 	cfg.HostVolumes = map[string]client.HostVolume{"a": {Path: filepath.Join(dir, "a")}, "b": {Path: filepath.Join(dir, "b")}, "c": {Path: dir}}
@@ -51,12 +51,12 @@ func TestHostVolumeThatIsNotThere(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), "shares files with the agent") {
+	if !strings.Contains(log.String(), "overlaps a directory of the agent") {
 		t.Errorf("log = %s, want a warning", log)
 	}
 }
 
-// What an agent left that died is swept when the next one starts.
+// Network namespaces of an agent that died are removed at the next start.
 func TestNetworksLeftBehind(t *testing.T) {
 	if !netns.Possible() {
 		t.Skip("needs root")
@@ -72,6 +72,6 @@ func TestNetworksLeftBehind(t *testing.T) {
 	n := start(t, cfg)
 	<-n.Ready()
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the namespace of an allocation that nobody knows is there: %v", err)
+		t.Errorf("the namespace of an unknown allocation still exists: %v", err)
 	}
 }

@@ -130,7 +130,7 @@ func TestVolumeEvents(t *testing.T) {
 			t.Errorf("event %q, want %q", ev.DisplayMessage, want)
 		}
 	}
-	gone("absent", "destination /nowhere/at/all does not exist on this node and lies outside the task's directory", volume("data", ""), unveiled("true", mount("/nowhere/at/all", "")))
+	gone("absent", "destination /nowhere/at/all does not exist on this node and is outside the task's directory", volume("data", ""), unveiled("true", mount("/nowhere/at/all", "")))
 	gone("hides", "would hide the task's own directories", volume("data", ""), unveiled("true", mount("${NOMAD_ALLOC_DIR}", "")))
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestVolumeEvents(t *testing.T) {
 	if err := os.Symlink("/etc", dir); err != nil {
 		t.Fatal(err)
 	}
-	gone("linked", "there is a link on the way that was not there when the agent started", volume("data", ""), unveiled("true", mount("local/v", "")))
+	gone("linked", "a symbolic link was added to the path after the agent started", volume("data", ""), unveiled("true", mount("local/v", "")))
 }
 
 // Allocations are placed on the node with the volume, and wait for such a node.

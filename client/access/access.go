@@ -1,24 +1,24 @@
-// Package access finds out, on a node, what the bearer of a token may do. The node has
-// no state of the servers: it asks them whose the token is and for the policies, and
-// compiles these itself.
+// Package access authenticates and authorises callers on a node. The node has no server state,
+// so it asks the servers for the token's identity and its policies, and compiles the policies
+// itself.
 //
 //	token ─ACL.WhoAmI─▶ a node ───────────────────────────────────────▶ reads nodes, agents
 //	                    a workload ──ACL.GetClaimPolicies──▶ policies ─▶ rights
 //	                    management ────────────────────────────────────▶ acl.Everything
-//	                    a token, nobody ──▶ names ──ACL.GetPolicies──▶ policies ─▶ rights
+//	                    ACL, anonymous ──▶ names ──ACL.GetPolicies──▶ policies ─▶ rights
 //	                          └──ACL.GetRolesByID──▶ names ──┘
 //
-// What the servers said is believed for as long as the acl block says, and no longer than
-// the token lasts. After that, and while no server answers, nobody may anything. Callers
-// of the same token wait for one answer. What is kept is bounded, and holds no token.
+// Results are cached for the times of the acl block, and no longer than the token is valid.
+// When they have expired and no server answers, requests fail. Concurrent requests with the
+// same token share one call. The caches have a maximum size and hold no tokens.
 //
-// Any server may answer. Policies and roles that it lacks, and an answer of a server that lost
-// the leader, are asked of the leader: a policy that is missing may be one that denies.
+// Any server may answer. The leader is asked again if policies or roles are missing, or if the
+// answering server has lost the leader. A missing policy may be one that denies.
 //
-// While access control is off, everybody may acl.Everything; a token that is shown must be
-// good all the same, and the servers say whether it is.
+// If access control is disabled, every caller gets acl.Everything. A token in the request must
+// still be valid, which the servers check.
 //
-// The package starts no goroutine that outlives the calls that it makes.
+// The package starts goroutines only for its calls to the servers.
 package access
 
 import (
@@ -42,17 +42,17 @@ type Servers interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
-// Config is what a Resolver is made of.
+// Config configures a Resolver.
 type Config struct {
 	Servers Servers
 	Region  string
-	// Enabled says that callers need rights.
+	// Enabled makes callers need rights.
 	Enabled bool
-	// How long it is believed what the servers said; zero means 30 s.
+	// Cache times; zero means 30 s.
 	TokenTTL, PolicyTTL, RoleTTL time.Duration
 }
 
-// Resolver finds out what the bearers of tokens may do.
+// Resolver resolves tokens to identities and rights.
 type Resolver struct {
 	cfg      Config
 	flights  singleflight.Group
@@ -60,10 +60,10 @@ type Resolver struct {
 	tokens   cache[digest, *acls.AuthenticatedIdentity]
 	claims   cache[digest, []*acl.Policy]
 	roles    cache[string, []string]
-	policies cache[string, *acl.Policy] // nil for one that there is not
+	policies cache[string, *acl.Policy] // nil for a policy that does not exist
 }
 
-// digest stands for a token.
+// digest is the hash of a token.
 type digest [sha256.Size]byte
 
 // caller is the bearer of a token.
@@ -73,13 +73,13 @@ type caller struct {
 	off      bool
 }
 
-// Times of asking.
+// Default cache time, and time limit of a request to the servers.
 const (
 	defaultTTL = 30 * time.Second
 	askWithin  = 10 * time.Second
 )
 
-// New makes a Resolver.
+// New returns a Resolver.
 func New(cfg Config) *Resolver {
 	for _, ttl := range []*time.Duration{&cfg.TokenTTL, &cfg.PolicyTTL, &cfg.RoleTTL} {
 		*ttl = cmp.Or(*ttl, defaultTTL)
@@ -87,9 +87,9 @@ func New(cfg Config) *Resolver {
 	return &Resolver{cfg: cfg}
 }
 
-// Caller returns who the bearer of a token is, "" for nobody's, and what that one may
-// do. The error is a nomad.ErrPermissionDenied for a token that is not good; with any
-// other nobody can tell.
+// Caller returns the identity and the rights of a token's bearer; "" is the anonymous token.
+// The error is a nomad.ErrPermissionDenied for an invalid token. Any other error means that the
+// servers could not be asked.
 func (r *Resolver) Caller(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	who, err := r.caller(ctx, token)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *Resolver) Caller(ctx context.Context, token string) (*acls.Authenticate
 	return who.identity, &rpc.Access{Rights: who.rights, Workload: workload(who.identity), Off: who.off}, nil
 }
 
-// workload is whose the identity of a workload is, nil for others.
+// workload returns the workload of an identity, or nil.
 func workload(id *acls.AuthenticatedIdentity) *acl.Workload {
 	if id.Claims == nil || id.Claims.WorkloadIdentityClaims == nil {
 		return nil
@@ -107,7 +107,7 @@ func workload(id *acls.AuthenticatedIdentity) *acl.Workload {
 	return &acl.Workload{Namespace: w.Namespace, Job: w.JobID, Task: w.TaskName}
 }
 
-// off is what is known of callers while there is no access control.
+// off returns the caller while access control is disabled.
 func (r *Resolver) off(ctx context.Context, token string) (*caller, error) {
 	who := &caller{identity: &acls.AuthenticatedIdentity{}, rights: acl.Everything, off: true}
 	if token == "" {
@@ -142,8 +142,8 @@ func (r *Resolver) caller(ctx context.Context, token string) (*caller, error) {
 	}
 }
 
-// resolve asks the servers for what is not known. A token that was known may have other
-// policies meanwhile, which the servers notice when they are asked for the old ones.
+// resolve asks the servers for what is not cached. If a cached token is denied, its cached
+// policies may be outdated, so the identity is fetched again.
 func (r *Resolver) resolve(ctx context.Context, key digest, token string) (*caller, error) {
 	_, known := r.tokens.get(key)
 	who, until, err := r.ask(ctx, key, token)
@@ -158,7 +158,7 @@ func (r *Resolver) resolve(ctx context.Context, key digest, token string) (*call
 	return who, nil
 }
 
-// ask returns the bearer of a token, and until when that is believed.
+// ask returns the bearer of a token and the expiry of the result.
 func (r *Resolver) ask(ctx context.Context, key digest, token string) (*caller, time.Time, error) {
 	id, until, err := r.identity(ctx, key, token)
 	if err != nil {
@@ -182,8 +182,7 @@ func (r *Resolver) ask(ctx context.Context, key digest, token string) (*caller, 
 	return who, until, nil
 }
 
-// policiesOf returns what grants the bearer of a token rights, and until when that is
-// believed.
+// policiesOf returns the policies of the bearer of a token and the expiry of the result.
 func (r *Resolver) policiesOf(ctx context.Context, key digest, token string, id *acls.AuthenticatedIdentity) ([]*acl.Policy, time.Time, error) {
 	far := time.Now().Add(r.cfg.PolicyTTL)
 	switch {
@@ -197,13 +196,13 @@ func (r *Resolver) policiesOf(ctx context.Context, key digest, token string, id 
 	return nil, far, nomad.ErrPermissionDenied
 }
 
-// identity returns whose a token is.
+// identity returns the identity of a token.
 func (r *Resolver) identity(ctx context.Context, key digest, token string) (*acls.AuthenticatedIdentity, time.Time, error) {
 	if id, until, ok := r.tokens.until(key); ok {
 		return id, until, nil
 	}
 	id, err := r.whoAmI(ctx, token, true)
-	if errors.Is(err, nomad.ErrPermissionDenied) { // a server may not know a new one yet
+	if errors.Is(err, nomad.ErrPermissionDenied) { // a server that lags behind may not have a new token
 		id, err = r.whoAmI(ctx, token, false)
 	}
 	if err != nil {
@@ -217,7 +216,7 @@ func (r *Resolver) identity(ctx context.Context, key digest, token string) (*acl
 	return id, until, nil
 }
 
-// whoAmI has the servers look at a token.
+// whoAmI makes the servers authenticate a token.
 func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*acls.AuthenticatedIdentity, error) {
 	req := nomad.GenericRequest{QueryOptions: r.query(token)}
 	req.AllowStale = stale
@@ -231,7 +230,7 @@ func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*acls.
 	return out.Identity, nil
 }
 
-// query is of a read on behalf of the bearer of a token.
+// query returns the options of a read on behalf of a token's bearer.
 func (r *Resolver) query(token string) nomad.QueryOptions {
 	return nomad.QueryOptions{Region: r.cfg.Region, AuthToken: token, AllowStale: true}
 }
@@ -241,10 +240,10 @@ func (r *Resolver) call(ctx context.Context, method string, req, resp any) error
 	if err == nil || errors.Is(err, nomad.ErrPermissionDenied) || errors.Is(err, nomad.ErrTokenNotFound) || errors.Is(err, nomad.ErrTokenExpired) {
 		return denied(err)
 	}
-	return fmt.Errorf("ask the servers what a token may do: %w", err)
+	return fmt.Errorf("resolve token: %w", err)
 }
 
-// denied says the same of every token that is not good.
+// denied maps all errors of invalid tokens to nomad.ErrPermissionDenied.
 func denied(err error) error {
 	if err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
 		return err

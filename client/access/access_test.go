@@ -16,18 +16,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// servers know tokens, roles and policies, and count what they are asked.
+// servers holds tokens, roles and policies, and counts the calls.
 type servers struct {
 	mu       sync.Mutex
 	tokens   map[string]*acls.AuthenticatedIdentity
 	roles    map[string][]string
 	policies map[string]string
 	claims   []string
-	fresh    map[string]bool // tokens that only the leader knows yet
-	late     map[string]bool // policies and roles that only the leader knows yet
-	deleted  map[string]bool // tokens that only a server without contact to the leader knows
-	contact  time.Duration   // how long ago any server heard from the leader
-	leader   error           // why the leader cannot be asked
+	fresh    map[string]bool // tokens that only the leader has yet
+	late     map[string]bool // policies and roles that only the leader has yet
+	deleted  map[string]bool // tokens that only a server without contact to the leader still has
+	contact  time.Duration   // time since the servers' last contact with the leader
+	leader   error           // error of calls to the leader
 	gone     error
 	asked    map[string]int
 	slow     time.Duration
@@ -91,7 +91,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	return nil
 }
 
-// holds says whether a token has the policies: who has not is not told of them.
+// holds reports whether a token has the policies. Only such a token may read them.
 func (s *servers) holds(id *acls.AuthenticatedIdentity, names []string) bool {
 	own := map[string]bool{}
 	for _, name := range id.ACLToken.Policies {
@@ -142,7 +142,7 @@ var questions = map[string]acl.Question{
 	"node read": acl.ToRead(acl.Nodes), "node write": acl.ToWrite(acl.Nodes), "agent read": acl.ToRead(acl.Agents),
 }
 
-// may lists what the bearer of a token may do.
+// may returns the rights of a token's bearer.
 func may(t *testing.T, r *access.Resolver, token string) string {
 	t.Helper()
 	_, a, err := r.Caller(t.Context(), token)
@@ -161,7 +161,7 @@ func may(t *testing.T, r *access.Resolver, token string) string {
 	return all
 }
 
-func TestWhatBearersMay(t *testing.T) {
+func TestRights(t *testing.T) {
 	r := resolver(known())
 	everything := "read, logs, open, node read, node write, agent read, "
 	for token, want := range map[string]string{
@@ -169,7 +169,7 @@ func TestWhatBearersMay(t *testing.T) {
 		"node": "node read, agent read, ", "signed node": "node read, agent read, ", "task": "logs, ",
 		"intro": "denied", "broken": "denied", "unknown": "denied",
 	} {
-		for range 2 { // asked, and remembered
+		for range 2 { // resolved, then cached
 			if got := may(t, r, token); got != want {
 				t.Errorf("%q may %q, want %q", token, got, want)
 			}
@@ -177,7 +177,7 @@ func TestWhatBearersMay(t *testing.T) {
 	}
 }
 
-// Without access control everybody may everything, but for who shows a bad token.
+// Without access control everybody has all rights, except the bearer of an invalid token.
 func TestOff(t *testing.T) {
 	s := known()
 	r := access.New(access.Config{Servers: s, Region: "global"})
@@ -189,15 +189,15 @@ func TestOff(t *testing.T) {
 	}
 	s.gone = errors.New("no servers")
 	if _, _, err := r.Caller(t.Context(), ""); err != nil {
-		t.Errorf("nobody's token needs no server: %v", err)
+		t.Errorf("the anonymous token needs no server: %v", err)
 	}
 	if _, _, err := r.Caller(t.Context(), "reader"); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
-		t.Errorf("a token that no server can judge: %v", err)
+		t.Errorf("a token without a server to verify it: %v", err)
 	}
 }
 
-// What was said is believed for a while, and then for no longer.
-func TestBelief(t *testing.T) {
+// Results are cached for their TTL and no longer.
+func TestCacheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := known()
 		r := resolver(s)
@@ -206,28 +206,28 @@ func TestBelief(t *testing.T) {
 		}
 		for method, n := range s.asked {
 			if n != 1 {
-				t.Errorf("%s was asked %d times", method, n)
+				t.Errorf("%s was called %d times", method, n)
 			}
 		}
 		s.gone = errors.New("no servers")
 		time.Sleep(29 * time.Second)
 		if got := may(t, r, "role"); got != "read, node read, node write, " {
-			t.Errorf("while it is believed: %q", got)
+			t.Errorf("while it is cached: %q", got)
 		}
 		time.Sleep(2 * time.Second)
 		if got := may(t, r, "role"); got != "error" {
-			t.Errorf("no server answers, and it is no longer believed: %q", got)
+			t.Errorf("expired, and no server answers: %q", got)
 		}
 		s.gone = nil
 		s.tokens["role"] = nil
 		if got := may(t, r, "role"); got != "denied" {
-			t.Errorf("deleted meanwhile: %q", got)
+			t.Errorf("deleted, after the expiry: %q", got)
 		}
 	})
 }
 
-// Policies that were taken from a token are not asked for until its time is over.
-func TestOtherPoliciesMeanwhile(t *testing.T) {
+// A change of a token's policies is visible after the TTL.
+func TestChangedPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := known()
 		r := access.New(access.Config{Servers: s, Region: "global", Enabled: true, TokenTTL: time.Hour, PolicyTTL: time.Minute})
@@ -242,8 +242,8 @@ func TestOtherPoliciesMeanwhile(t *testing.T) {
 	})
 }
 
-// A policy or a role that a lagging server lacks is not taken for one that does not exist: it
-// may deny what others allow.
+// A policy or role that a lagging server lacks is not treated as deleted, because it may deny
+// what others allow.
 func TestLaggingServerLacksPolicies(t *testing.T) {
 	for what, late := range map[string]string{"policy": "denier", "role": "denying"} {
 		t.Run(what, func(t *testing.T) {
@@ -259,24 +259,25 @@ func TestLaggingServerLacksPolicies(t *testing.T) {
 				s.tokens["t"], s.late = id, map[string]bool{late: true}
 				r := resolver(s)
 				if got := may(t, r, "t"); got != "" {
-					t.Errorf("while a server lags: %q, want nothing", got)
+					t.Errorf("with a lagging server: %q, want nothing", got)
 				}
 				s.late, s.leader = nil, errors.New("No cluster leader")
 				time.Sleep(time.Second)
 				if got := may(t, r, "t"); got != "" {
-					t.Errorf("when it has caught up: %q, want nothing", got)
+					t.Errorf("after it has caught up: %q, want nothing", got)
 				}
 				s.late = map[string]bool{late: true}
 				time.Sleep(time.Minute)
 				if got := may(t, r, "t"); got != "error" {
-					t.Errorf("while a server lags and no leader is known: %q, want an error", got)
+					t.Errorf("with a lagging server and without a leader: %q, want an error", got)
 				}
 			})
 		})
 	}
 }
 
-// A server that has lost the leader for long is not asked alone, unless no server has one.
+// The answer of a server that has long lost the leader is confirmed by the leader, if there is
+// one.
 func TestServerWithoutContact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := known()
@@ -298,8 +299,8 @@ func TestServerWithoutContact(t *testing.T) {
 	})
 }
 
-// A token is believed for no longer than it lasts.
-func TestTokensEnd(t *testing.T) {
+// A token is not cached beyond its expiry.
+func TestTokenExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := known()
 		body := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, time.Now().Add(10*time.Second).Unix()))
@@ -308,21 +309,21 @@ func TestTokensEnd(t *testing.T) {
 		r := resolver(s)
 		for token, want := range map[string]string{"ending": "read, ", signed: "logs, "} {
 			if got := may(t, r, token); got != want {
-				t.Errorf("at first: %q, want %q", got, want)
+				t.Errorf("before the expiry: %q, want %q", got, want)
 			}
 		}
 		s.gone = errors.New("no servers")
 		time.Sleep(11 * time.Second)
 		for _, token := range []string{"ending", signed} {
 			if got := may(t, r, token); got != "error" {
-				t.Errorf("after its time: %q", got)
+				t.Errorf("after the expiry: %q", got)
 			}
 		}
 	})
 }
 
-// Many who come at once wait for one answer; who gives up waits no longer.
-func TestOneAnswerForMany(t *testing.T) {
+// Concurrent callers wait for one call. A cancelled caller stops waiting.
+func TestConcurrentCallsShareOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := known()
 		s.slow = time.Second
@@ -330,7 +331,7 @@ func TestOneAnswerForMany(t *testing.T) {
 		hasty, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if _, _, err := r.Caller(hasty, "reader"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("who gives up: %v", err)
+			t.Errorf("cancelled caller: %v", err)
 		}
 		var wg sync.WaitGroup
 		for range 50 {
@@ -342,13 +343,13 @@ func TestOneAnswerForMany(t *testing.T) {
 		}
 		wg.Wait()
 		if s.asked["ACL.WhoAmI"] != 1 || s.asked["ACL.GetPolicies"] != 1 {
-			t.Errorf("asked %v", s.asked)
+			t.Errorf("calls = %v", s.asked)
 		}
 	})
 }
 
-// However many tokens come, what is kept is bounded.
-func TestBounded(t *testing.T) {
+// The number of cached callers is limited.
+func TestCacheIsBounded(t *testing.T) {
 	s := known()
 	r := resolver(s)
 	for i := range 10000 {
@@ -357,7 +358,7 @@ func TestBounded(t *testing.T) {
 		may(t, r, name)
 	}
 	if n := access.Kept(r); n > 4096 {
-		t.Errorf("%d callers are kept", n)
+		t.Errorf("%d callers are cached", n)
 	}
 }
 

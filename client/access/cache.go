@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// maxKept bounds what a cache keeps.
+// maxKept is the maximum number of values in a cache.
 const maxKept = 4096
 
-// cache keeps values until their time is over. The zero cache is empty.
+// cache holds values until they expire. The zero cache is empty.
 type cache[K comparable, V any] struct {
 	mu   sync.RWMutex
 	kept map[K]item[V]
@@ -25,7 +25,7 @@ func (c *cache[K, V]) get(k K) (V, bool) {
 	return v, ok
 }
 
-// until is get, and says when the time of the value is over.
+// until is like get, and also returns the expiry.
 func (c *cache[K, V]) until(k K) (V, time.Time, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -37,7 +37,8 @@ func (c *cache[K, V]) until(k K) (V, time.Time, bool) {
 	return it.value, it.until, true
 }
 
-// put keeps a value. A full cache first drops what is over, or else everything.
+// put stores a value. A full cache first drops expired values, and if there are none,
+// everything.
 func (c *cache[K, V]) put(k K, v V, until time.Time) {
 	now := time.Now()
 	if !now.Before(until) {

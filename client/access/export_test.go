@@ -1,4 +1,4 @@
 package access
 
-// Kept is how many callers are kept.
+// Kept returns the number of cached callers.
 func Kept(r *Resolver) int { return len(r.callers.kept) }

@@ -8,20 +8,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// maxContact is how long ago a server may have heard from the leader for its answer to count
-// by itself.
+// maxContact is the maximum time since a server's last contact with the leader for its answer
+// to be used without confirmation.
 const maxContact = 5 * time.Second
 
-// answer is what every reply to a read embeds.
+// answer is implemented by every response to a read.
 type answer[T any] interface {
 	*T
 	ReadMeta() *nomad.QueryMeta
 }
 
-// fetch asks any server. It asks the leader when that answer may be old: when the server has
-// not heard from the leader for long, or complete reports that something is missing. While no
-// server has a leader, a complete answer counts, however old it is; what is missing may be a
-// policy that denies something, so an incomplete answer does not.
+// fetch asks any server. It then asks the leader if the server's last contact with the leader
+// is too old, or if complete reports missing parts. While there is no leader, a complete answer
+// is used, however old it is. An incomplete answer is not, since the missing part may be a
+// policy that denies something.
 func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, method string, req interface{ Query() *nomad.QueryOptions }, complete func(*T) bool) (*T, error) {
 	out := new(T)
 	if err := r.call(ctx, method, req, out); err != nil {
@@ -42,5 +42,5 @@ func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, method string, 
 	return nil, err
 }
 
-// always is for answers that have no parts to miss.
+// always is the complete function for responses without parts.
 func always[T any](*T) bool { return true }

@@ -14,13 +14,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// isNode says whether a node calls.
+// isNode reports whether the caller is a node.
 func isNode(id *acls.AuthenticatedIdentity) bool {
 	return id.ClientID != "" || id.Claims != nil && id.Claims.NodeIdentityClaims != nil
 }
 
-// ends is when the time of a token is over, zero for one that does not end. The servers
-// have found a signed one good, and do not tell when it ends: it does so itself.
+// ends returns the expiry of a token, or zero. Expiries of signed tokens are read from the
+// token, which the servers have verified: their response lacks it.
 func ends(token string, id *acls.AuthenticatedIdentity) time.Time {
 	if t := id.ACLToken; t != nil && t.ExpirationTime != nil {
 		return *t.ExpirationTime
@@ -39,7 +39,7 @@ func ends(token string, id *acls.AuthenticatedIdentity) time.Time {
 	return time.Unix(int64(claims.Expiry), 0)
 }
 
-// ofWorkload asks for the policies of the workload whose token it is.
+// ofWorkload fetches the policies of a workload's token.
 func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]*acl.Policy, time.Time, error) {
 	if found, until, ok := r.claims.until(key); ok {
 		return found, until, nil
@@ -61,7 +61,7 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 	return found, until, nil
 }
 
-// ofToken asks for the policies of a token and of its roles.
+// ofToken fetches the policies of a token and of its roles.
 func (r *Resolver) ofToken(ctx context.Context, token string, t *acls.Token) ([]*acl.Policy, time.Time, error) {
 	names, until, err := r.namesOf(ctx, token, t)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *Resolver) ofToken(ctx context.Context, token string, t *acls.Token) ([]
 	return found, earlier(until, end), nil
 }
 
-// namesOf are the policies of a token and of its roles, each once.
+// namesOf returns the names of the policies of a token and of its roles, without duplicates.
 func (r *Resolver) namesOf(ctx context.Context, token string, t *acls.Token) ([]string, time.Time, error) {
 	until := time.Now().Add(r.cfg.RoleTTL)
 	names := slices.Clone(t.Policies)
@@ -152,15 +152,15 @@ func policyNames(role *acls.Role) (names []string) {
 	return names
 }
 
-// parse reads a policy, nil for none. One that cannot be read takes every right from who
-// has it: nobody knows what it denies.
+// parse parses a policy; nil gives nil. A policy that cannot be parsed denies the token
+// everything, because its denials are unknown.
 func parse(p *acls.Policy) (*acl.Policy, error) {
 	if p == nil {
 		return nil, nil
 	}
 	parsed, err := acl.Parse(p.Rules)
 	if err != nil {
-		return nil, nomad.Denied("policy %q cannot be read, so nobody knows what it denies: have it written again", p.Name)
+		return nil, nomad.Denied("policy %q cannot be parsed, so its denials are unknown: write the policy again", p.Name)
 	}
 	parsed.Name = p.Name
 	return parsed, nil

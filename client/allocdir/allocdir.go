@@ -11,12 +11,12 @@
 //	    private/                   0700 of the agent; tmpfs when root, and used; not for the task
 //	    tmp/                       1777; 0700 of the task's user when private
 //
-// Where a directory holds others that this package made, it is sticky and
-// theirs is root: a task cannot move them away and put something else there.
-// Everything is reached through descriptors held since creation (internal/safefs);
-// no path string is used twice. A tmpfs is marked by a file .nomad-mount.
+// Directories that contain other directories of this package are sticky and owned by root, so
+// that a task cannot replace these. Everything is accessed through descriptors that are open
+// since creation (internal/safefs); no path string is used twice. A tmpfs is marked by a file
+// .nomad-mount.
 //
-// It starts no goroutine and keeps no state beside the descriptors.
+// The package starts no goroutine and has no state except the descriptors.
 package allocdir
 
 import (
@@ -49,8 +49,8 @@ const (
 	stickyMode = 0o777 | fs.ModeSticky
 )
 
-// Dir is the directory of one allocation. Its methods are called by one
-// goroutine at a time per task.
+// Dir is the directory of one allocation. Per task, its methods must be called by one goroutine
+// at a time.
 type Dir struct {
 	root *safefs.Dir // <root>: the alloc_dir of the client
 	dir  *safefs.Dir // <root>/<id>
@@ -58,8 +58,8 @@ type Dir struct {
 	path string
 }
 
-// Build opens the directory of the allocation id below root, making what is
-// missing. Calling it again, after a restart of the agent, changes nothing.
+// Build opens the directory of an allocation below root and creates what is missing. It is
+// idempotent, for restarts of the agent.
 func Build(root, id string) (*Dir, error) {
 	if err := os.MkdirAll(root, 0o711); err != nil {
 		return nil, fmt.Errorf("build allocation directory: %w", err)
@@ -92,31 +92,31 @@ func (d *Dir) build() (err error) {
 		if err != nil {
 			return err
 		}
-		sub.Close() // made; nothing is held open
+		sub.Close() // created, not kept open
 	}
 	return nil
 }
 
-// Path is <root>/<alloc id>.
+// Path returns <root>/<alloc id>.
 func (d *Dir) Path() string { return d.path }
 
-// SharedPath is the directory that all tasks of the allocation share.
+// SharedPath returns the directory that all tasks of the allocation share.
 func (d *Dir) SharedPath() string { return filepath.Join(d.path, SharedName) }
 
-// LogPath is where the logs of all tasks lie.
+// LogPath returns the log directory of all tasks.
 func (d *Dir) LogPath() string { return filepath.Join(d.path, SharedName, LogsName) }
 
-// Close lets go of the descriptors and leaves the files alone.
+// Close closes the descriptors. The files stay.
 func (d *Dir) Close() {
-	// Directories that were only read: closing cannot lose anything.
+	// Directories opened for reading: closing them loses nothing.
 	if d.dir != nil {
 		d.dir.Close()
 	}
 	d.root.Close()
 }
 
-// Destroy unmounts what is mounted, removes the directory and closes it.
-// Calling it for a directory that is gone is no error.
+// Destroy unmounts the file systems, removes the directory and closes it. A missing directory
+// is not an error.
 func (d *Dir) Destroy() error {
 	defer d.Close()
 	err := errors.Join(d.unmountTasks(), d.root.RemoveAll(d.id))
@@ -126,7 +126,7 @@ func (d *Dir) Destroy() error {
 	return nil
 }
 
-// Destroy removes the directory of an allocation that nobody runs any more.
+// Destroy removes the directory of an allocation that no longer runs.
 func Destroy(root, id string) error {
 	at, err := safefs.Open(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +137,7 @@ func Destroy(root, id string) error {
 	}
 	dir, err := at.Sub(id)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		at.Close() // nothing was done
+		at.Close() // nothing was modified
 		return fmt.Errorf("destroy directory of allocation %s: %w", id, err)
 	}
 	d := &Dir{root: at, dir: dir, id: id}
@@ -148,7 +148,7 @@ func Destroy(root, id string) error {
 	return d.Destroy()
 }
 
-// unmountTasks takes the memory file systems off every task directory.
+// unmountTasks unmounts the tmpfs file systems of every task directory.
 func (d *Dir) unmountTasks() error {
 	list, err := d.dir.Sub(".")
 	if err != nil {
@@ -163,14 +163,14 @@ func (d *Dir) unmountTasks() error {
 	for _, name := range names {
 		task, err := d.dir.Sub(name)
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, safefs.ErrEscape) || errors.Is(err, fs.ErrNotExist) {
-			continue // no directory: removed with the rest
+			continue // not a directory: removed with the rest
 		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		errs = append(errs, task.Unmount(SecretsName), task.Unmount(PrivateName))
-		task.Close() // only looked at
+		task.Close() // nothing was modified
 	}
 	return errors.Join(errs...)
 }

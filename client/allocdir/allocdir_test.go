@@ -18,7 +18,7 @@ const uid = 80001
 func built(t *testing.T) (root string, d *allocdir.Dir, task *allocdir.Task) {
 	t.Helper()
 	base := t.TempDir()
-	for _, dir := range []string{base, filepath.Dir(base)} { // another uid must get in
+	for _, dir := range []string{base, filepath.Dir(base)} { // allow other uids
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -89,9 +89,9 @@ func TestSecretsAreInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if task.Root().Mounted("private") {
-		t.Error("private is mounted, though nobody has asked for it")
+		t.Error("private is mounted before its first use")
 	}
-	for range 2 { // the second finds it as it is
+	for range 2 { // the second call changes nothing
 		private, err := task.Private()
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func TestSecretsAreInMemory(t *testing.T) {
 		}
 	}
 
-	// A later agent finds the directory as it is and mounts nothing over it.
+	// A later agent keeps the directory and mounts nothing over it.
 	task.Close()
 	d.Close()
 	d, err := allocdir.Build(root, "a1")
@@ -144,10 +144,10 @@ func TestSecretsAreInMemory(t *testing.T) {
 	d.Close()
 }
 
-// TestForgetWithoutMounts: an agent that is not root keeps secrets on disk.
+// An agent that is not root keeps secrets on disk.
 func TestForgetWithoutMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("root has the other case too")
+		t.Skip("runs only without root")
 	}
 	_, d, task := built(t)
 	defer d.Close()
@@ -165,8 +165,8 @@ func TestForgetWithoutMounts(t *testing.T) {
 	}
 }
 
-// TestTaskCannotTakeItsDirectoriesAway: they are sticky and not the task's own.
-func TestTaskCannotTakeItsDirectoriesAway(t *testing.T) {
+// The directories are sticky and owned by root.
+func TestTaskCannotMoveItsDirectories(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs another uid")
 	}
@@ -201,17 +201,17 @@ func TestDestroy(t *testing.T) {
 		t.Errorf("directory after Destroy: %v, want it gone", err)
 	}
 	if _, err := os.Stat(host); err != nil {
-		t.Errorf("a file behind a link went with it: %v", err)
+		t.Errorf("a file behind a link was removed: %v", err)
 	}
 	if err := allocdir.Destroy(root, "a1"); err != nil {
-		t.Errorf("Destroy() of what is gone = %v", err)
+		t.Errorf("Destroy() of a missing directory = %v", err)
 	}
 	if err := allocdir.Destroy(filepath.Join(root, "absent"), "a1"); err != nil {
-		t.Errorf("Destroy() below what is not there = %v", err)
+		t.Errorf("Destroy() below a missing directory = %v", err)
 	}
 }
 
-func TestNamesThatMerge(t *testing.T) {
+func TestReservedTaskNames(t *testing.T) {
 	_, d, task := built(t)
 	defer d.Close()
 	defer task.Close()

@@ -10,38 +10,38 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// defaultSecretsMB is the size of the secrets file system when the task names none.
+// defaultSecretsMB is the default size of the secrets file system.
 const defaultSecretsMB = 1
 
-// TaskConfig says whose a task's directory is.
+// TaskConfig configures the directory of a task.
 type TaskConfig struct {
 	Name      string
-	UID, GID  int // of the task's user; -1 when it is the agent's own
+	UID, GID  int // of the task's user; -1 for the agent's user
 	SecretsMB int // 0 for the default
-	// Private keeps other users out of local and tmp too. It is for tasks that see
-	// the host's paths and have a user of their own.
+	// Private denies other users access to local and tmp. It is for tasks that see the host's
+	// paths and have their own user.
 	Private bool
 }
 
-// Task is the directory of one task, held by descriptors.
+// Task is the directory of one task, accessed through descriptors.
 type Task struct {
 	name     string
 	path     string
 	shared   string
 	uid, gid int
-	memoryMB int         // of a file system in memory
+	memoryMB int         // size of a tmpfs
 	dir      *safefs.Dir // <alloc>/<task>
 	secrets  *safefs.Dir // the mounted file system
 }
 
-// BuildTask opens the directory of a task, making and mounting what is missing.
+// BuildTask opens the directory of a task. It creates and mounts what is missing.
 func (d *Dir) BuildTask(cfg TaskConfig) (*Task, error) {
 	t := &Task{
 		name: cfg.Name, path: filepath.Join(d.path, cfg.Name), shared: d.SharedPath(),
 		uid: cfg.UID, gid: cfg.GID, memoryMB: cfg.SecretsMB,
 	}
 	if cfg.Name == SharedName {
-		return nil, fmt.Errorf("build directory of task %q: the name is that of the shared directory", cfg.Name)
+		return nil, fmt.Errorf("build directory of task %q: this is the name of the shared directory", cfg.Name)
 	}
 	if err := t.build(d.dir, cfg); err != nil {
 		t.Close()
@@ -75,7 +75,7 @@ func (t *Task) build(alloc *safefs.Dir, cfg TaskConfig) (err error) {
 	return err
 }
 
-// give makes a directory that has the mode and the owner.
+// give creates a directory with a mode and an owner.
 func (t *Task) give(name string, mode fs.FileMode, uid, gid int) error {
 	dir, err := t.dir.Make(name, mode)
 	if err != nil {
@@ -85,8 +85,7 @@ func (t *Task) give(name string, mode fs.FileMode, uid, gid int) error {
 	return dir.Chown(uid, gid)
 }
 
-// memory opens the directory name, 0700 of the owner, on a file system in memory
-// when the agent may mount one.
+// memory opens a directory of mode 0700, on a tmpfs if the agent can mount one.
 func (t *Task) memory(name string, sizeMB, uid, gid int) (*safefs.Dir, error) {
 	if os.Geteuid() != 0 {
 		return t.dir.Make(name, 0o700)
@@ -105,45 +104,45 @@ func (t *Task) memory(name string, sizeMB, uid, gid int) (*safefs.Dir, error) {
 		err = sub.Replace(mountMarker, nil, safefs.File{Mode: 0o400, UID: -1, GID: -1})
 	}
 	if err != nil {
-		sub.Close() // the error that counts is the one before
+		sub.Close() // the previous error is returned
 		return nil, err
 	}
 	return sub, nil
 }
 
-// mount puts the memory file system on a directory that is root's underneath.
+// mount mounts a tmpfs on a directory owned by root.
 func (t *Task) mount(name string, sizeMB int) error {
 	under, err := t.dir.Make(name, 0o700)
 	if err != nil {
 		return err
 	}
-	under.Close() // made; nothing is held open
+	under.Close() // created, not kept open
 	if sizeMB <= 0 {
 		sizeMB = defaultSecretsMB
 	}
 	return t.dir.MountTmpfs(name, safefs.Tmpfs{SizeMB: sizeMB, Mode: 0o700})
 }
 
-// Name is the task's name.
+// Name returns the task's name.
 func (t *Task) Name() string { return t.name }
 
-// Path is <alloc>/<task>.
+// Path returns <alloc>/<task>.
 func (t *Task) Path() string { return t.path }
 
-// SharedPath is the directory that all tasks of the allocation share.
+// SharedPath returns the directory that all tasks of the allocation share.
 func (t *Task) SharedPath() string { return t.shared }
 
-// LocalPath is NOMAD_TASK_DIR on the host.
+// LocalPath returns the host path of NOMAD_TASK_DIR.
 func (t *Task) LocalPath() string { return filepath.Join(t.path, LocalName) }
 
-// SecretsPath is NOMAD_SECRETS_DIR on the host.
+// SecretsPath returns the host path of NOMAD_SECRETS_DIR.
 func (t *Task) SecretsPath() string { return filepath.Join(t.path, SecretsName) }
 
-// Secrets is the open secrets directory. It belongs to the Task.
+// Secrets returns the open secrets directory. The Task closes it.
 func (t *Task) Secrets() *safefs.Dir { return t.secrets }
 
-// Private opens the directory of the agent's own files for the task, which are in memory
-// when the agent may mount that: few tasks have any. The caller closes it.
+// Private opens the directory of the agent's files for the task. It is a tmpfs if the agent can
+// mount one, and mounted on first use. The caller closes it.
 func (t *Task) Private() (*safefs.Dir, error) {
 	dir, err := t.memory(PrivateName, t.memoryMB, -1, -1)
 	if err != nil {
@@ -152,15 +151,15 @@ func (t *Task) Private() (*safefs.Dir, error) {
 	return dir, nil
 }
 
-// Root is the open task directory. It belongs to the Task.
+// Root returns the open task directory. The Task closes it.
 func (t *Task) Root() *safefs.Dir { return t.dir }
 
-// Secret is how a file looks that only the task may read.
+// Secret returns the mode and owner of a file that only the task may read.
 func (t *Task) Secret() safefs.File { return safefs.File{Mode: 0o600, UID: t.uid, GID: t.gid} }
 
-// Close lets go of the descriptors and leaves the files alone.
+// Close closes the descriptors. The files stay.
 func (t *Task) Close() {
-	// Directories that were only read: closing cannot lose anything.
+	// Directories opened for reading: closing them loses nothing.
 	if t.secrets != nil {
 		t.secrets.Close()
 	}
@@ -169,37 +168,37 @@ func (t *Task) Close() {
 	}
 }
 
-// ForgetTask is Forget for a task whose directory an earlier agent built, if it did.
+// ForgetTask is Forget for a task whose directory an earlier agent may have created.
 func (d *Dir) ForgetTask(name string) error {
 	dir, err := d.dir.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("forget secrets of task %q: %w", name, err)
+		return fmt.Errorf("remove secrets of task %q: %w", name, err)
 	}
 	return (&Task{name: name, dir: dir}).Forget()
 }
 
-// Forget takes the memory file systems off, or empties the directories where
-// there are none, and closes the task's directory: its secrets are gone.
+// Forget removes the task's secrets and closes the directory. It unmounts a tmpfs and empties
+// an ordinary directory.
 func (t *Task) Forget() error {
 	defer t.Close()
 	for _, name := range []string{SecretsName, PrivateName} {
-		if err := t.forget(name); err != nil {
-			return fmt.Errorf("forget secrets of task %q: %w", t.name, err)
+		if err := t.removeSecrets(name); err != nil {
+			return fmt.Errorf("remove secrets of task %q: %w", t.name, err)
 		}
 	}
 	return nil
 }
 
-func (t *Task) forget(name string) error {
+func (t *Task) removeSecrets(name string) error {
 	if t.dir.Mounted(name) {
 		return t.dir.Unmount(name)
 	}
 	dir, err := t.dir.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was not built that far, or is removed
+		return nil // not created, or already removed
 	}
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 )
 
-// directoryHook builds the allocation's directory and removes it in the end.
+// directoryHook creates the allocation's directory and removes it on destroy.
 type directoryHook struct {
 	root, id string
 }
@@ -22,6 +22,6 @@ func (h *directoryHook) Prerun(_ context.Context, _ *PrerunRequest, resp *Prerun
 	return nil
 }
 
-// Destroy goes by the path of the client's own directory, which no task can touch:
-// the descriptors of the run may be closed long since.
+// Destroy uses the path below the client's directory, which no task can change. The descriptors
+// of the run may be closed.
 func (h *directoryHook) Destroy(context.Context) error { return allocdir.Destroy(h.root, h.id) }

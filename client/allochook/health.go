@@ -8,9 +8,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// healthHook tells the deployment whether the allocation is healthy: all of its
-// tasks as they should be for min_healthy_time without a restart, before the
-// healthy_deadline. It tells once for each deployment.
+// healthHook sets the allocation's health in its deployment. It is healthy if all tasks have
+// been up for min_healthy_time without a restart before healthy_deadline. The health is set
+// once per deployment.
 //
 //	waiting ──all tasks up──▶ counting ──min_healthy_time──▶ healthy
 //	   ▲  └──task dead, deadline──┐ │ └─a task restarts─▶ waiting
@@ -35,17 +35,17 @@ func (h *healthHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunR
 
 func (h *healthHook) Update(_ context.Context, req *UpdateRequest) error {
 	select {
-	case <-h.updates: // an older one that nobody took
+	case <-h.updates: // an older update that was not read
 	default:
 	}
 	select {
 	case h.updates <- req.Alloc:
-	default: // another caller was quicker, with one as new
+	default: // a concurrent caller sent an update as new as this
 	}
 	return nil
 }
 
-// follow watches each deployment that the allocation becomes part of.
+// follow watches each deployment of the allocation.
 func (h *healthHook) follow(ctx context.Context, alloc *nomad.Allocation) {
 	for {
 		next := h.watch(ctx, alloc)
@@ -60,8 +60,8 @@ func (h *healthHook) follow(ctx context.Context, alloc *nomad.Allocation) {
 	}
 }
 
-// watch gives one verdict. It returns early, with the newer allocation, when
-// that belongs to another deployment.
+// watch sets the health in one deployment. It returns early, with the newer allocation, if that
+// belongs to another deployment.
 func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.Allocation {
 	group := alloc.Job.TaskGroup(alloc.TaskGroup)
 	if !judged(alloc, group) {
@@ -75,12 +75,12 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 		since, verdict := judge(group, h.tasks.States())
 		switch verdict {
 		case down:
-			h.say(alloc, false, "a task is down")
+			h.setHealth(alloc, false, "a task is down")
 			return nil
 		case up:
 			rest := rules.MinHealthyTime - time.Since(since)
 			if rest <= 0 {
-				h.say(alloc, true, "all tasks are up")
+				h.setHealth(alloc, true, "all tasks are up")
 				return nil
 			}
 			due = time.After(rest)
@@ -91,7 +91,7 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 		case <-h.tasks.Changed():
 		case <-due:
 		case <-deadline.C:
-			h.say(alloc, false, "the healthy deadline is over")
+			h.setHealth(alloc, false, "the healthy_deadline has passed")
 			return nil
 		case next := <-h.updates:
 			if next.DeploymentID != alloc.DeploymentID {
@@ -101,12 +101,12 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 	}
 }
 
-func (h *healthHook) say(alloc *nomad.Allocation, healthy bool, why string) {
-	h.log.Debug("allocation judged", "alloc", alloc.ID, "healthy", healthy, "why", why)
+func (h *healthHook) setHealth(alloc *nomad.Allocation, healthy bool, why string) {
+	h.log.Debug("set allocation health", "alloc", alloc.ID, "healthy", healthy, "why", why)
 	h.tasks.SetHealth(alloc.DeploymentID, healthy)
 }
 
-// judged says whether the allocation awaits a verdict of its client.
+// judged reports whether the client must determine the allocation's health.
 func judged(a *nomad.Allocation, group *nomad.TaskGroup) bool {
 	if a.DeploymentID == "" || group == nil || group.Update == nil {
 		return false
@@ -117,7 +117,7 @@ func judged(a *nomad.Allocation, group *nomad.TaskGroup) bool {
 	return a.DeploymentStatus == nil || a.DeploymentStatus.Healthy == nil
 }
 
-// verdict is what the states of the tasks say now.
+// verdict is the result of judge.
 type verdict int
 
 const (
@@ -126,7 +126,7 @@ const (
 	down    verdict = 2
 )
 
-// judge says how the tasks are, and since when all have been up.
+// judge evaluates the tasks. since is the time since which all have been up.
 func judge(group *nomad.TaskGroup, states map[string]*nomad.TaskState) (since time.Time, v verdict) {
 	v = up
 	for _, task := range group.Tasks {
@@ -148,8 +148,8 @@ func judge(group *nomad.TaskGroup, states map[string]*nomad.TaskState) (since ti
 	return since, v
 }
 
-// judgeTask is judge for one task: main tasks and sidecars are to run, the other
-// ones to end well, poststop ones do not count.
+// judgeTask evaluates one task. Main tasks and sidecars must run, other tasks must exit
+// successfully, and poststop tasks are ignored.
 func judgeTask(task *nomad.Task, s *nomad.TaskState) (verdict, time.Time) {
 	short := task.Lifecycle != nil && !task.Lifecycle.Sidecar
 	switch {

@@ -2,8 +2,8 @@ package allochook
 
 import "context"
 
-// identitiesHook fetches the tokens of the tasks before they start and keeps them
-// fresh while they run.
+// identitiesHook fetches the tokens of the tasks before they start and renews them while they
+// run.
 type identitiesHook struct{ ids Identities }
 
 func (*identitiesHook) Name() string { return "identities" }
@@ -13,7 +13,7 @@ func (h *identitiesHook) Prerun(ctx context.Context, _ *PrerunRequest, resp *Pre
 		return err
 	}
 	resp.Background = func(ctx context.Context) {
-		_ = h.ids.Run(ctx) // ends with ctx, or when there is nothing to renew
+		_ = h.ids.Run(ctx) // ends with ctx, or when no token needs renewal
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-// Package allochook has everything that surrounds the tasks of an allocation: one
-// file a concern, each a value with a name and any of the interfaces below, in the
-// order of order.go.
+// Package allochook holds the hooks that run around the tasks of an allocation. Each concern
+// has one file and one hook, which implements any of the interfaces below. order.go sets their
+// order.
 //
 //	Prerun ─▶ (tasks run) ─▶ Postrun ─▶ ... ─▶ Destroy
 //	               └─Update
 //
-// Order and metrics are those of client/hook; the loop is client/allocrunner.
+// Package client/hook calls and measures the hooks; client/allocrunner holds the loop.
 package allochook
 
 import (
@@ -16,51 +16,51 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// PrerunHook acts before any task starts, also when an agent takes the
-// allocation over from an earlier one. An error fails the allocation.
+// PrerunHook runs before any task starts, also when a restarted agent restores the allocation.
+// An error fails the allocation.
 type PrerunHook interface {
 	hook.Hook
 	Prerun(ctx context.Context, req *PrerunRequest, resp *PrerunResponse) error
 }
 
-// UpdateHook acts when the servers changed the allocation.
+// UpdateHook runs when the servers have updated the allocation.
 type UpdateHook interface {
 	hook.Hook
 	Update(ctx context.Context, req *UpdateRequest) error
 }
 
-// PostrunHook acts when the last task is over, also when an earlier agent saw that. It
-// may run more than once, and without a Prerun.
+// PostrunHook runs when all tasks are dead, also if that happened under an earlier agent. It
+// may run more than once, and without Prerun.
 type PostrunHook interface {
 	hook.Hook
 	Postrun(ctx context.Context) error
 }
 
-// DestroyHook acts when the allocation is removed from the node. It may be the
-// only method called, and must not mind that there is nothing left.
+// DestroyHook runs when the allocation is removed from the node. It may be the only method
+// called, and must succeed if there is nothing to remove.
 type DestroyHook interface {
 	hook.Hook
 	Destroy(ctx context.Context) error
 }
 
-// PrerunRequest is what a hook is told before the tasks start.
+// PrerunRequest is the input of a Prerun hook.
 type PrerunRequest struct {
 	Alloc *nomad.Allocation
 }
 
-// PrerunResponse is what a hook gives to the run.
+// PrerunResponse is the output of a Prerun hook.
 type PrerunResponse struct {
 	Dir *allocdir.Dir
-	// NetNS is the path of the allocation's own network namespace, Network what the
-	// servers are told of it.
+	// NetNS is the path of the allocation's network namespace. Network is the status that is
+	// reported to the servers.
 	NetNS   string
 	Network *nomad.AllocNetworkStatus
-	// Background runs beside the tasks. Its context ends when they are over or the
-	// agent shuts down, and the loop waits for it.
+	// Background runs while the tasks run. Its context ends when they are dead or the agent
+	// shuts down. The loop waits for it.
 	Background func(ctx context.Context)
 }
 
-// UpdateRequest carries the allocation as the servers have it now.
+// UpdateRequest holds the updated allocation.
 type UpdateRequest struct {
 	Alloc *nomad.Allocation
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// GroupNetwork is what the Networks of a driver's capabilities say when its tasks can
-// join the network namespace of their allocation.
+// GroupNetwork is the value in a driver's Capabilities.Networks if its tasks can join the
+// allocation's network namespace.
 const GroupNetwork = "group"
 
-// Networks keeps the network namespaces of allocations (netns.Set).
+// Networks creates and removes the network namespaces of allocations (netns.Set).
 type Networks interface {
 	Make(alloc string) (path string, err error)
 	Remove(alloc string) error
@@ -25,8 +25,8 @@ type Drivers interface {
 	Driver(name string) (drivers.Driver, error)
 }
 
-// networkHook gives the group the network it asks for: the host's, whose ports need no
-// preparation, or a namespace of its own, which lasts until the last task is over.
+// networkHook sets up the group's network. The host's network needs no preparation. In mode
+// none the allocation gets a network namespace, which is removed after the last task.
 type networkHook struct {
 	alloc    string
 	networks Networks
@@ -45,10 +45,10 @@ func (h *networkHook) Prerun(_ context.Context, req *PrerunRequest, resp *Prerun
 		return nil
 	case nomad.NetworkModeNone:
 	default:
-		return fmt.Errorf("this client does not have the network mode %q yet", mode)
+		return fmt.Errorf("this client does not support network mode %q yet", mode)
 	}
 	if h.networks == nil {
-		return errors.New("this client makes no networks of allocations")
+		return errors.New("this client does not create network namespaces")
 	}
 	if err := h.joinable(group); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (h *networkHook) Prerun(_ context.Context, req *PrerunRequest, resp *Prerun
 	return nil
 }
 
-// joinable names the first task whose driver would leave it in the host's network.
+// joinable returns an error for the first task whose driver cannot join the group's network.
 func (h *networkHook) joinable(group *nomad.TaskGroup) error {
 	for _, t := range group.Tasks {
 		d, err := h.drivers.Driver(t.Driver)
@@ -85,10 +85,10 @@ func dnsOf(group *nomad.TaskGroup) *nomad.DNSConfig {
 	return nil
 }
 
-// Postrun lets go of the network: nothing runs in it any more.
+// Postrun removes the network namespace, in which no process is left.
 func (h *networkHook) Postrun(context.Context) error { return h.remove() }
 
-// Destroy does the same for an allocation whose end no agent saw.
+// Destroy removes the network namespace if no agent ran Postrun.
 func (h *networkHook) Destroy(context.Context) error { return h.remove() }
 
 func (h *networkHook) remove() error {

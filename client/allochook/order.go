@@ -14,17 +14,17 @@ type Identities interface {
 	Run(ctx context.Context) error
 }
 
-// Tasks tells how the allocation's tasks are.
+// Tasks provides the states of the allocation's tasks.
 type Tasks interface {
-	// States are the tasks' states by name; they are not to be written to.
+	// States returns the tasks' states by name. They must not be modified.
 	States() map[string]*nomad.TaskState
-	// Changed receives after a state changed. There is one receiver.
+	// Changed receives after a state has changed. It has one receiver.
 	Changed() <-chan struct{}
-	// SetHealth takes the verdict on the allocation in a deployment.
+	// SetHealth sets the allocation's health in a deployment.
 	SetHealth(deployment string, healthy bool)
 }
 
-// Config is what the hooks of one allocation work with.
+// Config holds the dependencies of the hooks of one allocation.
 type Config struct {
 	Alloc      *nomad.Allocation
 	AllocDir   string // the client's alloc_dir
@@ -35,7 +35,7 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// Order returns the hooks of an allocation in the order in which they act.
+// Order returns the hooks of an allocation in the order in which they run.
 func Order(c Config) []hook.Hook {
 	return []hook.Hook{
 		&directoryHook{root: c.AllocDir, id: c.Alloc.ID},

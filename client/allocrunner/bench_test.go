@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// BenchmarkStart is our own work from an allocation received to its task having
-// run and been removed; the mock task itself takes no time.
+// BenchmarkStart measures the overhead from a received allocation to its removal. The mock task
+// itself takes no time.
 func BenchmarkStart(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {
@@ -17,7 +17,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkSandboxed runs 100 sandboxed tasks beside each other to their end.
+// BenchmarkSandboxed runs 100 sandboxed tasks in parallel to their end.
 func BenchmarkSandboxed(b *testing.B) {
 	w := processes(b)
 	for b.Loop() {

@@ -17,7 +17,7 @@ type Drivers interface {
 	Driver(name string) (drivers.Driver, error)
 }
 
-// Users lends uids to tasks that name no user (driverset.Users).
+// Users assigns uids to tasks without a user (driverset.Users).
 type Users interface {
 	Lend(owner string) (int, error)
 	Claim(uid int, owner string) error
@@ -25,7 +25,7 @@ type Users interface {
 	Release(owner string)
 }
 
-// Store is what must survive a restart of the agent (state.DB).
+// Store keeps the state that survives a restart of the agent (state.DB).
 type Store interface {
 	Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error)
 	PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity) error
@@ -43,7 +43,7 @@ type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
-// Config of a Runner. Alloc is stored (state.DB.PutAlloc, or Later) by the client.
+// Config configures a Runner. The client itself stores Alloc (state.DB.PutAlloc or a variant).
 type Config struct {
 	Alloc    *nomad.Allocation
 	Node     *nomad.Node
@@ -52,20 +52,20 @@ type Config struct {
 	Store    Store
 	Drivers  Drivers
 	Users    Users
-	// Networks keeps the network namespaces of allocations.
+	// Networks holds the network namespaces of allocations.
 	Networks allochook.Networks
 	RPC      Caller
-	// API answers on the socket of each task; it knows that it is a task's socket
-	// and demands a token. Nil for none.
+	// API serves the task sockets. It requires a token on each request. Nil disables the
+	// sockets.
 	API *taskhook.API
-	// Update is told each change of the allocation's state, with an allocation
-	// that holds what Node.UpdateAlloc sends. It must not block.
+	// Update is called with the fields that Node.UpdateAlloc sends, after each change of the
+	// allocation's state. It must not block.
 	Update func(*nomad.Allocation)
-	// HostEnv is the agent's environment minus the denylist, for raw_exec.
+	// HostEnv is the agent's environment without the denylist, for raw_exec.
 	HostEnv map[string]string
-	// MaxKillTimeout bounds what a job may ask for; 0 for 30 s.
+	// MaxKillTimeout limits kill_timeout; 0 means 30 s.
 	MaxKillTimeout time.Duration
-	// StatsInterval is how often resource usage is sampled; 0 for 1 s.
+	// StatsInterval is the sampling interval of resource usage; 0 means 1 s.
 	StatsInterval time.Duration
 	MHzPerCore    uint64
 	Metrics       taskhook.Metrics

@@ -14,32 +14,32 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// ErrNoTask is returned for the name of a task that the allocation does not have.
+// ErrNoTask means that the allocation has no task of that name.
 var ErrNoTask = errors.New("no such task")
 
-// Update takes the allocation as the servers have it now: desired stop ends it,
-// another version of its job changes its tasks in place. It does not wait for hooks.
+// Update applies a new version of the allocation. A terminal desired status stops it; a new
+// version of the job updates its tasks in place. Update does not wait for hooks.
 func (r *Runner) Update(alloc *nomad.Allocation) {
 	r.mu.Lock()
 	old := r.alloc
-	if alloc.Job == nil { // not sent again when it did not change
+	if alloc.Job == nil { // unchanged, so not sent again
 		same := *alloc
 		same.Job = old.Job
 		alloc = &same
 	}
 	r.alloc = alloc
 	if alloc.DeploymentID != old.DeploymentID {
-		r.deploy, r.deployNew = alloc.DeploymentStatus, true // the verdict on the last deployment says nothing of this one
+		r.deploy, r.deployNew = alloc.DeploymentStatus, true // the health in the last deployment does not apply to this one
 	}
 	tasks := r.tasks
 	r.mu.Unlock()
 	r.updateTasks(alloc, tasks)
 	select {
 	case r.updates <- struct{}{}:
-	default: // the hooks are yet to be told of an earlier one, and get this one
+	default: // an earlier update is pending, and its hooks will get this one
 	}
 	if alloc.ServerTerminalStatus() {
-		r.requestStop("the servers want it gone")
+		r.requestStop()
 	}
 	if skip := alloc.DesiredTransition.NoShutdownDelay; skip != nil && *skip {
 		r.skipDelay()
@@ -47,7 +47,7 @@ func (r *Runner) Update(alloc *nomad.Allocation) {
 	r.nudge()
 }
 
-// updateTasks gives the allocation to its tasks.
+// updateTasks passes the allocation to its tasks.
 func (r *Runner) updateTasks(alloc *nomad.Allocation, tasks map[string]*taskrunner.Runner) {
 	group := alloc.Job.TaskGroup(alloc.TaskGroup)
 	if group == nil {
@@ -60,8 +60,8 @@ func (r *Runner) updateTasks(alloc *nomad.Allocation, tasks map[string]*taskrunn
 	}
 }
 
-// runUpdates calls the update hooks of the allocation and of its tasks after each update,
-// until ctx ends. Of updates that come while hooks run, they get the newest.
+// runUpdates runs the update hooks of the allocation and its tasks after each update, until ctx
+// ends. If several updates arrive while hooks run, only the newest is used.
 func (r *Runner) runUpdates(ctx context.Context) {
 	for {
 		select {
@@ -75,7 +75,7 @@ func (r *Runner) runUpdates(ctx context.Context) {
 		hook.All(r.hooks, "update", func(h allochook.UpdateHook) error {
 			return h.Update(ctx, &allochook.UpdateRequest{Alloc: alloc})
 		})
-		r.updateTasks(alloc, tasks) // one may have been made while the update came
+		r.updateTasks(alloc, tasks) // a task runner may have been created during the update
 		var work sync.WaitGroup
 		for _, t := range tasks {
 			work.Go(func() { t.RunUpdateHooks(ctx) })
@@ -84,10 +84,10 @@ func (r *Runner) runUpdates(ctx context.Context) {
 	}
 }
 
-// Stop ends every task, poststop tasks after the others, and waits until the
-// last is over or ctx is done. Run must be running.
+// Stop stops every task, poststop tasks last, and waits until all are dead or ctx ends. Run
+// must be running.
 func (r *Runner) Stop(ctx context.Context) error {
-	r.requestStop("the client stops it")
+	r.requestStop()
 	select {
 	case <-r.over:
 		return nil
@@ -96,8 +96,8 @@ func (r *Runner) Stop(ctx context.Context) error {
 	}
 }
 
-// Destroy stops what still runs and then removes the allocation from the node:
-// directory, uids, stored state. Run must be running or have ended with nil.
+// Destroy stops the allocation and removes its directory, uids and stored state from the node.
+// Run must be running or have returned nil.
 func (r *Runner) Destroy(ctx context.Context) error {
 	if err := r.Stop(ctx); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (r *Runner) Destroy(ctx context.Context) error {
 	return r.cfg.Store.DeleteAlloc(r.cfg.Alloc.ID)
 }
 
-// Signal sends a signal by name to one task, or to all that run when task is
-// empty. An unknown signal is refused before anything is sent.
+// Signal sends a signal by name to one task or, if task is empty, to all running ones. An
+// unknown signal is refused before anything is sent.
 func (r *Runner) Signal(task, signal string) error {
 	if _, err := drivers.ParseSignal(signal); err != nil {
 		return nomad.Errorf(400, "%v", err)
@@ -135,13 +135,13 @@ func (r *Runner) Signal(task, signal string) error {
 	var errs []error
 	for _, t := range live {
 		errs = append(errs, t.Signal(&nomad.TaskEvent{
-			Type: nomad.TaskSignaling, TaskSignal: signal, TaskSignalReason: "a user sent it",
+			Type: nomad.TaskSignaling, TaskSignal: signal,
 		}, signal))
 	}
 	return errors.Join(errs...)
 }
 
-// Exec runs a program beside a running task, until it ends or ctx or the task does.
+// Exec runs a program in a running task until the program or the task exits or ctx ends.
 func (r *Runner) Exec(ctx context.Context, task string, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
 	t, err := r.task(task)
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *Runner) Exec(ctx context.Context, task string, o *drivers.ExecOptions) 
 	return t.Exec(ctx, o)
 }
 
-// Stats returns what the allocation uses: of one task, or of all when task is empty.
+// Stats returns the resource usage of one task or, if task is empty, of all.
 func (r *Runner) Stats(task string) (*nomad.AllocResourceUsage, error) {
 	live := r.running()
 	if task != "" {

@@ -30,7 +30,7 @@ func TestRestartAndSignal(t *testing.T) {
 		synctest.Wait()
 		states := r.States()
 		if states["a"].Restarts != 2 || states["b"].Restarts != 1 {
-			t.Errorf("restarts = %d, %d; want 2, 1 though the policy allows none", states["a"].Restarts, states["b"].Restarts)
+			t.Errorf("restarts = %d, %d; want 2, 1 although the policy allows none", states["a"].Restarts, states["b"].Restarts)
 		}
 		if states["a"].State != nomad.TaskStateRunning || r.State().ClientStatus != nomad.AllocClientStatusRunning {
 			t.Errorf("state = %s, %s; want running", states["a"].State, r.State().ClientStatus)
@@ -40,36 +40,36 @@ func TestRestartAndSignal(t *testing.T) {
 			t.Error(err)
 		}
 		if !hasEvent(r.States()["a"], nomad.TaskSignaling) || hasEvent(r.States()["b"], nomad.TaskSignaling) {
-			t.Error("the signal was not told for a alone")
+			t.Error("want the event of the signal for task a only")
 		}
 		var coded *nomad.CodedError
 		if err := r.Signal("b", "SIGNOPE"); !errors.As(err, &coded) || coded.Code != 400 {
 			t.Errorf("Signal(SIGNOPE) = %v, want a 400", err)
 		}
 		if hasEvent(r.States()["b"], nomad.TaskSignaling) {
-			t.Error("something was sent for an unknown signal")
+			t.Error("a signal was sent for an unknown name")
 		}
 		if err := r.Signal("nope", "SIGHUP"); !errors.Is(err, allocrunner.ErrNoTask) {
-			t.Errorf("Signal() of no task = %v, want ErrNoTask", err)
+			t.Errorf("Signal() of an unknown task = %v, want ErrNoTask", err)
 		}
 		if err := r.Restart(t.Context(), "nope"); !errors.Is(err, allocrunner.ErrNoTask) {
-			t.Errorf("Restart() of no task = %v, want ErrNoTask", err)
+			t.Errorf("Restart() of an unknown task = %v, want ErrNoTask", err)
 		}
 
 		if err := r.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Restart(t.Context(), ""); !errors.Is(err, taskrunner.ErrNotRunning) {
-			t.Errorf("Restart() of what ended = %v, want ErrNotRunning", err)
+			t.Errorf("Restart() of a finished allocation = %v, want ErrNotRunning", err)
 		}
 		if err := r.Signal("a", "SIGHUP"); !errors.Is(err, taskrunner.ErrNotRunning) {
-			t.Errorf("Signal() of what ended = %v, want ErrNotRunning", err)
+			t.Errorf("Signal() of a finished allocation = %v, want ErrNotRunning", err)
 		}
 		<-ended
 	})
 }
 
-// TestRestartAll runs again what has ended, in order.
+// TestRestartAll checks that finished tasks run again, in order.
 func TestRestartAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -95,7 +95,7 @@ func TestRestartAll(t *testing.T) {
 				s.TaskStates["pre"].Restarts, s.TaskStates["main"].Restarts)
 		}
 		if err := r.RestartAll(t.Context()); !errors.Is(err, taskrunner.ErrNotRunning) {
-			t.Errorf("RestartAll() of what is over = %v, want ErrNotRunning", err)
+			t.Errorf("RestartAll() of a finished allocation = %v, want ErrNotRunning", err)
 		}
 		if err := r.Destroy(t.Context()); err != nil {
 			t.Error(err)
@@ -122,7 +122,7 @@ func TestRestartDuringTheDelay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took != 3*time.Second {
-			t.Errorf("over after %v, want 3s: the delay ends when a restart is asked for", took)
+			t.Errorf("over after %v, want 3s: a restart ends the delay", took)
 		}
 		if got := r.State(); got.ClientStatus != nomad.AllocClientStatusFailed || got.TaskStates["a"].Restarts != 1 {
 			t.Errorf("status %s, restarts %d; want failed, 1", got.ClientStatus, got.TaskStates["a"].Restarts)
@@ -167,7 +167,7 @@ func TestKillTimeoutAndDelay(t *testing.T) {
 	}
 }
 
-func TestWhatCannotRun(t *testing.T) {
+func TestFailedStarts(t *testing.T) {
 	unknown := mockTask("main", nil)
 	unknown.Driver = "exec9"
 	template := mockTask("main", lasts("1s"))
@@ -216,7 +216,7 @@ func TestWhatCannotRun(t *testing.T) {
 	}
 }
 
-func TestRecoverableStartIsTriedAgain(t *testing.T) {
+func TestRecoverableStartIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		task := mockTask("main", map[string]any{"start_error": "later", "start_error_recoverable": true})

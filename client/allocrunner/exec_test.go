@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// A program beside a task has the environment that the task would get now.
-func TestExecBesideTasks(t *testing.T) {
+// A program in a task has the environment of a new start of the task.
+func TestExec(t *testing.T) {
 	w := processes(t)
 	alloc := sized(allocation(nomad.JobTypeService, script("raw", rawexec.Name, "exec sleep 600"), script("confined", exec2.Name, "exec sleep 600")))
 	for _, task := range alloc.Job.TaskGroups[0].Tasks {
@@ -42,11 +42,11 @@ func TestExecBesideTasks(t *testing.T) {
 	})
 	for _, name := range []string{"raw", "confined"} {
 		if out, err := exec(t, r, name); out != name+" hi from n1\n" || err != nil {
-			t.Errorf("beside %s: %q, %v", name, out, err)
+			t.Errorf("exec in %s: %q, %v", name, out, err)
 		}
 	}
 	if _, err := exec(t, r, "none"); !errors.Is(err, allocrunner.ErrNoTask) {
-		t.Errorf("beside a task that there is not: %v", err)
+		t.Errorf("exec in an unknown task: %v", err)
 	}
 }
 
@@ -60,19 +60,19 @@ func exec(t *testing.T, r *allocrunner.Runner, task string) (string, error) {
 	return out.String(), err
 }
 
-// A driver that runs nothing beside its tasks says so.
+// A driver without exec support returns an error.
 func TestNoExec(t *testing.T) {
 	w := newWorld(t)
 	alloc := allocation(nomad.JobTypeService, mockTask("main", map[string]any{"run_for": "1h"}))
 	r := w.runner(alloc)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(t.Context()) }()
-	until(t, "it runs", func() bool {
+	until(t, "the task runs", func() bool {
 		s := r.States()["main"]
 		return s != nil && s.State == nomad.TaskStateRunning
 	})
 	if _, err := exec(t, r, "main"); !errors.Is(err, drivers.ErrNoExec) {
-		t.Errorf("beside a mock task: %v", err)
+		t.Errorf("exec in a mock task: %v", err)
 	}
 	if err := errors.Join(r.Destroy(t.Context()), <-ended); err != nil {
 		t.Error(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// deployed is an allocation of a deployment with quick rules.
+// deployed returns an allocation in a deployment with short times.
 func deployed(tasks ...*nomad.Task) *nomad.Allocation {
 	alloc := allocation(nomad.JobTypeService, tasks...)
 	alloc.DeploymentID = "d1"
@@ -27,7 +27,7 @@ func TestHealth(t *testing.T) {
 		name    string
 		alloc   *nomad.Allocation
 		verdict string
-		after   time.Duration // 0: no verdict within an hour
+		after   time.Duration // 0: health not set within an hour
 	}{
 		{"up", deployed(mockTask("main", lasts("3h"))), "healthy", 10 * time.Second},
 		{"up after its prestart", deployed(during(mockTask("pre", lasts("5s")), pre, false),
@@ -65,8 +65,8 @@ func TestHealth(t *testing.T) {
 				if got != tc.verdict {
 					t.Errorf("verdict = %q after %v, want %q", got, horizon, tc.verdict)
 				}
-				if told := w.updates.alloc().DeploymentStatus; tc.verdict != "" && (told == nil || told.Healthy == nil) {
-					t.Error("the servers were not told")
+				if sent := w.updates.alloc().DeploymentStatus; tc.verdict != "" && (sent == nil || sent.Healthy == nil) {
+					t.Error("the health was not reported")
 				}
 				if err := r.Destroy(t.Context()); err != nil {
 					t.Error(err)
@@ -77,8 +77,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestHealthOfTheNextDeployment: an update in place is judged anew, a verdict
-// that stands is not given again after a restart of the agent.
+// TestHealthOfTheNextDeployment checks that an in-place update gets its own health, and that a
+// restart of the agent does not set the health again.
 func TestHealthOfTheNextDeployment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -88,19 +88,19 @@ func TestHealthOfTheNextDeployment(t *testing.T) {
 		synctest.Wait()
 		first := r.State().DeploymentStatus
 		if first == nil || first.Healthy == nil || !*first.Healthy {
-			t.Fatal("no verdict on the first deployment")
+			t.Fatal("no health in the first deployment")
 		}
 		next := nomad.Copy(alloc)
 		next.DeploymentID, next.DeploymentStatus = "d2", nil
 		r.Update(next)
 		synctest.Wait()
 		if d := r.State().DeploymentStatus; d == nil || d.Healthy == nil || !*d.Healthy || !d.Timestamp.After(first.Timestamp) {
-			t.Errorf("status = %+v, want a new verdict at once: the task has been up long enough", d)
+			t.Errorf("status = %+v, want new health at once: the task has been up long enough", d)
 		}
 		second := r.State().DeploymentStatus
 		stored, err := w.db.DeployStatus(alloc.ID)
 		if err != nil || stored == nil || !stored.Timestamp.Equal(second.Timestamp) {
-			t.Errorf("stored = %+v, %v; want the verdict on the second", stored, err)
+			t.Errorf("stored = %+v, %v; want the health in the second deployment", stored, err)
 		}
 		shutdown()
 		<-ended
@@ -110,7 +110,7 @@ func TestHealthOfTheNextDeployment(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := later.State().DeploymentStatus; d == nil || !d.Timestamp.Equal(second.Timestamp) {
-			t.Errorf("status after a restart = %+v, want the one that stood", d)
+			t.Errorf("status after a restart = %+v, want it unchanged", d)
 		}
 		go later.Run(t.Context())
 		if err := later.Destroy(t.Context()); err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// prepared is what the hooks gave to the run.
+// prepared is the result of the prerun hooks.
 type prepared struct {
-	dir   *allocdir.Dir // may be there despite an error
+	dir   *allocdir.Dir // may be set despite an error
 	netNS string        // "" for the host's
 }
 
-// prerun lets every hook prepare the allocation; start runs a Background function.
+// prerun runs the prerun hooks. It passes their Background functions to start.
 func (r *Runner) prerun(ctx context.Context, start func(func(context.Context))) (got prepared, err error) {
 	alloc := r.withHealth()
 	err = hook.Each(r.hooks, "prerun", func(h allochook.PrerunHook) error {
@@ -38,14 +38,14 @@ func (r *Runner) prerun(ctx context.Context, start func(func(context.Context))) 
 	return got, err
 }
 
-// postrun lets every hook clean up after the last task. What one leaves is swept when
-// the next agent starts.
+// postrun runs the postrun hooks after the last task. The next agent removes what a failed hook
+// leaves behind.
 func (r *Runner) postrun(ctx context.Context) {
 	hook.All(r.hooks, "postrun", func(h allochook.PostrunHook) error { return h.Postrun(ctx) })
 }
 
-// withHealth is the allocation with the verdict that is known here, which the
-// servers may not have sent back yet.
+// withHealth returns the allocation with the node's own deployment health, which the servers
+// may not have sent back yet.
 func (r *Runner) withHealth() *nomad.Allocation {
 	r.mu.Lock()
 	defer r.mu.Unlock()

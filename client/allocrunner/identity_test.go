@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// signer signs identities for a minute each.
+// signer signs identities with a TTL of one minute.
 type signer struct {
 	mu    sync.Mutex
 	calls int
@@ -34,8 +34,8 @@ func (s *signer) Call(_ context.Context, method string, req, resp any) error {
 	return nil
 }
 
-// renewedOnce waits, in the time of a synctest, until tokens of a minute were renewed:
-// the first time at any moment of their first half, the second half a minute later.
+// renewedOnce waits, in synctest time, until tokens with a TTL of one minute were renewed. The
+// first renewal is at a random time in their first half.
 func (s *signer) renewedOnce() {
 	calls := func() int {
 		s.mu.Lock()
@@ -91,10 +91,10 @@ func TestIdentityFiles(t *testing.T) {
 			t.Errorf("renewed file = %q, want aws.2", got)
 		}
 		if got := w.file(alloc, "main/secrets/nomad_token"); got != "default.1" {
-			t.Errorf("default token = %q, want the first for ever", got)
+			t.Errorf("default token = %q, want it unchanged", got)
 		}
 		if s := r.States()["main"]; s.Restarts != 0 || hasEvent(s, nomad.TaskSignaling) {
-			t.Errorf("restarts %d, events %v; want nothing done without a change mode", s.Restarts, types(s))
+			t.Errorf("restarts %d, events %v; want no action without a change mode", s.Restarts, types(s))
 		}
 		if err := r.Destroy(t.Context()); err != nil {
 			t.Error(err)
@@ -160,7 +160,7 @@ func TestChangeModes(t *testing.T) {
 					t.Errorf("restarts %d, state %s", s.Restarts, s.State)
 				}
 				if !tc.running && !s.Failed {
-					t.Error("the task was killed and is not failed")
+					t.Error("the task was killed but is not failed")
 				}
 				if got := w.file(alloc, "main/secrets/nomad_aws.jwt"); tc.running && got != "aws.2" {
 					t.Errorf("file = %q, want aws.2", got)
@@ -174,7 +174,7 @@ func TestChangeModes(t *testing.T) {
 	}
 }
 
-// A token that is renewed before the process runs is no change to it.
+// A token renewed before the process starts is not a change.
 func TestRenewedBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -188,7 +188,7 @@ func TestRenewedBeforeTheStart(t *testing.T) {
 	})
 }
 
-// rejecting signs nothing.
+// rejecting signs no identity.
 type rejecting struct{}
 
 func (rejecting) Call(_ context.Context, _ string, req, resp any) error {

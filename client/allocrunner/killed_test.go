@@ -13,9 +13,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// TestSecretsOfTheDeadAreForgotten: an agent was killed after it had stored that a task is
-// dead, and before it forgot the task's secrets. The next one does.
-func TestSecretsOfTheDeadAreForgotten(t *testing.T) {
+// An agent was killed after it had stored that a task is dead, and before it removed the task's
+// secrets. The next agent removes them.
+func TestSecretsOfDeadTasksAreRemoved(t *testing.T) {
 	w := newWorld(t)
 	alloc := allocation(nomad.JobTypeBatch, mockTask("main", map[string]any{"run_for": "1h"}))
 	root := filepath.Join(w.dir, "alloc")

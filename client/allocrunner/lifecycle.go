@@ -2,39 +2,39 @@ package allocrunner
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// steps is what is to be done now.
+// steps are the tasks to start and to stop now.
 type steps struct {
-	start []string                    // tasks whose turn has come
-	stop  map[string]*nomad.TaskEvent // tasks that are to end, and why
+	start []string                    // tasks that may start
+	stop  map[string]*nomad.TaskEvent // tasks to stop, with the reason
 }
 
-// decide says, from the states of all tasks, which may start and which are to
-// end. It is called again after each change; what it said once stays true.
+// decide computes which tasks may start and which must stop, from the states of all tasks. It
+// is called again after each change. Earlier results stay valid.
 func decide(tasks []*nomad.Task, states map[string]*nomad.TaskState, stopping *nomad.TaskEvent) steps {
 	v := survey(tasks, states)
 	out := steps{stop: map[string]*nomad.TaskEvent{}}
 	for _, t := range tasks {
-		if v.turn(t) {
+		if v.mayStart(t) {
 			out.start = append(out.start, t.Name)
 		}
 		if states[t.Name].State == nomad.TaskStateDead {
 			continue
 		}
-		if why := v.end(t, stopping); why != nil {
+		if why := v.stopEvent(t, stopping); why != nil {
 			out.stop[t.Name] = why
 		}
 	}
 	return out
 }
 
-// view is what decisions look at.
+// view summarises the task states for decide.
 type view struct {
-	prestartOver bool // prestart tasks ended well, their sidecars started
-	mainStarted  bool // every main task has run
-	mainTouched  bool // some main task has run
-	mainDead     bool // every main task is over
+	prestartOver bool // prestart tasks succeeded, their sidecars have started
+	mainStarted  bool // every main task has started
+	mainTouched  bool // some main task has started
+	mainDead     bool // every main task is dead
 	failed       string
-	leader       string // a leader that still lives
+	leader       string // a leader that is not dead
 	leaderDead   bool
 }
 
@@ -68,8 +68,8 @@ func survey(tasks []*nomad.Task, states map[string]*nomad.TaskState) view {
 	return v
 }
 
-// turn says whether a task may start.
-func (v *view) turn(t *nomad.Task) bool {
+// mayStart reports whether the task may start.
+func (v *view) mayStart(t *nomad.Task) bool {
 	switch hookOf(t) {
 	case nomad.TaskLifecycleHookPrestart:
 		return true
@@ -81,11 +81,11 @@ func (v *view) turn(t *nomad.Task) bool {
 	return v.prestartOver
 }
 
-// end says why a task that lives is to end, nil when it is not.
-func (v *view) end(t *nomad.Task, stopping *nomad.TaskEvent) *nomad.TaskEvent {
+// stopEvent returns why a task must stop, or nil.
+func (v *view) stopEvent(t *nomad.Task, stopping *nomad.TaskEvent) *nomad.TaskEvent {
 	if poststop(t) {
 		if v.mainDead && !v.mainTouched {
-			return &nomad.TaskEvent{Type: nomad.TaskKilling, KillReason: "the main tasks never ran"}
+			return &nomad.TaskEvent{Type: nomad.TaskKilling, KillReason: "no main task has started"}
 		}
 		return nil
 	}
@@ -96,18 +96,18 @@ func (v *view) end(t *nomad.Task, stopping *nomad.TaskEvent) *nomad.TaskEvent {
 		return &nomad.TaskEvent{Type: nomad.TaskLeaderDead}
 	case stopping != nil:
 		if v.leader != "" && v.leader != t.Name {
-			return nil // the leader goes first
+			return nil // the leader is stopped first
 		}
 		return nomad.Copy(stopping)
-	case v.mainDead && !short(t) && hookOf(t) != "":
+	case v.mainDead && !nonSidecar(t) && hookOf(t) != "":
 		return &nomad.TaskEvent{Type: nomad.TaskMainDead}
-	case v.mainDead && short(t) && !v.mainStarted:
+	case v.mainDead && nonSidecar(t) && !v.mainStarted:
 		return &nomad.TaskEvent{Type: nomad.TaskMainDead}
 	}
 	return nil
 }
 
-// hookOf is the moment of the lifecycle that the task belongs to, "" for a main task.
+// hookOf returns the lifecycle hook of the task, "" for a main task.
 func hookOf(t *nomad.Task) string {
 	if t.Lifecycle == nil {
 		return ""
@@ -115,7 +115,7 @@ func hookOf(t *nomad.Task) string {
 	return t.Lifecycle.Hook
 }
 
-// short says whether the task is one that runs beside the main ones and ends by itself.
-func short(t *nomad.Task) bool { return t.Lifecycle != nil && !t.Lifecycle.Sidecar }
+// nonSidecar reports whether the task has a lifecycle hook and is not a sidecar.
+func nonSidecar(t *nomad.Task) bool { return t.Lifecycle != nil && !t.Lifecycle.Sidecar }
 
 func poststop(t *nomad.Task) bool { return hookOf(t) == nomad.TaskLifecycleHookPoststop }

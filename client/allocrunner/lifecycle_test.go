@@ -21,7 +21,7 @@ func lasts(d string) map[string]any { return map[string]any{"run_for": d} }
 
 func fails(after string) map[string]any { return map[string]any{"run_for": after, "exit_code": 1} }
 
-// span is when a task began and ended, in seconds after the allocation began.
+// span is when a task started and ended, in seconds after the allocation's start.
 type span struct{ from, to float64 }
 
 func spans(start time.Time, states map[string]*nomad.TaskState) map[string]span {
@@ -121,7 +121,7 @@ func (w *world) started(alloc *nomad.Allocation) (*allocrunner.Runner, context.C
 	return r, cancel, ended
 }
 
-func TestServersStopIt(t *testing.T) {
+func TestStopByServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		lead := mockTask("lead", map[string]any{"run_for": "100s", "kill_after": "2s"})
@@ -149,7 +149,7 @@ func TestServersStopIt(t *testing.T) {
 			}
 		}
 		if got := r.State().ClientStatus; got != nomad.AllocClientStatusComplete {
-			t.Errorf("status = %q, want complete: it was asked to end", got)
+			t.Errorf("status = %q, want completeafter a requested stop", got)
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestAgentRestart(t *testing.T) {
 			t.Fatal("Run() = nil at shutdown, want the context's error")
 		}
 		if got := r.State().ClientStatus; got != nomad.AllocClientStatusRunning {
-			t.Errorf("status after shutdown = %q, want running: tasks go on", got)
+			t.Errorf("status after shutdown = %q, want running: tasks keep running", got)
 		}
 		time.Sleep(time.Second)
 
@@ -180,7 +180,7 @@ func TestAgentRestart(t *testing.T) {
 		}
 		s := r.States()["main"]
 		if got := (spans(start, r.States())["main"]); got != (span{0, 10}) {
-			t.Errorf("task ran %v, want 0 to 10: not started anew", got)
+			t.Errorf("task ran %v, want 0 to 10without a restart", got)
 		}
 		if s.Restarts != 0 || exitCode(s) != 3 || !s.Failed {
 			t.Errorf("restarts %d, exit code %d, failed %t; want 0, 3, true", s.Restarts, exitCode(s), s.Failed)
@@ -202,7 +202,7 @@ func TestAgentRestart(t *testing.T) {
 	})
 }
 
-// TestStoppedWhileTheAgentWasAway: what the disk says is enough.
+// The stored allocation is enough to stop it.
 func TestStoppedWhileTheAgentWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -249,7 +249,7 @@ func TestLostProcessRestarts(t *testing.T) {
 		}
 		s := r.States()["main"]
 		if s.Failed || s.Restarts != 1 || !hasEvent(s, nomad.TaskRestoreFailed) {
-			t.Errorf("failed %t, restarts %d, events %v; want one restart told as a failed restore",
+			t.Errorf("failed %t, restarts %d, events %v; want one restart with an event of a failed restore",
 				s.Failed, s.Restarts, types(s))
 		}
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// joiner is the mock driver, if it could join networks; it keeps what it was asked.
+// joiner is the mock driver with support for networks. It records its task configurations.
 type joiner struct {
 	*mock.Driver
 	starts chan *drivers.TaskConfig
@@ -33,14 +33,14 @@ func (j *joiner) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	return j.Driver.StartTask(ctx, cfg)
 }
 
-// lonely is a batch allocation in a network of its own.
+// lonely returns a batch allocation with its own network namespace.
 func lonely(config map[string]any) *nomad.Allocation {
 	a := allocation(nomad.JobTypeBatch, mockTask("web", config))
 	a.Job.TaskGroups[0].Networks = nomad.Networks{{Mode: "none", DNS: &nomad.DNSConfig{Servers: []string{"127.0.0.1"}}}}
 	return a
 }
 
-// networked is a world with networks, and the starts that its driver was asked for.
+// networked returns a world with networks, and the configurations of its driver's starts.
 func networked(t *testing.T) (w *world, dir string, starts chan *drivers.TaskConfig) {
 	t.Helper()
 	if !netns.Possible() {
@@ -83,12 +83,12 @@ func TestNetworkOfTheAllocation(t *testing.T) {
 		t.Errorf("network status = %+v", n)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-		t.Errorf("left are %v, %v", entries, err)
+		t.Errorf("left over: %v, %v", entries, err)
 	}
 }
 
-// The namespace is the same for the next agent, and gone when the last task is over,
-// though the allocation is kept.
+// The next agent uses the same namespace. It is removed after the last task, although the
+// allocation is kept.
 func TestNetworkOutlivesTheAgent(t *testing.T) {
 	w, dir, _ := networked(t)
 	alloc := lonely(map[string]any{"run_for": "1h"})
@@ -111,7 +111,7 @@ func TestNetworkOutlivesTheAgent(t *testing.T) {
 	go func() { ended <- second.Run(t.Context()) }()
 	until(t, "the task runs", func() bool { return second.State().ClientStatus == nomad.AllocClientStatusRunning })
 	if namespace(t, path) != before {
-		t.Error("the next agent made another namespace")
+		t.Error("the next agent created another namespace")
 	}
 	if err := second.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -120,14 +120,14 @@ func TestNetworkOutlivesTheAgent(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the namespace is kept: %v", err)
+		t.Errorf("the namespace still exists: %v", err)
 	}
 	if err := second.Destroy(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestNetworkThatCannotBe(t *testing.T) {
+func TestUnsupportedNetworks(t *testing.T) {
 	w, dir, _ := networked(t)
 	for _, c := range []struct {
 		name, want string
@@ -135,7 +135,7 @@ func TestNetworkThatCannotBe(t *testing.T) {
 	}{
 		{"driver", `task "web": driver "mock_driver" can't join the group's network of mode "none"`, func(w *world, _ *nomad.Allocation) { w.driver = nil }},
 		{"mode", `network mode "bridge"`, func(_ *world, a *nomad.Allocation) { a.Job.TaskGroups[0].Networks[0].Mode = "bridge" }},
-		{"client", "makes no networks", func(w *world, _ *nomad.Allocation) { w.nets = nil }},
+		{"client", "does not create network namespaces", func(w *world, _ *nomad.Allocation) { w.nets = nil }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			other, alloc := *w, lonely(map[string]any{"run_for": "1ms"})
@@ -145,7 +145,7 @@ func TestNetworkThatCannotBe(t *testing.T) {
 				t.Errorf("%s: %s, want %q", got.ClientStatus, got.ClientDescription, c.want)
 			}
 			if entries, err := os.ReadDir(dir); err == nil && len(entries) != 0 {
-				t.Errorf("left are %v", entries)
+				t.Errorf("left over: %v", entries)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// processes is a world whose tasks are real processes.
+// processes returns a world whose tasks are real processes.
 func processes(t testing.TB) *world {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -33,7 +33,7 @@ func processes(t testing.TB) *world {
 	}
 	w := newWorld(t)
 	for d := w.dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o711); err != nil { // other uids pass through
+		if err := os.Chmod(d, 0o711); err != nil { // needed by other uids
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +49,7 @@ func processes(t testing.TB) *world {
 	return w.withProcesses()
 }
 
-// withProcesses is a fresh agent on the same disk, beside the same supervisor.
+// withProcesses returns a new agent on the same disk, with the same supervisor.
 func (w *world) withProcesses() *world {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -73,7 +73,7 @@ func script(name, driver, text string) *nomad.Task {
 	return t
 }
 
-// sized gives every task what a scheduler would.
+// sized sets the resources of every task as a scheduler would.
 func sized(a *nomad.Allocation) *nomad.Allocation {
 	for _, r := range a.AllocatedResources.Tasks {
 		r.Cpu.CpuShares, r.Memory.MemoryMB = 500, 64
@@ -81,12 +81,12 @@ func sized(a *nomad.Allocation) *nomad.Allocation {
 	return a
 }
 
-// until waits for a condition.
+// until polls a condition.
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !cond(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("a minute is over and not: %s", what)
+			t.Fatalf("timeout: %s", what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}
@@ -114,10 +114,11 @@ func TestRawExecToItsExitCode(t *testing.T) {
 	}
 }
 
-// refused is what programs say of what the sandbox keeps from them.
+// refused matches the messages of programs about operations that the sandbox denies.
 var refused = regexp.MustCompile("ermission denied|No such file|nonexistent")
 
-// TestSandboxedTasks: each has a uid of its own, its token, and nobody else's.
+// TestSandboxedTasks checks that each task has its own uid and token, and cannot access those
+// of others.
 func TestSandboxedTasks(t *testing.T) {
 	t.Setenv("TMPDIR", "/var/tmp") // outside of the /tmp that tasks have of their own: what others have is there to be refused
 	w := processes(t)
@@ -135,13 +136,13 @@ func TestSandboxedTasks(t *testing.T) {
 	out := strings.Fields(w.file(alloc, "alloc/logs/spy.stdout.0"))
 	uid := strings.TrimSpace(w.file(alloc, "alloc/logs/owner.stdout.0"))
 	if len(out) != 3 || out[1] != "token-of-spy" || out[2] != "." {
-		t.Errorf("spy said %q, want its uid, its own token and a dot", out)
+		t.Errorf("output of spy = %q, want its uid, its own token and a dot", out)
 	}
 	if len(out) > 0 && (out[0] == uid || !strings.HasPrefix(out[0], "80") || !strings.HasPrefix(uid, "80")) {
 		t.Errorf("uids %s and %s, want two of the pool", out[0], uid)
 	}
 	stderr := w.file(alloc, "alloc/logs/spy.stderr.0")
-	// Below the host's /tmp, where this test may be, the other task's directory is not even seen.
+	// The other task's directory is hidden too if this test runs below the host's /tmp.
 	if n := len(refused.FindAllString(stderr, -1)); n != 5 {
 		t.Errorf("%d of 5 attempts were denied:\n%s", n, stderr)
 	}
@@ -153,8 +154,7 @@ func TestSandboxedTasks(t *testing.T) {
 	}
 }
 
-// TestProcessesOutliveTheAgent: a later agent finds the same process, and the
-// exit code of one that ended meanwhile.
+// A later agent recovers the same process, and the exit code of one that exited meanwhile.
 func TestProcessesOutliveTheAgent(t *testing.T) {
 	w := processes(t)
 	stays := script("stays", exec2.Name, `echo $$; while [ ! -e $NOMAD_ALLOC_DIR/data/go ]; do sleep 0.02; done; id -u; exit 5`)
@@ -184,10 +184,10 @@ func TestProcessesOutliveTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if uid, err := next.users.Lend("another"); err != nil || uid == 80000 || uid == 80001 {
-		t.Errorf("Lend() = %d, %v; want a uid that the restored tasks do not have", uid, err)
+		t.Errorf("Lend() = %d, %v; want a uid that no restored task has", uid, err)
 	}
 	go func() { ended <- second.Run(t.Context()) }()
-	until(t, "the one that ended is told", func() bool { return second.States()["ends"].State == nomad.TaskStateDead })
+	until(t, "the end is reported", func() bool { return second.States()["ends"].State == nomad.TaskStateDead })
 	touch("go")
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// away is a mock driver that answers RecoverTask with an error until it is back.
+// away is a mock driver whose RecoverTask fails until back is set.
 type away struct {
 	*mock.Driver
 	back   atomic.Bool
@@ -62,14 +62,14 @@ func (d *away) DestroyTask(id string, force bool) error {
 	return d.Driver.DestroyTask(id, force)
 }
 
-// away is a fresh agent whose driver is away.
+// away returns a new agent whose driver is away.
 func (w *world) away() (*world, *away) {
 	driver := &away{}
 	w.driver = func(d *mock.Driver) drivers.Driver { driver.Driver = d; return driver }
 	return w.agent(), driver
 }
 
-// restored runs an allocation that an earlier agent has left.
+// restored runs an allocation of an earlier agent.
 func (w *world) restored(alloc *nomad.Allocation) (*allocrunner.Runner, context.CancelFunc, <-chan error) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -81,8 +81,7 @@ func (w *world) restored(alloc *nomad.Allocation) (*allocrunner.Runner, context.
 	return r, cancel, ended
 }
 
-// A driver that cannot tell about a task is asked again, with one event: the task is
-// never started a second time.
+// A failed recovery is retried, with one event. The task is never started a second time.
 func TestRecoveryIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -117,7 +116,7 @@ func TestRecoveryIsRetried(t *testing.T) {
 	})
 }
 
-// An agent that stops while it recovers a task leaves its handle and state as they were.
+// An agent that stops during a recovery leaves the handle and the state unchanged.
 func TestShutdownDuringRecovery(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,7 +139,7 @@ func TestShutdownDuringRecovery(t *testing.T) {
 			after := w.stored(alloc)
 			if after.Local.TaskHandle == nil || after.Local.TaskHandle.TaskID != before.Local.TaskHandle.TaskID ||
 				after.State.State != nomad.TaskStateRunning || after.Local.RunComplete {
-				t.Errorf("stored: handle %+v, state %s; want them as they were", after.Local.TaskHandle, after.State.State)
+				t.Errorf("stored: handle %+v, state %s; want them unchanged", after.Local.TaskHandle, after.State.State)
 			}
 
 			w.driver = nil
@@ -155,8 +154,7 @@ func TestShutdownDuringRecovery(t *testing.T) {
 	}
 }
 
-// A task that is stopped while its driver is away counts as over when the driver has
-// ended it, not before.
+// A task that is stopped while its driver is away is dead only when the driver has ended it.
 func TestStopDuringRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -175,7 +173,7 @@ func TestStopDuringRecovery(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := r.State().ClientStatus; got != nomad.AllocClientStatusRunning {
-			t.Errorf("status = %q while nobody can end the process, want running", got)
+			t.Errorf("status = %q while no driver can end the process, want running", got)
 		}
 		driver.back.Store(true)
 		if err := <-ended; err != nil {
@@ -192,8 +190,8 @@ func TestStopDuringRecovery(t *testing.T) {
 	})
 }
 
-// A start that was announced, and of which the driver cannot tell, is not repeated.
-func TestRecoveryOfAnAnnouncedStart(t *testing.T) {
+// A stored start is not repeated while the driver cannot recover it.
+func TestRecoveryOfAStoredStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		alloc := allocation(nomad.JobTypeBatch, mockTask("main", lasts("1s")))
@@ -215,8 +213,8 @@ func TestRecoveryOfAnAnnouncedStart(t *testing.T) {
 	})
 }
 
-// An allocation that cannot run on is over when its process has ended. An agent that
-// stops before leaves the handle to the next one.
+// A failed allocation is terminal only when its process has ended. An agent that stops before
+// that leaves the handle to the next one.
 func TestFailedAllocationEndsItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -230,7 +228,7 @@ func TestFailedAllocationEndsItsProcess(t *testing.T) {
 		r, shutdown, ended := next.restored(alloc)
 		time.Sleep(time.Minute)
 		if got := r.State().ClientStatus; got != nomad.AllocClientStatusRunning {
-			t.Errorf("status = %q while nobody can end the process, want running", got)
+			t.Errorf("status = %q while no driver can end the process, want running", got)
 		}
 		shutdown()
 		<-ended
@@ -263,8 +261,7 @@ func TestFailedAllocationEndsItsProcess(t *testing.T) {
 	})
 }
 
-// A handle of another version is one that this agent cannot read: the process goes on,
-// and can be stopped.
+// A handle of another version cannot be read: the process keeps running, and can be stopped.
 func TestHandleOfAnotherVersion(t *testing.T) {
 	for _, driver := range []string{rawexec.Name, exec2.Name} {
 		t.Run(driver, func(t *testing.T) {
@@ -274,7 +271,7 @@ func TestHandleOfAnotherVersion(t *testing.T) {
 			ctx, shutdown := context.WithCancel(t.Context())
 			first, ended := w.runner(alloc), make(chan error, 1)
 			go func() { ended <- first.Run(ctx) }()
-			until(t, "it runs", func() bool { return first.States()["main"].State == nomad.TaskStateRunning })
+			until(t, "the task runs", func() bool { return first.States()["main"].State == nomad.TaskStateRunning })
 			shutdown()
 			<-ended
 			pid := w.pid(alloc)
@@ -285,7 +282,7 @@ func TestHandleOfAnotherVersion(t *testing.T) {
 			}
 
 			r, _, over := w.withProcesses().restored(alloc)
-			until(t, "the event is there", func() bool { return hasEvent(r.States()["main"], nomad.TaskRestoreFailed) })
+			until(t, "the event exists", func() bool { return hasEvent(r.States()["main"], nomad.TaskRestoreFailed) })
 			if s := r.States()["main"]; s.State != nomad.TaskStateRunning || syscall.Kill(pid, 0) != nil {
 				t.Errorf("state %s, process: %v; want it running", s.State, syscall.Kill(pid, 0))
 			}
@@ -303,8 +300,7 @@ func TestHandleOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// A supervisor that cannot be reached for longer than a connection is tried has not lost
-// its tasks.
+// Tasks are not lost if the supervisor is unreachable for longer than the connection timeout.
 func TestUnreachableSupervisor(t *testing.T) {
 	w := processes(t)
 	alloc := sized(allocation(nomad.JobTypeBatch, script("main", rawexec.Name, `echo up; exec sleep 600`)))
@@ -312,7 +308,7 @@ func TestUnreachableSupervisor(t *testing.T) {
 	ctx, shutdown := context.WithCancel(t.Context())
 	first, ended := w.runner(alloc), make(chan error, 1)
 	go func() { ended <- first.Run(ctx) }()
-	until(t, "it runs", func() bool { return first.States()["main"].State == nomad.TaskStateRunning })
+	until(t, "the task runs", func() bool { return first.States()["main"].State == nomad.TaskStateRunning })
 	shutdown()
 	<-ended
 	pid := w.pid(alloc)
@@ -322,11 +318,11 @@ func TestUnreachableSupervisor(t *testing.T) {
 	}
 
 	r, _, over := w.withProcesses().restored(alloc)
-	until(t, "the event is there", func() bool { return hasEvent(r.States()["main"], nomad.TaskRestoreFailed) })
+	until(t, "the event exists", func() bool { return hasEvent(r.States()["main"], nomad.TaskRestoreFailed) })
 	if err := os.Rename(sock+".away", sock); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "signals reach it", func() bool { return r.Signal("main", "SIGCONT") == nil })
+	until(t, "signals reach the task", func() bool { return r.Signal("main", "SIGCONT") == nil })
 	if out := w.file(alloc, "alloc/logs/main.stdout.0"); out != "up\n" || w.pid(alloc) != pid {
 		t.Errorf("log = %q, want one start", out)
 	}
@@ -336,7 +332,7 @@ func TestUnreachableSupervisor(t *testing.T) {
 	<-over
 }
 
-// stored is what the disk has of the task main.
+// stored returns the stored state of the task main.
 func (w *world) stored(alloc *nomad.Allocation) state.Task {
 	w.t.Helper()
 	tasks, err := w.db.Tasks(alloc.ID)
@@ -346,7 +342,7 @@ func (w *world) stored(alloc *nomad.Allocation) state.Task {
 	return tasks["main"]
 }
 
-// pid is the process of the task main.
+// pid returns the process ID of the task main.
 func (w *world) pid(alloc *nomad.Allocation) int {
 	w.t.Helper()
 	driver, err := w.set.Driver(alloc.Job.TaskGroups[0].Tasks[0].Driver)

@@ -13,10 +13,10 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// talker is a driver that says something of each task a second after its start.
+// talker is a driver that sends an event of each task a second after its start.
 type talker struct {
 	drivers.Driver
-	says    drivers.TaskEvent
+	event   drivers.TaskEvent
 	started chan string // buffered 1
 }
 
@@ -25,27 +25,26 @@ func (d *talker) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	return d.Driver.StartTask(ctx, cfg)
 }
 
-func (d *talker) Report(ctx context.Context, tell func(*drivers.TaskEvent)) error {
-	tell(&drivers.TaskEvent{TaskID: "nobody's", Kill: true})
+func (d *talker) Report(ctx context.Context, report func(*drivers.TaskEvent)) error {
+	report(&drivers.TaskEvent{TaskID: "nobody's", Kill: true})
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case id := <-d.started:
 			time.Sleep(time.Second)
-			e := d.says
+			e := d.event
 			e.TaskID = id
-			tell(&e)
+			report(&e)
 		}
 	}
 }
 
-// TestDriverSays: what a driver says of a task becomes an event, and ends the task where
-// the driver says so.
-func TestDriverSays(t *testing.T) {
+// A driver's event becomes a task event. With Kill set, it ends the task.
+func TestDriverEvents(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		says   drivers.TaskEvent
+		event  drivers.TaskEvent
 		status string
 		took   time.Duration
 	}{
@@ -59,7 +58,7 @@ func TestDriverSays(t *testing.T) {
 				w := newWorld(t)
 				log := slog.New(slog.DiscardHandler)
 				set, err := driverset.New(driverset.Config{Log: log, Drivers: []drivers.Driver{
-					&talker{Driver: mock.New(log), says: tc.says, started: make(chan string, 1)}}})
+					&talker{Driver: mock.New(log), event: tc.event, started: make(chan string, 1)}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,14 +71,14 @@ func TestDriverSays(t *testing.T) {
 				if took := time.Since(start); got.ClientStatus != tc.status || took < tc.took || took > tc.took+2*time.Second {
 					t.Errorf("status %s after %v, want %s after %v", got.ClientStatus, took, tc.status, tc.took)
 				}
-				var heard *nomad.TaskEvent
+				var found *nomad.TaskEvent
 				for _, e := range got.TaskStates["main"].Events {
-					if e.Type == tc.says.Type {
-						heard = e
+					if e.Type == tc.event.Type {
+						found = e
 					}
 				}
-				if heard == nil || heard.DisplayMessage != tc.says.Message || heard.Details["unveil"] != tc.says.Details["unveil"] {
-					t.Errorf("events hold %+v, want what the driver said", heard)
+				if found == nil || found.DisplayMessage != tc.event.Message || found.Details["unveil"] != tc.event.Details["unveil"] {
+					t.Errorf("events are %+v, want the driver's", found)
 				}
 				cancel()
 				<-ended

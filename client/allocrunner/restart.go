@@ -10,10 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// restartReason is why tasks restart here.
-const restartReason = "a user asked for a restart"
+// restartReason is the reason in the events of restarts made here.
+const restartReason = "User requested task to restart"
 
-// Restart restarts one task, or all that run when task is empty.
+// Restart restarts one task or, if task is empty, all running ones.
 func (r *Runner) Restart(ctx context.Context, task string) error {
 	if task != "" {
 		t, err := r.task(task)
@@ -33,8 +33,8 @@ func restartOne(ctx context.Context, t *taskrunner.Runner) error {
 	return t.Restart(ctx, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: restartReason})
 }
 
-// restartEach restarts tasks beside each other. One that has ended meanwhile, or is
-// between two runs already, is left to its fate.
+// restartEach restarts tasks in parallel. A task that has exited meanwhile, or is already
+// restarting, is skipped.
 func restartEach(ctx context.Context, live map[string]*taskrunner.Runner) error {
 	errs := make(chan error, len(live))
 	for _, t := range live {
@@ -49,9 +49,8 @@ func restartEach(ctx context.Context, live map[string]*taskrunner.Runner) error 
 	return errors.Join(all...)
 }
 
-// RestartAll restarts the tasks that run and runs those again that have ended,
-// in the order of their lifecycle. An allocation that is over, or on its way
-// there, can't be restarted.
+// RestartAll restarts the running tasks and runs the dead ones again, in lifecycle order. A
+// stopping or terminal allocation can't be restarted.
 func (r *Runner) RestartAll(ctx context.Context) error {
 	live := r.running()
 	done := make(chan error, 1)
@@ -71,7 +70,7 @@ func (r *Runner) RestartAll(ctx context.Context) error {
 	return restartEach(ctx, live)
 }
 
-// prestarted waits until the tasks that others must wait for have ended again.
+// prestarted waits until the prestart tasks that are not sidecars are dead again.
 func (r *Runner) prestarted(ctx context.Context) error {
 	for _, task := range r.group.Tasks {
 		if hookOf(task) != nomad.TaskLifecycleHookPrestart || task.Lifecycle.Sidecar {
@@ -90,15 +89,14 @@ func (r *Runner) prestarted(ctx context.Context) error {
 	return nil
 }
 
-// rerun runs the tasks again that have ended, poststop ones excepted. It is
-// called by the loop.
+// rerun creates new runners for the dead tasks, except poststop tasks. The loop calls it.
 func (r *Runner) rerun(ctx context.Context, work *sync.WaitGroup) error {
 	r.mu.Lock()
 	ending := r.stopping != nil || len(r.killing) > 0
 	tasks := r.tasks
 	r.mu.Unlock()
 	if ending {
-		return fmt.Errorf("restart allocation %s: it is ending: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
+		return fmt.Errorf("restart allocation %s: it is stopping: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
 	}
 	next := map[string]*taskrunner.Runner{}
 	for _, task := range r.group.Tasks {

@@ -1,21 +1,20 @@
-// Package allocrunner runs one allocation: its hooks, and its tasks in the order
-// of their lifecycle.
+// Package allocrunner runs one allocation: its hooks, and its tasks in lifecycle order.
 //
 //	new ──Run──▶ prerun ──hooks──▶ running ──last task over──▶ over ──Destroy──▶ gone
 //	               └────fault────────────────────────────────────▲
 //
-// Tasks begin and end by rules on the states of all of them (lifecycle.go), which
-// are looked at again after each change:
+// Tasks start and stop by rules on the states of all tasks (lifecycle.go). The rules are
+// evaluated again after each state change:
 //
 //	prestart ─▶ main ─▶ poststart        main over ─▶ sidecars stopped, poststop
 //	a task failed ─▶ the others stopped  leader over ─▶ the others stopped
 //
-// An agent that shuts down ends Run's context: the processes go on, and the next
-// agent takes them over by Restore before Run.
+// When the agent shuts down, it cancels Run's context. The processes keep running, and the next
+// agent calls Restore and then Run to take them over.
 //
-// Goroutines: Run, one a task, and the Background functions of the hooks; all end
-// with Run. Kills run in goroutines of their own that Run waits for. What the
-// servers are told leaves from Run's goroutine alone, in order.
+// Goroutines: Run, one per task, one per kill and the Background functions of the hooks. All
+// end before Run returns. Only Run's goroutine calls Config.Update, so statuses are reported in
+// order.
 package allocrunner
 
 import (
@@ -37,29 +36,29 @@ import (
 type Runner struct {
 	cfg   Config
 	log   *slog.Logger
-	group *nomad.TaskGroup // as the allocation was first seen
+	group *nomad.TaskGroup // as of the first version of the allocation
 	hooks hook.List        // never changes
 	ids   *identity.Manager
 
 	wake    chan struct{} // buffered 1: a state changed
-	updates chan struct{} // buffered 1: the update hooks are yet to be called
-	changed chan struct{} // buffered 1: the same, for the health hook
-	over    chan struct{} // closed when Run has seen the last task end
-	begun   chan struct{} // closed when the tasks have runners, or never get any
+	updates chan struct{} // buffered 1: the update hooks must run
+	changed chan struct{} // buffered 1: the same as wake, for the health hook
+	over    chan struct{} // closed when all tasks are dead and cleaned up
+	begun   chan struct{} // closed when the task runners exist, or can never exist
 	reruns  chan chan error
 	gates   map[string]chan struct{} // owned by Run
 
 	mu        sync.Mutex
 	alloc     *nomad.Allocation
-	tasks     map[string]*taskrunner.Runner // nil before prerun is through
-	states    map[string]*nomad.TaskState   // of tasks that have no runner
-	stored    map[string]state.Task         // from before the agent restarted
+	tasks     map[string]*taskrunner.Runner // nil until the prerun hooks have run
+	states    map[string]*nomad.TaskState   // of tasks without a runner
+	stored    map[string]state.Task         // from before the agent's restart
 	deploy    *nomad.AllocDeploymentStatus
-	deployNew bool             // deploy is not on disk yet
-	stopping  *nomad.TaskEvent // why every task is to end
-	stopAt    time.Time        // when: after the group's shutdown delay
+	deployNew bool             // deploy is not stored yet
+	stopping  *nomad.TaskEvent // why all tasks must stop, nil otherwise
+	stopAt    time.Time        // stop time, after the group's shutdown delay
 	killing   map[string]bool
-	network   *nomad.AllocNetworkStatus // nil for the host's
+	network   *nomad.AllocNetworkStatus // nil for the host's network
 	fault     string                    // why the tasks could not be run
 }
 
@@ -92,9 +91,8 @@ func New(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// Restore reads what an earlier agent left of the allocation and takes back the
-// uids it was lent. It is called before Run, and before any other allocation may
-// be lent a uid.
+// Restore reads the stored state of the allocation and reserves the uids of its tasks. It must
+// be called before Run, and before Users assigns a uid to another allocation.
 func (r *Runner) Restore() error {
 	stored, err := r.cfg.Store.Tasks(r.cfg.Alloc.ID)
 	if err != nil {
@@ -118,8 +116,8 @@ func (r *Runner) Restore() error {
 	return r.claimUsers(stored)
 }
 
-// Run runs the tasks until the last one is over, which is nil, or until ctx is
-// done: then the processes go on and Run returns ctx's error.
+// Run runs the tasks and returns nil when the last one is dead. If ctx ends first, Run returns
+// its error and the processes keep running.
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.setBegun()
 	if !r.finished() {
@@ -133,16 +131,16 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// run is Run for an allocation that is not over yet. It leaves nothing behind.
+// run is Run for an allocation with tasks that are not finished. Its goroutines end with it.
 func (r *Runner) run(ctx context.Context) error {
-	if r.Alloc().ServerTerminalStatus() { // the agent was away when it was to end
-		r.requestStop("the servers want it gone")
+	if r.Alloc().ServerTerminalStatus() { // the stop was requested while no agent ran
+		r.requestStop()
 	}
-	beside, cancel := context.WithCancel(ctx)
+	bgCtx, cancel := context.WithCancel(ctx)
 	var background, work sync.WaitGroup
 	defer background.Wait()
 	defer cancel()
-	got, err := r.prerun(ctx, func(fn func(context.Context)) { background.Go(func() { fn(beside) }) })
+	got, err := r.prerun(ctx, func(fn func(context.Context)) { background.Go(func() { fn(bgCtx) }) })
 	if got.dir != nil {
 		defer got.dir.Close()
 	}
@@ -157,11 +155,11 @@ func (r *Runner) run(ctx context.Context) error {
 		r.setBegun()
 		return r.fail(ctx, got, err)
 	}
-	background.Go(func() { r.runUpdates(beside) })
+	background.Go(func() { r.runUpdates(bgCtx) })
 	return r.loop(ctx, &work)
 }
 
-// begin starts the runners of the tasks.
+// begin starts the task runners.
 func (r *Runner) begin(ctx context.Context, got prepared, work *sync.WaitGroup) error {
 	tasks, err := r.runners(got)
 	if err != nil {
@@ -184,14 +182,14 @@ func (r *Runner) begin(ctx context.Context, got prepared, work *sync.WaitGroup) 
 
 func (r *Runner) setBegun() {
 	select {
-	case <-r.begun: // only Run's goroutine closes it
+	case <-r.begun: // closed by Run's goroutine only
 	default:
 		close(r.begun)
 	}
 }
 
-// AwaitRecovery returns when the drivers were asked once for the processes that an earlier
-// agent left, or when ctx ends. Run must be running.
+// AwaitRecovery waits until the drivers have been asked once to recover the tasks of an earlier
+// agent, or until ctx ends. Run must be running.
 func (r *Runner) AwaitRecovery(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -210,7 +208,7 @@ func (r *Runner) AwaitRecovery(ctx context.Context) {
 	}
 }
 
-// goRun runs one task beside the loop.
+// goRun starts a task runner in a goroutine.
 func (r *Runner) goRun(ctx context.Context, work *sync.WaitGroup, name string, t *taskrunner.Runner) {
 	work.Go(func() {
 		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
@@ -220,7 +218,7 @@ func (r *Runner) goRun(ctx context.Context, work *sync.WaitGroup, name string, t
 	})
 }
 
-// loop looks at the tasks after each change until all are over.
+// loop evaluates the tasks after each change until all are done.
 func (r *Runner) loop(ctx context.Context, work *sync.WaitGroup) error {
 	for {
 		r.step(ctx, work)
@@ -242,8 +240,7 @@ func (r *Runner) loop(ctx context.Context, work *sync.WaitGroup) error {
 	}
 }
 
-// step opens the gates of the tasks whose turn has come and stops those that
-// are to end.
+// step opens the gates of the tasks that may start and kills the tasks that must stop.
 func (r *Runner) step(ctx context.Context, work *sync.WaitGroup) {
 	stopping, wait := r.stopDue()
 	if wait > 0 {
@@ -265,7 +262,7 @@ func (r *Runner) step(ctx context.Context, work *sync.WaitGroup) {
 	}
 }
 
-// kill ends one task, once, beside the loop.
+// kill stops one task in a goroutine, once.
 func (r *Runner) kill(ctx context.Context, work *sync.WaitGroup, name string, event *nomad.TaskEvent) {
 	r.mu.Lock()
 	t, begun := r.tasks[name], r.killing[name]
@@ -281,8 +278,8 @@ func (r *Runner) kill(ctx context.Context, work *sync.WaitGroup, name string, ev
 	})
 }
 
-// fail ends an allocation whose tasks cannot be run. Processes that an earlier
-// agent left are ended too. When ctx ends first, the next agent does the rest.
+// fail ends an allocation whose tasks cannot be run. It also ends processes of an earlier
+// agent. If ctx ends first, the next agent completes the work.
 func (r *Runner) fail(ctx context.Context, got prepared, err error) error {
 	r.log.Error("allocation cannot run", "err", err)
 	for _, task := range r.group.Tasks {
@@ -305,14 +302,14 @@ func (r *Runner) fail(ctx context.Context, got prepared, err error) error {
 	return nil
 }
 
-// cleanUp runs the stop hooks of tasks that an earlier agent ran.
+// cleanUp runs the stop hooks of tasks of an earlier agent.
 func (r *Runner) cleanUp(ctx context.Context, got prepared) {
 	if got.dir == nil {
 		return
 	}
 	tasks, err := r.runners(got)
 	if err != nil {
-		r.log.Warn("stop hooks not run", "err", err)
+		r.log.Warn("run stop hooks", "err", err)
 		return
 	}
 	for name, t := range tasks {
@@ -323,7 +320,7 @@ func (r *Runner) cleanUp(ctx context.Context, got prepared) {
 	}
 }
 
-// storeEnd stores that a task without a process is over.
+// storeEnd stores that a task without a process is finished.
 func (r *Runner) storeEnd(task string) {
 	r.mu.Lock()
 	stored, s := r.stored[task], r.states[task]
@@ -333,11 +330,11 @@ func (r *Runner) storeEnd(task string) {
 		local.Hooks = stored.Local.Hooks
 	}
 	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, task, state.Task{Local: local, State: s}); err != nil {
-		r.log.Error("end of task not stored", "task", task, "err", err)
+		r.log.Error("store end of task", "task", task, "err", err)
 	}
 }
 
-// allDone says whether every task is over and cleaned up.
+// allDone reports whether every task is dead and cleaned up.
 func (r *Runner) allDone() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -351,7 +348,7 @@ func (r *Runner) allDone() bool {
 	return true
 }
 
-// finished says whether an earlier agent saw all tasks to their end.
+// finished reports whether an earlier agent finished all tasks.
 func (r *Runner) finished() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -368,7 +365,7 @@ func (r *Runner) nudge() {
 	for _, ch := range []chan struct{}{r.wake, r.changed} {
 		select {
 		case ch <- struct{}{}:
-		default: // the last change is not looked at yet
+		default: // a wake-up is pending
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// world is what an allocation runs in: everything real but the servers.
+// world is the environment of an allocation: everything is real except the servers.
 type world struct {
 	t       testing.TB
 	dir     string
@@ -28,10 +28,10 @@ type world struct {
 	rpc     allocrunner.Caller
 	api     *taskhook.API
 	nets    allochook.Networks
-	driver  func(*mock.Driver) drivers.Driver // what stands for the mock driver; nil is itself
+	driver  func(*mock.Driver) drivers.Driver // wraps the mock driver, may be nil
 }
 
-// updates keeps what the servers were told last.
+// updates holds the last status sent to the servers.
 type updates struct {
 	mu   sync.Mutex
 	last *nomad.Allocation
@@ -60,7 +60,7 @@ func newWorld(t testing.TB) *world {
 	return (&world{t: t, dir: dir, db: db, updates: &updates{}}).agent()
 }
 
-// agent is a fresh agent on the same disk, with drivers that know nothing.
+// agent returns a new agent on the same disk, with new drivers.
 func (w *world) agent() *world {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -95,7 +95,7 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 	return r
 }
 
-// run runs the allocation until it is over and returns what the servers were told.
+// run runs the allocation to its end and returns the last status sent to the servers.
 func (w *world) run(alloc *nomad.Allocation) *nomad.Allocation {
 	w.t.Helper()
 	r := w.runner(alloc)
@@ -108,7 +108,7 @@ func (w *world) run(alloc *nomad.Allocation) *nomad.Allocation {
 	return w.updates.alloc()
 }
 
-// mockTask is a task of the mock driver.
+// mockTask returns a task of the mock driver.
 func mockTask(name string, config map[string]any) *nomad.Task {
 	return &nomad.Task{
 		Name: name, Driver: mock.Name, Config: config, KillTimeout: time.Second,
@@ -161,7 +161,7 @@ func TestBatchEnds(t *testing.T) {
 					t.Errorf("status = %q, want %q", got.ClientStatus, tc.status)
 				}
 				if took := time.Since(start); took != 3*time.Second {
-					t.Errorf("took %v, want the 3s of the task: nothing may wait", took)
+					t.Errorf("took %v, want the task's 3s without a delay", took)
 				}
 				if code := exitCode(got.TaskStates["main"]); code != tc.code {
 					t.Errorf("exit code = %d, want %d", code, tc.code)

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Sandboxes compares the sandbox of one task with what was declared of it; or those of
-// all running tasks that have one, when task is empty.
+// Sandboxes compares the sandbox of one task with its declared policy or, if task is empty,
+// those of all running tasks that have a sandbox.
 func (r *Runner) Sandboxes(ctx context.Context, task string) (map[string]*nomad.TaskSandbox, error) {
 	out := map[string]*nomad.TaskSandbox{}
 	if task != "" {

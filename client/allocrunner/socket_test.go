@@ -27,13 +27,13 @@ func TestTaskSocket(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(t.Context()) }()
 	socket := filepath.Join(w.dir, "alloc", alloc.ID, "main/secrets/api.sock")
-	until(t, "it runs", func() bool { return r.State().ClientStatus == nomad.AllocClientStatusRunning })
+	until(t, "the task runs", func() bool { return r.State().ClientStatus == nomad.AllocClientStatusRunning })
 	info, err := os.Stat(socket)
 	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Fatalf("socket: %v, %v; want it 0600", info, err)
 	}
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		// The path is longer than a socket address may be: go through its directory.
+		// The path is longer than a socket address allows: use its directory.
 		dir, err := os.Open(filepath.Dir(socket))
 		if err != nil {
 			return nil, err

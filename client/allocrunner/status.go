@@ -1,13 +1,12 @@
 package allocrunner
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// State is what the client knows of the allocation.
+// State is the client's view of the allocation.
 type State struct {
 	ClientStatus      string
 	ClientDescription string
@@ -15,8 +14,8 @@ type State struct {
 	DeploymentStatus  *nomad.AllocDeploymentStatus
 }
 
-// State returns what the client knows of the allocation, in values of the
-// caller's own but for the events, which never change.
+// State returns the client's view of the allocation. The caller owns the result, except for the
+// events, which never change.
 func (r *Runner) State() State {
 	states := r.States()
 	r.mu.Lock()
@@ -52,14 +51,14 @@ func (r *Runner) Alloc() *nomad.Allocation {
 	return r.alloc
 }
 
-// Done is closed when the last task is over.
+// Done is closed when all tasks are dead and cleaned up.
 func (r *Runner) Done() <-chan struct{} { return r.over }
 
-// Changed receives after the state of a task changed, for the health hook.
+// Changed receives after each change of a task's state, for the health hook.
 func (r *Runner) Changed() <-chan struct{} { return r.changed }
 
-// SetHealth takes the verdict on the allocation in a deployment. One that comes
-// when the allocation belongs to another deployment already is dropped.
+// SetHealth sets the allocation's health in a deployment. It does nothing if the allocation now
+// belongs to another deployment.
 func (r *Runner) SetHealth(deployment string, healthy bool) {
 	r.mu.Lock()
 	if r.alloc.DeploymentID == deployment {
@@ -74,7 +73,7 @@ func (r *Runner) SetHealth(deployment string, healthy bool) {
 	r.nudge()
 }
 
-// storeHealth puts a new verdict, or that there is none any more, on disk.
+// storeHealth stores a changed deployment health.
 func (r *Runner) storeHealth() {
 	r.mu.Lock()
 	status, changed := r.deploy, r.deployNew
@@ -87,7 +86,7 @@ func (r *Runner) storeHealth() {
 		status = &nomad.AllocDeploymentStatus{}
 	}
 	if err := r.cfg.Store.PutDeployStatus(r.cfg.Alloc.ID, status); err != nil {
-		r.log.Warn("health not stored", "err", err)
+		r.log.Warn("store deployment health", "err", err)
 	}
 }
 
@@ -97,7 +96,7 @@ func (r *Runner) setNetwork(n *nomad.AllocNetworkStatus) {
 	r.network = n
 }
 
-// report is what Node.UpdateAlloc sends.
+// report returns the fields that Node.UpdateAlloc sends.
 func (r *Runner) report() *nomad.Allocation {
 	s := r.State()
 	r.mu.Lock()
@@ -111,8 +110,8 @@ func (r *Runner) report() *nomad.Allocation {
 	}
 }
 
-// clientStatus sums up the tasks. An allocation is over only when every task is:
-// until then its resources are in use.
+// clientStatus derives the status of the allocation from its tasks. The allocation is terminal
+// only when every task is, because until then its resources are in use.
 func clientStatus(tasks []*nomad.Task, states map[string]*nomad.TaskState) (status, description string) {
 	var running, pending, dead, failed int
 	for _, t := range tasks {
@@ -130,20 +129,20 @@ func clientStatus(tasks []*nomad.Task, states map[string]*nomad.TaskState) (stat
 	}
 	switch {
 	case running > 0:
-		return nomad.AllocClientStatusRunning, fmt.Sprintf("%d of %d tasks run", running, len(tasks))
+		return nomad.AllocClientStatusRunning, "Tasks are running"
 	case pending > 0 && waitsForPoststop(tasks, states):
-		return nomad.AllocClientStatusRunning, "the main tasks are over"
+		return nomad.AllocClientStatusRunning, "Main tasks are dead, poststop tasks have not started"
 	case pending > 0 && survey(tasks, states).mainTouched:
-		return nomad.AllocClientStatusPending, "a task waits for its restart"
+		return nomad.AllocClientStatusPending, "A task is waiting to restart"
 	case pending > 0:
-		return nomad.AllocClientStatusPending, "no task runs yet"
+		return nomad.AllocClientStatusPending, "No tasks have started"
 	case failed > 0:
-		return nomad.AllocClientStatusFailed, "a task failed"
+		return nomad.AllocClientStatusFailed, "Failed tasks"
 	}
-	return nomad.AllocClientStatusComplete, "all tasks completed"
+	return nomad.AllocClientStatusComplete, "All tasks have completed"
 }
 
-// waitsForPoststop says whether only poststop tasks are left to run.
+// waitsForPoststop reports whether only poststop tasks remain to run.
 func waitsForPoststop(tasks []*nomad.Task, states map[string]*nomad.TaskState) bool {
 	v := survey(tasks, states)
 	return v.mainDead && v.mainTouched

@@ -3,17 +3,18 @@ package allocrunner
 import (
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// requestStop makes the loop end every task, after the group's shutdown delay.
-// Only the first request counts.
-func (r *Runner) requestStop(why string) {
+// requestStop makes the loop stop every task, after the group's shutdown delay. Later requests
+// have no effect.
+func (r *Runner) requestStop() {
 	delay := r.shutdownDelay()
 	r.mu.Lock()
 	first := r.stopping == nil
 	if first {
-		r.stopping = &nomad.TaskEvent{Type: nomad.TaskKilling, KillReason: why}
+		r.stopping = &nomad.TaskEvent{Type: nomad.TaskKilling}
 		r.stopAt = time.Now().Add(delay)
 	}
 	r.mu.Unlock()
@@ -22,13 +23,13 @@ func (r *Runner) requestStop(why string) {
 	}
 	if delay > 0 {
 		for _, t := range r.running() {
-			t.Emit(&nomad.TaskEvent{Type: nomad.TaskWaitingShuttingDownDelay})
+			t.Emit(&nomad.TaskEvent{Type: nomad.TaskWaitingShuttingDownDelay, DisplayMessage: taskrunner.DelayMessage(delay)})
 		}
 	}
 	r.nudge()
 }
 
-// shutdownDelay is how long the group wants to be left alone once it is to end.
+// shutdownDelay returns the delay before the group's tasks are stopped.
 func (r *Runner) shutdownDelay() time.Duration {
 	alloc := r.Alloc()
 	group := alloc.Job.TaskGroup(alloc.TaskGroup)
@@ -39,22 +40,21 @@ func (r *Runner) shutdownDelay() time.Duration {
 	return *group.ShutdownDelay
 }
 
-// skipDelay ends the wait before the tasks are stopped.
+// skipDelay ends the shutdown delay.
 func (r *Runner) skipDelay() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopAt = time.Time{}
 }
 
-// stopDue says why the tasks are to end, nil when they are not, and how long
-// that still has to wait.
+// stopDue returns why the tasks must stop, nil if they need not, and the remaining delay.
 func (r *Runner) stopDue() (*nomad.TaskEvent, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stopping, time.Until(r.stopAt)
 }
 
-// delayOver receives when the shutdown delay is over; nil when there is none.
+// delayOver receives when the shutdown delay ends. It is nil without a delay.
 func (r *Runner) delayOver() <-chan time.Time {
 	if stopping, wait := r.stopDue(); stopping != nil && wait > 0 {
 		return time.After(wait)

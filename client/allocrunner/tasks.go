@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// runners makes the runner of each task.
+// runners creates the runner of each task.
 func (r *Runner) runners(got prepared) (map[string]*taskrunner.Runner, error) {
 	tasks := map[string]*taskrunner.Runner{}
 	events, _ := r.cfg.Drivers.(taskrunner.Events)
@@ -23,7 +23,7 @@ func (r *Runner) runners(got prepared) (map[string]*taskrunner.Runner, error) {
 	for _, first := range r.group.Tasks {
 		task := first
 		if group != nil && group.Task(first.Name) != nil {
-			task = group.Task(first.Name) // changed before the tasks started
+			task = group.Task(first.Name) // updated before the tasks started
 		}
 		driver, err := r.cfg.Drivers.Driver(task.Driver)
 		if err != nil {
@@ -40,8 +40,8 @@ func (r *Runner) runners(got prepared) (map[string]*taskrunner.Runner, error) {
 	return tasks, nil
 }
 
-// claimUsers takes back the uids that were lent to the tasks: their files are
-// still there.
+// claimUsers reserves the uids of the restored tasks, which own files in the allocation's
+// directory.
 func (r *Runner) claimUsers(stored map[string]state.Task) error {
 	for name, t := range stored {
 		if t.Local == nil {
@@ -60,14 +60,14 @@ func (r *Runner) claimUsers(stored map[string]state.Task) error {
 	return nil
 }
 
-// Waits between attempts to end a process.
+// Delays between attempts to end a process.
 const (
 	destroyAgain    = 250 * time.Millisecond
 	destroyAgainMax = 30 * time.Second
 )
 
-// endProcess ends the process of a task by the handle that an earlier agent stored. It
-// retries until the driver has ended the process or does not know the task.
+// endProcess ends the process of a task by its stored handle. It retries until the driver has
+// ended the process or reports that the task does not exist.
 func (r *Runner) endProcess(ctx context.Context, task *nomad.Task) error {
 	r.mu.Lock()
 	stored := r.stored[task.Name]
@@ -85,7 +85,7 @@ func (r *Runner) endProcess(ctx context.Context, task *nomad.Task) error {
 		}
 		r.log.Error("end process of a task that cannot run", "task", task.Name, "err", err)
 		if errors.Is(err, driverset.ErrUnknown) {
-			return nil // of a driver that the client no longer has
+			return nil // the client no longer has the driver
 		}
 		select {
 		case <-ctx.Done():
@@ -100,7 +100,7 @@ func (r *Runner) destroyTask(ctx context.Context, driver string, h *drivers.Task
 	if err != nil {
 		return err
 	}
-	// Whatever the answer, the driver may know the ID.
+	// Whatever the result, the driver may have the task.
 	_ = d.RecoverTask(ctx, h)
 	if err := d.DestroyTask(h.TaskID, true); !errors.Is(err, drivers.ErrTaskNotFound) {
 		return err
@@ -108,7 +108,7 @@ func (r *Runner) destroyTask(ctx context.Context, driver string, h *drivers.Task
 	return nil
 }
 
-// task returns the runner of a task, an error when there is none now.
+// task returns the runner of a task, or an error if the task has none.
 func (r *Runner) task(name string) (*taskrunner.Runner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +121,7 @@ func (r *Runner) task(name string) (*taskrunner.Runner, error) {
 	return r.tasks[name], nil
 }
 
-// running returns the runners of the tasks that run.
+// running returns the runners of the running tasks.
 func (r *Runner) running() map[string]*taskrunner.Runner {
 	r.mu.Lock()
 	defer r.mu.Unlock()

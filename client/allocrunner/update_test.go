@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// blocked is an update hook that waits for its turn.
+// blocked is an update hook that waits until it is released.
 type blocked struct {
 	turn chan struct{}
 	seen []uint64
@@ -30,8 +30,8 @@ func (b *blocked) Update(ctx context.Context, req *allochook.UpdateRequest) erro
 	return ctx.Err()
 }
 
-// An update hook that takes long holds up nobody who brings an update, gets the newest of
-// those that came meanwhile, and ends with the runner.
+// A slow update hook does not block Update, gets the newest of the updates that arrived
+// meanwhile, and ends with the runner.
 func TestUpdateDoesNotWaitForHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		task := &nomad.Task{Name: "main", Driver: "mock_driver"}
@@ -51,7 +51,7 @@ func TestUpdateDoesNotWaitForHooks(t *testing.T) {
 			next.AllocModifyIndex = index
 			r.Update(&next)
 			if index == 0 {
-				synctest.Wait() // the hook is under way
+				synctest.Wait() // the hook is running
 			}
 		}
 		hook.turn <- struct{}{}
@@ -59,12 +59,12 @@ func TestUpdateDoesNotWaitForHooks(t *testing.T) {
 		cancel()
 		<-ended
 		if !slices.Equal(hook.seen, []uint64{0, 3}) || !hook.over {
-			t.Errorf("the hook saw %v, ended with the runner: %t; want the first and the newest", hook.seen, hook.over)
+			t.Errorf("the hook got %v, ended with the runner: %t; want the first and the newest", hook.seen, hook.over)
 		}
 	})
 }
 
-// The turn of a task that is to end does not come.
+// A task that must stop does not start.
 func TestStoppedTasksDoNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		task := &nomad.Task{Name: "main", Driver: "mock_driver"}

@@ -8,11 +8,11 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// aliased is a driver whose plugin block may go by other names too, such as that of
-// the program it was once a plugin of.
+// aliased is implemented by drivers whose plugin block may have other names too, such as the
+// name of a former plugin.
 type aliased interface{ Aliases() []string }
 
-// configure gives a driver its plugin block, decoded by the driver's own schema.
+// configure decodes a plugin block with the driver's schema and passes it to the driver.
 func configure(d drivers.Driver, block map[string]any) error {
 	val, err := drivers.Decode(block, d.ConfigSpec())
 	if err == nil {
@@ -24,8 +24,8 @@ func configure(d drivers.Driver, block map[string]any) error {
 	return nil
 }
 
-// byDriver returns the plugin blocks by the name of their driver. Two for the same
-// driver are an error: which of them counts could only be guessed.
+// byDriver returns the plugin blocks by driver name. Two blocks for the same driver are an
+// error.
 func byDriver(list []drivers.Driver, plugins map[string]map[string]any) (map[string]map[string]any, error) {
 	out := maps.Clone(plugins)
 	var errs []error

@@ -1,12 +1,12 @@
-// Package driverset holds the drivers of a client: configures each from its
-// plugin block, watches their health, and hands them to task runners by name.
+// Package driverset holds the drivers of a client. It configures each from its plugin block,
+// watches their health, and provides them by name to task runners.
 //
 //	(registered) ──first fingerprint──▶ known ──fingerprint──▶ known ...
 //	       └──────no answer in time─────▶ unhealthy
 //
-// It also lends uids to tasks that name no user (Users). It runs no task itself.
-// It hands what drivers say of
-// running tasks to who listens. One or two goroutines a driver, all inside Run.
+// It also assigns uids to tasks without a user (Users), and delivers the drivers' events about
+// running tasks to listeners. It runs no task itself. All goroutines, one or two per driver,
+// are inside Run.
 package driverset
 
 import (
@@ -23,13 +23,13 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// ErrUnknown is wrapped for the name of a driver that this client does not have.
+// ErrUnknown is wrapped if this client does not have a driver of that name.
 var ErrUnknown = errors.New("no such driver on this client")
 
-// firstAnswer bounds how long a driver may take for its first fingerprint.
+// firstAnswer is the time limit for a driver's first fingerprint.
 const firstAnswer = 5 * time.Second
 
-// Config of a Set.
+// Config configures a Set.
 type Config struct {
 	Drivers []drivers.Driver
 	// Plugins are the config bodies of the agent's plugin blocks, by driver name.
@@ -37,13 +37,13 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Set is the drivers of a client. Its methods may be called concurrently.
+// Set holds the drivers of a client. Its methods may be called concurrently.
 type Set struct {
 	log     *slog.Logger
 	drivers map[string]drivers.Driver // never changes
 
 	changed chan struct{} // buffered 1: an info changed since it was last read
-	ready   chan struct{} // closed when every driver has answered once
+	ready   chan struct{} // closed when every driver has been fingerprinted once
 
 	mu    sync.Mutex
 	infos map[string]*nomad.DriverInfo
@@ -52,8 +52,8 @@ type Set struct {
 	listeners map[string]*listener // by task ID
 }
 
-// New configures the drivers. A plugin block that a driver does not take, or
-// that names no driver, is an error.
+// New configures the drivers. A plugin block that its driver rejects, or without a driver, is
+// an error.
 func New(cfg Config) (*Set, error) {
 	s := &Set{
 		log: cfg.Log, drivers: map[string]drivers.Driver{}, infos: map[string]*nomad.DriverInfo{},
@@ -76,7 +76,7 @@ func New(cfg Config) (*Set, error) {
 	return s, nil
 }
 
-// Driver returns the driver of that name, whatever its health.
+// Driver returns the driver of that name, healthy or not.
 func (s *Set) Driver(name string) (drivers.Driver, error) {
 	if d := s.drivers[name]; d != nil {
 		return d, nil
@@ -84,10 +84,10 @@ func (s *Set) Driver(name string) (drivers.Driver, error) {
 	return nil, fmt.Errorf("driver %q: %w", name, ErrUnknown)
 }
 
-// Names lists the drivers.
+// Names returns the sorted names of the drivers.
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.drivers)) }
 
-// Run watches the drivers until ctx is done.
+// Run watches the drivers until ctx ends.
 func (s *Set) Run(ctx context.Context) error {
 	var watchers, first sync.WaitGroup
 	for _, d := range s.drivers {
@@ -97,13 +97,13 @@ func (s *Set) Run(ctx context.Context) error {
 			watchers.Go(func() { s.report(ctx, d.Name(), r) })
 		}
 	}
-	first.Wait() // bounded: each watcher answers within firstAnswer
+	first.Wait() // bounded: each watcher calls it within firstAnswer
 	close(s.ready)
 	watchers.Wait()
 	return ctx.Err()
 }
 
-// Ready blocks until every driver has said how it is, or ctx is done.
+// Ready waits until every driver has been fingerprinted once, or ctx ends.
 func (s *Set) Ready(ctx context.Context) error {
 	select {
 	case <-s.ready:
@@ -113,17 +113,17 @@ func (s *Set) Ready(ctx context.Context) error {
 	}
 }
 
-// Infos returns what the node says of its drivers, in a map of the caller's own.
+// Infos returns the fingerprints of the drivers. The caller owns the map.
 func (s *Set) Infos() map[string]*nomad.DriverInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.infos)
 }
 
-// Changed receives after an info changed.
+// Changed receives after a fingerprint has changed.
 func (s *Set) Changed() <-chan struct{} { return s.changed }
 
-// watch takes a driver's fingerprints until ctx is done.
+// watch receives a driver's fingerprints until ctx ends.
 func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
 	defer answered()
 	late := time.NewTimer(firstAnswer)
@@ -135,11 +135,11 @@ func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
 			return
 		case <-late.C:
 			s.set(d.Name(), drivers.Fingerprint{
-				Health: drivers.HealthUnhealthy, Description: "the driver does not say how it is",
+				Health: drivers.HealthUnhealthy, Description: "the driver did not send a fingerprint in time",
 			})
 		case fp, open := <-prints:
 			if !open {
-				prints = nil // the driver has nothing more to say
+				prints = nil // the driver sends no more fingerprints
 				continue
 			}
 			late.Stop()
@@ -149,7 +149,7 @@ func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
 	}
 }
 
-// set takes a fingerprint and says so when it differs from the last.
+// set stores a fingerprint, and notifies the receiver of Changed if it differs from the last.
 func (s *Set) set(name string, fp drivers.Fingerprint) {
 	info := &nomad.DriverInfo{
 		Attributes:        fp.Attributes,
@@ -172,6 +172,6 @@ func (s *Set) set(name string, fp drivers.Fingerprint) {
 	s.log.Debug("driver health", "driver", name, "health", fp.Health, "description", fp.Description)
 	select {
 	case s.changed <- struct{}{}:
-	default: // a change is already told
+	default: // a notification is pending
 	}
 }

@@ -54,7 +54,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// silent never says how it is.
+// silent never sends a fingerprint.
 type silent struct{ drivers.Driver }
 
 func (silent) Name() string { return "silent" }
@@ -136,11 +136,11 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := u.Claim(3100001, "other"); err == nil {
-		t.Error("Claim() of somebody's uid = nil, want an error")
+		t.Error("Claim() of an assigned uid = nil, want an error")
 	}
-	// Those before a claimed one may have been lent as recently: they come last.
+	// The uids below a claimed one may have been assigned recently: they come last.
 	if a, b := lend("new"), lend("new"); a != 3100002 || b != 3100000 {
-		t.Errorf("lent %d and %d, want those that nobody claimed", a, b)
+		t.Errorf("lent %d and %d, want the unclaimed ones", a, b)
 	}
 	if _, err := u.Lend("late"); !errors.Is(err, driverset.ErrNoUser) {
 		t.Errorf("Lend() of an empty pool = %v, want ErrNoUser", err)
@@ -161,7 +161,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUsersAlive has a process that nobody here knows of run with a uid of the pool.
+// TestUsersAlive runs an unrelated process with a uid of the pool.
 func TestUsersAlive(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: to start a process as another user")
@@ -188,7 +188,7 @@ func TestUsersAlive(t *testing.T) {
 	}
 }
 
-// TestUsersOfTheMachine has a pool that begins with somebody's uid.
+// TestUsersOfTheMachine uses a pool that starts with a uid of the machine's users.
 func TestUsersOfTheMachine(t *testing.T) {
 	nobody, err := user.Lookup("nobody")
 	if err != nil {
@@ -203,6 +203,6 @@ func TestUsersOfTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := u.Lend("one"); !errors.Is(err, driverset.ErrNoUser) {
-		t.Errorf("Lend() = %d, %v: that is nobody's", got, err)
+		t.Errorf("Lend() = %d, %v: that uid belongs to nobody", got, err)
 	}
 }

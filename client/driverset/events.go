@@ -6,9 +6,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Listen has f called, which is quick, for what a driver says of a task, until stop is
-// called; f is not running any more when that returns. What is said of a task that
-// nobody listens for is dropped.
+// Listen calls f for each event of a task, until stop is called. f must return quickly, and is
+// not running when stop returns. Events of tasks without a listener are dropped.
 func (s *Set) Listen(taskID string, f func(*drivers.TaskEvent)) (stop func()) {
 	l := &listener{f: f}
 	s.listenMu.Lock()
@@ -23,11 +22,11 @@ func (s *Set) Listen(taskID string, f func(*drivers.TaskEvent)) (stop func()) {
 	}
 }
 
-// listener is a pointer, so that one can be told from its successor.
+// listener is used by pointer, so that it can be compared with its successor.
 type listener struct{ f func(*drivers.TaskEvent) }
 
-// told hands an event to who listens for its task.
-func (s *Set) told(e *drivers.TaskEvent) {
+// deliver passes an event to the listener of its task.
+func (s *Set) deliver(e *drivers.TaskEvent) {
 	s.listenMu.RLock()
 	defer s.listenMu.RUnlock()
 	if l := s.listeners[e.TaskID]; l != nil {
@@ -35,10 +34,10 @@ func (s *Set) told(e *drivers.TaskEvent) {
 	}
 }
 
-// report has a driver tell of its tasks until ctx is done. A driver that can't goes on
-// without.
+// report receives a driver's task events until ctx ends. After an error, the driver is used
+// without events.
 func (s *Set) report(ctx context.Context, name string, r drivers.Reporter) {
-	if err := r.Report(ctx, s.told); err != nil && ctx.Err() == nil {
-		s.log.Error("the driver tells no more of its tasks", "driver", name, "err", err)
+	if err := r.Report(ctx, s.deliver); err != nil && ctx.Err() == nil {
+		s.log.Error("receive task events of driver", "driver", name, "err", err)
 	}
 }

@@ -11,18 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoUser says that every uid of the pool is lent.
-var ErrNoUser = errors.New("all dynamic users are in use, by allocations, by processes that are still there, or by users of this machine")
+// ErrNoUser means that no uid of the pool is free.
+var ErrNoUser = errors.New("all dynamic users are in use, by allocations, by remaining processes, or by users of this machine")
 
-// maxUID is the highest that the kernel knows: the one above means "no change".
+// maxUID is the highest valid uid. The next value means "no change" to the kernel.
 const maxUID = 1<<32 - 2
 
-// Users lends uids to tasks that name no user, each to one allocation at a time,
-// in turn, so that a uid comes back as late as possible: not before the files of
-// its last owner are gone, nor while any process of the machine still has it, whoever
-// started that. One that is somebody's in the machine's own database is passed over.
-// Who owns which is stored with the tasks (their hook state); after a
-// restart Claim takes it back. Its methods may be called concurrently.
+// Users assigns uids to tasks without a user, each to one allocation at a time. It assigns them
+// in turn, so that reuse is as late as possible. A uid is free when its last owner's files are
+// gone, no process has it, and the machine's user database does not list it. The owners are
+// stored with the tasks, in hook states. After a restart, Claim reserves them again. Methods
+// may be called concurrently.
 type Users struct {
 	min, max int
 
@@ -31,7 +30,7 @@ type Users struct {
 	owners map[int]string
 }
 
-// NewUsers lends the uids min to max.
+// NewUsers returns a pool of the uids min to max.
 func NewUsers(min, max int) (*Users, error) {
 	if min <= 0 || max < min || max > maxUID {
 		return nil, fmt.Errorf("dynamic users %d to %d: not a range of uids from 1 to %d", min, max, maxUID)
@@ -39,7 +38,7 @@ func NewUsers(min, max int) (*Users, error) {
 	return &Users{min: min, max: max, next: min, owners: map[int]string{}}, nil
 }
 
-// Lend returns a uid that nobody has.
+// Lend returns a free uid.
 func (u *Users) Lend(owner string) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -56,13 +55,13 @@ func (u *Users) Lend(owner string) (int, error) {
 	return 0, ErrNoUser
 }
 
-// alive says whether a process has the uid.
+// alive reports whether a process has the uid.
 func alive(uid int) bool {
 	_, err := unix.Getpriority(unix.PRIO_USER, uid)
 	return err != unix.ESRCH
 }
 
-// known says whether the machine has a user or a group of that number.
+// known reports whether the machine has a user or a group with the number.
 func known(uid int) bool {
 	id := strconv.Itoa(uid)
 	if _, err := user.LookupId(id); err == nil {
@@ -72,7 +71,7 @@ func known(uid int) bool {
 	return err == nil
 }
 
-// Claim takes back a uid that owner had before the agent restarted.
+// Claim reserves a uid that owner had before the agent restarted.
 func (u *Users) Claim(uid int, owner string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -80,18 +79,18 @@ func (u *Users) Claim(uid int, owner string) error {
 		return fmt.Errorf("dynamic user %d belongs to %s", uid, now)
 	}
 	u.owners[uid] = owner
-	if u.next <= uid && uid < u.max { // what came before may have been lent, too
+	if u.next <= uid && uid < u.max { // lower uids may be in use too
 		u.next = uid + 1
 	}
 	return nil
 }
 
-// Release gives back every uid of an owner. Nothing on disk may be its own any more.
+// Release frees every uid of an owner. The owner must have no files left.
 func (u *Users) Release(owner string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	maps.DeleteFunc(u.owners, func(_ int, o string) bool { return o == owner })
 }
 
-// Contains says whether a uid is one of the pool's: no job may name it.
+// Contains reports whether a uid is in the pool. Jobs must not use such a uid.
 func (u *Users) Contains(uid int) bool { return u.min <= uid && uid <= u.max }

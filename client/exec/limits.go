@@ -7,28 +7,28 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The most sessions that run at a time.
+// Maximum numbers of concurrent sessions.
 const (
 	MaxPerAlloc = 32
 	MaxPerNode  = 256
 )
 
-// Limits counts the sessions of a node. The zero Limits counts none yet.
+// Limits counts the sessions of a node. The zero value is ready to use.
 type Limits struct {
 	mu    sync.Mutex
 	total int
 	of    map[string]int // allocation → sessions
 }
 
-// Take counts one more session of an allocation, which release ends.
+// Take counts a new session of an allocation, until release is called.
 func (l *Limits) Take(alloc string) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.of[alloc] >= MaxPerAlloc:
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d exec sessions, and no more are allowed at a time: end one of them", alloc, MaxPerAlloc)
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d exec sessions, which is the maximum: end one of them", alloc, MaxPerAlloc)
 	case l.total >= MaxPerNode:
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "the node has %d exec sessions, and no more are allowed at a time: end one of them", MaxPerNode)
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "the node has %d exec sessions, which is the maximum: end one of them", MaxPerNode)
 	}
 	if l.of == nil {
 		l.of = map[string]int{}
@@ -45,7 +45,7 @@ func (l *Limits) Take(alloc string) (release func(), err error) {
 	}), nil
 }
 
-// Running says how many sessions there are.
+// Running returns the number of sessions.
 func (l *Limits) Running() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,17 +1,16 @@
-// Package exec carries sessions of "alloc exec" on a node: what the caller sends over a
-// stream of Allocations.Exec becomes the input of a program that a driver runs, and what
-// the program writes goes back.
+// Package exec runs the sessions of "alloc exec" on a node. It passes the caller's messages on
+// an Allocations.Exec stream to the input of a program that a driver runs, and the program's
+// output back.
 //
 //	stream ──ExecInput──▶ input (at most maxHeld) ──▶ driver's program
 //	       ◀─ExecOutput── chunks of at most maxChunk ◀───────┘
 //
-// Nothing is held back beyond that: a program that does not read stops its caller, and a
-// caller that does not read stops the program. A session ends with its program, with the
-// stream, or with its context; the driver kills the program then. Limits counts the
-// sessions of a node.
+// Buffers have fixed sizes: a program that does not read blocks its caller, and a caller that
+// does not read blocks the program. A session ends with its program, its stream or its context;
+// the driver then kills the program. Limits counts the sessions of a node.
 //
-// A session has three goroutines beside the caller's own, and all have ended, or are
-// about to, when Serve returns. The package keeps nothing of what passes through it.
+// A session has three goroutines besides the caller's. They have ended, or are about to, when
+// Serve returns. The package stores no data of a session.
 package exec
 
 import (
@@ -25,36 +24,39 @@ import (
 )
 
 const (
-	// maxInput bounds one message of a caller.
+	// maxInput is the maximum size of a message from a caller.
 	maxInput = 1 << 20
-	// maxHeld is how much a program may be behind with reading.
+	// maxHeld is the maximum input that the program has not read yet.
 	maxHeld = 128 << 10
-	// maxChunk is what one message to the caller holds at most.
+	// maxChunk is the maximum output in one message.
 	maxChunk = 16 << 10
-	// maxSide bounds the sides of a terminal; the kernel counts to 65535.
+	// maxSide is the maximum width and height of a terminal, as in the kernel.
 	maxSide = 1<<16 - 1
-	// sizeWithin is how long a program that gets a terminal waits for its size.
+	// sizeWithin is how long the start of a program with a terminal waits for the terminal's
+	// size.
 	sizeWithin = 250 * time.Millisecond
-	// stillThere is how often it is seen whether a caller is there whose input waits: it
-	// is not read from then.
+	// stillThere is the interval for checking that the caller is connected while its input
+	// waits, since its messages are not read then.
 	stillThere = 10 * time.Second
 )
 
-// ErrGone says that the caller left before the program ended, or was sent away.
+// ErrGone means that the caller disconnected before the program exited, or that the session was
+// aborted.
 var ErrGone = errors.New("the caller is gone")
 
-// Run runs a program until it ends or ctx does (drivers.Execer).
+// Run runs a program until it exits or ctx ends (drivers.Execer).
 type Run func(ctx context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error)
 
-// Session is one program that a caller far away runs.
+// Session is one program run for a remote caller.
 type Session struct {
 	Command []string
 	Tty     bool
 	Run     Run
 }
 
-// Serve runs the program and connects it to the stream. It returns how the program ended,
-// which the caller was told then, or why it could not be started, which it was not.
+// Serve runs the program and connects it to the stream. It returns the exit result, which it
+// has sent to the caller. If the program could not be started, it returns the error, which it
+// has not sent.
 func (s Session) Serve(ctx context.Context, st *rpc.Stream) (*drivers.ExitResult, error) {
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
@@ -86,11 +88,11 @@ func (s Session) Serve(ctx context.Context, st *rpc.Stream) (*drivers.ExitResult
 	case err != nil:
 		return nil, err
 	}
-	tellEnd(st, exit)
+	sendExit(st, exit)
 	return exit, nil
 }
 
-// awaitSize gives the caller time to say how large its terminal is.
+// awaitSize waits for the caller's first message, which may hold the terminal size.
 func awaitSize(ctx context.Context, begun <-chan struct{}) {
 	late := time.NewTimer(sizeWithin)
 	defer late.Stop()
@@ -101,8 +103,7 @@ func awaitSize(ctx context.Context, begun <-chan struct{}) {
 	}
 }
 
-// receive takes what the caller sends until it is gone. Begun is closed by the first
-// message.
+// receive reads the caller's messages until it disconnects. The first message closes begun.
 func receive(st *rpc.Stream, in *input, sizes chan drivers.TerminalSize, begun chan struct{}) {
 	for first := true; ; first = false {
 		var msg nomad.ExecInput
@@ -111,7 +112,7 @@ func receive(st *rpc.Stream, in *input, sizes chan drivers.TerminalSize, begun c
 		}
 		if size := msg.TtySize; size != nil && size.Height > 0 && size.Width > 0 {
 			select {
-			case <-sizes: // only the last one counts
+			case <-sizes: // keep only the newest size
 			default:
 			}
 			sizes <- drivers.TerminalSize{Height: min(int(size.Height), maxSide), Width: min(int(size.Width), maxSide)}
@@ -129,8 +130,8 @@ func receive(st *rpc.Stream, in *input, sizes chan drivers.TerminalSize, begun c
 	}
 }
 
-// tellEnd sends the last messages. Nobody may be there to read them.
-func tellEnd(st *rpc.Stream, exit *drivers.ExitResult) {
+// sendExit sends the last messages. The caller may already be gone.
+func sendExit(st *rpc.Stream, exit *drivers.ExitResult) {
 	for _, msg := range []*nomad.ExecOutput{
 		{Stdout: &nomad.ExecIO{Close: true}}, {Stderr: &nomad.ExecIO{Close: true}},
 		{Exited: true, Result: &nomad.ExecResult{ExitCode: int32(exit.ExitCode), Signal: int32(exit.Signal), OomKilled: exit.OOMKilled}},

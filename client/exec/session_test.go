@@ -18,13 +18,13 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// caller is the far end of a session.
+// caller is the remote end of a session.
 type caller struct {
 	*rpc.Stream
 	ended chan error
 }
 
-// begin serves a session, as the node does, until the test's bubble ends.
+// begin serves a session, as the node does, until the end of the test's bubble.
 func begin(tty bool, run exec.Run) caller {
 	near, far := rpc.Pipe()
 	c := caller{near, make(chan error, 1)}
@@ -36,15 +36,15 @@ func begin(tty bool, run exec.Run) caller {
 	return c
 }
 
-func (c caller) say(t *testing.T, msg nomad.ExecInput) {
+func (c caller) send(t *testing.T, msg nomad.ExecInput) {
 	t.Helper()
 	if err := c.Encode(&msg); err != nil {
 		t.Error(err)
 	}
 }
 
-// hear returns the next message, nil at the end.
-func (c caller) hear(t *testing.T) *nomad.ExecOutput {
+// next returns the next message, or nil at the end.
+func (c caller) next(t *testing.T) *nomad.ExecOutput {
 	t.Helper()
 	var w nomad.StreamErrWrapper
 	if c.Decode(&w) != nil {
@@ -57,7 +57,7 @@ func (c caller) hear(t *testing.T) *nomad.ExecOutput {
 	return out
 }
 
-// copier gives back what it reads, tells on stderr how much that was, and ends with 7.
+// copier returns its input, writes its length to stderr, and exits with 7.
 func copier(_ context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
 	n, err := io.Copy(o.Stdout, o.Stdin)
 	if err != nil {
@@ -74,16 +74,16 @@ func TestSession(t *testing.T) {
 		go func() {
 			for rest := sent; len(rest) > 0; {
 				n := min(50_000, len(rest))
-				c.say(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: rest[:n]}})
-				c.say(t, nomad.ExecInput{})
+				c.send(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: rest[:n]}})
+				c.send(t, nomad.ExecInput{})
 				rest = rest[n:]
 			}
-			c.say(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("end"), Close: true}})
-			c.say(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("dropped")}})
+			c.send(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("end"), Close: true}})
+			c.send(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("dropped")}})
 		}()
 		var got, errs []byte
 		var last []string
-		for msg := c.hear(t); msg != nil; msg = c.hear(t) {
+		for msg := c.next(t); msg != nil; msg = c.next(t) {
 			switch {
 			case msg.Stdout != nil:
 				if got = append(got, msg.Stdout.Data...); msg.Stdout.Close {
@@ -108,13 +108,13 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// A start that fails is the error of the call: nothing was told before.
+// A failed start is the error of the call. No message was sent before.
 func TestSessionThatDoesNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fault := errors.New("no such program")
 		c := begin(false, func(context.Context, *drivers.ExecOptions) (*drivers.ExitResult, error) { return nil, fault })
-		if msg := c.hear(t); msg != nil {
-			t.Errorf("told %+v", msg)
+		if msg := c.next(t); msg != nil {
+			t.Errorf("message = %+v", msg)
 		}
 		if err := <-c.ended; !errors.Is(err, fault) {
 			t.Errorf("Serve() = %v, want %v", err, fault)
@@ -137,7 +137,7 @@ func TestTerminalSizes(t *testing.T) {
 		}
 		c := begin(true, run)
 		for _, size := range []nomad.ExecTerminalSize{{Height: 24, Width: 80}, {Height: 0, Width: 80}, {Height: -1, Width: -1}, {Height: 1 << 30, Width: 3}} {
-			c.say(t, nomad.ExecInput{TtySize: &size})
+			c.send(t, nomad.ExecInput{TtySize: &size})
 			synctest.Wait()
 		}
 		if a, b := <-seen, <-seen; a != (drivers.TerminalSize{Height: 24, Width: 80}) || b != (drivers.TerminalSize{Height: 65535, Width: 3}) || len(seen) > 0 {
@@ -150,7 +150,7 @@ func TestTerminalSizes(t *testing.T) {
 	})
 }
 
-// A program with a terminal knows its size from the start, and starts without, soon.
+// A program with a terminal gets its size before the start, or starts without it after a delay.
 func TestTerminalSizeIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -164,7 +164,7 @@ func TestTerminalSizeIsAwaited(t *testing.T) {
 			t.Errorf("without a size it starts after %v", took)
 		}
 		begun = time.Now()
-		begin(true, run).say(t, nomad.ExecInput{TtySize: &nomad.ExecTerminalSize{Height: 1, Width: 1}})
+		begin(true, run).send(t, nomad.ExecInput{TtySize: &nomad.ExecTerminalSize{Height: 1, Width: 1}})
 		if took := <-started; took != 0 {
 			t.Errorf("with a size it starts after %v", took)
 		}
@@ -176,7 +176,7 @@ func TestTerminalSizeIsAwaited(t *testing.T) {
 	})
 }
 
-// Whose caller does not read stops, and holds no more than what is on the way.
+// A program whose caller does not read is blocked, with a limited amount of data in flight.
 func TestSlowCallerStopsTheProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var written atomic.Int64
@@ -192,7 +192,7 @@ func TestSlowCallerStopsTheProgram(t *testing.T) {
 		c := begin(false, run)
 		time.Sleep(time.Hour)
 		if n := written.Load(); n == 0 || n > 1<<20 {
-			t.Errorf("%d bytes were written that nobody read", n)
+			t.Errorf("%d bytes were written without a reader", n)
 		}
 		c.Close()
 		if err := <-c.ended; !errors.Is(err, exec.ErrGone) {
@@ -201,8 +201,7 @@ func TestSlowCallerStopsTheProgram(t *testing.T) {
 	})
 }
 
-// A caller whose program does not read is stopped, and is missed all the same when it
-// leaves.
+// A caller whose program does not read is blocked. Its disconnect is still noticed.
 func TestProgramThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := begin(false, func(ctx context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
@@ -215,13 +214,13 @@ func TestProgramThatDoesNotRead(t *testing.T) {
 				sent.Add(10_000)
 			}
 		}()
-		for range 3 { // it is asked whether the caller is there
-			if msg := c.hear(t); msg == nil || *msg != (nomad.ExecOutput{}) {
-				t.Fatalf("heard %+v", msg)
+		for range 3 { // probes of the caller
+			if msg := c.next(t); msg == nil || *msg != (nomad.ExecOutput{}) {
+				t.Fatalf("message = %+v", msg)
 			}
 		}
 		if n := sent.Load(); n == 0 || n > 1<<20 {
-			t.Errorf("%d bytes were taken that nobody read", n)
+			t.Errorf("%d bytes were accepted without a reader", n)
 		}
 		left := time.Now()
 		c.Close()
@@ -229,7 +228,7 @@ func TestProgramThatDoesNotRead(t *testing.T) {
 			t.Errorf("Serve() = %v, want ErrGone", err)
 		}
 		if took := time.Since(left); took > 10*time.Second {
-			t.Errorf("the caller was missed after %v", took)
+			t.Errorf("the disconnect was noticed after %v", took)
 		}
 	})
 }
@@ -238,7 +237,7 @@ func TestProgramThatDoesNotRead(t *testing.T) {
 func TestHugeMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := begin(false, copier)
-		go c.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: make([]byte, 2<<20)}}) //nolint:errcheck // it is cut off
+		go c.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: make([]byte, 2<<20)}}) //nolint:errcheck // the session ends
 		if err := <-c.ended; !errors.Is(err, exec.ErrGone) {
 			t.Errorf("Serve() = %v, want ErrGone", err)
 		}
@@ -269,7 +268,7 @@ func TestLimits(t *testing.T) {
 	releases[0]()
 	releases[0]()
 	if n := l.Running(); n != exec.MaxPerNode-1 {
-		t.Errorf("%d run after one was let go of twice", n)
+		t.Errorf("%d sessions run after a double release", n)
 	}
 	if _, err := l.Take("a"); err != nil {
 		t.Error(err)

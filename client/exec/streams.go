@@ -11,14 +11,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// input is what the caller has sent and the program has not read.
+// input buffers what the caller has sent and the program has not read.
 type input struct {
 	mu     sync.Mutex
 	moved  *sync.Cond
 	buf    []byte
-	ended  bool // no more comes
-	over   bool // nobody reads any more
-	parked bool // put waits
+	ended  bool // the caller has closed its input
+	over   bool // the program has exited
+	parked bool // put is waiting for space
 }
 
 func newInput() *input {
@@ -48,7 +48,7 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// put adds what came, as soon as there is room. What comes after the end is dropped.
+// put appends data, and waits for space in the buffer. Data after the end is dropped.
 func (in *input) put(p []byte) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -67,7 +67,7 @@ func (in *input) put(p []byte) {
 	}
 }
 
-// end says that no more comes.
+// end closes the input.
 func (in *input) end() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -75,7 +75,7 @@ func (in *input) end() {
 	in.moved.Broadcast()
 }
 
-// stop ends all waiting: the program is over.
+// stop ends all waiting, because the program has exited.
 func (in *input) stop() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -83,8 +83,8 @@ func (in *input) stop() {
 	in.moved.Broadcast()
 }
 
-// probe calls ask again and again while input waits to be read. The caller is not read
-// from then, and could be gone.
+// probe calls ask periodically while put waits. The caller's messages are not read then, so a
+// disconnect would go unnoticed.
 func (in *input) probe(ctx context.Context, ask func()) {
 	tick := time.NewTicker(stillThere)
 	defer tick.Stop()
@@ -103,10 +103,10 @@ func (in *input) probe(ctx context.Context, ask func()) {
 	}
 }
 
-// output sends what the program writes to one of its streams.
+// output sends one output stream of the program to the caller.
 type output struct {
 	st   *rpc.Stream
-	gone context.CancelFunc // the caller is
+	gone context.CancelFunc // called when the caller is gone
 	wrap func(*nomad.ExecIO) *nomad.ExecOutput
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// performance is the grade of a core that is not built for efficiency.
+// performance is the grade of a performance core, as opposed to an efficiency core.
 const performance nomad.CoreGrade = true
 
-// cpu finds the topology of the processors and what it adds up to.
+// cpu returns the processor topology and its total compute.
 func cpu(h *Host) (Facts, error) {
 	var f Facts
 	topo, model, err := h.topology()
@@ -36,7 +36,7 @@ func cpu(h *Host) (Facts, error) {
 	return f, nil
 }
 
-// setGrades tells frequency and count, apart for each grade on hybrid machines.
+// setGrades sets core counts and frequencies, on hybrid machines for each grade.
 func setGrades(f *Facts, topo *nomad.Topology) {
 	var fast, slow int
 	var fastMHz, slowMHz nomad.MHz
@@ -57,7 +57,7 @@ func setGrades(f *Facts, topo *nomad.Topology) {
 	f.set("cpu.frequency.efficiency", strconv.FormatUint(uint64(slowMHz), 10))
 }
 
-// topology reads the online processors and the NUMA nodes they belong to.
+// topology reads the online processors and their NUMA nodes.
 func (h *Host) topology() (*nomad.Topology, string, error) {
 	online, err := h.cpulist("/sys/devices/system/cpu/online")
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *Host) topology() (*nomad.Topology, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("reservable cores: %w", err)
 	}
-	slow, _ := h.cpulist("/sys/devices/cpu_atom/cpus") // absent unless hybrid
+	slow, _ := h.cpulist("/sys/devices/cpu_atom/cpus") // exists on hybrid machines only
 	guess, model := h.cpuinfo()
 	topo := &nomad.Topology{
 		OverrideTotalCompute:   nomad.MHz(h.cfg.TotalCompute),
@@ -97,8 +97,8 @@ func (h *Host) topology() (*nomad.Topology, string, error) {
 	return topo, model, nil
 }
 
-// numaNodes fills the nodes and distances of the topology and returns the node
-// of each core. A machine without NUMA information has one node.
+// numaNodes sets the nodes and distances of the topology and returns the node of each core. A
+// machine without NUMA information has one node.
 func (h *Host) numaNodes(topo *nomad.Topology, online []uint16) map[uint16]nomad.NUMANodeID {
 	of := map[uint16]nomad.NUMANodeID{}
 	ids, err := h.cpulist("/sys/devices/system/node/online")
@@ -109,7 +109,7 @@ func (h *Host) numaNodes(topo *nomad.Topology, online []uint16) map[uint16]nomad
 	for _, id := range ids {
 		dir := fmt.Sprintf("/sys/devices/system/node/node%d", id)
 		topo.Nodes = append(topo.Nodes, uint8(id))
-		cores, _ := h.cpulist(dir + "/cpulist") // a node may have memory only
+		cores, _ := h.cpulist(dir + "/cpulist") // empty for a node with memory only
 		for _, c := range cores {
 			of[c] = nomad.NUMANodeID(id)
 		}
@@ -123,7 +123,7 @@ func (h *Host) numaNodes(topo *nomad.Topology, online []uint16) map[uint16]nomad
 	return of
 }
 
-// cpuinfo returns the present speed of each processor and the model.
+// cpuinfo returns the current speed of each processor, and the model.
 func (h *Host) cpuinfo() (speeds map[uint16]nomad.MHz, model string) {
 	speeds = map[uint16]nomad.MHz{}
 	file, err := os.Open(h.path("/proc/cpuinfo"))
@@ -149,8 +149,8 @@ func (h *Host) cpuinfo() (speeds map[uint16]nomad.MHz, model string) {
 	return speeds, model
 }
 
-// speed is what a core counts for: its base speed, else the highest, else the
-// one seen. An unknown speed counts as 1 GHz, so that the node is usable.
+// speed returns the speed of a core: the base speed, else the maximum, else the current one. An
+// unknown speed counts as 1 GHz, so that the node is usable.
 func speed(c nomad.Core) nomad.MHz {
 	for _, s := range []nomad.MHz{c.BaseSpeed, c.MaxSpeed, c.GuessSpeed} {
 		if s > 0 {
@@ -160,7 +160,7 @@ func speed(c nomad.Core) nomad.MHz {
 	return 1000
 }
 
-// totalCompute is what all cores add up to, or what the operator said.
+// totalCompute returns the configured total, or else the sum of all cores.
 func totalCompute(t *nomad.Topology) nomad.MHz {
 	if t.OverrideTotalCompute > 0 {
 		return t.OverrideTotalCompute
@@ -172,7 +172,7 @@ func totalCompute(t *nomad.Topology) nomad.MHz {
 	return sum
 }
 
-// reservedCompute is what tasks cannot have.
+// reservedCompute returns the compute that is reserved, and so not available to tasks.
 func reservedCompute(t *nomad.Topology) nomad.MHz {
 	sum := t.OverrideWitholdCompute
 	for _, c := range t.Cores {
@@ -205,7 +205,7 @@ func pick(t *nomad.Topology, want func(nomad.Core) bool) []uint16 {
 	return ids
 }
 
-// cpulist reads a file in the kernel's list format.
+// cpulist parses a file in the kernel's cpu list format.
 func (h *Host) cpulist(name string) ([]uint16, error) {
 	b, err := os.ReadFile(h.path(name))
 	if err != nil {
@@ -214,7 +214,7 @@ func (h *Host) cpulist(name string) ([]uint16, error) {
 	return ParseCPUSet(strings.TrimSpace(string(b)))
 }
 
-// text returns the trimmed content of a file, "" when it cannot be read.
+// text returns the trimmed content of a file, or "" if it cannot be read.
 func (h *Host) text(name string) string {
 	b, err := os.ReadFile(filepath.Clean(h.path(name)))
 	if err != nil {
@@ -223,7 +223,7 @@ func (h *Host) text(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// number returns the number in a file, 0 when there is none.
+// number returns the number in a file, or 0.
 func (h *Host) number(name string) int64 {
 	n, err := strconv.ParseInt(h.text(name), 10, 64)
 	if err != nil || n < 0 {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxCore bounds core numbers, so that a typing mistake does not make a list of millions.
+// maxCore limits core numbers, so that a typing error does not create a huge list.
 const maxCore = 8191
 
-// ParseCPUSet reads the kernel's list format, such as "0-3,7"; "" is none.
+// ParseCPUSet parses the kernel's cpu list format, such as "0-3,7". An empty list is valid.
 func ParseCPUSet(list string) ([]uint16, error) {
 	var ids []uint16
 	for part := range strings.SplitSeq(list, ",") {
@@ -24,7 +24,7 @@ func ParseCPUSet(list string) ([]uint16, error) {
 		}
 		lo, err := strconv.ParseUint(strings.TrimSpace(first), 10, 16)
 		if err != nil {
-			return nil, fmt.Errorf("core list %q: %q is no number", list, first)
+			return nil, fmt.Errorf("core list %q: %q is not a number", list, first)
 		}
 		hi, err := strconv.ParseUint(strings.TrimSpace(last), 10, 16)
 		if err != nil || hi < lo || hi > maxCore {
@@ -38,7 +38,7 @@ func ParseCPUSet(list string) ([]uint16, error) {
 	return slices.Compact(ids), nil
 }
 
-// cpuset writes the list format.
+// cpuset formats a list in the kernel's format.
 func cpuset(ids []uint16) string {
 	var parts []string
 	for i := 0; i < len(ids); {
@@ -56,7 +56,7 @@ func cpuset(ids []uint16) string {
 	return strings.Join(parts, ",")
 }
 
-// has says whether a sorted list holds id.
+// has reports whether a sorted list contains id.
 func has(ids []uint16, id uint16) bool {
 	_, found := slices.BinarySearch(ids, id)
 	return found

@@ -1,14 +1,13 @@
-// Package fingerprint finds out what a node is and has: its architecture, cores,
-// memory, disk, networks, operating system, kernel powers. What it finds are the
-// attributes of compat/task-runtime.tsv and the node's resources.
+// Package fingerprint detects the properties of a node: its architecture, cores, memory, disk,
+// networks, operating system and kernel features. The results are the node's attributes, named
+// as in Nomad 2.0, and its resources.
 //
-// Each fingerprinter is one row of a table: a name, which the options
-// fingerprint.allowlist and fingerprint.denylist use, and a function from the
-// host to Facts. They run at the same time, read files and ask the kernel, and
-// start no process; together they take milliseconds. A fingerprinter that finds
-// nothing is silent: the attribute is absent.
+// Each fingerprinter is one row of a table: a name, for the options fingerprint.allowlist and
+// fingerprint.denylist, and a function that returns Facts. They run in parallel, read files and
+// make system calls, and start no processes; together they take milliseconds. An attribute that
+// cannot be detected is absent.
 //
-// It keeps no state and leaves no goroutine. Drivers tell of themselves
+// The package keeps no state, and its goroutines end with Run. Drivers fingerprint themselves
 // (client/driverset).
 package fingerprint
 
@@ -24,17 +23,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Config is what the operator said about the node.
+// Config configures the fingerprinters.
 type Config struct {
 	Version         string // of this program
 	Revision        string
-	AdvertiseAddr   string // unique.advertise.address, "" when none
-	AllocDir        string // whose disk is measured
-	Interface       string // "" for the one of the default route
-	Loopback        bool   // -dev: the default interface is the loopback one
+	AdvertiseAddr   string // unique.advertise.address, may be empty
+	AllocDir        string // on the disk that is measured
+	Interface       string // "" for the interface of the default route
+	Loopback        bool   // -dev: use the loopback interface by default
 	AddressFamily   string // "ipv4", "ipv6", "" for both
 	SpeedMbits      int    // 0: ask the kernel
-	SkipLinkLocal   bool   // leave link-local addresses out
+	SkipLinkLocal   bool   // ignore link-local addresses
 	TotalCompute    int    // MHz, 0: measured
 	MemoryMB        int    // 0: measured
 	DiskMB          int    // 0: measured
@@ -45,16 +44,16 @@ type Config struct {
 	Allow, Deny     []string
 }
 
-// Reserved is what tasks cannot have.
+// Reserved holds the resources that are not available to tasks.
 type Reserved struct {
 	CPU      int    // MHz
-	Cores    string // cpuset list; when set, CPU is what these cores add up to
+	Cores    string // cpuset list; if set, it replaces CPU
 	MemoryMB int
 	DiskMB   int
 	Ports    string // such as "22,80,8500-8600"
 }
 
-// Facts is what fingerprinters find. Zero fields say nothing.
+// Facts are the results of fingerprinters. Zero fields are unknown.
 type Facts struct {
 	Attributes   map[string]string
 	Topology     *nomad.Topology
@@ -75,7 +74,7 @@ func (f *Facts) set(name, value string) {
 	f.Attributes[name] = value
 }
 
-// merge adds what g knows.
+// merge adds the facts of g.
 func (f *Facts) merge(g Facts) {
 	for k, v := range g.Attributes {
 		f.set(k, v)
@@ -89,13 +88,13 @@ func (f *Facts) merge(g Facts) {
 	f.NodeNetworks = append(f.NodeNetworks, g.NodeNetworks...)
 }
 
-// Host is a machine seen through its /proc, /sys and /etc.
+// Host is a machine, read through its /proc, /sys and /etc.
 type Host struct {
 	root string
 	cfg  Config
 }
 
-// NewHost looks at the machine whose root directory is root, "/" for this one.
+// NewHost returns the machine with the given root directory, "/" for this one.
 func NewHost(root string, cfg Config) *Host { return &Host{root: root, cfg: cfg} }
 
 // row is one fingerprinter.
@@ -104,8 +103,7 @@ type row struct {
 	find func(*Host) (Facts, error)
 }
 
-// table lists the fingerprinters of this platform. Names are those of
-// compat/task-runtime.tsv, section fingerprinters.
+// table lists the fingerprinters of this platform, named as in Nomad 2.0.
 var table = []row{
 	{"arch", arch},
 	{"cpu", cpu},
@@ -129,7 +127,7 @@ func Names() []string {
 	return names
 }
 
-// Run asks all allowed fingerprinters at once and merges what they found.
+// Run runs all allowed fingerprinters in parallel and merges their results.
 func (h *Host) Run(ctx context.Context, log *slog.Logger) Facts {
 	found := make([]Facts, len(table))
 	var wg sync.WaitGroup
@@ -160,11 +158,11 @@ func (c Config) allows(name string) bool {
 	return len(c.Allow) == 0 || slices.Contains(c.Allow, name)
 }
 
-// path returns where the file of an absolute name is on this host.
+// path returns the path of a file on this host.
 func (h *Host) path(name string) string { return filepath.Join(h.root, name) }
 
-// Apply writes the facts into the node: attributes beside those it has,
-// resources, and what the operator reserved.
+// Apply sets the facts in the node: it adds attributes and replaces the resources and the
+// reserved resources.
 func (f Facts) Apply(cfg Config, n *nomad.Node) {
 	if n.Attributes == nil {
 		n.Attributes = map[string]string{}

@@ -17,7 +17,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// machine writes the files of a host and returns its root.
+// machine creates the files of a host and returns its root.
 func machine(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -33,7 +33,7 @@ func machine(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// hybrid has two sockets' worth of cores of two grades on two NUMA nodes.
+// hybrid has four cores of two grades on two sockets and two NUMA nodes.
 var hybrid = map[string]string{
 	"/sys/devices/system/cpu/online":                            "0-3",
 	"/sys/devices/cpu_atom/cpus":                                "2-3",
@@ -73,12 +73,13 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%s = %q, want %q", name, got, want)
 		}
 	}
-	// Jobs of upstream's servers with services need it: their services would not be registered.
+	// Nomad's servers place jobs with services on nodes with this attribute, but services would
+	// not be registered.
 	if got, there := facts.Attributes["nomad.service_discovery"]; there {
-		t.Errorf("nomad.service_discovery = %q, which this version does not have", got)
+		t.Errorf("nomad.service_discovery = %q, which this version does not support", got)
 	}
 	if _, there := facts.Attributes["cpu.frequency"]; there {
-		t.Error("cpu.frequency is told of a machine with two grades")
+		t.Error("cpu.frequency is set on a machine with two grades")
 	}
 }
 
@@ -106,7 +107,7 @@ func TestResources(t *testing.T) {
 		t.Errorf("ReservedResources = %+v", node.ReservedResources)
 	}
 	if node.Attributes["keep"] != "me" {
-		t.Error("Apply() dropped an attribute that was there")
+		t.Error("Apply() dropped an existing attribute")
 	}
 	if d := r.Processors.Topology.Distances; !reflect.DeepEqual(d, nomad.SLIT{{10, 20}, {20, 10}}) {
 		t.Errorf("Distances = %v", d)
@@ -144,8 +145,8 @@ func TestAllowAndDeny(t *testing.T) {
 	}
 }
 
-// A machine that tells nothing still gives a node, with silence for what is unknown.
-func TestBareMachine(t *testing.T) {
+// A machine without readable files still gives a node, without the unknown attributes.
+func TestEmptyMachine(t *testing.T) {
 	cfg := fingerprint.Config{AllocDir: t.TempDir(), Loopback: true}
 	node := &nomad.Node{}
 	fingerprint.NewHost(t.TempDir(), cfg).Run(context.Background(), quiet).Apply(cfg, node)
@@ -154,7 +155,7 @@ func TestBareMachine(t *testing.T) {
 	}
 }
 
-// This very machine: real files, and quick.
+// The real files of this machine.
 func TestThisMachine(t *testing.T) {
 	cfg := fingerprint.Config{Version: "2.0.6", AllocDir: t.TempDir()}
 	var facts fingerprint.Facts
@@ -166,7 +167,7 @@ func TestThisMachine(t *testing.T) {
 	for _, name := range []string{"cpu.arch", "cpu.numcores", "cpu.totalcompute", "memory.totalbytes", "kernel.version", "os.signals",
 		"unique.hostname", "unique.storage.bytestotal", "unique.network.ip-address", "os.cgroups.version"} {
 		if facts.Attributes[name] == "" {
-			t.Errorf("%s is not told", name)
+			t.Errorf("%s is missing", name)
 		}
 	}
 }

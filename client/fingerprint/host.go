@@ -14,14 +14,14 @@ import (
 	"github.com/open-nomad/open-nomad/internal/landlock"
 )
 
-// arch tells what the processor is.
+// arch returns the processor architecture.
 func arch(*Host) (Facts, error) {
 	var f Facts
 	f.set("cpu.arch", runtime.GOARCH)
 	return f, nil
 }
 
-// host tells the operating system, the kernel and the names of the machine.
+// host returns the operating system, the kernel, the host name and the host ID.
 func host(h *Host) (Facts, error) {
 	var f Facts
 	name, err := os.Hostname()
@@ -48,7 +48,7 @@ func host(h *Host) (Facts, error) {
 	return f, nil
 }
 
-// osRelease reads the lines KEY=value of /etc/os-release.
+// osRelease parses the KEY=value lines of /etc/os-release.
 func (h *Host) osRelease() map[string]string {
 	vars := map[string]string{}
 	file, err := os.Open(h.path("/etc/os-release"))
@@ -64,7 +64,7 @@ func (h *Host) osRelease() map[string]string {
 	return vars
 }
 
-// landlockABI tells the kernel's Landlock version, as "v7".
+// landlockABI returns the kernel's Landlock ABI version, such as "v7".
 func landlockABI(*Host) (Facts, error) {
 	var f Facts
 	if abi, err := landlock.ABI(); err == nil {
@@ -73,7 +73,7 @@ func landlockABI(*Host) (Facts, error) {
 	return f, nil
 }
 
-// cgroupVersion tells whether the controllers are on the v2 tree or the v1 ones.
+// cgroupVersion returns 2 if the v2 tree has the controllers, and 1 if the v1 trees have them.
 func cgroupVersion(h *Host) (Facts, error) {
 	var f Facts
 	if h.text("/sys/fs/cgroup/cgroup.controllers") != "" {
@@ -84,7 +84,7 @@ func cgroupVersion(h *Host) (Facts, error) {
 	return f, nil
 }
 
-// signals lists the names that kill_signal and alloc signal take.
+// signals returns the signal names for kill_signal and alloc signal.
 func signals(*Host) (Facts, error) {
 	var names []string
 	for n := unix.Signal(1); n < 32; n++ {
@@ -98,7 +98,7 @@ func signals(*Host) (Facts, error) {
 	return f, nil
 }
 
-// program tells what this program is.
+// program returns the version of this program.
 func program(h *Host) (Facts, error) {
 	var f Facts
 	f.set("nomad.version", h.cfg.Version)

@@ -12,10 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// defaultSpeed is the link speed in Mbit/s when the kernel tells none.
+// defaultSpeed is the link speed in Mbit/s if the kernel reports none.
 const defaultSpeed = 1000
 
-// network finds the interface that tasks are reached on, and its addresses.
+// network returns the interface for the tasks' ports, and its addresses.
 func network(h *Host) (Facts, error) {
 	var f Facts
 	if !netns.Possible() {
@@ -51,8 +51,8 @@ func network(h *Host) (Facts, error) {
 	return f, nil
 }
 
-// defaultInterface is the configured one, the loopback one under -dev, else
-// that of the default route. A machine without a route has only itself to talk to.
+// defaultInterface returns the configured interface, the loopback interface under -dev, or else
+// that of the default route. Without a default route it returns the loopback interface.
 func (h *Host) defaultInterface() (*net.Interface, error) {
 	name := h.cfg.Interface
 	if name == "" && !h.cfg.Loopback {
@@ -77,8 +77,8 @@ func (h *Host) defaultInterface() (*net.Interface, error) {
 	return nil, fmt.Errorf("no default route and no loopback interface")
 }
 
-// routeInterface returns the interface of the IPv4 default route, else of the
-// IPv6 one, "" when there is none.
+// routeInterface returns the interface of the IPv4 default route, else that of the IPv6 one, or
+// "".
 func (h *Host) routeInterface() string {
 	if name := h.findRoute("/proc/net/route", func(w []string) string {
 		if len(w) > 7 && w[1] == "00000000" && w[7] == "00000000" {
@@ -111,8 +111,8 @@ func (h *Host) findRoute(table string, match func(words []string) string) string
 	return ""
 }
 
-// addresses returns those of the interface, the preferred family first.
-// Link-local ones count only when there is no other, unless they are left out.
+// addresses returns the addresses of the interface, the preferred family first. Link-local
+// addresses are used only if there are no others and the configuration allows it.
 func (h *Host) addresses(ifc *net.Interface) ([]netip.Addr, error) {
 	raw, err := ifc.Addrs()
 	if err != nil {

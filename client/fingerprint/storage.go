@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory tells how much there is.
+// memory returns the size of the memory.
 func memory(h *Host) (Facts, error) {
 	var f Facts
 	total := h.meminfo("MemTotal")
@@ -27,7 +27,7 @@ func memory(h *Host) (Facts, error) {
 	return f, nil
 }
 
-// meminfo returns a line of /proc/meminfo in bytes, 0 when it is absent.
+// meminfo returns a value of /proc/meminfo in bytes, or 0.
 func (h *Host) meminfo(key string) int64 {
 	file, err := os.Open(h.path("/proc/meminfo"))
 	if err != nil {
@@ -45,7 +45,7 @@ func (h *Host) meminfo(key string) int64 {
 	return 0
 }
 
-// storage tells the size of the disk that allocations live on.
+// storage returns the size of the disk that holds the allocations.
 func storage(h *Host) (Facts, error) {
 	var f Facts
 	dir, err := existing(h.cfg.AllocDir)
@@ -67,7 +67,7 @@ func storage(h *Host) (Facts, error) {
 	return f, nil
 }
 
-// existing returns the nearest directory above (or at) dir that exists.
+// existing returns dir or its nearest existing parent.
 func existing(dir string) (string, error) {
 	for {
 		if _, err := os.Stat(dir); err == nil {
@@ -81,7 +81,7 @@ func existing(dir string) (string, error) {
 	}
 }
 
-// deviceOf returns the source of the mount that dir is on.
+// deviceOf returns the source of the mount that contains dir.
 func (h *Host) deviceOf(dir string) string {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {

@@ -1,8 +1,8 @@
-// Package hook calls the hooks of an allocation or of a task, in their order. What a
-// hook is called for, and with what, is the business of client/allochook and
-// client/taskhook; the loops that call them never ask for a hook by name.
+// Package hook calls the hooks of an allocation or a task, in their order. client/allochook and
+// client/taskhook define the hook methods and their arguments. The loops that call them never
+// refer to a hook by name.
 //
-// It keeps no state and starts no goroutine.
+// The package keeps no state and starts no goroutine.
 package hook
 
 import (
@@ -13,25 +13,24 @@ import (
 	"github.com/hashicorp/go-metrics"
 )
 
-// Hook is one concern of an allocation or a task. It takes part in the moments whose
-// interfaces it implements.
+// Hook is one concern of an allocation or a task. It is called at the moments whose interfaces
+// it implements.
 type Hook interface {
-	// Name is unique in the list: it keys the hook's stored state, metrics and log
-	// lines.
+	// Name returns a name that is unique in the list. It is the key of the hook's stored state,
+	// metrics and log lines.
 	Name() string
 }
 
-// List are the hooks of one allocation or task, in the order in which they act.
+// List holds the hooks of one allocation or task, in the order in which they run.
 type List struct {
-	Kind  string // of whom, in the names of metrics: alloc_hook or task_hook
+	Kind  string // in the names of metrics: alloc_hook or task_hook
 	Hooks []Hook
 	Log   *slog.Logger
-	// Unmeasured takes no metrics of the hooks.
+	// Unmeasured disables the metrics of the hooks.
 	Unmeasured bool
 }
 
-// Each calls do for every hook that takes part in a moment, and stops at the first
-// error.
+// Each calls do for every hook of type H, until the first error.
 func Each[H Hook](l List, moment string, do func(H) error) error {
 	for _, hook := range l.Hooks {
 		h, ok := hook.(H)
@@ -45,7 +44,7 @@ func Each[H Hook](l List, moment string, do func(H) error) error {
 	return nil
 }
 
-// All is Each for moments where one hook's error is nobody else's: it is logged.
+// All calls do for every hook of type H. Errors are logged and do not stop the other hooks.
 func All[H Hook](l List, moment string, do func(H) error) {
 	for _, hook := range l.Hooks {
 		h, ok := hook.(H)
@@ -58,7 +57,7 @@ func All[H Hook](l List, moment string, do func(H) error) {
 	}
 }
 
-// measured is the one place where metrics of hooks are taken.
+// measured calls do and publishes its duration and result.
 func measured[H Hook](l List, moment string, h H, do func(H) error) error {
 	if l.Unmeasured {
 		return do(h)

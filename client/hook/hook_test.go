@@ -45,11 +45,11 @@ func TestEachStopsAtAnError(t *testing.T) {
 		t.Errorf("called %v, want %v", seen, want)
 	}
 	if !errors.Is(err, errStuck) || !strings.Contains(err.Error(), "hook second") {
-		t.Errorf("Each() = %v, want the error of the second hook by its name", err)
+		t.Errorf("Each() = %v, want the error with the name of the second hook", err)
 	}
 }
 
-func TestAllGoesOn(t *testing.T) {
+func TestAllContinuesAfterAnError(t *testing.T) {
 	var seen []string
 	log := new(strings.Builder)
 	hook.All(list(log), "open", func(o opener) error {

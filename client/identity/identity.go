@@ -1,25 +1,23 @@
-// Package identity holds the tokens of one allocation: fetches them from the
-// servers, keeps them over a restart of the agent, renews them in time and
-// publishes every new one.
+// Package identity manages the tokens of one allocation. It fetches them from the servers,
+// stores them, renews them in time and publishes every new one.
 //
 //	        ┌────────stored────────┐
 //	Prepare ┤                      ├─▶ held ──half of the life──▶ renewing ─┐
 //	        └──Alloc.SignIdentities┘     ▲──────────────────────────────────┤
 //	                                     └───────── back off, retry ◀──error┘
 //
-// The default token of a task comes with the allocation, never expires and is
-// not renewed. All named ones that expire are renewed together, when half of the
-// shortest remaining life is over plus up to a tenth of that, so that any TTL from
-// one second up is renewed in time. The first renewal, and the first one after a
-// failure, comes at any moment before that: allocations that started together, or
-// that waited for the servers together, ask at different times from then on. Losing
-// renewal never stops a task.
+// The default token of a task is part of the allocation, never expires and is not renewed. All
+// expiring named tokens are renewed together, when half of the shortest remaining lifetime has
+// passed, plus up to a tenth of that. So any TTL of one second or more is renewed in time. The
+// first renewal, and the first after a failure, happens at a random time before that. So
+// allocations that started or waited together do not renew together. A failed renewal never
+// stops a task.
 //
-// Tokens are on disk before anybody sees them, so that a restarted agent holds
-// what its tasks hold, or something newer.
+// Tokens are stored before they are published, so that a restarted agent has the tokens of its
+// tasks, or newer ones.
 //
-// One goroutine, Run. A subscriber that lags loses the older token, not the
-// manager's time. No token is ever logged.
+// Run is the only goroutine. A subscriber that lags loses the older token and does not block
+// the manager. No token is logged.
 package identity
 
 import (
@@ -33,28 +31,28 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// How long an allocation that has no tokens yet goes on asking for them.
+// Limits for fetching the first tokens of an allocation.
 const (
 	firstWithin   = time.Minute
 	retryFirst    = 250 * time.Millisecond
 	retryFirstMax = 5 * time.Second
 )
 
-// errRejected means that the servers answered, and what they said will not change.
-var errRejected = errors.New("the servers sign not all that was asked for")
+// errRejected means that the servers refused the request; a retry would not change that.
+var errRejected = errors.New("the servers refused to sign the identities")
 
 // Caller reaches the servers; it adds the node's own token to each request.
 type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
-// Store keeps the tokens of an allocation over a restart of the agent.
+// Store stores the tokens of an allocation.
 type Store interface {
 	Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error)
 	PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity) error
 }
 
-// Config of a Manager.
+// Config configures a Manager.
 type Config struct {
 	Alloc  *nomad.Allocation
 	Region string
@@ -63,8 +61,7 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Manager keeps the tokens of one allocation. Its methods may be called
-// concurrently.
+// Manager manages the tokens of one allocation. Its methods may be called concurrently.
 type Manager struct {
 	cfg   Config
 	asked []*nomad.WorkloadIdentityRequest
@@ -74,7 +71,7 @@ type Manager struct {
 	subs map[nomad.WIHandle]map[chan nomad.Token]struct{}
 }
 
-// New returns a Manager for the identities that the allocation's tasks name.
+// New returns a Manager for the named identities of the allocation's tasks.
 func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg:  cfg,
@@ -95,29 +92,28 @@ func New(cfg Config) *Manager {
 	return m
 }
 
-// TaskHandle names an identity of a task.
+// TaskHandle returns the handle of an identity of a task.
 func TaskHandle(task, identity string) nomad.WIHandle {
 	return nomad.WIHandle{
 		IdentityName: identity, WorkloadIdentifier: task, WorkloadType: nomad.WorkloadTypeTask,
 	}
 }
 
-// Default returns the default token of a task, which came with the allocation.
+// Default returns the default token of a task, which is part of the allocation.
 func (m *Manager) Default(task string) nomad.Token {
 	return nomad.NewToken(m.cfg.Alloc.SignedIdentities[task], m.cfg.Alloc.SigningKeyID)
 }
 
-// Prepare makes sure that a token of every named identity is held: the stored
-// ones, else new ones from the servers, which it waits for within a bound. Stored
-// ones that have expired meanwhile belong to tasks that run: they are not waited
-// for, Run renews them at once.
+// Prepare provides a token of every named identity, from the store or from the servers. It
+// waits for the servers for a limited time. Stored tokens that have expired belong to running
+// tasks: Prepare does not wait for new ones, and Run renews them at once.
 func (m *Manager) Prepare(ctx context.Context) error {
 	if len(m.asked) == 0 {
 		return nil
 	}
 	stored, err := m.cfg.Store.Identities(m.cfg.Alloc.ID)
 	if err != nil {
-		m.cfg.Log.Warn("stored identities not read, fetching new ones",
+		m.cfg.Log.Warn("read stored identities, fetching new ones",
 			"alloc", m.cfg.Alloc.ID, "err", err)
 	}
 	if m.complete(stored) {
@@ -127,8 +123,8 @@ func (m *Manager) Prepare(ctx context.Context) error {
 	return m.first(ctx)
 }
 
-// first fetches tokens for an allocation that has none. Servers that cannot be
-// reached are asked again; what they refuse they refuse for good.
+// first fetches tokens for an allocation without any. It retries unless the servers refuse the
+// request.
 func (m *Manager) first(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstWithin)
 	defer cancel()
@@ -142,13 +138,12 @@ func (m *Manager) first(ctx context.Context) error {
 			return err
 		case <-time.After(wait/2 + jitter(wait/2)):
 		}
-		m.cfg.Log.Debug("identities not signed, asking again", "alloc", m.cfg.Alloc.ID, "err", err)
+		m.cfg.Log.Debug("fetch identities, retrying", "alloc", m.cfg.Alloc.ID, "err", err)
 	}
 }
 
-// Watch returns a channel that has the current token of an identity, when there
-// is one that lives, and then each newer one; and a function that ends the
-// subscription.
+// Watch returns a channel that receives the current token of an identity, unless it has
+// expired, and then each newer one. The returned function ends the subscription.
 func (m *Manager) Watch(h nomad.WIHandle) (<-chan nomad.Token, func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,22 +162,21 @@ func (m *Manager) Watch(h nomad.WIHandle) (<-chan nomad.Token, func()) {
 	}
 }
 
-// fetch gets a token of every named identity from the servers, stores and
-// publishes them.
+// fetch gets a token of every named identity from the servers, and stores and publishes them.
 func (m *Manager) fetch(ctx context.Context) error {
 	ids, err := m.sign(ctx)
 	if err != nil {
 		return fmt.Errorf("sign identities of allocation %s: %w", m.cfg.Alloc.ID, err)
 	}
 	if err := m.cfg.Store.PutIdentities(m.cfg.Alloc.ID, ids); err != nil {
-		// They are good all the same: a restarted agent fetches new ones.
-		m.cfg.Log.Warn("identities not stored", "alloc", m.cfg.Alloc.ID, "err", err)
+		// The tokens are valid anyway: a restarted agent fetches new ones.
+		m.cfg.Log.Warn("store identities", "alloc", m.cfg.Alloc.ID, "err", err)
 	}
 	m.publish(ids)
 	return nil
 }
 
-// sign asks the servers; anything but one token for each identity is an error.
+// sign requests the tokens. It returns an error unless there is one token per identity.
 func (m *Manager) sign(ctx context.Context) ([]*nomad.SignedWorkloadIdentity, error) {
 	req := &nomad.AllocIdentitiesRequest{
 		Identities: m.asked,
@@ -208,7 +202,7 @@ func (m *Manager) sign(ctx context.Context) ([]*nomad.SignedWorkloadIdentity, er
 	return resp.SignedIdentities, nil
 }
 
-// complete says whether ids holds every named identity.
+// complete reports whether ids holds a token of every named identity.
 func (m *Manager) complete(ids []*nomad.SignedWorkloadIdentity) bool {
 	have := map[nomad.WIHandle]bool{}
 	for _, id := range ids {
@@ -222,12 +216,12 @@ func (m *Manager) complete(ids []*nomad.SignedWorkloadIdentity) bool {
 	return len(ids) == len(m.asked)
 }
 
-// alive says whether a token is not over yet.
+// alive reports whether a token has not expired.
 func alive(id *nomad.SignedWorkloadIdentity, now time.Time) bool {
 	return id.Expiration.IsZero() || id.Expiration.After(now)
 }
 
-// publish holds the tokens and hands them to their subscribers.
+// publish sets the tokens and sends them to their subscribers.
 func (m *Manager) publish(ids []*nomad.SignedWorkloadIdentity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -235,7 +229,7 @@ func (m *Manager) publish(ids []*nomad.SignedWorkloadIdentity) {
 		m.held[id.WIHandle] = id
 		for ch := range m.subs[id.WIHandle] {
 			select {
-			case <-ch: // the older token that nobody took
+			case <-ch: // an older token that was not received
 			default:
 			}
 			ch <- nomad.NewToken(id.JWT, "") // never blocks: only publish sends, under the mutex

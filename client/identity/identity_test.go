@@ -16,14 +16,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// servers signs identities with a TTL each.
+// servers signs identities, each with a TTL.
 type servers struct {
 	ttl map[string]time.Duration
 
 	mu     sync.Mutex
 	down   bool
 	reject string
-	short  bool // leaves one token out
+	short  bool // omits one token
 	calls  []time.Time
 }
 
@@ -138,7 +138,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("first token = %q, want aws-1", got)
 		}
 
-		// A later agent takes them from its disk, as long as they live.
+		// A later agent uses the stored tokens if they have not expired.
 		s.set(func() { s.down = true })
 		next := manager(s, db, "aws", "gcp")
 		if err := next.Prepare(t.Context()); err != nil {
@@ -149,7 +149,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("stored token = %q after %d calls, want gcp-1 after 1", got, len(s.called()))
 		}
 
-		// Expired ones are not waited for, nor shown: their tasks run, Run renews them.
+		// Prepare does not wait for expired tokens and does not return them; Run renews them.
 		time.Sleep(2 * time.Hour)
 		late := manager(s, db, "aws", "gcp")
 		if err := late.Prepare(t.Context()); err != nil || len(s.called()) != 1 {
@@ -157,7 +157,7 @@ func TestPrepare(t *testing.T) {
 		}
 		aws, _ := late.Watch(identity.TaskHandle("web", "aws"))
 		if got := token(t, aws); got != "" {
-			t.Errorf("an expired token is shown: %q", got)
+			t.Errorf("an expired token is returned: %q", got)
 		}
 		s.set(func() { s.down = false })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -169,7 +169,7 @@ func TestPrepare(t *testing.T) {
 	})
 }
 
-// What the servers refuse fails at once, servers that are away after a while.
+// A refusal of the servers fails at once, unreachable servers after a timeout.
 func TestPrepareFails(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -194,7 +194,7 @@ func TestPrepareFails(t *testing.T) {
 	}
 }
 
-// A start waits for servers that come back.
+// Prepare waits for servers that become reachable.
 func TestPrepareWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &servers{down: true}
@@ -205,8 +205,8 @@ func TestPrepareWaits(t *testing.T) {
 	})
 }
 
-// Allocations that start together renew at different times, from the first time on;
-// also after all of them waited for the servers.
+// Allocations that start together, or waited for the servers together, renew at different
+// times.
 func TestRenewalsSpread(t *testing.T) {
 	const ttl, allocs, lives = time.Minute, 500, 10
 	synctest.Test(t, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestRenewalsSpread(t *testing.T) {
 			mean := float64(len(calls)) / float64(len(perBucket))
 			for n, calls := range perBucket {
 				if float64(calls) > 2*mean {
-					t.Errorf("%d renewals within two seconds, %v after the start: twice %.0f is the most", calls, n*2*time.Second, mean)
+					t.Errorf("%d renewals within two seconds, %v after the start: want at most twice %.0f", calls, n*2*time.Second, mean)
 				}
 			}
 		}
@@ -259,7 +259,7 @@ func TestRenewal(t *testing.T) {
 				m.Run(ctx)
 				calls := s.called()
 				if len(calls) < 30 || len(calls) > 45 {
-					t.Errorf("%d calls in 20 lives, want one each half life", len(calls))
+					t.Errorf("%d calls in 20 lifetimes, want one each half life", len(calls))
 				}
 				if first := calls[1].Sub(calls[0]); first > ttl*6/10 {
 					t.Errorf("first renewed after %v of %v", first, ttl)
@@ -285,7 +285,7 @@ func TestNothingToRenew(t *testing.T) {
 	}
 }
 
-// TestServersAway: tries come before the token runs out, and go on after.
+// TestServersAway checks that renewal is retried before and after the token expires.
 func TestServersAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &servers{ttl: map[string]time.Duration{"aws": 8 * time.Second}}
@@ -301,12 +301,12 @@ func TestServersAway(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		tries := len(s.called()) - 1
 		if tries < 3 || tries > 60 {
-			t.Errorf("%d tries before the token ran out, want a few", tries)
+			t.Errorf("%d attempts before the token expired, want a few", tries)
 		}
 		time.Sleep(10 * time.Minute)
 		late := len(s.called()) - 1 - tries
 		if late < 10 || late > 60 {
-			t.Errorf("%d tries in ten minutes without servers, want some", late)
+			t.Errorf("%d attempts in ten minutes without servers, want some", late)
 		}
 		ch, stop := m.Watch(identity.TaskHandle("web", "aws"))
 		defer stop()
@@ -314,7 +314,7 @@ func TestServersAway(t *testing.T) {
 		s.set(func() { s.down = false })
 		tok := <-ch
 		if tok.IsZero() || time.Since(start) > 12*time.Minute {
-			t.Errorf("no new token soon after the servers came back: %v", time.Since(start))
+			t.Errorf("no new token soon after the servers were reachable again: %v", time.Since(start))
 		}
 		cancel()
 		<-ended

@@ -10,23 +10,22 @@ import (
 )
 
 const (
-	// soonest bounds how often tokens that are born old are renewed.
+	// soonest limits how often tokens with a very short lifetime are renewed.
 	soonest = 100 * time.Millisecond
-	// retryBase and retryMax bound the wait after a failure while tokens live.
+	// retryBase and retryMax limit the delay after a failure while the tokens are valid.
 	retryBase = 10 * time.Second
 	retryMax  = time.Hour
-	// retryDead bounds it once a token has expired.
+	// retryDead limits the delay once a token has expired.
 	retryDead = 30 * time.Second
-	// tryLeast and tryMost bound one try.
+	// tryLeast and tryMost limit the duration of one attempt.
 	tryLeast = time.Second
 	tryMost  = 30 * time.Second
 )
 
-// errClock keeps an agent from asking again and again for what it can't use.
-var errClock = errors.New("new tokens are over before they came: set the clock of this machine")
+// errClock is treated as a failed renewal, so that the agent waits before the next request.
+var errClock = errors.New("new tokens have already expired: correct the clock of this machine")
 
-// Run keeps the tokens fresh until ctx is done. It returns at once when there is
-// nothing to renew.
+// Run renews the tokens until ctx ends. It returns at once if no token expires.
 func (m *Manager) Run(ctx context.Context) error {
 	next, retries := firstIn, 0
 	for {
@@ -46,7 +45,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		if err := m.renew(ctx, exp); err != nil {
-			m.cfg.Log.Warn("identities not renewed", "alloc", m.cfg.Alloc.ID, "err", err)
+			m.cfg.Log.Warn("renew identities", "alloc", m.cfg.Alloc.ID, "err", err)
 			next, retries = firstIn, retries+1
 			continue
 		}
@@ -57,8 +56,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// renew fetches new tokens. It gives up while there is time for another try before
-// exp: the next goes to another server.
+// renew fetches new tokens. It gives up early enough for another attempt, at another server,
+// before exp.
 func (m *Manager) renew(ctx context.Context, exp time.Time) error {
 	limit := tryMost
 	if left := time.Until(exp); left > 0 {
@@ -75,7 +74,7 @@ func (m *Manager) renew(ctx context.Context, exp time.Time) error {
 	return nil
 }
 
-// earliest is when the first of the tokens that expire does.
+// earliest returns the earliest expiry of the tokens.
 func (m *Manager) earliest() (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,21 +90,20 @@ func (m *Manager) earliest() (time.Time, bool) {
 	return first.Expiration, true
 }
 
-// renewIn is how long a token is left alone that lives for remaining.
+// renewIn returns the delay before the renewal of a token with the given remaining lifetime.
 func renewIn(remaining time.Duration) time.Duration {
 	half := remaining / 2
 	return max(half+jitter(half/10), soonest)
 }
 
-// firstIn is renewIn for one of many that began together: it comes as late as that at
-// the latest, and they are spread evenly over the time before. What is over is renewed
-// at once.
+// firstIn is like renewIn, but spreads the renewals of allocations that started together evenly
+// over the time before. Expired tokens are renewed at once.
 func firstIn(remaining time.Duration) time.Duration {
 	return max(remaining/20+jitter(remaining/2), soonest)
 }
 
-// retryIn is how long to wait after the nth failure in a row: longer each time,
-// but never so long that the shortest token runs out with tries left undone.
+// retryIn returns the delay after the nth consecutive failure. It grows, but leaves time for
+// more attempts before the shortest token expires.
 func retryIn(n int, remaining time.Duration) time.Duration {
 	wait, limit := retryBase, retryMax
 	if remaining <= 0 {
@@ -120,7 +118,7 @@ func retryIn(n int, remaining time.Duration) time.Duration {
 	return wait/2 + jitter(wait/2+1)
 }
 
-// jitter is a random part of up to d.
+// jitter returns a random duration below d.
 func jitter(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0

@@ -7,27 +7,27 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// maxFrame is the most data in one frame.
+// maxFrame is the maximum data size of a frame.
 const maxFrame = 64 << 10
 
-// What a frame tells of its file.
+// File events of a frame.
 const (
 	eventDeleted   = "file deleted"
 	eventTruncated = "file truncated"
 )
 
-// Sink takes the payloads of a stream, in order. An error of it ends the stream.
-// The bytes are its own only until it returns.
+// Sink receives the payloads of a stream, in order. An error ends the stream. The bytes are
+// valid only until it returns.
 type Sink func(payload []byte) error
 
-// Framer turns frames into payloads.
+// Framer encodes frames as payloads.
 type Framer func(f nomad.StreamFrame) ([]byte, error)
 
-// Plain passes data on as it is; what is not data is left out.
+// Plain returns the data of a frame and drops everything else.
 func Plain(f nomad.StreamFrame) ([]byte, error) { return f.Data, nil }
 
-// JSON writes each frame as an object without its zero fields; the empty one, {},
-// is the heartbeat.
+// JSON encodes each frame as an object without its zero fields. The empty object, {}, is the
+// heartbeat.
 func JSON(f nomad.StreamFrame) ([]byte, error) {
 	b, err := json.Marshal(jsonFrame(f))
 	if err != nil {
@@ -36,7 +36,7 @@ func JSON(f nomad.StreamFrame) ([]byte, error) {
 	return b, nil
 }
 
-// jsonFrame is nomad.StreamFrame with the names and omissions of its JSON.
+// jsonFrame is nomad.StreamFrame with the field names and omitted zero values of its JSON.
 type jsonFrame struct {
 	Offset    int64  `json:",omitempty"`
 	Data      []byte `json:",omitempty"`
@@ -44,7 +44,7 @@ type jsonFrame struct {
 	FileEvent string `json:",omitempty"`
 }
 
-// output is where a stream goes.
+// output is the destination of a stream.
 type output struct {
 	frame Framer
 	sink  Sink

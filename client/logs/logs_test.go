@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// tree makes an allocation with one task, and a file outside of it.
+// tree creates an allocation with one task, and a file outside of it.
 func tree(t *testing.T) (dir string, tr *logs.Tree) {
 	t.Helper()
 	parent := t.TempDir()
@@ -45,7 +45,7 @@ func tree(t *testing.T) (dir string, tr *logs.Tree) {
 	return dir, tr
 }
 
-// code returns the HTTP status of an error, 0 of none, 500 of any other.
+// code returns the HTTP status of an error, 0 for nil, 500 for any other.
 func code(err error) int {
 	var coded *nomad.CodedError
 	switch {
@@ -57,7 +57,7 @@ func code(err error) int {
 	return 500
 }
 
-// read streams a file and returns what came.
+// read streams a file and returns its content.
 func read(tr *logs.Tree, path string, r logs.Range) (string, error) {
 	var out bytes.Buffer
 	err := tr.StreamFile(context.Background(), path, r, logs.Plain, func(b []byte) error {
@@ -67,8 +67,8 @@ func read(tr *logs.Tree, path string, r logs.Range) (string, error) {
 	return out.String(), err
 }
 
-// Names that leave the allocation, pass a link, or lead to secrets give 403 or
-// 404, whatever is asked; a legitimate neighbor of each works.
+// Names that leave the allocation, use a link or lead to secrets give 403 or 404 for every
+// operation. A similar valid name works.
 func TestHostileNames(t *testing.T) {
 	dir, tr := tree(t)
 	for name, target := range map[string]string{
@@ -96,7 +96,7 @@ func TestHostileNames(t *testing.T) {
 			f.Close()
 		}
 		if err != nil && strings.Contains(err.Error(), dir) {
-			t.Errorf("the error of %q tells the host's path: %v", name, err)
+			t.Errorf("the error of %q contains the host's path: %v", name, err)
 		}
 	}
 	for _, name := range []string{"web/secrets", "web/private", "web/SECRETS", "..", "web/local/dir"} {
@@ -129,7 +129,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	if _, err := tr.List("nope"); code(err) != http.StatusNotFound {
-		t.Errorf("List of what is absent = %v", err)
+		t.Errorf("List of a missing directory = %v", err)
 	}
 }
 
@@ -153,8 +153,8 @@ func TestStat(t *testing.T) {
 	}
 }
 
-// A FIFO or a device is refused at once and not opened: its writer notices nothing.
-func TestSpecialFilesAreNotTouched(t *testing.T) {
+// A FIFO or a device is refused at once and not opened.
+func TestSpecialFilesAreNotOpened(t *testing.T) {
 	dir, tr := tree(t)
 	fifo := filepath.Join(dir, "web/local/fifo")
 	if err := syscall.Mkfifo(fifo, 0o666); err != nil {
@@ -165,7 +165,7 @@ func TestSpecialFilesAreNotTouched(t *testing.T) {
 			t.Errorf("stream %q = %v, want 400", name, err)
 		}
 	}
-	// No reader was ever there.
+	// ENXIO: the FIFO never had a reader.
 	if fd, err := syscall.Open(fifo, syscall.O_WRONLY|syscall.O_NONBLOCK, 0); err != syscall.ENXIO {
 		t.Errorf("open fifo for writing = %d, %v, want ENXIO", fd, err)
 	}
@@ -233,14 +233,14 @@ func TestFrames(t *testing.T) {
 		data = append(data, f.Data...)
 	}
 	if string(data) != big {
-		t.Errorf("%d bytes came, want %d", len(data), len(big))
+		t.Errorf("got %d bytes, want %d", len(data), len(big))
 	}
 	if b, err := logs.JSON(nomad.StreamFrame{}); string(b) != "{}" || err != nil {
 		t.Errorf("heartbeat = %s, %v", b, err)
 	}
 }
 
-// writeLogs makes the files of a rotated log.
+// writeLogs creates the files of a rotated log.
 func writeLogs(t *testing.T, dir string, pieces map[int]string) {
 	t.Helper()
 	for n, text := range pieces {
@@ -288,7 +288,7 @@ func TestRotatedLog(t *testing.T) {
 	}
 }
 
-// follow starts a stream and returns what comes of it, piece by piece.
+// follow starts a stream and returns its output, piece by piece.
 func follow(t *testing.T, run func(ctx context.Context, frame logs.Framer, sink logs.Sink) error) (next func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -308,7 +308,7 @@ func follow(t *testing.T, run func(ctx context.Context, frame logs.Framer, sink 
 		case s := <-got:
 			return s
 		case <-time.After(2 * time.Minute):
-			t.Fatal("nothing came")
+			t.Fatal("no output")
 			return ""
 		}
 	}
@@ -326,8 +326,8 @@ func appendTo(t *testing.T, path, text string) {
 	}
 }
 
-// A followed log goes on over rotation, without losing what was written to the old
-// file last, and from a task that has written nothing yet.
+// A followed log continues after a rotation, without losing the end of the old file, and starts
+// before the task has written anything.
 func TestFollowLog(t *testing.T) {
 	dir, tr := tree(t)
 	path := func(n int) string { return filepath.Join(dir, fmt.Sprintf("alloc/logs/web.stdout.%d", n)) }
@@ -352,7 +352,7 @@ func TestFollowLog(t *testing.T) {
 	}
 }
 
-// A followed log ends when its task writes no more and all was sent, also when the task never
+// A followed log ends when its task has ended and all data was sent, also if the task never
 // wrote anything.
 func TestFollowEndedLog(t *testing.T) {
 	for name, text := range map[string]string{"output": "last", "no output": ""} {
@@ -363,7 +363,7 @@ func TestFollowEndedLog(t *testing.T) {
 				appendTo(t, path, "first")
 			}
 			looks := 0
-			over := func() bool { // what is written before it reports the end is sent
+			over := func() bool { // data written before the end is reported is sent
 				if looks++; looks == 2 && text != "" {
 					appendTo(t, path, text)
 				}
@@ -400,7 +400,7 @@ func TestFollowFileTruncatedAndDeleted(t *testing.T) {
 		case f := <-frames:
 			return f
 		case <-time.After(2 * time.Minute):
-			t.Fatal("nothing came")
+			t.Fatal("no output")
 			return nomad.StreamFrame{}
 		}
 	}
@@ -428,7 +428,7 @@ func TestFollowFileTruncatedAndDeleted(t *testing.T) {
 	}
 }
 
-// A stream that follows and has nothing to say gives a sign of life.
+// A followed stream without data sends heartbeats.
 func TestHeartbeat(t *testing.T) {
 	_, tr := tree(t)
 	beats := make(chan string, 10)

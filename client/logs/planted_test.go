@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// index writes the supervisor's index with files that are there.
+// index writes the supervisor's index of existing files.
 func index(t *testing.T, dir string, numbers ...int) {
 	t.Helper()
 	files := proc.LogIndex{}
@@ -51,7 +51,7 @@ func readLog(t *testing.T, tr *logs.Tree, r logs.Range) string {
 	return out.String()
 }
 
-// What a task puts beside the files of a log, or in the place of one, is not shown as its log.
+// Files that a task creates beside the log files, or in place of one, are not part of its log.
 func TestPlantedLogFiles(t *testing.T) {
 	dir, tr := tree(t)
 	writeLogs(t, dir, map[int]string{3: "three|", 4: "four|", 5: "five|"})
@@ -68,14 +68,14 @@ func TestPlantedLogFiles(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", r, got, want)
 		}
 	}
-	for _, n := range []int{4, 5} { // another file in the place of one: the middle, then the last
+	for _, n := range []int{4, 5} { // replace a file: in the middle, then the last
 		if err := os.Rename(logFile(dir, n), logFile(dir, n)+".away"); err != nil {
 			t.Fatal(err)
 		}
 		writeLogs(t, dir, map[int]string{n: "forged"})
 	}
 	if got := readLog(t, tr, logs.Range{}); got != "three|" {
-		t.Errorf("with files in the place of others: %q, want what is left", got)
+		t.Errorf("with replaced files: %q, want the remaining ones", got)
 	}
 	files, err := tr.List("/")
 	if err != nil || len(files) != 2 {
@@ -83,7 +83,7 @@ func TestPlantedLogFiles(t *testing.T) {
 	}
 }
 
-// Without an index, as of an earlier version, the owner and the number of links decide.
+// Without an index, as with an earlier version, the owner and the number of links decide.
 func TestPlantedWithoutIndex(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: files of another user")
@@ -97,6 +97,6 @@ func TestPlantedWithoutIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := readLog(t, tr, logs.Range{}); got != "zero|" {
-		t.Errorf("log = %q, want what the agent's user owns alone", got)
+		t.Errorf("log = %q, want the file that only the agent's user owns", got)
 	}
 }

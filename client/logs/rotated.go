@@ -17,24 +17,24 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// logDir is where the logs of all tasks are, below the allocation.
+// logDir holds the logs of all tasks, relative to the allocation's directory.
 const logDir = "alloc/logs"
 
-// Log names one log of a task.
+// Log identifies one log of a task.
 type Log struct{ Task, Type string }
 
-// check refuses what is no log.
+// check validates the log.
 func (l Log) check() error {
 	if l.Type != "stdout" && l.Type != "stderr" {
 		return nomad.Errorf(http.StatusBadRequest, "log type must be stdout or stderr")
 	}
 	if l.Task == "" || strings.ContainsAny(l.Task, "/\x00") {
-		return nomad.Errorf(http.StatusBadRequest, "no task name")
+		return nomad.Errorf(http.StatusBadRequest, "must provide task name")
 	}
 	return nil
 }
 
-// file returns the name of the nth file, below the allocation.
+// file returns the path of the nth file, relative to the allocation's directory.
 func (l Log) file(n int) string {
 	return path.Join(logDir, l.Task+"."+l.Type+"."+strconv.Itoa(n))
 }
@@ -46,8 +46,8 @@ type piece struct {
 	size int64
 }
 
-// StreamLog sends a part of a task's log, across its rotated files. It returns nil at the end of a
-// log that is not followed or that is over.
+// StreamLog sends a part of a task's log, across its rotated files. It returns nil at the end
+// of the log, unless the log is followed and can still grow.
 func (t *Tree) StreamLog(ctx context.Context, l Log, r Range, frame Framer, sink Sink) error {
 	if err := errors.Join(l.check(), r.check()); err != nil {
 		return err
@@ -59,29 +59,29 @@ func (t *Tree) StreamLog(ctx context.Context, l Log, r Range, frame Framer, sink
 	defer dir.Close()
 	var w *watcher
 	if r.Follow {
-		// Before the first look, so that no change is missed.
+		// Before the first read, so that no change is missed.
 		if w, err = watch(dir); err != nil {
 			return err
 		}
 		defer w.close()
 	}
-	s := &logStream{tree: t, dir: dir, log: l, out: output{frame, sink}, watch: w, over: r.Over, left: r.Limit, limited: r.Limit > 0}
+	s := &logStream{tree: t, dir: dir, log: l, out: output{frame, sink}, watch: w, over: r.Over, remaining: r.Limit, limited: r.Limit > 0}
 	return s.run(ctx, r)
 }
 
-// logStream is one log on its way out. The position is an offset in file n.
+// logStream streams one log. The position is an offset in file n.
 type logStream struct {
-	tree    *Tree
-	dir     *os.File
-	log     Log
-	out     output
-	watch   *watcher    // nil unless following
-	over    func() bool // Range.Over
-	n       int
-	ino     uint64
-	offset  int64
-	left    int64
-	limited bool
+	tree      *Tree
+	dir       *os.File
+	log       Log
+	out       output
+	watch     *watcher    // nil unless following
+	over      func() bool // Range.Over
+	n         int
+	ino       uint64
+	offset    int64
+	remaining int64
+	limited   bool
 }
 
 func (s *logStream) run(ctx context.Context, r Range) error {
@@ -95,7 +95,7 @@ func (s *logStream) run(ctx context.Context, r Range) error {
 		pieces, err = s.pieces()
 	}
 	if err != nil || len(pieces) == 0 {
-		return err // or nothing was written
+		return err // the log is empty
 	}
 	s.seek(pieces, r)
 	for {
@@ -106,11 +106,11 @@ func (s *logStream) run(ctx context.Context, r Range) error {
 	}
 }
 
-// ends reports whether what the files hold by now is all that will be sent.
+// ends reports whether the current content of the files is all that will be sent.
 func (s *logStream) ends() bool { return s.watch == nil || s.over != nil && s.over() }
 
-// seek goes to the range's start, which counts across all pieces. The end without an
-// offset is the start of the newest file, as other clients of the API expect.
+// seek sets the position to the start of the range, which counts across all files. The end
+// without an offset is the start of the newest file, as other clients of the API expect.
 func (s *logStream) seek(pieces []piece, r Range) {
 	if r.Origin == OriginEnd && r.Offset == 0 {
 		newest := pieces[len(pieces)-1]
@@ -131,8 +131,7 @@ func (s *logStream) seek(pieces []piece, r Range) {
 	}
 }
 
-// one sends the rest of file n and moves on to the next; more is false at the
-// end of the log.
+// one sends the rest of file n and moves to the next file. more is false at the end of the log.
 func (s *logStream) one(ctx context.Context) (more bool, err error) {
 	name := s.log.file(s.n)
 	file, err := s.tree.openRegular(name)
@@ -148,19 +147,19 @@ func (s *logStream) one(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if !(proc.LogFile{N: s.n, Ino: s.ino}).Is(&st) {
-		return s.advance() // a task has put another file there
+		return s.advance() // a task has replaced the file
 	}
-	f := &fileStream{file: file, name: name, out: s.out, offset: s.offset, left: s.left, limited: s.limited}
+	f := &fileStream{file: file, name: name, out: s.out, offset: s.offset, remaining: s.remaining, limited: s.limited}
 	for {
-		// The end and the next file are looked for first: what is in this one by then
-		// is all that it will ever hold.
+		// The end and the next file are checked first: if there is either, this file no longer
+		// grows.
 		ends := s.ends()
 		last, err := s.isLast()
 		if err != nil {
 			return false, err
 		}
 		done, err := f.copy(ctx)
-		s.offset, s.left = f.offset, f.left
+		s.offset, s.remaining = f.offset, f.remaining
 		if done || err != nil {
 			return false, err
 		}
@@ -176,7 +175,7 @@ func (s *logStream) one(ctx context.Context) (more bool, err error) {
 	}
 }
 
-// idle waits for a change and sends the heartbeat.
+// idle waits for a change and sends a heartbeat each second.
 func (s *logStream) idle(ctx context.Context) error {
 	beat, err := s.watch.wait(ctx)
 	if err == nil && beat {
@@ -208,8 +207,8 @@ func (s *logStream) isLast() (bool, error) {
 	return pieces[len(pieces)-1].n <= s.n, nil
 }
 
-// pieces lists the files of the log, oldest first: those that the supervisor made, as its
-// index says. A task can plant others beside them.
+// pieces returns the files of the log, oldest first. Only files in the supervisor's index
+// count, because a task can create others in the directory.
 func (s *logStream) pieces() ([]piece, error) {
 	files, err := s.files()
 	if err != nil {
@@ -226,8 +225,8 @@ func (s *logStream) pieces() ([]piece, error) {
 	return pieces, nil
 }
 
-// files lists what may be files of the log. An allocation of a version without indexes has
-// none, and drivers that write logs by themselves make none: then the owner of a file counts.
+// files returns the candidates for files of the log. Without an index, as with allocations of
+// earlier versions and drivers that write their own logs, files are identified by their owner.
 func (s *logStream) files() ([]proc.LogFile, error) {
 	index, err := proc.ReadLogIndex(int(s.tree.dir.Fd()), s.log.Task)
 	if !errors.Is(err, unix.ENOENT) {

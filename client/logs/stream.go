@@ -13,25 +13,25 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Where an offset counts from.
+// Origins of an offset.
 const (
 	OriginStart = "start"
 	OriginEnd   = "end"
 )
 
-// Range says which part of a file or log is wanted.
+// Range is the requested part of a file or log.
 type Range struct {
 	Origin string // OriginStart, also when empty, or OriginEnd
-	Offset int64  // from there, towards the middle
-	Limit  int64  // bytes at most, all when it is not above 0
-	Follow bool   // go on with what is written later
+	Offset int64  // from the origin, towards the middle
+	Limit  int64  // maximum number of bytes; no limit if not positive
+	Follow bool   // continue with data that is written later
 
-	// Over reports whether nothing more will be written to a followed log. It is called about
-	// once a second. A nil Over means that the log never ends.
+	// Over reports whether a followed log has ended. It is called about once per second. A nil
+	// Over means that the log never ends.
 	Over func() bool
 }
 
-// check refuses what is no range.
+// check validates the range.
 func (r Range) check() error {
 	if r.Origin != "" && r.Origin != OriginStart && r.Origin != OriginEnd {
 		return nomad.Errorf(http.StatusBadRequest, "origin must be start or end")
@@ -42,7 +42,7 @@ func (r Range) check() error {
 	return nil
 }
 
-// start returns where to begin in something of that size.
+// start returns the start offset in a file of that size.
 func (r Range) start(size int64) int64 {
 	if r.Origin == OriginEnd {
 		return max(0, size-r.Offset)
@@ -50,8 +50,8 @@ func (r Range) start(size int64) int64 {
 	return r.Offset
 }
 
-// StreamFile sends a part of one file. It returns nil at its end, or when a
-// file that is followed was deleted.
+// StreamFile sends a part of one file. It returns nil at its end or, if the file is followed,
+// when it is deleted.
 func (t *Tree) StreamFile(ctx context.Context, name string, r Range, frame Framer, sink Sink) error {
 	if err := r.check(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (t *Tree) StreamFile(ctx context.Context, name string, r Range, frame Frame
 	}
 	s := &fileStream{
 		file: file, name: name, out: output{frame, sink},
-		offset: r.start(info.Size()), left: r.Limit, limited: r.Limit > 0,
+		offset: r.start(info.Size()), remaining: r.Limit, limited: r.Limit > 0,
 	}
 	if !r.Follow {
 		_, err := s.copy(ctx)
@@ -85,23 +85,23 @@ func (t *Tree) StreamFile(ctx context.Context, name string, r Range, frame Frame
 	return s.follow(ctx, dir)
 }
 
-// fileStream is one file on its way out.
+// fileStream streams one file.
 type fileStream struct {
-	file    *os.File
-	name    string
-	out     output
-	offset  int64
-	left    int64 // of a limited stream
-	limited bool
+	file      *os.File
+	name      string
+	out       output
+	offset    int64
+	remaining int64 // of a limited stream
+	limited   bool
 }
 
-// copy sends what there is and says whether the limit was reached.
+// copy sends the data up to the end of the file, and reports whether the limit was reached.
 func (s *fileStream) copy(ctx context.Context) (done bool, err error) {
 	buf := make([]byte, maxFrame)
 	for ctx.Err() == nil {
 		want := buf
 		if s.limited {
-			want = buf[:min(int64(len(buf)), s.left)]
+			want = buf[:min(int64(len(buf)), s.remaining)]
 		}
 		if len(want) == 0 {
 			return true, nil
@@ -109,7 +109,7 @@ func (s *fileStream) copy(ctx context.Context) (done bool, err error) {
 		n, err := s.file.ReadAt(want, s.offset)
 		if n > 0 {
 			s.offset += int64(n)
-			s.left -= int64(n)
+			s.remaining -= int64(n)
 			// The offset of a frame is the position after its data.
 			frame := nomad.StreamFrame{Offset: s.offset, Data: want[:n], File: s.name}
 			if err := s.out.send(frame); err != nil {
@@ -126,7 +126,7 @@ func (s *fileStream) copy(ctx context.Context) (done bool, err error) {
 	return false, ctx.Err()
 }
 
-// follow copies, waits, and copies again.
+// follow copies the data and waits for more, in a loop.
 func (s *fileStream) follow(ctx context.Context, dir *os.File) error {
 	w, err := watch(dir)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *fileStream) follow(ctx context.Context, dir *os.File) error {
 		if err != nil {
 			return err
 		}
-		gone, err := s.look()
+		gone, err := s.check()
 		if gone || err != nil {
 			return err
 		}
@@ -153,8 +153,8 @@ func (s *fileStream) follow(ctx context.Context, dir *os.File) error {
 	}
 }
 
-// look tells the reader when the file was truncated or deleted.
-func (s *fileStream) look() (gone bool, err error) {
+// check sends an event if the file was truncated or deleted.
+func (s *fileStream) check() (gone bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(s.file.Fd()), &st); err != nil {
 		return false, err

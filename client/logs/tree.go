@@ -1,22 +1,21 @@
-// Package logs reads the files of an allocation for the fs and logs endpoints:
-// lists, stats, streams of one file, and streams of a task's rotated logs.
+// Package logs reads the files of an allocation for the fs and logs endpoints. It lists
+// directories, stats files, and streams single files and the rotated logs of tasks.
 //
-// Everything below an allocation's directory belongs to its tasks, so every
-// name is hostile. Paths are resolved by the kernel beneath a descriptor of the
-// directory, never through a symbolic link and never onto another file system;
-// a file is opened only after it was seen to be a regular one, so that no FIFO
-// or device is touched. What holds secrets (<task>/secrets, <task>/private) is
-// refused and not listed, however it is spelled.
+// The tasks own the files below an allocation's directory, so no name is trusted. The kernel
+// resolves paths beneath a descriptor of the directory, never through a symbolic link or onto
+// another file system. A file is opened only after a check that it is regular, so that no FIFO
+// or device is opened. Directories with secrets (<task>/secrets, <task>/private) are neither
+// listed nor read, in any spelling.
 //
-// A stream is a row of frames of at most 64 KiB:
+// A stream is a sequence of frames of at most 64 KiB:
 //
 //	open ──▶ read ──data──▶ read
 //	          │ end of file: next rotated log, or
 //	          ├─ not following ──▶ end
 //	          └─ following ──▶ wait (inotify, and once a second) ──▶ read
 //
-// A stream runs in its caller's goroutine, with one more that waits for the
-// kernel while it follows.
+// A stream runs in its caller's goroutine. A followed stream has one more goroutine, which
+// reads inotify events.
 package logs
 
 import (
@@ -40,15 +39,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// sharedDir is the directory below the allocation that all tasks share; every
-// other one is a task's.
+// sharedDir is the directory below the allocation that all tasks share. Each other directory is
+// a task's.
 const sharedDir = "alloc"
 
-// Tree is the directory of one allocation, as its readers may see it.
+// Tree is the directory of one allocation, with the access allowed to API clients.
 type Tree struct{ dir *os.File }
 
-// OpenTree opens the directory of an allocation. The path itself must be out of
-// the reach of tasks.
+// OpenTree opens the directory of an allocation. Tasks must not be able to change the path
+// itself.
 func OpenTree(dir string) (*Tree, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -60,7 +59,7 @@ func OpenTree(dir string) (*Tree, error) {
 	return &Tree{dir: os.NewFile(uintptr(fd), dir)}, nil
 }
 
-// Close lets go of the directory; streams that run go on.
+// Close closes the directory. Running streams continue.
 func (t *Tree) Close() error { return t.dir.Close() }
 
 // List returns the entries of a directory, sorted by name.
@@ -81,7 +80,7 @@ func (t *Tree) List(name string) ([]*nomad.AllocFileInfo, error) {
 	files := make([]*nomad.AllocFileInfo, 0, len(names))
 	for _, entry := range names {
 		if at := path.Join(rel, entry); !forbidden(at) && !isIndex(at) {
-			if d, err := t.look(at); err == nil { // else removed since, or not ours
+			if d, err := t.describeAt(at); err == nil { // otherwise removed since, or inaccessible
 				files = append(files, d)
 			}
 		}
@@ -90,7 +89,7 @@ func (t *Tree) List(name string) ([]*nomad.AllocFileInfo, error) {
 	return files, nil
 }
 
-// Stat describes a file, a directory, or a symbolic link itself.
+// Stat describes a file, a directory or a symbolic link. It does not follow links.
 func (t *Tree) Stat(name string) (*nomad.AllocFileInfo, error) {
 	rel, err := clean(name)
 	if err != nil {
@@ -113,8 +112,8 @@ func (t *Tree) Stat(name string) (*nomad.AllocFileInfo, error) {
 	return d, nil
 }
 
-// look describes an entry of a directory.
-func (t *Tree) look(rel string) (*nomad.AllocFileInfo, error) {
+// describeAt describes an entry of a directory.
+func (t *Tree) describeAt(rel string) (*nomad.AllocFileInfo, error) {
 	handle, err := t.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, err
@@ -129,7 +128,7 @@ func (t *Tree) look(rel string) (*nomad.AllocFileInfo, error) {
 	return d, nil
 }
 
-// Open opens a regular file for reading; anything else is refused untouched.
+// Open opens a regular file for reading. It does not open any other kind of file.
 func (t *Tree) Open(name string) (*os.File, error) {
 	rel, err := clean(name)
 	if err != nil {
@@ -142,11 +141,11 @@ func (t *Tree) Open(name string) (*os.File, error) {
 	return file, nil
 }
 
-// errNotRegular is returned for what is neither a file nor absent.
+// errNotRegular is returned for an existing path that is not a regular file.
 var errNotRegular = errors.New("not a regular file")
 
-// openRegular looks at the file before it opens it: opening a FIFO or a device
-// would already do something.
+// openRegular checks the file type before it opens the file, because opening a FIFO or a device
+// has side effects.
 func (t *Tree) openRegular(rel string) (*os.File, error) {
 	handle, err := t.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -184,7 +183,7 @@ func (t *Tree) open(rel string, flags uint64) (*os.File, error) {
 	}
 }
 
-// reopen turns a handle that was looked at into one that reads.
+// reopen opens a checked O_PATH handle for reading.
 func reopen(handle *os.File) (*os.File, error) {
 	fd, err := unix.Open(procPath(handle), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -193,14 +192,14 @@ func reopen(handle *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), handle.Name()), nil
 }
 
-// procPath names an open descriptor.
+// procPath returns the /proc path of an open descriptor.
 func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// clean returns the path relative to the tree, "" for its root. Paths that
-// leave the allocation or lead to secrets are refused here already.
+// clean returns the path relative to the tree, "" for its root. It rejects paths that leave the
+// allocation or lead to secrets.
 func clean(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
-		return "", nomad.Errorf(http.StatusBadRequest, "path holds a NUL byte")
+		return "", nomad.Errorf(http.StatusBadRequest, "path contains a NUL byte")
 	}
 	rel := path.Clean(strings.TrimLeft(name, "/"))
 	if rel == "." {
@@ -215,7 +214,8 @@ func clean(name string) (string, error) {
 	return rel, nil
 }
 
-// forbidden says whether a clean path is, or is below, <task>/secrets or <task>/private.
+// forbidden reports whether a clean path is <task>/secrets or <task>/private, or below one of
+// them.
 func forbidden(rel string) bool {
 	parts := strings.SplitN(rel, "/", 3)
 	if len(parts) < 2 || parts[0] == sharedDir {
@@ -228,18 +228,18 @@ func forbidden(rel string) bool {
 	return false
 }
 
-// isIndex reports whether a clean path can be an index of log files, which is not listed.
+// isIndex reports whether a clean path may be an index of log files, which is not listed.
 func isIndex(rel string) bool {
 	return strings.HasPrefix(rel, proc.LogIndexName("")) && !strings.Contains(rel, "/")
 }
 
-// fold makes spellings equal that a file system may take for the same name.
+// fold maps names to the same string if a file system may treat them as equal.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) || unicode.IsSpace(r) {
 			return -1
 		}
-		// The smallest rune of a fold orbit: 's', 'S' and 'ſ' are one.
+		// Use the smallest rune of the fold orbit: 's', 'S' and 'ſ' are equal.
 		low := r
 		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
 			low = min(low, next)
@@ -248,7 +248,7 @@ func fold(name string) string {
 	}, norm.NFKC.String(name))
 }
 
-// explain gives what the kernel said its status and a text without host paths.
+// explain converts errors of the kernel to errors with a status and without host paths.
 func explain(name string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENAMETOOLONG):
@@ -273,7 +273,7 @@ func describe(info os.FileInfo) *nomad.AllocFileInfo {
 	}
 }
 
-// contentType goes by the name, else by the first bytes.
+// contentType detects the type from the file name, else from the first bytes.
 func contentType(handle *os.File, rel string) string {
 	if byName := mime.TypeByExtension(filepath.Ext(rel)); byName != "" {
 		return byName

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heartbeat is how often a stream that follows gives a sign of life.
+// heartbeat is the interval of heartbeats in a followed stream.
 const heartbeat = time.Second
 
-// watcher wakes a stream when something in a directory changed.
+// watcher notifies a stream of changes in a directory.
 type watcher struct {
 	notify  *os.File
 	changed chan struct{} // buffered 1
@@ -20,7 +20,7 @@ type watcher struct {
 	beat    *time.Ticker
 }
 
-// watch begins to watch a directory.
+// watch returns a watcher of a directory.
 func watch(dir *os.File) (*watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -41,7 +41,7 @@ func watch(dir *os.File) (*watcher, error) {
 	return w, nil
 }
 
-// run empties the kernel's queue; what the events say does not matter.
+// run drains the kernel's queue. It ignores the content of the events.
 func (w *watcher) run() {
 	defer close(w.ended)
 	buf := make([]byte, 16<<10)
@@ -62,7 +62,7 @@ func (w *watcher) close() {
 	<-w.ended
 }
 
-// wait returns after a change, or after a second: then beat is true.
+// wait returns after a change, or after a second with beat set.
 func (w *watcher) wait(ctx context.Context) (beat bool, err error) {
 	select {
 	case <-ctx.Done():

@@ -1,6 +1,5 @@
-// Package netns keeps the network namespaces of a node's allocations: one for each
-// that asks for a network of its own. It has a loopback interface that is up, and
-// nothing else.
+// Package netns manages the network namespaces of a node's allocations, one per allocation in
+// network mode none. A namespace has only a loopback interface, which is up.
 //
 //	<dir>/           0700, of the client's state directory
 //	  <alloc id>     a file with the namespace mounted on it
@@ -8,12 +7,12 @@
 //	(none) ──Make──▶ mounted ──Remove, Sweep──▶ (none)
 //	                    └──boot──▶ plain file ──Make──▶ mounted
 //
-// The mount keeps a namespace while no process is in it, so that it outlives restarts
-// of tasks and of the agent. Everything goes through a descriptor of the directory,
-// which no task can reach. A namespace is made on a thread that is back in the node's
-// own when Make returns, or is gone.
+// The mount keeps a namespace alive without a process in it, so that it outlives restarts of
+// tasks and of the agent. Files are accessed through a descriptor of the directory, which tasks
+// cannot reach. Make creates a namespace on a thread of its own, which returns to the node's
+// namespace or exits before Make returns.
 //
-// It starts no goroutine that outlives a call and keeps no state in memory.
+// The package starts no goroutine that outlives a call, and keeps no state in memory.
 package netns
 
 import (
@@ -28,27 +27,27 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// ErrUnprivileged is wrapped when the agent may not make network namespaces.
+// ErrUnprivileged is wrapped if the agent is not allowed to create network namespaces.
 var ErrUnprivileged = errors.New("a network of mode none needs an agent that runs as root")
 
-// Set is the network namespaces of one client. Its methods may be called concurrently
-// for different allocations.
+// Set manages the network namespaces of one client. Its methods may be called concurrently for
+// different allocations.
 type Set struct{ dir string }
 
-// New keeps the namespaces in a directory that only the client touches.
+// New returns a Set with its files in a directory that only the client uses.
 func New(dir string) *Set { return &Set{dir} }
 
-// Possible says whether this process may make namespaces.
+// Possible reports whether this process may create network namespaces.
 func Possible() bool { return os.Geteuid() == 0 }
 
-// Make returns the path of the allocation's network namespace, and makes it when it is
-// not there.
+// Make returns the path of the allocation's network namespace. It creates the namespace if it
+// does not exist.
 func (s *Set) Make(alloc string) (string, error) {
 	if !Possible() {
 		return "", ErrUnprivileged
 	}
 	if err := s.make(alloc); err != nil {
-		return "", fmt.Errorf("make network namespace of allocation %s: %w", alloc, err)
+		return "", fmt.Errorf("create network namespace of allocation %s: %w", alloc, err)
 	}
 	return filepath.Join(s.dir, alloc), nil
 }
@@ -69,7 +68,7 @@ func (s *Set) make(alloc string) error {
 	if err != nil {
 		return err
 	}
-	file.Close() // made empty, to be mounted on
+	file.Close() // an empty file, as the mount point
 	err = inNew(func(ns int) error { return d.Bind(ns, alloc) })
 	if err != nil {
 		err = errors.Join(err, d.Remove(alloc))
@@ -77,8 +76,8 @@ func (s *Set) make(alloc string) error {
 	return err
 }
 
-// Remove lets go of the allocation's namespace. It ends when no process is in it. That
-// there is none is no error.
+// Remove unmounts the allocation's namespace, which ends when it has no processes. A missing
+// namespace is not an error.
 func (s *Set) Remove(alloc string) error {
 	d, err := safefs.Open(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,20 +100,20 @@ func remove(d *safefs.Dir, alloc string) error {
 	return d.Remove(alloc)
 }
 
-// Sweep removes the namespaces of allocations that are not to be kept: an agent died
-// before it could.
+// Sweep removes the namespaces of all allocations that keep does not select, such as those of
+// an agent that died.
 func (s *Set) Sweep(keep func(alloc string) bool) error {
 	d, err := safefs.Open(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for network namespaces: %w", err)
+		return fmt.Errorf("list network namespaces: %w", err)
 	}
 	defer d.Close()
 	names, err := d.Names()
 	if err != nil {
-		return fmt.Errorf("look for network namespaces: %w", err)
+		return fmt.Errorf("list network namespaces: %w", err)
 	}
 	var errs []error
 	for _, name := range names {
@@ -128,8 +127,8 @@ func (s *Set) Sweep(keep func(alloc string) bool) error {
 	return errors.Join(errs...)
 }
 
-// loopbackUp raises the interface lo of the calling thread's namespace. The kernel gives
-// it its addresses.
+// loopbackUp sets the interface lo of the calling thread's namespace up. The kernel assigns its
+// addresses.
 func loopbackUp() error {
 	sock, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

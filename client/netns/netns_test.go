@@ -21,7 +21,7 @@ func newSet(t *testing.T) (*netns.Set, string) {
 	}
 	dir := filepath.Join(t.TempDir(), "netns")
 	s := netns.New(dir)
-	t.Cleanup(func() { // what is left mounted would keep the directory from being removed
+	t.Cleanup(func() { // a remaining mount would block the removal of the directory
 		if err := s.Sweep(func(string) bool { return false }); err != nil {
 			t.Error(err)
 		}
@@ -29,7 +29,7 @@ func newSet(t *testing.T) (*netns.Set, string) {
 	return s, dir
 }
 
-// inode tells namespaces apart.
+// inode identifies a namespace.
 func inode(t *testing.T, path string) uint64 {
 	t.Helper()
 	var st unix.Stat_t
@@ -39,7 +39,7 @@ func inode(t *testing.T, path string) uint64 {
 	return st.Ino
 }
 
-// enter calls look on a thread within the namespace, which then is back where it was.
+// enter calls look on a thread in the namespace, and restores the thread's own.
 func enter(t *testing.T, path string, look func() error) error {
 	t.Helper()
 	runtime.LockOSThread()
@@ -89,7 +89,7 @@ func TestNamespaceHasLoopbackOnly(t *testing.T) {
 		conn.Close()
 		if conn, err := net.Dial("udp4", "192.0.2.1:9"); err == nil {
 			conn.Close()
-			t.Error("there is a way out")
+			t.Error("the namespace has a route to the outside")
 		}
 		return nil
 	})
@@ -101,7 +101,7 @@ func TestNamespaceHasLoopbackOnly(t *testing.T) {
 	}
 }
 
-func TestMakeKeepsWhatIsThere(t *testing.T) {
+func TestMakeKeepsExisting(t *testing.T) {
 	s, dir := newSet(t)
 	path, err := s.Make("a1")
 	if err != nil {
@@ -116,14 +116,14 @@ func TestMakeKeepsWhatIsThere(t *testing.T) {
 		t.Errorf("two allocations share a namespace, or %v", err)
 	}
 	if inode(t, "/proc/self/ns/net") != own {
-		t.Error("the process is in another namespace now")
+		t.Error("the process has changed its namespace")
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("directory: %v, %v, want 0700", info.Mode(), err)
 	}
 }
 
-// After a boot the files are there, and nothing is mounted on them.
+// After a reboot the files exist, without a mount.
 func TestMakeAfterBoot(t *testing.T) {
 	s, dir := newSet(t)
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "a1"), nil, 0o400)); err != nil {
@@ -145,7 +145,7 @@ func TestRemoveAndSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // what is gone is no error
+	for range 2 { // a missing namespace is not an error
 		if err := s.Remove("a1"); err != nil {
 			t.Error(err)
 		}
@@ -155,18 +155,18 @@ func TestRemoveAndSweep(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "a3" {
-		t.Errorf("left are %v, %v", entries, err)
+		t.Errorf("left over: %v, %v", entries, err)
 	}
 	if _, err := s.Make("../a4"); err == nil {
-		t.Error("a name leads out of the directory")
+		t.Error("a name escapes the directory")
 	}
 	if err := netns.New(filepath.Join(dir, "absent")).Remove("a1"); err != nil {
 		t.Error(err)
 	}
 }
 
-// A link planted at the name is not followed.
-func TestMakeMeetsALink(t *testing.T) {
+// A link in place of the file is not followed.
+func TestMakeFollowsNoLink(t *testing.T) {
 	s, dir := newSet(t)
 	canary := filepath.Join(t.TempDir(), "canary")
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(canary, nil, 0o600), os.Symlink(canary, filepath.Join(dir, "a1"))); err != nil {
@@ -177,8 +177,8 @@ func TestMakeMeetsALink(t *testing.T) {
 	}
 }
 
-// Many at once leave every thread where it was, and nothing behind.
-func TestManyAtOnce(t *testing.T) {
+// Concurrent calls leave every thread in its own namespace.
+func TestConcurrentCalls(t *testing.T) {
 	s, dir := newSet(t)
 	own := inode(t, "/proc/self/ns/net")
 	made := make(chan error)
@@ -199,7 +199,7 @@ func TestManyAtOnce(t *testing.T) {
 		t.Fatalf("threads: %v, %v", tasks, err)
 	}
 	if slices.ContainsFunc(tasks, func(p string) bool { return inode(t, p) != own }) {
-		t.Error("a thread stayed in a namespace")
+		t.Error("a thread is still in another namespace")
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != len(names) {
 		t.Errorf("%d namespaces, want %d", len(entries), len(names))

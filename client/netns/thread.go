@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNew makes a network namespace, raises its loopback interface and calls use with a
+// inNew creates a network namespace, sets its loopback interface up and calls use with a
 // descriptor of it.
 func inNew(use func(ns int) error) error {
 	done := make(chan error, 1)
@@ -15,14 +15,14 @@ func inNew(use func(ns int) error) error {
 		runtime.LockOSThread()
 		back, err := onThread(use)
 		if back {
-			runtime.UnlockOSThread() // else the thread ends with this goroutine
+			runtime.UnlockOSThread() // otherwise the thread exits with this goroutine
 		}
 		done <- err
 	}()
 	return <-done
 }
 
-// onThread says whether the thread is back where it was.
+// onThread reports whether the thread is back in its own namespace.
 func onThread(use func(ns int) error) (back bool, err error) {
 	own, err := current()
 	if err != nil {
@@ -41,7 +41,7 @@ func onThread(use func(ns int) error) (back bool, err error) {
 
 func within(use func(ns int) error) error {
 	if err := loopbackUp(); err != nil {
-		return fmt.Errorf("raise loopback interface: %w", err)
+		return fmt.Errorf("set loopback interface up: %w", err)
 	}
 	ns, err := current()
 	if err != nil {

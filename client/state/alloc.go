@@ -17,21 +17,21 @@ var (
 	keyIdentities = []byte("alloc_identities")
 )
 
-// PutAlloc stores the allocation as the servers sent it.
+// PutAlloc stores the allocation as sent by the servers.
 func (db *DB) PutAlloc(a *nomad.Allocation) error {
 	return db.putAllocValue(a.ID, keyAlloc, storedAlloc{a})
 }
 
-// PutAllocWithNext is PutAlloc in the commit of whatever is put next. Until then
-// only the servers know the allocation, and send it again. It is never written to.
+// PutAllocWithNext is PutAlloc in the commit of the next write. If the agent dies before that,
+// the servers send the allocation again. The allocation must not be modified.
 func (db *DB) PutAllocWithNext(a *nomad.Allocation) {
 	db.putAllocValueWithNext(a.ID, keyAlloc, storedAlloc{a})
 }
 
-// DeleteAlloc forgets the allocation and everything below it.
+// DeleteAlloc deletes the allocation and everything below it.
 func (db *DB) DeleteAlloc(id string) error { return db.w.put(deleteAlloc(id)) }
 
-// DeleteAllocLater is DeleteAlloc without waiting.
+// DeleteAllocLater is DeleteAlloc without waiting for the commit.
 func (db *DB) DeleteAllocLater(id string) { db.w.later(deleteAlloc(id)) }
 
 func deleteAlloc(id string) func(*bolt.Tx) error {
@@ -53,8 +53,8 @@ type AllocError struct {
 func (e *AllocError) Error() string { return fmt.Sprintf("read allocation %s: %v", e.ID, e.Err) }
 func (e *AllocError) Unwrap() error { return e.Err }
 
-// Allocs returns every stored allocation, by ID. One that cannot be read is
-// returned as an *AllocError beside the others.
+// Allocs returns every stored allocation, sorted by ID. Each allocation that cannot be read
+// gives an *AllocError.
 func (db *DB) Allocs() (allocs []*nomad.Allocation, errs []error) {
 	err := db.bolt.View(func(tx *bolt.Tx) error {
 		all := tx.Bucket(bucketAllocs)
@@ -78,12 +78,12 @@ func (db *DB) Allocs() (allocs []*nomad.Allocation, errs []error) {
 	return allocs, errs
 }
 
-// PutDeployStatus stores what the client found of the allocation's health.
+// PutDeployStatus stores the allocation's deployment health, as set by the client.
 func (db *DB) PutDeployStatus(allocID string, s *nomad.AllocDeploymentStatus) error {
 	return db.putAllocValue(allocID, keyDeploy, s)
 }
 
-// DeployStatus returns the stored health, nil when there is none.
+// DeployStatus returns the stored health, or nil.
 func (db *DB) DeployStatus(allocID string) (*nomad.AllocDeploymentStatus, error) {
 	return allocValue[nomad.AllocDeploymentStatus](db, allocID, keyDeploy)
 }
@@ -93,7 +93,7 @@ func (db *DB) PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity)
 	return db.putAllocValue(allocID, keyIdentities, ids)
 }
 
-// Identities returns the stored identities, none when there are none.
+// Identities returns the stored identities. The slice is empty if there are none.
 func (db *DB) Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error) {
 	ids, err := allocValue[[]*nomad.SignedWorkloadIdentity](db, allocID, keyIdentities)
 	if ids == nil {
@@ -102,7 +102,7 @@ func (db *DB) Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error
 	return *ids, err
 }
 
-// putAllocValue stores v under allocations/<id>/<key> and waits.
+// putAllocValue stores v under allocations/<id>/<key> and waits for the commit.
 func (db *DB) putAllocValue(allocID string, key []byte, v any) error {
 	b, err := nomad.Encode(v)
 	if err != nil {
@@ -111,11 +111,11 @@ func (db *DB) putAllocValue(allocID string, key []byte, v any) error {
 	return db.w.put(putIn(path{bucketAllocs, []byte(allocID)}, key, b))
 }
 
-// putAllocValueWithNext is putAllocValue in the commit of whatever is put next, of a value
-// that is never written to: it is encoded meanwhile, for the commit to wait for.
+// putAllocValueWithNext is putAllocValue in the commit of the next write. v must not be
+// modified: it is encoded in a goroutine that the commit waits for.
 func (db *DB) putAllocValueWithNext(allocID string, key []byte, v any) {
 	encoded := sync.OnceValues(func() ([]byte, error) { return nomad.Encode(v) })
-	go encoded() //nolint:errcheck // the commit gets the error
+	go encoded() //nolint:errcheck // the commit returns the error
 	db.w.withNext(func(tx *bolt.Tx) error {
 		b, err := encoded()
 		if err != nil {
@@ -125,7 +125,7 @@ func (db *DB) putAllocValueWithNext(allocID string, key []byte, v any) {
 	})
 }
 
-// allocValue reads allocations/<id>/<key>; nil when it is not there.
+// allocValue reads allocations/<id>/<key>. It returns nil if the key does not exist.
 func allocValue[T any](db *DB, allocID string, key []byte) (*T, error) {
 	v, err := value[T](db, path{bucketAllocs, []byte(allocID)}, key)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// path names a bucket from the root down.
+// path is the path of a bucket, from the root.
 type path [][]byte
 
-// open returns the bucket, nil when it is not there.
+// open returns the bucket, or nil if it does not exist.
 func (p path) open(tx *bolt.Tx) *bolt.Bucket {
 	b := tx.Bucket(p[0])
 	for _, name := range p[1:] {
@@ -21,7 +21,7 @@ func (p path) open(tx *bolt.Tx) *bolt.Bucket {
 	return b
 }
 
-// create returns the bucket, made when it is not there.
+// create returns the bucket, and creates it if it does not exist.
 func (p path) create(tx *bolt.Tx) (*bolt.Bucket, error) {
 	b, err := tx.CreateBucketIfNotExists(p[0])
 	for _, name := range p[1:] {
@@ -33,7 +33,7 @@ func (p path) create(tx *bolt.Tx) (*bolt.Bucket, error) {
 	return b, err
 }
 
-// putIn is the write of one value.
+// putIn returns the write of one value.
 func putIn(p path, key, val []byte) func(*bolt.Tx) error {
 	return func(tx *bolt.Tx) error {
 		b, err := p.create(tx)
@@ -44,7 +44,7 @@ func putIn(p path, key, val []byte) func(*bolt.Tx) error {
 	}
 }
 
-// value reads one value; nil when it is not there.
+// value reads one value. It returns nil if the key does not exist.
 func value[T any](db *DB, p path, key []byte) (*T, error) {
 	v := new(T)
 	var found bool
@@ -58,7 +58,7 @@ func value[T any](db *DB, p path, key []byte) (*T, error) {
 	return v, nil
 }
 
-// get decodes b[key] into v and says whether it was there.
+// get decodes b[key] into v and reports whether the key exists.
 func get(b *bolt.Bucket, key []byte, v any) (bool, error) {
 	if b == nil {
 		return false, nil

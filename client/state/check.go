@@ -16,13 +16,13 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// Bounds of the process that reads a file.
+// Limits of the process that reads a file.
 const (
 	maxTime   = time.Minute
-	maxReport = 4 << 10 // bytes of its output that are kept
+	maxReport = 4 << 10 // maximum size of its output, in bytes
 )
 
-// check reads an existing file from beginning to end before anything may write to it.
+// check reads an existing file completely before anything may write to it.
 func check(path string, abandon bool) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
@@ -38,16 +38,16 @@ func check(path string, abandon bool) error {
 	if err != nil {
 		return err
 	}
-	defer b.Close() // nothing to lose: read only
+	defer b.Close() // no error matters: read only
 	return guard(path, func() error { return checkForm(b, path, abandon) })
 }
 
-// checkPages runs a process that reads the file (process.go). Bbolt trusts the numbers in
-// a file: with a damaged one it panics in a goroutine of its own, reads memory that is
-// not mapped, or does not end. The process is the only one that suffers from it.
+// checkPages runs a process that reads the file (process.go). Bbolt does not validate the
+// numbers in a file. On a damaged file it may panic in its own goroutine, read unmapped memory
+// or loop forever. Only the separate process is affected.
 //
-// Bbolt does not check the places and lengths within a small bucket, which is stored in
-// its parent's page. So some damage there passes.
+// Bbolt does not check offsets and lengths within an inline bucket, which is stored in its
+// parent's page. Some damage there is not detected.
 func checkPages(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
 	defer cancel()
@@ -63,7 +63,7 @@ func checkPages(path string) error {
 	switch {
 	case ctx.Err() != nil:
 		return corrupt(path, fmt.Errorf("reading it takes more than %v", maxTime))
-	case !ran || exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL: // perhaps by the OOM killer
+	case !ran || exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL: // may be the OOM killer
 		return fmt.Errorf("run a process that checks client state database %s: %w", path, err)
 	case exit.ExitCode() == exitInUse:
 		return fmt.Errorf("client state database %s is %w", path, ErrInUse)
@@ -73,7 +73,7 @@ func checkPages(path string) error {
 	return corrupt(path, fmt.Errorf("%w: %s", err, out.first()))
 }
 
-// report keeps the beginning of what is written to it.
+// report keeps the first bytes written to it.
 type report struct{ kept bytes.Buffer }
 
 func (r *report) Write(p []byte) (int, error) {
@@ -87,7 +87,7 @@ func (r *report) first() string {
 	return line
 }
 
-// openFile opens the bolt file and gives its faults one line each.
+// openFile opens the bolt file and converts its errors to one line each.
 func openFile(path string, opts *bolt.Options) (b *bolt.DB, err error) {
 	err = guard(path, func() error {
 		b, err = bolt.Open(path, 0o600, opts)
@@ -106,8 +106,8 @@ func openFile(path string, opts *bolt.Options) (b *bolt.DB, err error) {
 	return nil, corrupt(path, err)
 }
 
-// guard runs fn on a file that has passed the check, and makes an error of bbolt's panics
-// about damage that the check did not find.
+// guard runs fn on a checked file. It converts panics of bbolt, caused by damage that the check
+// did not find, to errors.
 func guard(path string, fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// usesEntry is argv[0] of a process that opens the database of a directory, writes to it
-// and closes it.
+// usesEntry is argv[0] of a process that opens the database of a directory, writes to it and
+// closes it.
 const usesEntry = "nomad-state-test-use"
 
 func init() { companion.Register(usesEntry, func() int { return uses(os.Args[1]) }) }
@@ -31,7 +31,7 @@ const (
 
 func uses(dir string) int {
 	db, err := state.Open(state.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
-	if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrForm) { // what marks the file as ours may be gone
+	if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrForm) { // the project's mark may be damaged
 		return exitRefused
 	}
 	if err == nil {
@@ -44,9 +44,8 @@ func uses(dir string) int {
 	return 0
 }
 
-// Whatever few bytes of a file are changed, it is refused or it works, and never keeps the
-// program busy. Bbolt's check does not see all damage in buckets within another's page:
-// a program may end by it, but seldom.
+// A file with a few changed bytes is refused or works, and never makes the program hang.
+// Bbolt's check misses some damage in inline buckets, so the program may rarely crash.
 func TestDamageAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -76,13 +75,13 @@ func TestDamageAnywhere(t *testing.T) {
 		case exitFailed:
 			t.Errorf("seed %d: %s", seed, out)
 		default:
-			t.Logf("seed %d: status %d: %.300s", seed, code, out)
+			t.Logf("seed %d: exit status %d: %.300s", seed, code, out)
 			crashed++
 		}
 	}
-	t.Logf("%d of %d files were refused, %d ended the program", refused, files, crashed)
+	t.Logf("%d of %d files were refused, %d crashed the program", refused, files, crashed)
 	if refused == 0 || crashed > mayCrash {
-		t.Errorf("%d files were refused and %d ended the program, want some and at most %d", refused, crashed, mayCrash)
+		t.Errorf("%d files were refused and %d crashed the program, want some and at most %d", refused, crashed, mayCrash)
 	}
 }
 
@@ -93,7 +92,7 @@ func damaged(good []byte, seed uint64) []byte {
 	for range 1 + r.IntN(3) {
 		within := 4096
 		if r.IntN(2) == 0 {
-			within = 128 // the head of a page, on which all depends
+			within = 128 // the page header, which is the most critical
 		}
 		bad[r.IntN(len(bad)/4096)*4096+r.IntN(within)] = byte(r.Uint32())
 	}

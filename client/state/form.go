@@ -12,26 +12,26 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The file says in the bucket meta which form its values have. Upstream's clients write
-// meta/version; meta/open_nomad is ours.
+// The bucket meta holds the format version of the values. Nomad's clients write meta/version.
+// meta/open_nomad is specific to this project.
 var (
 	bucketMeta  = path{[]byte("meta")}
 	keyVersion  = []byte("version")
 	keyOwn      = []byte("open_nomad")
-	version     = []byte("2") // of upstream's form (compat/client-runtime.md section 17)
+	version     = []byte("2") // of the format of Nomad 2.0
 	ownVersion  = []byte("1")
 	abandonedBy = "the client of another build ran this allocation; this client cannot take its processes over"
 )
 
-// ErrForm is wrapped by Open for a file whose values have a form that this version does not know,
-// or that belong to processes which it cannot take over. Nothing was changed.
+// ErrForm is wrapped by Open if the file has values of an unknown format, or of processes that
+// this version cannot take over. The file is unchanged.
 var ErrForm = errors.New("of another build")
 
-// storedAlloc is the value under an allocation's key, as upstream's clients write it. Earlier
-// versions of this project stored the allocation itself.
+// storedAlloc is the value under an allocation's key, as in Nomad 2.0. Earlier versions of this
+// project stored the allocation itself.
 type storedAlloc struct{ Alloc *nomad.Allocation }
 
-// readAlloc returns the allocation in a bucket, nil if there is none.
+// readAlloc returns the allocation in a bucket, or nil if there is none.
 func readAlloc(b *bolt.Bucket, id string) (*nomad.Allocation, error) {
 	var stored storedAlloc
 	if found, err := get(b, keyAlloc, &stored); err != nil || !found {
@@ -45,12 +45,13 @@ func readAlloc(b *bolt.Bucket, id string) (*nomad.Allocation, error) {
 		}
 	}
 	if a.ID != id {
-		return nil, fmt.Errorf("it is stored in a form that this version does not know: its ID is %q", a.ID)
+		return nil, fmt.Errorf("unknown format of the stored allocation: its ID is %q", a.ID)
 	}
 	return a, nil
 }
 
-// handleKeys are the keys of a stored task handle: ours, and those of upstream's clients.
+// handleKeys are the keys of a stored task handle of this project, upstreamHandleKeys those of
+// Nomad 2.0.
 var (
 	handleKeys         = []string{"Driver", "Version", "TaskID", "State"}
 	upstreamHandleKeys = []string{"Config", "DriverState", "State", "Version"}
@@ -76,15 +77,15 @@ func heldElsewhere(b *bolt.Bucket) (bool, error) {
 		upstreams = upstreams && slices.Contains(upstreamHandleKeys, key)
 	}
 	if !own && !upstreams {
-		return false, errors.New("its handle is stored in a form that this version does not know")
+		return false, errors.New("unknown format of the stored task handle")
 	}
 	return !own && !local.RunComplete && task.State != nomad.TaskStateDead, nil
 }
 
-// elsewhere returns the IDs of the allocations in a file with processes that another build
-// started. It is an error if any value has an unknown form; in a file of ours such a value is
-// damaged, and Allocs reports it. A file of ours is looked at too: upstream's client may have
-// used it since.
+// elsewhere returns the IDs of the allocations with processes that another build started. A
+// value of an unknown format is an error, except in a file of this project, where the value is
+// damaged and Allocs reports it. Files of this project are searched too, because Nomad's client
+// may have used them since.
 func elsewhere(tx *bolt.Tx) ([]string, error) {
 	ours, err := marked(tx)
 	if err != nil {
@@ -108,8 +109,7 @@ func elsewhere(tx *bolt.Tx) ([]string, error) {
 	return ids, err
 }
 
-// marked reports whether this project has written the file. A version that this one does not
-// know is an error.
+// marked reports whether this project has written the file. An unknown version is an error.
 func marked(tx *bolt.Tx) (ours bool, err error) {
 	meta := bucketMeta.open(tx)
 	if meta == nil {
@@ -118,9 +118,9 @@ func marked(tx *bolt.Tx) (ours bool, err error) {
 	own, theirs := meta.Get(keyOwn), meta.Get(keyVersion)
 	switch {
 	case own != nil && string(own) != string(ownVersion):
-		return false, fmt.Errorf("its values have version %q of this project, and this version knows %q", own, ownVersion)
+		return false, fmt.Errorf("its values have open-nomad format version %q, and only %q is supported", own, ownVersion)
 	case theirs != nil && string(theirs) != string(version):
-		return false, fmt.Errorf("its values have version %q, and this version knows %q", theirs, version)
+		return false, fmt.Errorf("its values have format version %q, and only %q is supported", theirs, version)
 	}
 	return own != nil, nil
 }
@@ -145,8 +145,8 @@ func allocElsewhere(b *bolt.Bucket, id string) (held bool, err error) {
 	return held && !a.ClientTerminalStatus(), err
 }
 
-// checkForm refuses a file with values of an unknown form, or with processes of another build
-// unless these are to be abandoned.
+// checkForm returns an error for a file with values of an unknown format. The same applies to
+// processes of another build, unless abandon is set.
 func checkForm(b *bolt.DB, file string, abandon bool) error {
 	const remedy = "drain the node with the build that wrote it, and use a new data directory"
 	var ids []string
@@ -165,8 +165,8 @@ func checkForm(b *bolt.DB, file string, abandon bool) error {
 		file, ErrForm, len(ids), strings.Join(ids, ", "), remedy)
 }
 
-// convert writes every allocation in today's form, marks those with processes of another build
-// as lost, and the file as ours.
+// convert writes every allocation in the current format and marks those with processes of
+// another build as lost. It marks the file as written by this project.
 func convert(tx *bolt.Tx) error {
 	ids, err := elsewhere(tx)
 	if err != nil {
@@ -211,13 +211,13 @@ func convertAlloc(b *bolt.Bucket, id string, abandoned bool) error {
 	return b.Put(keyAlloc, raw)
 }
 
-// Abandoned reports whether another build started the processes of a stored allocation, which is
-// lost for that.
+// Abandoned reports whether a stored allocation was marked as lost because another build
+// started its processes.
 func Abandoned(a *nomad.Allocation) bool {
 	return a.ClientStatus == nomad.AllocClientStatusLost && a.ClientDescription == abandonedBy
 }
 
-// abandon makes an allocation lost, and forgets the handles of its tasks.
+// abandon marks an allocation as lost and deletes its task buckets with the handles.
 func abandon(b *bolt.Bucket, a *nomad.Allocation) error {
 	a.ClientStatus, a.ClientDescription = nomad.AllocClientStatusLost, abandonedBy
 	a.TaskStates = map[string]*nomad.TaskState{}

@@ -20,10 +20,10 @@ const (
 	endedID   = "9c2f4b0e-53c1-4a52-8a3e-0d8f5f3c7a10"
 )
 
-// values are those of a file, by their paths; a task's values are below its allocation.
+// values are the values of a file, by path. A task's values are below its allocation.
 type values map[string]any
 
-// fixture writes a file by hand, as another build does.
+// fixture writes a file by hand, as another build would.
 func fixture(t *testing.T, vs values) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -63,8 +63,7 @@ func fixture(t *testing.T, vs values) (dir string) {
 	return dir
 }
 
-// upstreams is a file as upstream's clients write it (compat/client-runtime.md section 17,
-// compat/plugins.md): an allocation that runs, and one that has ended.
+// upstreams returns a file in the format of Nomad 2.0, with a running and an ended allocation.
 func upstreams() values {
 	alloc := func(id, status string) map[string]any {
 		return map[string]any{"Alloc": map[string]any{"ID": id, "NodeID": "n", "Namespace": "default", "JobID": "web", "TaskGroup": "g", "ClientStatus": status,
@@ -96,7 +95,7 @@ func with(vs values, path string, v any) values {
 	return vs
 }
 
-// A file of another build is refused as it is, unless nothing in it runs.
+// A file of another build is refused and unchanged, unless a process in it may still run.
 func TestFilesOfOtherBuilds(t *testing.T) {
 	own := func(v string) values {
 		return values{"meta/open_nomad": []byte(v), "allocations/" + runningID + "/alloc": map[string]any{"Alloc": &nomad.Allocation{ID: runningID, NodeID: "n"}}}
@@ -115,13 +114,13 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 		"upstream, other version":        {with(upstreams(), "meta/version", []byte("3")), `version "3"`},
 		"earlier version of ours":        {values{alloc: &nomad.Allocation{ID: runningID, NodeID: "n"}, local: ours}, ""},
 		"ours":                           {own("1"), ""},
-		"ours, later":                    {own("2"), `version "2" of this project`},
+		"ours, later":                    {own("2"), `format version "2"`},
 		"ours, used by upstream":         {with(upstreams(), "meta/open_nomad", []byte("1")), "processes of 1 allocations (" + runningID + ")"},
 		"ours, used by a later upstream": {with(own("1"), "meta/version", []byte("3")), `version "3"`},
-		"unknown allocation":             {values{alloc: map[string]any{"Allocation": map[string]any{"ID": runningID}}}, "does not know"},
-		"other allocation":               {values{alloc: &nomad.Allocation{ID: endedID}}, "does not know"},
+		"unknown allocation":             {values{alloc: map[string]any{"Allocation": map[string]any{"ID": runningID}}}, "unknown format of the stored allocation"},
+		"other allocation":               {values{alloc: &nomad.Allocation{ID: endedID}}, "unknown format of the stored allocation"},
 		"no msgpack":                     {values{alloc: []byte{0xc1}}, runningID},
-		"unknown handle":                 {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}), "its handle is stored in a form"},
+		"unknown handle":                 {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}), "unknown format of the stored task handle"},
 		"unreadable handle":              {with(upstreams(), local, []byte{0xc1}), "task t"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,8 +151,8 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 	}
 }
 
-// With AdoptNone what ran under another build is lost, now and after a restart, and its handles
-// are gone.
+// With AdoptNone the allocations of another build are lost, also after a restart, and their
+// handles are deleted.
 func TestAdoptNone(t *testing.T) {
 	t.Run("upstream's file", func(t *testing.T) { adoptsNone(t, upstreams()) })
 	t.Run("ours, used by upstream", func(t *testing.T) { adoptsNone(t, with(upstreams(), "meta/open_nomad", []byte("1"))) })
@@ -188,7 +187,7 @@ func adoptsNone(t *testing.T, vs values) {
 	}
 }
 
-// Upstream's clients find an allocation where they expect it.
+// Nomad's clients can read a stored allocation.
 func TestFormOfAllocations(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)

@@ -2,9 +2,9 @@
 
 package state
 
-// maxMemory bounds the data of the process that checks a file. The file is mapped, and
-// does not count.
+// maxMemory limits the data segment of the process that checks a file. The mapped file does not
+// count.
 const maxMemory = 256 << 20
 
-// environment is the environment of that process.
+// environment is the environment of the process.
 var environment = []string{"GOMAXPROCS=1"}

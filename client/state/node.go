@@ -21,14 +21,14 @@ var (
 // nodeIdentity is the stored form of the node's token.
 type nodeIdentity struct{ SignedIdentity string }
 
-// nodeBoot is the stored form of the boot of the machine.
+// nodeBoot is the stored form of the machine's boot ID.
 type nodeBoot struct{ ID string }
 
-// renewal says that a new identity was asked for.
+// renewal is the stored form of a request for a new identity.
 type renewal struct{ Asked bool }
 
-// PutNodeIdentity stores the node's identity; the token may be used once this
-// returns. Whoever asked for a new one has it.
+// PutNodeIdentity stores the node's token and clears a renewal request. The token may be used
+// once it returns.
 func (db *DB) PutNodeIdentity(t nomad.Token) error {
 	token, err := nomad.Encode(nodeIdentity{t.Reveal()})
 	if err != nil {
@@ -43,25 +43,24 @@ func (db *DB) PutNodeIdentity(t nomad.Token) error {
 	})
 }
 
-// AskRenewal stores that the node is to ask for a new identity, until one is put.
+// AskRenewal stores that the node requests a new identity, until one is stored.
 func (db *DB) AskRenewal() error {
 	return db.putValue(bucketNodeIdentity, keyRenewal, renewal{true})
 }
 
-// RenewalAsked says whether AskRenewal was called since an identity was put.
+// RenewalAsked reports whether AskRenewal was called since the last PutNodeIdentity.
 func (db *DB) RenewalAsked() (bool, error) {
 	v, err := value[renewal](db, bucketNodeIdentity, keyRenewal)
 	if err != nil {
-		return false, fmt.Errorf("read whether a new node identity was asked for: %w", err)
+		return false, fmt.Errorf("read renewal request of the node identity: %w", err)
 	}
 	return v != nil && v.Asked, nil
 }
 
-// PutBoot stores the boot of the machine in which the node was last known to the
-// servers.
+// PutBoot stores the boot ID with which the node was last registered.
 func (db *DB) PutBoot(id string) error { return db.putValue(bucketNode, keyBoot, nodeBoot{id}) }
 
-// Boot returns what PutBoot stored, "" when nothing was.
+// Boot returns the stored boot ID, or "".
 func (db *DB) Boot() (string, error) {
 	v, err := value[nodeBoot](db, bucketNode, keyBoot)
 	if err != nil || v == nil {
@@ -70,7 +69,7 @@ func (db *DB) Boot() (string, error) {
 	return v.ID, nil
 }
 
-// NodeIdentity returns the stored token, the zero Token when there is none.
+// NodeIdentity returns the stored token, or the zero Token.
 func (db *DB) NodeIdentity() (nomad.Token, error) {
 	v, err := value[nodeIdentity](db, bucketNodeIdentity, keyNodeIdentity)
 	if err != nil {
@@ -82,12 +81,12 @@ func (db *DB) NodeIdentity() (nomad.Token, error) {
 	return nomad.NewToken(v.SignedIdentity, ""), nil
 }
 
-// PutNodeRegistration stores whether the servers know this node.
+// PutNodeRegistration stores whether the servers have accepted this node.
 func (db *DB) PutNodeRegistration(r *nomad.NodeRegistration) error {
 	return db.putValue(bucketNode, keyNodeRegistration, r)
 }
 
-// NodeRegistration returns what PutNodeRegistration stored, nil when nothing was.
+// NodeRegistration returns the stored registration, or nil.
 func (db *DB) NodeRegistration() (*nomad.NodeRegistration, error) {
 	v, err := value[nomad.NodeRegistration](db, bucketNode, keyNodeRegistration)
 	if err != nil {
@@ -96,7 +95,7 @@ func (db *DB) NodeRegistration() (*nomad.NodeRegistration, error) {
 	return v, nil
 }
 
-// putValue stores v under a bucket and waits.
+// putValue stores v in a bucket and waits for the commit.
 func (db *DB) putValue(p path, key []byte, v any) error {
 	b, err := nomad.Encode(v)
 	if err != nil {

@@ -13,24 +13,24 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 )
 
-// entry is argv[0] of the process that reads a file. Its only argument is the path.
+// entry is argv[0] of the process that reads a file. The path is its only argument.
 const entry = "nomad-state-check"
 
 func init() { companion.Register(entry, process) }
 
-// Exit statuses of the process. Any other one, or a signal, is of a damaged file.
+// Exit statuses of the process. Any other status, or a signal, means a damaged file.
 const (
 	exitDamaged = 3
 	exitInUse   = 4
 	exitFailed  = 5 // the file could not be read at all
 )
 
-// mapped is how much of the address space bbolt maps the file to. The place and the two
-// lengths of an element have 32 bits each. So whatever a damaged element refers to is in
-// the file, or it is mapped beyond the file's end: reading it ends the process.
+// mapped is the size of bbolt's mapping. An element's offset and lengths have 32 bits each. So
+// a damaged element refers to data in the file or to mapped pages beyond its end. Reading those
+// ends the process with SIGBUS.
 const mapped = 64 << 30
 
-// process is the whole process.
+// process is the main function of the process.
 func process() int {
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "want one argument: the path of a client state database")
@@ -54,7 +54,7 @@ func process() int {
 	return exitFailed
 }
 
-// limit bounds this process.
+// limit sets the resource limits of the process.
 func limit() error {
 	for _, l := range []struct {
 		what  string
@@ -73,14 +73,14 @@ func limit() error {
 	return nil
 }
 
-// read has bbolt check the pages of a file, and reads every key and value.
+// read runs bbolt's page check on a file, and reads every key and value.
 func read(path string) error {
 	b, err := openFile(path, &bolt.Options{Timeout: lockTimeout, ReadOnly: true, PreLoadFreelist: true, FreelistType: freelist, InitialMmapSize: mapped})
 	if err != nil {
 		return err
 	}
-	// It is not closed: after the first fault bbolt's check still runs. The end of the
-	// process ends both.
+	// Not closed: bbolt's check still runs after its first error. The exit of the process ends
+	// both.
 	err = b.View(func(tx *bolt.Tx) error {
 		for err := range tx.Check() {
 			return err
@@ -93,17 +93,17 @@ func read(path string) error {
 	return nil
 }
 
-// readBucket reads a bucket and all below it. Bbolt's check leaves out the order of keys in
-// small buckets, which are stored within their parent.
+// readBucket reads a bucket and all below it. It checks the order of keys, which bbolt's check
+// skips in inline buckets.
 func readBucket(name []byte, b *bolt.Bucket) error {
 	var last []byte
 	err := b.ForEach(func(key, value []byte) error {
-		if bytes.Compare(key, last) <= 0 { // an empty key is not allowed either
+		if bytes.Compare(key, last) <= 0 { // an empty key is invalid too
 			return errors.New("keys are not in order")
 		}
 		last = key
 		if value != nil {
-			crc32.ChecksumIEEE(value) // every byte must be there
+			crc32.ChecksumIEEE(value) // touches every byte
 			return nil
 		}
 		child := b.Bucket(key)

@@ -1,6 +1,6 @@
-// Package state keeps, in one bbolt file, what a client must not forget when
-// its agent restarts: allocations, the state of their tasks and hooks, signed
-// workload identities, the node's own identity and the state of drivers.
+// Package state stores the client state that survives a restart of the agent, in one bbolt
+// file. It holds allocations, the state of their tasks and hooks, signed workload identities,
+// and the node's identity and registration.
 //
 // Layout of <state_dir>/state.db (values are msgpack, nomad.Encode):
 //
@@ -13,15 +13,14 @@
 //	allocations/<id>/task-<name>/local_state  LocalState
 //	allocations/<id>/task-<name>/task_state   nomad.TaskState
 //
-// One goroutine writes. Whatever is queued when it turns to the disk goes into
-// one commit; it never waits for more. Methods that write wait for their
-// commit, those whose names end in Later do not; those that end in WithNext do not
-// even begin one, since a commit under way would hold up a write that matters.
-// Writes of one caller are kept in order. Values are encoded before a method returns: change them freely
-// afterwards. Reads go to the last commit.
+// One goroutine writes. Each commit contains everything that is queued when it begins. Methods
+// that write wait for their commit, with two exceptions. Methods ending in Later do not wait.
+// Methods ending in WithNext do not start a commit, since that would delay a write that
+// matters; the next write commits them. Writes of one caller are kept in order. Values are
+// encoded before a method returns, unless its doc says otherwise, so the caller may modify them
+// afterwards. Reads return the last commit.
 //
-// Nobody reads here what a task could have written: the file is 0600 in a
-// directory 0700.
+// Tasks cannot write to the file: its mode is 0600, in a directory of mode 0700.
 package state
 
 import (
@@ -35,28 +34,27 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// freelist is how bbolt keeps free pages in memory.
+// freelist is how bbolt keeps the free pages in memory.
 const freelist = bolt.FreelistMapType
 
-// lockTimeout bounds how long Open waits for another agent to let go.
+// lockTimeout limits how long Open waits for the lock of another agent.
 const lockTimeout = time.Second
 
-// ErrInUse is wrapped by Open when another agent holds the database.
+// ErrInUse is wrapped by Open if another agent has locked the database.
 var ErrInUse = errors.New("in use by another agent")
 
-// ErrCorrupt is wrapped by Open when the file is not a sound database. Nothing
-// was changed.
+// ErrCorrupt is wrapped by Open if the file is not a valid database. The file is unchanged.
 var ErrCorrupt = errors.New("corrupt")
 
 // ErrClosed is returned for writes after Close.
 var ErrClosed = errors.New("client state database is closed")
 
-// Config says where the database is and how much it may cost.
+// Config configures a DB.
 type Config struct {
-	Dir    string // <data_dir>/client, made when absent
-	NoSync bool   // skip fsync: for -dev, where nothing survives anyway
-	// AdoptNone marks allocations as lost whose processes another build started. Without it, Open
-	// refuses a file with such allocations.
+	Dir    string // <data_dir>/client, created if missing
+	NoSync bool   // skip fsync: for -dev, where no state survives
+	// AdoptNone marks allocations as lost if their processes were started by another build.
+	// Without it, Open returns an error for such a file.
 	AdoptNone bool
 	Log       *slog.Logger
 }
@@ -67,9 +65,8 @@ type DB struct {
 	w    *writer
 }
 
-// Open opens or creates <dir>/state.db. It fails within seconds, without
-// changing anything, when the file is held by another agent, is corrupt or has values that this
-// version does not know.
+// Open opens or creates <dir>/state.db. It fails within seconds if another agent has locked the
+// file, the file is corrupt, or its values have an unknown format. The file is then unchanged.
 func Open(cfg Config) (*DB, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create client state directory: %w", err)
@@ -95,7 +92,7 @@ func Open(cfg Config) (*DB, error) {
 	return &DB{bolt: b, w: newWriter(b, cfg.Log)}, nil
 }
 
-// Close commits what is queued and lets go of the file.
+// Close commits the queued writes and closes the file.
 func (db *DB) Close() error {
 	db.w.close()
 	if err := db.bolt.Close(); err != nil {

@@ -28,7 +28,7 @@ func open(t *testing.T, dir string) *state.DB {
 	return db
 }
 
-// reopen closes and opens again, as a restarted agent does.
+// reopen closes and opens the database, like a restarted agent.
 func reopen(t *testing.T, db *state.DB, dir string) *state.DB {
 	t.Helper()
 	if err := db.Close(); err != nil {
@@ -81,7 +81,7 @@ func TestAllocationSurvivesRestart(t *testing.T) {
 	}
 }
 
-func TestHalvesOfATaskAreKept(t *testing.T) {
+func TestPutTaskKeepsTheOtherField(t *testing.T) {
 	db := open(t, t.TempDir())
 	if err := db.PutTask("a", "main", state.Task{Local: &state.LocalState{RunComplete: true}}); err != nil {
 		t.Fatal(err)
@@ -119,8 +119,8 @@ func TestNodeStateSurvivesRestart(t *testing.T) {
 	}
 }
 
-// Put returns only after its commit, also when many write at once, and what one
-// caller put later wins.
+// Put returns after its commit, also with many concurrent writers. The last write of a caller
+// wins.
 func TestManyWriters(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -161,7 +161,7 @@ func TestQueuedIsCommittedByClose(t *testing.T) {
 	}
 }
 
-// What is put with the next write is there, in order, once that one is.
+// Writes with WithNext are visible, in order, after the next write.
 func TestWithNext(t *testing.T) {
 	db := open(t, t.TempDir())
 	for n := range uint64(3) {
@@ -170,7 +170,7 @@ func TestWithNext(t *testing.T) {
 		}
 	}
 	if tasks, err := db.Tasks("alloc"); err != nil || len(tasks) != 0 {
-		t.Fatalf("Tasks() = %v, %v: a write that was to go with the next began a commit", tasks, err)
+		t.Fatalf("Tasks() = %v, %v: a write with WithNext started a commit", tasks, err)
 	}
 	if err := db.PutTask("alloc", "main", state.Task{Local: &state.LocalState{RunComplete: true}}); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestWithNext(t *testing.T) {
 	}
 }
 
-// BenchmarkStart is what a start writes before its process may run: one commit.
+// BenchmarkStart measures the writes before a process may start: one commit.
 func BenchmarkStart(b *testing.B) {
 	db, err := state.Open(state.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -222,7 +222,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestSecondAgentIsToldInTime(t *testing.T) {
+func TestSecondAgentFailsFast(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	begun := time.Now()
@@ -231,16 +231,16 @@ func TestSecondAgentIsToldInTime(t *testing.T) {
 		t.Fatalf("Open() = %v, %v, want ErrInUse", db, err)
 	}
 	if took := time.Since(begun); took > time.Minute {
-		t.Errorf("said after %v", took)
+		t.Errorf("failed after %v", took)
 	}
 	if strings.Contains(err.Error(), "\n") {
 		t.Errorf("more than one line: %q", err)
 	}
 }
 
-// A damaged file is refused in one line and stays byte for byte what it was.
+// A damaged file is refused with a one-line error and stays unchanged.
 func TestCorruptFile(t *testing.T) {
-	whole := func(t *testing.T) []byte {
+	intact := func(t *testing.T) []byte {
 		dir := t.TempDir()
 		db := open(t, dir)
 		for range 200 {
@@ -258,7 +258,7 @@ func TestCorruptFile(t *testing.T) {
 		return b
 	}
 	cases := map[string]func(b []byte) []byte{
-		"garbage":       func([]byte) []byte { return []byte(strings.Repeat("this is no database\n", 1000)) },
+		"garbage":       func([]byte) []byte { return []byte(strings.Repeat("not a database file\n", 1000)) },
 		"truncated":     func(b []byte) []byte { return b[:len(b)/2] },
 		"one page":      func(b []byte) []byte { return b[:4096] },
 		"zeroed middle": func(b []byte) []byte { clear(b[4*4096 : len(b)*3/4]); return b },
@@ -273,7 +273,7 @@ func TestCorruptFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "state.db")
-			damaged := damage(whole(t))
+			damaged := damage(intact(t))
 			if err := os.WriteFile(path, damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}

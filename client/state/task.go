@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// taskPrefix begins the name of a task's bucket.
+// taskPrefix is the prefix of the name of a task's bucket.
 const taskPrefix = "task-"
 
 var (
@@ -18,18 +18,18 @@ var (
 	keyTaskState  = []byte("task_state")
 )
 
-// LocalState is what the client alone knows of a task.
+// LocalState is the state of a task that is not sent to the servers.
 type LocalState struct {
 	Hooks       map[string]*HookState
 	TaskHandle  *drivers.TaskHandle
-	RunComplete bool // the task is over and its stop hooks ran
+	RunComplete bool // the task is dead and its stop hooks have run
 }
 
-// HookState is what a hook carries over a restart of the agent.
+// HookState is the state of a hook that survives a restart of the agent.
 type HookState struct {
 	PrestartDone bool // do not run prestart again
 	Data         map[string]string
-	// What a hook that is done gave to every start.
+	// Results of a prestart that is done, for every start.
 	Env     map[string]string
 	Mounts  []drivers.Mount
 	Devices []string
@@ -42,8 +42,7 @@ type Task struct {
 	State *nomad.TaskState
 }
 
-// PutTask stores the given halves of a task's state, in one commit; a nil half
-// is left as it is.
+// PutTask stores the non-nil fields of t in one commit.
 func (db *DB) PutTask(allocID, task string, t Task) error {
 	write, err := taskWrite(allocID, task, t)
 	if err != nil {
@@ -52,7 +51,7 @@ func (db *DB) PutTask(allocID, task string, t Task) error {
 	return db.w.put(write)
 }
 
-// PutTaskLater is PutTask without waiting.
+// PutTaskLater is PutTask without waiting for the commit.
 func (db *DB) PutTaskLater(allocID, task string, t Task) error {
 	write, err := taskWrite(allocID, task, t)
 	if err != nil {
@@ -62,8 +61,8 @@ func (db *DB) PutTaskLater(allocID, task string, t Task) error {
 	return nil
 }
 
-// PutTaskWithNext is PutTask in the commit of whatever is put next: for what may be
-// lost when the agent dies before.
+// PutTaskWithNext is PutTask in the commit of the next write. The state is lost if the agent
+// dies before that.
 func (db *DB) PutTaskWithNext(allocID, task string, t Task) error {
 	write, err := taskWrite(allocID, task, t)
 	if err != nil {

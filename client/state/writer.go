@@ -8,17 +8,17 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// op is one queued write and, for writes that wait, where its outcome goes.
+// op is one queued write. done receives its result.
 type op struct {
 	apply func(tx *bolt.Tx) error
-	done  chan error // nil when nobody waits
+	done  chan error // nil if the caller does not wait
 }
 
-// writer is the one goroutine that commits.
+// writer commits the queued writes in one goroutine.
 type writer struct {
 	bolt  *bolt.DB
 	log   *slog.Logger
-	wake  chan struct{} // buffered 1: there is something to do
+	wake  chan struct{} // buffered 1: the queue is not empty
 	ended chan struct{}
 
 	mu     sync.Mutex
@@ -41,21 +41,21 @@ func (w *writer) put(apply func(tx *bolt.Tx) error) error {
 	return <-done
 }
 
-// later queues a write; a failure of its commit is logged.
+// later queues a write. A failed commit is logged.
 func (w *writer) later(apply func(tx *bolt.Tx) error) {
 	if err := w.enqueue(op{apply, nil}); err != nil {
 		w.log.Warn("write client state", "err", err)
 	}
 }
 
-// withNext queues a write for the commit of whatever is queued next.
+// withNext queues a write for the commit of the next write.
 func (w *writer) withNext(apply func(tx *bolt.Tx) error) {
 	if err := w.add(op{apply, nil}); err != nil {
 		w.log.Warn("write client state", "err", err)
 	}
 }
 
-// enqueue queues a write and has the queue committed.
+// enqueue queues a write and starts a commit.
 func (w *writer) enqueue(o op) error {
 	if err := w.add(o); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (w *writer) add(o op) error {
 	return nil
 }
 
-// close stops taking writes and waits until the queued ones are committed.
+// close rejects further writes and waits until the queued ones are committed.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closed = true
@@ -106,8 +106,8 @@ func (w *writer) run() {
 	}
 }
 
-// commit writes the batch in one transaction. When that fails each write is
-// tried alone, so that one bad write does not take its neighbors down.
+// commit writes the batch in one transaction. If that fails, each write is retried alone, so
+// that one bad write does not fail the others.
 func (w *writer) commit(batch []op) {
 	err := w.bolt.Update(func(tx *bolt.Tx) error {
 		for _, o := range batch {
@@ -133,6 +133,6 @@ func (w *writer) settle(o op, err error) {
 	if o.done != nil {
 		o.done <- err
 	} else if err != nil {
-		w.log.Error("client state not written", "err", err)
+		w.log.Error("write client state", "err", err)
 	}
 }

@@ -1,16 +1,15 @@
-// Package taskenv builds the environment of a task and fills in ${...} in what
-// the job says (compat/task-runtime.tsv, rows env and env_rule).
+// Package taskenv builds the environment of a task and interpolates ${...} references in the
+// job, as in Nomad 2.0.
 //
-// Layers, a later one wins: built-ins, meta, host environment (only names that
-// nothing else sets, never NOMAD_*), the task's env block, hooks.
-// Values of the env block may refer to the layers below them.
+// Layers, from lowest to highest precedence: built-in variables, meta, host environment (only
+// names that nothing else sets, never NOMAD_*), the task's env block, hooks. Values of the env
+// block may refer to the lower layers.
 //
-// References: ${NAME} and ${env.NAME} are variables of the task, ${attr.x} and
-// ${meta.x} attributes and meta of the node, ${node.unique.id} and so on the node
-// itself. What is not a reference known here stays as it is: it may be the
-// task's own shell.
+// References: ${NAME} and ${env.NAME} are variables of the task. ${attr.x} and ${meta.x} are
+// attributes and meta of the node; ${node.unique.id} and others are its fields. Unknown
+// references are left unchanged, since they may be meant for the task's shell.
 //
-// It starts no goroutine and touches no disk. Nothing here is ever logged.
+// The package starts no goroutine and accesses no files. It logs nothing.
 package taskenv
 
 import (
@@ -29,27 +28,27 @@ type Subject struct {
 	Task   *nomad.Task
 }
 
-// Paths are the directories as the task sees them.
+// Paths are the directories, as the task sees them.
 type Paths struct {
 	Alloc   string // NOMAD_ALLOC_DIR
 	Task    string // NOMAD_TASK_DIR
 	Secrets string // NOMAD_SECRETS_DIR
 }
 
-// Builder collects the layers of one task's environment. Its methods may be
-// called concurrently.
+// Builder collects the layers of one task's environment. Its methods may be called
+// concurrently.
 type Builder struct {
-	node map[string]string // references to the node: never changes
+	node map[string]string // references to the node; never changes
 
 	mu      sync.Mutex
 	subject Subject
 	paths   Paths
 	host    map[string]map[string]string
 	hooks   map[string]map[string]string
-	order   []string // hooks by first mention
+	order   []string // hooks in the order of their first call
 }
 
-// New starts the environment of a task.
+// New returns a Builder for a task.
 func New(s Subject) *Builder {
 	return &Builder{
 		node: nodeVars(s.Node, s.Region), subject: s,
@@ -57,21 +56,21 @@ func New(s Subject) *Builder {
 	}
 }
 
-// SetAlloc takes a newer version of the allocation and its task.
+// SetAlloc sets a newer version of the allocation and its task.
 func (b *Builder) SetAlloc(a *nomad.Allocation, t *nomad.Task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.subject.Alloc, b.subject.Task = a, t
 }
 
-// SetPaths takes the directories of the task.
+// SetPaths sets the directories of the task.
 func (b *Builder) SetPaths(p Paths) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paths = p
 }
 
-// SetHook replaces what the named hook gave.
+// SetHook replaces the variables of the named hook.
 func (b *Builder) SetHook(hook string, env map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,17 +80,17 @@ func (b *Builder) SetHook(hook string, env map[string]string) {
 	b.hooks[hook] = maps.Clone(env)
 }
 
-// SetHost replaces the host environment that the named hook gave.
+// SetHost replaces the host environment set by the named hook.
 func (b *Builder) SetHost(hook string, env map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.host[hook] = maps.Clone(env)
 }
 
-// usual is more variables than most tasks have.
+// usual is the initial capacity: most tasks have fewer variables.
 const usual = 64
 
-// Build returns the environment as the layers are now.
+// Build returns the environment of the current layers.
 func (b *Builder) Build() *Env {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +116,7 @@ func (b *Builder) Build() *Env {
 	return e
 }
 
-// meta adds the meta of job, group and task; the narrower one wins.
+// meta adds the meta of job, group and task; the task has the highest precedence.
 func (b *Builder) meta(e *Env) {
 	job := b.subject.Alloc.Job
 	meta := map[string]string{}
@@ -140,7 +139,7 @@ func (b *Builder) meta(e *Env) {
 	}
 }
 
-// clean turns what no shell takes in a name into underscores.
+// clean replaces characters that are invalid in variable names by underscores.
 func clean(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {

@@ -11,9 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Config fills in the references of a task's config block and decodes it by the
-// schema of its driver. A reference to a name of ours that does not exist is an
-// error; so is an argument that the schema does not have.
+// Config interpolates a task's config block and decodes it with the schema of its driver.
+// Unknown references with a Nomad prefix, and arguments that are not in the schema, are errors.
 func (e *Env) Config(config map[string]any, spec hcldec.Spec) (cty.Value, error) {
 	filled, unknown := e.fill(config)
 	if len(unknown) > 0 {
@@ -27,8 +26,7 @@ func (e *Env) Config(config map[string]any, spec hcldec.Spec) (cty.Value, error)
 	return drivers.Decode(block, spec)
 }
 
-// fill returns v with the references of all its strings filled in, and those
-// that nothing is known of.
+// fill returns v with all strings interpolated, and the unknown references.
 func (e *Env) fill(v any) (any, []string) {
 	switch v := v.(type) {
 	case string:
@@ -57,7 +55,7 @@ func (e *Env) fill(v any) (any, []string) {
 	return v, nil
 }
 
-// fillTyped is fill for lists and maps that came typed.
+// fillTyped is fill for typed lists and maps.
 func (e *Env) fillTyped(v any) (any, []string) {
 	switch v := v.(type) {
 	case []string:

@@ -5,33 +5,33 @@ import (
 	"strings"
 )
 
-// Env is a finished environment. It never changes and never prints.
+// Env is an environment. It never changes and cannot be printed.
 type Env struct {
 	vars map[string]string
 	node map[string]string
 }
 
-// Map returns the variables, in a map of the caller's own.
+// Map returns a copy of the variables.
 func (e *Env) Map() map[string]string { return maps.Clone(e.vars) }
 
-// Var returns one variable, empty when it is not set.
+// Var returns the value of a variable, or "".
 func (e *Env) Var(name string) string { return e.vars[name] }
 
-// String keeps the values out of every log.
+// String hides the values.
 func (e *Env) String() string { return "env" }
 
-// GoString keeps the values out of %#v.
+// GoString hides the values from %#v.
 func (e *Env) GoString() string { return "env" }
 
-// Expand fills in the references of s. Whatever is not a known reference stays
-// as it is; "$${" stands for "${".
+// Expand interpolates the references in s. Unknown references are left unchanged; "$${" stands
+// for "${".
 func (e *Env) Expand(s string) string {
 	out, _ := e.expand(s)
 	return out
 }
 
-// expand is Expand that also returns the references to Nomad's own names which
-// nothing is known of. It reads s once, whatever its length.
+// expand is Expand, and also returns the unknown references with a Nomad prefix. It reads s
+// once, so its time is linear.
 func (e *Env) expand(s string) (string, []string) {
 	if !strings.Contains(s, "${") {
 		return s, nil
@@ -60,13 +60,14 @@ func (e *Env) expand(s string) (string, []string) {
 			fallthrough
 		default:
 			out.WriteString("${")
-			length = 0 // what follows is looked at for references of its own
+			length = 0 // the rest may contain references too
 		}
 		s = after[length:]
 	}
 }
 
-// reference reads a name and its closing brace; length 0 says that it is none.
+// reference parses a name and its closing brace. length is 0 if s does not start with a
+// reference.
 func reference(s string) (name string, length int) {
 	const longest = 512
 	end := strings.IndexByte(s[:min(len(s), longest)], '}')
@@ -98,7 +99,7 @@ func (e *Env) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// ours says whether a reference can only be meant for this package.
+// ours reports whether a reference has a prefix that only Nomad uses.
 func ours(name string) bool {
 	for _, prefix := range []string{"NOMAD_", "attr.", "meta.", "node.", "env."} {
 		if strings.HasPrefix(name, prefix) {

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// subject is a task with something of everything.
+// subject is a task that uses every feature.
 func subject() taskenv.Subject {
 	task := &nomad.Task{
 		Name: "web", Env: map[string]string{
@@ -177,8 +177,8 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// TestLongString: reading a template as HCL can take quadratic time, which for 1 MiB
-// would be minutes and end the test by its timeout.
+// Parsing a template as HCL can take quadratic time, which for 1 MiB would exceed the test's
+// timeout.
 func TestLongString(t *testing.T) {
 	for _, piece := range []string{"x", "${", "{$", "é${NOMAD_DC}"} {
 		long := strings.Repeat(piece, 1<<20/len(piece))

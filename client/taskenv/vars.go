@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// builtIns adds the variables that every task has.
+// builtIns adds the built-in variables.
 func (b *Builder) builtIns(vars map[string]string) {
 	s := b.subject
 	set := func(name, value string) {
@@ -41,7 +41,7 @@ func (b *Builder) builtIns(vars map[string]string) {
 	b.resources(vars)
 }
 
-// resources adds limits and ports.
+// resources adds the limits and ports.
 func (b *Builder) resources(vars map[string]string) {
 	all := b.subject.Alloc.AllocatedResources
 	if all == nil {
@@ -73,7 +73,7 @@ func limits(vars map[string]string, r *nomad.AllocatedTaskResources) {
 	for _, core := range r.Cpu.ReservedCores {
 		cores = append(cores, strconv.Itoa(int(core)))
 	}
-	vars["NOMAD_CPU_CORES"] = " " // a single space says: none reserved
+	vars["NOMAD_CPU_CORES"] = " " // a single space means that none are reserved
 	if len(cores) > 0 {
 		vars["NOMAD_CPU_CORES"] = strings.Join(cores, ",")
 	}
@@ -97,7 +97,7 @@ func groupPort(vars map[string]string, p nomad.AllocatedPortMapping) {
 	vars["NOMAD_ALLOC_PORT_"+p.Label] = strconv.Itoa(inside)
 }
 
-// ownNetworks adds the ports of networks that are the task's own.
+// ownNetworks adds the ports of the task's networks.
 func ownNetworks(vars map[string]string, networks nomad.Networks) {
 	eachPort(networks, func(ip string, p nomad.Port) {
 		label, value := clean(p.Label), strconv.Itoa(p.Value)
@@ -117,7 +117,7 @@ func ownNetworks(vars map[string]string, networks nomad.Networks) {
 	})
 }
 
-// otherNetworks adds where the other tasks of the allocation listen.
+// otherNetworks adds the addresses of the other tasks of the allocation.
 func otherNetworks(vars map[string]string, task string, networks nomad.Networks) {
 	eachPort(networks, func(ip string, p nomad.Port) {
 		suffix, value := clean(task)+"_"+clean(p.Label), strconv.Itoa(p.Value)
@@ -138,7 +138,7 @@ func eachPort(networks nomad.Networks, do func(ip string, p nomad.Port)) {
 	}
 }
 
-// nodeVars are the references to the node.
+// nodeVars returns the references to the node.
 func nodeVars(n *nomad.Node, region string) map[string]string {
 	vars := map[string]string{
 		"node.unique.id":   n.ID,
@@ -157,7 +157,7 @@ func nodeVars(n *nomad.Node, region string) map[string]string {
 	return vars
 }
 
-// short is the first eight characters of an ID.
+// short returns the first eight characters of an ID.
 func short(id string) string {
 	if len(id) > 8 {
 		return id[:8]

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// directoryHook builds the task's directory for the user it runs as. When the
-// task is over it forgets the secrets; the rest goes with the allocation.
+// directoryHook creates the task's directory for its user. After the task's end it removes the
+// secrets; the rest is removed with the allocation.
 type directoryHook struct {
 	alloc     *allocdir.Dir
 	task      string
@@ -44,7 +44,7 @@ func (h *directoryHook) Prestart(_ context.Context, req *TaskPrestartRequest, re
 }
 
 func (h *directoryHook) Stop(_ context.Context, req *TaskStopRequest, _ *TaskStopResponse) error {
-	if req.Dir == nil { // not of this agent, but one that was killed may have built it
+	if req.Dir == nil { // no directory in this agent, but one that was killed may have created it
 		return h.alloc.ForgetTask(h.task)
 	}
 	return req.Dir.Forget()

@@ -12,11 +12,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// maxPayload bounds what a payload may unpack to.
+// maxPayload is the maximum size of an uncompressed payload.
 const maxPayload = 16 << 20
 
-// dispatchHook writes the payload of a dispatched job into the task's local
-// directory. Job.Payload is one snappy block, as on the wire and in the state.
+// dispatchHook writes the payload of a dispatched job into the task's local directory.
+// Job.Payload is one snappy block, as on the wire and in the state.
 type dispatchHook struct{}
 
 func (*dispatchHook) Name() string { return "dispatch_payload" }
@@ -44,7 +44,7 @@ func writePayload(req *TaskPrestartRequest, file string) error {
 		return err
 	}
 	if size > maxPayload {
-		return fmt.Errorf("it unpacks to %d bytes, more than %d", size, maxPayload)
+		return fmt.Errorf("uncompressed size is %d bytes, at most %d are allowed", size, maxPayload)
 	}
 	payload, err := snappy.Decode(nil, packed)
 	if err != nil {

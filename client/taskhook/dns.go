@@ -17,18 +17,17 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Files of the node that a dns block lays others over, and how much of one is read.
+// Files of the node that a dns block replaces for the task, and the size limit for reading one.
 const (
 	resolvFile = "/etc/resolv.conf"
 	hostsFile  = "/etc/hosts"
 	maxResolv  = 64 << 10
 )
 
-// dnsHook writes the resolv.conf that the group's dns block asks for, and in a network
-// that leads nowhere a hosts file to go with it. They lie in the task's private
-// directory, which is root's, and the driver lays them over those of the node. Without
-// a dns block the task sees the node's files.
-type dnsHook struct{ lays bool }
+// dnsHook writes the resolv.conf of the group's dns block and, in network mode none, a hosts
+// file. The files are in the task's private directory, which only root can write. The driver
+// mounts them over the node's files. Without a dns block the task sees the node's files.
+type dnsHook struct{ mounts bool }
 
 func (*dnsHook) Name() string { return "dns" }
 
@@ -41,9 +40,9 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 	if i < 0 {
 		return nil
 	}
-	if !h.lays {
+	if !h.mounts {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
-			"driver %q can't give a task a resolv.conf of its own: remove the dns block of the group's network, or use another driver, such as exec2", req.Task.Driver)}
+			"driver %q can't mount a resolv.conf for a task: remove the dns block of the group's network, or use another driver, such as exec2", req.Task.Driver)}
 	}
 	dns := resolved(group.Networks[i].DNS, req.Env)
 	if err := errors.Join(dns.Check(), complete(dns)); err != nil {
@@ -69,7 +68,7 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 	return nil
 }
 
-// resolved is the block with its references filled in.
+// resolved returns the block with its references interpolated.
 func resolved(d *nomad.DNSConfig, env *taskenv.Env) *nomad.DNSConfig {
 	each := func(list []string) []string {
 		out := make([]string, len(list))
@@ -81,17 +80,18 @@ func resolved(d *nomad.DNSConfig, env *taskenv.Env) *nomad.DNSConfig {
 	return &nomad.DNSConfig{Servers: each(d.Servers), Searches: each(d.Searches), Options: each(d.Options)}
 }
 
-// complete refuses references that nothing is known of here.
+// complete returns an error if a reference could not be interpolated.
 func complete(d *nomad.DNSConfig) error {
 	for _, s := range slices.Concat(d.Servers, d.Searches, d.Options) {
 		if strings.Contains(s, "${") {
-			return fmt.Errorf("dns holds %q, of which nothing is known on this node", s)
+			return fmt.Errorf("dns: %q contains a reference that is not defined on this node", s)
 		}
 	}
 	return nil
 }
 
-// resolvConf is the text of a resolv.conf: what the block leaves out is the node's.
+// resolvConf returns the text of a resolv.conf. Settings missing from the block are those of
+// the node.
 func resolvConf(d *nomad.DNSConfig, node *nomad.DNSConfig) string {
 	pick := func(own, other []string) []string {
 		if len(own) > 0 {
@@ -112,7 +112,7 @@ func resolvConf(d *nomad.DNSConfig, node *nomad.DNSConfig) string {
 	return b.String()
 }
 
-// readResolv is the node's own resolv.conf, as far as there is one.
+// readResolv reads the node's resolv.conf. It is empty if that cannot be read.
 func readResolv() *nomad.DNSConfig {
 	f, err := os.Open(resolvFile)
 	if err != nil {
@@ -133,7 +133,7 @@ func parseResolv(text string) *nomad.DNSConfig {
 		case len(words) < 2:
 		case words[0] == "nameserver":
 			d.Servers = append(d.Servers, words[1])
-		case words[0] == "search" || words[0] == "domain": // the last one counts
+		case words[0] == "search" || words[0] == "domain": // the last one applies
 			d.Searches = words[1:]
 		case words[0] == "options":
 			d.Options = append(d.Options, words[1:]...)
@@ -142,8 +142,8 @@ func parseResolv(text string) *nomad.DNSConfig {
 	return d
 }
 
-// hosts has the names of the loopback interface, and that of the node: programs look
-// for the address of the machine they run on.
+// hosts returns a hosts file with the loopback names and the node's host name, which programs
+// resolve to find their own address.
 func hosts() string {
 	name, err := os.Hostname()
 	if err != nil || name == "localhost" {

@@ -10,7 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// resolving is a task in a network with a dns block, of a driver that lays files.
+// resolving returns the hooks of a task in a network with a dns block, with a driver that
+// mounts files.
 func resolving(mode string, dns *nomad.DNSConfig) taskhook.Config {
 	cfg := config(&nomad.Task{Driver: "exec2", Meta: map[string]string{"corp": "corp.example"}})
 	cfg.Capabilities.Mounts = true
@@ -44,7 +45,7 @@ func TestResolvConf(t *testing.T) {
 	}
 }
 
-// In a network that leads nowhere, names of the loopback interface are all there is.
+// In network mode none the hosts file has only the names of the loopback interface.
 func TestHostsOfNone(t *testing.T) {
 	got, err := prestart(t, resolving("none", &nomad.DNSConfig{Servers: []string{"127.0.0.1"}}), nil)
 	if err != nil || len(got.files) != 2 || got.files[0].Target != "/etc/hosts" {
@@ -58,7 +59,7 @@ func TestHostsOfNone(t *testing.T) {
 
 func TestNoBlockNoFiles(t *testing.T) {
 	cfg := resolving("none", nil)
-	cfg.Capabilities.Mounts = false // and no driver that can is needed
+	cfg.Capabilities.Mounts = false // and the driver need not support it
 	if got, err := prestart(t, cfg, nil); err != nil || len(got.files) != 0 {
 		t.Errorf("files = %+v, %v", got.files, err)
 	}
@@ -66,16 +67,16 @@ func TestNoBlockNoFiles(t *testing.T) {
 
 func TestDNSFaults(t *testing.T) {
 	for _, c := range []struct {
-		dns  nomad.DNSConfig
-		lays bool
-		want string
+		dns    nomad.DNSConfig
+		mounts bool
+		want   string
 	}{
-		{nomad.DNSConfig{}, false, `driver "exec2" can't give a task a resolv.conf of its own`},
-		{nomad.DNSConfig{Servers: []string{"${meta.nothing}"}}, true, `dns holds "${meta.nothing}"`},
+		{nomad.DNSConfig{}, false, `driver "exec2" can't mount a resolv.conf for a task`},
+		{nomad.DNSConfig{Servers: []string{"${meta.nothing}"}}, true, `dns: "${meta.nothing}"`},
 		{nomad.DNSConfig{Servers: []string{"${NOMAD_META_corp}"}}, true, `"corp.example", which is no IP address`},
 	} {
 		cfg := resolving("host", &c.dns)
-		cfg.Capabilities.Mounts = c.lays
+		cfg.Capabilities.Mounts = c.mounts
 		if _, err := prestart(t, cfg, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Prestart() = %v, want %q", err, c.want)
 		}

@@ -1,18 +1,19 @@
-// Package taskhook has everything that surrounds the process of a task: one file
-// a concern, each a value with a name and any of six optional interfaces
-// (lifecycle.go), in the order of order.go.
+// Package taskhook holds the hooks that run around the process of a task. Each concern has one
+// file and one hook, which implements any of six optional interfaces (lifecycle.go). order.go
+// sets their order.
 //
 //	         ┌────────────────── again after a restart ─────────────────┐
 //	         ▼                                                          │
 //	Prestart ─▶ (driver starts the task) ─▶ Poststart ─▶ ... ─▶ Exited ─┴─▶ Stop
 //	                                              PreKill ─┘
-//	Update may come at any time.
 //
-// All contexts end when the task is killed; what a hook runs beside the task is a
-// Background function, which lives as long as the process does. What a hook must
-// remember over a restart of the agent is its State. Order and metrics are
-// those of client/hook; the loop is client/taskrunner.
+// Update can be called at any time.
 //
-// Hooks write below the task's directory through descriptors only
-// (client/allocdir, internal/safefs) and never log a token or an environment.
+// All contexts are cancelled when the task is killed. Work that continues while the process
+// runs is a Background function, whose context ends with the process. Data that a hook needs
+// after a restart of the agent is its State. Package client/hook calls and measures the hooks;
+// client/taskrunner holds the loop.
+//
+// Hooks write below the task's directory only through descriptors (client/allocdir,
+// internal/safefs). They never log a token or an environment.
 package taskhook

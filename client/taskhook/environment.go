@@ -6,10 +6,10 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// environmentHook gives the host's environment to tasks that are not isolated
-// from the host at all; every other task gets only what the job says.
+// environmentHook passes the host's environment to tasks without isolation. Other tasks get
+// only the job's environment.
 type environmentHook struct {
-	host      map[string]string // without what the operator denies
+	host      map[string]string // without the names on the denylist
 	isolation drivers.FSIsolation
 }
 

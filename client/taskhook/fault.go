@@ -6,14 +6,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// ErrNotRunning is what a Control returns for what needs a running task.
+// ErrNotRunning is returned by a Control for operations that need a running task.
 var ErrNotRunning = errors.New("task is not running")
 
-// errNoDir is the error of a hook that needs the task's directory when there is none.
+// errNoDir is returned by hooks that need the task's directory if it is missing.
 var errNoDir = errors.New("the task's directory could not be opened")
 
-// Fault is the error of a hook that names the event it should be told with,
-// instead of "Task hook failed".
+// Fault is the error of a hook with the type of the event to emit instead of "Task hook
+// failed".
 type Fault struct {
 	Type string // one of the event types of package nomad
 	Err  error
@@ -22,7 +22,7 @@ type Fault struct {
 func (f *Fault) Error() string { return f.Err.Error() }
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Event is the event that tells of the fault.
+// Event returns the event of the fault.
 func (f *Fault) Event() *nomad.TaskEvent {
 	e := &nomad.TaskEvent{Type: f.Type}
 	switch f.Type {

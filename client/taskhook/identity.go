@@ -17,17 +17,15 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// firstTokenWait bounds how long a start waits for the tokens of named identities.
+// firstTokenWait limits how long a start waits for the tokens of named identities.
 const firstTokenWait = time.Minute
 
-// tokenSize is more than any token has.
+// tokenSize is the size limit for reading a token file.
 const tokenSize = 16 << 10
 
-// identityHook puts the task's tokens where the job wants them: environment,
-// files, both or neither. While the task runs it writes every renewed token and
-// then does what the identity's change mode says; never for the first one that a
-// process sees. A process that runs already when the agent starts has seen what is
-// in its file.
+// identityHook delivers the task's tokens to its environment or its files. While the task runs,
+// it writes every renewed token and then applies the identity's change mode. The first token of
+// a process is not a change. A recovered process has already seen the token in its file.
 type identityHook struct {
 	ids     Identities
 	control Control
@@ -39,7 +37,7 @@ type identityHook struct {
 
 func (*identityHook) Name() string { return "identity" }
 
-// place is where the tokens of one start go.
+// place is the destination of the tokens of one start.
 type place struct {
 	dir *allocdir.Task
 	env *taskenv.Env
@@ -64,7 +62,7 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 	defer cancel()
 	over := timed.Done()
 	if req.Running {
-		over = nil // what comes later is a change
+		over = nil // later tokens are changes
 	}
 	for _, id := range req.Task.Identities {
 		tokens, stop := h.ids.Watch(nomad.WIHandle{
@@ -88,8 +86,8 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 	return nil
 }
 
-// first waits for the identity's token until over, not at all when that is nil, and
-// puts it in place. Missed says that the file held another one.
+// first waits for the identity's token until over is closed, and writes it. If over is nil, it
+// does not wait. missed reports that the file had another token.
 func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token, over <-chan struct{}) (missed bool, err error) {
 	if over == nil {
 		select {
@@ -112,8 +110,8 @@ func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadId
 	}
 }
 
-// follow puts every newer token in place and acts on the change; at once on one that
-// was missed.
+// follow writes every newer token and applies the change mode. If missed is set, it applies the
+// change mode at once.
 func (h *identityHook) follow(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token, missed bool) {
 	if missed {
 		h.changed(ctx, id)
@@ -124,7 +122,7 @@ func (h *identityHook) follow(ctx context.Context, at place, id *nomad.WorkloadI
 			return
 		case token := <-tokens:
 			if err := h.put(at, id, token); err != nil {
-				h.log.Warn("renewed token not put in place", "identity", id.Name, "err", err)
+				h.log.Warn("write renewed token", "identity", id.Name, "err", err)
 				continue
 			}
 			h.control.SetEnv(h.Name(), h.environment())
@@ -133,7 +131,7 @@ func (h *identityHook) follow(ctx context.Context, at place, id *nomad.WorkloadI
 	}
 }
 
-// changed does what the change mode says.
+// changed applies the change mode.
 func (h *identityHook) changed(ctx context.Context, id *nomad.WorkloadIdentity) {
 	reason := fmt.Sprintf("identity %q was renewed", id.Name)
 	var err error
@@ -149,23 +147,23 @@ func (h *identityHook) changed(ctx context.Context, id *nomad.WorkloadIdentity) 
 		return
 	}
 	if errors.Is(err, ErrNotRunning) {
-		return // the process that is about to start has the new token
+		return // the next process starts with the new token
 	}
 	h.log.Warn("change mode of identity failed", "identity", id.Name, "mode", id.ChangeMode, "err", err)
 	if id.ChangeMode != nomad.WIChangeModeSignal {
 		return
 	}
-	// The task would go on with a token that it does not know is old.
+	// Otherwise the task would keep using the old token.
 	err = h.control.Kill(ctx, &nomad.TaskEvent{
 		Type: nomad.TaskKilling, FailsTask: true,
 		KillReason: fmt.Sprintf("%s but signal %s could not be sent", reason, id.ChangeSignal),
 	})
 	if err != nil && ctx.Err() == nil {
-		h.log.Error("task not killed after a failed signal", "identity", id.Name, "err", err)
+		h.log.Error("kill task after a failed signal", "identity", id.Name, "err", err)
 	}
 }
 
-// put places one token.
+// put writes one token.
 func (h *identityHook) put(at place, id *nomad.WorkloadIdentity, token nomad.Token) error {
 	if token.IsZero() {
 		return nil
@@ -190,7 +188,7 @@ func (h *identityHook) put(at place, id *nomad.WorkloadIdentity, token nomad.Tok
 	return nil
 }
 
-// writeToken replaces the file of a token, which only the task can read.
+// writeToken replaces the file of a token. Only the task's user can read it.
 func writeToken(at place, id *nomad.WorkloadIdentity, token nomad.Token) error {
 	look := at.dir.Secret()
 	if id.Filepath == "" {
@@ -205,7 +203,7 @@ func writeToken(at place, id *nomad.WorkloadIdentity, token nomad.Token) error {
 	return into.Replace(path.Base(name), []byte(token.Reveal()), look)
 }
 
-// readToken is what the file of a token holds, "" when there is none.
+// readToken returns the content of a token file, or "" if it cannot be read.
 func readToken(at place, id *nomad.WorkloadIdentity) string {
 	if !id.File {
 		return ""
@@ -216,12 +214,12 @@ func readToken(at place, id *nomad.WorkloadIdentity) string {
 	}
 	text, err := from.ReadFile(name, tokenSize)
 	if err != nil {
-		return "" // whatever it is, it is replaced
+		return "" // the file is replaced in any case
 	}
 	return string(text)
 }
 
-// tokenName is the name of a token's file in the secrets directory.
+// tokenName returns the file name of a token in the secrets directory.
 func tokenName(id *nomad.WorkloadIdentity) string {
 	if isDefault(id) {
 		return "nomad_token"
@@ -229,8 +227,8 @@ func tokenName(id *nomad.WorkloadIdentity) string {
 	return "nomad_" + id.Name + ".jwt"
 }
 
-// relative turns a path of the job, as the task would write it, into one below
-// the task's directory. What tries to leave it is caught when it is opened.
+// relative converts a path of the job, as the task sees it, to a path relative to the task's
+// directory. Opening it fails if it leaves the directory.
 func relative(at place, file string) string {
 	file = at.env.Expand(file)
 	if below, ok := strings.CutPrefix(file, at.dir.Path()+"/"); ok {
@@ -255,7 +253,7 @@ func stopAll(stops []func()) {
 	}
 }
 
-// runAll runs every function beside the others and returns when all did.
+// runAll runs the functions in parallel and waits for them.
 func runAll(ctx context.Context, fns []func(context.Context)) {
 	var wg sync.WaitGroup
 	for _, fn := range fns {

@@ -11,100 +11,99 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// TaskPrestartHook acts before every start, also after a restart, but not when
-// the allocation is terminal. An error is a failed start; wrapped in a
-// drivers.RecoverableError the restart policy applies. For a process that runs already
-// (Running) the error of one hook keeps no other hook from acting.
+// TaskPrestartHook runs before every start, also after a restart, unless the allocation is
+// terminal. An error fails the start; a drivers.RecoverableError makes the restart policy
+// apply. For a recovered process (Running), an error does not prevent the other hooks from
+// running.
 type TaskPrestartHook interface {
 	hook.Hook
 	Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error
 }
 
-// TaskPoststartHook acts once the task runs, also when a restarted agent found
-// it running. An error is logged and does not stop the task.
+// TaskPoststartHook runs after the task has started or was recovered by a restarted agent. An
+// error is logged and does not stop the task.
 type TaskPoststartHook interface {
 	hook.Hook
 	Poststart(ctx context.Context, req *TaskPoststartRequest, resp *TaskPoststartResponse) error
 }
 
-// TaskPreKillHook acts just before a kill or a restart, concurrently with the
-// run loop and perhaps with no prestart before.
+// TaskPreKillHook runs just before a kill or a restart, concurrently with the run loop.
+// Prestart may not have run.
 type TaskPreKillHook interface {
 	hook.Hook
 	PreKill(ctx context.Context, req *TaskPreKillRequest, resp *TaskPreKillResponse) error
 }
 
-// TaskExitedHook acts after the task exited, whether or not it restarts.
-// Prestart may not have run. The context of a task that was killed has ended.
+// TaskExitedHook runs after the task has exited, whether or not it restarts. Prestart may not
+// have run. If the task was killed, the context is already cancelled.
 type TaskExitedHook interface {
 	hook.Hook
 	Exited(ctx context.Context, req *TaskExitedRequest, resp *TaskExitedResponse) error
 }
 
-// TaskUpdateHook acts when the servers changed the allocation. It runs
-// concurrently with every other hook and must be safe for it.
+// TaskUpdateHook runs when the servers have updated the allocation. It runs concurrently with
+// every other hook.
 type TaskUpdateHook interface {
 	hook.Hook
 	Update(ctx context.Context, req *TaskUpdateRequest, resp *TaskUpdateResponse) error
 }
 
-// TaskStopHook acts after the last exit. It always runs unless the agent itself
-// is shutting down, may run twice, and reads existing state only.
+// TaskStopHook runs after the last exit, unless the agent itself is shutting down. It may run
+// twice and must only read existing state.
 type TaskStopHook interface {
 	hook.Hook
 	Stop(ctx context.Context, req *TaskStopRequest, resp *TaskStopResponse) error
 }
 
-// TaskPrestartRequest is what a hook is told before a start.
+// TaskPrestartRequest is the input of a Prestart hook.
 type TaskPrestartRequest struct {
-	PreviousState map[string]string // what this hook's State was last time
+	PreviousState map[string]string // the hook's State of the previous run
 	Alloc         *nomad.Allocation
 	Task          *nomad.Task
 	Resources     *nomad.AllocatedTaskResources
 	NomadToken    nomad.Token    // the task's default identity
-	VaultToken    string         // empty until there is a Vault hook
-	Owner         Owner          // as far as a hook before has set it
-	Dir           *allocdir.Task // nil before the hook that makes it, or when that failed for a running task
-	Env           *taskenv.Env   // as built by the hooks before
-	// Running says that the process runs already: an earlier agent started it.
+	VaultToken    string         // empty, since there is no Vault hook
+	Owner         Owner          // as set by the previous hooks
+	Dir           *allocdir.Task // nil before the directory hook, or if that failed for a running task
+	Env           *taskenv.Env   // as built by the previous hooks
+	// Running is set if the process was started by an earlier agent and is still running.
 	Running bool
 }
 
-// TaskPrestartResponse is what a hook adds to the start. What is left nil changes
-// nothing.
+// TaskPrestartResponse is the output of a Prestart hook. Nil fields change nothing.
 type TaskPrestartResponse struct {
-	Env     map[string]string // replaces what this hook gave before
-	HostEnv map[string]string // used only where nothing else sets the name
+	Env     map[string]string // replaces the hook's previous variables
+	HostEnv map[string]string // used only for names that nothing else sets
 	Paths   *taskenv.Paths    // the directories as the task sees them
-	Dir     *allocdir.Task    // held until the next start or the end
+	Dir     *allocdir.Task    // open until the next start or the end
 	Owner   *Owner
 	Mounts  []drivers.Mount
 	Files   []drivers.HostFile
-	Devices []string // paths on the host; a driver that cannot give them fails the start
+	Devices []string // paths on the host; the start fails if the driver does not support devices
 	Log     *drivers.LogConfig
-	State   map[string]string // kept over restarts of the agent
-	Done    bool              // do not run again while State lives; every start gets Env, Mounts, Devices and Files
-	// Background runs beside the task. Its context ends when this run of the task
-	// is over or the agent shuts down, and the loop waits for it.
+	State   map[string]string // kept across restarts of the agent
+	Done    bool              // do not run again while State is kept; every start gets Env, Mounts, Devices and Files
+	// Background runs while the task runs. Its context ends when this run of the task is over
+	// or the agent shuts down. The loop waits for it.
 	Background func(ctx context.Context)
 }
 
-// TaskPoststartRequest is what a hook is told of a started task.
+// TaskPoststartRequest is the input of a Poststart hook.
 type TaskPoststartRequest struct {
-	Exec    Exec           // nil when the driver cannot
-	Network *DriverNetwork // nil when the driver made none
-	Env     *taskenv.Env   // as the task was given it
+	Exec    Exec           // nil if the driver does not support exec
+	Network *DriverNetwork // nil if the driver created none
+	Env     *taskenv.Env   // as passed to the task
 	Stats   StatsSource    // never nil
 	Task    *nomad.Task    // as started
 	Started time.Time      // of this run
 }
 
-// TaskPoststartResponse is what a hook does beside the running task.
+// TaskPoststartResponse is the output of a Poststart hook.
 type TaskPoststartResponse struct {
 	Background func(ctx context.Context) // as in TaskPrestartResponse
 }
 
-// TaskPreKillRequest tells why the task is about to end.
+// TaskPreKillRequest holds the event of the kill or restart.
 type TaskPreKillRequest struct {
 	Event *nomad.TaskEvent
 }
@@ -112,7 +111,7 @@ type TaskPreKillRequest struct {
 // TaskPreKillResponse is empty.
 type TaskPreKillResponse struct{}
 
-// TaskExitedRequest tells how the task ended; Exit is nil when it never ran.
+// TaskExitedRequest is the result of the task's run. Exit is nil if the task never ran.
 type TaskExitedRequest struct {
 	Exit *drivers.ExitResult
 }
@@ -120,7 +119,7 @@ type TaskExitedRequest struct {
 // TaskExitedResponse is empty.
 type TaskExitedResponse struct{}
 
-// TaskUpdateRequest carries the allocation as the servers have it now.
+// TaskUpdateRequest holds the updated allocation.
 type TaskUpdateRequest struct {
 	Alloc *nomad.Allocation
 	Task  *nomad.Task
@@ -130,46 +129,46 @@ type TaskUpdateRequest struct {
 // TaskUpdateResponse is empty.
 type TaskUpdateResponse struct{}
 
-// TaskStopRequest is what a hook has to clean up.
+// TaskStopRequest is the input of a Stop hook.
 type TaskStopRequest struct {
 	State map[string]string
-	Dir   *allocdir.Task // nil when it was never built
+	Dir   *allocdir.Task // nil if it was never created
 }
 
 // TaskStopResponse is empty.
 type TaskStopResponse struct{}
 
-// Owner is who a task runs as: the user word for the driver and, for files that
-// the task must read, the numbers behind it.
+// Owner is the user of a task: the user string for the driver, and the numeric IDs for files
+// that the task must read.
 type Owner struct {
 	User string // "" (the driver's default), a name, "<uid>" or "nomad-<uid>"
 	UID  int
 	GID  int
 }
 
-// Exec runs a command inside a task, without input, and returns the first of what it
-// writes.
+// Exec runs a command in a task, without input, and returns its output up to a size limit.
 type Exec func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error)
 
-// DriverNetwork is a network that a driver made for the task.
+// DriverNetwork is a network that a driver created for the task.
 type DriverNetwork struct {
 	IP      string
 	PortMap map[string]int
 }
 
-// StatsSource streams the resource usage of the task that just started.
+// StatsSource streams the resource usage of the started task.
 type StatsSource func(ctx context.Context, interval time.Duration) (<-chan *drivers.ResourceUsage, error)
 
-// Control is what a hook may do to its task from outside the six moments.
+// Control is what a hook may do to its task outside the hook methods.
 type Control interface {
 	// Emit adds an event to the task's state.
 	Emit(e *nomad.TaskEvent)
-	// SetEnv replaces what the named hook gave to the environment of later starts.
+	// SetEnv replaces the named hook's environment variables for later starts.
 	SetEnv(hook string, env map[string]string)
-	// Restart ends the running process and starts anew, outside the restart policy.
+	// Restart stops the running process and starts the task again. The restart policy does not
+	// count it.
 	Restart(ctx context.Context, e *nomad.TaskEvent) error
 	// Signal sends a signal by name.
 	Signal(e *nomad.TaskEvent, signal string) error
-	// Kill ends the task for good; an event that fails the task marks it failed.
+	// Kill stops the task permanently. An event with FailsTask marks it failed.
 	Kill(ctx context.Context, e *nomad.TaskEvent) error
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Bounds of a task's logs when the job says nothing (compat/jobspec.tsv).
+// Default log limits of a task, as in Nomad 2.0.
 const (
 	defaultLogFiles  = 10
 	defaultLogSizeMB = 10
 )
 
-// logsHook says how the supervisor rotates the task's logs.
+// logsHook configures the rotation of the task's logs by the supervisor.
 type logsHook struct{ none bool }
 
 func (*logsHook) Name() string { return "logs" }

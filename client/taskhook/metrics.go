@@ -10,27 +10,28 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Metrics are the settings of the metrics of tasks. The zero value publishes the counters of
-// tasks, without the IDs of their allocations, and nothing of what they use.
+// Metrics configures the metrics of tasks. The zero value publishes the counters of tasks,
+// without the label alloc_id, and no resource usage.
 type Metrics struct {
-	// Allocs publishes what each task uses, and adds the label alloc_id.
+	// Allocs publishes the resource usage of each task and adds the label alloc_id.
 	Allocs bool
-	// Meta adds the metadata of the task as labels: the keys in MetaKeys, or all when there are
-	// none. It has an effect with Allocs only.
+	// Meta adds the metadata of the task as labels: the keys in MetaKeys, or all if it is
+	// empty. It requires Allocs.
 	Meta     bool
 	MetaKeys []string
-	// NoHooks leaves out the metrics of hooks.
+	// NoHooks disables the metrics of hooks.
 	NoHooks bool
 }
 
-// reserved are the labels that metadata cannot set: the others of these metrics, and the ones
-// that Prometheus uses.
+// reserved holds the labels that metadata cannot set: the other labels of these metrics and
+// those that Prometheus uses.
 var reserved = map[string]bool{
 	"job": true, "task_group": true, "alloc_id": true, "task": true, "namespace": true, "host": true,
 	"parent_id": true, "dispatch_id": true, "periodic_id": true, "instance": true, "quantile": true, "le": true,
 }
 
-// Labels returns the labels of every metric of a task. Their slice has no room: it is shared.
+// Labels returns the labels of every metric of a task. The slice has no spare capacity, because
+// it is shared.
 func (m Metrics) Labels(a *nomad.Allocation, t *nomad.Task) []metrics.Label {
 	job := a.JobID
 	if a.Job != nil && a.Job.Name != "" {
@@ -48,7 +49,7 @@ func (m Metrics) Labels(a *nomad.Allocation, t *nomad.Task) []metrics.Label {
 	return labels[:len(labels):len(labels)]
 }
 
-// childLabels are the labels of a job that another one made.
+// childLabels returns the labels of a dispatched or periodic job.
 func childLabels(jobID string) []metrics.Label {
 	if parent, id, ok := nomad.DispatchedID(jobID); ok {
 		return []metrics.Label{{Name: "parent_id", Value: parent}, {Name: "dispatch_id", Value: id}}
@@ -59,8 +60,8 @@ func childLabels(jobID string) []metrics.Label {
 	return nil
 }
 
-// metaLabels are the labels of the task's metadata, in the order of their names. Two keys that
-// give the same label give one.
+// metaLabels returns the labels of the task's metadata, sorted by name. Keys that map to the
+// same name give one label.
 func (m Metrics) metaLabels(a *nomad.Allocation, t *nomad.Task) []metrics.Label {
 	meta := combinedMeta(a, t)
 	keys := m.MetaKeys
@@ -82,7 +83,8 @@ func (m Metrics) metaLabels(a *nomad.Allocation, t *nomad.Task) []metrics.Label 
 	return out
 }
 
-// combinedMeta is the metadata of the job, its group and the task; the narrower one counts.
+// combinedMeta merges the metadata of the job, its group and the task; the task has the highest
+// precedence.
 func combinedMeta(a *nomad.Allocation, t *nomad.Task) map[string]string {
 	out := map[string]string{}
 	if a.Job != nil {
@@ -95,7 +97,8 @@ func combinedMeta(a *nomad.Allocation, t *nomad.Task) map[string]string {
 	return out
 }
 
-// labelName is a key as the name of a label: letters, digits and underscores, no digit first.
+// labelName converts a key to a label name of letters, digits and underscores that does not
+// start with a digit.
 func labelName(key string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {

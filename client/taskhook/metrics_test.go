@@ -30,7 +30,7 @@ func TestLabels(t *testing.T) {
 				t.Errorf("Labels() = %v, want %s", got, test.want)
 			}
 			if len(got) != cap(got) {
-				t.Error("the labels have room: those who append to them would share it")
+				t.Error("the labels have spare capacity, which callers of append would share")
 			}
 		})
 	}

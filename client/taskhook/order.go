@@ -16,14 +16,14 @@ type Identities interface {
 	Watch(h nomad.WIHandle) (<-chan nomad.Token, func())
 }
 
-// Users lends uids to tasks that name no user (driverset.Users).
+// Users assigns uids to tasks without a user (driverset.Users).
 type Users interface {
 	Lend(owner string) (int, error)
 	Claim(uid int, owner string) error
 	Contains(uid int) bool
 }
 
-// Config is what the hooks of one task work with.
+// Config holds the dependencies of the hooks of one task.
 type Config struct {
 	Alloc        *nomad.Allocation
 	Task         *nomad.Task
@@ -32,16 +32,16 @@ type Config struct {
 	Capabilities drivers.Capabilities
 	Identities   Identities
 	Users        Users
-	API          *API              // of the task's socket; nil for none
+	API          *API              // of the task's socket, nil for none
 	HostEnv      map[string]string // for drivers without isolation
 	Control      Control
-	Usage        func(*nomad.TaskResourceUsage) // takes each sample
+	Usage        func(*nomad.TaskResourceUsage) // receives each sample
 	StatsEvery   time.Duration
 	Metrics      Metrics
 	Log          *slog.Logger
 }
 
-// Order returns the hooks of a task in the order in which they act.
+// Order returns the hooks of a task in the order in which they run.
 func Order(c Config) []hook.Hook {
 	c.Log = c.Log.With("alloc", c.Alloc.ID, "task", c.Task.Name)
 	return []hook.Hook{
@@ -51,7 +51,7 @@ func Order(c Config) []hook.Hook {
 		&environmentHook{host: c.HostEnv, isolation: c.Capabilities.FSIsolation},
 		&identityHook{ids: c.Identities, control: c.Control, log: c.Log},
 		&socketHook{api: c.API, key: c.Alloc.ID + "/" + c.Task.Name, log: c.Log},
-		&dnsHook{lays: c.Capabilities.Mounts},
+		&dnsHook{mounts: c.Capabilities.Mounts},
 		&volumeHook{node: c.Node, alloc: c.Dir, mounts: c.Capabilities.Mounts},
 		&logsHook{none: c.Capabilities.NoLogs},
 		&dispatchHook{},

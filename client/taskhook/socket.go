@@ -20,25 +20,25 @@ import (
 // socketName is the Task API socket in the task's secrets directory.
 const socketName = "api.sock"
 
-// socketHook serves the HTTP API of the agent to the task, on a socket that only
-// the task's user can reach. The API refuses requests without a token and keeps a record
-// of that. A task runs without the socket when it can't be made.
+// socketHook serves the agent's HTTP API to the task on a socket that only the task's user can
+// open. The API rejects and audits requests without a token. If the socket can't be created,
+// the task runs without it.
 type socketHook struct {
 	api *API
 	key string // of the task, in the limit of connections
 	log *slog.Logger
 }
 
-// API is the HTTP API of the agent, as the tasks of this node reach it.
+// API is the HTTP API of the agent for the tasks of this node.
 type API struct {
 	Handler http.Handler
 	Limit   *connlimit.Limit // shared by the sockets of all tasks
-	// Refused is called for each connection over the limit; it may be nil.
+	// Refused is called for each connection over the limit. It may be nil.
 	Refused func(net.Conn)
 }
 
-// Bounds of a task's socket. There is none on a response: blocking queries and streams
-// take minutes.
+// Limits of a task's socket. Responses have no limit, since blocking queries and streams take
+// minutes.
 const (
 	// SocketConns is the limit of open connections of one task.
 	SocketConns   = 32
@@ -62,20 +62,20 @@ func (h *socketHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 	}
 	l, err := listen(ctx, req.Dir.Secrets(), req.Owner)
 	if err != nil {
-		h.log.Warn("task API socket not made", "err", err)
+		h.log.Warn("create task API socket", "err", err)
 		return nil
 	}
 	resp.Background = func(ctx context.Context) {
 		h.serve(ctx, l)
 		if err := req.Dir.Secrets().Remove(socketName); err != nil {
-			h.log.Warn("task API socket not removed", "err", err)
+			h.log.Warn("remove task API socket", "err", err)
 		}
 	}
 	return nil
 }
 
-// listen makes the socket through the descriptor of its directory. The mode is
-// set before there is a name, so that nobody else ever gets in.
+// listen creates the socket through the descriptor of its directory. The mode is set before the
+// socket has a name, so that no other user can connect.
 func listen(ctx context.Context, dir *safefs.Dir, owner Owner) (net.Listener, error) {
 	if err := dir.Remove(socketName); err != nil {
 		return nil, err
@@ -90,18 +90,18 @@ func listen(ctx context.Context, dir *safefs.Dir, owner Owner) (net.Listener, er
 	if err != nil {
 		return nil, err
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // the path means something else by then
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the path is a different file by then
 	if owner.UID >= 0 {
 		err = unix.Fchownat(dir.FD(), socketName, owner.UID, owner.GID, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if err != nil {
-		l.Close() // nobody was served
-		return nil, fmt.Errorf("give %s to its task: %w", socketName, err)
+		l.Close() // no connection was accepted
+		return nil, fmt.Errorf("change the owner of %s: %w", socketName, err)
 	}
 	return l, nil
 }
 
-// serve answers until ctx is done.
+// serve serves requests until ctx ends.
 func (h *socketHook) serve(ctx context.Context, l net.Listener) {
 	srv := &http.Server{
 		Handler:           h.api.Handler,
@@ -119,10 +119,10 @@ func (h *socketHook) serve(ctx context.Context, l net.Listener) {
 	}
 }
 
-// refuse answers a connection over the limit.
+// refuse sends a response to a connection over the limit.
 func (h *socketHook) refuse(c net.Conn) {
 	h.log.Debug("task API socket: too many connections", "limit", SocketConns)
-	c.SetDeadline(time.Now().Add(time.Second)) //nolint:errcheck // a new connection takes the text at once
+	c.SetDeadline(time.Now().Add(time.Second)) //nolint:errcheck // the send buffer of a new connection is empty
 	_, _ = io.WriteString(c, tooMany)          // it is closed in any case
 	c.Close()
 	if h.api.Refused != nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// defaultStatsEvery is how often usage is sampled when the client names no interval.
+// defaultStatsEvery is the default sampling interval of resource usage.
 const defaultStatsEvery = time.Second
 
-// statsHook samples what the task uses: for those who ask, and as metrics where they are
-// published.
+// statsHook samples the task's resource usage for the API and, if enabled, for metrics.
 type statsHook struct {
 	every   time.Duration
 	usage   func(*nomad.TaskResourceUsage)
-	metrics *taskMetrics // nil publishes none
+	metrics *taskMetrics // nil disables them
 	log     *slog.Logger
 }
 
@@ -29,14 +28,14 @@ func (h *statsHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp
 		every = defaultStatsEvery
 	}
 	resp.Background = func(ctx context.Context) {
-		select { // a task that ends before its first sample costs nothing
+		select { // a task that exits before its first sample costs nothing
 		case <-ctx.Done():
 			return
 		case <-time.After(every):
 		}
 		samples, err := req.Stats(ctx, every)
 		if err != nil {
-			h.log.Debug("no resource usage of the task", "err", err)
+			h.log.Debug("sample resource usage", "err", err)
 			return
 		}
 		for sample := range samples {
@@ -50,13 +49,13 @@ func (h *statsHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp
 	return nil
 }
 
-// Exited forgets the last sample: the task uses nothing any more.
+// Exited clears the last sample.
 func (h *statsHook) Exited(context.Context, *TaskExitedRequest, *TaskExitedResponse) error {
 	h.usage(nil)
 	return nil
 }
 
-// Usage is a driver's sample in the words of the API.
+// Usage converts a driver's sample to the type of the API.
 func Usage(s *drivers.ResourceUsage) *nomad.TaskResourceUsage {
 	return &nomad.TaskResourceUsage{
 		Timestamp: s.Timestamp.UnixNano(),

@@ -8,16 +8,16 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// taskMetrics publishes what one task uses and what it was given.
+// taskMetrics publishes the resource usage and the allocated resources of one task.
 type taskMetrics struct {
 	labels    []metrics.Label
 	cpu       int64 // MHz
 	memory    int64 // bytes
-	maxMemory int64 // bytes; 0 is none
+	maxMemory int64 // bytes; 0 means none
 	last      time.Time
 }
 
-// newTaskMetrics returns what publishes the metrics of a task, nil when they are not wanted.
+// newTaskMetrics returns the publisher of a task's metrics, or nil if they are disabled.
 func newTaskMetrics(c Config) *taskMetrics {
 	if !c.Metrics.Allocs {
 		return nil
@@ -30,7 +30,7 @@ func newTaskMetrics(c Config) *taskMetrics {
 	return m
 }
 
-// publish sets the gauges of one sample.
+// publish sets the gauges from one sample.
 func (m *taskMetrics) publish(s *drivers.ResourceUsage) {
 	for _, one := range []struct {
 		kind, name string
@@ -55,8 +55,8 @@ func (m *taskMetrics) publish(s *drivers.ResourceUsage) {
 	}
 }
 
-// countTicks adds the ticks since the last sample: the rate of one sample, in MHz, times the
-// seconds between the two.
+// countTicks adds the ticks since the last sample: the rate in MHz times the seconds between
+// the samples.
 func (m *taskMetrics) countTicks(s *drivers.ResourceUsage) {
 	if between := s.Timestamp.Sub(m.last).Seconds(); !m.last.IsZero() && between > 0 {
 		metrics.IncrCounterWithLabels([]string{"client", "allocs", "cpu", "total_ticks_count"}, float32(s.CPUTicks*between), m.labels)

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// pool lends one uid: the test's own, so that files can be given to it.
+// pool has one uid: the test's own, so that files can be given to it.
 type pool struct{ lent, claimed []string }
 
 func (p *pool) Lend(owner string) (int, error) {
@@ -33,14 +33,14 @@ func (p *pool) Claim(_ int, owner string) error {
 
 func (*pool) Contains(uid int) bool { return uid >= 80000 && uid <= 89999 }
 
-// tokens has a default token and no other.
+// tokens has only a default token.
 type tokens struct{}
 
 func (tokens) Default(string) nomad.Token { return nomad.NewToken("default-token", "k") }
 
 func (tokens) Watch(nomad.WIHandle) (<-chan nomad.Token, func()) { return nil, func() {} }
 
-// events are the messages of the events that hooks emit. It does nothing else of a Control.
+// events records the messages of emitted events. Its other Control methods do nothing.
 type events struct {
 	taskhook.Control
 	messages []string
@@ -50,7 +50,7 @@ func (e *events) Emit(ev *nomad.TaskEvent) {
 	e.messages = append(e.messages, ev.Type+": "+ev.Message)
 }
 
-// given is what the hooks gave to one start.
+// given is the result of the hooks for one start.
 type given struct {
 	env   *taskenv.Env
 	owner taskhook.Owner
@@ -62,13 +62,13 @@ type given struct {
 	files  []drivers.HostFile
 }
 
-// prestart calls the hooks as the loop does, without what they run beside the task.
+// prestart calls the hooks as the loop does, without their Background functions.
 func prestart(t *testing.T, cfg taskhook.Config, state map[string]map[string]string) (given, error) {
 	t.Helper()
 	return prestartIn(t, cfg, state, func(string) {})
 }
 
-// prestartIn is prestart in an allocation's directory that was prepared.
+// prestartIn is prestart in an existing allocation directory.
 func prestartIn(t *testing.T, cfg taskhook.Config, state map[string]map[string]string, prepare func(alloc string)) (given, error) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "alloc")
@@ -186,7 +186,7 @@ func TestDefaultToken(t *testing.T) {
 	}
 }
 
-func TestNoTokenUnlessAskedFor(t *testing.T) {
+func TestNoTokenByDefault(t *testing.T) {
 	got, err := prestart(t, config(&nomad.Task{Identity: &nomad.WorkloadIdentity{Name: "default"}}), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -197,13 +197,13 @@ func TestNoTokenUnlessAskedFor(t *testing.T) {
 		}
 	}
 	if names, _ := os.ReadDir(got.dir.SecretsPath()); slices.ContainsFunc(names, func(e os.DirEntry) bool { return e.Name() != ".nomad-mount" }) {
-		t.Errorf("secrets hold %v", names)
+		t.Errorf("secrets contain %v", names)
 	}
 }
 
-func TestLentUser(t *testing.T) {
+func TestDynamicUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give files away")
+		t.Skip("needs root: to change owners of files")
 	}
 	users := &pool{}
 	cfg := config(&nomad.Task{})
@@ -216,13 +216,13 @@ func TestLentUser(t *testing.T) {
 		t.Errorf("owner = %+v, want %+v", got.owner, want)
 	}
 	if uid, ok := taskhook.LentUID(got.state["user"]); !ok || uid != 80001 {
-		t.Errorf("LentUID() = %d, %t of what is kept", uid, ok)
+		t.Errorf("LentUID() = %d, %t of the stored state", uid, ok)
 	}
 	if _, err := prestart(t, cfg, got.state); err != nil {
 		t.Fatal(err)
 	}
 	if len(users.lent) != 1 || len(users.claimed) != 1 {
-		t.Errorf("lent %d times, claimed %d times; want the same uid again after a restart", len(users.lent), len(users.claimed))
+		t.Errorf("assigned %d times, claimed %d times; want the same uid again after a restart", len(users.lent), len(users.claimed))
 	}
 }
 
@@ -294,6 +294,6 @@ func TestDispatchPayload(t *testing.T) {
 	cfg := config(&nomad.Task{DispatchPayload: &nomad.DispatchPayloadConfig{File: "x"}})
 	cfg.Alloc.Job.Payload = []byte("\xff\xff\xff\xff\xff not snappy")
 	if _, err := prestart(t, cfg, nil); err == nil {
-		t.Error("a broken payload was taken")
+		t.Error("a broken payload was accepted")
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// stateUID is the key of a lent uid in a hook's state.
+// stateUID is the key of an assigned uid in a hook's state.
 const stateUID = "dynamic_uid"
 
-// dynamicPrefix begins the user word of a lent uid.
+// dynamicPrefix is the prefix of the user name of an assigned uid.
 const dynamicPrefix = "nomad-"
 
-// userHook decides who the task runs as: the user that the job names, or a uid
-// lent to the allocation where the driver takes one.
+// userHook determines the user of the task: the one in the job, or a uid assigned to the
+// allocation if the driver supports it.
 type userHook struct {
 	users   Users
 	dynamic bool
@@ -35,8 +35,8 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 			return &Fault{Type: nomad.TaskFailedValidation, Err: err}
 		}
 		resp.Owner = owner
-	case h.dynamic && os.Geteuid() == 0: // nobody else can give files away
-		uid, err := h.lend(req)
+	case h.dynamic && os.Geteuid() == 0: // only root can change owners of files
+		uid, err := h.assign(req)
 		if err != nil {
 			return &drivers.RecoverableError{Err: err}
 		}
@@ -48,42 +48,42 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 	return nil
 }
 
-// lend is the uid that the task had before, or a new one.
-func (h *userHook) lend(req *TaskPrestartRequest) (int, error) {
+// assign returns the previous uid of the task, or a new one.
+func (h *userHook) assign(req *TaskPrestartRequest) (int, error) {
 	if uid, ok := LentUID(req.PreviousState); ok {
 		return uid, h.users.Claim(uid, req.Alloc.ID)
 	}
 	return h.users.Lend(req.Alloc.ID)
 }
 
-// LentUID is the uid that a stored hook state says was lent to the task.
+// LentUID returns the uid in a stored hook state.
 func LentUID(state map[string]string) (int, bool) {
 	uid, err := strconv.Atoi(state[stateUID])
 	return uid, err == nil
 }
 
-// named finds a user of the system, by name or number. Uids of the pool belong to
-// other tasks and can't be asked for.
+// named looks up a user of the system, by name or number. Uids of the client's pool are
+// refused, because they belong to other tasks.
 func (h *userHook) named(word string) (*Owner, error) {
 	if strings.HasPrefix(word, dynamicPrefix) && numeric(strings.TrimPrefix(word, dynamicPrefix)) {
-		return nil, fmt.Errorf("user %q is lent by the client and cannot be asked for", word)
+		return nil, fmt.Errorf("user %q is a dynamic workload user of the client: use another user", word)
 	}
 	owner, err := find(word)
 	if err != nil {
 		return nil, err
 	}
 	if h.users.Contains(owner.UID) || h.users.Contains(owner.GID) {
-		return nil, fmt.Errorf("user %q is one of those that the client lends and cannot be asked for", word)
+		return nil, fmt.Errorf("user %q is in the client's range of dynamic workload users: use another user", word)
 	}
 	return owner, nil
 }
 
-// find looks a user up as drivers do: a number that no user has is its own group.
+// find looks up a user as drivers do. A number without a user is its own group.
 func find(word string) (*Owner, error) {
 	u, err := user.Lookup(word)
 	if err != nil && numeric(word) {
 		if u, err = user.LookupId(word); err != nil {
-			id, _ := strconv.Atoi(word) // numeric has seen to it
+			id, _ := strconv.Atoi(word) // checked by numeric
 			return &Owner{User: word, UID: id, GID: id}, nil
 		}
 	}
@@ -100,5 +100,5 @@ func find(word string) (*Owner, error) {
 
 func numeric(s string) bool {
 	id, err := strconv.ParseUint(s, 10, 32)
-	return err == nil && id != 1<<32-1 // which is "no change" to the kernel
+	return err == nil && id != 1<<32-1 // the kernel's value for "no change"
 }

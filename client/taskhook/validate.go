@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// validateHook refuses a task that this client can not run as it was asked for.
-// The servers refuse it first; this is for jobs that an older server took.
+// validateHook rejects tasks that this client cannot run. The servers reject them at
+// registration; the hook covers jobs that an older server accepted.
 type validateHook struct{}
 
 func (*validateHook) Name() string { return "validate" }
@@ -24,7 +24,7 @@ func (*validateHook) Prestart(_ context.Context, req *TaskPrestartRequest, _ *Ta
 	return nil
 }
 
-// validate names every fault at once.
+// validate returns all errors at once.
 func validate(t *nomad.Task) error {
 	var errs []error
 	switch t.Name {
@@ -32,7 +32,7 @@ func validate(t *nomad.Task) error {
 		errs = append(errs, fmt.Errorf("a task cannot be named %q", t.Name))
 	}
 	if strings.ContainsAny(t.Name, "/\x00") {
-		errs = append(errs, fmt.Errorf("a task cannot be named %q: the name is that of its directory", t.Name))
+		errs = append(errs, fmt.Errorf("a task cannot be named %q: the name is also its directory's name", t.Name))
 	}
 	if t.KillSignal != "" {
 		if _, err := drivers.ParseSignal(t.KillSignal); err != nil {
@@ -53,7 +53,7 @@ func validate(t *nomad.Task) error {
 		"device":     t.Resources != nil && len(t.Resources.Devices) > 0,
 	} {
 		if asked {
-			errs = append(errs, fmt.Errorf("this client does not have the feature %q yet", feature))
+			errs = append(errs, fmt.Errorf("this client does not support %q yet", feature))
 		}
 	}
 	return errors.Join(errs...)

@@ -17,12 +17,12 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// volumeHook finds the host volumes that a task mounts, and hands them to its driver. A
-// volume may be written to when the node, the group and the mount all let it.
+// volumeHook finds the host volumes of a task and passes them to its driver. A volume is
+// writable if the node, the group and the mount all allow it.
 type volumeHook struct {
 	node   *nomad.Node
 	alloc  *allocdir.Dir
-	mounts bool // the driver can
+	mounts bool // the driver supports mounts
 }
 
 func (*volumeHook) Name() string { return "volumes" }
@@ -40,7 +40,7 @@ func (h *volumeHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp 
 		name := req.Env.Expand(m.Volume)
 		mount, err := h.mount(name, m, req)
 		if err == nil && taken[mount.TaskPath] {
-			err = fmt.Errorf("destination %s is that of another volume", mount.TaskPath)
+			err = fmt.Errorf("destination %s is already used by another volume", mount.TaskPath)
 		}
 		if err != nil {
 			return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: fmt.Errorf("mount volume %q: %w", name, err)}}
@@ -56,7 +56,7 @@ func (h *volumeHook) mount(name string, m *nomad.VolumeMount, req *TaskPrestartR
 	if err != nil {
 		return drivers.Mount{}, err
 	}
-	info, err := look(have.host)
+	info, err := statNoLinks(have.host)
 	if err != nil {
 		return drivers.Mount{}, fmt.Errorf("host volume %q of this node: %w", have.source, err)
 	}
@@ -67,7 +67,7 @@ func (h *volumeHook) mount(name string, m *nomad.VolumeMount, req *TaskPrestartR
 	return drivers.Mount{TaskPath: target, HostPath: have.host, ReadOnly: have.readOnly}, nil
 }
 
-// found is a volume of the node as the task may have it.
+// found is a volume of the node with the access that the task has.
 type found struct {
 	source, host string
 	readOnly     bool
@@ -83,11 +83,11 @@ func (h *volumeHook) find(name string, m *nomad.VolumeMount, req *TaskPrestartRe
 	case v == nil:
 		return found{}, errors.New("the group has no volume of that name")
 	case v.Type != nomad.VolumeTypeHost:
-		return found{}, fmt.Errorf("this client does not have volumes of type %q yet", v.Type)
+		return found{}, fmt.Errorf("this client does not support volumes of type %q yet", v.Type)
 	case mode != "" && mode != nomad.VolumeMountPrivate:
-		return found{}, fmt.Errorf("this client does not have the propagation_mode %q yet", mode)
+		return found{}, fmt.Errorf("this client does not support propagation_mode %q yet", mode)
 	case m.SELinuxLabel != "":
-		return found{}, errors.New("this client does not have selinux_label yet")
+		return found{}, errors.New("this client does not support selinux_label yet")
 	}
 	source := v.SourceFor(req.Alloc.Name)
 	have := h.node.HostVolumes[source]
@@ -97,12 +97,12 @@ func (h *volumeHook) find(name string, m *nomad.VolumeMount, req *TaskPrestartRe
 	return found{source: source, host: have.Path, readOnly: have.ReadOnly || v.Reads() || m.ReadOnly}, nil
 }
 
-// look says what is at a path that had no links when the agent started. One that has
-// come since is a task's doing.
-func look(name string) (*unix.Stat_t, error) {
+// statNoLinks returns the status of a path that had no symbolic links when the agent started.
+// Links found now may have been created by a task.
+func statNoLinks(name string) (*unix.Stat_t, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
 	if errors.Is(err, unix.ELOOP) {
-		err = errors.New("there is a link on the way that was not there when the agent started")
+		err = errors.New("a symbolic link was added to the path after the agent started")
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
@@ -115,12 +115,12 @@ func look(name string) (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// target is where the task finds the volume. Below the directories that the task may
-// write to, it is made when it is not there.
+// target returns the destination of a volume in the task. Below the task's writable
+// directories, a missing destination is created.
 func (h *volumeHook) target(destination string, req *TaskPrestartRequest, directory bool) (string, error) {
 	target := req.Env.Expand(destination)
 	if strings.Contains(target, "${") {
-		return "", fmt.Errorf("destination is %q, of which nothing is known on this node", target)
+		return "", fmt.Errorf("destination %q contains a reference that is not defined on this node", target)
 	}
 	if err := nomad.CheckMountTarget(target); err != nil {
 		return "", err
@@ -138,30 +138,30 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 		return "", fmt.Errorf("destination %s would hide the task's own directories: choose another", target)
 	}
 	if !within(alloc, target) {
-		return target, h.there(target)
+		return target, h.exists(target)
 	}
-	return target, h.ready(inAlloc, req, directory)
+	return target, h.create(inAlloc, req, directory)
 }
 
-// privateTmp is a directory that drivers with mount namespaces replace by the task's
-// own, and make mount points in.
+// privateTmp is the directory that drivers with mount namespaces replace by a private one, with
+// the mount points in it.
 const privateTmp = "/tmp"
 
-// there says whether a destination exists on the node.
-func (h *volumeHook) there(target string) error {
+// exists returns an error if the destination does not exist on the node.
+func (h *volumeHook) exists(target string) error {
 	if strings.HasPrefix(target, privateTmp+"/") {
 		return nil
 	}
 	_, err := os.Lstat(target)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("destination %s does not exist on this node and lies outside the task's directory: make it, or choose one below ${NOMAD_TASK_DIR}", target)
+		return fmt.Errorf("destination %s does not exist on this node and is outside the task's directory: create it, or choose one below ${NOMAD_TASK_DIR}", target)
 	}
 	return err
 }
 
-// ready makes a destination within the allocation's directory: below that of the task or
-// the shared one. No link is followed on the way, whoever put it there.
-func (h *volumeHook) ready(rel string, req *TaskPrestartRequest, directory bool) error {
+// create creates a destination below the task's directory or the shared one. It follows no
+// symbolic links.
+func (h *volumeHook) create(rel string, req *TaskPrestartRequest, directory bool) error {
 	first, rest, _ := strings.Cut(rel, "/")
 	own := first == req.Dir.Name() && rest != allocdir.PrivateName && !strings.HasPrefix(rest, allocdir.PrivateName+"/")
 	if !own && first != allocdir.SharedName {
@@ -175,18 +175,18 @@ func (h *volumeHook) ready(rel string, req *TaskPrestartRequest, directory bool)
 	if !directory {
 		f, err := root.Open(rel)
 		if err != nil {
-			return fmt.Errorf("destination of a volume that is a file: %w", err)
+			return fmt.Errorf("destination of a file volume: %w", err)
 		}
 		return f.Close()
 	}
 	made, err := root.MakeAll(rel, 0o755, req.Owner.UID, req.Owner.GID)
 	if err != nil {
-		return fmt.Errorf("make destination: %w", err)
+		return fmt.Errorf("create destination: %w", err)
 	}
 	return made.Close()
 }
 
-// within says whether a path is another one, or below it.
+// within reports whether name is dir or below it.
 func within(dir, name string) bool {
 	return dir == "/" || name == dir || strings.HasPrefix(name, dir+"/")
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// mounting is a task of a driver that mounts, on a node with the volume data at path.
+// mounting returns the hooks of a task whose driver mounts, on a node with the volume data at
+// path.
 func mounting(path string, mounts ...*nomad.VolumeMount) taskhook.Config {
 	cfg := config(&nomad.Task{Driver: "exec2", VolumeMounts: mounts})
 	cfg.Capabilities.Mounts = true
@@ -28,7 +29,7 @@ func at(destination string) *nomad.VolumeMount {
 	return &nomad.VolumeMount{Volume: "v", Destination: destination, PropagationMode: "private"}
 }
 
-func TestVolumeIsHandedToTheDriver(t *testing.T) {
+func TestVolumeIsPassedToTheDriver(t *testing.T) {
 	path, outside := t.TempDir(), t.TempDir()
 	cfg := mounting(path, at("local/a/b"), at("${NOMAD_ALLOC_DIR}/shared"), at(outside), at("cache"))
 	got, err := prestart(t, cfg, nil)
@@ -40,7 +41,7 @@ func TestVolumeIsHandedToTheDriver(t *testing.T) {
 	for _, target := range []string{got.dir.LocalPath() + "/a/b", alloc + "/alloc/shared", outside, got.dir.Path() + "/cache"} {
 		want = append(want, drivers.Mount{TaskPath: target, HostPath: path})
 		if info, err := os.Stat(target); err != nil || !info.IsDir() {
-			t.Errorf("destination %s was not made: %v", target, err)
+			t.Errorf("destination %s was not created: %v", target, err)
 		}
 	}
 	if !slices.Equal(got.mounts, want) {
@@ -48,7 +49,7 @@ func TestVolumeIsHandedToTheDriver(t *testing.T) {
 	}
 }
 
-func TestWhoSaysReadOnly(t *testing.T) {
+func TestReadOnlyVolumes(t *testing.T) {
 	for name, edit := range map[string]func(*taskhook.Config, *nomad.VolumeMount){
 		"node":  func(c *taskhook.Config, _ *nomad.VolumeMount) { c.Node.HostVolumes["data"].ReadOnly = true },
 		"group": func(c *taskhook.Config, _ *nomad.VolumeMount) { c.Alloc.Job.TaskGroups[0].Volumes["v"].ReadOnly = true },
@@ -69,7 +70,7 @@ func TestWhoSaysReadOnly(t *testing.T) {
 	}
 }
 
-// Each allocation gets the volume that bears its index.
+// Each allocation gets the volume with its index.
 func TestVolumeOfTheAllocation(t *testing.T) {
 	cfg := mounting("/nowhere", at("local/a"))
 	cfg.Alloc.Job.TaskGroups[0].Volumes["v"].PerAlloc = true
@@ -103,24 +104,24 @@ func TestVolumeFaults(t *testing.T) {
 	}{
 		{"driver", here, func(c *taskhook.Config) { c.Capabilities.Mounts = false }, `driver "exec2" can't mount volumes`},
 		{"path is gone", "/nowhere/data", func(*taskhook.Config) {}, `host volume "data" of this node: open /nowhere/data: no such file`},
-		{"path is a link", link, func(*taskhook.Config) {}, "a link on the way that was not there when the agent started"},
-		{"path below a link", link + "/x", func(*taskhook.Config) {}, "a link on the way"},
+		{"path is a link", link, func(*taskhook.Config) {}, "a symbolic link was added to the path after the agent started"},
+		{"path below a link", link + "/x", func(*taskhook.Config) {}, "a symbolic link was added"},
 		{"not on this node", here, volume(func(v *nomad.VolumeRequest) { v.Source = "log" }), `this node has no host volume "log"`},
 		{"csi", here, volume(func(v *nomad.VolumeRequest) { v.Type = "csi" }), `volumes of type "csi"`},
 		{"unknown volume", here, mount(func(m *nomad.VolumeMount) { m.Volume = "w" }), `mount volume "w": the group has no volume of that name`},
 		{"propagation", here, mount(func(m *nomad.VolumeMount) { m.PropagationMode = "${env.P}" }), `propagation_mode "${env.P}"`},
 		{"selinux", here, mount(func(m *nomad.VolumeMount) { m.SELinuxLabel = "z" }), "selinux_label"},
-		{"unknown reference", here, to("${NOMAD_NOTHING}/x"), "of which nothing is known"},
+		{"unknown reference", here, to("${NOMAD_NOTHING}/x"), "contains a reference that is not defined"},
 		{"dots by a reference", here, to("${NOMAD_TASK_DIR}/../../.."), "holds .."},
-		{"absent, outside", here, to("/nowhere/at/all"), "destination /nowhere/at/all does not exist on this node and lies outside"},
+		{"absent, outside", here, to("/nowhere/at/all"), "destination /nowhere/at/all does not exist on this node and is outside"},
 		{"over the task", here, to("${NOMAD_TASK_DIR}/."), ""},
 		{"over the allocation", here, to("${NOMAD_ALLOC_DIR}"), "would hide the task's own directories"},
 		{"over all", here, to("/tmp"), "would hide the task's own directories"},
 		{"private", here, to("private/x"), "neither in the task's directory"},
 		{"twice", here, func(c *taskhook.Config) {
 			c.Task.VolumeMounts = append(c.Task.VolumeMounts, at("./local/a"))
-		}, "is that of another volume"},
-		{"file on nothing", file, func(*taskhook.Config) {}, "destination of a volume that is a file"},
+		}, "is already used by another volume"},
+		{"file on nothing", file, func(*taskhook.Config) {}, "destination of a file volume"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := mounting(c.path, at("local/a"))
@@ -133,7 +134,7 @@ func TestVolumeFaults(t *testing.T) {
 	}
 }
 
-// What the task put in the way of a destination is not followed.
+// Links that a task creates in the path of a destination are not followed.
 func TestDestinationThroughALink(t *testing.T) {
 	canary := t.TempDir()
 	cfg := mounting(t.TempDir(), at("local/link/x"))
@@ -143,10 +144,10 @@ func TestDestinationThroughALink(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if err == nil || !strings.Contains(err.Error(), "make destination") {
+	if err == nil || !strings.Contains(err.Error(), "create destination") {
 		t.Errorf("Prestart() = %v, mounts %+v", err, got.mounts)
 	}
 	if entries, _ := os.ReadDir(canary); len(entries) != 0 {
-		t.Errorf("made %v outside", entries)
+		t.Errorf("created %v outside", entries)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// probe takes part in all six moments and records them. What a test sets is called there.
+// probe implements all six interfaces and records the calls. Tests can set a function per call.
 type probe struct {
 	name string
 
@@ -45,7 +45,7 @@ func (p *probe) note(call string) {
 	p.calls = append(p.calls, call)
 }
 
-// seen are the calls so far.
+// seen returns the calls so far.
 func (p *probe) seen() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *probe) Stop(_ context.Context, req *taskhook.TaskStopRequest, _ *taskho
 	return nil
 }
 
-// keen is the mock driver, which takes devices and keeps what it was given.
+// keen is the mock driver with device support. It records its task configurations.
 type keen struct {
 	*mock.Driver
 	devices bool
@@ -124,7 +124,7 @@ func (d *keen) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers
 	return d.Driver.StartTask(ctx, cfg)
 }
 
-// house is what a task runs in.
+// house is the environment of a task.
 type house struct {
 	t      *testing.T
 	db     *state.DB
@@ -163,7 +163,7 @@ func newHouse(t *testing.T, config map[string]any) *house {
 	return &house{t: t, db: db, dir: dir, alloc: alloc, driver: &keen{Driver: mock.New(log), devices: true}}
 }
 
-// runner makes a runner whose task has further hooks: first and then the usual ones, last.
+// runner returns a runner with further hooks: first before the usual ones, last after them.
 func (h *house) runner(first, last hook.Hook) *Runner {
 	h.t.Helper()
 	users, err := driverset.NewUsers(80000, 80999)
@@ -183,7 +183,7 @@ func (h *house) runner(first, last hook.Hook) *Runner {
 	return r
 }
 
-// restored makes a runner of what the disk has.
+// restored returns a runner with the stored state.
 func (h *house) restored(first, last hook.Hook) *Runner {
 	h.t.Helper()
 	r := h.runner(first, last)
@@ -239,8 +239,8 @@ func TestHookMoments(t *testing.T) {
 	})
 }
 
-// Mounts, devices, files and environment of a hook reach the driver, also of one that is
-// done, at every start and with the next agent.
+// Mounts, devices, files and environment of a hook reach the driver at every start. That
+// includes hooks that are done, and starts by the next agent.
 func TestHookAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, map[string]any{"run_for": "1h"})
@@ -286,7 +286,7 @@ func TestHookAnswers(t *testing.T) {
 	})
 }
 
-// A driver that cannot give devices fails the start.
+// A driver without device support fails the start.
 func TestDevicesAreNotDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, map[string]any{"run_for": "1h"})
@@ -304,8 +304,8 @@ func TestDevicesAreNotDropped(t *testing.T) {
 	})
 }
 
-// One hook that fails beside a running task keeps no other from acting, and the task from
-// nothing. The state that hooks give then is stored.
+// A hook that fails for a running task stops neither the other hooks nor the task. The hooks'
+// state is stored.
 func TestFailedHookOfARunningTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, map[string]any{"run_for": "1h"})
@@ -326,7 +326,7 @@ func TestFailedHookOfARunningTask(t *testing.T) {
 			t.Errorf("calls of the later hook = %v", got)
 		}
 		if lives == nil || lives.Err() != nil {
-			t.Error("what the later hook runs beside the task does not live")
+			t.Error("the background function of the later hook does not run")
 		}
 		if s := r.State(); s.State != nomad.TaskStateRunning || !slices.ContainsFunc(s.Events, func(e *nomad.TaskEvent) bool {
 			return e.Type == nomad.TaskHookMessage && e.Message == "hook bad: broken"
@@ -339,7 +339,7 @@ func TestFailedHookOfARunningTask(t *testing.T) {
 		r = h.restored(nil, last)
 		_, ended = begin(t, r)
 		if got := last.pre[0].PreviousState["n"]; got != "1" {
-			t.Errorf("previous state = %q, want what the agent before was given", got)
+			t.Errorf("previous state = %q, want that of the previous agent", got)
 		}
 		if err := r.Kill(t.Context(), nomad.Copy(killEvent)); err != nil {
 			t.Fatal(err)
@@ -348,7 +348,7 @@ func TestFailedHookOfARunningTask(t *testing.T) {
 	})
 }
 
-// A kill ends the context of a hook in each of its moments.
+// A kill cancels the context of each hook method.
 func TestKillEndsContexts(t *testing.T) {
 	for _, moment := range []string{"prestart", "pre_kill", "exited", "update"} {
 		t.Run(moment, func(t *testing.T) {
@@ -360,7 +360,7 @@ func TestKillEndsContexts(t *testing.T) {
 					p.prestart = func(ctx context.Context, _ *taskhook.TaskPrestartResponse) error { wait(ctx); return ctx.Err() }
 				case "pre_kill":
 					first := true
-					p.preKill = func(ctx context.Context) { // of a restart, which a kill overtakes
+					p.preKill = func(ctx context.Context) { // a kill follows during the restart
 						if first {
 							first = false
 							wait(ctx)
@@ -376,7 +376,7 @@ func TestKillEndsContexts(t *testing.T) {
 				_, ended := begin(t, r)
 				switch moment {
 				case "pre_kill":
-					go r.Restart(t.Context(), &nomad.TaskEvent{Type: nomad.TaskRestartSignal}) //nolint:errcheck // overtaken
+					go r.Restart(t.Context(), &nomad.TaskEvent{Type: nomad.TaskRestartSignal}) //nolint:errcheck // interrupted by the kill
 				case "exited":
 					time.Sleep(2 * time.Second)
 				case "update":
@@ -384,12 +384,12 @@ func TestKillEndsContexts(t *testing.T) {
 				}
 				synctest.Wait()
 				if got := p.seen(); !slices.Contains(got, moment) {
-					t.Fatalf("calls = %v, want %s under way", got, moment)
+					t.Fatalf("calls = %v, want %s running", got, moment)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				if err := r.Kill(ctx, nomad.Copy(killEvent)); err != nil {
-					t.Fatalf("Kill() = %v: the context of the hook did not end", err)
+					t.Fatalf("Kill() = %v: the context of the hook was not cancelled", err)
 				}
 				if err := <-ended; err != nil {
 					t.Fatal(err)
@@ -402,7 +402,7 @@ func TestKillEndsContexts(t *testing.T) {
 	}
 }
 
-// Stop is not called when the agent shuts down, and is when it ends the task before it
+// Stop is not called when the agent shuts down. It is called if the task is killed before it
 // ever started.
 func TestStopHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// defaultMaxKill bounds kill_timeout when the client sets no bound.
+	// defaultMaxKill limits kill_timeout if the client sets no limit.
 	defaultMaxKill = 30 * time.Second
-	// stopAgain is how long a stopped process may take to be told as exited
-	// before the driver is asked again.
+	// stopAgain is how long to wait for the exit of a stopped process before the driver is
+	// called again.
 	stopAgain = 5 * time.Second
 )
 
-// restartRequest asks Run to end the process and start anew.
+// restartRequest asks Run to stop the process and start the task again.
 type restartRequest struct {
 	event *nomad.TaskEvent
-	done  chan error // buffered 1: told when the process has ended
+	done  chan error // buffered 1: receives when the process has exited
 }
 
-// Kill ends the task for good and waits until it has ended or ctx is done. An
-// event that fails the task marks it failed. A second Kill only waits.
+// Kill stops the task permanently and waits until it is done or ctx ends. An event with
+// FailsTask marks the task as failed. A second Kill only waits.
 func (r *Runner) Kill(ctx context.Context, e *nomad.TaskEvent) error {
 	r.mu.Lock()
 	first := r.killEvent == nil
@@ -36,7 +36,7 @@ func (r *Runner) Kill(ctx context.Context, e *nomad.TaskEvent) error {
 		if e.Type != nomad.TaskKilling && r.Phase() != Terminal {
 			r.Emit(e)
 		}
-		close(r.killed) // ends the contexts of all other hooks
+		close(r.killed) // cancels the contexts of all other hooks
 		r.preKill(ctx, e)
 		close(r.preKilled)
 	}
@@ -48,7 +48,7 @@ func (r *Runner) Kill(ctx context.Context, e *nomad.TaskEvent) error {
 	}
 }
 
-// awaitPreKill waits until the hooks were told of the kill; an exit ends the wait.
+// awaitPreKill waits for the pre-kill hooks. An exit ends the wait.
 func (r *Runner) awaitPreKill(ctx context.Context, exits <-chan *drivers.ExitResult) (*drivers.ExitResult, error) {
 	select {
 	case <-r.preKilled:
@@ -60,8 +60,8 @@ func (r *Runner) awaitPreKill(ctx context.Context, exits <-chan *drivers.ExitRes
 	}
 }
 
-// Restart ends the running process; the task starts anew at once, outside the
-// restart policy. It returns when the process has ended.
+// Restart stops the running process. The task starts again at once, and the restart is not
+// counted against the restart policy. Restart returns when the process has exited.
 func (r *Runner) Restart(ctx context.Context, e *nomad.TaskEvent) error {
 	if r.taskID() == "" && r.Phase() != Restarting {
 		return fmt.Errorf("restart task %s: %w", r.name, ErrNotRunning)
@@ -98,12 +98,11 @@ func (r *Runner) Signal(e *nomad.TaskEvent, signal string) error {
 	return nil
 }
 
-// SetEnv replaces what a hook gave to the environment of later starts.
+// SetEnv sets a hook's environment variables for later starts.
 func (r *Runner) SetEnv(hook string, env map[string]string) { r.env.SetHook(hook, env) }
 
-// Update takes a newer version of the allocation, in which the task may have
-// changed in ways that need no new process. It does not wait for anything: the hooks are
-// called by RunUpdateHooks.
+// Update applies a newer version of the allocation, with changes to the task that need no new
+// process. It does not wait: RunUpdateHooks runs the hooks.
 func (r *Runner) Update(a *nomad.Allocation, t *nomad.Task) {
 	r.mu.Lock()
 	r.alloc, r.task = a, t
@@ -118,8 +117,8 @@ func (r *Runner) Update(a *nomad.Allocation, t *nomad.Task) {
 	r.env.SetAlloc(a, t)
 }
 
-// stop ends the running process: after the shutdown delay, with the task's
-// signal, and by force when its time is over.
+// stop stops the running process: first the shutdown delay, then the kill signal, then SIGKILL
+// after the kill timeout.
 func (r *Runner) stop(ctx context.Context, exits <-chan *drivers.ExitResult) (*drivers.ExitResult, error) {
 	if exit, err := r.shutdownDelay(ctx, exits); exit != nil || err != nil {
 		return exit, err
@@ -154,11 +153,11 @@ func (r *Runner) killingEvent(timeout time.Duration) *nomad.TaskEvent {
 	return event
 }
 
-// shutdownDelay waits before the process is told to end; an exit ends the wait.
+// shutdownDelay waits before the process is stopped. An exit ends the wait.
 func (r *Runner) shutdownDelay(ctx context.Context, exits <-chan *drivers.ExitResult) (*drivers.ExitResult, error) {
 	_, task := r.current()
 	if task.ShutdownDelay <= 0 || r.killCause() == nil {
-		return nil, nil // a restart does not wait
+		return nil, nil // restarts have no shutdown delay
 	}
 	select {
 	case <-r.skipDelay:
@@ -166,7 +165,7 @@ func (r *Runner) shutdownDelay(ctx context.Context, exits <-chan *drivers.ExitRe
 		return nil, nil
 	default:
 	}
-	r.Emit(&nomad.TaskEvent{Type: nomad.TaskWaitingShuttingDownDelay})
+	r.Emit(&nomad.TaskEvent{Type: nomad.TaskWaitingShuttingDownDelay, DisplayMessage: DelayMessage(task.ShutdownDelay)})
 	timer := time.NewTimer(task.ShutdownDelay)
 	defer timer.Stop()
 	select {
@@ -180,7 +179,7 @@ func (r *Runner) shutdownDelay(ctx context.Context, exits <-chan *drivers.ExitRe
 	return nil, nil
 }
 
-// killTimeout is what the job asks for within what the client allows.
+// killTimeout returns the task's kill_timeout, limited by the client.
 func (r *Runner) killTimeout(task *nomad.Task) time.Duration {
 	timeout, limit := task.KillTimeout, r.cfg.MaxKillTimeout
 	if timeout <= 0 {

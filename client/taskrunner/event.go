@@ -11,11 +11,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// maxEvents is how many events a task keeps.
+// maxEvents is the number of events kept per task.
 const maxEvents = 10
 
-// addEvent gives the event its time, details and message, and adds it to the
-// state's, dropping the oldest.
+// addEvent sets the event's time, details and message and appends it to the state. It drops the
+// oldest event above maxEvents.
 func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
@@ -24,17 +24,17 @@ func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 	if e.DisplayMessage == "" {
 		e.DisplayMessage = display(e)
 	}
-	// A new slice each time: copies of the state that were handed out share the old.
+	// A new slice: copies of the state share the old one.
 	events := append(fewReports(s.Events, e), e)
 	s.Events = events[max(len(events)-maxEvents, 0):]
 }
 
-// maxReports is how many of the kept events may be of the sandbox and the logs: they depend on
-// what the task does, which must not push out how it began and ended.
+// maxReports is the maximum number of sandbox and log events among the kept ones. A task can
+// cause them at will, and they must not displace the events of its start and exit.
 const maxReports = 3
 
-// fewReports returns events, without room, and without the oldest report when e is one too
-// many of these.
+// fewReports returns events with no spare capacity. If e is a report above maxReports, the
+// oldest report is left out.
 func fewReports(events []*nomad.TaskEvent, e *nomad.TaskEvent) []*nomad.TaskEvent {
 	events = events[:len(events):len(events)]
 	if !isReport(e) {
@@ -54,12 +54,12 @@ func fewReports(events []*nomad.TaskEvent, e *nomad.TaskEvent) []*nomad.TaskEven
 	return append(slices.Clip(slices.Clone(events[:first])), events[first+1:]...)
 }
 
-// isReport reports whether an event is of the sandbox or the logs.
+// isReport reports whether the event is about the sandbox or the logs.
 func isReport(e *nomad.TaskEvent) bool {
 	return e.Type == nomad.TaskSandboxDenial || e.Type == nomad.TaskSandboxMismatch || e.Type == nomad.TaskLogs
 }
 
-// details is the event as the flat map of compat/task-runtime.tsv.
+// details returns the event's fields in the keys that Nomad 2.0 uses for Details.
 func details(e *nomad.TaskEvent) map[string]string {
 	d := maps.Clone(e.Details)
 	if d == nil {
@@ -94,19 +94,18 @@ func details(e *nomad.TaskEvent) map[string]string {
 	return d
 }
 
-// fixed are the messages of events that have nothing to add.
+// fixed holds the messages of events without details, as in Nomad 2.0.
 var fixed = map[string]string{
-	nomad.TaskReceived:                 "client took the task",
-	nomad.TaskStarted:                  "task is running",
-	nomad.TaskKilled:                   "task was stopped",
-	nomad.TaskLeaderDead:               "leader task of the group ended",
-	nomad.TaskMainDead:                 "main tasks of the group ended",
-	nomad.TaskRunning:                  "task is running",
-	nomad.TaskSkippingShutdownDelay:    "not waiting for the shutdown delay",
-	nomad.TaskWaitingShuttingDownDelay: "waiting for the shutdown delay before the task is stopped",
+	nomad.TaskReceived:              "Task received by client",
+	nomad.TaskStarted:               "Task started by client",
+	nomad.TaskKilled:                "Task successfully killed",
+	nomad.TaskLeaderDead:            "Leader Task in Group dead",
+	nomad.TaskMainDead:              "Main tasks in the group died",
+	nomad.TaskRunning:               "Task is running",
+	nomad.TaskSkippingShutdownDelay: "Skipping shutdown_delay before killing the task",
 }
 
-// display is the event in words.
+// display returns the message of an event, as in Nomad 2.0.
 func display(e *nomad.TaskEvent) string {
 	switch e.Type {
 	case nomad.TaskTerminated:
@@ -114,11 +113,15 @@ func display(e *nomad.TaskEvent) string {
 	case nomad.TaskKilling:
 		return killing(e)
 	case nomad.TaskRestarting:
-		return fmt.Sprintf("%s: restarting in %s", e.RestartReason, time.Duration(e.StartDelay).Round(time.Millisecond))
+		text := fmt.Sprintf("Task restarting in %s", time.Duration(e.StartDelay).Round(time.Millisecond))
+		if e.RestartReason != "" && e.RestartReason != nomad.ReasonWithinPolicy {
+			text = e.RestartReason + " - " + text
+		}
+		return text
 	case nomad.TaskSignaling:
-		return joined("sending "+e.TaskSignal, e.TaskSignalReason)
+		return joined("Task being sent signal "+e.TaskSignal, e.TaskSignalReason)
 	case nomad.TaskSiblingFailed:
-		return fmt.Sprintf("task %q of the group failed", e.FailedSibling)
+		return fmt.Sprintf("Task's sibling %q failed", e.FailedSibling)
 	}
 	for _, text := range []string{e.Message, e.DriverError, e.ValidationError, e.SetupError,
 		e.RestartReason, e.KillReason, e.DriverMessage} {
@@ -130,18 +133,18 @@ func display(e *nomad.TaskEvent) string {
 }
 
 func terminated(e *nomad.TaskEvent) string {
-	parts := []string{fmt.Sprintf("exit code %d", e.ExitCode)}
+	parts := []string{fmt.Sprintf("Exit Code: %d", e.ExitCode)}
 	if e.Signal != 0 {
-		parts = append(parts, fmt.Sprintf("signal %d", e.Signal))
+		parts = append(parts, fmt.Sprintf("Signal: %d", e.Signal))
 	}
 	if e.Details["oom_killed"] == "true" {
-		parts = append(parts, "out of memory")
+		parts = append(parts, "OOM Killed")
 	}
 	if n := e.Details["forks_denied"]; n != "" {
 		parts = append(parts, n+" processes denied by pids_limit")
 	}
 	if e.Message != "" {
-		parts = append(parts, e.Message)
+		parts = append(parts, fmt.Sprintf("Exit Message: %q", e.Message))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -149,11 +152,18 @@ func terminated(e *nomad.TaskEvent) string {
 func killing(e *nomad.TaskEvent) string {
 	switch {
 	case e.KillError != "":
-		return "stopping failed: " + e.KillError
+		return "Failed to kill task: " + e.KillError
+	case e.KillReason != "":
+		return "Killing task: " + e.KillReason
 	case e.KillTimeout > 0:
-		return joined(fmt.Sprintf("stopping, killed after %s", e.KillTimeout), e.KillReason)
+		return fmt.Sprintf("Sent interrupt. Waiting %s before force killing", e.KillTimeout)
 	}
-	return joined("stopping", e.KillReason)
+	return "Sent interrupt"
+}
+
+// DelayMessage returns the message of an event that announces a shutdown delay.
+func DelayMessage(delay time.Duration) string {
+	return fmt.Sprintf("Waiting for shutdown_delay of %s before killing the task.", delay)
 }
 
 func joined(text, why string) string {

@@ -23,11 +23,11 @@ func TestEventsKept(t *testing.T) {
 		t.Errorf("kept %d events from %s, want the last 10", len(s.Events), s.Events[0].DriverMessage)
 	}
 	if handedOut[0].DriverMessage != "3" || handedOut[9].DriverMessage != "12" {
-		t.Error("events that were handed out changed")
+		t.Error("earlier events changed")
 	}
 }
 
-// TestReportsKept: what a task does cannot push out how it began.
+// TestReportsKept checks that reports about a task do not displace the events of its start.
 func TestReportsKept(t *testing.T) {
 	var s nomad.TaskState
 	addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskStarted})
@@ -36,7 +36,7 @@ func TestReportsKept(t *testing.T) {
 		last := before[len(before)-1]
 		addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskSandboxDenial, DriverMessage: fmt.Sprint(i)})
 		if before[len(before)-1] != last {
-			t.Fatal("events that were handed out changed")
+			t.Fatal("earlier events changed")
 		}
 	}
 	addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskTerminated})
@@ -58,21 +58,21 @@ func TestEventText(t *testing.T) {
 		key     string
 		value   string
 	}{
-		{oom, "exit code 137, signal 9, out of memory", "oom_killed", "true"},
-		{oom, "exit code 137, signal 9, out of memory", "exit_code", "137"},
-		{terminatedEvent(&drivers.ExitResult{ExitCode: 2, ForksDenied: 41}), "exit code 2, 41 processes denied by pids_limit", "forks_denied", "41"},
-		{terminatedEvent(&drivers.ExitResult{}), "exit code 0", "signal", "0"},
-		{terminatedEvent(&drivers.ExitResult{}), "exit code 0", "oom_killed", "false"},
+		{oom, "Exit Code: 137, Signal: 9, OOM Killed", "oom_killed", "true"},
+		{oom, "Exit Code: 137, Signal: 9, OOM Killed", "exit_code", "137"},
+		{terminatedEvent(&drivers.ExitResult{ExitCode: 2, ForksDenied: 41}), "Exit Code: 2, 41 processes denied by pids_limit", "forks_denied", "41"},
+		{terminatedEvent(&drivers.ExitResult{}), "Exit Code: 0", "signal", "0"},
+		{terminatedEvent(&drivers.ExitResult{}), "Exit Code: 0", "oom_killed", "false"},
 		{&nomad.TaskEvent{Type: nomad.TaskKilling, KillTimeout: 5 * time.Second, KillReason: "why"},
-			"stopping, killed after 5s: why", "kill_timeout", "5s"},
+			"Killing task: why", "kill_timeout", "5s"},
 		{&nomad.TaskEvent{Type: nomad.TaskRestarting, RestartReason: "r", StartDelay: 1500000000},
-			"r: restarting in 1.5s", "start_delay", "1500000000"},
+			"r - Task restarting in 1.5s", "start_delay", "1500000000"},
 		{&nomad.TaskEvent{Type: nomad.TaskSiblingFailed, FailedSibling: "db"},
-			`task "db" of the group failed`, "failed_sibling", "db"},
+			`Task's sibling "db" failed`, "failed_sibling", "db"},
 		{&nomad.TaskEvent{Type: nomad.TaskNotRestarting, RestartReason: "r", FailsTask: true}, "r", "fails_task", "true"},
 		{&nomad.TaskEvent{Type: nomad.TaskFailedValidation, ValidationError: "bad"}, "bad", "validation_error", "bad"},
 		{&nomad.TaskEvent{Type: nomad.TaskSignaling, TaskSignal: "SIGHUP", TaskSignalReason: "x"},
-			"sending SIGHUP: x", "task_signal", "SIGHUP"},
+			"Task being sent signal SIGHUP: x", "task_signal", "SIGHUP"},
 	} {
 		var s nomad.TaskState
 		addEvent(&s, tc.event)

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Exec runs a program beside the running task, in the environment that the task would
-// have if it were started now.
+// Exec runs a program in the running task, with the environment that a new start of the task
+// would get.
 func (r *Runner) Exec(ctx context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
 	id := r.taskID()
 	if id == "" {
@@ -34,34 +34,35 @@ func (r *Runner) Exec(ctx context.Context, o *drivers.ExecOptions) (*drivers.Exi
 	return exit, nil
 }
 
-// maxHookOutput is how much of what a command writes a hook gets.
+// maxHookOutput is the maximum command output returned to a hook.
 const maxHookOutput = 64 << 10
 
-// execer is what hooks run commands in the task with, nil when its driver cannot.
+// execer returns the function with which hooks run commands in the task. It is nil if the
+// driver does not support exec.
 func (r *Runner) execer() taskhook.Exec {
 	if _, ok := r.cfg.Driver.(drivers.Execer); !ok || !r.cfg.Driver.Capabilities().Exec {
 		return nil
 	}
 	return func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error) {
-		out := &bounded{left: maxHookOutput}
+		out := &bounded{remaining: maxHookOutput}
 		exit, err := r.Exec(ctx, &drivers.ExecOptions{Command: command, Stdin: strings.NewReader(""), Stdout: out, Stderr: out})
 		return out.bytes(), exit, err
 	}
 }
 
-// bounded keeps the first of what is written to it.
+// bounded keeps the first bytes written to it.
 type bounded struct {
-	mu   sync.Mutex
-	buf  bytes.Buffer
-	left int
+	mu        sync.Mutex
+	buf       bytes.Buffer
+	remaining int
 }
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := min(len(p), b.left)
-	b.left -= n
+	n := min(len(p), b.remaining)
+	b.remaining -= n
 	b.buf.Write(p[:n])
 	return len(p), nil
 }

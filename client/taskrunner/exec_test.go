@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/mock"
 )
 
-// Hooks get no way to run commands from a driver that has none.
+// A driver without exec support gives hooks no Exec function.
 func TestNoExecForHooks(t *testing.T) {
 	r := &Runner{cfg: Config{Driver: mock.New(slog.New(slog.DiscardHandler))}}
 	if r.execer() != nil {
@@ -16,13 +16,13 @@ func TestNoExecForHooks(t *testing.T) {
 }
 
 func TestBounded(t *testing.T) {
-	b := &bounded{left: 5}
+	b := &bounded{remaining: 5}
 	for _, text := range []string{"abc", "def", "ghi"} {
 		if n, err := b.Write([]byte(text)); n != 3 || err != nil {
 			t.Errorf("Write(%q) = %d, %v", text, n, err)
 		}
 	}
 	if got := string(b.bytes()); got != "abcde" {
-		t.Errorf("it keeps %q, want abcde", got)
+		t.Errorf("it contains %q, want abcde", got)
 	}
 }

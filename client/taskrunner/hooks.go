@@ -15,13 +15,13 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// runPrestart lets every hook prepare the start, up to the first that fails.
+// runPrestart runs the prestart hooks until one fails.
 func (r *Runner) runPrestart(ctx context.Context) error {
 	return hook.Each(r.hooks, "prestart", func(h taskhook.TaskPrestartHook) error { return r.prestart(ctx, h) })
 }
 
-// attachHooks lets every hook take up its work beside a process that runs already. The
-// process does not end because one of them failed, and the others do theirs.
+// attachHooks runs the prestart hooks for a recovered process. A failed hook neither ends the
+// process nor stops the other hooks.
 func (r *Runner) attachHooks(ctx context.Context) {
 	hook.All(r.hooks, "prestart", func(h taskhook.TaskPrestartHook) error {
 		err := r.prestart(ctx, h)
@@ -31,11 +31,11 @@ func (r *Runner) attachHooks(ctx context.Context) {
 		return err
 	})
 	if err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
-		r.log.Warn("state of hooks not stored", "err", err)
+		r.log.Warn("store state of hooks", "err", err)
 	}
 }
 
-// prestart calls one hook, unless it was done for good.
+// prestart runs one hook, unless it is done permanently.
 func (r *Runner) prestart(ctx context.Context, h taskhook.TaskPrestartHook) error {
 	before := r.local.Hooks[h.Name()]
 	if before == nil {
@@ -65,7 +65,7 @@ func (r *Runner) prestart(ctx context.Context, h taskhook.TaskPrestartHook) erro
 	return err
 }
 
-// take applies what a hook added to the start.
+// take applies the response of a hook.
 func (r *Runner) take(hook string, resp *taskhook.TaskPrestartResponse) {
 	if resp.Dir != nil {
 		if r.dir != nil {
@@ -94,7 +94,7 @@ func (r *Runner) take(hook string, resp *taskhook.TaskPrestartResponse) {
 	if resp.State != nil || resp.Done {
 		kept := &state.HookState{PrestartDone: resp.Done, Data: resp.State}
 		if resp.Done {
-			// It will not be asked again.
+			// The hook does not run again.
 			kept.Env, kept.Mounts, kept.Devices, kept.Files = resp.Env, resp.Mounts, resp.Devices, resp.Files
 		}
 		r.local.Hooks[hook] = kept
@@ -125,7 +125,7 @@ func (r *Runner) preKill(ctx context.Context, e *nomad.TaskEvent) {
 	})
 }
 
-// runExited calls the hooks also when the task was killed. Their context has ended then.
+// runExited runs the exited hooks. If the task was killed, their context is already cancelled.
 func (r *Runner) runExited(ctx context.Context) {
 	ctx, cancel := r.untilKilled(ctx)
 	defer cancel()
@@ -134,8 +134,8 @@ func (r *Runner) runExited(ctx context.Context) {
 	})
 }
 
-// RunUpdateHooks tells the hooks of the allocation as it is now. It takes as long as they
-// do, and returns soon after a kill.
+// RunUpdateHooks runs the update hooks with the current allocation. It returns when they do, or
+// soon after a kill.
 func (r *Runner) RunUpdateHooks(ctx context.Context) {
 	ctx, cancel := r.untilKilled(ctx)
 	defer cancel()
@@ -156,7 +156,7 @@ func (r *Runner) runStop(ctx context.Context) {
 	})
 }
 
-// count adds to a counter of the task's allocation.
+// count increments a counter of the task's allocation if happened is true.
 func count(r *Runner, name string, happened bool) {
 	if !happened {
 		return

@@ -1,4 +1,4 @@
-// Package taskrunner runs one task from placement to its end.
+// Package taskrunner runs one task from its placement to its end.
 //
 //	           ┌──────────────Due────────────────┐
 //	           ▼                                 │
@@ -11,27 +11,26 @@
 //	   │  └──────Lost───────▶ exited
 //	   └────────Unstarted───▶ pending
 //
-// A task with a stored handle begins in recovering. The phase ends when the driver has
-// found the process, or has answered that it does not know the task
-// (drivers.ErrTaskNotFound). Any other error is retried: the process may be running.
+// A task with a stored handle starts in recovering. The phase ends when the driver has
+// recovered the process or has returned drivers.ErrTaskNotFound. Other errors are retried,
+// since the process may be running.
 //
-// A kill while the task runs stops its process first: the exit then ends in
-// terminal whatever the restart policy says.
+// A kill first stops the running process. The exit then leads to terminal, whatever the restart
+// policy is.
 //
-// Around the process act the hooks of client/taskhook, in their order. Before the
-// driver is asked to start, one commit of the state database holds what a later
-// agent needs (state of the hooks, ID of the start); nothing else waits for the
-// disk until the task is over. An agent that shuts down leaves the process alone;
-// the next one finds it by its handle.
+// The hooks of client/taskhook run around the process, in their order. Before the driver starts
+// the process, one commit of the state database stores the hooks' state and the ID of the
+// start. Nothing else waits for the disk until the task is done. When the agent shuts down, the
+// process keeps running, and the next agent recovers it by the handle.
 //
-// Goroutines: Run, the driver's wait while a process runs, and the Background
-// functions of the hooks, all of which end with Run. It decides nothing about
-// other tasks and never talks to a server.
+// Goroutines: Run, the driver's wait while a process runs, and the Background functions of the
+// hooks. All end with Run. The package makes no decision about other tasks and never calls a
+// server.
 package taskrunner
 
 import "fmt"
 
-// Phase is where a task stands in its life.
+// Phase is the phase of a task's lifecycle.
 type Phase string
 
 // The phases of a task.
@@ -44,7 +43,7 @@ const (
 	Terminal   Phase = "terminal"
 )
 
-// Move is what happens to a task.
+// Move is an event that changes the phase of a task.
 type Move string
 
 // The moves between phases.
@@ -66,7 +65,7 @@ type edge struct {
 	move Move
 }
 
-// moves is every transition there is.
+// moves holds all valid transitions.
 var moves = map[edge]Phase{
 	{Recovering, Recovered}: Running,
 	{Recovering, Lost}:      Exited,
@@ -85,7 +84,7 @@ var moves = map[edge]Phase{
 func Next(from Phase, move Move) (Phase, error) {
 	to, ok := moves[edge{from, move}]
 	if !ok {
-		return "", fmt.Errorf("a task that is %s cannot take %s", from, move)
+		return "", fmt.Errorf("task in phase %s: invalid move %s", from, move)
 	}
 	return to, nil
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDrawing holds the drawing of the package doc against the table: every
-// phase and every move of the one is in the other.
+// TestDrawing compares the drawing in the package doc with the table: both must have the same
+// phases and moves.
 func TestDrawing(t *testing.T) {
 	src, err := os.ReadFile("machine.go")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// No loop asks for a hook by its name.
+// The loops never refer to a hook by its name.
 func TestNoHookByName(t *testing.T) {
 	names := map[string]bool{}
 	for _, h := range newHouse(t, nil).runner(nil, nil).hooks.Hooks {

@@ -10,16 +10,16 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Bounds of the recovery of a process.
+// Limits for the recovery of a process.
 const (
-	recoverPatience = 30 * time.Second // of one call of the driver
+	recoverPatience = 30 * time.Second // per call of the driver
 	recoverAgain    = 250 * time.Millisecond
 	recoverAgainMax = 30 * time.Second
 )
 
-// recover asks the driver for the process of the stored handle. It returns when the
-// driver has found the process or does not know the task, or when ctx ends: then
-// handle and state are left as they were.
+// recover asks the driver to recover the process of the stored handle. It returns when the
+// driver has recovered it or does not have the task. If ctx ends first, handle and state are
+// unchanged.
 func (r *Runner) recover(ctx context.Context) (Move, error) {
 	handle := r.local.TaskHandle
 	var failed, stopping bool
@@ -60,16 +60,16 @@ func (r *Runner) recover(ctx context.Context) (Move, error) {
 	}
 }
 
-// recoverOnce calls the driver once. A driver that does not answer in time may have the
-// task all the same.
+// recoverOnce calls the driver once. A driver that does not answer in time may still have the
+// task.
 func (r *Runner) recoverOnce(ctx context.Context, h *drivers.TaskHandle) error {
 	ctx, cancel := context.WithTimeout(ctx, recoverPatience)
 	defer cancel()
 	return r.cfg.Driver.RecoverTask(ctx, h)
 }
 
-// Asked is closed when the driver was asked once for the process of a stored handle, or
-// when there is no such handle. Recovery may go on after it.
+// Asked is closed when the driver has been asked once to recover the process of a stored
+// handle, or if there is no handle. Recovery may continue after that.
 func (r *Runner) Asked() <-chan struct{} { return r.asked }
 
 func (r *Runner) setAsked() { r.askedOnce.Do(func() { close(r.asked) }) }
@@ -78,7 +78,7 @@ func (r *Runner) setAsked() { r.askedOnce.Do(func() { close(r.asked) }) }
 func (r *Runner) lost(err error) Move {
 	if r.State().State != nomad.TaskStateRunning {
 		// The agent died between the commit and the start.
-		r.log.Debug("start was announced and not made", "err", err)
+		r.log.Debug("the task was stored but never started", "err", err)
 		r.local.TaskHandle = nil
 		return Unstarted
 	}
@@ -89,8 +89,8 @@ func (r *Runner) lost(err error) Move {
 	return Lost
 }
 
-// stopByID ends a process that was not recovered and reports whether it has ended. A
-// driver may be able to end a task whose handle it cannot read.
+// stopByID stops a process that was not recovered and reports whether it has exited. A driver
+// may be able to stop a task whose handle it cannot read.
 func (r *Runner) stopByID(ctx context.Context, id string, again bool) bool {
 	_, task := r.current()
 	timeout := r.killTimeout(task)

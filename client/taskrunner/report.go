@@ -9,17 +9,17 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// hear makes events of what the driver says of this start, until the attempt ends.
-func (r *Runner) hear(id string) {
+// listenEvents turns the driver's events of this start into task events until the attempt ends.
+func (r *Runner) listenEvents(id string) {
 	if r.cfg.Events == nil {
 		return
 	}
 	try := r.try
-	try.deaf = r.cfg.Events.Listen(id, func(e *drivers.TaskEvent) { r.heard(try, e) })
+	try.unlisten = r.cfg.Events.Listen(id, func(e *drivers.TaskEvent) { r.driverEvent(try, e) })
 }
 
-// heard takes one thing that the driver says. It does not wait.
-func (r *Runner) heard(try *attempt, e *drivers.TaskEvent) {
+// driverEvent handles one event of the driver. It does not wait.
+func (r *Runner) driverEvent(try *attempt, e *drivers.TaskEvent) {
 	kind := e.Type
 	if kind == "" {
 		kind = nomad.TaskDriverMessage
@@ -34,7 +34,7 @@ func (r *Runner) heard(try *attempt, e *drivers.TaskEvent) {
 		return
 	}
 	try.run(func(ctx context.Context) {
-		// It returns when ctx ends, which is when the process has.
+		// The error is that of ctx, which ends with the process.
 		_ = r.Kill(ctx, &nomad.TaskEvent{Type: nomad.TaskKilling, FailsTask: true, KillReason: e.Message})
 	})
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// outcome is how one run of a task ended, or why there was none.
+// outcome is how one run of a task ended, or why it did not start.
 type outcome struct {
 	exit      *drivers.ExitResult // nil when there was no process
 	err       error               // of a start or a recovery
-	requested bool                // somebody asked for a restart
+	requested bool                // a restart was requested
 }
 
-// decision is what becomes of the task.
+// decision is the result of the restart policy.
 type decision struct {
 	restart bool
 	delay   time.Duration
-	failed  bool // meaningful when it does not restart
+	failed  bool // only valid if restart is false
 	reason  string
 }
 
@@ -30,10 +30,10 @@ type tracker struct {
 	policy    *nomad.RestartPolicy
 	onSuccess bool
 	count     int
-	since     time.Time // when the interval began
+	since     time.Time // start of the interval
 }
 
-// newTracker takes the task's policy, else its group's.
+// newTracker returns a tracker for the policy of the task, else of its group.
 func newTracker(job *nomad.Job, group *nomad.TaskGroup, task *nomad.Task) *tracker {
 	t := &tracker{policy: task.RestartPolicy, onSuccess: true}
 	if t.policy == nil && group != nil {
@@ -48,19 +48,19 @@ func newTracker(job *nomad.Job, group *nomad.TaskGroup, task *nomad.Task) *track
 	return t
 }
 
-// decide says what becomes of a task whose run ended at now.
+// decide applies the policy to a run that ended at now.
 func (t *tracker) decide(now time.Time, o outcome) decision {
 	success := o.exit != nil && o.exit.Successful()
 	var recoverable *drivers.RecoverableError
 	switch {
 	case o.requested:
-		return decision{restart: true, reason: "restart was requested"}
+		return decision{restart: true, reason: "Restart requested"}
 	case success && !t.onSuccess:
-		return decision{reason: "task completed"}
+		return decision{reason: "Task completed"}
 	case o.exit == nil && o.err != nil && !errors.As(o.err, &recoverable):
-		return decision{failed: true, reason: "the error cannot be recovered from"}
+		return decision{failed: true, reason: "Error was unrecoverable"}
 	case t.policy == nil || t.policy.Attempts == 0:
-		return decision{failed: !success, reason: "the policy allows no restart"}
+		return decision{failed: !success, reason: "Policy allows no restarts"}
 	}
 	if now.Sub(t.since) > t.policy.Interval {
 		t.count, t.since = 0, now
@@ -72,13 +72,13 @@ func (t *tracker) decide(now time.Time, o outcome) decision {
 	if t.policy.Mode == nomad.RestartPolicyModeDelay {
 		rest := max(t.since.Add(t.policy.Interval).Sub(now), 0)
 		return decision{restart: true, delay: jittered(rest), reason: fmt.Sprintf(
-			"more than %d attempts in %s: waiting for the interval to end", t.policy.Attempts, t.policy.Interval)}
+			"Exceeded allowed attempts %d in interval %s, applying a delay", t.policy.Attempts, t.policy.Interval)}
 	}
 	return decision{failed: true, reason: fmt.Sprintf(
-		"more than %d attempts in %s and mode is %q", t.policy.Attempts, t.policy.Interval, t.policy.Mode)}
+		"Exceeded allowed attempts %d in interval %s and mode is %q", t.policy.Attempts, t.policy.Interval, t.policy.Mode)}
 }
 
-// jittered adds up to a quarter, so that tasks that fell together do not rise together.
+// jittered adds up to 25 %, so that tasks that failed together do not restart together.
 func jittered(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0

@@ -50,7 +50,7 @@ func TestDecide(t *testing.T) {
 		{"start broken in delay mode", "service", nil, policy(3, "delay"), broken, failed},
 		{"start transient", "service", nil, policy(3, "fail"), transient, again},
 		{"start transient, no restarts", "service", nil, policy(0, "fail"), transient, failed},
-		{"asked for", "batch", nil, policy(0, "fail"), asked, again},
+		{"requested", "batch", nil, policy(0, "fail"), asked, again},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tr := newTracker(&nomad.Job{Type: tc.jobType}, nil, &nomad.Task{RestartPolicy: tc.policy, Lifecycle: tc.lifecycle})
@@ -101,7 +101,7 @@ func TestDecideCounts(t *testing.T) {
 	}
 	d := tr.decide(now.Add(20*time.Second), badly)
 	if !d.restart || d.delay < 40*time.Second || d.delay > 50*time.Second {
-		t.Errorf("mode delay: decide() = %+v, want a restart when the interval is over", d)
+		t.Errorf("mode delay: decide() = %+v, want a restart after the interval", d)
 	}
 }
 
@@ -109,6 +109,6 @@ func TestTaskPolicyBeforeGroups(t *testing.T) {
 	group := &nomad.TaskGroup{RestartPolicy: &nomad.RestartPolicy{Attempts: 0, Mode: "fail"}}
 	task := &nomad.Task{RestartPolicy: &nomad.RestartPolicy{Attempts: 1, Mode: "fail", Interval: time.Minute}}
 	if d := newTracker(&nomad.Job{Type: "batch"}, group, task).decide(time.Now(), badly); !d.restart {
-		t.Errorf("decide() = %+v, want the task's own policy to count", d)
+		t.Errorf("decide() = %+v, want the task's own policy", d)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Restore takes up the task where the agent before left it. It is called before
-// Run, which then recovers the process of a stored handle.
+// Restore sets the state stored by the previous agent. It must be called before Run, which then
+// recovers the process of a stored handle.
 func (r *Runner) Restore(t state.Task) {
 	if t.State != nil {
 		r.state = *t.State
@@ -29,15 +29,16 @@ func (r *Runner) Restore(t state.Task) {
 	}
 }
 
-// Abandon runs the stop hooks of a restored task that is not run on. Its process has ended.
+// Abandon runs the stop hooks of a restored task that will not run. Its process must have
+// exited.
 func (r *Runner) Abandon(ctx context.Context) {
 	if !r.local.RunComplete {
 		r.runStop(ctx)
 	}
 }
 
-// Again returns a Runner that runs a task once more that is over (Done). It keeps
-// what the hooks hold, such as the task's uid, and the events.
+// Again returns a Runner that runs a finished task again. It keeps the hooks' state, such as
+// the task's uid, and the events.
 func (r *Runner) Again(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {
 	cfg := r.cfg
 	cfg.Gate = gate
@@ -54,15 +55,15 @@ func (r *Runner) Again(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {
 	return next
 }
 
-// resume prepares the hooks of a process that an earlier agent started.
+// resume runs the hooks for a recovered process.
 func (r *Runner) resume(ctx context.Context) {
 	r.resumed = false
 	r.try = r.newAttempt(ctx)
-	r.hear(r.taskID())
+	r.listenEvents(r.taskID())
 	hookCtx, cancel := r.untilKilled(ctx)
 	defer cancel()
 	if r.isKilled() {
-		return // it is about to end
+		return // it is about to be stopped
 	}
 	r.attachHooks(hookCtx)
 	started := r.State().StartedAt

@@ -19,25 +19,25 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// ErrNotRunning is returned for what needs a running task.
+// ErrNotRunning is returned by operations that need a running task.
 var ErrNotRunning = taskhook.ErrNotRunning
 
-// waitAgain is how long to leave a driver alone that failed to wait for a task.
+// waitAgain is the delay after a failed wait call of the driver.
 const waitAgain = time.Second
 
-// Store keeps what must survive a restart of the agent (state.DB).
+// Store keeps the state that survives a restart of the agent (state.DB).
 type Store interface {
 	PutTask(allocID, task string, t state.Task) error
 	PutTaskLater(allocID, task string, t state.Task) error
 	PutTaskWithNext(allocID, task string, t state.Task) error
 }
 
-// Events are what drivers say of running tasks (driverset.Set).
+// Events delivers the drivers' events about running tasks (driverset.Set).
 type Events interface {
 	Listen(taskID string, f func(*drivers.TaskEvent)) (stop func())
 }
 
-// Config of a Runner.
+// Config configures a Runner.
 type Config struct {
 	Alloc  *nomad.Allocation
 	Task   *nomad.Task
@@ -48,7 +48,7 @@ type Config struct {
 	Store  Store
 	Dir    *allocdir.Dir
 	NetNS  string // path of the allocation's network namespace, "" for the host's
-	// Gate is closed when the task's turn has come; nil when it may start at once.
+	// Gate is closed when the task may start. Nil lets it start at once.
 	Gate       <-chan struct{}
 	Identities taskhook.Identities
 	Users      taskhook.Users
@@ -69,16 +69,16 @@ type Runner struct {
 	name  string
 	log   *slog.Logger
 	hooks hook.List // never changes
-	// labels are those of the counters of the task; never written to.
+	// labels are the labels of the task's counters. They are never modified.
 	labels []metrics.Label
 	env    *taskenv.Builder
 
 	killed    chan struct{} // closed by the first Kill
-	preKilled chan struct{} // closed when its pre-kill hooks are through
-	skipDelay chan struct{} // closed when the servers say: no shutdown delay
+	preKilled chan struct{} // closed when the pre-kill hooks have run
+	skipDelay chan struct{} // closed when the servers cancel the shutdown delay
 	restarts  chan restartRequest
-	done      chan struct{} // closed when the task is over and its hooks stopped
-	asked     chan struct{} // closed when the driver was asked once for a stored process
+	done      chan struct{} // closed when the task is dead and its stop hooks have run
+	asked     chan struct{} // closed when the driver has been asked once to recover a stored process
 	askedOnce sync.Once
 
 	// Owned by Run.
@@ -88,19 +88,19 @@ type Runner struct {
 	delay   time.Duration
 	try     *attempt
 	dir     *allocdir.Task
-	resumed bool // the process was found, not started
+	resumed bool // the process was recovered, not started
 
 	mu        sync.Mutex
 	alloc     *nomad.Allocation
 	task      *nomad.Task
 	state     nomad.TaskState
 	phase     Phase
-	id        string // of the running process, for the driver
+	id        string // of the running process, as given to the driver
 	killEvent *nomad.TaskEvent
 	usage     *nomad.TaskResourceUsage
 }
 
-// New returns a Runner for a task that was just received.
+// New returns a Runner for a new task.
 func New(cfg Config) *Runner {
 	r := &Runner{
 		cfg: cfg, name: cfg.Task.Name, alloc: cfg.Alloc, task: cfg.Task,
@@ -128,10 +128,10 @@ func New(cfg Config) *Runner {
 	return r
 }
 
-// Run runs the task until it is over, which is nil, or until ctx is done: then
-// the process goes on and Run returns ctx's error.
+// Run runs the task and returns nil when it is done. If ctx ends first, Run returns its error
+// and the process keeps running.
 func (r *Runner) Run(ctx context.Context) error {
-	defer r.letGo()
+	defer r.release()
 	steps := map[Phase]func(context.Context) (Move, error){
 		Recovering: r.recover, Pending: r.pend, Running: r.watch, Exited: r.settle, Restarting: r.rest,
 	}
@@ -150,13 +150,13 @@ func (r *Runner) Run(ctx context.Context) error {
 		if phase, err = Next(phase, move); err != nil {
 			return err
 		}
-		r.log.Debug("task moved", "move", move, "phase", phase)
+		r.log.Debug("task changed phase", "move", move, "phase", phase)
 		r.setPhase(phase)
 	}
 	return r.finish(ctx)
 }
 
-// pend waits for the task's turn and starts it.
+// pend waits for the gate and starts the task.
 func (r *Runner) pend(ctx context.Context) (Move, error) {
 	select {
 	case <-r.killed:
@@ -180,12 +180,12 @@ func (r *Runner) pend(ctx context.Context) (Move, error) {
 	if r.isKilled() {
 		return Kill, nil
 	}
-	r.tell(err)
+	r.emitFault(err)
 	r.last = outcome{err: err}
 	return StartFailed, nil
 }
 
-// gate is closed when the task may start.
+// gate returns a channel that is closed when the task may start.
 func (r *Runner) gate() <-chan struct{} {
 	if r.cfg.Gate != nil {
 		return r.cfg.Gate
@@ -195,7 +195,7 @@ func (r *Runner) gate() <-chan struct{} {
 	return open
 }
 
-// watch sees a running process to its exit.
+// watch waits for the exit of a running process. It handles kills and restarts meanwhile.
 func (r *Runner) watch(ctx context.Context) (Move, error) {
 	if r.resumed {
 		r.resume(ctx)
@@ -232,9 +232,8 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 	return Exit, nil
 }
 
-// wait sends the exit of the process, once. A driver that is away for a while is
-// asked again; one that has lost the task has no exit code to give, and that is a
-// failed exit.
+// wait sends the exit of the process, once. It retries after an error of the driver. If the
+// driver no longer has the task, the exit code is unknown, which counts as a failure.
 func (r *Runner) wait(ctx context.Context, exits chan<- *drivers.ExitResult) {
 	id := r.taskID()
 	for {
@@ -244,7 +243,7 @@ func (r *Runner) wait(ctx context.Context, exits chan<- *drivers.ExitResult) {
 			exits <- res
 			return
 		case ctx.Err() != nil:
-			return // the agent shuts down: nobody listens
+			return // the agent shuts down
 		case errors.Is(err, drivers.ErrTaskNotFound):
 			exits <- &drivers.ExitResult{ExitCode: -1, Err: fmt.Errorf("wait for task: %w", err)}
 			return
@@ -258,7 +257,7 @@ func (r *Runner) wait(ctx context.Context, exits chan<- *drivers.ExitResult) {
 	}
 }
 
-// settle decides what becomes of a task whose run is over.
+// settle applies the restart policy to a task whose run has ended.
 func (r *Runner) settle(ctx context.Context) (Move, error) {
 	r.runExited(ctx)
 	if r.last.exit != nil {
@@ -282,11 +281,11 @@ func (r *Runner) settle(ctx context.Context) (Move, error) {
 	r.update(func(s *nomad.TaskState) { s.State = nomad.TaskStatePending },
 		&nomad.TaskEvent{Type: nomad.TaskRestarting, RestartReason: d.reason, StartDelay: d.delay.Nanoseconds()})
 	r.delay = d.delay
-	r.forget()
+	r.dropHandle()
 	return Retry, nil
 }
 
-// rest waits out the delay before a restart.
+// rest waits for the delay before a restart.
 func (r *Runner) rest(ctx context.Context) (Move, error) {
 	timer := time.NewTimer(r.delay)
 	defer timer.Stop()
@@ -304,8 +303,8 @@ func (r *Runner) rest(ctx context.Context) (Move, error) {
 	return Due, nil
 }
 
-// finish marks the task dead and cleans up after it. It goes on when ctx ends:
-// what is left is short.
+// finish marks the task dead and runs its stop hooks. It continues when ctx ends, because the
+// remaining work is short.
 func (r *Runner) finish(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if r.State().State != nomad.TaskStateDead {
@@ -314,20 +313,19 @@ func (r *Runner) finish(ctx context.Context) error {
 	if !r.local.RunComplete {
 		r.runStop(ctx)
 		r.local.RunComplete = true
-		r.forget()
+		r.dropHandle()
 	}
 	close(r.done)
 	return nil
 }
 
-// forget stores that the last process is settled and tells the driver, which
-// may then drop its exit code. Without the disk the driver keeps it: a later
-// agent settles the same exit again.
-func (r *Runner) forget() {
+// dropHandle stores that the last exit is handled, and makes the driver drop the task. If storing
+// fails, the driver keeps the task, and the next agent handles the same exit again.
+func (r *Runner) dropHandle() {
 	handle := r.local.TaskHandle
 	r.local.TaskHandle = nil
 	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
-		r.log.Error("end of task not stored", "err", err)
+		r.log.Error("store end of task", "err", err)
 		return
 	}
 	if handle == nil {
@@ -335,12 +333,12 @@ func (r *Runner) forget() {
 	}
 	err := r.cfg.Driver.DestroyTask(handle.TaskID, true)
 	if err != nil && !errors.Is(err, drivers.ErrTaskNotFound) {
-		r.log.Warn("driver did not let go of a task", "err", err)
+		r.log.Warn("destroy task in driver", "err", err)
 	}
 }
 
-// letGo ends what runs beside the task and closes its directory.
-func (r *Runner) letGo() {
+// release ends the hooks' background functions and closes the task directory.
+func (r *Runner) release() {
 	if r.try != nil {
 		r.try.end()
 	}

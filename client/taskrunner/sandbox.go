@@ -9,10 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// ErrNoSandbox is returned for a task whose driver puts it into no sandbox.
-var ErrNoSandbox = errors.New("its driver has no sandbox that could be compared")
+// ErrNoSandbox means that the driver of a task does not support comparing sandboxes.
+var ErrNoSandbox = errors.New("the driver does not support sandbox comparison")
 
-// Sandbox compares the running task's sandbox with what was declared of it.
+// Sandbox compares the running task's sandbox with its declared policy.
 func (r *Runner) Sandbox(ctx context.Context) (*nomad.TaskSandbox, error) {
 	driver, ok := r.cfg.Driver.(drivers.Sandboxer)
 	if !ok {

@@ -17,8 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// attempt is one start of the task: what its hooks gave and what they run beside
-// the process.
+// attempt is one start of the task, with the results and the background functions of its hooks.
 type attempt struct {
 	owner   taskhook.Owner
 	mounts  []drivers.Mount
@@ -26,13 +25,13 @@ type attempt struct {
 	files   []drivers.HostFile
 	log     drivers.LogConfig
 
-	run    func(func(context.Context)) // starts a Background function
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	deaf   func() // ends what hear began; nil: nothing
+	run      func(func(context.Context)) // starts a Background function
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	unlisten func() // stops the driver's events, may be nil
 }
 
-// newAttempt lasts until its process is over or ctx ends.
+// newAttempt returns an attempt whose background functions run until end is called or ctx ends.
 func (r *Runner) newAttempt(ctx context.Context) *attempt {
 	ctx, cancel := context.WithCancel(ctx)
 	a := &attempt{cancel: cancel, owner: taskhook.Owner{UID: -1, GID: -1}}
@@ -44,16 +43,16 @@ func (r *Runner) newAttempt(ctx context.Context) *attempt {
 	return a
 }
 
-// end stops what runs beside the process, and waits for it.
+// end stops the background functions and waits for them.
 func (a *attempt) end() {
-	if a.deaf != nil {
-		a.deaf()
+	if a.unlisten != nil {
+		a.unlisten()
 	}
 	a.cancel()
 	a.wg.Wait()
 }
 
-// start runs the prestart hooks and asks the driver for a process.
+// start runs the prestart hooks and starts the process with the driver.
 func (r *Runner) start(ctx context.Context) error {
 	hookCtx, cancel := r.untilKilled(ctx)
 	defer cancel()
@@ -65,13 +64,13 @@ func (r *Runner) start(ctx context.Context) error {
 		return err
 	}
 	driver := r.cfg.Driver
-	// What a later agent needs to find this process and its user: on disk before it is.
+	// Stored before the start, so that a later agent finds the process and its user.
 	r.local.TaskHandle = &drivers.TaskHandle{Driver: driver.Name(), TaskID: cfg.ID}
 	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
 		return &drivers.RecoverableError{Err: fmt.Errorf("store state of task %s: %w", r.name, err)}
 	}
-	r.hear(cfg.ID)
-	// Not to be cancelled: nobody would know of a process that came up all the same.
+	r.listenEvents(cfg.ID)
+	// Not cancelled: a process that started despite a cancellation would have no owner.
 	handle, err := driver.StartTask(context.WithoutCancel(ctx), cfg)
 	if err != nil {
 		r.local.TaskHandle = nil
@@ -79,13 +78,13 @@ func (r *Runner) start(ctx context.Context) error {
 	}
 	r.local.TaskHandle = handle
 	if err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
-		r.log.Warn("handle of task not stored", "err", err)
+		r.log.Warn("store task handle", "err", err)
 	}
 	r.running(hookCtx, cfg.ID, env)
 	return nil
 }
 
-// running tells that the process runs and calls the poststart hooks.
+// running marks the task as running and runs the poststart hooks.
 func (r *Runner) running(ctx context.Context, id string, env *taskenv.Env) {
 	now := time.Now()
 	r.setID(id)
@@ -97,8 +96,8 @@ func (r *Runner) running(ctx context.Context, id string, env *taskenv.Env) {
 	r.runPoststart(ctx, env, now)
 }
 
-// untilKilled returns a context that also ends when the task is killed. It has ended
-// already when the task was.
+// untilKilled returns a context that also ends when the task is killed. It is already cancelled
+// if the task was killed before.
 func (r *Runner) untilKilled(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if r.isKilled() {
@@ -115,7 +114,7 @@ func (r *Runner) untilKilled(ctx context.Context) (context.Context, context.Canc
 	return ctx, cancel
 }
 
-// taskConfig is what the driver is told.
+// taskConfig builds the driver's configuration of the task.
 func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 	alloc, task := r.current()
 	env := r.env.Build()
@@ -125,7 +124,7 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 		return nil, nil, &taskhook.Fault{Type: nomad.TaskFailedValidation, Err: err}
 	}
 	if len(r.try.devices) > 0 && !r.cfg.Driver.Capabilities().Devices {
-		err := fmt.Errorf("task %q needs devices, which driver %q cannot give to a task", task.Name, task.Driver)
+		err := fmt.Errorf("task %q needs devices, which driver %q does not support", task.Name, task.Driver)
 		return nil, nil, &taskhook.Fault{Type: nomad.TaskFailedValidation, Err: err}
 	}
 	resources := allocated(alloc, task.Name)
@@ -160,7 +159,7 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 	}, env, nil
 }
 
-// volumePaths are the host paths of a node's volumes, whoever mounts them.
+// volumePaths returns the host paths of all volumes of a node.
 func volumePaths(n *nomad.Node) []string {
 	var out []string
 	for _, v := range n.HostVolumes {
@@ -170,14 +169,14 @@ func volumePaths(n *nomad.Node) []string {
 	return slices.Compact(out)
 }
 
-// taskID names one start of a task for its driver.
+// taskID returns a driver task ID that is unique per start.
 func taskID(alloc, task string) string {
 	var b [4]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return alloc + "/" + task + "/" + hex.EncodeToString(b[:])
 }
 
-// allocated is what the scheduler gave to a task.
+// allocated returns the resources of a task.
 func allocated(a *nomad.Allocation, task string) *nomad.AllocatedTaskResources {
 	if a.AllocatedResources != nil && a.AllocatedResources.Tasks[task] != nil {
 		return a.AllocatedResources.Tasks[task]
@@ -201,7 +200,7 @@ func (r *Runner) limits(res *nomad.AllocatedTaskResources) drivers.LinuxResource
 	return limits
 }
 
-// ports are those of the group's network and of the task's own.
+// ports returns the ports of the group's network and of the task.
 func ports(a *nomad.Allocation, res *nomad.AllocatedTaskResources) []drivers.Port {
 	var list []drivers.Port
 	if a.AllocatedResources != nil {
@@ -224,8 +223,8 @@ func cgroupParent(n *nomad.Node) string {
 	return "nomad.slice"
 }
 
-// tell emits the event of a failed start.
-func (r *Runner) tell(err error) {
+// emitFault emits the event of a failed start.
+func (r *Runner) emitFault(err error) {
 	var fault *taskhook.Fault
 	if !errors.As(err, &fault) {
 		r.Emit(&nomad.TaskEvent{Type: nomad.TaskHookFailed, Message: err.Error()})

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// State returns the task's state as the servers are told it, a copy whose events
-// are shared and never change.
+// State returns a copy of the task's state as reported to the servers. Its events are shared
+// and never change.
 func (r *Runner) State() *nomad.TaskState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -18,17 +18,17 @@ func (r *Runner) State() *nomad.TaskState {
 	return &s
 }
 
-// Phase returns where the task stands.
+// Phase returns the current phase of the task.
 func (r *Runner) Phase() Phase {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.phase
 }
 
-// Done is closed when the task is over and its hooks have cleaned up.
+// Done is closed when the task is dead and its stop hooks have run.
 func (r *Runner) Done() <-chan struct{} { return r.done }
 
-// Usage is the last sample of what the task uses, nil when it does not run.
+// Usage returns the last sample of the task's resource usage, or nil if it does not run.
 func (r *Runner) Usage() *nomad.TaskResourceUsage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,8 +38,8 @@ func (r *Runner) Usage() *nomad.TaskResourceUsage {
 // Emit adds an event to the task's state.
 func (r *Runner) Emit(e *nomad.TaskEvent) { r.update(func(*nomad.TaskState) {}, e) }
 
-// update changes the state, adds the event when there is one, queues the new state
-// for the disk and tells of it.
+// update changes the state, adds the event unless it is nil, queues the state for storage and
+// calls Config.Changed.
 func (r *Runner) update(change func(*nomad.TaskState), e *nomad.TaskEvent) {
 	r.mu.Lock()
 	change(&r.state)
@@ -49,18 +49,18 @@ func (r *Runner) update(change func(*nomad.TaskState), e *nomad.TaskEvent) {
 	s := r.state
 	put := r.cfg.Store.PutTaskLater
 	if s.State == nomad.TaskStatePending {
-		put = r.cfg.Store.PutTaskWithNext // the start is about to be stored, or the end
+		put = r.cfg.Store.PutTaskWithNext // stored with the start or the end that follows
 	}
 	// Queued under the mutex, so that an older state never replaces a newer one.
 	err := put(r.cfg.Alloc.ID, r.name, state.Task{State: &s})
 	r.mu.Unlock()
 	if err != nil {
-		r.log.Warn("state of task not stored", "err", err)
+		r.log.Warn("store state of task", "err", err)
 	}
 	r.cfg.Changed()
 }
 
-// setDead marks the task dead; an event that fails the task marks it failed.
+// setDead marks the task dead. An event with FailsTask marks it failed.
 func (r *Runner) setDead(e *nomad.TaskEvent) {
 	failed := e != nil && e.FailsTask
 	r.update(func(s *nomad.TaskState) {
@@ -72,7 +72,7 @@ func (r *Runner) setDead(e *nomad.TaskEvent) {
 	count(r, "complete", !failed)
 }
 
-// killedEvent tells that the task was killed and what that makes of it.
+// killedEvent returns the event of a killed task.
 func (r *Runner) killedEvent() *nomad.TaskEvent {
 	e := &nomad.TaskEvent{Type: nomad.TaskKilled}
 	if cause := r.killCause(); cause != nil {
@@ -81,7 +81,7 @@ func (r *Runner) killedEvent() *nomad.TaskEvent {
 	return e
 }
 
-// terminatedEvent tells how a process ended.
+// terminatedEvent returns the event of a process exit.
 func terminatedEvent(exit *drivers.ExitResult) *nomad.TaskEvent {
 	e := &nomad.TaskEvent{Type: nomad.TaskTerminated, ExitCode: exit.ExitCode, Signal: exit.Signal}
 	e.Details = map[string]string{}
@@ -142,7 +142,7 @@ func (r *Runner) setUsage(u *nomad.TaskResourceUsage) {
 	r.usage = u
 }
 
-// SetupFailed is the state of a task whose allocation could not be prepared.
+// SetupFailed returns the state of a task whose allocation could not be prepared.
 func SetupFailed(s *nomad.TaskState, err error) *nomad.TaskState {
 	next := *s
 	next.State, next.Failed, next.FinishedAt = nomad.TaskStateDead, true, time.Now()

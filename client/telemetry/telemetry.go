@@ -1,7 +1,7 @@
-// Package telemetry sets the gauges of a node: its allocations and tasks, the resources that they
-// were given, and where they are wanted the use of the machine.
+// Package telemetry publishes the gauges of a node. These are the states of its allocations and
+// tasks, their resources and, if enabled, the host's resource usage.
 //
-// It reads what the client knows and never asks a server. Run is its only goroutine.
+// It uses only data of the client and never calls a server. Run is its only goroutine.
 package telemetry
 
 import (
@@ -16,32 +16,32 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// defaultEvery is the interval of a Config that has none.
+// defaultEvery is the default interval.
 const defaultEvery = time.Second
 
-// Alloc is an allocation of the node as the client knows it.
+// Alloc is the client's view of an allocation.
 type Alloc struct {
 	Resources *nomad.AllocatedResources
 	Status    string // its client status
 	Tasks     map[string]*nomad.TaskState
 }
 
-// Config of a Collector.
+// Config configures a Collector.
 type Config struct {
-	// Every is how often gauges are set; 0 is 1 s.
+	// Every is the publishing interval; 0 means 1 s.
 	Every time.Duration
-	// Node returns the node, with the status and the eligibility that it has now.
+	// Node returns the node with its current status and eligibility.
 	Node   func() *nomad.Node
 	Allocs func() []Alloc
-	// Host measures the machine; nil sets no gauges of it.
+	// Host measures the host; nil disables the host's gauges.
 	Host func() (*nomad.HostStats, error)
 	Log  *slog.Logger
 }
 
-// Collector sets the gauges of a node.
+// Collector publishes the gauges of a node.
 type Collector struct {
 	cfg  Config
-	last time.Time // when the machine was measured; owned by Run
+	last time.Time // when the host was measured; owned by Run
 }
 
 // New returns a Collector.
@@ -50,7 +50,7 @@ func New(cfg Config) *Collector {
 	return &Collector{cfg: cfg}
 }
 
-// Run sets the gauges in each interval until ctx ends.
+// Run publishes the gauges once per interval until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
 	tick := time.NewTicker(c.cfg.Every)
 	defer tick.Stop()
@@ -75,13 +75,14 @@ func (c *Collector) collect() {
 	}
 	host, err := c.cfg.Host()
 	if err != nil {
-		c.cfg.Log.Warn("measure the machine", "err", err)
+		c.cfg.Log.Warn("measure the host", "err", err)
 		return
 	}
 	c.machine(labels, host)
 }
 
-// Labels returns the labels of every metric of a node. Their slice has no room: it is shared.
+// Labels returns the labels of every metric of a node. The slice has no spare capacity, because
+// it is shared.
 func Labels(n *nomad.Node) []metrics.Label {
 	labels := []metrics.Label{
 		{Name: "node_id", Value: n.ID}, {Name: "datacenter", Value: n.Datacenter},
@@ -91,8 +92,8 @@ func Labels(n *nomad.Node) []metrics.Label {
 	return labels[:len(labels):len(labels)]
 }
 
-// statuses sets how many allocations and tasks are in which state. None is blocked or migrating:
-// no allocation here waits for the data of another one.
+// statuses publishes the numbers of allocations and tasks per state. None is blocked or
+// migrating, since allocations do not wait for the data of others.
 func statuses(labels []metrics.Label, allocs []Alloc) {
 	ofAllocs := map[string]int{"pending": 0, "running": 0, "terminal": 0, "blocked": 0, "migrating": 0}
 	ofTasks := map[string]int{nomad.TaskStatePending: 0, nomad.TaskStateRunning: 0, nomad.TaskStateDead: 0}
@@ -117,8 +118,8 @@ func statuses(labels []metrics.Label, allocs []Alloc) {
 	}
 }
 
-// resources sets what the allocations that are not over were given, and what is left: CPU in
-// MHz, memory and disk in MiB.
+// resources publishes the allocated resources of pending and running allocations, and the
+// unallocated ones: CPU in MHz, memory and disk in MiB.
 func resources(labels []metrics.Label, node *nomad.Node, allocs []Alloc) {
 	var used nomad.Used
 	mbits := map[string]int{}
@@ -149,7 +150,7 @@ func resources(labels []metrics.Label, node *nomad.Node, allocs []Alloc) {
 	}
 }
 
-// machine sets what the machine uses.
+// machine publishes the resource usage of the host.
 func (c *Collector) machine(labels []metrics.Label, h *nomad.HostStats) {
 	gauge(labels, float64(h.Uptime), "uptime")
 	if m := h.Memory; m != nil {
@@ -179,7 +180,7 @@ func (c *Collector) machine(labels []metrics.Label, h *nomad.HostStats) {
 	}
 }
 
-// since returns the time since the machine was last measured, zero for the first time.
+// since returns the time since the host was last measured, zero the first time.
 func (c *Collector) since(now time.Time) time.Duration {
 	before := c.last
 	c.last = now
@@ -189,7 +190,7 @@ func (c *Collector) since(now time.Time) time.Duration {
 	return now.Sub(before)
 }
 
-// gauge sets a gauge of the client.
+// gauge publishes a gauge of the client.
 func gauge(labels []metrics.Label, value float64, name ...string) {
 	metrics.SetGaugeWithLabels(append([]string{"client"}, name...), float32(value), labels)
 }

@@ -142,8 +142,8 @@ func (b *bomber) memory(t *testing.T) {
 	}
 	for _, ev := range al.TaskStates["t"].Events {
 		if ev.Type == "Terminated" {
-			if ev.Details["oom_killed"] != "true" || !strings.Contains(ev.DisplayMessage, "out of memory") {
-				t.Errorf("event %q %v, want an OOM event", ev.DisplayMessage, ev.Details)
+			if ev.Details["oom_killed"] != "true" || !strings.Contains(ev.DisplayMessage, "OOM Killed") {
+				t.Errorf("event %q %v, want OOM Killed", ev.DisplayMessage, ev.Details)
 			}
 			return
 		}

@@ -57,7 +57,7 @@ const readyLimit = time.Minute
 
 // silent is the health description of a driver that has not answered for seconds, but may still do
 // so.
-const silent = "the driver does not say how it is"
+const silent = "the driver did not send a fingerprint in time"
 
 // poll is the polling interval while an agent starts.
 const poll = 5 * time.Millisecond
