@@ -120,7 +120,7 @@ var refused = regexp.MustCompile("ermission denied|No such file|nonexistent")
 // TestSandboxedTasks checks that each task has its own uid and token, and cannot access those
 // of others.
 func TestSandboxedTasks(t *testing.T) {
-	t.Setenv("TMPDIR", "/var/tmp") // outside of the /tmp that tasks have of their own: what others have is there to be refused
+	t.Setenv("TMPDIR", "/var/tmp") // outside the tasks' private /tmp, so that the sandbox must deny access to other tasks
 	w := processes(t)
 	spy := script("spy", exec2.Name, `id -u; cat $NOMAD_SECRETS_DIR/nomad_token; echo
 		cat ../owner/secrets/nomad_token; ls ../owner/local; echo x > ../owner/local/y; cat /etc/shadow

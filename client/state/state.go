@@ -6,7 +6,7 @@
 //
 //	node_identity/node_identity_state         {SignedIdentity}
 //	node/node_registration                    {HasRegistered}
-//	meta/version, meta/open_nomad             the form of the values, as text
+//	meta/version, meta/open_nomad             format versions, as text
 //	allocations/<id>/alloc                    {Alloc: the allocation as the servers sent it}
 //	allocations/<id>/deploy_status            nomad.AllocDeploymentStatus
 //	allocations/<id>/alloc_identities         []nomad.SignedWorkloadIdentity
