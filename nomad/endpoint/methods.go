@@ -16,7 +16,7 @@ func (s *Service) Methods() []rpc.Method {
 		s.aclMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
 }
 
-// aclMethods are the methods that fail while access control is disabled.
+// aclMethods returns the methods that fail while access control is disabled.
 func (s *Service) aclMethods() []rpc.Method {
 	rows := slices.Concat(s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(),
 		s.authMethodMethods(), s.bindingRuleMethods(), s.loginMethods())
