@@ -21,8 +21,8 @@ func needOf(c *rpc.Call, namespace string, missing error, ops ...acl.NamespaceCa
 	return lacking(c, missing, ops...)
 }
 
-// lacking appends to a not-found error that the object may be hidden. Management callers get
-// the plain error.
+// lacking appends to a not-found error that the object may be hidden. Management callers, and
+// all callers when access control is disabled, get the plain error.
 func lacking(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
 	var coded *nomad.CodedError
 	if c.Access.Off || c.Access.IsManagement() || !errors.As(missing, &coded) {
@@ -58,8 +58,8 @@ func grants(c *rpc.Call, ops ...acl.NamespaceCapability) func(namespace string) 
 	}
 }
 
-// readsAlloc reports whether the caller may read an allocation. Nodes read their own
-// allocations, and those whose disk they must fetch.
+// readsAlloc reports whether the caller may read an allocation. Nodes may read their own
+// allocations, and those whose ephemeral disk they migrate.
 func readsAlloc(snap *state.Snapshot, c *rpc.Call, a *nomad.Allocation) bool {
 	switch {
 	case a == nil:
@@ -86,8 +86,8 @@ func fetchesDisk(snap *state.Snapshot, node, id string) bool {
 }
 
 // forOperators rejects the identities of tasks and nodes when access control is disabled.
-// Otherwise they would have an operator's rights. With access control enabled, their policies
-// apply.
+// Without this check they would have an operator's rights. With access control enabled, their
+// policies apply.
 func forOperators(c *rpc.Call) error {
 	if c.Access.Off && c.Identity.Claims != nil {
 		return nomad.ErrPermissionDenied

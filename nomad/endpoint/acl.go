@@ -20,12 +20,12 @@ func (s *Service) aclOn() error {
 	return nil
 }
 
-// everywhere forwards requests about objects that all regions share to the authoritative
-// region.
+// everywhere reports whether a request about objects that all regions share goes to the
+// authoritative region. It does if access control is enabled.
 func (s *Service) everywhere(rpc.Request) bool { return s.cfg.Access.Enabled }
 
-// always forwards requests to the authoritative region with or without access control.
-// Replication would revert a write to any other region.
+// always reports that a request goes to the authoritative region with or without access
+// control. Replication would revert a write to any other region.
 func always(rpc.Request) bool { return true }
 
 // writeACL applies a log entry that changes access control. It returns rejected entries as

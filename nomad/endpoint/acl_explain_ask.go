@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// maxExplainIdentities bounds how many identities with an audience an answer lists.
+// maxExplainIdentities is the maximum number of identities in a response about an audience.
 const maxExplainIdentities = 1000
 
 // jobRights maps the common names of actions on jobs to capabilities. One of the listed
@@ -141,8 +141,8 @@ func seesNode(g *nomad.TaskGroup) bool {
 
 func isOpen(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" }
 
-// audienceAsk returns the question who can get JWTs for an audience. These are workloads that
-// have an identity with it, and callers who may run jobs in the namespace.
+// audienceAsk returns the question about who can get JWTs for an audience. These are
+// workloads that have an identity with it, and callers who may run jobs in the namespace.
 func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*explainAsk, error) {
 	ns := namespaceOf(req.Namespace)
 	switch {

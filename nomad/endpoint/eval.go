@@ -99,7 +99,7 @@ func (s *Service) evalNack(_ context.Context, _ *rpc.Call, req *nomad.EvalAckReq
 }
 
 // lost gives the status 409 to the error of a worker that no longer holds its evaluation.
-// Stock Nomad workers that call with only a certificate can cause it, so it is not a server
+// Workers of other Nomad builds can cause it with only a certificate, so it is not a server
 // error.
 func lost(err error) error {
 	if errors.Is(err, broker.ErrNotOutstanding) || errors.Is(err, broker.ErrTokenMismatch) {

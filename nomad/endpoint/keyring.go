@@ -44,7 +44,7 @@ func (s *Service) keyringListPublic(ctx context.Context, _ *rpc.Call, req *nomad
 	})
 }
 
-// keyringGetConfig returns the OIDC discovery document, nil without an issuer.
+// keyringGetConfig returns the OIDC discovery document. It is nil without an issuer.
 func (s *Service) keyringGetConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringGetConfigResponse, error) {
 	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: s.cfg.Issuer.Discovery()}, nil
 }

@@ -80,10 +80,10 @@ func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACL
 	return &nomad.ACLCreateClientIntroductionTokenResponse{JWT: token.Reveal()}, nil
 }
 
-// mayJoin decides whether a node that is not in state may join, as Nomad 2.0 does. A
-// credential that the node presents must be valid unless enforcement is none. Without a
-// credential the node joins with a warning unless enforcement is strict. The admission is
-// part of the log entry, because the FSM counts the uses of a token.
+// mayJoin decides whether a node that is not in state may join. The enforcement levels are
+// those of Nomad 2.0. A credential that the node presents must be valid unless enforcement is
+// none. Without a credential the node joins with a warning unless enforcement is strict. The
+// admission is part of the log entry, because the FSM counts the uses of a token.
 func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
 	node, claims, enforced := entry.Node, c.Identity.Claims, s.cfg.Introduction.Enforcement
 	if enforced == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {

@@ -28,11 +28,11 @@ const mending = "If this is a copy (of a disk, an image or a backup), stop this 
 // succeeds decides whether a new agent session may replace the current session of a node. A
 // rejection writes nothing, so it does not affect the current session:
 //
-//	the current session missed its heartbeat   a restart, or a backup: allow
-//	the current session is of another boot     reject until its heartbeat is missed
-//	the same boot, and the agent answers       reject
-//	the same boot, and it does not answer      a restart: allow; if the old agent sends a
-//	                                           heartbeat later, the FSM decides (nomad.NodeSession)
+//	the node is silent (see Heartbeats)     a restart, or a backup: allow
+//	the current session is of another boot  reject until the node is silent
+//	the same boot, and the agent answers    reject
+//	the same boot, and it does not answer   a restart: allow; if the old agent sends a
+//	                                        heartbeat later, the FSM decides (nomad.NodeSession)
 func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 	had, next := old.Session, n.Session
 	if had == nil || next == nil || next.ID == had.ID {

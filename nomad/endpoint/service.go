@@ -87,8 +87,8 @@ type Heartbeats interface {
 	Reset(node string) time.Duration
 	// Clear stops the timer of a node.
 	Clear(node string)
-	// Silent returns the time until the node misses its heartbeat, or zero if it has missed
-	// it.
+	// Silent returns the time until a node without further heartbeats counts as silent. It is
+	// zero if the node is silent already.
 	Silent(node string) time.Duration
 	// Identified records when the identity of a node expires.
 	Identified(node string, ends time.Time)
@@ -131,8 +131,9 @@ type Issuer interface {
 	Discovery() *nomad.OIDCDiscoveryConfig
 }
 
-// Keyring manages signing keys and encrypts variables. New keys are returned wrapped.
-// Encryption and decryption wait for the key until ctx ends.
+// Keyring manages signing keys and encrypts variables. New keys are returned wrapped. Remove
+// takes effect before the deletion is seen in state. Encryption and decryption wait for the
+// key until ctx ends.
 type Keyring interface {
 	PublicKeys() []*nomad.KeyringPublicKey
 	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
@@ -140,7 +141,7 @@ type Keyring interface {
 	// AwaitActive waits until this server signs with the key.
 	AwaitActive(ctx context.Context, kid string) error
 	Remove(kid string)
-	// Closed returns why this server could not unwrap a key, or "" if it did.
+	// Closed returns why a key is not open, or "" if it is open.
 	Closed(kid string) string
 	Encrypt(ctx context.Context, keyID string, text []byte) ([]byte, error)
 	Decrypt(ctx context.Context, keyID string, data []byte) ([]byte, error)

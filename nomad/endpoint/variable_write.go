@@ -146,7 +146,7 @@ func (s *Service) fitOperation(ctx context.Context, entry *nomad.VarApplyStateRe
 	switch entry.Op {
 	case nomad.VarOpSet, nomad.VarOpCAS:
 		switch {
-		case len(items) == 0 && s.hasNoItems(ctx, v): // unchanged
+		case len(items) == 0 && s.hasNoItems(ctx, v): // stays without items
 		case len(items) == 0 && v.LockID() != "":
 			entry.KeepItems = true // the holder only renews the lock
 		default:
