@@ -11,9 +11,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// needOf asks for one of the rights in the namespace of a thing that was found by its
-// ID, "" for one that was not found. Who lacks them hears what is said of a thing that
-// there is not: nobody can try out IDs.
+// needOf requires one of the rights in the namespace of an object found by its ID. The
+// namespace is "" when the object was not found. A caller without the rights gets the same
+// error as for a missing object, so that IDs cannot be guessed.
 func needOf(c *rpc.Call, namespace string, missing error, ops ...acl.NamespaceCapability) error {
 	if namespace != "" && c.Access.Need(acl.InNamespace(namespace, ops...)) == nil {
 		return nil
@@ -21,8 +21,8 @@ func needOf(c *rpc.Call, namespace string, missing error, ops ...acl.NamespaceCa
 	return lacking(c, missing, ops...)
 }
 
-// lacking adds to what is said of a thing that there is not that it may be hidden. Only
-// who may see everything knows that it is not.
+// lacking appends to a not-found error that the object may be hidden. Management callers, and
+// all callers when access control is disabled, get the plain error.
 func lacking(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
 	var coded *nomad.CodedError
 	if c.Access.Off || c.Access.IsManagement() || !errors.As(missing, &coded) {
@@ -31,8 +31,8 @@ func lacking(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
 	return nomad.Errorf(coded.Code, "%s%s", coded.Message, nomad.Hidden(texts(ops)...))
 }
 
-// notSeen is the end of a read of one thing that the caller did not see: nil for who may
-// see everything, whose answer is nothing, and for nodes, which take that for an answer.
+// notSeen returns the error of a read of one object that the caller did not see. It is nil
+// for management callers and nodes, which expect an empty response.
 func notSeen(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
 	if c.Access.Off || c.Access.IsManagement() || authz.NodeID(c.Identity) != "" {
 		return nil
@@ -44,8 +44,8 @@ func texts[C ~string](ops []C) []string {
 	return each(ops, func(op C) string { return string(op) })
 }
 
-// grants answers of namespaces whether the caller has one of the rights there. Each is
-// asked for once.
+// grants returns a function that reports whether the caller has one of the rights in a
+// namespace. Each namespace is checked once.
 func grants(c *rpc.Call, ops ...acl.NamespaceCapability) func(namespace string) bool {
 	known := map[string]bool{}
 	return func(namespace string) bool {
@@ -58,8 +58,8 @@ func grants(c *rpc.Call, ops ...acl.NamespaceCapability) func(namespace string) 
 	}
 }
 
-// readsAlloc reports whether the caller may read an allocation. Nodes read their own
-// allocations, and those whose disk they must fetch.
+// readsAlloc reports whether the caller may read an allocation. Nodes may read their own
+// allocations, and those whose ephemeral disk they migrate.
 func readsAlloc(snap *state.Snapshot, c *rpc.Call, a *nomad.Allocation) bool {
 	switch {
 	case a == nil:
@@ -71,8 +71,8 @@ func readsAlloc(snap *state.Snapshot, c *rpc.Call, a *nomad.Allocation) bool {
 	return node != "" && fetchesDisk(snap, node, a.ID)
 }
 
-// fetchesDisk reports whether an allocation on the node takes over the disk of the allocation
-// with the ID. One that has ended takes over nothing more.
+// fetchesDisk reports whether a non-terminal allocation on the node migrates the ephemeral
+// disk of the allocation with the ID.
 func fetchesDisk(snap *state.Snapshot, node, id string) bool {
 	for a := range snap.AllocsByNode(nil, node) {
 		if a.PreviousAllocation != id || a.TerminalStatus() || a.Job == nil {
@@ -85,9 +85,9 @@ func fetchesDisk(snap *state.Snapshot, node, id string) bool {
 	return false
 }
 
-// forOperators refuses the identities of tasks and nodes while there is no access
-// control: nothing else would keep them from what is an operator's. With access control
-// they have what their policies grant.
+// forOperators rejects the identities of tasks and nodes when access control is disabled.
+// Without this check they would have an operator's rights. With access control enabled, their
+// policies apply.
 func forOperators(c *rpc.Call) error {
 	if c.Access.Off && c.Identity.Claims != nil {
 		return nomad.ErrPermissionDenied
@@ -95,9 +95,9 @@ func forOperators(c *rpc.Call) error {
 	return nil
 }
 
-// needAll asks the same of several things, before anything is said of one of them.
+// needAll checks every item, and returns the first error.
 func needAll[T any](c *rpc.Call, things []T, question func(T) acl.Question) error {
-	c.Access.Open() // of nothing, nothing is asked
+	c.Access.Open() // an empty list needs no right
 	for _, t := range things {
 		if err := c.Access.Need(question(t)); err != nil {
 			return err
@@ -106,8 +106,8 @@ func needAll[T any](c *rpc.Call, things []T, question func(T) acl.Question) erro
 	return nil
 }
 
-// needJob asks whether the caller may run the job as it is: what it mounts, and what its
-// tasks offer to others, needs rights of its own.
+// needJob checks the caller's rights to run the job: overriding policies, mounting its
+// volumes and running CSI plugins.
 func needJob(c *rpc.Call, job *nomad.Job, override bool) error {
 	if override {
 		if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.SentinelOverride)); err != nil {
@@ -132,7 +132,7 @@ func needJob(c *rpc.Call, job *nomad.Job, override bool) error {
 	return nil
 }
 
-// needVolume asks whether the caller's jobs may mount a volume.
+// needVolume checks that the caller may mount a volume in a job.
 func needVolume(c *rpc.Call, namespace string, v *nomad.VolumeRequest) error {
 	switch {
 	case v == nil:
@@ -140,7 +140,7 @@ func needVolume(c *rpc.Call, namespace string, v *nomad.VolumeRequest) error {
 	case v.Type == nomad.VolumeTypeCSI:
 		return c.Access.Need(acl.InNamespace(namespace, acl.CSIMountVolume))
 	case v.Type != nomad.VolumeTypeHost:
-		return nil // validation refuses it
+		return nil // rejected by validation
 	}
 	q := acl.OfHostVolume(v.Source, acl.MountReadWrite)
 	if v.Reads() {

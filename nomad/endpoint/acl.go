@@ -20,15 +20,16 @@ func (s *Service) aclOn() error {
 	return nil
 }
 
-// everywhere is for what is the same in all regions: the authoritative one answers.
+// everywhere reports whether a request about objects that all regions share goes to the
+// authoritative region. It does if access control is enabled.
 func (s *Service) everywhere(rpc.Request) bool { return s.cfg.Access.Enabled }
 
-// always is for what is the same in all regions with or without access control. A region
-// that follows another would undo what was written into it.
+// always reports that a request goes to the authoritative region with or without access
+// control. Replication would revert a write to any other region.
 func always(rpc.Request) bool { return true }
 
-// writeACL writes a log entry that changes who may do what. What is refused there is the
-// fault of the request.
+// writeACL applies a log entry that changes access control. It returns rejected entries as
+// client errors.
 func (s *Service) writeACL(ctx context.Context, t nomad.MessageType, entry any) (uint64, error) {
 	index, err := s.apply(ctx, t, entry)
 	switch {
@@ -40,13 +41,13 @@ func (s *Service) writeACL(ctx context.Context, t nomad.MessageType, entry any) 
 	return index, unfit(err)
 }
 
-// isOwn says whether a token is the caller's.
+// isOwn reports whether the caller's token has the accessor ID.
 func isOwn(c *rpc.Call, accessor string) bool {
 	t := c.Identity.ACLToken
 	return t != nil && accessor != "" && t.AccessorID == accessor
 }
 
-// ownRoles are the roles of the caller's token. Who has no token has none.
+// ownRoles returns the IDs of the roles of the caller's token. It is empty without a token.
 func ownRoles(c *rpc.Call) map[string]bool {
 	ids := map[string]bool{}
 	if t := c.Identity.ACLToken; t != nil {
@@ -57,8 +58,8 @@ func ownRoles(c *rpc.Call) map[string]bool {
 	return ids
 }
 
-// ownPolicies are the policies that the caller has, and that of callers without a token:
-// what others are told of policies is these.
+// ownPolicies returns the names of the caller's policies and the anonymous policy. Callers
+// without a management token may read only these.
 func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[string]bool {
 	names := map[string]bool{acls.PolicyAnonymous: true}
 	if w := c.Access.Workload; w != nil {
@@ -83,7 +84,8 @@ func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[strin
 	return names
 }
 
-// notOwn is the error for what is somebody else's, whether or not there is such a thing.
+// notOwn is the error for an object of another caller. It is the same whether or not the
+// object exists.
 func notOwn(what, name string) error {
 	return nomad.Denied("needs a management token, or one that has the %s %q", what, name)
 }

@@ -57,8 +57,8 @@ func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *acls.
 	return out, nil
 }
 
-// bindingRuleOf returns the rule that a request asks for, as it is to be stored. A rule
-// stays with its auth method.
+// bindingRuleOf returns the rule to store for a request. The auth method of an existing rule
+// cannot change.
 func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *acls.BindingRule) (*acls.BindingRule, error) {
 	r := nomad.Copy(asked)
 	r.ModifyTime = s.cfg.Now().UTC()

@@ -15,10 +15,10 @@ func (s *Service) aclBootstrapMethods() []rpc.Method {
 }
 
 // aclBootstrap creates the first management token. It succeeds once. To repeat it, an
-// operator writes the index of the last bootstrap into a file beside the leader's log.
+// operator writes the index of the last bootstrap to a file next to the leader's log.
 func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *acls.TokenBootstrapRequest) (*acls.TokenUpsertResponse, error) {
 	if req.BootstrapSecret != "" && !nomad.IsUUID(req.BootstrapSecret) {
-		return nil, nomad.Errorf(400, "invalid acl token") // tools compare the text
+		return nil, nomad.Errorf(400, "invalid acl token") // tools match this text
 	}
 	entry := &acls.TokenBootstrapRequest{Token: &acls.Token{SecretID: req.BootstrapSecret, Name: "Bootstrap Token",
 		Type: acls.ManagementToken, Global: true}}

@@ -17,31 +17,32 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// How many of those who may do a thing one page tells, and how many subjects are looked
-// at for it.
+// Limits of a response of ACL.Explain: the subjects on one page, and the subjects examined
+// for it.
 const (
 	explainPage    = 100
 	maxExplainPage = 1000
 	maxExplained   = 10_000
 )
 
-// aclExplainMethods are ours: who may do what, and why.
+// aclExplainMethods returns the methods that explain who may do what and why. Nomad 2.0 does
+// not have them.
 func (s *Service) aclExplainMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("ACL.Explain", rpc.Token, rpc.Leader, s.aclExplain).Needs(rpc.Asked("management, or the caller itself")),
 	}
 }
 
-// explainee is one whose rights are explained.
+// explainee is a subject whose rights are explained.
 type explainee struct {
 	acls.Subject
 	rights   func(*authz.Rights) (*acl.ACL, error)
 	workload *acl.Workload
-	over     bool // its time is over
+	over     bool // its token has expired
 }
 
-// aclExplain says whether somebody may do a thing, and why. The rights of others are for
-// those who manage; everybody may ask for itself.
+// aclExplain reports whether a subject may do something and why. Callers may ask about
+// themselves. Other subjects require a management token.
 func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *acls.ExplainRequest) (*acls.ExplainResponse, error) {
 	others, err := ofOthers(c, req)
 	switch {
@@ -56,7 +57,7 @@ func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *acls.Explain
 	}
 	c.Access.Open()
 	opts := req.QueryOptions
-	opts.MinQueryIndex = 0 // of no table: there is nothing to wait for
+	opts.MinQueryIndex = 0 // the response does not depend on one table, so it never blocks
 	return read(ctx, s, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *acls.ExplainResponse) error {
 		ask, err := s.explainAsk(snap, c, req)
 		if err != nil {
@@ -82,7 +83,7 @@ func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *acls.Explain
 	})
 }
 
-// ofOthers says whether a request is about somebody else than the caller.
+// ofOthers reports whether a request is about a subject other than the caller.
 func ofOthers(c *rpc.Call, req *acls.ExplainRequest) (bool, error) {
 	named := 0
 	for _, is := range []bool{req.AccessorID != "", req.Role != "", req.Policy != "", req.Workload != nil, req.Everybody} {
@@ -97,7 +98,7 @@ func ofOthers(c *rpc.Call, req *acls.ExplainRequest) (bool, error) {
 	return named == 1 && !own, nil
 }
 
-// explain decides for a subject by what it may do.
+// explain decides the request with the rights of a subject.
 func (a *explainAsk) explain(who explainee, rights *authz.Rights) *acls.Explanation {
 	has, err := who.rights(rights)
 	switch {
@@ -113,8 +114,8 @@ func refused(who explainee, question, reason string) *acls.Explanation {
 	return &acls.Explanation{Subject: who.Subject, Decisions: []*acls.Decision{{Question: question, Reason: reason}}}
 }
 
-// decide asks all the questions, until one is refused. What depends on more than them is
-// allowed to who manages only.
+// decide evaluates the questions in order and stops at the first that is denied. Rights that
+// only the call itself can check are allowed to management tokens only.
 func (a *explainAsk) decide(who explainee, rights *acl.ACL) *acls.Explanation {
 	out := &acls.Explanation{Subject: who.Subject, Allowed: true}
 	tell := func(d *acls.Decision) bool {
@@ -156,8 +157,8 @@ func decision(d acl.Decision) *acls.Decision {
 	return out
 }
 
-// allowed are those of the subjects who may do what is asked, a page of them, and where
-// the next one begins. Subjects come in the order of their keys.
+// allowed returns one page of the subjects that are allowed, and the key of the next page.
+// Subjects are in the order of their keys.
 func (s *Service) allowed(ask *explainAsk, rights *authz.Rights, all iter.Seq2[string, explainee], req *acls.ExplainRequest) (out []*acls.Explanation, next string) {
 	size := int(req.PerPage)
 	if size <= 0 || size > maxExplainPage {

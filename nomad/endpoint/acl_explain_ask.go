@@ -14,11 +14,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// maxExplainIdentities bounds how many identities with an audience an answer lists.
+// maxExplainIdentities is the maximum number of identities in a response about an audience.
 const maxExplainIdentities = 1000
 
-// jobRights are the rights on jobs by what a person would call them: one of those that
-// stand there is enough. The names of the rights themselves do as well.
+// jobRights maps the common names of actions on jobs to capabilities. One of the listed
+// capabilities is enough. The names of the capabilities are also accepted.
 var jobRights = map[string][]acl.NamespaceCapability{
 	"dispatch": {acl.DispatchJob},
 	"evaluate": {acl.EvaluateJob, acl.SubmitJob},
@@ -38,18 +38,19 @@ var jobRights = map[string][]acl.NamespaceCapability{
 	"stop":     {acl.DeregisterJob, acl.SubmitJob},
 }
 
-// explainAsk is what a request of ACL.Explain asks for: all of the questions, and a
-// management token if management.
+// explainAsk is a parsed request of ACL.Explain. The subject needs all of the questions, and
+// a management token if management is set.
 type explainAsk struct {
 	questions  []acl.Question
 	management bool
 	depends    string
-	// A workload of the namespace has an identity with the audience, or not.
+	// For questions about an audience: the namespace, and the identities in it that have the
+	// audience.
 	audience, namespace string
 	identities          []*acls.ExplainIdentity
 }
 
-// needs is what it takes, in words.
+// needs describes the required rights.
 func (a *explainAsk) needs() []string {
 	out := make([]string, 0, len(a.questions)+1)
 	if a.management {
@@ -61,8 +62,8 @@ func (a *explainAsk) needs() []string {
 	return out
 }
 
-// explainAsk reads the question of a request. Access is the caller's: what the question
-// takes may tell of a job.
+// explainAsk parses a request. It checks the caller's access, since the required rights may
+// reveal facts about a job.
 func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*explainAsk, error) {
 	if req.Method != "" {
 		if req.Kind+req.Name+req.Right != "" {
@@ -89,7 +90,7 @@ func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *acls.Explai
 	return thingAsk(req)
 }
 
-// thingAsk is the question about a thing that policies have blocks for.
+// thingAsk returns the question about an object of a kind that policies have blocks for.
 func thingAsk(req *acls.ExplainRequest) (*explainAsk, error) {
 	q := acl.Question{Kind: acl.Kind(req.Kind), Name: req.Name, Rights: []string{req.Right}}
 	if req.Kind == "variable" {
@@ -113,9 +114,9 @@ func thingAsk(req *acls.ExplainRequest) (*explainAsk, error) {
 	return &explainAsk{questions: []acl.Question{q}}, nil
 }
 
-// jobAsk is the question about a job, nil for one that there is not, or about one of its
-// allocations: the rights are those of the namespace. Who runs commands in a task that
-// sees the files of the node needs a right for that, too.
+// jobAsk returns the question about a job or one of its allocations. Job is nil if it does
+// not exist. The rights are those of the namespace. Exec into a task without isolation also
+// needs alloc-node-exec.
 func jobAsk(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*explainAsk, error) {
 	ops, known := jobRights[req.Right]
 	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
@@ -132,16 +133,16 @@ func jobAsk(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*
 	return ask, nil
 }
 
-// seesNode says whether a task of the group sees the files of its node: its driver, known
-// by its name here, isolates nothing.
+// seesNode reports whether a task of the group runs without isolation from the node. It goes
+// by the name of the driver.
 func seesNode(g *nomad.TaskGroup) bool {
 	return slices.ContainsFunc(g.Tasks, isOpen)
 }
 
 func isOpen(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" }
 
-// audienceAsk is the question who gets JWTs for an audience: workloads that have an
-// identity with it, and whoever may run a job in the namespace, with any identity.
+// audienceAsk returns the question about who can get JWTs for an audience. These are
+// workloads that have an identity with it, and callers who may run jobs in the namespace.
 func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*explainAsk, error) {
 	ns := namespaceOf(req.Namespace)
 	switch {
@@ -164,7 +165,7 @@ func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*
 	return ask, nil
 }
 
-// identitiesFor are the identities of a job with an audience.
+// identitiesFor returns the identities of a job that have the audience.
 func identitiesFor(job *nomad.Job, audience string) (out []*acls.ExplainIdentity) {
 	add := func(group, task, service string, id *nomad.WorkloadIdentity) {
 		if id != nil && slices.Contains(id.Audience, audience) {
@@ -188,7 +189,7 @@ func identitiesFor(job *nomad.Job, audience string) (out []*acls.ExplainIdentity
 	return out
 }
 
-// methodAsk is what a method asks of its callers, as far as its row in the table tells.
+// methodAsk returns the rights that an RPC method requires according to the method table.
 func (s *Service) methodAsk(req *acls.ExplainRequest) (*explainAsk, error) {
 	all := s.Methods()
 	i := slices.IndexFunc(all, func(m rpc.Method) bool { return m.Name == req.Method })
@@ -210,7 +211,8 @@ func (s *Service) methodAsk(req *acls.ExplainRequest) (*explainAsk, error) {
 	return ask, nil
 }
 
-// mints says whether a workload has one of the identities.
+// mints describes the identity with the audience that a workload has. It returns "" if there
+// is none.
 func (a *explainAsk) mints(w *acl.Workload) (which string) {
 	for _, id := range a.identities {
 		if w.Namespace == a.namespace && id.JobID == w.Job && (w.Group == "" || id.Group == w.Group) && (w.Task == "" || id.Task == w.Task) {

@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// self is the caller as a subject.
+// self returns the caller as a subject.
 func self(c *rpc.Call) explainee {
 	who := explainee{Subject: acls.Subject{Kind: acls.SubjectSelf}, workload: c.Access.Workload}
 	switch t, w := c.Identity.ACLToken, c.Access.Workload; {
@@ -27,7 +27,7 @@ func self(c *rpc.Call) explainee {
 	return who
 }
 
-// subjectOf is whom a request names.
+// subjectOf returns the subject that a request names.
 func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (explainee, error) {
 	switch {
 	case req.AccessorID == acls.AnonymousAccessor:
@@ -80,8 +80,8 @@ func workloadSubject(j acls.JobACL) explainee {
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfWorkload(w) }}
 }
 
-// everybody yields all who may be allowed something: callers without a token, roles,
-// tokens, and the workloads that policies or the question are about.
+// everybody yields all subjects that may have rights, by key: callers without a token, roles,
+// tokens, and the workloads of policies and of the question.
 func (s *Service) everybody(snap *state.Snapshot, ask *explainAsk) iter.Seq2[string, explainee] {
 	return func(yield func(string, explainee) bool) {
 		if !yield("anonymous", anonymousSubject()) {
@@ -105,13 +105,13 @@ func (s *Service) everybody(snap *state.Snapshot, ask *explainAsk) iter.Seq2[str
 	}
 }
 
-// workloadKey orders workloads; none of their names holds a space.
+// workloadKey returns the sort key of a workload. The names in it contain no spaces.
 func workloadKey(w acls.JobACL) string {
 	return strings.Join([]string{"workload", w.Namespace, w.JobID, w.Group, w.Task}, " ")
 }
 
-// workloadsOf are the workloads that policies are for, those that own the variable that
-// is asked for, and those that have an identity with the audience.
+// workloadsOf returns the workloads that have policies, own the variable of the question, or
+// have an identity with the audience.
 func workloadsOf(snap *state.Snapshot, ask *explainAsk) []acls.JobACL {
 	found := map[acls.JobACL]bool{}
 	for _, id := range ask.identities {
@@ -135,8 +135,8 @@ func workloadsOf(snap *state.Snapshot, ask *explainAsk) []acls.JobACL {
 	return out
 }
 
-// owners tells the workloads whose own variable the path is: all of a namespace, or those
-// of a job, group or task that there is.
+// owners calls tell for each existing workload that owns the variable at path: a namespace,
+// or a job, group or task in it.
 func owners(snap *state.Snapshot, namespace, path string, tell func(acls.JobACL)) {
 	if path == nomad.VariablesJobs {
 		tell(acls.JobACL{Namespace: namespace})

@@ -12,9 +12,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// loginMethods are for everybody: what is brought along is the proof. The leader answers,
-// since it remembers the logins that browsers are away for; of the authoritative region
-// when the token is to be good in all.
+// loginMethods returns the methods of a login, which need no token. The leader handles them
+// because it keeps the pending OIDC logins. For global tokens it is the leader of the
+// authoritative region.
 func (s *Service) loginMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Leader, s.login).AtHome(s.loginEverywhere),
@@ -23,8 +23,7 @@ func (s *Service) loginMethods() []rpc.Method {
 	}
 }
 
-// loginEverywhere says whether a login is with a method whose tokens are good in all
-// regions.
+// loginEverywhere reports whether the auth method of a login creates global tokens.
 func (s *Service) loginEverywhere(r rpc.Request) bool {
 	name := ""
 	switch req := r.(type) {
@@ -42,7 +41,7 @@ func (s *Service) loginEverywhere(r rpc.Request) bool {
 	return m != nil && m.TokenLocality == acls.AuthMethodTokenLocalityGlobal
 }
 
-// login gives an ACL token for one that an identity provider signed.
+// login exchanges a JWT of an identity provider for an ACL token.
 func (s *Service) login(ctx context.Context, _ *rpc.Call, req *acls.LoginRequest) (*acls.LoginResponse, error) {
 	m, err := s.loginMethod(req.AuthMethodName, acls.AuthMethodTypeJWT)
 	if err != nil {
@@ -58,7 +57,7 @@ func (s *Service) login(ctx context.Context, _ *rpc.Call, req *acls.LoginRequest
 	return s.letIn(ctx, m, claims)
 }
 
-// oidcAuthURL begins a login with a browser.
+// oidcAuthURL starts an OIDC login and returns the URL to open in a browser.
 func (s *Service) oidcAuthURL(ctx context.Context, _ *rpc.Call, req *acls.OIDCAuthURLRequest) (*acls.OIDCAuthURLResponse, error) {
 	m, err := s.loginMethod(req.AuthMethodName, acls.AuthMethodTypeOIDC)
 	if err != nil {
@@ -74,7 +73,7 @@ func (s *Service) oidcAuthURL(ctx context.Context, _ *rpc.Call, req *acls.OIDCAu
 	return &acls.OIDCAuthURLResponse{AuthURL: at}, nil
 }
 
-// oidcCompleteAuth ends a login with a browser.
+// oidcCompleteAuth completes an OIDC login and returns an ACL token.
 func (s *Service) oidcCompleteAuth(ctx context.Context, _ *rpc.Call, req *acls.OIDCCompleteAuthRequest) (*acls.LoginResponse, error) {
 	m, err := s.loginMethod(req.AuthMethodName, acls.AuthMethodTypeOIDC)
 	if err != nil {
@@ -90,7 +89,7 @@ func (s *Service) oidcCompleteAuth(ctx context.Context, _ *rpc.Call, req *acls.O
 	return s.letIn(ctx, m, claims)
 }
 
-// loginMethod returns the auth method of a login.
+// loginMethod returns the auth method with the name, which must have the type kind.
 func (s *Service) loginMethod(name, kind string) (*acls.AuthMethod, error) {
 	if name == "" {
 		return nil, nomad.Errorf(400, "missing auth method name")
@@ -107,8 +106,8 @@ func (s *Service) loginMethod(name, kind string) (*acls.AuthMethod, error) {
 	return m, nil
 }
 
-// loginFailed is what a caller hears of a login that failed. What strangers bring is not
-// worth a line in the log; an identity provider that fails is.
+// loginFailed returns the error for a failed login. A denied login is logged only with
+// VerboseLogging, since anyone can cause one. A failing identity provider is always logged.
 func (s *Service) loginFailed(ctx context.Context, m *acls.AuthMethod, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -123,8 +122,8 @@ func (s *Service) loginFailed(ctx context.Context, m *acls.AuthMethod, err error
 	return nomad.Errorf(500, "auth method %q: the identity provider cannot be asked now: the log of the leader says why", m.Name)
 }
 
-// letIn gives an ACL token to who logged in, with what the binding rules of the method
-// give to its claims.
+// letIn creates an ACL token for a login. Its rights are those that the binding rules of the
+// method give to the claims.
 func (s *Service) letIn(ctx context.Context, m *acls.AuthMethod, claims *login.Claims) (*acls.LoginResponse, error) {
 	snap := s.snapshot()
 	grant := login.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
@@ -155,8 +154,8 @@ func (s *Service) letIn(ctx context.Context, m *acls.AuthMethod, claims *login.C
 	return &acls.LoginResponse{ACLToken: written.Tokens[0], WriteMeta: written.WriteMeta}, nil
 }
 
-// tellLogin writes down, for a method whose operator wants it, what was said of who logs
-// in, and what each rule made of it.
+// tellLogin logs the claims of a login and the result of each binding rule, if the method has
+// VerboseLogging.
 func (s *Service) tellLogin(m *acls.AuthMethod, claims *login.Claims, grant *login.Grant) {
 	if !m.Config.VerboseLogging {
 		return
@@ -167,7 +166,7 @@ func (s *Service) tellLogin(m *acls.AuthMethod, claims *login.Claims, grant *log
 	}
 }
 
-// existing are the roles and policies of now.
+// existing looks up roles and policies in a snapshot.
 type existing struct{ snap *state.Snapshot }
 
 func (e existing) Role(name string) string {
@@ -179,10 +178,10 @@ func (e existing) Role(name string) string {
 
 func (e existing) Policy(name string) bool { return e.snap.ACLPolicy(nil, name) != nil }
 
-// assertions sign with the keyring who the client of an identity provider is.
+// assertions signs the client assertions for identity providers with the keyring.
 type assertions struct{ s *Service }
 
-// ClientAssertion makes the key first that signs RS256, if there is none.
+// ClientAssertion signs the claims. For RS256 it creates the RSA key first if there is none.
 func (a assertions) ClientAssertion(ctx context.Context, claims login.Assertion) (string, error) {
 	if claims.Alg == nomad.IdentityAlgRS256 && a.s.snapshot().NewestRSAKey() == nil {
 		key, err := a.s.cfg.Keyring.NewRSAKey(ctx, a.s.cfg.Now())

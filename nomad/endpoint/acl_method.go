@@ -68,7 +68,7 @@ func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *acls.A
 	return out, nil
 }
 
-// authMethodOf returns the auth method that a request asks for, as it is to be stored.
+// authMethodOf returns the auth method to store for a request.
 func (s *Service) authMethodOf(snap *state.Snapshot, asked *acls.AuthMethod) (*acls.AuthMethod, error) {
 	m := nomad.Copy(asked)
 	old := snap.ACLAuthMethod(nil, m.Name)
@@ -150,8 +150,8 @@ func (s *Service) authMethodGetSet(ctx context.Context, _ *rpc.Call, req *acls.A
 	})
 }
 
-// boundTTL is how long a token of an auth method lives: no longer than the servers let
-// any token live.
+// boundTTL returns the TTL of the tokens of an auth method. It is at most the server's
+// TokenMaxTTL.
 func (s *Service) boundTTL(m *acls.AuthMethod) time.Duration {
 	return min(m.MaxTokenTTL, s.cfg.Access.TokenMaxTTL)
 }

@@ -22,7 +22,7 @@ func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *acls.One
 	c.Access.Open()
 	var own *acls.Token
 	if t := c.Identity.ACLToken; t != nil {
-		own = s.snapshot().ACLToken(nil, t.AccessorID) // not the anonymous one, nor the leader's
+		own = s.snapshot().ACLToken(nil, t.AccessorID) // excludes the anonymous token and the leader's token
 	}
 	if own == nil {
 		return nil, nomad.Denied("needs an ACL token")
@@ -40,8 +40,8 @@ func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *acls.One
 	return out, nil
 }
 
-// aclOneTimeExchange returns the ACL token of a one-time token to the first caller with its
-// secret. The first is decided when the log entry is applied.
+// aclOneTimeExchange returns the ACL token of a one-time token. Only the first caller gets
+// it; the order of the log entries decides.
 func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *acls.OneTimeTokenExchangeRequest) (*acls.OneTimeTokenExchangeResponse, error) {
 	snap, now := s.snapshot(), s.cfg.Now()
 	once := snap.OneTimeToken(nil, req.OneTimeSecretID)

@@ -151,8 +151,8 @@ func (s *Service) aclClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.
 	})
 }
 
-// rulesOf shows the rules of a policy as they were read, nil for those that cannot be:
-// an archive may hold such.
+// rulesOf returns the parsed rules of a policy. It returns nil if they do not parse, as for a
+// policy from an old snapshot.
 func rulesOf(text string) *acls.Rules {
 	parsed, err := acl.Parse(text)
 	if err != nil {
@@ -179,7 +179,7 @@ func rulesOf(text string) *acls.Rules {
 	return out
 }
 
-// addRules adds a block that is of no namespace.
+// addRules adds a block that does not belong to a namespace.
 func addRules(to *acls.Rules, o acl.Outline) {
 	named := &acls.NamedRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities}
 	plain := &acls.PlainRules{Policy: o.Policy, Capabilities: slices.Clip(o.Capabilities)}

@@ -77,7 +77,7 @@ func (s *Service) aclRoleDelete(ctx context.Context, _ *rpc.Call, req *acls.Role
 	return out, nil
 }
 
-// roleReader returns which roles the caller may read: all, or those of its token.
+// roleReader returns the roles that the caller may read: all, or those of its token.
 func (s *Service) roleReader(c *rpc.Call) (all bool, own map[string]bool, err error) {
 	if c.Identity.ACLToken == nil { // a workload or a node
 		return false, nil, nomad.Denied("%w: roles are of ACL tokens", nomad.ErrTokenNotFound)
@@ -135,8 +135,8 @@ func (s *Service) aclRoleByName(ctx context.Context, c *rpc.Call, req *acls.Role
 	})
 }
 
-// shownRole returns a role and the index of an answer that holds it. A policy that is
-// deleted or made again changes the role.
+// shownRole returns a role and the index of the response. The index includes the policies,
+// because deleting or recreating a policy changes the role.
 func shownRole(snap *state.Snapshot, role *acls.Role) (*acls.Role, uint64) {
 	if role == nil {
 		return nil, snap.TableIndex(state.TableACLRoles)
@@ -144,7 +144,8 @@ func shownRole(snap *state.Snapshot, role *acls.Role) (*acls.Role, uint64) {
 	return role, max(role.ModifyIndex, snap.TableIndex(state.TableACLPolicy))
 }
 
-// aclRolesByID answers for several roles: all of them are the caller's, or none is told.
+// aclRolesByID returns several roles. It fails when one of them does not belong to the
+// caller.
 func (s *Service) aclRolesByID(ctx context.Context, c *rpc.Call, req *acls.RolesByIDRequest) (*acls.RolesByIDResponse, error) {
 	all, own, err := s.roleReader(c)
 	if err != nil {

@@ -24,7 +24,7 @@ func (s *Service) aclTokenMethods() []rpc.Method {
 	}
 }
 
-// globalUpsert says whether the tokens of a request are for every region.
+// globalUpsert reports whether a request writes global tokens.
 func (s *Service) globalUpsert(r rpc.Request) bool {
 	req, ok := r.(*acls.TokenUpsertRequest)
 	if !ok || !s.cfg.Access.Enabled {
@@ -38,7 +38,7 @@ func (s *Service) globalUpsert(r rpc.Request) bool {
 	return false
 }
 
-// globalDelete says whether a request deletes a token that is for every region.
+// globalDelete reports whether a request deletes a global token.
 func (s *Service) globalDelete(r rpc.Request) bool {
 	req, ok := r.(*acls.TokenDeleteRequest)
 	if !ok || !s.cfg.Access.Enabled {
@@ -78,7 +78,7 @@ func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *acls.Tok
 	return s.writeTokens(ctx, nomad.ACLTokenUpsertRequestType, entry, entry.Tokens)
 }
 
-// writeTokens writes a log entry and answers with the tokens as they are then.
+// writeTokens applies a log entry and returns the tokens as stored.
 func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry any, tokens []*acls.Token) (*acls.TokenUpsertResponse, error) {
 	index, err := s.writeACL(ctx, t, entry)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry an
 	return out, nil
 }
 
-// tokenOf returns the token that a request asks for, as it is to be stored.
+// tokenOf returns the token to store for a request.
 func (s *Service) tokenOf(snap *state.Snapshot, asked *acls.Token) (*acls.Token, error) {
 	t := nomad.Copy(asked)
 	var existing *acls.Token
@@ -121,7 +121,7 @@ func (s *Service) tokenOf(snap *state.Snapshot, asked *acls.Token) (*acls.Token,
 	return t, nil
 }
 
-// begin completes a token that is to be made.
+// begin checks the IDs of a new token and sets its defaults.
 func (s *Service) begin(t *acls.Token) error {
 	switch {
 	case t.AccessorID != "" && !nomad.IsUUID(t.AccessorID):
@@ -133,7 +133,7 @@ func (s *Service) begin(t *acls.Token) error {
 	return nil
 }
 
-// keepOf takes over what a request leaves out and a token keeps.
+// keepOf copies the fields that the request omits from the existing token.
 func keepOf(t, existing *acls.Token) {
 	t.CreateTime = existing.CreateTime
 	if t.SecretID == "" {
@@ -153,7 +153,8 @@ func keepOf(t, existing *acls.Token) {
 	}
 }
 
-// rolesOf finds the roles of a token, which are named by ID or by name, each once.
+// rolesOf resolves the roles of a token, which are given by ID or name, and removes
+// duplicates.
 func rolesOf(snap *state.Snapshot, t *acls.Token) error {
 	seen := map[string]bool{}
 	var links []*acls.TokenRoleLink
@@ -177,7 +178,7 @@ func rolesOf(snap *state.Snapshot, t *acls.Token) error {
 	return nil
 }
 
-// aclTokenDelete deletes all of the tokens, or none when one does not exist.
+// aclTokenDelete deletes tokens. It deletes none of them if one does not exist.
 func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *acls.TokenDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.AccessorIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
@@ -255,8 +256,8 @@ func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *acls.Tok
 	})
 }
 
-// aclTokenResolve returns the token with a secret, nil for an unknown or expired one. The
-// caller proves its right by the secret.
+// aclTokenResolve returns the token with a secret. It returns nil if the token is unknown or
+// expired. The secret is the authorization.
 func (s *Service) aclTokenResolve(ctx context.Context, _ *rpc.Call, req *acls.ResolveTokenRequest) (*acls.ResolveTokenResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.ResolveTokenResponse) error {
 		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)

@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// allocList describes lists of allocations. Filters never see signed identities.
+// allocList describes lists of allocations. Filters cannot access signed identities.
 func allocList(q *nomad.QueryOptions, o order) list[*nomad.Allocation] {
 	return list[*nomad.Allocation]{opts: q, order: o,
 		at: func(a *nomad.Allocation) cursor {
@@ -54,7 +54,7 @@ func (s *Service) allocGet(ctx context.Context, c *rpc.Call, req *nomad.AllocSpe
 			return nomad.ErrMissingAllocID
 		}
 		alloc := snap.Alloc(nil, req.AllocID)
-		if !readsAlloc(snap, c, alloc) { // whether it is there or not
+		if !readsAlloc(snap, c, alloc) { // the same for a missing allocation
 			snap.Allocs(ws)
 			out.Index = snap.TableIndex(state.TableAllocs)
 			return nil
@@ -70,7 +70,8 @@ func (s *Service) allocGet(ctx context.Context, c *rpc.Call, req *nomad.AllocSpe
 	return out, notSeen(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
 }
 
-// allocGetAll hands allocations to the node that runs them, tokens and all.
+// allocGetAll returns allocations, including their signed identities, to the node that runs
+// them.
 func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.AllocsGetRequest) (*nomad.AllocsGetResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocsGetResponse) error {
 		out.Allocs = make([]*nomad.Allocation, 0, len(req.AllocIDs))
@@ -82,7 +83,7 @@ func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 			if err := ownAlloc(snap, c.Identity, a); err != nil {
 				return err
 			}
-			clone := *a // a node of this process may fill in its own fields
+			clone := *a // a client in the same process may modify it
 			out.Allocs = append(out.Allocs, &clone)
 			out.Index = max(out.Index, a.AllocModifyIndex)
 		}
@@ -93,9 +94,9 @@ func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 	})
 }
 
-// ownAlloc refuses every caller but the node that the allocation was placed on, and
-// that one too once it was purged: its identity is good for coming back, and its
-// allocations are another node's by then.
+// ownAlloc rejects all callers except the node that the allocation was placed on. It also
+// rejects that node after a purge. Its identity remains valid for registering again, but its
+// allocations may have been replaced on another node.
 func ownAlloc(snap *state.Snapshot, id *acls.AuthenticatedIdentity, a *nomad.Allocation) error {
 	if err := authz.OwnAlloc(id, a); err != nil {
 		return err
@@ -106,7 +107,7 @@ func ownAlloc(snap *state.Snapshot, id *acls.AuthenticatedIdentity, a *nomad.All
 	return nil
 }
 
-// allocStop has an allocation stopped, and another placed in its stead.
+// allocStop stops an allocation, so that the scheduler replaces it.
 func (s *Service) allocStop(ctx context.Context, c *rpc.Call, req *nomad.AllocStopRequest) (*nomad.AllocStopResponse, error) {
 	if req.AllocID == "" {
 		return nil, nomad.ErrMissingAllocID
@@ -156,7 +157,7 @@ func (s *Service) allocUpdateTransition(ctx context.Context, _ *rpc.Call, req *n
 	return out, nil
 }
 
-// needAlloc asks for one of the rights on an allocation, nil for one that was not found.
+// needAlloc requires one of the rights on an allocation. Alloc is nil if it was not found.
 func needAlloc(c *rpc.Call, alloc *nomad.Allocation, id string, ops ...acl.NamespaceCapability) error {
 	namespace := ""
 	if alloc != nil {

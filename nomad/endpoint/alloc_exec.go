@@ -8,10 +8,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// allocExec passes a session on to the node of the allocation. A task whose driver isolates
-// nothing takes the right alloc-node-exec too. The drivers built into the node are known
-// here. Of others only the node knows that, so the ticket says whether the caller has the
-// right; a caller that loses it then loses the session.
+// allocExec forwards an exec session to the node of the allocation. A task whose driver has
+// no isolation also needs alloc-node-exec. The server checks that for built-in drivers. For
+// other drivers only the node can decide, so the ticket carries the right if the caller has
+// it. A caller who loses that right then loses the session.
 func (s *Service) allocExec(ctx context.Context, c *rpc.Call, req *nomad.AllocExecRequest, from *rpc.Stream) error {
 	if req.AllocID == "" {
 		return nomad.ErrMissingAllocID
@@ -36,8 +36,8 @@ func (s *Service) allocExec(ctx context.Context, c *rpc.Call, req *nomad.AllocEx
 	return bridge(ctx, s, c, e, req, from)
 }
 
-// runsOpen says whether a task of an allocation has a driver that isolates nothing. Of a
-// task that there is not the node says so.
+// runsOpen reports whether the driver of a task has no isolation. It is false for a missing
+// task, which the node reports.
 func runsOpen(a *nomad.Allocation, task string) bool {
 	if a.Job == nil {
 		return true

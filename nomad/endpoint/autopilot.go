@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// autopilotGet shows how the leader keeps the servers.
+// autopilotGet returns the autopilot configuration.
 func (s *Service) autopilotGet(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.AutopilotConfig, error) {
 	conf := s.snapshot().AutopilotConfig(nil)
 	if conf == nil {
@@ -17,8 +17,8 @@ func (s *Service) autopilotGet(context.Context, *rpc.Call, *nomad.GenericRequest
 	return conf, nil
 }
 
-// autopilotSet changes how the leader keeps the servers, and answers whether it did:
-// with CAS that is decided where the entry is applied.
+// autopilotSet changes the autopilot configuration and reports whether it did. With CAS the
+// FSM decides.
 func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.AutopilotSetConfigRequest) (*bool, error) {
 	if err := req.Config.Validate(); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.Auto
 	if err != nil {
 		return nil, err
 	}
-	done, _ := resp.(bool) // the FSM answers nothing else
+	done, _ := resp.(bool) // the FSM always returns a bool
 	return &done, nil
 }
 

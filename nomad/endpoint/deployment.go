@@ -45,7 +45,7 @@ func (s *Service) deploymentList(ctx context.Context, c *rpc.Call, req *nomad.De
 func (s *Service) deploymentGet(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
 	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
 		d := snap.Deployment(nil, req.DeploymentID)
-		if d == nil || !c.Access.Allows(acl.InNamespace(d.Namespace, acl.ReadJob)) { // whether it is there or not
+		if d == nil || !c.Access.Allows(acl.InNamespace(d.Namespace, acl.ReadJob)) { // the same for a missing deployment
 			snap.Deployments(ws)
 			out.Index = snap.TableIndex(state.TableDeployment)
 			return nil
@@ -69,10 +69,10 @@ func (s *Service) deploymentAllocations(ctx context.Context, c *rpc.Call, req *n
 	})
 }
 
-// readable are the stubs of the allocations that the caller may read.
+// readable returns the stubs of the allocations that the caller may read.
 func readable(c *rpc.Call, all iter.Seq[*nomad.Allocation]) []*nomad.AllocListStub {
 	out, may := []*nomad.AllocListStub{}, grants(c, acl.ReadJob)
-	c.Access.Open() // there may be none to ask for
+	c.Access.Open() // an empty list needs no right
 	for a := range all {
 		if may(a.Namespace) {
 			out = append(out, a.Stub(nil))
@@ -81,7 +81,7 @@ func readable(c *rpc.Call, all iter.Seq[*nomad.Allocation]) []*nomad.AllocListSt
 	return out
 }
 
-// deploymentToChange returns an error unless the deployment is there and active, and the
+// deploymentToChange returns an error unless the deployment exists and is active, and the
 // caller has one of the rights.
 func (s *Service) deploymentToChange(c *rpc.Call, id string, ops ...acl.NamespaceCapability) error {
 	if id == "" {

@@ -8,12 +8,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// evalWriter joins evaluations that come while others are being written into one
-// log entry. Many workers write at the same time, each of them little: one entry
-// costs every server the same whatever number of evaluations it holds. Nothing
-// waits for more to come.
+// evalWriter batches evaluations. Evaluations that arrive during a write are written together
+// in the next log entry. This reduces the load of many workers with small writes. No write is
+// delayed to collect more.
 //
-//	first ──▶ writes ──▶ passes on to the next that waits, with all who wait by then
+//	first ──▶ writes ──▶ hands over to the next waiting caller, with all that wait by then
 type evalWriter struct {
 	write func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error)
 
@@ -22,17 +21,16 @@ type evalWriter struct {
 	waiting []*evalWrite
 }
 
-// evalWrite is what one caller writes.
+// evalWrite is the write of one caller.
 type evalWrite struct {
 	evals []*nomad.Evaluation
-	turn  chan []*evalWrite // what to write, its own first; or nil, when it was written
+	turn  chan []*evalWrite // the batch to write, its own first; nil if it was written
 	index uint64
 	err   error
 }
 
-// upsert writes evaluations and returns the index of their entry. Once others wait
-// with it a write can't be taken back, so the end of ctx does not end it: the bounds
-// of the log do.
+// upsert writes evaluations and returns the index of their log entry. The end of ctx does not
+// cancel a write, since it may be batched with others. The limits of the log apply.
 func (w *evalWriter) upsert(ctx context.Context, evals ...*nomad.Evaluation) (uint64, error) {
 	mine := &evalWrite{evals: evals, turn: make(chan []*evalWrite, 1)}
 	w.mu.Lock()
@@ -50,10 +48,10 @@ func (w *evalWriter) upsert(ctx context.Context, evals ...*nomad.Evaluation) (ui
 	return mine.index, mine.err
 }
 
-// errUnwritten is what callers hear when the one that wrote for them panicked.
+// errUnwritten is returned to batched callers when the writing goroutine panicked.
 var errUnwritten = errors.New("the evaluation was not written")
 
-// writeAll writes what several callers wait for as one entry, and passes the turn on.
+// writeAll writes a batch as one log entry and hands over to the next caller.
 func (w *evalWriter) writeAll(ctx context.Context, batch []*evalWrite) {
 	var all []*nomad.Evaluation
 	for _, one := range batch {
@@ -72,13 +70,13 @@ func (w *evalWriter) writeAll(ctx context.Context, batch []*evalWrite) {
 	index, err = w.write(context.WithoutCancel(ctx), all)
 }
 
-// passOn gives the turn to the first who waits.
+// passOn hands over to the first waiting caller.
 func (w *evalWriter) passOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next := w.waiting
 	w.waiting, w.busy = nil, len(next) > 0
 	if len(next) > 0 {
-		next[0].turn <- next // it has room for one
+		next[0].turn <- next // does not block: the channel is buffered
 	}
 }

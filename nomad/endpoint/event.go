@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// eventHeartbeat is how often a stream without events says that it lives.
+	// eventHeartbeat is the interval of heartbeats on an idle stream.
 	eventHeartbeat = 30 * time.Second
-	// eventRecheck is how long what the reader may see is taken as it was, unless access
-	// control has changed.
+	// eventRecheck is how long the access of a reader is cached, unless access control has
+	// changed.
 	eventRecheck = time.Second
 )
 
-// accessTables are those of which the rights of callers are made.
+// accessTables lists the tables that determine the rights of callers.
 var accessTables = []string{state.TableACLToken, state.TableACLPolicy, state.TableACLRoles, state.TableNamespaces}
 
 func (s *Service) eventMethods() []rpc.Method {
@@ -33,8 +33,8 @@ func (s *Service) eventMethods() []rpc.Method {
 	}
 }
 
-// eventStream sends events until the reader goes, may no longer see what it asked for, or
-// does not keep up.
+// eventStream sends events until the reader disconnects, loses access or falls too far
+// behind.
 func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *nomad.EventStreamRequest, to *rpc.Stream) error {
 	filter, err := stream.NewFilter(req.Topics, namespaceOf(req.Namespace))
 	if err != nil {
@@ -61,21 +61,21 @@ func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *nomad.Event
 	return err
 }
 
-// eventReader is one who reads events.
+// eventReader is the reader of one event stream.
 type eventReader struct {
 	s         *Service
 	filter    stream.Filter
 	namespace string
 	to        *rpc.Stream
 
-	c     *rpc.Call // what the reader may see
-	asked time.Time // when that was asked
-	index uint64    // of access control, then
+	c     *rpc.Call // the reader's current access
+	asked time.Time // when the access was checked
+	index uint64    // index of accessTables at that time
 	line  bytes.Buffer
 }
 
-// run sends what comes, and heartbeats in between. It ends without an error when the
-// reader is gone.
+// run sends events, and heartbeats when there are none. It returns nil when the reader is
+// gone.
 func (r *eventReader) run(ctx context.Context, from *stream.Subscription) error {
 	err := r.send([]byte("{}"))
 	for err == nil {
@@ -92,7 +92,7 @@ func (r *eventReader) run(ctx context.Context, from *stream.Subscription) error 
 	return err
 }
 
-// next waits for the next entry; nil after a while.
+// next waits for the next batch. It returns nil after eventHeartbeat.
 func (r *eventReader) next(ctx context.Context, from *stream.Subscription) (*stream.Batch, error) {
 	wait, cancel := context.WithTimeout(ctx, eventHeartbeat)
 	defer cancel()
@@ -103,8 +103,9 @@ func (r *eventReader) next(ctx context.Context, from *stream.Subscription) (*str
 	return batch, err
 }
 
-// tell sends what the reader asked for and may see of an entry. What it may see is asked
-// anew when access control has changed: the state holds all that came before the entry.
+// tell sends the events of a batch that match the filter and that the reader may see. It
+// first renews the access if access control has changed. The state already contains all
+// entries before the batch.
 func (r *eventReader) tell(ctx context.Context, batch *stream.Batch) error {
 	if err := r.renew(ctx); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (r *eventReader) tell(ctx context.Context, batch *stream.Batch) error {
 	return r.send(r.line.Bytes())
 }
 
-// errReaderGone ends a stream that nobody reads.
+// errReaderGone ends a stream whose reader has disconnected.
 var errReaderGone = errors.New("the reader of events is gone")
 
 func (r *eventReader) send(line []byte) error {
@@ -142,7 +143,7 @@ func (r *eventReader) send(line []byte) error {
 	return nil
 }
 
-// renew asks again what the reader may see.
+// renew checks the access of the reader again.
 func (r *eventReader) renew(ctx context.Context) error {
 	index, now := r.s.snapshot().TableIndex(accessTables...), r.s.cfg.Now()
 	if index == r.index && now.Sub(r.asked) < eventRecheck {
@@ -156,7 +157,7 @@ func (r *eventReader) renew(ctx context.Context) error {
 	return r.admit(c)
 }
 
-// admit refuses who may see nothing of a topic that was asked for.
+// admit rejects a reader without access to one of the requested topics.
 func (r *eventReader) admit(c *rpc.Call) error {
 	r.c = c
 	for _, topic := range r.filter.Topics() {
@@ -167,7 +168,7 @@ func (r *eventReader) admit(c *rpc.Call) error {
 	return nil
 }
 
-// needTopic refuses who may see nothing of a topic.
+// needTopic rejects a reader without access to a topic.
 func (r *eventReader) needTopic(topic nomad.Topic) error {
 	access := r.c.Access
 	q, management := stream.ToRead(topic, r.namespace)
@@ -190,7 +191,7 @@ func (r *eventReader) needTopic(topic nomad.Topic) error {
 	})
 }
 
-// inSome refuses who may not see anything in any of the namespaces that were asked for.
+// inSome rejects a reader without access in any of the requested namespaces.
 func (r *eventReader) inSome(q acl.Question, may func(namespace string) bool) error {
 	if r.namespace != nomad.AllNamespacesSentinel {
 		if may(r.namespace) {
@@ -206,7 +207,7 @@ func (r *eventReader) inSome(q acl.Question, may func(namespace string) bool) er
 	return rpc.Denied(q)
 }
 
-// maySee says whether the reader may see an event.
+// maySee reports whether the reader may see an event.
 func (r *eventReader) maySee(e *stream.Event) bool {
 	q, management := e.Need()
 	if management {

@@ -16,15 +16,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// signed is one identity that will be signed.
+// signed is an identity to sign.
 type signed struct {
 	request *nomad.WorkloadIdentityRequest
 	claims  *nomad.IdentityClaims
 }
 
-// allocSignIdentities signs the named identities of a node's allocations, those that
-// are not over. It waits until this server has seen the allocations, and for a signing
-// key; any server will do.
+// allocSignIdentities signs the named identities of a node's running allocations. It waits
+// until this server has the allocations in its state, and for a signing key. Any server can
+// handle it.
 func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nomad.AllocIdentitiesRequest) (*nomad.AllocIdentitiesResponse, error) {
 	if len(req.Identities) == 0 {
 		return nil, nomad.Errorf(400, "no identities requested")
@@ -38,7 +38,7 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 			}
 			alloc := snap.Alloc(ws, ask.AllocID)
 			if alloc == nil || alloc.Job == nil || alloc.ClientTerminalStatus() {
-				out.Index = max(out.Index, snap.Index()) // what was made before that is seen
+				out.Index = max(out.Index, snap.Index()) // allocations created up to this index are in the snapshot
 				reject(out, ask, nomad.WIRejectionReasonMissingAlloc)
 				continue
 			}
@@ -61,8 +61,7 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 	return out, s.signAll(ctx, todo, out)
 }
 
-// subject is whom an identity is for. Services have a name of their own, and are
-// nowhere: what they are told of the node is nothing.
+// subject returns the subject of an identity. Only the identities of tasks include the node.
 func subject(snap *state.Snapshot, alloc *nomad.Allocation, h nomad.WIHandle, named *nomad.WorkloadIdentity) identity.Subject {
 	s := identity.Subject{Alloc: alloc, Job: alloc.Job, Handle: h, Identity: named, Namespace: snap.Namespace(nil, alloc.Namespace)}
 	if h.WorkloadType == nomad.WorkloadTypeTask {
@@ -71,7 +70,7 @@ func subject(snap *state.Snapshot, alloc *nomad.Allocation, h nomad.WIHandle, na
 	return s
 }
 
-// signAll adds the tokens to the reply.
+// signAll signs the claims and adds the tokens to the response.
 func (s *Service) signAll(ctx context.Context, todo []signed, out *nomad.AllocIdentitiesResponse) error {
 	ctx, cancel := s.signing(ctx)
 	defer cancel()
@@ -97,7 +96,7 @@ func reject(out *nomad.AllocIdentitiesResponse, ask *nomad.WorkloadIdentityReque
 	out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{WorkloadIdentityRequest: *ask, Reason: reason})
 }
 
-// identityOf finds the identity that a handle names, or says why there is none.
+// identityOf returns the identity that a handle names, or the reason why there is none.
 func identityOf(alloc *nomad.Allocation, h nomad.WIHandle) (*nomad.WorkloadIdentity, string) {
 	tg := alloc.Job.TaskGroup(alloc.TaskGroup)
 	if tg == nil {
@@ -127,8 +126,8 @@ func identityOf(alloc *nomad.Allocation, h nomad.WIHandle) (*nomad.WorkloadIdent
 	return nil, nomad.WIRejectionReasonMissingIdentity
 }
 
-// interpolates reports whether a service name may become the other one: the node fills
-// in what is in ${}, and changes nothing else. An empty name means that it sent none.
+// interpolates reports whether the node may interpolate a service name to the other name.
+// Only the text in ${} may differ. An empty name means that the node sent none.
 func interpolates(name, to string) bool {
 	if to == "" || to == name {
 		return true
@@ -140,10 +139,10 @@ func interpolates(name, to string) bool {
 	return regexp.MustCompile(`(?s)^` + strings.Join(literals, `.*`) + `$`).MatchString(to)
 }
 
-// placeholder is what a node fills in.
+// placeholder matches a variable that the node interpolates.
 var placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)
 
-// whoAmI tells a caller who it is, without when its token began and ends.
+// whoAmI returns the caller's identity, without the times of its token.
 func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
 	id := *c.Identity
 	if id.Claims != nil {

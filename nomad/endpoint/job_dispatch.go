@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// maxPayload bounds what a dispatched job is given.
+// maxPayload is the maximum size of a dispatch payload.
 const maxPayload = 16 << 10
 
 func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDispatchRequest) (*nomad.JobDispatchResponse, error) {
@@ -43,7 +43,7 @@ func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDi
 		return out, nil
 	}
 	child := s.child(parent, req)
-	if err := s.fits(child); err != nil { // the namespace may have changed since its parent was registered
+	if err := s.fits(child); err != nil { // the namespace may have changed since the parent was registered
 		return nil, err
 	}
 	eval := s.jobEval(child, 0, nomad.EvalTriggerJobRegister)
@@ -60,7 +60,7 @@ func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDi
 	return out, nil
 }
 
-// child makes the job that a dispatch runs.
+// child returns the job of a dispatch.
 func (s *Service) child(parent *nomad.Job, req *nomad.JobDispatchRequest) *nomad.Job {
 	child := nomad.Copy(parent)
 	now := s.cfg.Now()
@@ -88,7 +88,8 @@ func (s *Service) child(parent *nomad.Job, req *nomad.JobDispatchRequest) *nomad
 	return child
 }
 
-// fitsParameters refuses what the parent does not take.
+// fitsParameters rejects a payload, priority, ID prefix or metadata that the parent does not
+// accept.
 func fitsParameters(req *nomad.JobDispatchRequest, p *nomad.ParameterizedJobConfig) error {
 	switch {
 	case len(req.Payload) > maxPayload:
@@ -123,8 +124,8 @@ func fitsParameters(req *nomad.JobDispatchRequest, p *nomad.ParameterizedJobConf
 	return nil
 }
 
-// dispatchedBefore returns the child that an earlier request with the same
-// idempotency token made.
+// dispatchedBefore returns the child that an earlier request with the same idempotency token
+// created.
 func dispatchedBefore(snap *state.Snapshot, parent *nomad.Job, token string) *nomad.Job {
 	if token == "" {
 		return nil

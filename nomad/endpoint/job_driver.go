@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// validate returns everything that is wrong with a canonical job: by the rules of jobs,
-// and by those of its tasks' drivers as far as these are known without a node.
+// validate checks a canonical job: the rules of jobs, and the rules of the drivers that need
+// no node.
 func validate(job *nomad.Job) error {
 	list := parts(job.Validate())
 	eachExec2(job, func(place string, t *nomad.Task) {
@@ -22,15 +22,14 @@ func validate(job *nomad.Job) error {
 	return errors.Join(list...)
 }
 
-// CheckJob returns the faults of a job that has the defaults of the HTTP API, and the
-// warnings about it, as far as these are known without the state of servers. It changes
-// the job.
+// CheckJob returns the errors and warnings of a job that can be found without server state.
+// It modifies the job: it sets the defaults of the HTTP API.
 func CheckJob(job *nomad.Job) (errs, warns []string) {
 	job.Canonicalize()
 	return faults(validate(job)), warnings(job)
 }
 
-// warnings returns what is allowed in a canonical job but hardly meant.
+// warnings returns the warnings about a canonical job: valid, but probably a mistake.
 func warnings(job *nomad.Job) []string {
 	out := job.Warnings()
 	eachExec2(job, func(place string, t *nomad.Task) {
@@ -41,7 +40,8 @@ func warnings(job *nomad.Job) []string {
 	return out
 }
 
-// warnings is what warnings returns, and what depends on the configuration of the servers.
+// warnings returns the warnings about a job, including those that depend on the configuration
+// of the servers.
 func (s *Service) warnings(job *nomad.Job) []string {
 	snap := s.snapshot()
 	out := warnings(job)
@@ -60,7 +60,7 @@ func (s *Service) warnings(job *nomad.Job) []string {
 	return out
 }
 
-// eachExec2 calls f for the tasks of the driver exec2.
+// eachExec2 calls f for the tasks with the exec2 driver.
 func eachExec2(job *nomad.Job, f func(place string, t *nomad.Task)) {
 	for _, tg := range job.TaskGroups {
 		for _, t := range tg.Tasks {
@@ -71,13 +71,14 @@ func eachExec2(job *nomad.Job, f func(place string, t *nomad.Task)) {
 	}
 }
 
-// lentPrefix begins the names of users that a client lends to one allocation.
+// lentPrefix is the prefix of the names of dynamic users, which a client assigns to one
+// allocation.
 const lentPrefix = "nomad-"
 
-// maxUID is the highest that the kernel knows: the one above means "no change".
+// maxUID is the highest valid uid. The kernel uses the next value for "no change".
 const maxUID = 1<<32 - 2
 
-// checkUser refuses users that no node has.
+// checkUser rejects users that cannot exist on a node.
 func checkUser(user string) error {
 	if uid, lent := strings.CutPrefix(user, lentPrefix); lent && number(uid) {
 		return fmt.Errorf("user %q is lent by the client and cannot be asked for: leave user out", user)
@@ -93,7 +94,7 @@ func checkUser(user string) error {
 
 func number(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// parts returns what an error joins, or the error itself; nothing of none.
+// parts returns the errors that err joins, or err itself. It is empty for nil.
 func parts(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()

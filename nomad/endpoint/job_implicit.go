@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// What the servers ask of nodes on behalf of a job.
+// Targets and values of implicit constraints.
 const (
 	targetVersion     = "${attr.nomad.version}"
 	identityVersion   = ">= 1.7.0-a"
@@ -18,9 +18,8 @@ const (
 	targetLandlock    = "${attr.driver.exec2.landlock.abi}"
 )
 
-// addImplicitConstraints adds to each group what its tasks need of a node beyond
-// what the job says: clients that know identities, the signals that are to be
-// sent, and how much of Landlock.
+// addImplicitConstraints adds constraints for what the tasks of each group require of a node:
+// workload identities, signals, and a version of Landlock.
 func addImplicitConstraints(job *nomad.Job) {
 	for _, tg := range job.TaskGroups {
 		if needsIdentities(tg) {
@@ -35,14 +34,15 @@ func addImplicitConstraints(job *nomad.Job) {
 	}
 }
 
-// constrain adds a constraint once: a job that was read back has it already.
+// constrain adds a constraint unless the group has it. A job that was read back already has
+// it.
 func constrain(tg *nomad.TaskGroup, c *nomad.Constraint) {
 	if !slices.ContainsFunc(tg.Constraints, func(o *nomad.Constraint) bool { return o != nil && *o == *c }) {
 		tg.Constraints = append(tg.Constraints, c)
 	}
 }
 
-// needsIdentities says whether something of the group has an identity of its own.
+// needsIdentities reports whether a task or service of the group has a named identity.
 func needsIdentities(tg *nomad.TaskGroup) bool {
 	for _, s := range tg.Services {
 		if s.Identity != nil {
@@ -62,7 +62,7 @@ func needsIdentities(tg *nomad.TaskGroup) bool {
 	return false
 }
 
-// landlockOf returns the newest version of Landlock that a task of the group needs.
+// landlockOf returns the highest Landlock ABI version that a task of the group requires.
 func landlockOf(tg *nomad.TaskGroup) int {
 	abi := 0
 	for _, t := range tg.Tasks {
@@ -73,7 +73,7 @@ func landlockOf(tg *nomad.TaskGroup) int {
 	return abi
 }
 
-// signalsOf returns the signals that tasks of the group may get, sorted.
+// signalsOf returns the signals that may be sent to tasks of the group, sorted.
 func signalsOf(tg *nomad.TaskGroup) []string {
 	var out []string
 	add := func(name string) {

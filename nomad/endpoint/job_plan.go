@@ -12,8 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// jobPlan runs the scheduler on what state would be with the job in it. Nothing
-// is written.
+// jobPlan runs the scheduler on a snapshot that includes the job. It writes nothing.
 func (s *Service) jobPlan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRequest) (*nomad.JobPlanResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "job required for plan")
@@ -44,7 +43,7 @@ func (s *Service) jobPlan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRe
 		out.JobModifyIndex = old.JobModifyIndex
 		job.CreateIndex, job.Version = old.CreateIndex, old.Version+1
 		if !old.Stopped() && sameSpec(old, job) {
-			planned.job = old // nothing would be registered anew
+			planned.job = old // unchanged, so no new version would be registered
 		}
 	}
 	dry := &dryPlanner{index: snap.Index()}
@@ -72,7 +71,7 @@ type planState struct {
 	job *nomad.Job
 }
 
-// Job returns the planned job, or another one from the snapshot.
+// Job returns the planned job for its ID, and other jobs from the snapshot.
 func (p planState) Job(ws memdb.WatchSet, ns, id string) *nomad.Job {
 	if ns == p.job.Namespace && id == p.job.ID {
 		return p.job
@@ -80,7 +79,7 @@ func (p planState) Job(ws memdb.WatchSet, ns, id string) *nomad.Job {
 	return p.Snapshot.Job(ws, ns, id)
 }
 
-// dryPlanner takes every plan and writes none.
+// dryPlanner accepts every plan and writes none.
 type dryPlanner struct {
 	mu       sync.Mutex
 	index    uint64
@@ -89,7 +88,7 @@ type dryPlanner struct {
 	created  []*nomad.Evaluation
 }
 
-// SubmitPlan accepts the plan as it is.
+// SubmitPlan accepts the plan unchanged.
 func (d *dryPlanner) SubmitPlan(_ context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,8 +97,7 @@ func (d *dryPlanner) SubmitPlan(_ context.Context, plan *nomad.Plan) (*nomad.Pla
 		DeploymentUpdates: plan.DeploymentUpdates, NodePreemptions: plan.NodePreemptions, AllocIndex: d.index + 1}, nil, nil
 }
 
-// FinishEval keeps the evaluation, which tells what could not be placed, and those that
-// would follow.
+// FinishEval records the evaluation, which lists the failed placements, and its follow-ups.
 func (d *dryPlanner) FinishEval(_ context.Context, e *nomad.Evaluation, follow ...*nomad.Evaluation) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +106,7 @@ func (d *dryPlanner) FinishEval(_ context.Context, e *nomad.Evaluation, follow .
 	return nil
 }
 
-// CreateEval keeps the evaluation that would follow.
+// CreateEval records a follow-up evaluation.
 func (d *dryPlanner) CreateEval(_ context.Context, e *nomad.Evaluation) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,10 +114,10 @@ func (d *dryPlanner) CreateEval(_ context.Context, e *nomad.Evaluation) error {
 	return nil
 }
 
-// ReblockEval has nothing to do: the evaluation was never blocked.
+// ReblockEval does nothing: the evaluation was never blocked.
 func (d *dryPlanner) ReblockEval(context.Context, *nomad.Evaluation) error { return nil }
 
-// report fills in what the scheduler decided.
+// report copies the decisions of the scheduler to the response.
 func (d *dryPlanner) report(out *nomad.JobPlanResponse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

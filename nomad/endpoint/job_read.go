@@ -13,8 +13,9 @@ import (
 
 func atJob(j *nomad.Job) cursor { return cursor{namespace: j.Namespace, id: j.ID} }
 
-// jobsOf returns the jobs that a list request asks for. In all namespaces those that may
-// grants are; that of one was asked for before.
+// jobsOf returns the jobs that a list request selects. For the namespace "*" it keeps the
+// jobs in namespaces that may allows. For one namespace the caller has already checked
+// access.
 func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
 	ns := namespaceOf(q.Namespace)
 	if ns == nomad.AllNamespacesSentinel {
@@ -85,8 +86,8 @@ func (s *Service) jobVersions(ctx context.Context, _ *rpc.Call, req *nomad.JobVe
 	})
 }
 
-// diffVersions adds what changed from each version to the next newer one, or from
-// one named version to every other.
+// diffVersions adds the diff between each version and the next newer one. With DiffVersion it
+// adds the diff between that version and each other one.
 func diffVersions(snap *state.Snapshot, ns string, req *nomad.JobVersionsRequest, out *nomad.JobVersionsResponse) error {
 	var base *nomad.Job
 	if req.DiffVersion != nil {
@@ -136,9 +137,8 @@ func (s *Service) jobAllocations(ctx context.Context, _ *rpc.Call, req *nomad.Jo
 	})
 }
 
-// registered returns the job whose things a request is about: what an earlier job of
-// the same name left behind is not. It is nil when there is no job, or when all is
-// asked for.
+// registered returns the current job of a request, to exclude objects of an earlier job with
+// the same ID. It is nil if the job does not exist or the request asks for all.
 func registered(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobSpecificRequest) *nomad.Job {
 	if req.All {
 		return nil

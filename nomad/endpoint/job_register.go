@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// defaultMaxSource bounds the source that is kept beside a job.
+// defaultMaxSource is the default limit for the size of a stored job source.
 const defaultMaxSource = 1_000_000
 
 func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
@@ -63,19 +63,19 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 	return out, nil
 }
 
-// maxParts bounds the groups and tasks of a job, as the HTTP API does: each takes thousands
-// of bytes once it has its defaults.
+// maxParts is the maximum number of groups and tasks in a job, as in the HTTP API. Each takes
+// thousands of bytes with its defaults.
 const maxParts = 5_000
 
-// jobNeeds are the rights that a call with a job needs: one of ops in the job's namespace,
-// asked before anything else, and what more asks about the complete job.
+// jobNeeds are the rights that a call with a job requires. One of ops in the job's namespace
+// is checked first, then more checks the complete job.
 type jobNeeds struct {
 	ops  []acl.NamespaceCapability
 	more func(*nomad.Job) error
 }
 
-// admitJob returns the job as it will be stored, complete and valid, and the warnings about
-// it. A caller without the rights gets nothing but their error.
+// admitJob returns the validated job as it will be stored, and its warnings. A caller without
+// the rights gets only the permission error.
 func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, need jobNeeds) (*nomad.Job, []string, error) {
 	job, err := s.completeJob(c, given, w, need.ops...)
 	if err != nil {
@@ -93,8 +93,8 @@ func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, 
 	return job, s.warnings(job), s.fits(job)
 }
 
-// completeJob returns the job of a call with its defaults, for a caller with one of the
-// rights in the job's namespace.
+// completeJob returns the job of a request with its defaults. The caller must have one of the
+// rights in its namespace.
 func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, ops ...acl.NamespaceCapability) (*nomad.Job, error) {
 	namespace := cmp.Or(given.Namespace, namespaceOf(w.Namespace))
 	if w.Namespace != "" && w.Namespace != namespace {
@@ -107,7 +107,7 @@ func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteReques
 		return nil, err
 	}
 	job := given
-	if c.Conn == nil { // it is still the caller's
+	if c.Conn == nil { // a local caller still owns the job
 		job = nomad.Copy(given)
 	}
 	job.Namespace = namespace
@@ -126,18 +126,17 @@ func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteReques
 	return job, nil
 }
 
-// clearServerFields resets what the servers write of a job, and what says nothing about
-// its specification: a client may send back a job that it read. The FSM sets status,
-// version and indexes.
+// clearServerFields resets the fields that only servers set, because clients may send back a
+// job that they read. The FSM sets status, version and indexes.
 func clearServerFields(job *nomad.Job) {
 	job.Status, job.StatusDescription, job.Stable, job.VersionTag = "", "", false, nil
 	job.Version, job.CreateIndex, job.ModifyIndex, job.JobModifyIndex, job.SubmitTime = 0, 0, 0, 0, 0
 	job.NomadTokenID, job.DispatchIdempotencyToken = "", ""
 }
 
-// notOfServers refuses a submitted job with fields that only the servers set. A job with
-// the ParentID of another would have its identity and its rights. A job that was read
-// and is sent back may keep the ParentID that state has for it.
+// notOfServers rejects a submitted job with fields that only servers set. A job with the
+// ParentID of another job would get its identity and rights. A resubmitted job may keep its
+// stored ParentID.
 func (s *Service) notOfServers(job *nomad.Job) error {
 	switch {
 	case job.Dispatched || len(job.Payload) > 0:
@@ -151,7 +150,7 @@ func (s *Service) notOfServers(job *nomad.Job) error {
 	return nomad.Errorf(400, "job %q can't be submitted with a ParentID: only the servers set it", job.ID)
 }
 
-// boundParts refuses a job with too many groups and tasks.
+// boundParts rejects a job with too many groups and tasks.
 func boundParts(job *nomad.Job) error {
 	n := len(job.TaskGroups)
 	for _, tg := range job.TaskGroups {
@@ -163,7 +162,8 @@ func boundParts(job *nomad.Job) error {
 	return nil
 }
 
-// fits refuses a valid job that has no place here.
+// fits rejects a valid job whose region, namespace or node pool does not match, or which
+// exceeds their limits.
 func (s *Service) fits(job *nomad.Job) error {
 	if job.Region != s.cfg.Region {
 		return nomad.Errorf(400, "job %q is of region %q, this one is %q", job.ID, job.Region, s.cfg.Region)
@@ -182,7 +182,7 @@ func (s *Service) fits(job *nomad.Job) error {
 	return ns.Admits(job)
 }
 
-// withinLimits refuses a job that asks for more than the operator allows.
+// withinLimits rejects a job that exceeds the priority or count limits of the servers.
 func (s *Service) withinLimits(job *nomad.Job) error {
 	if job.Priority > s.cfg.Limits.MaxPriority {
 		return nomad.Errorf(400, "job priority must be between [%d, %d]", nomad.JobMinPriority, s.cfg.Limits.MaxPriority)
@@ -197,8 +197,8 @@ func (s *Service) withinLimits(job *nomad.Job) error {
 	return nil
 }
 
-// registrationOpen refuses new jobs while the operator has closed registration, but for
-// who has every right.
+// registrationOpen rejects new jobs while the operator has disabled registration. Management
+// tokens are exempt.
 func registrationOpen(snap *state.Snapshot, c *rpc.Call) error {
 	_, cfg := snap.SchedulerConfig(nil)
 	if cfg != nil && cfg.RejectJobRegistration && (c.Access.Off || !c.Access.IsManagement()) {
@@ -207,7 +207,7 @@ func registrationOpen(snap *state.Snapshot, c *rpc.Call) error {
 	return nil
 }
 
-// replaces refuses a job that can't take the place of the one that is there.
+// replaces rejects a job that cannot update the existing job.
 func replaces(old, job *nomad.Job) error {
 	switch {
 	case old == nil:
@@ -222,7 +222,7 @@ func replaces(old, job *nomad.Job) error {
 	return nil
 }
 
-// preserve keeps counts or resources of the running job when the request asks so.
+// preserve keeps the counts or resources of the running job if the request asks for it.
 func preserve(old, job *nomad.Job, req *nomad.JobRegisterRequest) {
 	if old.Stopped() {
 		return
@@ -246,7 +246,8 @@ func preserve(old, job *nomad.Job, req *nomad.JobRegisterRequest) {
 	}
 }
 
-// keptSource drops a source that is too large, with a warning.
+// keptSource returns the job source to store. It drops a source that is too large, with a
+// warning.
 func (s *Service) keptSource(source *nomad.JobSubmission, warnings []string) (*nomad.JobSubmission, []string) {
 	if source == nil || source.Source == "" {
 		return nil, warnings
@@ -261,15 +262,15 @@ func (s *Service) keptSource(source *nomad.JobSubmission, warnings []string) (*n
 	return source, warnings
 }
 
-// enforced says whether only the log entry can tell that the request may not
-// change the job: a compare-and-set is decided where it is applied.
+// enforced reports whether a compare-and-set of the request would fail now. The FSM decides
+// when the entry is applied.
 func enforced(req *nomad.JobRegisterRequest, old *nomad.Job) bool {
 	return req.EnforceIndex && req.JobModifyIndex != old.JobModifyIndex
 }
 
-// sameSpec says whether a job asks for what is there already: what the servers
-// set themselves does not count. The new job takes the way through the codec that
-// the old one took, so that nil and empty compare alike.
+// sameSpec reports whether a job has the same specification as the stored one. Fields that
+// servers set are ignored. The new job is encoded and decoded first, so that nil and empty
+// values compare as equal.
 func sameSpec(old, job *nomad.Job) bool {
 	b, err := nomad.Encode(job)
 	if err != nil {
@@ -286,7 +287,8 @@ func sameSpec(old, job *nomad.Job) bool {
 	return reflect.DeepEqual(old, &fresh)
 }
 
-// isStill says that a job is what it was, for certain: no other leader changed it.
+// isStill reports whether a job is unchanged. It confirms leadership first, so that no other
+// leader can have changed it.
 func (s *Service) isStill(ctx context.Context, old *nomad.Job) bool {
 	if s.cfg.Cluster.Confirm(ctx) != nil {
 		return false
@@ -295,7 +297,7 @@ func (s *Service) isStill(ctx context.Context, old *nomad.Job) bool {
 	return now != nil && now.ModifyIndex == old.ModifyIndex
 }
 
-// evaluateUnchanged has the job looked at again, though nothing of it changed.
+// evaluateUnchanged creates an evaluation for a job that did not change.
 func (s *Service) evaluateUnchanged(ctx context.Context, old *nomad.Job, eval *nomad.Evaluation, out *nomad.JobRegisterResponse) error {
 	if eval == nil {
 		return nil
@@ -309,8 +311,8 @@ func (s *Service) evaluateUnchanged(ctx context.Context, old *nomad.Job, eval *n
 	return nil
 }
 
-// jobEval makes the evaluation that a change of a job needs; nil for templates,
-// which have no allocations of their own.
+// jobEval returns the evaluation for a change of a job. It is nil for periodic and
+// parameterized jobs, which have no allocations of their own.
 func (s *Service) jobEval(job *nomad.Job, priority int, trigger string) *nomad.Evaluation {
 	if job.IsPeriodic() || job.IsParameterized() {
 		return nil

@@ -22,7 +22,7 @@ func (s *Service) jobDeregister(ctx context.Context, c *rpc.Call, req *nomad.Job
 	}
 	snap := s.snapshot()
 	job := snap.Job(nil, ns, req.JobID)
-	if job == nil { // tools stop what may be gone: there is nothing to evaluate
+	if job == nil { // not an error, since tools stop jobs that may be gone
 		out := &nomad.JobDeregisterResponse{}
 		out.Index = snap.Index()
 		return out, nil
@@ -130,7 +130,7 @@ func (s *Service) jobValidate(_ context.Context, c *rpc.Call, req *nomad.JobVali
 	return out, nil
 }
 
-// faults returns the parts of an error as text.
+// faults returns the messages of a joined error.
 func faults(err error) []string {
 	var out []string
 	for _, e := range parts(err) {
@@ -139,7 +139,7 @@ func faults(err error) []string {
 	return out
 }
 
-// absent is the error of methods of features still to come.
+// absent is the error of methods of features that are not implemented yet.
 func absent(feature string) error {
 	return &nomad.CodedError{Code: 501, Message: fmt.Sprintf("%s: not available yet", feature)}
 }

@@ -25,7 +25,7 @@ func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.Keyri
 	})
 }
 
-// keyringListPublic shows the public keys that tokens are verified with.
+// keyringListPublic returns the public keys that verify tokens.
 func (s *Service) keyringListPublic(ctx context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListPublicResponse) error {
 		published := map[string]bool{}
@@ -44,13 +44,13 @@ func (s *Service) keyringListPublic(ctx context.Context, _ *rpc.Call, req *nomad
 	})
 }
 
-// keyringGetConfig says how tokens are verified from outside; nothing without an
-// issuer.
+// keyringGetConfig returns the OIDC discovery document. It is nil without an issuer.
 func (s *Service) keyringGetConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringGetConfigResponse, error) {
 	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: s.cfg.Issuer.Discovery()}, nil
 }
 
-// keyringDelete forgets a root key that nobody needs any more, or by force.
+// keyringDelete deletes a root key that is not in use. With Force it deletes an inactive key
+// that is in use.
 func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.KeyringDeleteRootKeyRequest) (*nomad.KeyringDeleteRootKeyResponse, error) {
 	if req.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")
@@ -70,7 +70,7 @@ func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	if err != nil {
 		return nil, err
 	}
-	s.cfg.Keyring.Remove(req.KeyID) // once it is said, nothing that it signed is good here
+	s.cfg.Keyring.Remove(req.KeyID) // after the response, this server rejects its tokens
 	out.Index = index
 	return out, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// keyringRotate makes a new root key: one that signs at once or, with a time to
-// publish, one that verifiers see before it signs.
+// keyringRotate creates a new root key. The key is active immediately. With PublishTime it is
+// published first and becomes active later.
 func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringRotateRootKeyRequest) (*nomad.KeyringRotateRootKeyResponse, error) {
 	switch {
 	case req.Full && req.PublishTime != 0:
@@ -30,7 +30,7 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	if err != nil {
 		return nil, err
 	}
-	second, err := s.nextRSA(ctx) // both or none: who wraps them may be away
+	second, err := s.nextRSA(ctx) // made before the first write, since wrapping may fail
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	return out, nil
 }
 
-// introduceKey writes a new key. Before it signs, every server that answers has it:
-// none refuses what another signed a moment ago.
+// introduceKey writes a new key. It publishes the key to all reachable servers before
+// activating it, so that no server rejects a token of another.
 func (s *Service) introduceKey(ctx context.Context, key *nomad.RootKey, req *nomad.KeyringRotateRootKeyRequest) (uint64, error) {
 	known := *key
 	known.State, known.PublishTime = nomad.RootKeyStatePrepublished, cmp.Or(req.PublishTime, key.CreateTime)
@@ -68,7 +68,7 @@ func (s *Service) introduceKey(ctx context.Context, key *nomad.RootKey, req *nom
 	if err != nil {
 		return 0, err
 	}
-	// Who asks for an identity after the answer gets one that the new key signed.
+	// Wait, so that identities requested after the response are signed with the new key.
 	ctx, cancel := context.WithTimeout(ctx, keyKnownWithin)
 	defer cancel()
 	if err := s.cfg.Keyring.AwaitActive(ctx, key.KeyID); err != nil {
@@ -77,13 +77,13 @@ func (s *Service) introduceKey(ctx context.Context, key *nomad.RootKey, req *nom
 	return index, nil
 }
 
-// How long a new key waits for the servers, and how often they are asked.
+// How long to wait for the other servers to load a new key, and how often to poll them.
 const (
 	keyKnownWithin = 2 * time.Second
 	keyKnownPoll   = 5 * time.Millisecond
 )
 
-// awaitKey waits until every server of the region that answers can verify with a key.
+// awaitKey waits until every reachable server of the region can verify with a key.
 func (s *Service) awaitKey(ctx context.Context, kid string) {
 	ctx, cancel := context.WithTimeout(ctx, keyKnownWithin)
 	defer cancel()
@@ -107,7 +107,7 @@ func (s *Service) awaitKey(ctx context.Context, kid string) {
 	all.Wait()
 }
 
-// knowsKey says whether another server verifies with a key.
+// knowsKey reports whether another server can verify with a key.
 func (s *Service) knowsKey(ctx context.Context, addr, kid string) bool {
 	var out nomad.KeyringListPublicResponse
 	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
@@ -115,8 +115,8 @@ func (s *Service) knowsKey(ctx context.Context, addr, kid string) bool {
 		slices.ContainsFunc(out.PublicKeys, func(k *nomad.KeyringPublicKey) bool { return k.KeyID == kid })
 }
 
-// nextRSA makes a new key that signs RS256 when jobs ask for that, nil when none does:
-// it is as old as the active one, at most.
+// nextRSA returns a new RS256 key if jobs need one, otherwise nil. It ensures that the RSA
+// key rotates with the active key.
 func (s *Service) nextRSA(ctx context.Context) (*nomad.RootKey, error) {
 	if !s.snapshot().WantsRSA() {
 		return nil, nil
@@ -124,8 +124,7 @@ func (s *Service) nextRSA(ctx context.Context) (*nomad.RootKey, error) {
 	return s.cfg.Keyring.NewRSAKey(ctx, s.cfg.Now())
 }
 
-// needRSA makes sure that there is a key that signs RS256, when the job asks for
-// that.
+// needRSA creates an RS256 key if the job needs one and none exists.
 func (s *Service) needRSA(ctx context.Context, job *nomad.Job) error {
 	if !job.WantsRSA() || s.snapshot().NewestRSAKey() != nil {
 		return nil
@@ -137,7 +136,7 @@ func (s *Service) needRSA(ctx context.Context, job *nomad.Job) error {
 	return s.writeRSA(ctx, key)
 }
 
-// writeRSA adds a key that signs RS256 to state; nil is none.
+// writeRSA writes an RS256 key. It does nothing if key is nil.
 func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
 	if key == nil {
 		return nil
@@ -151,8 +150,8 @@ func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
 	return nil
 }
 
-// keyringUpdate changes the state of a root key, for the core job that lets
-// published keys sign and ends rekeying. No material is ever taken from a request.
+// keyringUpdate changes the state of a root key. The core job uses it to activate published
+// keys and to end a rekey. It never accepts key material.
 func (s *Service) keyringUpdate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringUpdateRootKeyRequest) (*nomad.KeyringUpdateRootKeyResponse, error) {
 	if req.RootKey == nil || req.RootKey.Meta == nil || req.RootKey.Meta.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")
@@ -189,8 +188,8 @@ func (s *Service) keyringUpdate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	return out, nil
 }
 
-// mayBecome says which moves of root keys a request may ask for; the others follow
-// from these.
+// mayBecome reports whether a request may change the state of a root key from one state to
+// another. Other changes follow from these.
 func mayBecome(from, to nomad.RootKeyState) bool {
 	return from == nomad.RootKeyStatePrepublished && to == nomad.RootKeyStateActive ||
 		from == nomad.RootKeyStateRekeying && to == nomad.RootKeyStateInactive

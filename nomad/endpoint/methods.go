@@ -16,7 +16,7 @@ func (s *Service) Methods() []rpc.Method {
 		s.aclMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
 }
 
-// aclMethods are the methods that fail while access control is disabled.
+// aclMethods returns the methods that fail while access control is disabled.
 func (s *Service) aclMethods() []rpc.Method {
 	rows := slices.Concat(s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(),
 		s.authMethodMethods(), s.bindingRuleMethods(), s.loginMethods())
@@ -32,7 +32,7 @@ func (s *Service) statusMethods() []rpc.Method {
 		rpc.Handle("Status.Leader", rpc.Anonymous, rpc.Region, s.statusLeader),
 		rpc.Handle("Status.Peers", rpc.Anonymous, rpc.Region, s.statusPeers),
 		rpc.Handle("Status.Members", rpc.Token, rpc.Here, s.statusMembers).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
-		rpc.Handle("Status.Regroup", rpc.ServerOnly, rpc.Here, s.statusMembers), // for servers that know no others
+		rpc.Handle("Status.Regroup", rpc.ServerOnly, rpc.Here, s.statusMembers), // for servers without known peers
 		rpc.Handle("Status.RaftStats", rpc.Anonymous, rpc.Here, s.statusRaftStats),
 		rpc.Handle("Status.HasNodeConn", rpc.Anonymous, rpc.Here, s.statusHasNodeConn),
 		rpc.Handle("Region.List", rpc.Anonymous, rpc.Here, s.regionList),
@@ -105,7 +105,7 @@ func (s *Service) allocMethods() []rpc.Method {
 	}
 }
 
-// schedulingMethods are those of evaluations, plans and deployments.
+// schedulingMethods returns the methods of evaluations, plans and deployments.
 func (s *Service) schedulingMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("Eval.Dequeue", rpc.ServerOrCertificate, rpc.Leader, s.evalDequeue),
@@ -161,7 +161,8 @@ func (s *Service) variableMethods() []rpc.Method {
 	}
 }
 
-// relayMethods are answered by a node, over the session that it opened.
+// relayMethods returns the methods that a node handles. They are relayed over the session
+// that the node opened.
 func (s *Service) relayMethods() []rpc.Method {
 	return []rpc.Method{
 		relay[nomad.AllocStatsRequest, nomad.AllocStatsResponse](s, "ClientAllocations.Stats", "Allocations.Stats",
@@ -169,7 +170,7 @@ func (s *Service) relayMethods() []rpc.Method {
 		relay[nomad.AllocChecksRequest, nomad.AllocChecksResponse](s, "ClientAllocations.Checks", "Allocations.Checks",
 			allocTarget(func(r *nomad.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob)),
 		relay[nomad.AllocSandboxRequest, nomad.AllocSandboxResponse](s, "ClientAllocations.Sandbox", "Allocations.Sandbox",
-			allocTarget(func(r *nomad.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS)), // it tells where the allocation's files are
+			allocTarget(func(r *nomad.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS)), // the response contains paths of the allocation's files
 		relay[nomad.AllocRestartRequest, nomad.GenericResponse](s, "ClientAllocations.Restart", "Allocations.Restart",
 			allocTarget(func(r *nomad.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle).first(somewhere(acl.AllocLifecycle))),
 		relay[nomad.AllocSignalRequest, nomad.GenericResponse](s, "ClientAllocations.Signal", "Allocations.Signal",
@@ -196,12 +197,12 @@ func (s *Service) relayMethods() []rpc.Method {
 	}
 }
 
-// somewhere asks for one of the rights in some namespace.
+// somewhere requires one of the rights in any namespace.
 func somewhere(ops ...acl.NamespaceCapability) rpc.Check {
 	return rpc.Somewhere(acl.InNamespace("", ops...))
 }
 
-// variables asks for one of the rights on some variable.
+// variables requires one of the rights on any variable.
 func variables(ops ...acl.VariableCapability) rpc.Check {
 	return rpc.Somewhere(acl.Question{Kind: acl.Variables, Rights: texts(ops)})
 }

@@ -7,18 +7,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// absentMethods are the rows of features that are not built yet. Each has the access rule of
-// the real method (compat/rpc.tsv), so that a caller without the right gets 403, and then
-// fails with the name of its feature. A right on a thing with an ID is asked in the namespace
-// of the request.
+// absentMethods returns the methods of features that are not implemented yet. Each has the
+// access rule of the method in Nomad 2.0, so that a caller without the right gets 403.
+// Otherwise the call fails with the name of the feature. A right on an object with an ID is
+// checked in the namespace of the request.
 func absentMethods() []rpc.Method {
 	return slices.Concat(absentServices(), absentCSI(), absentVolumes(), absentJobs(), absentAgents())
 }
 
-// inNS is the check of one of the rights in the namespace of the request.
+// inNS requires one of the rights in the namespace of the request.
 func inNS(ops ...acl.NamespaceCapability) rpc.Check { return rpc.InOneNamespace(ops...) }
 
-// absentRows makes the rows of methods that have the same rule and wait for the same feature.
+// absentRows returns the methods of one feature that have the same rule and check.
 func absentRows(feature string, rule rpc.Rule, check rpc.Check, names ...string) []rpc.Method {
 	var out []rpc.Method
 	for _, name := range names {
@@ -77,7 +77,7 @@ func absentVolumes() []rpc.Method {
 	)
 }
 
-// absentJobs are the methods of jobs, their deployments, evaluations and allocations.
+// absentJobs returns the methods of jobs, deployments, evaluations and allocations.
 func absentJobs() []rpc.Method {
 	listed := inNS(acl.ListJobs).And(inNS(acl.ReadJob))
 	return slices.Concat(
@@ -106,7 +106,7 @@ func absentJobs() []rpc.Method {
 	)
 }
 
-// absentAgents are the methods of agents, nodes and operators.
+// absentAgents returns the methods of agents, nodes and operators.
 func absentAgents() []rpc.Method {
 	reads := rpc.Needs(acl.ToRead(acl.Agents))
 	monitoring := absent("monitoring over RPC")

@@ -69,7 +69,8 @@ func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *nomad.N
 	return s.writeNamespaces(ctx, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: req.Namespaces})
 }
 
-// fitNamespace refuses what is wrong with a namespace, or not built yet.
+// fitNamespace rejects a namespace that is invalid or uses features that are not implemented
+// yet.
 func fitNamespace(n *nomad.Namespace) error {
 	if err := n.Validate(); err != nil {
 		return err
@@ -80,7 +81,7 @@ func fitNamespace(n *nomad.Namespace) error {
 	return nil
 }
 
-// namespaceDelete forgets namespaces in which there is no job and nothing that runs still.
+// namespaceDelete deletes namespaces that have no jobs and no running allocations.
 func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.NamespaceDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Namespaces) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one namespace to delete")
@@ -99,7 +100,7 @@ func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.N
 	return s.writeNamespaces(ctx, nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: req.Namespaces})
 }
 
-// writeNamespaces writes an entry about namespaces or quotas.
+// writeNamespaces applies a log entry for namespaces or quotas.
 func (s *Service) writeNamespaces(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
 	index, err := s.apply(ctx, t, entry)
 	if err != nil {

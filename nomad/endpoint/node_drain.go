@@ -10,10 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// nodeUpdateDrain ends the drain of a node. Starting a drain is not built yet.
+// nodeUpdateDrain ends the drain of a node. Starting a drain is not implemented yet.
 //
-// A node may only report its own drain as complete, and stays ineligible. Operators
-// may end a drain at any time and make the node eligible again.
+// A node may only report its own drain as complete, and stays ineligible. Operators may end a
+// drain at any time and make the node eligible again.
 func (s *Service) nodeUpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for drain update")
@@ -44,8 +44,8 @@ func (s *Service) nodeUpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.N
 		EvalCreateIndex: update.EvalCreateIndex, WriteMeta: update.WriteMeta}, nil
 }
 
-// mayUpdateDrain reports whether the caller may send the update. The credential of a
-// node is refused everything but the end of its own drain, also while ACLs are off.
+// mayUpdateDrain returns an error unless the caller may send the update. A node may only end
+// its own drain, even when ACLs are disabled.
 func mayUpdateDrain(c *rpc.Call, req *nomad.NodeUpdateDrainRequest) error {
 	if authz.NodeID(c.Identity) == "" {
 		return c.Access.Need(acl.ToWrite(acl.Nodes))
@@ -57,7 +57,7 @@ func mayUpdateDrain(c *rpc.Call, req *nomad.NodeUpdateDrainRequest) error {
 	return authz.SameNode(c.Identity, req.NodeID)
 }
 
-// endDrain ends the drain that a node has.
+// endDrain ends the current drain of a node.
 func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapshot, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
 	entry := &nomad.NodeUpdateDrainRequest{NodeID: req.NodeID, MarkEligible: req.MarkEligible, UpdatedAt: s.cfg.Now().Unix()}
 	message := "Node drain complete"
@@ -88,7 +88,8 @@ func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapsho
 	return out, nil
 }
 
-// drained reports whether no allocation remains on the node that its drain must stop.
+// drained reports whether the drain of the node has stopped all allocations that it must
+// stop.
 func drained(snap *state.Snapshot, id string) bool {
 	ignoreSystem := snap.Node(nil, id).DrainStrategy.IgnoreSystemJobs
 	for a := range snap.AllocsByNode(nil, id) {

@@ -7,8 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// evaluates says whether a change of a node is a change for its jobs: it became
-// ready, it ceased to be, or it moved to other hands.
+// evaluates reports whether a change of a node requires evaluations of its jobs.
 func evaluates(old, node *nomad.Node) bool {
 	switch {
 	case old == nil:
@@ -21,13 +20,13 @@ func evaluates(old, node *nomad.Node) bool {
 	return old.Status != node.Status
 }
 
-// moved says whether system jobs may look at the node anew.
+// moved reports whether the change of a node may affect the placement of system jobs.
 func moved(old, node *nomad.Node) bool {
 	return old.ComputedClass != node.ComputedClass || old.NodePool != node.NodePool || old.Datacenter != node.Datacenter
 }
 
-// evaluateNode makes an evaluation for each job that has an allocation on the
-// node, and for each system job that may want one.
+// evaluateNode creates an evaluation for each job with an allocation on the node, and for
+// each system job that could be placed on it.
 func (s *Service) evaluateNode(ctx context.Context, node string, nodeIndex uint64, out *nomad.NodeUpdateResponse) error {
 	evals := s.nodeEvals(s.snapshot(), node, nodeIndex)
 	if len(evals) == 0 {

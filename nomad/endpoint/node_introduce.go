@@ -14,24 +14,24 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// How long introduction tokens last unless it is said.
+// Default values of Introduction.DefaultTTL and Introduction.MaxTTL.
 const (
 	defaultIntroductionTTL = 5 * time.Minute
 	maxIntroductionTTL     = 30 * time.Minute
 )
 
-// Introduction is what is asked of nodes that the servers don't know.
+// Introduction configures how nodes that are not in state are admitted.
 type Introduction struct {
-	// Enforcement is one of nomad.NodeIntroductionEnforcement*; "" is warn.
+	// Enforcement is one of nomad.NodeIntroductionEnforcement*. The default is warn.
 	Enforcement string
-	// DefaultTTL and MaxTTL are how long introduction tokens last. Zero: 5 min and
-	// 30 min.
+	// DefaultTTL and MaxTTL limit the TTL of introduction tokens. The defaults are 5 and 30
+	// minutes.
 	DefaultTTL time.Duration
 	MaxTTL     time.Duration
 }
 
-// Warning returns what an operator should know about the enforcement, "" when it is
-// strict. Registrations are decided by the leader, with its own configuration.
+// Warning returns a warning about the enforcement for operators, or "" when it is strict. The
+// leader admits nodes, by its own configuration.
 func (i Introduction) Warning() string {
 	switch i.Enforcement {
 	case nomad.NodeIntroductionEnforcementStrict:
@@ -42,14 +42,15 @@ func (i Introduction) Warning() string {
 	return `nodes join without an introduction (server.client_introduction.enforcement is "warn"): set it to "strict"`
 }
 
-// violations counts nodes that were not introduced as they should have been.
+// violations is the metric that counts violations of the enforcement.
 var violations = []string{"nomad", "client", "introduction_violation_num"}
 
-// nodeName is what a node may be called in a token: it is a part of the subject.
+// nodeName matches the node names that an introduction token can contain. The name is part of
+// the subject.
 var nodeName = regexp.MustCompile(`^[^\s:]{0,255}$`)
 
-// nodeIntroduce signs a token with which nodes may register themselves. It is for
-// operators: without a policy that says so, no task and no node introduces another.
+// nodeIntroduce signs an introduction token for nodes. It is for operators: tasks and nodes
+// need a policy that allows it.
 func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACLCreateClientIntroductionTokenRequest) (*nomad.ACLCreateClientIntroductionTokenResponse, error) {
 	if err := forOperators(c); err != nil {
 		return nil, err
@@ -79,10 +80,10 @@ func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACL
 	return &nomad.ACLCreateClientIntroductionTokenResponse{JWT: token.Reveal()}, nil
 }
 
-// mayJoin judges a node that state does not have (compat/identity.md section 3). A
-// caller that shows something must show the right thing, unless nothing is enforced; one
-// that shows nothing joins with a warning, unless enforcement is strict. What admits the
-// node goes into the entry: the log decides whether a token was used up.
+// mayJoin decides whether a node that is not in state may join. The enforcement levels are
+// those of Nomad 2.0. A credential that the node presents must be valid unless enforcement is
+// none. Without a credential the node joins with a warning unless enforcement is strict. The
+// admission is part of the log entry, because the FSM counts the uses of a token.
 func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
 	node, claims, enforced := entry.Node, c.Identity.Claims, s.cfg.Introduction.Enforcement
 	if enforced == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {
@@ -108,7 +109,7 @@ func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
 	return s.notIntroduced(node, "its identity is another node's")
 }
 
-// introduced judges a node that shows an introduction token.
+// introduced checks the introduction token of a node.
 func (s *Service) introduced(claims *nomad.IdentityClaims, entry *nomad.NodeRegisterRequest) error {
 	intro, node := claims.NodeIntroductionIdentityClaims, entry.Node
 	if claims.ID == "" {
@@ -124,9 +125,9 @@ func (s *Service) introduced(claims *nomad.IdentityClaims, entry *nomad.NodeRegi
 	return nil
 }
 
-// returns judges a node that state does not have any more and that shows its own
-// identity: the leader collected it, or an older state was restored. With strict
-// enforcement it comes back as it was admitted, and not when it was purged.
+// returns decides whether a node that is no longer in state may join with its own identity.
+// This happens after garbage collection or a restore of an older state. With strict
+// enforcement the node must be unchanged and must not have been purged.
 func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *nomad.NodeRegisterRequest) error {
 	node := entry.Node
 	same := node.SameAdmission(&nomad.Node{NodePool: was.NodePool, Datacenter: was.NodeDatacenter, Name: was.AdmittedName})
@@ -143,8 +144,8 @@ func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *nomad.NodeRegist
 	return nil
 }
 
-// mayChange judges a known node that registers with another pool, datacenter or name
-// than it was admitted with. With strict enforcement that takes a new introduction.
+// mayChange decides whether a known node may register with another pool, datacenter or name.
+// With strict enforcement it needs a new introduction token.
 func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegisterRequest) error {
 	node := entry.Node
 	if old.SameAdmission(node) || s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {
@@ -161,8 +162,8 @@ func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegis
 	return nil
 }
 
-// readmits reports whether a node is admitted again: it was purged, or it was introduced
-// with another pool, datacenter or name. The identities that it had end then.
+// readmits reports whether a node is admitted again: after a purge, or with an introduction
+// token for another pool, datacenter or name. Its earlier identities then become invalid.
 func (s *Service) readmits(snap *state.Snapshot, old *nomad.Node, entry *nomad.NodeRegisterRequest) bool {
 	_, purged := snap.Purged(nil, entry.Node.ID)
 	changed := old != nil && entry.Introduction != nil
@@ -173,8 +174,8 @@ func (s *Service) readmits(snap *state.Snapshot, old *nomad.Node, entry *nomad.N
 	return true
 }
 
-// notIntroduced refuses a node. Why is told to who looks after the servers: what is
-// wrong with a token is nothing for its bearer.
+// notIntroduced rejects a node. The reason is logged, but not returned to the bearer of the
+// token.
 func (s *Service) notIntroduced(node *nomad.Node, why string) error {
 	metrics.IncrCounter(violations, 1)
 	s.log.Warn("refused a node", "node", node.ID, "name", node.Name, "why", why)

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// nodeList describes lists of nodes. Filters never see secret IDs: what a filter
-// can compare, it can tell.
+// nodeList describes lists of nodes. Filters cannot access secret IDs, since a filter would
+// reveal them by comparison.
 func nodeList(q *nomad.QueryOptions) list[*nomad.Node] {
 	return list[*nomad.Node]{opts: q, order: byID,
 		at:       func(n *nomad.Node) cursor { return cursor{id: n.ID} },
@@ -71,9 +71,8 @@ func (s *Service) nodeGetAllocs(ctx context.Context, c *rpc.Call, req *nomad.Nod
 	})
 }
 
-// nodeGetClientAllocs tells a node which allocations it has, each with the index
-// at which the servers last changed it. What the node itself reports does not wake
-// it.
+// nodeGetClientAllocs returns the allocations of a node, each with the index at which the
+// servers last changed it. Updates from the node itself do not wake the blocking query.
 func (s *Service) nodeGetClientAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeClientAllocsResponse, error) {
 	if err := authz.SameNode(c.Identity, req.NodeID); err != nil {
 		return nil, err
@@ -82,18 +81,19 @@ func (s *Service) nodeGetClientAllocs(ctx context.Context, c *rpc.Call, req *nom
 		c.Conn.BindNode(req.NodeID)
 	}
 	had := -1
-	var mine []*nomad.Allocation // as last looked at: the list of them is made for the answer
+	var mine []*nomad.Allocation // of the last snapshot; converted to the response at the end
 	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeClientAllocsResponse) error {
 		if snap.Node(ws, req.NodeID) == nil {
 			return nomad.ErrNodeNotFound
 		}
-		out.Index = snap.Restored() // whoever waits since before hears of it
+		out.Index = snap.Restored() // a restore wakes blocking queries
 		out.RestoreIndex = snap.RestoreIndex()
 		mine = slices.AppendSeq(mine[:0], snap.AllocsByNode(ws, req.NodeID))
 		for _, a := range mine {
 			out.Index = max(out.Index, a.AllocModifyIndex)
 		}
-		// Allocations that were collected leave no higher index behind.
+		// Garbage-collected allocations do not raise AllocModifyIndex, so use the index of
+		// the table.
 		if had < 0 {
 			had = len(mine)
 		}

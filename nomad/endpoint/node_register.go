@@ -18,8 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// nodeRegister takes a node in, or takes over what a known one says about itself,
-// and gives it an identity by the rules of compat/identity.md section 3.
+// nodeRegister admits a new node or updates a known one. It signs a node identity when one is
+// due, as Nomad 2.0 does.
 func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.NodeRegisterRequest) (*nomad.NodeUpdateResponse, error) {
 	if err := completeNode(req.Node); err != nil {
 		return nil, err
@@ -73,11 +73,11 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	return out, nil
 }
 
-// admit judges whether who registers is the node: one that is known by its secret
-// and its session, another by its introduction. What the log must decide goes into
-// the entry.
+// admit decides whether the caller may register as the node. A known node is checked by its
+// secret ID and session, a new one by its introduction. Conditions that the FSM must check
+// are set in the entry.
 func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegisterRequest) (err error) {
-	// The client of this same agent needs no introduction: its process holds the keys.
+	// The client of the same agent needs no introduction: its process already has the keys.
 	entry.Strict = s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementStrict && c.Conn != nil
 	if old == nil {
 		return s.mayJoin(c, entry)
@@ -94,8 +94,8 @@ func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry
 	return s.succeeds(ctx, old, entry.Node)
 }
 
-// serverFields resets the fields that only the servers set. A new node may register as
-// ineligible; a known one keeps the eligibility that state has (state.RegisterNode).
+// serverFields resets the fields that only servers set. A new node may register as
+// ineligible. A known one keeps its eligibility (state.RegisterNode).
 func serverFields(node, old *nomad.Node) {
 	node.DrainStrategy, node.LastDrain, node.Events = nil, nil, nil
 	node.LastMissedHeartbeatIndex, node.LastAllocUpdateIndex = 0, 0
@@ -104,14 +104,14 @@ func serverFields(node, old *nomad.Node) {
 		node.SchedulingEligibility = nomad.NodeSchedulingEligible
 	}
 	if old != nil {
-		node.Status = old.Status // heartbeats change it, with what follows from that
+		node.Status = old.Status // changed by heartbeats only
 		node.StatusDescription, node.IdentitiesSince = old.StatusDescription, old.IdentitiesSince
 	} else if node.Status == "" {
 		node.Status = nomad.NodeStatusInit
 	}
 }
 
-// completeNode refuses a node that does not say what it must.
+// completeNode rejects a node with missing or invalid fields.
 func completeNode(n *nomad.Node) error {
 	switch {
 	case n == nil:
@@ -146,7 +146,7 @@ func validNodeStatus(status string) bool {
 	return false
 }
 
-// identityTTL is how long node identities of a pool last.
+// identityTTL returns the TTL of node identities in a pool.
 func identityTTL(snap *state.Snapshot, pool string) time.Duration {
 	if p := snap.NodePool(nil, pool); p != nil && p.NodeIdentityTTL > 0 {
 		return p.NodeIdentityTTL
@@ -154,8 +154,8 @@ func identityTTL(snap *state.Snapshot, pool string) time.Duration {
 	return nomad.DefaultNodePoolNodeIdentityTTL
 }
 
-// mintNode signs an identity for the node into the reply, and notes its key. It
-// returns when the identity ends.
+// mintNode signs an identity for the node, adds it to the response and records its key. It
+// returns when the identity expires.
 func (s *Service) mintNode(ctx context.Context, node *nomad.Node, ttl time.Duration, out *nomad.NodeUpdateResponse) (ends time.Time, err error) {
 	ctx, cancel := s.signing(ctx)
 	defer cancel()
@@ -172,14 +172,14 @@ func (s *Service) mintNode(ctx context.Context, node *nomad.Node, ttl time.Durat
 	return time.Unix(claims.Expiry, 0), nil
 }
 
-// The metrics of the identities of nodes.
+// Metrics of node identities.
 var (
 	signedNodes = []string{"nomad", "node_identity", "signed"}
 	unsigned    = []string{"nomad", "node_identity", "sign_failed"}
 )
 
-// identityEnds is when the identity ends that a node shows, the zero time when it
-// shows none.
+// identityEnds returns when the caller's node identity expires. It is the zero time without
+// one.
 func identityEnds(c *rpc.Call) time.Time {
 	if claims := c.Identity.Claims; claims != nil && claims.NodeIdentityClaims != nil {
 		return time.Unix(claims.Expiry, 0)
@@ -187,8 +187,8 @@ func identityEnds(c *rpc.Call) time.Time {
 	return time.Time{}
 }
 
-// describe starts the timer of a node whose identity ends then, and adds to the reply
-// what it wants to know of the servers.
+// describe starts the heartbeat timer of a node and adds the information about the servers to
+// the response. The identity of the node expires at ends.
 func (s *Service) describe(node *nomad.Node, ends time.Time, out *nomad.NodeUpdateResponse) {
 	out.HeartbeatTTL = s.cfg.Heartbeats.Reset(node.ID)
 	s.cfg.Heartbeats.Identified(node.ID, ends)
@@ -204,7 +204,7 @@ func (s *Service) describe(node *nomad.Node, ends time.Time, out *nomad.NodeUpda
 	out.KnownLeader = true
 }
 
-// servers are those of the region that a node may call.
+// servers returns the servers of the region that a node may call.
 func (s *Service) servers() []*nomad.NodeServerInfo {
 	var out []*nomad.NodeServerInfo
 	for _, m := range s.cfg.Cluster.Members() {
@@ -281,9 +281,9 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 	return out, nil
 }
 
-// heardFrom says what status a node's heartbeat leads to. One that was given up must
-// first tell of its allocations, if it has any: until then it is initializing, so that
-// nothing is placed on what the servers don't know.
+// heardFrom returns the status of a node after a heartbeat. A node that missed a heartbeat
+// must first update its allocations, if it has any. Until then it is initializing, so that
+// nothing is placed on it.
 func heardFrom(snap *state.Snapshot, old *nomad.Node, asked string) string {
 	if asked != nomad.NodeStatusReady || old.Status == nomad.NodeStatusReady || old.LastAllocUpdateIndex >= old.LastMissedHeartbeatIndex {
 		return asked
@@ -296,10 +296,9 @@ func heardFrom(snap *state.Snapshot, old *nomad.Node, asked string) string {
 	return asked
 }
 
-// renewIdentity signs a new identity when a heartbeat asks for one or the node's
-// own nears its end, and returns when the one ends that the node has then. A failure
-// ends the heartbeat only when the identity is about to: losing renewal must not stop
-// a node.
+// renewIdentity signs a new identity when a heartbeat requests one or the current one nears
+// its expiry. It returns when the node's identity expires. A failure fails the heartbeat only
+// when the identity is about to expire, so that an outage of the keyring does not stop nodes.
 func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding identity.Heartbeat, out *nomad.NodeUpdateResponse) (ends time.Time, err error) {
 	if !deciding.Generates() {
 		return identityEnds(c), nil
@@ -312,8 +311,8 @@ func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding ident
 	return ends, err
 }
 
-// makesPools says whether a node brings its pool with it: in the authoritative region
-// only, since the others have its pools.
+// makesPools reports whether a registration creates its node pool. Only the authoritative
+// region creates pools; other regions replicate them.
 func (s *Service) makesPools(req *nomad.NodeRegisterRequest) bool {
 	return req.CreateNodePool && (s.cfg.AuthoritativeRegion == "" || s.cfg.AuthoritativeRegion == s.cfg.Region)
 }

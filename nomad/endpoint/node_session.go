@@ -13,27 +13,26 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// askWithin bounds the question whether the agent that holds a node lives. One that
-// was killed has no connection any more: then the answer is there within a
-// millisecond, and a restart waits for nothing. One that lives may be on a machine that
-// is busy.
+// askWithin is the timeout for asking whether the agent of a node is running. After a restart
+// the old agent has no connection, and the call returns within a millisecond. An agent that
+// is running may be slow on a busy machine.
 const askWithin = time.Second
 
-// bootID is the form of a digest of a boot; agents may tell none.
+// bootID matches the digest of a boot ID. Agents may omit it.
 var bootID = regexp.MustCompile(`^([0-9a-f]{64})?$`)
 
-// How two agents with one node ID are mended.
+// mending tells an operator how to fix two agents with one node ID.
 const mending = "If this is a copy (of a disk, an image or a backup), stop this agent and remove client-id and secret-id from its client state directory: " +
 	"it joins as a node of its own then."
 
-// succeeds judges an agent that wants to hold a node in another's place. Nothing of
-// one that is refused is written, so that the other isn't disturbed:
+// succeeds decides whether a new agent session may replace the current session of a node. A
+// rejection writes nothing, so it does not affect the current session:
 //
-//	the other missed its heartbeat      a restart, or a backup: let in
-//	it runs on another boot             refused until the other is silent
-//	the same boot, and it answers       refused
-//	the same boot, and it does not      a restart: let in; should the other be heard
-//	                                    again, the log decides (nomad.NodeSession)
+//	the node is silent (see Heartbeats)     a restart, or a backup: allow
+//	the current session is of another boot  reject until the node is silent
+//	the same boot, and the agent answers    reject
+//	the same boot, and it does not answer   a restart: allow; if the old agent sends a
+//	                                        heartbeat later, the FSM decides (nomad.NodeSession)
 func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 	had, next := old.Session, n.Session
 	if had == nil || next == nil || next.ID == had.ID {
@@ -56,15 +55,15 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 	return nil
 }
 
-// another refuses an agent for whom a node is another's.
+// another rejects an agent because another agent holds the node ID.
 func (s *Service) another(n *nomad.Node, why string, args ...any) error {
 	err := nomad.Errorf(403, nomad.ErrNodeHeld.Error()+": "+why, args...)
 	s.log.Warn("refused an agent", "node", n.ID, "name", n.Name, "err", err)
 	return err
 }
 
-// current refuses a heartbeat of an agent that does not hold the node. It must
-// register: that decides whose the node is.
+// current rejects a heartbeat of an agent whose session does not hold the node. The agent
+// must register again, which decides who holds it.
 func current(n *nomad.Node, session string) error {
 	if n.Session == nil || session == "" || session == n.Session.ID {
 		return nil
@@ -72,8 +71,8 @@ func current(n *nomad.Node, session string) error {
 	return nomad.ErrNodeSession
 }
 
-// disowned takes the connection of an agent that is refused as another's: what is
-// asked of the node must not reach it.
+// disowned unbinds the connection of an agent that was rejected because another agent holds
+// the node. Calls to the node must not reach it.
 func disowned(c *rpc.Call, err error) error {
 	other := errors.Is(err, nomad.ErrNodeHeld) || errors.Is(err, nomad.ErrNodeSession)
 	if other && c.Conn != nil && !c.Forwarded {
@@ -82,8 +81,8 @@ func disowned(c *rpc.Call, err error) error {
 	return err
 }
 
-// lives says whether the agent with the session answers, over a connection of this
-// server or another.
+// lives reports whether the agent with the session answers, over a connection of this server
+// or another one.
 func (s *Service) lives(ctx context.Context, node, session string) bool {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -105,7 +104,7 @@ func (s *Service) lives(ctx context.Context, node, session string) bool {
 	return found.Load()
 }
 
-// askNode asks a node for its session over a connection of this server.
+// askNode gets the session of a node over a connection of this server.
 func (s *Service) askNode(ctx context.Context, node string) (string, error) {
 	req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: s.cfg.Region}}
 	var out nomad.NodeSessionResponse
@@ -113,7 +112,7 @@ func (s *Service) askNode(ctx context.Context, node string) (string, error) {
 	return out.ID, err
 }
 
-// nodeSession tells another server the session of a node that is connected here.
+// nodeSession returns the session of a node that is connected to this server.
 func (s *Service) nodeSession(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeSessionResponse, error) {
 	id, err := s.askNode(ctx, req.NodeID)
 	return &nomad.NodeSessionResponse{ID: id}, err

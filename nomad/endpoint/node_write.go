@@ -24,13 +24,13 @@ func (s *Service) nodeBatchDeregister(ctx context.Context, c *rpc.Call, req *nom
 		return nil, nomad.Errorf(400, "missing node IDs for client deregistration")
 	}
 	entry := &nomad.NodeBatchDeregisterRequest{NodeIDs: req.NodeIDs}
-	if !authz.IsLeader(c.Identity) { // the leader collects, operators purge
+	if !authz.IsLeader(c.Identity) { // the leader's garbage collection is not a purge
 		entry.PurgedAt = s.cfg.Now().Unix()
 	}
 	return s.deregister(ctx, req.NodeIDs, nomad.NodeBatchDeregisterRequestType, entry)
 }
 
-// deregister removes nodes, then has their jobs looked at.
+// deregister deletes nodes and creates evaluations for their jobs.
 func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageType, entry any) (*nomad.NodeUpdateResponse, error) {
 	snap := s.snapshot()
 	var evals []*nomad.Evaluation
@@ -64,7 +64,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 
 func (s *Service) nodeUpdateEligibility(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateEligibilityRequest) (*nomad.NodeEligibilityUpdateResponse, error) {
 	if authz.NodeID(c.Identity) != "" {
-		return nil, nomad.ErrPermissionDenied // also while ACLs are off
+		return nil, nomad.ErrPermissionDenied // also when ACLs are disabled
 	}
 	switch {
 	case req.NodeID == "":
@@ -149,8 +149,8 @@ func (s *Service) nodeEmitEvents(ctx context.Context, c *rpc.Call, req *nomad.Em
 	return out, nil
 }
 
-// ownEvents refuses events of a node that name a subsystem of the servers: operators
-// read there what was decided about the node.
+// ownEvents rejects events of a node that name a subsystem of the servers. Operators rely on
+// these to come from the servers.
 func ownEvents(events ...*nomad.NodeEvent) error {
 	for _, e := range events {
 		if e != nil && slices.Contains(serverSubsystems, e.Subsystem) {
@@ -163,8 +163,8 @@ func ownEvents(events ...*nomad.NodeEvent) error {
 var serverSubsystems = []string{nomad.NodeEventSubsystemCluster, nomad.NodeEventSubsystemDrain,
 	nomad.NodeEventSubsystemHeartbeat, nomad.NodeEventSubsystemScheduler}
 
-// nodeUpdateAlloc takes what a node says of its allocations. Each must be placed
-// on that very node.
+// nodeUpdateAlloc updates the client status of allocations. Each must be placed on the
+// calling node.
 func (s *Service) nodeUpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.AllocUpdateRequest) (*nomad.GenericResponse, error) {
 	if len(req.Alloc) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
@@ -182,7 +182,7 @@ func (s *Service) nodeUpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.A
 		}
 		known := snap.Alloc(nil, update.ID)
 		if known == nil {
-			continue // collected meanwhile
+			continue // garbage-collected in the meantime
 		}
 		if err := authz.OwnAlloc(c.Identity, known); err != nil {
 			return nil, err
@@ -215,8 +215,8 @@ func sortedEvals(evals map[nomad.NamespacedID]*nomad.Evaluation) []*nomad.Evalua
 	})
 }
 
-// reporting refuses a node that the servers have given up: it must say that it is
-// back before it speaks of its allocations.
+// reporting rejects a node that is down or disconnected. It must send a heartbeat before it
+// may update its allocations.
 func reporting(snap *state.Snapshot, id string) error {
 	node := snap.Node(nil, id)
 	switch {
@@ -228,8 +228,8 @@ func reporting(snap *state.Snapshot, id string) error {
 	return nil
 }
 
-// followUp makes the evaluation that an update calls for: a failed allocation is
-// to be placed again, one that came back is to be reconciled.
+// followUp returns the evaluation that an update requires: to reschedule a failed allocation,
+// or to reconcile a reconnected one. It is nil if none is needed.
 func (s *Service) followUp(snap *state.Snapshot, known, update *nomad.Allocation) *nomad.Evaluation {
 	job := snap.Job(nil, known.Namespace, known.JobID)
 	if job.Stopped() || job.Type == nomad.JobTypeSysBatch {

@@ -86,7 +86,7 @@ func (s *Service) nodePoolNodes(ctx context.Context, c *rpc.Call, req *nomad.Nod
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}
 		l := nodeList(&req.QueryOptions)
-		l.order.sort = true // the index of pools has an order of its own
+		l.order.sort = true // the index by pool is not sorted by ID
 		nodes, next, err := l.page(snap.NodesByPool(ws, req.Name))
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (s *Service) nodePoolUpsert(ctx context.Context, c *rpc.Call, req *nomad.No
 	return s.writePools(ctx, nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: req.NodePools})
 }
 
-// fitPoolScheduler refuses what no scheduler knows.
+// fitPoolScheduler rejects an unknown scheduler algorithm.
 func fitPoolScheduler(p *nomad.NodePool) error {
 	if p.SchedulerConfiguration == nil {
 		return nil
@@ -139,7 +139,7 @@ func fitPoolScheduler(p *nomad.NodePool) error {
 	}
 }
 
-// nodePoolDelete forgets node pools in which there is no node and no job, running or not.
+// nodePoolDelete deletes node pools that have no nodes and no jobs, running or not.
 func (s *Service) nodePoolDelete(ctx context.Context, c *rpc.Call, req *nomad.NodePoolDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one node pool to delete")

@@ -43,7 +43,7 @@ func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *noma
 	return out, nil
 }
 
-// raftConfig shows the servers as the log has them.
+// raftConfig returns the servers in the Raft configuration.
 func (s *Service) raftConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.RaftConfigurationResponse, error) {
 	servers, err := s.cfg.Voters.RaftServers()
 	if err != nil {
@@ -52,7 +52,8 @@ func (s *Service) raftConfig(context.Context, *rpc.Call, *nomad.GenericRequest) 
 	return &nomad.RaftConfigurationResponse{Index: s.cfg.Raft.AppliedIndex(), Servers: servers}, nil
 }
 
-// raftServer finds a server of the log by its ID, or else by its address.
+// raftServer returns a server of the Raft configuration by its ID, or by its address if id is
+// "".
 func (s *Service) raftServer(id, addr string) (*nomad.RaftServer, error) {
 	servers, err := s.cfg.Voters.RaftServers()
 	if err != nil {
@@ -67,10 +68,10 @@ func (s *Service) raftServer(id, addr string) (*nomad.RaftServer, error) {
 	if id == "" {
 		kind = "address"
 	}
-	return nil, nomad.Errorf(404, "%s %q was not found in the Raft configuration", kind, id+addr) // tools match the text
+	return nil, nomad.Errorf(404, "%s %q was not found in the Raft configuration", kind, id+addr) // tools match this text
 }
 
-// raftRemove takes a server out of the log.
+// raftRemove removes a server from the Raft configuration.
 func (s *Service) raftRemove(ctx context.Context, _ *rpc.Call, req *nomad.RaftPeerByIDRequest) (*struct{}, error) {
 	if _, err := s.raftServer(req.ID, ""); err != nil {
 		return nil, err
@@ -78,12 +79,13 @@ func (s *Service) raftRemove(ctx context.Context, _ *rpc.Call, req *nomad.RaftPe
 	return &struct{}{}, s.cfg.Voters.RemoveServer(ctx, req.ID)
 }
 
-// raftRemoveByAddress is of a Raft protocol that is no longer spoken.
+// raftRemoveByAddress always fails. It belongs to a Raft protocol version that is no longer
+// supported.
 func (s *Service) raftRemoveByAddress(context.Context, *rpc.Call, *nomad.RaftPeerByAddressRequest) (*struct{}, error) {
 	return nil, nomad.Errorf(400, "servers are removed by their ID, not by an address")
 }
 
-// raftTransfer makes another server the leader.
+// raftTransfer transfers leadership to another server.
 func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.RaftPeerRequest) (*nomad.LeadershipTransferResponse, error) {
 	if (req.ID == "") == (req.Address == "") {
 		return nil, nomad.Errorf(400, "a server's ID or its address is needed, and not both")
@@ -104,7 +106,7 @@ func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.Raft
 	return out, s.cfg.Voters.HandOver(ctx, to.ID, to.Address)
 }
 
-// systemGC hands the broker an evaluation that collects whatever can be collected.
+// systemGC enqueues an evaluation that forces garbage collection.
 func (s *Service) systemGC(_ context.Context, _ *rpc.Call, _ *nomad.GenericRequest) (*nomad.GenericResponse, error) {
 	index := s.snapshot().Index()
 	s.cfg.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobForceGC, index, s.cfg.Now()))

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// cursor is where an object stands in its list. Which fields count is a matter
-// of the list's order.
+// cursor is the position of an object in a list. The order of the list determines which
+// fields are used.
 type cursor struct {
 	index     uint64
 	namespace string
@@ -24,15 +24,14 @@ func (c cursor) compare(d cursor) int {
 	return cmp.Or(cmp.Compare(c.index, d.index), strings.Compare(c.namespace, d.namespace), strings.Compare(c.id, d.id))
 }
 
-// order is how a list is sorted and how its page tokens are written
-// (compat/http-conventions.md).
+// order describes how a list is sorted and how its page tokens are encoded.
 type order struct {
-	sort  bool // state does not hand the list out in this order
+	sort  bool // state does not return the objects in this order
 	write func(cursor) string
 	read  func(string) (cursor, error)
 }
 
-// The orders of lists.
+// Orders of lists. The formats of their page tokens are those of Nomad 2.0.
 var (
 	byID = order{
 		write: func(c cursor) string { return c.id },
@@ -64,8 +63,8 @@ var (
 	}
 )
 
-// creationOrder is byCreation, or byID when a prefix is asked for: state then
-// walks by ID.
+// creationOrder returns byCreation, or byID with a prefix, because state iterates prefixes by
+// ID.
 func creationOrder(prefix string) order {
 	if prefix != "" {
 		return byID
@@ -73,19 +72,19 @@ func creationOrder(prefix string) order {
 	return byCreation
 }
 
-// list is one request for a page of objects of type T.
+// list describes a request for one page of objects of type T.
 type list[T any] struct {
 	opts  *nomad.QueryOptions
 	order order
 	at    func(T) cursor
-	// filtered is what the filter expression sees; nil means the object itself.
+	// filtered returns the value that the filter expression evaluates. Nil means the object
+	// itself.
 	filtered func(T) any
-	// keep leaves objects out before the filter; nil keeps all.
+	// keep excludes objects before the filter. Nil keeps all.
 	keep func(T) bool
 }
 
-// page returns the objects of one page, and the token of the next one: the place
-// where it begins, "" when there is none.
+// page returns the objects of one page, and the token of the next page or "".
 func (l list[T]) page(all iter.Seq[T]) ([]T, string, error) {
 	match, err := l.matcher()
 	if err != nil {
@@ -115,7 +114,7 @@ func (l list[T]) page(all iter.Seq[T]) ([]T, string, error) {
 	return out, "", nil
 }
 
-// from returns the objects in order, beginning at the token.
+// from returns the objects in order, starting at the page token.
 func (l list[T]) from(all iter.Seq[T]) ([]T, error) {
 	objects := slices.Collect(all)
 	if l.order.sort {
@@ -163,8 +162,8 @@ func (l list[T]) matcher() (func(T) (bool, error), error) {
 	}, nil
 }
 
-// each turns the objects of a page into what the reply holds; never nil, since
-// lists are [] and not null.
+// each converts the objects of a page. The result is never nil, so that it is encoded as []
+// and not null.
 func each[T, U any](objects []T, f func(T) U) []U {
 	out := make([]U, 0, len(objects))
 	for _, o := range objects {
@@ -173,7 +172,7 @@ func each[T, U any](objects []T, f func(T) U) []U {
 	return out
 }
 
-// only keeps the objects of a sequence that pass.
+// only returns the objects for which pass is true.
 func only[T any](all iter.Seq[T], pass func(T) bool) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for o := range all {
@@ -184,9 +183,9 @@ func only[T any](all iter.Seq[T], pass func(T) bool) iter.Seq[T] {
 	}
 }
 
-// within keeps what is in the namespace that a list request names, and refuses one
-// that does not exist. In all namespaces it keeps those that may grants; that of one
-// was asked for before.
+// within returns the objects in the namespace of a list request. It fails if the namespace
+// does not exist. For the namespace "*" it keeps the objects in namespaces that may allows.
+// For one namespace the caller has already checked access.
 func within[T any](snap *state.Snapshot, name string, all iter.Seq[T], of func(T) string, may func(namespace string) bool) (iter.Seq[T], error) {
 	ns := namespaceOf(name)
 	if ns == nomad.AllNamespacesSentinel {

@@ -9,17 +9,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// reply is what every reply to a read embeds.
+// reply is implemented by the response of every read.
 type reply[T any] interface {
 	*T
 	ReadMeta() *nomad.QueryMeta
 }
 
-// query is one look at state: it fills out, with its Index, and adds to ws what
-// would change it.
+// query reads a snapshot once. It fills out and its Index, and adds to ws what can change the
+// result.
 type query[T any] func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error
 
-// read answers a request for objects. The index of the reply is 1 or higher.
+// read handles a request for objects. The index of the response is at least 1.
 func read[T any, P reply[T]](ctx context.Context, s *Service, q *nomad.QueryOptions, look query[T]) (*T, error) {
 	return readList[T, P](ctx, s, q, func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error {
 		err := look(snap, ws, out)
@@ -29,10 +29,9 @@ func read[T any, P reply[T]](ctx context.Context, s *Service, q *nomad.QueryOpti
 	})
 }
 
-// readList answers a request for a list. The index of the reply is 0 while the table was never
-// written (compat/http-conventions.md). When the request carries an index, it waits until
-// the reply has a higher one or the time is over, and looks again whenever something
-// changed that the query watches (compat/wire.md section 8).
+// readList handles a request for a list, as Nomad 2.0 does. The index of the response is 0 if
+// the table was never written. A request with an index blocks until the response has a higher
+// one or the wait time has passed. The query runs again whenever the watched data changes.
 func readList[T any, P reply[T]](ctx context.Context, s *Service, q *nomad.QueryOptions, look query[T]) (*T, error) {
 	if q.MinQueryIndex == 0 {
 		return once[T, P](s, nil, s.store().Snapshot(), look)
@@ -58,7 +57,7 @@ func readList[T any, P reply[T]](ctx context.Context, s *Service, q *nomad.Query
 	}
 }
 
-// once looks at one snapshot.
+// once runs a query on one snapshot.
 func once[T any, P reply[T]](s *Service, ws memdb.WatchSet, snap *state.Snapshot, look query[T]) (*T, error) {
 	out := new(T)
 	if err := look(snap, ws, out); err != nil {
@@ -69,8 +68,7 @@ func once[T any, P reply[T]](s *Service, ws memdb.WatchSet, snap *state.Snapshot
 	return out, nil
 }
 
-// namespaceOf returns the namespace that a request names: the default one when
-// it names none.
+// namespaceOf returns the namespace of a request, which defaults to the default namespace.
 func namespaceOf(name string) string {
 	if name == "" {
 		return nomad.DefaultNamespace
@@ -78,7 +76,7 @@ func namespaceOf(name string) string {
 	return name
 }
 
-// knownNamespace refuses requests to namespaces that don't exist.
+// knownNamespace returns an error if the namespace does not exist.
 func knownNamespace(snap *state.Snapshot, name string) error {
 	if snap.Namespace(nil, name) == nil {
 		return nomad.Errorf(404, "Namespace %q does not exist", name)
@@ -86,5 +84,5 @@ func knownNamespace(snap *state.Snapshot, name string) error {
 	return nil
 }
 
-// unixNow is the time that commands carry.
+// unixNow returns the time for log entries.
 func (s *Service) unixNow() int64 { return s.cfg.Now().UnixNano() }

@@ -22,7 +22,7 @@ func (s *Service) quotaMethods() []rpc.Method {
 	}
 }
 
-// quotaPage returns the page of quotas that a request asks for.
+// quotaPage returns the page of quotas for a request.
 func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.QuotaListRequest) ([]*nomad.QuotaSpec, string, error) {
 	all := only(snap.Quotas(ws), func(q *nomad.QuotaSpec) bool { return hasPrefix(q.Name, req.Prefix) })
 	return list[*nomad.QuotaSpec]{opts: &req.QueryOptions, order: byID,
@@ -48,7 +48,7 @@ func (s *Service) quotaGet(ctx context.Context, _ *rpc.Call, req *nomad.QuotaSpe
 	})
 }
 
-// usageTables are those from which usages are made.
+// usageTables lists the tables that determine quota usages.
 var usageTables = []string{state.TableQuotas, state.TableQuotaUsage, state.TableNamespaces, state.TableVariablesQuota}
 
 func (s *Service) quotaUsages(ctx context.Context, _ *rpc.Call, req *nomad.QuotaListRequest) (*nomad.QuotaUsageListResponse, error) {
@@ -70,8 +70,8 @@ func (s *Service) quotaUsage(ctx context.Context, _ *rpc.Call, req *nomad.QuotaS
 	})
 }
 
-// usageOf returns what is used of a quota in this region: of other regions nothing is
-// known here.
+// usageOf returns the usage of a quota in this region. The usage in other regions is not
+// available here.
 func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QuotaSpec) *nomad.QuotaUsage {
 	out := &nomad.QuotaUsage{Name: q.Name, Used: map[string]*nomad.QuotaLimit{}, CreateIndex: q.CreateIndex, ModifyIndex: snap.TableIndex(usageTables...)}
 	limit := q.Limit(s.cfg.Region)
@@ -106,7 +106,7 @@ func (s *Service) quotaUpsert(ctx context.Context, _ *rpc.Call, req *nomad.Quota
 	return s.writeNamespaces(ctx, nomad.QuotaUpsertRequestType, entry)
 }
 
-// quotaDelete forgets quotas that no namespace names.
+// quotaDelete deletes quotas that no namespace uses.
 func (s *Service) quotaDelete(ctx context.Context, _ *rpc.Call, req *nomad.QuotaDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one quota to delete")

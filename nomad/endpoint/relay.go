@@ -13,14 +13,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
-// target finds the node that a request is for, and is what its caller needs.
+// target resolves the node of a request and checks the caller's rights.
 type target[Req any] struct {
 	check rpc.Check
 	find  func(s *Service, c *rpc.Call, req *Req) (errand, error)
 }
 
-// allocTarget finds the node that runs the allocation of a request. The caller needs one
-// of the rights in the namespace of the allocation.
+// allocTarget resolves the node of the allocation of a request. The caller needs one of the
+// rights in the namespace of the allocation.
 func allocTarget[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) target[Req] {
 	return target[Req]{rpc.Asked(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
@@ -34,13 +34,13 @@ func allocTarget[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) 
 	}}
 }
 
-// first returns the target with what is asked before the request is decoded.
+// first returns the target with a check that runs before the request is decoded.
 func (t target[Req]) first(before rpc.Check) target[Req] {
 	t.check = t.check.First(before)
 	return t
 }
 
-// nodeTarget checks the node of a request.
+// nodeTarget resolves the node of a request. The caller needs the right q.
 func nodeTarget[Req any](id func(*Req) string, q acl.Question) target[Req] {
 	return target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
@@ -50,14 +50,14 @@ func nodeTarget[Req any](id func(*Req) string, q acl.Question) target[Req] {
 	}}
 }
 
-// errand is one call of a node.
+// errand is one call to a node.
 type errand struct {
 	node   *nomad.Node
-	object string   // the allocation or node that it is about
-	rights []string // what the caller has beyond what the method takes
+	object string   // ID of the allocation or node of the call
+	rights []string // rights of the caller beyond those that the method requires
 }
 
-// reach refuses nodes that state does not know.
+// reach returns the errand for a node. It fails if the node is not in state.
 func (s *Service) reach(id, object string) (errand, error) {
 	node := s.snapshot().Node(nil, id)
 	if node == nil {
@@ -66,7 +66,7 @@ func (s *Service) reach(id, object string) (errand, error) {
 	return errand{node: node, object: object}, nil
 }
 
-// relay makes the row of a method that the node answers, under another name.
+// relay returns a method that the node handles under the name onNode.
 func relay[Req, Resp any, P interface {
 	*Req
 	rpc.Request
@@ -98,7 +98,7 @@ func relay[Req, Resp any, P interface {
 	}).Needs(to.check)
 }
 
-// relayStream makes the row of a streaming method that the node answers.
+// relayStream returns a streaming method that the node handles.
 func relayStream[Req any, P interface {
 	*Req
 	rpc.Request
@@ -112,9 +112,9 @@ func relayStream[Req any, P interface {
 	}).Needs(to.check)
 }
 
-// bridge makes a streaming call of a node, or of the server that the node is connected to,
-// and connects it to that of the caller. It ends with ctx, which ends with the caller's
-// right to the call.
+// bridge opens a stream to a node, or to the server that the node is connected to, and
+// connects it to the caller's stream. It ends with ctx, which is cancelled when the caller
+// loses the right to the call.
 func bridge[Req any, P interface {
 	*Req
 	rpc.Request
@@ -150,15 +150,15 @@ func (s *Service) peerStream(ctx context.Context, node, name string) (*rpc.Strea
 	return s.cfg.Peers.Stream(ctx, addr, name)
 }
 
-// connected reports whether this server can call the node itself.
+// connected reports whether the node is connected to this server.
 func (s *Service) connected(e errand) bool {
 	_, here := s.cfg.Nodes().NodeConn(e.node.ID)
 	return here
 }
 
-// present replaces the caller's token in a request to a node: by a ticket, or by nothing when
-// there is no access control or no token. A node that knows no tickets gets the token itself,
-// and only if the operator allowed that.
+// present replaces the caller's token in a request to a node by a ticket. It removes the
+// token if access control is disabled. A node without support for tickets gets the token
+// itself, if the operator allows it with TokensToNodes.
 func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e errand, req rpc.Request) error {
 	switch {
 	case c.Access.Off:
@@ -180,7 +180,7 @@ func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e err
 		"or set server { relay_tokens_to_nodes = true }", e.node.ID)
 }
 
-// credential sets the token of a request.
+// credential sets the auth token of a request.
 func credential(req rpc.Request, token string) error {
 	switch r := req.(type) {
 	case interface{ Write() *nomad.WriteRequest }:
@@ -193,8 +193,8 @@ func credential(req rpc.Request, token string) error {
 	return nil
 }
 
-// BoundNode says which node's connection a call came over that another server
-// answered: that server has checked that the node itself calls.
+// BoundNode returns the node whose connection carried a call that another server answered.
+// That server has authenticated the node.
 func BoundNode(method string, req rpc.Request) string {
 	switch r := req.(type) {
 	case *nomad.NodeRegisterRequest:

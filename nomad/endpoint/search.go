@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// searchMethods look through everything. What is found depends on the rights of the
-// caller, and who has none at all is refused.
+// searchMethods returns the methods that search all kinds of objects. The results depend on
+// the rights of the caller. A caller without any right is rejected.
 func (s *Service) searchMethods() []rpc.Method {
 	check := rpc.Asked("by context: ns:read-job, variables list, node:read, any of a namespace or node pool")
 	return []rpc.Method{
@@ -47,7 +47,8 @@ func finder(snap *state.Snapshot, ws memdb.WatchSet, c *rpc.Call, q *nomad.Query
 	return &search.Finder{Snapshot: snap, Watch: ws, Access: c.Access, Namespace: namespaceOf(q.Namespace)}
 }
 
-// known refuses a namespace that does not exist to who might see it if it did.
+// known returns an error if the namespace does not exist, for callers that have a right in
+// it.
 func known(snap *state.Snapshot, c *rpc.Call, namespace string) error {
 	if namespace == nomad.AllNamespacesSentinel || !c.Access.Allows(acl.InAny(acl.Namespaces, namespace)) {
 		return nil

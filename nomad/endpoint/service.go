@@ -1,17 +1,17 @@
-// Package endpoint answers the RPCs of a server: a file per noun, and the table of
-// methods in methods.go.
+// Package endpoint handles the RPC methods of a server. It has one file per noun, and the
+// table of methods in methods.go.
 //
 //	request ─▶ nomad/rpc: who, where ─▶ handler ─▶ state (reads, blocking)
 //	                                          ├─────▶ raft  (writes, then the index)
 //	                                          └─────▶ node  (relayed over its session)
 //
-// A handler checks what a request says, asks authz which node or allocation the
-// caller may touch, and either looks at a snapshot or writes one log entry. What
-// comes out of state is never written to. Whatever a feature still to come would
-// answer has a row too: it fails with an error that names the feature.
+// A handler validates the request and checks which nodes and allocations the caller may
+// access. It then reads a snapshot or writes one log entry. Objects from state are never
+// modified. Features that are not implemented yet have methods too, which fail with the name
+// of the feature.
 //
-// The package starts no goroutine of its own, and keeps no state but the evaluations
-// that are about to be written (evalWriter) and the logins that are under way (login.Desk).
+// The package has no long-lived goroutines. Its only state is the evaluations waiting to be
+// written (evalWriter) and the pending logins (login.Desk).
 package endpoint
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
-// Raft writes the log.
+// Raft applies log entries.
 type Raft interface {
 	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
 	AppliedIndex() uint64
@@ -41,119 +41,120 @@ type Raft interface {
 	ID() string
 }
 
-// Cluster says what this server knows of the others.
+// Cluster describes the servers that this server knows.
 type Cluster interface {
-	// Contact says whether a leader is known, and how long ago it was heard; zero
-	// on the leader itself.
+	// Contact reports whether a leader is known, and the time since the last contact. The
+	// time is zero on the leader.
 	Contact() (known bool, ago time.Duration)
-	// Leader returns the RPC address and the ID of the leader, "" when none is known.
+	// Leader returns the RPC address and the ID of the leader, or "" when none is known.
 	Leader() (addr, id string)
-	// Confirm says that this server leads now and that what any leader acknowledged
-	// before the call is in state.
+	// Confirm returns nil if this server is the leader and its state has all writes that any
+	// leader acknowledged before the call.
 	Confirm(ctx context.Context) error
-	// Self is this server as the others see it.
+	// Self returns this server as a gossip member.
 	Self() *nomad.ServerMember
-	// Members are the servers of all regions as gossip knows them.
+	// Members returns the servers of all regions that gossip knows.
 	Members() []*nomad.ServerMember
 }
 
-// Voters are the servers as the log has them.
+// Voters manages the servers in the Raft configuration.
 type Voters interface {
 	RaftServers() ([]*nomad.RaftServer, error)
 	RemoveServer(ctx context.Context, id string) error
-	// HandOver makes another server the leader, the most advanced one when id is "".
+	// HandOver transfers leadership to a server, or to the most up-to-date one when id is "".
 	HandOver(ctx context.Context, id, addr string) error
 }
 
-// Autopilot says how the servers of the region are.
+// Autopilot reports the health of the servers in the region.
 type Autopilot interface {
-	// ServerHealth is nil on a server that does not lead.
+	// ServerHealth returns nil on a server that is not the leader.
 	ServerHealth() *nomad.OperatorHealthReply
 }
 
-// Peers reaches the other servers of the region.
+// Peers calls the other servers of the region.
 type Peers interface {
-	// NodeServer finds the server that a node is connected to.
+	// NodeServer returns the address of the server that a node is connected to.
 	NodeServer(ctx context.Context, node string) (addr string, err error)
-	// NodeSession is the session of a node's agent that another server holds a
-	// connection of.
+	// NodeSession returns the session of a node that is connected to another server.
 	NodeSession(ctx context.Context, node string) (id string, err error)
 	Call(ctx context.Context, addr, method string, req, resp any) error
 	Stream(ctx context.Context, addr, method string) (*rpc.Stream, error)
 }
 
-// Heartbeats keeps the timers of nodes.
+// Heartbeats manages the heartbeat timers of nodes.
 type Heartbeats interface {
-	// Reset counts a heartbeat and says within what time the next must come.
+	// Reset restarts the timer of a node and returns the TTL of the next heartbeat.
 	Reset(node string) time.Duration
-	// Clear stops counting for a node.
+	// Clear stops the timer of a node.
 	Clear(node string)
-	// Silent says in what time the node has missed its heartbeat, zero when it has.
+	// Silent returns the time until a node without further heartbeats counts as silent. It is
+	// zero if the node is silent already.
 	Silent(node string) time.Duration
-	// Identified notes when the identity of a node that was heard ends.
+	// Identified records when the identity of a node expires.
 	Identified(node string, ends time.Time)
 }
 
-// Locks keeps the timers of variables that are held.
+// Locks manages the TTL timers of variable locks.
 type Locks interface {
-	// Reset counts a lock's TTL anew, unless it is lost.
+	// Reset restarts the TTL of a lock. It reports false if the lock has expired.
 	Reset(v *nomad.VariableMetadata) bool
-	// Clear stops counting for a lock.
+	// Clear stops the timer of a lock.
 	Clear(lockID string)
 }
 
-// Deployments changes deployments on a person's word.
+// Deployments changes deployments on request of an operator.
 type Deployments interface {
 	Fail(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
 	Pause(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
 	Resume(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
 }
 
-// Plans takes plans.
+// Plans submits plans to the plan queue.
 type Plans interface {
 	Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, error)
 }
 
-// Issuer says what identities claim, and signs claims. Signing waits for a key
-// until ctx ends.
+// Issuer creates the claims of identities and signs them. Signing waits for a key until ctx
+// ends.
 type Issuer interface {
 	Workload(s identity.Subject, now time.Time) *nomad.IdentityClaims
 	Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims
 	Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims
 	Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error)
 	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
-	// Ticket signs what stands for a caller's token in a call of a node.
+	// Ticket signs the ticket that replaces a caller's token in a call to a node.
 	Ticket(ctx context.Context, t ticket.Ticket, now time.Time) (string, error)
-	// ClientAssertion signs that this cluster is a client of an identity provider.
+	// ClientAssertion signs an assertion that authenticates this cluster as a client of an
+	// identity provider.
 	ClientAssertion(ctx context.Context, a login.Assertion) (string, error)
-	// Discovery is the OIDC discovery document, nil without an issuer.
+	// Discovery returns the OIDC discovery document, nil without an issuer.
 	Discovery() *nomad.OIDCDiscoveryConfig
 }
 
-// Keyring shows the public halves of the signing keys, makes new ones, wrapped, and
-// forgets those that are gone from state before it is told so. It encrypts variables:
-// what needs a key for that waits for it until ctx ends.
+// Keyring manages signing keys and encrypts variables. New keys are returned wrapped. Remove
+// takes effect before the deletion is seen in state. Encryption and decryption wait for the
+// key until ctx ends.
 type Keyring interface {
 	PublicKeys() []*nomad.KeyringPublicKey
 	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
 	NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
-	// AwaitActive waits until this server signs with a key.
+	// AwaitActive waits until this server signs with the key.
 	AwaitActive(ctx context.Context, kid string) error
 	Remove(kid string)
-	// Closed says why this server has not opened a key, "" when it has.
+	// Closed returns why a key is not open, or "" if it is open.
 	Closed(kid string) string
 	Encrypt(ctx context.Context, keyID string, text []byte) ([]byte, error)
 	Decrypt(ctx context.Context, keyID string, data []byte) ([]byte, error)
 }
 
-// Nodes reaches clients over the sessions that they opened.
+// Nodes calls clients over the sessions that they opened.
 type Nodes interface {
 	NodeCall(ctx context.Context, node, method string, req rpc.Request, resp any) error
 	NodeStream(ctx context.Context, node, method string) (*rpc.Stream, error)
 	NodeConn(node string) (since time.Time, ok bool)
 }
 
-// Limits bound what a job may ask for; zero values mean the defaults.
+// Limits are the limits of jobs. Zero values mean the defaults.
 type Limits struct {
 	DefaultPriority int // 50
 	MaxPriority     int // 100
@@ -161,38 +162,38 @@ type Limits struct {
 	MaxSource       int // 1,000,000 bytes of job source
 }
 
-// AccessControl says whether callers need rights, and what bounds the time of tokens
-// that end.
+// AccessControl configures access control and the TTL limits of tokens that expire.
 type AccessControl struct {
 	Enabled                  bool
 	TokenMinTTL, TokenMaxTTL time.Duration // default 1 min and 24 h
 }
 
-// Config is what a Service is made of; every field is needed.
+// Config configures a Service. All fields are required unless noted.
 type Config struct {
 	Region     string
 	Datacenter string
 	Name       string
-	// AuthoritativeRegion is the one that Region follows; Region itself or "" is none.
+	// AuthoritativeRegion is the region that Region replicates from. It is Region itself or
+	// "" if there is none.
 	AuthoritativeRegion string
-	// SignWithin bounds the wait for a signing key.
+	// SignWithin is the maximum time to wait for a signing key.
 	SignWithin time.Duration
-	// RotationThreshold is told to those who cache public keys.
+	// RotationThreshold is returned to clients that cache public keys.
 	RotationThreshold time.Duration
 	Limits            Limits
 	Introduction      Introduction
 	Access            AccessControl
 	Search            search.Limits
-	// TokensToNodes lets nodes that accept no tickets get the tokens of those who call them.
+	// TokensToNodes allows relaying callers' tokens to nodes that do not accept tickets.
 	TokensToNodes bool
-	// BootstrapReset is the index that an operator wrote down to make a first token
-	// anew, zero when there is none.
+	// BootstrapReset returns the index that an operator wrote to a file to repeat the ACL
+	// bootstrap. It is zero without one.
 	BootstrapReset func() (uint64, error)
-	// LeaderToken is the token of the leader's own calls, "" while this server does not
-	// lead. Core evaluations carry it to whoever processes them.
+	// LeaderToken returns the token of the leader's own calls, or "" on other servers. Core
+	// evaluations carry it to their worker.
 	LeaderToken func() string
 
-	Store      func() *state.Store // the store of now: a restore replaces it
+	Store      func() *state.Store // returns the current store, which a restore replaces
 	Raft       Raft
 	Cluster    Cluster
 	Voters     Voters
@@ -202,18 +203,18 @@ type Config struct {
 	Blocked    *broker.Blocked
 	Plans      Plans
 	Snapshots  Snapshots
-	Events     *stream.Broker // nil keeps no events
+	Events     *stream.Broker // nil disables events
 	Heartbeats Heartbeats
 	Locks      Locks
 	Deploys    Deployments
 	Issuer     Issuer
 	Keyring    Keyring
-	Nodes      func() Nodes // known only once the transport was made of the table
+	Nodes      func() Nodes // a function, because the transport is built from the method table
 	Now        func() time.Time
 	Log        *slog.Logger
 }
 
-// Service holds what the handlers need. Its Methods are the table.
+// Service handles the RPC methods. See Methods.
 type Service struct {
 	cfg   Config
 	log   *slog.Logger
@@ -221,7 +222,7 @@ type Service struct {
 	desk  *login.Desk
 }
 
-// New makes a Service.
+// New returns a Service. It sets the defaults of the config.
 func New(cfg Config) *Service {
 	l := &cfg.Limits
 	l.DefaultPriority = cmp.Or(l.DefaultPriority, nomad.JobDefaultPriority)
@@ -256,7 +257,7 @@ func (s *Service) apply(ctx context.Context, t nomad.MessageType, payload any) (
 		rpc.Wrote(ctx)
 	}
 	if err != nil && index > 0 {
-		return index, err // it was applied, and refused there
+		return index, err // applied, but rejected by the FSM
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write to the log: %w", err)
@@ -267,12 +268,12 @@ func (s *Service) apply(ctx context.Context, t nomad.MessageType, payload any) (
 	return index, nil
 }
 
-// signing bounds the wait for a signing key.
+// signing returns a context that limits the wait for a signing key.
 func (s *Service) signing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.cfg.SignWithin)
 }
 
-// unfit turns a fault of the request into a 400.
+// unfit returns err with the status 400 unless it has a status.
 func unfit(err error) error {
 	var coded *nomad.CodedError
 	if err == nil || errors.As(err, &coded) {

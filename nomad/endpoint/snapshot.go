@@ -14,17 +14,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// Snapshots saves and restores the whole state.
+// Snapshots saves and restores the complete state.
 type Snapshots interface {
-	// Save returns an archive of the state, from its beginning, and its digest.
+	// Save returns an archive of the state, positioned at its start, and its digest.
 	Save(ctx context.Context) (archive *os.File, digest string, err error)
-	// Restore puts a checked archive in the place of the state.
+	// Restore replaces the state with a checked archive.
 	Restore(ctx context.Context, archive *snapshot.Archive) error
-	// SpoolDir is where what is not checked yet is kept.
+	// SpoolDir is the directory for archives that are not yet checked.
 	SpoolDir() string
 }
 
-// snapshotMethods answer errors in their own words, not as other streams do.
+// snapshotMethods returns the snapshot methods. They report errors in their own responses,
+// unlike other streams.
 func (s *Service) snapshotMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.snapshotSave).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
@@ -36,7 +37,7 @@ func (s *Service) snapshotMethods() []rpc.Method {
 	}
 }
 
-// errorCode is the HTTP status of an error.
+// errorCode returns the HTTP status of an error.
 func errorCode(e *nomad.RpcError) int {
 	if e.Code != nil {
 		return int(*e.Code)
@@ -47,7 +48,8 @@ func errorCode(e *nomad.RpcError) int {
 	return http.StatusInternalServerError
 }
 
-// snapshotSave sends an archive. It is made whole first: its digest goes before it.
+// snapshotSave sends an archive. The archive is completed first, because its digest is sent
+// before it.
 func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotSaveRequest, to *rpc.Stream) error {
 	if err := forOperators(c); err != nil {
 		return err
@@ -56,7 +58,7 @@ func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.Snapsh
 	if err != nil {
 		return err
 	}
-	defer f.Close() // only read from, and nameless
+	defer f.Close() // read-only, and already unlinked
 	out := &nomad.SnapshotSaveResponse{SnapshotChecksum: digest}
 	out.Index = s.cfg.Raft.AppliedIndex()
 	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
@@ -64,12 +66,12 @@ func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.Snapsh
 		return nil // the caller is gone
 	}
 	if _, err := io.Copy(to, f); err != nil {
-		s.log.Warn("send snapshot", "err", err) // the caller sees that it is cut short
+		s.log.Warn("send snapshot", "err", err) // the caller notices the truncated stream
 	}
 	return nil
 }
 
-// snapshotRestore reads an archive to its end, checks it, and only then restores it.
+// snapshotRestore reads and checks the complete archive before it restores it.
 func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotRestoreRequest, from *rpc.Stream) error {
 	if err := forOperators(c); err != nil {
 		return err
@@ -78,7 +80,7 @@ func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *nomad.Sna
 	if err != nil {
 		return unfit(err)
 	}
-	defer archive.Close() // nameless
+	defer archive.Close() // already unlinked
 	if err := archive.Check(); err != nil {
 		return unfit(err)
 	}
@@ -91,8 +93,8 @@ func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *nomad.Sna
 	return from.Encode(out)
 }
 
-// chunks reads what a caller sends in pieces. The piece that says EOF is the end;
-// a stream that ends without it was cut.
+// chunks reads an archive that a caller sends in chunks. A chunk with the error EOF is the
+// end. A stream without it is truncated.
 type chunks struct {
 	from *rpc.Stream
 	left []byte

@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// shown is the metadata of a variable as the caller may see it: only who may write a
-// variable sees who holds it.
+// shown returns the metadata of a variable for the caller. The lock ID is included only for
+// callers with write access.
 func shown(c *rpc.Call, m *nomad.VariableMetadata) *nomad.VariableMetadata {
 	if m.Lock == nil || c.Access.Allows(acl.OfVariable(m.Namespace, m.Path, acl.VariableWrite)) {
 		return m
@@ -22,8 +22,8 @@ func shown(c *rpc.Call, m *nomad.VariableMetadata) *nomad.VariableMetadata {
 	return withoutHolder(m)
 }
 
-// noNode refuses nodes, to which no variable is anything, while there is no access
-// control to say so.
+// noNode rejects nodes when access control is disabled. Otherwise their policies apply. Workloads
+// are allowed.
 func noNode(c *rpc.Call) error {
 	if c.Access.Workload != nil {
 		return nil
@@ -31,8 +31,8 @@ func noNode(c *rpc.Call) error {
 	return forOperators(c)
 }
 
-// needVariable asks for a right on a variable. The path that is asked for is, letter for
-// letter, the one that is looked up: there is no other way to write it.
+// needVariable checks the caller's right on a variable. The checked path is exactly the path
+// that is looked up, since paths have no aliases.
 func needVariable(c *rpc.Call, namespace, path string, op acl.VariableCapability) error {
 	if err := noNode(c); err != nil {
 		return err
@@ -40,7 +40,7 @@ func needVariable(c *rpc.Call, namespace, path string, op acl.VariableCapability
 	return c.Access.Need(acl.OfVariable(namespace, path, op))
 }
 
-// withoutHolder leaves out the ID of a lock.
+// withoutHolder returns a copy of the metadata without the lock ID.
 func withoutHolder(m *nomad.VariableMetadata) *nomad.VariableMetadata {
 	hidden, lock := *m, *m.Lock
 	lock.ID = ""
@@ -53,7 +53,7 @@ func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.Vari
 	if err := noNode(c); err != nil {
 		return nil, err
 	}
-	c.Access.Open() // what is listed is asked for one by one
+	c.Access.Open() // each variable is checked below
 	// A caller without any right in the namespace gets an empty list, as tools expect, also
 	// when the namespace does not exist.
 	blind := ns != nomad.AllNamespacesSentinel && !c.Access.AllowsSearch(ns)
@@ -123,12 +123,12 @@ func (s *Service) decrypt(ctx context.Context, v *nomad.VariableEncrypted) (noma
 	}
 	var items nomad.VariableItems
 	if err := json.Unmarshal(text, &items); err != nil {
-		return nil, fmt.Errorf("variable %q does not hold items", v.Path) // what it holds is a secret
+		return nil, fmt.Errorf("variable %q does not hold items", v.Path) // err is omitted, since it may contain the secret
 	}
 	return items, nil
 }
 
-// encrypt makes what state keeps of items.
+// encrypt returns the encrypted items, as stored in state.
 func (s *Service) encrypt(ctx context.Context, items nomad.VariableItems) (nomad.VariableData, error) {
 	if items == nil {
 		items = nomad.VariableItems{}

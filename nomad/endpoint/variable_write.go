@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// variableApply does an operation on a variable.
+// variableApply applies an operation to a variable.
 func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.VariablesApplyRequest) (*nomad.VariablesApplyResponse, error) {
 	entry, err := s.variableEntry(ctx, c, req)
 	if err != nil {
@@ -46,24 +46,24 @@ func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.Var
 	return out, err
 }
 
-// countLock tells the timers what became of a lock.
+// countLock updates the timer of a lock after an operation.
 func (s *Service) countLock(op nomad.VarOp, v *nomad.VariableEncrypted, written *nomad.VariableMetadata) {
 	switch {
 	case v.LockID() == "":
 	case op == nomad.VarOpLockRelease || op.Deletes():
 		s.cfg.Locks.Clear(v.LockID())
 	default:
-		s.cfg.Locks.Reset(written) // who writes is alive; one that is lost already stays so
+		s.cfg.Locks.Reset(written) // a write renews the lock, unless it has expired
 	}
 }
 
-// reads says whether the caller may read a variable that it wrote, or meant to.
+// reads reports whether the caller may read a variable.
 func reads(c *rpc.Call, m *nomad.VariableMetadata) bool {
 	return c.Access.Allows(acl.OfVariable(m.Namespace, m.Path, acl.VariableRead))
 }
 
-// written is the answer to an operation that stored a variable. What was in it before is
-// told to who may read it. The release of a lock answers without items.
+// written returns the stored variable for the response. Items that the operation kept are
+// included only for callers with read access. The release of a lock returns no items.
 func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMetadata, entry *nomad.VarApplyStateRequest, items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
 	out := &nomad.VariableDecrypted{VariableMetadata: *m, Items: items}
 	if entry.Op == nomad.VarOpLockRelease {
@@ -86,8 +86,8 @@ func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMet
 	return out, nil
 }
 
-// conflict shows the variable that is in the way, without what is in it to who may not
-// read it. Who does not hold its lock does not see who does.
+// conflict returns the variable that caused a conflict. It omits the items for callers
+// without read access, and the lock ID for callers who do not hold the lock.
 func (s *Service) conflict(ctx context.Context, c *rpc.Call, v *nomad.VariableEncrypted, holder string) (*nomad.VariableDecrypted, error) {
 	out := &nomad.VariableDecrypted{VariableMetadata: v.VariableMetadata}
 	if reads(c, &v.VariableMetadata) {
@@ -102,8 +102,7 @@ func (s *Service) conflict(ctx context.Context, c *rpc.Call, v *nomad.VariableEn
 	return out, nil
 }
 
-// variableEntry checks a request, and what its caller may do in the namespace of the
-// variable, and makes the entry of the log that does it.
+// variableEntry validates a request, checks the caller's rights and returns the log entry.
 func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.VariablesApplyRequest) (*nomad.VarApplyStateRequest, error) {
 	if req.Var == nil {
 		return nil, cmp.Or(needVariable(c, namespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
@@ -141,15 +140,15 @@ func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.Var
 	return entry, err
 }
 
-// fitOperation refuses what is wrong with an operation.
+// fitOperation validates an operation.
 func (s *Service) fitOperation(ctx context.Context, entry *nomad.VarApplyStateRequest, items nomad.VariableItems) error {
 	v := entry.Var
 	switch entry.Op {
 	case nomad.VarOpSet, nomad.VarOpCAS:
 		switch {
-		case len(items) == 0 && s.hasNoItems(ctx, v): // as before
+		case len(items) == 0 && s.hasNoItems(ctx, v): // stays without items
 		case len(items) == 0 && v.LockID() != "":
-			entry.KeepItems = true // its holder says only that it is alive
+			entry.KeepItems = true // the holder only renews the lock
 		default:
 			if err := items.CheckItems(); err != nil {
 				return err
@@ -174,14 +173,14 @@ func (s *Service) fitOperation(ctx context.Context, entry *nomad.VarApplyStateRe
 	default:
 		return nomad.Errorf(400, "unknown variable operation %q", entry.Op)
 	}
-	if v.Path == "" { // whatever a restored variable is called can be deleted
+	if v.Path == "" { // other invalid paths are allowed, so that restored variables can be deleted
 		return nomad.Errorf(400, "a variable needs a path")
 	}
 	return nil
 }
 
-// hasNoItems says whether there is a variable that holds nothing, since it was made as a
-// lock only.
+// hasNoItems reports whether the variable exists without items, because it was created only
+// as a lock.
 func (s *Service) hasNoItems(ctx context.Context, v *nomad.VariableEncrypted) bool {
 	old := s.snapshot().Variable(nil, v.Namespace, v.Path)
 	if old == nil {
@@ -191,8 +190,8 @@ func (s *Service) hasNoItems(ctx context.Context, v *nomad.VariableEncrypted) bo
 	return err == nil && len(items) == 0
 }
 
-// fitLock gives a lock that is to be acquired what it needs. Its ID is made here: what a
-// client makes up might be guessed by another.
+// fitLock completes a lock that is to be acquired. The server generates its ID, because an ID
+// chosen by a client could be guessed.
 func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
 	if v.Lock == nil {
 		v.Lock = &nomad.VariableLock{}
@@ -210,7 +209,7 @@ func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
 	return nil
 }
 
-// variableRenew counts the TTL of a lock anew. It writes nothing.
+// variableRenew restarts the TTL of a lock. It writes nothing.
 func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.VariablesRenewLockRequest) (*nomad.VariablesRenewLockResponse, error) {
 	snap, ns := s.snapshot(), namespaceOf(req.Namespace)
 	if err := needVariable(c, ns, req.Path, acl.VariableWrite); err != nil {
