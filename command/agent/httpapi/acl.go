@@ -175,7 +175,7 @@ func (s *Server) ownToken(r *request) (any, error) {
 		return nil, nomad.Errorf(http.StatusNotFound, "ACL token not found")
 	}
 	shown := showToken(resp.Identity.ACLToken)
-	if nomad.IsUUID(shown.AccessorID) { // the pseudo-tokens have no secret
+	if nomad.IsUUID(shown.AccessorID) { // pseudo-tokens have other IDs and no secret
 		shown.SecretID = q.AuthToken // servers do not return secrets
 	}
 	return shown, nil

@@ -18,7 +18,7 @@ const reasonHeader = "X-Nomad-Acl-Reason"
 // Bounds of an explanation.
 const (
 	maxReason     = 2 << 10
-	maxReasonBody = 4 << 20 // of a request body that has no other limit
+	maxReasonBody = 4 << 20 // of a request body that is read for an explanation
 )
 
 // tellReason sets the reason header of the reply. The header holds nothing that /v1/acl/explain
