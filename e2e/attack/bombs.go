@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bomb tries to use more of a resource than it should get. Each kind has a bound of its own, so
+// bomb tries to use more of a resource than the task may have. Each kind has an upper bound, so
 // that a missing limit shows as a number and does not stop the machine.
 //
-//	fork N      starts up to N processes, prints how many it got, and stays
-//	memory MB   touches up to MB of memory: prints when it got it
-//	cpu THREADS burns until it is ended
+//	fork N      starts up to N processes, prints their number, and stays
+//	memory MB   touches up to MB of memory, then prints the amount
+//	cpu THREADS uses the processor until it is ended
 //	log MB      writes up to MB to standard output
-//	fd N        opens up to N descriptors: prints how many it got
-//	disk MB     writes up to MB to its secrets: prints how many KiB it got
-//	files N     makes up to N empty files in its secrets: prints how many it got
+//	fd N        opens up to N descriptors, then prints their number
+//	disk MB     writes up to MB to its secrets, then prints the amount in KiB
+//	files N     creates up to N empty files in its secrets, then prints their number
 func bomb(args []string) int {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -49,7 +49,8 @@ func bomb(args []string) int {
 	return 2
 }
 
-// forkBomb starts processes that end with it, since it holds their input, and waits for a signal.
+// forkBomb starts processes and waits for a signal. The processes end with it, because it holds
+// their standard input.
 func forkBomb(n int) int {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -121,7 +122,7 @@ func descriptorBomb(n int) int {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err == nil {
 		lim.Cur = lim.Max
-		unix.Setrlimit(unix.RLIMIT_NOFILE, &lim) //nolint:errcheck // otherwise with fewer
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &lim) //nolint:errcheck // on failure fewer descriptors are available
 	}
 	got := 0
 	var err error

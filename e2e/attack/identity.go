@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identityOperations inspect the identity of the task, and try to change it. A finding is
-// "allowed", no finding is "nothing".
+// identityOperations inspect the identity of the task and try to change it. A search returns
+// "allowed" if it found something, otherwise "nothing".
 var identityOperations = []Operation{
 	{Name: "identity/capabilities", try: capabilities},
 	{Name: "identity/bounding-set", try: boundingSet},
@@ -63,7 +63,7 @@ var identityOperations = []Operation{
 	{Name: "identity/undo-no-new-privileges", try: func(*Targets) error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0) }},
 }
 
-// found converts the result of a search to a result of an operation.
+// found returns the result of a search as the result of an operation.
 func found(yes bool) error {
 	if yes {
 		return nil
@@ -142,8 +142,8 @@ func environment(words ...string) error {
 	return errNothing
 }
 
-// blockedSignals searches for signals that the parent left blocked, and that Go's runtime never
-// blocks.
+// blockedSignals searches for signals that the parent left blocked. Go's runtime itself blocks none
+// of them.
 func blockedSignals(*Targets) error {
 	var set uint64
 	const setSize = 8
@@ -153,8 +153,8 @@ func blockedSignals(*Targets) error {
 	return found(set != 0)
 }
 
-// strayDescriptors searches for open descriptors other than 0, 1 and 2. The probe does it first;
-// the descriptors of Go's poller are recognized by their type.
+// strayDescriptors searches for open descriptors other than 0, 1 and 2. The probe runs this search
+// first. The descriptors of Go's poller are recognized by their type.
 func strayDescriptors() error {
 	for fd := 3; fd < 4096; fd++ {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && !ofPoller(fd) {
@@ -164,8 +164,8 @@ func strayDescriptors() error {
 	return errNothing
 }
 
-// ofPoller reports whether fd is an epoll or eventfd of this program: both reject seeks, and are
-// not a pipe, file or socket.
+// ofPoller reports whether fd is an epoll or eventfd of this program. Both reject seeks and are not
+// a pipe, file or socket.
 func ofPoller(fd int) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == 0

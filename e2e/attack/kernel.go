@@ -88,7 +88,7 @@ func setHostname(*Targets) error {
 	return unix.Sethostname([]byte(name))
 }
 
-// openHandle opens a file by its handle, which bypasses all directories.
+// openHandle opens a file by its handle, which skips the permission checks of directories.
 func openHandle(t *Targets) error {
 	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, t.in(plainFile), 0)
 	if err != nil {
@@ -104,7 +104,7 @@ func openHandle(t *Targets) error {
 
 // namespaceOperations create or enter namespaces.
 var namespaceOperations = join(unshares("unshare", func(flag uintptr) error {
-	return inChild(unix.SYS_UNSHARE, flag) // one more namespace: a new user namespace needs it
+	return inChild(unix.SYS_UNSHARE, flag) // CLONE_NEWUSER requires a process with one thread (unshare(2))
 }), unshares("clone", cloneWith), []Operation{
 	{Name: "namespace/set-own-net", try: func(*Targets) error { return enter("/proc/self/ns/net", unix.CLONE_NEWNET) }},
 	{Name: "namespace/set-by-pidfd", try: func(t *Targets) error {
@@ -234,7 +234,7 @@ func firstDisk(*Targets) error {
 	return open("/dev/vda", unix.O_RDONLY)
 }
 
-// deviceIoctl sends a granted device a request that only its driver answers.
+// deviceIoctl sends an ioctl to a granted device. Only the driver of the device implements it.
 func deviceIoctl(*Targets) error {
 	fd, err := unix.Open("/dev/urandom", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -245,8 +245,8 @@ func deviceIoctl(*Targets) error {
 	return err
 }
 
-// typeInto injects input into a terminal: its own or, without one, standard input, where the kernel
-// returns ENOTTY.
+// typeInto injects input into its own terminal. Without one it uses standard input, where the
+// kernel returns ENOTTY.
 func typeInto(*Targets) error {
 	c := byte('x')
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)

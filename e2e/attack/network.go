@@ -174,7 +174,7 @@ func connectTCP(port int) error {
 	return unix.Connect(fd, local(port))
 }
 
-// fastOpen connects by sending, which takes another path in the kernel than connect.
+// fastOpen connects with TCP Fast Open. The kernel does not use the code path of connect(2) for it.
 func fastOpen(port int) error {
 	fd, err := tcp()
 	if err != nil {
@@ -229,7 +229,7 @@ func sendUDP(port int) error {
 	return err
 }
 
-// connectUnix connects to a socket; the path may be longer than an address.
+// connectUnix connects to a socket. Its path may be too long for a socket address.
 func connectUnix(name string, kind int) error {
 	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -38,12 +38,12 @@ func Operations() []Operation {
 // errNothing is returned by a search without a finding.
 var errNothing = errors.New("nothing")
 
-// limit bounds one operation: one that blocks is neither allowed nor denied. Emulated machines are
-// slow.
+// limit bounds one operation. An operation that blocks is neither allowed nor denied. The limit is
+// high because emulated machines are slow.
 const limit = 40 * time.Second
 
-// Main is the probe. "run TARGETS" tries everything, "try NAME TARGETS" one operation. "hold" and
-// "uid" are helpers of operations.
+// Main is the main function of the probe. "run TARGETS" tries all operations, "try NAME TARGETS"
+// one operation. "hold" and "uid" are helpers of operations.
 func Main(args []string) int {
 	if len(args) == 0 {
 		fmt.Fprintln(os.Stderr, "usage: probe run TARGETS")
@@ -75,7 +75,7 @@ func Main(args []string) int {
 
 // runAll tries every operation in a separate process.
 func runAll(targets string) int {
-	// Before anything is opened: only inherited descriptors are open.
+	// This runs before anything is opened: only inherited descriptors are open.
 	fmt.Printf("identity/descriptors\t%s\n", verdict(strayDescriptors()))
 	for _, op := range Operations() {
 		fmt.Printf("%s\t%s\n", op.Name, runOne(op.Name, targets))
@@ -106,7 +106,7 @@ func runOne(name, targets string) string {
 	return last
 }
 
-// self is this program's file, since /proc may not show it.
+// self returns the path of this program. /proc/self/exe may not be visible.
 func self() string { return os.Args[0] }
 
 func tryOne(name, file string) int {
@@ -130,8 +130,7 @@ func tryOne(name, file string) int {
 	return 1
 }
 
-// uninterrupted retries after EINTR, which is not caused by the sandbox: Go's runtime sends signals
-// to preempt threads.
+// uninterrupted retries after EINTR. Go's runtime causes it with the signals that preempt threads.
 func uninterrupted(try func(*Targets) error, t *Targets) error {
 	err := try(t)
 	for again := 0; again < 10 && errors.Is(err, unix.EINTR); again++ {
@@ -158,7 +157,7 @@ func verdict(err error) string {
 	return "denied " + unix.ErrnoName(errno)
 }
 
-// reached converts errors to success that the kernel returns only after the permission check.
+// reached converts errors to success if the kernel returns them only after the permission check.
 func reached(err error, errnos ...unix.Errno) error {
 	var errno unix.Errno
 	if errors.As(err, &errno) && slices.Contains(errnos, errno) {

@@ -82,7 +82,7 @@ func runCopy(at string) error {
 	return exec.Command(at, "uid").Run()
 }
 
-// runCopySized runs a script, since this program is too large for the directory.
+// runCopySized runs a script, because this program is too large for the directory.
 func runCopySized(dir string) error {
 	at := filepath.Join(dir, "script")
 	if err := os.WriteFile(at, []byte("#!"+self()+" uid\n"), 0o700); err != nil {
@@ -114,7 +114,7 @@ func chownOwn(uid, gid int) error {
 	return unix.Chown(own("given"), uid, gid)
 }
 
-// fileCapability adds file capabilities to a program of its own.
+// fileCapability adds file capabilities to a program that belongs to the task.
 func fileCapability(*Targets) error {
 	if err := os.WriteFile(own("capable"), nil, 0o755); err != nil {
 		return err
@@ -157,8 +157,8 @@ func swapLogDirectory(*Targets) error {
 // logFD is the task's standard output in an operation.
 const logFD = 3
 
-// readLogPipe tries to read the log pipe: through the inherited descriptor, and by opening the pipe
-// again, after a chmod where possible.
+// readLogPipe tries to read the log pipe. It uses the inherited descriptor, then opens the pipe
+// again, after a chmod if possible.
 func readLogPipe(*Targets) error {
 	flags, err := unix.FcntlInt(logFD, unix.F_GETFL, 0)
 	if err != nil || flags&unix.O_ACCMODE != unix.O_WRONLY {

@@ -191,7 +191,7 @@ var schedulingOperations = join(
 		return unix.SchedSetaffinity(pid, &set)
 	}),
 	against("schedule/limits", "", func(pid int) error {
-		return unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) // needs the same right as setting
+		return unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) // requires the same right as setting
 	}),
 	[]Operation{
 		{Name: "schedule/io-priority", try: func(t *Targets) error {
@@ -230,7 +230,7 @@ func priorityOfUser(t *Targets) error {
 	if err != nil {
 		return err
 	}
-	nice := min(20-int(own)+3, 19) // not a higher priority than the tests have, which needs an extra right
+	nice := min(20-int(own)+3, 19) // a higher priority than that of the tests requires another right
 	if err := unix.Setpriority(unix.PRIO_USER, t.UserID, nice); err != nil {
 		return err
 	}
@@ -249,12 +249,12 @@ func ownGroup(t *Targets, names ...string) error {
 	return inGroups(t, "", names, func(at string) error { return open(at, unix.O_WRONLY) })
 }
 
-// leaveGroup opens the process list of the parent group, to move itself there.
+// leaveGroup opens the process list of the parent group. A write to it would move the probe there.
 func leaveGroup(t *Targets) error {
 	return inGroups(t, "..", []string{"cgroup.procs", "tasks"}, func(at string) error { return open(at, unix.O_WRONLY) })
 }
 
-// makeGroup creates a group below its own.
+// makeGroup creates a group below the probe's own group.
 func makeGroup(t *Targets) error {
 	return inGroups(t, "", []string{""}, func(dir string) error {
 		at := filepath.Join(dir, "made")
@@ -265,8 +265,8 @@ func makeGroup(t *Targets) error {
 	})
 }
 
-// inGroups runs try on files of the probe's own groups, or relative to them. It returns nil if one
-// call succeeds.
+// inGroups calls try with files of the probe's own groups, or with files relative to them. It
+// returns nil if one call succeeds.
 func inGroups(t *Targets, rel string, names []string, try func(string) error) error {
 	errs := []error{}
 	for _, dir := range t.OwnGroups {

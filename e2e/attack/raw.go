@@ -14,8 +14,8 @@ func cstring(s string) *byte {
 
 func addr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// int80 makes a system call of the 32-bit architecture. Some virtual machines have no gate for it:
-// the instruction then causes a fault.
+// int80 makes a system call of the 32-bit architecture. Some virtual machines do not support it,
+// and the instruction then causes a fault.
 func int80(nr uintptr) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

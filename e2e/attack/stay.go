@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stay is a victim. It writes the canary to its secrets, its own and its shared directory, reports
-// that on standard output, and runs until it is stopped.
+// stay is the main function of a victim. It writes the canary to its secrets, its own and its
+// shared directory, then prints its process ID. It runs until it is stopped.
 func stay(args []string) int {
 	canary := args[0]
 	for dir, name := range map[string]string{"NOMAD_SECRETS_DIR": "secret", "NOMAD_TASK_DIR": "data", "NOMAD_ALLOC_DIR": "data/data"} {

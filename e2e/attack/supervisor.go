@@ -29,7 +29,7 @@ type supervisorRequest struct {
 }
 
 // startBySupervisor asks the supervisor to start a program without a sandbox. It uses the secret of
-// the supervisor if the task can read it.
+// the supervisor if the task can read that.
 func startBySupervisor(t *Targets) error {
 	dir, name := filepath.Split(t.SupervisorSocket)
 	secret, err := os.ReadFile(filepath.Join(dir, "secret"))

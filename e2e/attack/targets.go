@@ -1,8 +1,8 @@
 package attack
 
-// Targets describes the surroundings of the probe. The test writes it as JSON, the probe reads it.
-// Process IDs are those of the host. All files are accessible to everyone by their modes, unless
-// noted otherwise, so that modes hide nothing.
+// Targets describes the environment of the probe. The test writes it as JSON, and the probe reads
+// it. Process IDs are those of the host. Unless noted otherwise, the modes of all files grant
+// access to everyone, so that modes hide nothing.
 type Targets struct {
 	Root       int // a process of root outside
 	User       int // a process of the user of the named situations

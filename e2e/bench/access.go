@@ -70,8 +70,8 @@ func authorizeCost(ctx context.Context, _ *bench) (string, bool, error) {
 	return fmt.Sprintf("%.2f µs, %d policies, %d tokens in state", micros(took), policiesHeld, tokensStored), took <= authorizeWithin, err
 }
 
-// listVariables lists many variables by prefix over HTTP on an agent with ACLs, with a token that a
-// policy permits to list them.
+// listVariables lists many variables by prefix over HTTP, on an agent with ACLs. The policy of the
+// token permits the list.
 func listVariables(ctx context.Context, b *bench) (string, bool, error) {
 	dir, err := os.MkdirTemp(b.dir, "variables-")
 	if err != nil {

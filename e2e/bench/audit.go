@@ -10,13 +10,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
-// Number of events per round, and of rounds.
+// Number of events in a round, and number of rounds.
 const (
 	auditEvents = 20_000
 	auditRounds = 7
 )
 
-// auditCost measures the cost of an audit event for its request: creation, filters, file write.
+// auditCost measures the time that an audit event adds to its request. This includes creation,
+// filters and the write to the file.
 func auditCost(ctx context.Context, b *bench) (string, bool, error) {
 	log := audit.New(audit.Node{Name: "bench", Region: "global", Address: "127.0.0.1:4646"}, slog.New(slog.DiscardHandler))
 	defer log.Close() // the directory is removed

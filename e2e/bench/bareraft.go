@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// bareRate measures the entries per second of three processes that run only a Raft log.
-// Registrations are compared with it.
+// bareRate measures the entries per second of three processes that only run a Raft log. It is the
+// reference for the rate of registrations.
 func (b *bench) bareRate(ctx context.Context, size int) (rated, error) {
 	ctx, cancel := context.WithTimeout(ctx, warmUp+counted+settleWithin)
 	defer cancel()
@@ -58,7 +58,8 @@ func (b *bench) bareRate(ctx context.Context, size int) (rated, error) {
 	}
 }
 
-// freeAddresses returns free addresses. They are held together, so that no two are equal.
+// freeAddresses returns n different free addresses. All listeners are open until the last address
+// is selected.
 func freeAddresses(n int) ([]string, error) {
 	var out []string
 	for range n {
@@ -72,8 +73,9 @@ func freeAddresses(n int) ([]string, error) {
 	return out, nil
 }
 
-// raftNode is one of the three processes; arguments: directory, number, size of entries, addresses.
-// The leader appends entries for some seconds and prints the rate and the total.
+// raftNode is one of the three processes. Its arguments are the directory, the number, the size of
+// entries and the addresses. The leader appends entries for some seconds and prints the rate and
+// the total.
 func raftNode(args []string) error {
 	if err := expectWord(os.Stdin, "go"); err != nil {
 		return err
@@ -98,7 +100,7 @@ func raftNode(args []string) error {
 	return nil
 }
 
-// openBare opens the log and bootstraps the cluster.
+// openBare opens the log, bootstraps the cluster and returns the Raft node.
 func openBare(dir string, number int, addrs []string) (*raft.Raft, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "wal"), 0o700); err != nil {
 		return nil, err

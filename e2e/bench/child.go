@@ -20,7 +20,7 @@ const (
 	childParent    = "nomad-bench"
 )
 
-// child is this program in another role, in a control group with limits.
+// child is a process of this program in another role, in a control group with limits.
 type child struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -32,7 +32,8 @@ type child struct {
 // roles are the roles of child processes.
 var roles = map[string]func(args []string) error{"raft-node": raftNode, "fleet": fleet, "signers": signers}
 
-// startChild starts a role. The child waits for a line, so that its limits apply before it starts.
+// startChild starts a role. The child waits for a line of input, so that its limits apply before
+// the role begins.
 func startChild(ctx context.Context, role, name string, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -89,7 +90,7 @@ func (c *child) stop() error {
 	return err
 }
 
-// expectWord reads an expected word from a line.
+// expectWord reads a line and returns an error unless it is the expected word.
 func expectWord(in io.Reader, want string) error {
 	var word string
 	if _, err := fmt.Fscanln(in, &word); err != nil {

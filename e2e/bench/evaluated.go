@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// evaluatedJobs are registered one after the other, with a pause: the work after a registration
-	// must not delay the next one.
+	// evaluatedJobs is the number of jobs registered one after the other, with a pause. The work
+	// after a registration must not delay the next one.
 	evaluatedJobs  = 60
 	evaluatedPause = 120 * time.Millisecond
 	// evaluatedWithin is the target.
 	evaluatedWithin = 20 * time.Millisecond
 )
 
-// evaluated measures, with three servers, the time from a job registration until its evaluation is
-// complete. The server of the worker must have the new state.
+// evaluated measures the time from a job registration until its evaluation is complete, with three
+// servers. A worker starts only when its server has the new state.
 func evaluated(ctx context.Context, b *bench) (string, bool, error) {
 	s, err := b.servers(ctx, "")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 const leaderKills = 50
 
 // failover repeatedly kills the leader and measures the time until another server acknowledges a
-// write. The killed one is restarted with its data before the next is killed.
+// write. The killed server is restarted with its data before the next one is killed.
 func failover(ctx context.Context, b *bench) (string, bool, error) {
 	s, err := b.servers(ctx, "")
 	if err != nil {
@@ -36,8 +36,8 @@ func failover(ctx context.Context, b *bench) (string, bool, error) {
 		p50 <= 2*time.Second && p99 <= 4*time.Second, nil
 }
 
-// killLeader kills the leader, returns the duration of the next write and restarts the killed
-// server.
+// killLeader kills the leader, measures the next write and restarts the killed server. It returns
+// the duration of the write.
 func (s *servers) killLeader(ctx context.Context, job string) (time.Duration, error) {
 	lead := s.leader(s.all[0])
 	if lead < 0 {
@@ -72,7 +72,7 @@ func acknowledged(ctx context.Context, through *cluster.Agent, id string) (index
 	return index, err
 }
 
-// percentile is the nearest-rank percentile of measured times.
+// percentile returns the nearest-rank percentile of measured times.
 func percentile(d []time.Duration, p int) time.Duration {
 	sorted := slices.Sorted(slices.Values(d))
 	return sorted[max((len(sorted)*p+99)/100, 1)-1]

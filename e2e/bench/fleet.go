@@ -28,8 +28,8 @@ const (
 var fleetConfig = fmt.Sprintf("server {\n  min_heartbeat_ttl = %q\n  heartbeat_grace = %q\n  failover_heartbeat_ttl = %q\n  max_heartbeats_per_second = 1000\n}\n",
 	minTTL, grace, failoverTTL)
 
-// heartbeats runs many nodes while leaders are killed, and counts those that the servers marked as
-// down although they missed no heartbeat.
+// heartbeats runs many nodes while leaders are killed. It counts the nodes that the servers marked
+// as down although they missed no heartbeat.
 func heartbeats(ctx context.Context, b *bench) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, fleetWithin)
 	defer cancel()
@@ -105,7 +105,8 @@ func (w *nodeWatch) begin() error {
 	return nil
 }
 
-// watch polls for a duration. A node that was down between two polls is found by its modify index.
+// watch polls for a duration. It detects a node that was down between two polls by its modify
+// index.
 func (w *nodeWatch) watch(ctx context.Context, long time.Duration) error {
 	end := time.After(long)
 	tick := time.NewTicker(fleetLook)

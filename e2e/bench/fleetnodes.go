@@ -26,8 +26,8 @@ const (
 	beatAgainMost = 5 * time.Second
 )
 
-// load is a process that simulates nodes: each registers and sends heartbeats with the calls of a
-// client, over shared sessions.
+// load is a process that simulates nodes. Each node registers and sends heartbeats with the RPCs of
+// a client, over shared sessions.
 type load struct {
 	pool    *rpc.Pool
 	servers []string
@@ -44,8 +44,8 @@ type simNode struct {
 	ttl                     time.Duration
 }
 
-// fleet is the load process; arguments: servers, number of nodes, number of silent nodes. It obeys
-// "silence" and "end".
+// fleet is the load process. Its arguments are the servers, the number of nodes and the number of
+// silent nodes. Its commands are "silence" and "end".
 func fleet(args []string) error {
 	in := bufio.NewReader(os.Stdin)
 	if err := expectWord(in, "go"); err != nil {
@@ -140,7 +140,7 @@ func (l *load) beat(ctx context.Context, n *simNode) error {
 	return nil
 }
 
-// live sends one heartbeat per TTL, and retries sooner after a failure, like clients.
+// live sends one heartbeat per TTL. After a failure it retries sooner, like a client.
 func (l *load) live(ctx context.Context, n *simNode) {
 	silent := l.silent
 	if !strings.HasPrefix(n.name, silentName) {
@@ -172,7 +172,7 @@ func (l *load) live(ctx context.Context, n *simNode) {
 	}
 }
 
-// call calls any server.
+// call makes an RPC to any of the servers.
 func (l *load) call(ctx context.Context, method string, req rpc.Request, resp any) error {
 	select {
 	case l.slots <- struct{}{}:

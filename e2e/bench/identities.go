@@ -31,8 +31,8 @@ const (
 	signIdentity = "id%d"
 )
 
-// signingRate has nodes request identities from three servers: all of an allocation at once, like
-// clients, and one at a time.
+// signingRate measures the rate at which three servers sign identities for nodes. A request has all
+// identities of an allocation, as clients send it, or a single identity.
 func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, signWithin)
 	defer cancel()
@@ -83,15 +83,15 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	return got, rates["allocations"].perSecond >= signEnough && rates["single"].perSecond >= signEnough, nil
 }
 
-// held is an allocation in the form in which its node requests identities.
+// held is an allocation and the node that requests its identities.
 type held struct {
 	node *simNode
 	asks []*nomad.WorkloadIdentityRequest
 	made uint64
 }
 
-// signers is the load process; arguments: addresses of servers. It obeys "allocations", "single"
-// and "end".
+// signers is the load process. Its arguments are the addresses of servers. Its commands are
+// "allocations", "single" and "end".
 func signers(args []string) error {
 	in := bufio.NewReader(os.Stdin)
 	if err := expectWord(in, "go"); err != nil {
@@ -172,7 +172,8 @@ func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
 	return out, err
 }
 
-// sign requests identities with many concurrent callers, and counts those signed after the warm-up.
+// sign requests identities with many concurrent callers. It counts the identities that were signed
+// after the warm-up.
 func (l *load) sign(ctx context.Context, allocs []held, single bool) (int64, time.Duration, error) {
 	var signed atomic.Int64
 	end := time.Now().Add(signWarm + signCounted)

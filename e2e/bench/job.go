@@ -111,8 +111,8 @@ func cpuTime(pids ...int) time.Duration {
 	return time.Duration(ticks) * time.Second / clockTicks
 }
 
-// helpersOf returns the helper processes of an agent: those with our name whose arguments contain
-// its directory.
+// helpersOf returns the helper processes of an agent. They have the name of this project's helpers,
+// and their arguments contain the agent's directory.
 func helpersOf(a *cluster.Agent) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -22,9 +22,9 @@ const (
 	machineMemory = 64 << 20
 )
 
-// machine measures the machine itself and has no target. On a virtual machine two cores may share
-// one, and the host may have to find memory first. Both vary over hours by a factor of two and
-// more.
+// machine measures the machine itself and has no target. Two virtual cores may share one physical
+// core, and the host may have to allocate memory first. Both effects vary by a factor of two or
+// more over hours.
 func machine(ctx context.Context, _ *bench) (string, bool, error) {
 	var one, all float64
 	for range machineRounds {
@@ -45,7 +45,7 @@ func machine(ctx context.Context, _ *bench) (string, bool, error) {
 	return fmt.Sprintf("%d cores do the work of %.2f; a page of new memory takes %.1f µs", runtime.NumCPU(), all/one, page.Seconds()*1e6), true, nil
 }
 
-// workDone returns how much n goroutines sort together.
+// workDone returns how many times n goroutines together sort a fixed slice.
 func workDone(ctx context.Context, n int) (float64, error) {
 	numbers := make([]uint32, 4096)
 	for i := range numbers {

@@ -17,8 +17,8 @@ import (
 // debugRoutes is the configuration that enables profiles.
 const debugRoutes = "enable_debug = true\n"
 
-// serverConfig returns the configuration of measured servers. A server usually has one scheduler
-// worker per core; here three share the cores of one machine.
+// serverConfig returns the configuration of measured servers. A server has one scheduler worker per
+// core by default. Here three servers share the cores of one machine.
 func (b *bench) serverConfig() string {
 	config := fmt.Sprintf("server {\n  num_schedulers = %d\n}\n", (runtime.NumCPU()+2)/3)
 	if b.profiles != "" {
@@ -27,8 +27,8 @@ func (b *bench) serverConfig() string {
 	return config
 }
 
-// profiled runs a load. With -profiles each agent at the addresses writes a CPU profile during the
-// load, NAME-0.pprof and so on, and then a heap profile, NAME-0.heap.pprof.
+// profiled runs a load. With -profiles each agent writes a CPU profile during the load,
+// NAME-0.pprof and so on. After the load it writes a heap profile, NAME-0.heap.pprof.
 func (b *bench) profiled(ctx context.Context, addresses []string, name string, lasts time.Duration, load func() error) error {
 	if b.profiles == "" {
 		return load()
@@ -48,7 +48,7 @@ func (b *bench) profiled(ctx context.Context, addresses []string, name string, l
 	return err
 }
 
-// fetch writes the answer of a URL to a file.
+// fetch writes the response body of a URL to a file.
 func fetch(ctx context.Context, url, file string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 )
 
 // restoreSnapshot restores an archive of 100 MB on three servers over HTTP. It measures the time
-// until the answer, and until every server returns a job of it.
+// until the response, and until every server returns a restored job.
 func restoreSnapshot(ctx context.Context, b *bench) (string, bool, error) {
 	archive := filepath.Join(b.dir, "state.snap")
 	last, err := writeArchive(archive)
@@ -57,8 +57,8 @@ func restoreSnapshot(ctx context.Context, b *bench) (string, bool, error) {
 		everywhere <= restoreTarget, err
 }
 
-// restoredEverywhere waits until every server returns a job of the snapshot, and until the leader
-// does with a consistent read.
+// restoredEverywhere waits until every server returns a job of the snapshot, and until a consistent
+// read returns it.
 func restoredEverywhere(ctx context.Context, s *servers, job string) error {
 	return eventually(ctx, "a restored job is read from every server", func() error {
 		for _, a := range s.all {
@@ -71,7 +71,7 @@ func restoredEverywhere(ctx context.Context, s *servers, job string) error {
 	})
 }
 
-// upload sends a file.
+// upload sends a file as the body of a PUT request.
 func upload(ctx context.Context, url, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -94,7 +94,7 @@ func upload(ctx context.Context, url, file string) error {
 	return err
 }
 
-// writeArchive writes an archive of a state of 100 MB: jobs with allocations. It returns the ID of
+// writeArchive writes an archive of 100 MB with jobs and their allocations. It returns the ID of
 // the last job.
 func writeArchive(file string) (last string, err error) {
 	state, err := os.Create(file + ".state")

@@ -39,7 +39,7 @@ func newDrive(ctx context.Context) (*drive, func(), error) {
 	if !companion.Embedded() {
 		return nil, nil, errors.New("built without -tags companion: the starts of another program would be measured")
 	}
-	// In memory: some disks need milliseconds for each directory after a large removal.
+	// In memory, because some disks need milliseconds for each directory after a large removal.
 	dir, err := os.MkdirTemp("/dev/shm", "nomad-bench-")
 	if err != nil {
 		return nil, nil, err
@@ -56,7 +56,7 @@ func newDrive(ctx context.Context) (*drive, func(), error) {
 	end := func() {
 		super.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // the measurement is complete
 		super.Close()
-		os.RemoveAll(dir) //nolint:errcheck // in memory, and without information
+		os.RemoveAll(dir) //nolint:errcheck // temporary files in memory
 	}
 	return &drive{super: super, dir: dir, exec2: e, raw: r}, end, nil
 }
@@ -128,7 +128,7 @@ func sandboxCost(ctx context.Context, _ *bench) (string, bool, error) {
 	return text, p50 <= 5*time.Millisecond && p99 <= 15*time.Millisecond, nil
 }
 
-// churnFor is how long tasks are started and stopped, with this number of concurrent churners.
+// churnFor is the duration of the test with this number of concurrent churners.
 const (
 	churnFor = 10 * time.Second
 	churners = 4
@@ -177,11 +177,11 @@ func (d *drive) startAndStop(ctx context.Context) error {
 	if _, err := d.exec2.StartTask(ctx, cfg); err != nil {
 		return err
 	}
-	// The directory remains, as under an agent, which collects garbage later.
+	// The directory remains, as with an agent, whose garbage collection removes it later.
 	return errors.Join(d.exec2.StopTask(ctx, cfg.ID, 5*time.Second, "SIGTERM"), d.exec2.DestroyTask(cfg.ID, true))
 }
 
-// census counts the resources that tasks may leak. A namespace without a process exists only
+// census counts the resources that tasks can leak. A namespace without a process exists only
 // through a mount or a descriptor.
 type census struct {
 	mounts, groups, processes, files, records int
@@ -208,8 +208,8 @@ func (d *drive) census() (c census, err error) {
 	return c, d.censusOfProcesses(&c)
 }
 
-// censusOfProcesses counts the supervisor's descriptors and children, and the processes that
-// started in one of our groups or have one of our working directories.
+// censusOfProcesses counts the descriptors and children of the supervisor. It also counts the
+// processes whose cgroup or working directory belongs to the test.
 func (d *drive) censusOfProcesses(c *census) error {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -244,8 +244,8 @@ func (d *drive) censusOfProcesses(c *census) error {
 	return nil
 }
 
-// beyond describes the resources that were added since before. The supervisor keeps a few
-// descriptors that it opened in the meantime.
+// beyond describes the resources added since before. A few additional descriptors of the supervisor
+// are allowed.
 func (c census) beyond(before census) string {
 	const slack = 8
 	var out []string

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// poll is the polling interval where no blocking query is possible.
+	// poll is the polling interval where no blocking query exists.
 	poll = 5 * time.Millisecond
-	// settleWithin bounds such a wait.
+	// settleWithin bounds the time of such a poll.
 	settleWithin = 30 * time.Second
 )
 
@@ -26,8 +26,8 @@ type servers struct {
 	log *os.File
 }
 
-// servers starts three servers and waits until all of them follow one leader. config is the text of
-// a configuration file, possibly empty.
+// servers starts three servers and waits until all of them follow one leader. config is the content
+// of a configuration file and may be empty.
 func (b *bench) servers(ctx context.Context, config string) (*servers, error) {
 	dir, err := os.MkdirTemp(b.dir, "servers-")
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *servers) restart(ctx context.Context, i int) error {
 	return err
 }
 
-// eventually waits until ok returns no error.
+// eventually calls ok until it returns no error.
 func eventually(ctx context.Context, what string, ok func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()

@@ -43,7 +43,7 @@ func taskClaims(i *identity.Issuer, alloc *nomad.Allocation) *nomad.IdentityClai
 		Identity: &nomad.WorkloadIdentity{Name: "default", Audience: []string{nomad.IdentityDefaultAud}}}, time.Now())
 }
 
-// mintCost compares a token with the raw signature.
+// mintCost compares the creation of a token with the signature alone.
 func mintCost(ctx context.Context, _ *bench) (string, bool, error) {
 	i, err := issuer(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func mintCost(ctx context.Context, _ *bench) (string, bool, error) {
 	return fmt.Sprintf("%.1f µs, bare %.1f µs", micros(token), micros(bare)), float64(token) <= mintFactor*float64(bare)+float64(mintOver), err
 }
 
-// verifyCost authenticates cached tokens.
+// verifyCost measures the authentication of cached tokens.
 func verifyCost(ctx context.Context, _ *bench) (string, bool, error) {
 	i, err := issuer(ctx)
 	if err != nil {
@@ -105,15 +105,15 @@ func verifyCost(ctx context.Context, _ *bench) (string, bool, error) {
 	return fmt.Sprintf("%.2f µs, of %d tokens in turn, %d allocations in state", micros(took), tokensShown, stateAllocs), took <= verifyWithin, err
 }
 
-// stored returns an allocation in the form of the state store.
+// stored returns an allocation as the state store holds it.
 func stored(n int) *nomad.Allocation {
 	job := &nomad.Job{ID: "web", Name: "web", Namespace: "default", Region: "global", Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: stateAllocs}}}
 	return &nomad.Allocation{ID: nomad.NewID(), Name: fmt.Sprintf("web.group[%d]", n), Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "group",
 		NodeID: nomad.NewID(), DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning}
 }
 
-// compared measures two functions alternately, in many short rounds that mostly fit between other
-// work of the machine. It returns a low percentile: only one round in twenty is faster.
+// compared measures two functions alternately, in many short rounds. Most rounds run undisturbed by
+// other work of the machine. It returns a low percentile: only one round in twenty is faster.
 func compared(one, other func() error) (a, b time.Duration, err error) {
 	var took [2][]time.Duration
 	for range rounds {

@@ -32,7 +32,7 @@ const (
 )
 
 // tokensEnd stops allocations one after the other. It measures the time until their tokens are
-// rejected everywhere: HTTP and RPC of three servers, and the API socket of another task.
+// rejected everywhere: by HTTP and RPC of three servers, and by the API socket of another task.
 func tokensEnd(ctx context.Context, b *bench) (said string, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenStopLimit)
 	defer cancel()
@@ -68,7 +68,8 @@ func tokensEnd(ctx context.Context, b *bench) (said string, ok bool, err error) 
 	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms (%d stops)", ms(p50), ms(p99), len(took)), p99 <= refusedWithin, nil
 }
 
-// leave stops every job, and then the client: otherwise its tasks would continue.
+// leave stops every job and then the client. A client that stops first would leave its tasks
+// running.
 func leave(ctx context.Context, c *cluster.Agent) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
@@ -90,8 +91,8 @@ func (b *bench) client(ctx context.Context, s *servers) (*cluster.Agent, error) 
 		"-data-dir=" + filepath.Join(dir, "data"), fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
 }
 
-// tokensOf starts a task for each stop, and one that remains. It returns their tokens by job, and
-// the API socket of the one that remains.
+// tokensOf starts one task for each stop, and one that stays. It returns the tokens by job and the
+// API socket of the task that stays.
 func (b *bench) tokensOf(ctx context.Context, c *cluster.Agent) (map[string]string, string, error) {
 	jobs := []string{"stays"}
 	for i := range tokenStops {
@@ -145,7 +146,7 @@ func (s *servers) doors(pool *rpc.Pool, socket string) []door {
 		}})
 	}
 	through := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		dir, err := os.Open(filepath.Dir(socket)) // the path is longer than an address may be
+		dir, err := os.Open(filepath.Dir(socket)) // the path is too long for a socket address
 		if err != nil {
 			return nil, err
 		}
@@ -182,7 +183,8 @@ func letIn(ctx context.Context, c *http.Client, url, token string) (bool, error)
 	return false, fmt.Errorf("%s: %s", url, resp.Status)
 }
 
-// untilRefused stops a job and returns how long its token was accepted, and by which endpoint last.
+// untilRefused stops a job. It returns how long its token was accepted, and which endpoint accepted
+// it last.
 func (s *servers) untilRefused(ctx context.Context, job, token string, doors []door) (time.Duration, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenWaits)
 	defer cancel()

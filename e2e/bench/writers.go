@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	// writersAtOnce is the number of clients that register jobs, one after the other, each over its
-	// own connection.
+	// writersAtOnce is the number of concurrent clients. Each registers jobs one after the other
+	// over its own connection.
 	writersAtOnce = 16
-	// warmUp precedes the measurement: the heaps of new servers grow, and each page of new memory
-	// costs as much as a write.
+	// warmUp is the time before the measurement. The heaps of new servers grow, and each page of
+	// new memory costs as much as a write.
 	warmUp = 3 * time.Second
 	// counted is the duration of the measurement.
 	counted = 5 * time.Second
-	// bareShare is the accepted factor to the raw log.
+	// bareShare is the factor by which the raw log may be faster.
 	bareShare = 2
 )
 
 // rated is the result of a load.
 type rated struct {
 	perSecond float64
-	cpu       time.Duration // of all servers, for each write
+	cpu       time.Duration // of all servers, per write
 }
 
 // String returns the rate and the CPU time.
@@ -47,24 +47,25 @@ func (r rated) String() string {
 }
 
 // writer registers jobs with one server, one after the other, until end. It shares the cores of the
-// servers and is therefore kept small.
+// servers and therefore does little else.
 type writer func(ctx context.Context, to *cluster.Agent, prefix string, end time.Time, done *atomic.Int64) error
 
-// rpcRegistrations registers small jobs with the leader by RPC, like agents, and compares with a
-// raw log on the same disk, which does not use HTTP either.
+// rpcRegistrations registers small jobs with the leader by RPC, like agents. The reference is a raw
+// log on the same disk, which does not use HTTP either.
 func rpcRegistrations(ctx context.Context, b *bench) (string, bool, error) {
 	return b.compared(ctx, "rpc", writeRPC, "at the leader")
 }
 
-// httpRegistrations is rpcRegistrations over the HTTP API, also distributed over all servers.
+// httpRegistrations is rpcRegistrations over the HTTP API. It also measures writers that are
+// distributed over all servers.
 func httpRegistrations(ctx context.Context, b *bench) (string, bool, error) {
 	return b.compared(ctx, "http", writeHTTP, "at the leader", spread)
 }
 
-// spread distributes writers over all servers.
+// spread is the place of writers that are distributed over all servers.
 const spread = "spread"
 
-// compared measures writers and a raw log, at each place.
+// compared compares the writers at each place with a raw log.
 func (b *bench) compared(ctx context.Context, name string, write writer, places ...string) (string, bool, error) {
 	size, err := entrySize()
 	if err != nil {
@@ -87,8 +88,8 @@ func (b *bench) compared(ctx context.Context, name string, write writer, places 
 	return fmt.Sprintf("%s; bare log %v with entries of %d bytes", strings.Join(said, ", "), bare, size), ok, nil
 }
 
-// registrations measures registrations with three new servers. The profiles are named by the name
-// and "led" or "spread".
+// registrations measures registrations with three new servers. The names of profiles consist of
+// name and "led" or "spread".
 func (b *bench) registrations(ctx context.Context, name string, write writer, where string) (out rated, err error) {
 	s, err := b.servers(ctx, b.serverConfig())
 	if err != nil {
@@ -159,7 +160,8 @@ func writeRPC(ctx context.Context, to *cluster.Agent, prefix string, end time.Ti
 	return nil
 }
 
-// writeHTTP registers jobs over one connection: it writes requests and reads answers.
+// writeHTTP registers jobs over one connection. It writes requests and reads responses without an
+// http.Client.
 func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, end time.Time, done *atomic.Int64) error {
 	host := strings.TrimPrefix(to.Address(), "http://")
 	var d net.Dialer
@@ -198,13 +200,13 @@ func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, end time.T
 	return nil
 }
 
-// smallJob returns a batch job of one task without a feasible node: its evaluation ends in a
-// blocked one.
+// smallJob returns a batch job of one task without a feasible node. Its evaluation creates a
+// blocked evaluation.
 func smallJob(id string) *api.Job {
 	return batch(id, 1, "mock_driver", map[string]any{"run_for": "1s"})
 }
 
-// storedJob returns a job in the form of the state store.
+// storedJob returns a job as the state store holds it.
 func storedJob(job *api.Job) (*nomad.Job, error) {
 	job.Canonicalize()
 	text, err := json.Marshal(job)

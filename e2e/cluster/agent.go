@@ -1,6 +1,6 @@
 // Package cluster starts real agents as separate processes, for tests, benchmarks and scripts. Each
-// has its own directory and ports of the loopback address, and is ended without leaving anything
-// behind.
+// agent has its own directory and its own ports on the loopback address. It leaves nothing behind
+// when it is stopped.
 //
 //	Start ──▶ healthy, node ready ──Stop──▶ gone, tasks as the agent leaves them
 //	                              └─Kill──▶ gone (SIGKILL), tasks run on ──Start──▶ …
@@ -24,7 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Options of an agent.
+// Options is the configuration of an agent.
 type Options struct {
 	Bin  string   // the program; its first argument is "agent"
 	Dir  string   // its files; kept for the next Start
@@ -38,7 +38,7 @@ type Options struct {
 	// Secret enables ACLs: it is the secret of the bootstrap token, a UUID. Start creates the token
 	// if it does not exist, and Client uses it.
 	Secret string
-	// User is the user of the agent, nil for the caller's.
+	// User is the user of the agent, nil for the user of the caller.
 	User *syscall.Credential
 }
 
@@ -55,15 +55,15 @@ type Agent struct {
 // readyLimit bounds the time until an agent is ready.
 const readyLimit = time.Minute
 
-// silent is the health description of a driver that has not answered for seconds, but may still do
-// so.
+// silent is the health description of a driver that has not reported its health for seconds. Such a
+// driver may still become healthy.
 const silent = "the driver did not send a fingerprint in time"
 
 // poll is the polling interval while an agent starts.
 const poll = 5 * time.Millisecond
 
-// Start starts an agent and returns when it is healthy and its node, if any, is ready with its
-// drivers.
+// Start starts an agent. It returns when the agent is healthy and its node, if any, is ready with
+// its drivers.
 func Start(ctx context.Context, o Options) (*Agent, error) {
 	if err := o.fillPorts(); err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (a *Agent) NodeID() (string, error) {
 	return "", errors.New("the agent has no node")
 }
 
-// Reload makes the agent reload its configuration and certificates (SIGHUP). Callers use config
+// Reload makes the agent reload its configuration and certificates (SIGHUP). Client uses config
 // from then on.
 func (a *Agent) Reload(config *api.TLSConfig) error {
 	c, err := api.NewClient(&api.Config{Address: a.Address(), TLSConfig: config})
@@ -231,8 +231,8 @@ func (a *Agent) Reload(config *api.TLSConfig) error {
 	return a.cmd.Process.Signal(syscall.SIGHUP)
 }
 
-// Purge stops every job of the default namespace, and returns when no allocation runs or is
-// pending: tasks outlive their agent.
+// Purge stops every job of the default namespace, because tasks outlive their agent. It returns
+// when no allocation is running or pending.
 func (a *Agent) Purge(ctx context.Context) error {
 	tick := time.NewTicker(4 * poll)
 	defer tick.Stop()
@@ -273,7 +273,7 @@ func active(al *api.AllocationListStub) bool {
 	return al.ClientStatus == api.AllocClientStatusRunning || al.ClientStatus == api.AllocClientStatusPending
 }
 
-// Stop ends the agent with SIGTERM and waits; after a timeout it is killed.
+// Stop ends the agent with SIGTERM and waits for it. After a timeout the agent is killed.
 func (a *Agent) Stop() error { return a.end(syscall.SIGTERM) }
 
 // Interrupt is Stop with SIGINT.
@@ -291,7 +291,7 @@ func (a *Agent) end(sig syscall.Signal) error {
 	}
 }
 
-// Kill ends the agent with SIGKILL and waits. Its tasks continue.
+// Kill ends the agent with SIGKILL and waits for it. Its tasks continue to run.
 func (a *Agent) Kill() error {
 	if err := a.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Groups lists the matches of a pattern below the agents' cgroup_parent, in every hierarchy; "" is
-// that group itself.
+// Groups lists the matches of a pattern below the agents' cgroup_parent, in every hierarchy. The
+// empty pattern matches cgroup_parent itself.
 func Groups(parent, pattern string) ([]string, error) {
 	var out []string
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
@@ -25,8 +25,8 @@ func Groups(parent, pattern string) ([]string, error) {
 }
 
 // RemoveGroups removes the agents' cgroup_parent and the groups below it, in every hierarchy. The
-// supervisor is in one of them until it has ended, which the agent may not wait for: RemoveGroups
-// retries for patience.
+// supervisor may still be in one of them after its agent has ended. RemoveGroups therefore retries
+// until patience has passed.
 func RemoveGroups(parent string, patience time.Duration) error {
 	dirs, err := Groups(parent, "")
 	if err != nil {

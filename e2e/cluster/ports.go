@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ports of agents are below the dynamic ports of tasks (20000) and the ephemeral ports of the
-// kernel (32768). No other connection or listener can get them between the selection and the moment
-// at which the agent listens, or during a restart.
+// The ports of agents are below the dynamic ports of tasks (20000) and the ephemeral ports of the
+// kernel (32768). No other connection or listener can take a port before the agent listens on it,
+// or while the agent restarts.
 const (
 	firstPort = 10_000
 	lastPort  = 19_999

@@ -10,7 +10,7 @@ import (
 )
 
 // Initramfs is an archive that the kernel unpacks at boot (cpio, "newc"). The directories of a file
-// must be added before the file, since the kernel does not create them.
+// must be added before the file, because the kernel does not create them.
 type Initramfs struct {
 	out  *bufio.Writer
 	next int // inode

@@ -17,14 +17,14 @@ type Machine struct {
 	Busybox string
 }
 
-// tools are the Debian packages of a Machine, in addition to the kernels. They are fetched even if
-// installed, with the data that they expect next to them; the libraries are then the machine's.
+// tools are the Debian packages of a Machine, in addition to the kernels. They are downloaded even
+// if installed, together with the data files that they expect in the same tree.
 var tools = []string{"qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios", "busybox-static"}
 
 // kernelPackages are the meta packages that depend on a kernel, by the names in the tests.
 var kernelPackages = map[string]string{"6.1": "linux-image-cloud-amd64", "6.12": "linux-image-6.12-cloud-amd64"}
 
-// Fetch downloads and unpacks what is missing in dir.
+// Fetch downloads and unpacks the packages that are missing in dir.
 func Fetch(ctx context.Context, dir string) (*Machine, error) {
 	m := &Machine{root: filepath.Join(dir, "root")}
 	m.Busybox = filepath.Join(m.root, "bin/busybox")
@@ -94,7 +94,7 @@ func (m *Machine) unpack(ctx context.Context, debs string) error {
 	return nil
 }
 
-// Kernels lists the bootable kernels: names such as "6.1", with the file of each.
+// Kernels returns the files of the bootable kernels by name, such as "6.1".
 func (m *Machine) Kernels() (map[string]string, error) {
 	out := map[string]string{}
 	for name := range kernelPackages {
@@ -111,7 +111,8 @@ func (m *Machine) Kernels() (map[string]string, error) {
 }
 
 // Boot runs a kernel with an initramfs until the guest powers off. console receives the output of
-// its serial console. Of the kernel it gets only panics: other messages could interrupt any line.
+// its serial console. Kernel messages other than panics are suppressed, because they could
+// interrupt any line.
 func (m *Machine) Boot(ctx context.Context, kernel, initramfs string, console *os.File) error {
 	share := filepath.Join(m.root, "usr/share")
 	cmd := exec.CommandContext(ctx, filepath.Join(m.root, "usr/bin/qemu-system-x86_64"),

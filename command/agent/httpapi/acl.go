@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// aclRoutes are those of policies, tokens, roles, and of logging in. They are for no page of another
-// origin: who reads there has the keys of everything.
+// aclRoutes returns the routes of policies, tokens, roles and logins. None of them allows
+// cross-origin reads, because their replies hold secrets.
 func (s *Server) aclRoutes() []route {
 	return slices.Concat(aclPolicyRoutes(s), aclTokenRoutes(s), aclRoleRoutes(), aclAuthRoutes())
 }
@@ -117,13 +117,13 @@ func aclRole(r *request, q *acls.RolesUpsertRequest) error {
 	return sameID("ACL role", &role.ID, r.param)
 }
 
-// theToken answers with the one token that was written.
+// theToken returns the token that was written.
 func theToken(o *acls.TokenUpsertResponse) (any, error) {
 	t, err := first(o.Tokens)
 	return showToken(t), err
 }
 
-// first is the one element of the reply to a write of one thing.
+// first returns the only element of the reply to a write of one object.
 func first[T any](list []*T) (*T, error) {
 	if len(list) != 1 || list[0] == nil {
 		return nil, nomad.Errorf(http.StatusInternalServerError, "the servers answered with %d things instead of the one that was written", len(list))
@@ -131,7 +131,7 @@ func first[T any](list []*T) (*T, error) {
 	return list[0], nil
 }
 
-// tokenView is what JSON shows of a token: its TTL is a text, "" for none.
+// tokenView is the JSON form of a token. Its TTL is a string, "" for none.
 type tokenView struct {
 	AccessorID     string
 	SecretID       string
@@ -160,7 +160,7 @@ func showToken(t *acls.Token) *tokenView {
 	return v
 }
 
-// ownToken shows the token of the caller. A task or a node has none.
+// ownToken returns the token of the caller. Tasks and nodes have none.
 func (s *Server) ownToken(r *request) (any, error) {
 	var q nomad.GenericRequest
 	if err := r.readOptions(&q.QueryOptions); err != nil {
@@ -175,16 +175,16 @@ func (s *Server) ownToken(r *request) (any, error) {
 		return nil, nomad.Errorf(http.StatusNotFound, "ACL token not found")
 	}
 	shown := showToken(resp.Identity.ACLToken)
-	if nomad.IsUUID(shown.AccessorID) { // no token stands for the others
-		shown.SecretID = q.AuthToken // which the caller has shown; servers tell none
+	if nomad.IsUUID(shown.AccessorID) { // pseudo-tokens have other IDs and no secret
+		shown.SecretID = q.AuthToken // servers do not return secrets
 	}
 	return shown, nil
 }
 
-// ownPolicies lists the policies of the caller: of a task those that are for workloads
-// like it, which one method tells, of a token another. Without a token it refuses.
+// ownPolicies lists the policies of the caller. For a workload identity these are the policies that
+// apply to the workload. A request without a token is refused.
 func (s *Server) ownPolicies(r *request) (any, error) {
-	if strings.Count(r.token(), ".") != 2 { // no JWT
+	if strings.Count(r.token(), ".") != 2 { // not a JWT
 		return read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
 			func(o *acls.PolicyListResponse) (any, error) {
 				if r.token() == "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// aclAuthRoutes are those of auth methods, binding rules and logging in. Who logs in has
-// no token yet.
+// aclAuthRoutes returns the routes of auth methods, binding rules and logins. A caller that logs in
+// has no token yet.
 func aclAuthRoutes() []route {
 	theMethod := func(o *acls.AuthMethodUpsertResponse) (any, error) {
 		m, err := first(o.AuthMethods)
@@ -69,7 +69,7 @@ func aclBindingRule(r *request, q *acls.BindingRulesUpsertRequest) error {
 	return sameID("ACL binding rule", &rule.ID, r.param)
 }
 
-// authMethodView is what JSON shows of an auth method: durations are texts, "" for none.
+// authMethodView is the JSON form of an auth method. Durations are strings, "" for none.
 type authMethodView struct {
 	Name            string
 	Type            string
@@ -85,7 +85,7 @@ type authMethodView struct {
 	ModifyIndex     uint64
 }
 
-// authConfigView is what JSON shows of the configuration of an auth method.
+// authConfigView is the JSON form of the configuration of an auth method.
 type authConfigView struct {
 	JWTValidationPubKeys []string
 	JWKSURL              string
@@ -131,7 +131,7 @@ func showAuthConfig(c *acls.AuthMethodConfig) *authConfigView {
 		ListClaimMappings: c.ListClaimMappings, VerboseLogging: c.VerboseLogging}
 }
 
-// orNothing is the text of a duration, "" for none.
+// orNothing formats a duration, "" for zero.
 func orNothing(d time.Duration) string {
 	if d == 0 {
 		return ""

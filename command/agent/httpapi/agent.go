@@ -26,7 +26,8 @@ func (s *Server) agentRoutes() []route {
 	return routes
 }
 
-// clusterRoutes tell of the servers and of what is the same for all of them.
+// clusterRoutes returns the routes of regions, status, garbage collection and the scheduler
+// configuration.
 func (s *Server) clusterRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/regions", handle: read("Region.List", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
@@ -44,13 +45,13 @@ func (s *Server) table() []route {
 	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), s.explainRoutes(), s.laterRoutes(), s.enterpriseRoutes())
 }
 
-// rpcRoutes are those that servers or nodes answer: they do nothing but an RPC.
+// rpcRoutes returns the routes that servers or nodes answer. Their handlers only make an RPC.
 func (s *Server) rpcRoutes() []route {
 	return slices.Concat(s.jobRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.execRoutes(), s.clusterRoutes(), s.snapshotRoutes(), s.eventRoutes(), autopilotRoutes(),
 		s.rootKeyRoutes(), s.variableRoutes(), s.aclRoutes(), quotaRoutes(), searchRoutes())
 }
 
-// noFields sets nothing: the query options are all that the method takes.
+// noFields fills a request that has only query options.
 func noFields[Req any](*request, *Req) error { return nil }
 
 func (s *Server) agentSelf(r *request) (any, error) { return s.cfg.Agent.Self(), nil }
@@ -105,8 +106,8 @@ func (s *Server) agentSetServers(r *request) (any, error) {
 
 func (s *Server) agentReload(*request) (any, error) { return nil, s.cfg.Agent.Reload() }
 
-// metricsRight is what /v1/metrics asks for: metrics name jobs, tasks and nodes of all
-// namespaces.
+// metricsRight returns the right that /v1/metrics requires. Metrics contain the names of jobs,
+// tasks and nodes of all namespaces.
 func (s *Server) metricsRight() acl.Question {
 	if s.cfg.OpenMetrics {
 		return acl.Question{}
@@ -126,7 +127,7 @@ func (s *Server) metrics(r *request) (any, error) {
 	return nil, errDone
 }
 
-// system makes the handler of a route that starts work on the leader.
+// system returns the handler of a route that starts work on the leader.
 func system(method string) func(*request) (any, error) {
 	return read(method, noFields[nomad.GenericRequest], nothing[nomad.GenericResponse])
 }
@@ -146,8 +147,8 @@ func schedulerConfig(r *request, q *nomad.SchedulerSetConfigRequest) error {
 	return nil
 }
 
-// debugRoutes are Go's profiles, for an agent with enable_debug. The memory that they
-// show has secrets in it.
+// debugRoutes returns the routes of net/http/pprof, for an agent with enable_debug. Profiles can
+// contain secrets from memory.
 func (s *Server) debugRoutes() []route {
 	plain := func(h http.HandlerFunc) func(*request) (any, error) {
 		return s.forOperators(acl.ToWrite(acl.Agents), func(r *request) (any, error) {

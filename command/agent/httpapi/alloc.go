@@ -71,8 +71,8 @@ func showAlloc(o *nomad.SingleAllocResponse) (any, error) {
 	return public, err
 }
 
-// publicAllocs blanks what only the owning node may see. The RPCs behind these
-// routes blank it too: a live token has two locked doors before it.
+// publicAllocs removes the fields that only the node of an allocation may see, such as its tokens.
+// The RPCs behind these routes remove them too.
 func publicAllocs(allocs []*nomad.Allocation) []*nomad.Allocation {
 	out := make([]*nomad.Allocation, len(allocs))
 	for i, a := range allocs {
@@ -97,7 +97,8 @@ func deploymentID(r *request, q *nomad.DeploymentSpecificRequest) error {
 	return nil
 }
 
-// missing gives what is not there the route's own words; that it may be hidden stays.
+// missing replaces the text of a 404 error with the text of the route. The marker of a hidden
+// object is kept.
 func missing(text string, handle func(*request) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		out, err := handle(r)

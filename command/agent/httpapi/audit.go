@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// maxHeld is how much of a reply is held back until it is on record. What is longer
-	// is put on record before its first byte goes out.
+	// maxHeld bounds the reply that is held back until it is recorded. A larger reply is recorded
+	// before its first byte is sent.
 	maxHeld = 1 << 20
-	// askWhoWithin bounds the question whose token it is.
+	// askWhoWithin is the timeout of the RPC that resolves a token.
 	askWhoWithin = time.Second
-	// knownFor is how long the answer is good: for the record, and nothing else.
+	// knownFor is how long a resolved token is cached. The cache is used for audit records only.
 	knownFor = 5 * time.Second
 	maxKnown = 1024
-	// shortSecret is the least length of what is taken out of errors.
+	// shortSecret is the minimum length of a secret that is removed from errors.
 	shortSecret = 4
 )
 
-// audited runs next and records the request, before and after. One that can't be
-// recorded, when that is enforced, is not run.
+// audited records the request, calls next, and records the result. If the audit log is enforced and
+// recording fails, next is not called.
 func (s *Server) audited(w http.ResponseWriter, req *http.Request, next http.HandlerFunc) {
 	log := s.cfg.Audit
 	if !log.On() {
@@ -67,9 +67,8 @@ func (s *Server) audited(w http.ResponseWriter, req *http.Request, next http.Han
 	whole = true
 }
 
-// RefusedConn records a connection over a limit, which was closed before a request was
-// read from it. It is not possible to refuse the connection once more: a failure to
-// record is in the log of the agent only.
+// RefusedConn records a connection over a limit, which was closed before a request was read from
+// it. If recording fails, the error is only logged: the connection is already refused.
 func (s *Server) RefusedConn(c net.Conn) {
 	err := s.cfg.Audit.Record(&audit.Event{Type: audit.HTTP, Stage: audit.Complete, Auth: audit.Auth{Kind: audit.KindUnknown},
 		Request:  audit.Request{Operation: "connect", RemoteAddress: remoteAddress(c.RemoteAddr().String())},
@@ -79,7 +78,7 @@ func (s *Server) RefusedConn(c net.Conn) {
 	}
 }
 
-// remoteAddress names peers on a unix socket, which have no address.
+// remoteAddress returns addr, or "unix" for a peer on a unix socket, which has no address.
 func remoteAddress(addr string) string {
 	if addr == "" || addr == "@" {
 		return "unix"
@@ -87,7 +86,8 @@ func remoteAddress(addr string) string {
 	return addr
 }
 
-// askedFor says what a request asks for. The query is no part of it: a token may be.
+// askedFor describes a request for the audit log. The query is left out because it can contain a
+// token.
 func (s *Server) askedFor(req *http.Request) audit.Request {
 	namespace := nomad.DefaultNamespace
 	if req.URL.RawQuery != "" {
@@ -96,17 +96,17 @@ func (s *Server) askedFor(req *http.Request) audit.Request {
 		}
 	}
 	path := req.URL.EscapedPath()
-	if token := Token(req); len(token) >= shortSecret { // as "acl token info" of one's own secret
+	if token := Token(req); len(token) >= shortSecret { // for example "acl token info" with a secret ID
 		path = strings.ReplaceAll(path, token, "[secret]")
 	}
 	out := audit.Request{Operation: req.Method, Endpoint: path, Namespace: namespace, RemoteAddress: remoteAddress(req.RemoteAddr), UserAgent: req.UserAgent()}
 	if strings.HasPrefix(path, "/v1/client/allocation/") && strings.HasSuffix(path, "/exec") {
-		out.Object = req.URL.Query().Get("task") // never the command: it may hold secrets
+		out.Object = req.URL.Query().Get("task") // not the command, which can contain secrets
 	}
 	return out
 }
 
-// withoutSecrets takes out of an error what the request had secret, if it says it.
+// withoutSecrets replaces the secrets of the request in an error text.
 func withoutSecrets(text string, req *http.Request) string {
 	if text == "" {
 		return ""
@@ -130,10 +130,10 @@ func withoutSecrets(text string, req *http.Request) string {
 	return text
 }
 
-// shownKeys are the parameters that errors may repeat: those that are names.
+// shownKeys lists the query parameters whose values may appear in errors. Their values are names.
 var shownKeys = map[string]bool{"namespace": true, "region": true, "prefix": true, "filter": true, "path": true, "task": true, "type": true, "origin": true}
 
-// callers remembers whose tokens were seen lately, by their digests.
+// callers caches the bearers of recent tokens by the SHA-256 digest of the token.
 type callers struct {
 	mu   sync.Mutex
 	seen map[[sha256.Size]byte]knownCaller
@@ -144,11 +144,11 @@ type knownCaller struct {
 	until time.Time
 }
 
-// who says who sent a request, as far as the servers can tell: the record does not
-// wait long for that, and the request's own fate does not hang on it.
+// who returns the caller of a request for the audit log. The lookup has a short timeout, and its
+// result does not affect the request.
 func (s *Server) who(req *http.Request) audit.Auth { return s.whose(req.Context(), Token(req)) }
 
-// whose says who the bearer of a token is.
+// whose returns the bearer of a token for the audit log.
 func (s *Server) whose(ctx context.Context, token string) audit.Auth {
 	if token == "" {
 		return audit.Auth{Kind: audit.KindAnonymous}

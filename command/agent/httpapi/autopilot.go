@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// autopilotRoutes are those about how the leader keeps the servers.
+// autopilotRoutes returns the routes of the Autopilot configuration and of server health.
 func autopilotRoutes() []route {
 	const path = "/v1/operator/autopilot/configuration"
 	return []route{
@@ -18,7 +18,7 @@ func autopilotRoutes() []route {
 	}
 }
 
-// autopilotJSON is nomad.AutopilotConfig with durations as text.
+// autopilotJSON is nomad.AutopilotConfig with durations as strings.
 type autopilotJSON struct {
 	CleanupDeadServers      bool
 	LastContactThreshold    jsonDuration
@@ -32,7 +32,7 @@ type autopilotJSON struct {
 	ModifyIndex             uint64
 }
 
-// jsonDuration is a duration as text. From others nanoseconds are taken too.
+// jsonDuration is a duration as a string. Integers are decoded as nanoseconds.
 type jsonDuration string
 
 func durationText(d time.Duration) jsonDuration { return jsonDuration(d.String()) }
@@ -56,7 +56,8 @@ func (d *jsonDuration) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// duration is what the text says, which was looked at when it came; without a text 0.
+// duration returns the parsed duration, 0 for an empty string. UnmarshalJSON has validated the
+// text.
 func (d jsonDuration) duration() time.Duration {
 	parsed, _ := time.ParseDuration(string(d))
 	return parsed
@@ -69,8 +70,7 @@ func autopilotShown(c *nomad.AutopilotConfig) (any, error) {
 		EnableCustomUpgrades: c.EnableCustomUpgrades, CreateIndex: c.CreateIndex, ModifyIndex: c.ModifyIndex}, nil
 }
 
-// autopilotConfig takes the configuration from the body, and from the query the index
-// that it must still have.
+// autopilotConfig reads the configuration from the body and the check-and-set index from the query.
 func autopilotConfig(r *request, q *nomad.AutopilotSetConfigRequest) error {
 	var in autopilotJSON
 	if err := r.decode(&in); err != nil {
@@ -91,7 +91,7 @@ func autopilotConfig(r *request, q *nomad.AutopilotSetConfigRequest) error {
 	return nil
 }
 
-// healthJSON is nomad.OperatorHealthReply with words for what are numbers there.
+// healthJSON is nomad.OperatorHealthReply with strings in place of enumerations and durations.
 type healthJSON struct {
 	Healthy                    bool
 	FailureTolerance           int
@@ -119,7 +119,7 @@ type serverHealthJSON struct {
 	StableSince time.Time
 }
 
-// serverHealth answers with 429 when servers are not healthy, and says which.
+// serverHealth returns the health of the servers. The status is 429 if any server is unhealthy.
 func serverHealth(r *request) (any, error) {
 	show := func(h *nomad.OperatorHealthReply) (any, error) {
 		out := &healthJSON{Healthy: h.Healthy, FailureTolerance: h.FailureTolerance, Leader: h.Leader, Voters: h.Voters,

@@ -9,24 +9,24 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Bounds of what a body may grow to when it is decoded: "{}" is two bytes, the task
-// it stands for some thousand.
+// Bounds of the objects decoded from a body. A short text can decode to large objects: "{}" is two
+// bytes, and the task it decodes to is several thousand.
 const (
-	maxObjects = 100_000 // objects and lists of a body
-	maxParts   = 5_000   // groups and tasks of a job
+	maxObjects = 100_000 // objects and arrays in a body
+	maxParts   = 5_000   // groups and tasks in a job
 )
 
 var errTooManyObjects = errors.New("too many objects")
 
-// objectCounter ends the reading of JSON that holds too many objects and lists.
+// objectCounter fails the reading of JSON that contains too many objects and arrays.
 type objectCounter struct {
 	in      io.Reader
 	left    int
 	text    bool // inside a string
-	escaped bool // after a backslash in it
+	escaped bool // after a backslash in a string
 }
 
-// Read counts what it passes on.
+// Read implements io.Reader. It counts the objects and arrays in the data.
 func (c *objectCounter) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p)
 	for _, b := range p[:n] {
@@ -48,8 +48,8 @@ func (c *objectCounter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// boundParts refuses a job of more groups and tasks than anybody has, before each is
-// filled with its defaults.
+// boundParts returns an error if the job has more than maxParts groups and tasks. It runs before
+// defaults are filled in.
 func boundParts(j *api.Job) error {
 	n := len(j.TaskGroups)
 	for _, tg := range j.TaskGroups {

@@ -10,24 +10,23 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// What an agent answers by itself has no method behind it that would look at the token.
+// Requests that the agent answers itself make no RPC that would check the token.
 
-// Callers says who the bearer of a token is, "" for nobody's, and what that one may do.
-// The error is a nomad.ErrPermissionDenied for a token that is not good; with any other
-// nobody can tell.
+// Callers resolves the token of a caller, "" for the anonymous caller, and returns the identity and
+// its rights. The error is nomad.ErrPermissionDenied for an invalid token. Any other error means
+// that the token could not be checked.
 type Callers interface {
 	Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error)
-	// AccessNow is Access with the state of the leader: nothing that it returns was cached.
+	// AccessNow is Access with the state of the leader. None of its results is cached.
 	AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error)
 }
 
-// errCallers says that this agent was made without Callers: it admits nobody.
+// errCallers means that this agent was created without Callers. All callers are refused.
 var errCallers = errors.New("this agent cannot tell who calls")
 
-// forCallers refuses bad tokens, and where there is access control who lacks what is
-// asked for; the zero question asks for nothing. Without access control everybody may
-// ask, with a token or not: while no server can look at one, the agent tells of itself
-// all the same.
+// forCallers refuses invalid tokens and, if ACLs are enabled, callers without the right q. The zero
+// Question requires no right. If ACLs are disabled, the request is served even when no server can
+// check the token.
 func (s *Server) forCallers(q acl.Question, handle func(*request) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		if r.notes(q) {
@@ -46,9 +45,9 @@ func (s *Server) forCallers(q acl.Question, handle func(*request) (any, error)) 
 	}
 }
 
-// forOperators refuses bad tokens and who lacks what is asked for. Without access control
-// it refuses the identities of tasks and nodes, which come through the sockets of tasks:
-// the agent and its secrets are not theirs.
+// forOperators refuses invalid tokens and callers without the right q. If ACLs are disabled, it
+// refuses the identities of tasks and nodes, which can arrive through task sockets. They must not
+// control the agent or read its secrets.
 func (s *Server) forOperators(q acl.Question, handle func(*request) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		if r.notes(q) {
@@ -68,7 +67,7 @@ func (s *Server) forOperators(q acl.Question, handle func(*request) (any, error)
 	}
 }
 
-// caller says whose token it is, and what that one may do.
+// caller resolves the token of the request.
 func (s *Server) caller(r *request) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	if s.cfg.Callers == nil {
 		return nil, nil, errCallers

@@ -33,14 +33,13 @@ func (s *Server) clientRoutes() []route {
 	}
 }
 
-// allocChecks has two routes.
+// allocChecks returns the handler of health checks, which two routes share.
 func allocChecks() func(*request) (any, error) {
 	return read("ClientAllocations.Checks", func(r *request, q *nomad.AllocChecksRequest) error { q.AllocID = r.param; return nil },
 		func(o *nomad.AllocChecksResponse) (any, error) { return o.Results, nil })
 }
 
-// ofNode sets the node of a node-scoped route: the one that is named, or this
-// agent's own.
+// ofNode sets the node of a node-scoped route: the node_id of the query, or the node of this agent.
 func (s *Server) ofNode(r *request, q *nomad.NodeSpecificRequest) error {
 	var err error
 	q.NodeID, err = s.nodeOrOwn(r.query.Get("node_id"))
@@ -72,8 +71,8 @@ func (s *Server) identityRenew(r *request, q *nomad.NodeIdentityRenewReq) error 
 	return err
 }
 
-// introduction reads what kind of token is wanted. Its TTL is a text or a number of
-// nanoseconds.
+// introduction reads the parameters of an introduction token. Its TTL is a duration string or a
+// number of nanoseconds.
 func introduction(r *request, q *nomad.ACLCreateClientIntroductionTokenRequest) error {
 	var b struct {
 		TTL      any

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// convert returns v as another type with the same names in JSON: it encodes v and decodes
-// the result.
+// convert encodes v as JSON and decodes the result into a type with the same JSON names.
 func convert[T any](v any) (T, error) {
 	var out T
 	raw, err := json.Marshal(v)

@@ -9,10 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// check is what can be asked of a caller before the body of a request is read.
+// check checks the rights of a caller before the body of a request is read.
 type check func(*rpc.Access, nomad.Envelope) error
 
-// earlyChecks returns the checks of methods by name; nil for a method without one.
+// earlyChecks returns the early checks by method name. The value is nil for a method without one.
 func earlyChecks(methods []rpc.Method) map[string]check {
 	out := map[string]check{}
 	for _, m := range methods {
@@ -21,10 +21,10 @@ func earlyChecks(methods []rpc.Method) map[string]check {
 	return out
 }
 
-// askEarly refuses callers who cannot have the right that the RPC of the route needs, before the
-// body is read. The namespace of a request without one in its query can be in the body, so the
-// right must be had in some namespace then. The RPC asks for the exact right. Other regions ask
-// their callers themselves.
+// askEarly refuses callers that cannot have the right that the RPC of the route requires. It runs
+// before the body is read. Without a namespace in the query, the body can name one. The caller then
+// needs the right in any namespace, and the RPC checks the exact one. Requests for other regions
+// are checked there.
 func (s *Server) askEarly(r *request, rt *route) error {
 	if r.region() != s.cfg.Region {
 		return nil
@@ -32,8 +32,8 @@ func (s *Server) askEarly(r *request, rt *route) error {
 	return s.askFor(r, rt, r.query.Get("namespace"))
 }
 
-// askFor refuses a caller who cannot make any call of the route's RPC in the namespace, or in any
-// namespace if that is empty.
+// askFor refuses a caller that cannot make any call of the route's RPC in the namespace. An empty
+// namespace stands for any namespace.
 func (s *Server) askFor(r *request, rt *route, namespace string) error {
 	if !s.cfg.ACL || rt.call.method == "" {
 		return nil
@@ -49,7 +49,7 @@ func (s *Server) askFor(r *request, rt *route, namespace string) error {
 	return s.ask(r, func(a *asking) error { return early(a.access, env) })
 }
 
-// refuseEarly answers a caller whose body is not read.
+// refuseEarly writes the error of a request whose body was not read.
 func (s *Server) refuseEarly(r *request, rt *route, err error) {
 	if r.Header.Get(reasonHeader) != "" {
 		s.setReason(r, func(q *acls.ExplainRequest) error {
@@ -60,10 +60,10 @@ func (s *Server) refuseEarly(r *request, rt *route, err error) {
 	s.fail(r, err)
 }
 
-// fail answers a request with an error.
+// fail logs the error of a request and writes it as the reply.
 func (s *Server) fail(r *request, err error) {
 	if r.intake != nil && r.intake.got == 0 && (r.ContentLength < 0 || r.ContentLength > maxIgnored) {
-		// net/http reads the rest of a body before it sends the answer.
+		// net/http reads the rest of a body before it sends the reply.
 		r.w.Header().Set("Connection", "close")
 		r.intake.drop()
 	}
@@ -71,8 +71,8 @@ func (s *Server) fail(r *request, err error) {
 	writeError(r.w, err)
 }
 
-// sameSite refuses requests that a page of another site made a browser send, for routes that
-// change something by GET: the check of origins lets every GET pass.
+// sameSite refuses requests that a page of another site made a browser send. It protects routes
+// that change something on GET, which the check of origins allows.
 func sameSite(handle func(*request) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		switch site := r.Header.Get("Sec-Fetch-Site"); site {

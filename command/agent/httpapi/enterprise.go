@@ -7,7 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// enterpriseRoutes are those of Nomad Enterprise alone. Tools compare their answer.
+// enterpriseRoutes returns the routes that only Nomad Enterprise has. Tools depend on the exact
+// reply.
 func (s *Server) enterpriseRoutes() []route {
 	operator := needs(acl.OfOperator(acl.LicenseRead))
 	read, write := needs(acl.ToRead(acl.Sentinels)), needs(acl.ToWrite(acl.Sentinels))
@@ -25,7 +26,7 @@ func (s *Server) enterpriseRoutes() []route {
 	}
 }
 
-// enterprise makes the handler of a route of Nomad Enterprise.
+// enterprise returns the handler of a route of Nomad Enterprise.
 func (s *Server) enterprise(n need) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		if err := s.ask(r, n); err != nil {
@@ -35,7 +36,7 @@ func (s *Server) enterprise(n need) func(*request) (any, error) {
 	}
 }
 
-// noLicense makes the handler that answers that no license exists.
+// noLicense returns a handler that replies 204: no license exists.
 func (s *Server) noLicense(n need) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		if err := s.ask(r, n); err != nil {

@@ -14,9 +14,9 @@ func (s *Server) eventRoutes() []route {
 	return []route{{methods: "GET", path: "/v1/event/stream", cors: true, handle: s.eventStream}}
 }
 
-// eventStream writes a line for each log entry that changed something of interest, and
-// {} when nothing happens for a while. The first line comes at once. An error before it
-// becomes a status; a later one is the last line, and ends the stream.
+// eventStream writes one line of JSON for each log entry with events, and {} as a heartbeat. The
+// first line is sent at once. An error before the first line becomes a status. A later error is the
+// last line and ends the stream.
 func (s *Server) eventStream(r *request) (any, error) {
 	req, err := r.eventRequest()
 	if err != nil {
@@ -51,8 +51,8 @@ func (s *Server) eventStream(r *request) (any, error) {
 			h.Set("Content-Type", "application/json")
 			h.Set("Cache-Control", "no-cache")
 			h.Set("Connection", "close")
-			h.Set("Content-Encoding", "identity")  // no gzip
-			h.Set("Transfer-Encoding", "identity") // no chunks, which not every reader of lines takes
+			h.Set("Content-Encoding", "identity")  // disables gzip
+			h.Set("Transfer-Encoding", "identity") // disables chunks, which some line readers do not support
 		}
 		if line.Event == nil {
 			continue
@@ -60,11 +60,12 @@ func (s *Server) eventStream(r *request) (any, error) {
 		if _, err := r.w.Write(append(line.Event.Data, '\n')); err != nil || line.Error != nil {
 			return nil, errDone
 		}
-		flusher.Flush() // a writer that cannot flush sends at the end
+		flusher.Flush() // a writer without Flush sends at the end
 	}
 }
 
-// lastLine says why a stream ends. Readers that do not know it take it for {}.
+// lastLine returns the error of a stream as its last line. Clients that ignore the field treat the
+// line as a heartbeat.
 func lastLine(e *nomad.RpcError) (*nomad.EventJson, error) {
 	if e.Message == io.EOF.Error() {
 		return nil, errors.New("nothing to say")
@@ -73,13 +74,13 @@ func lastLine(e *nomad.RpcError) (*nomad.EventJson, error) {
 	return &nomad.EventJson{Data: text}, err
 }
 
-// eventRequest reads topics and the index; topic may be given often.
+// eventRequest reads the topics and the index. The topic parameter may be repeated.
 func (r *request) eventRequest() (*nomad.EventStreamRequest, error) {
 	q := &nomad.EventStreamRequest{Topics: map[nomad.Topic][]string{}}
 	if err := r.readOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
-	q.MinQueryIndex = 0 // the stream begins there, it is no read that waits
+	q.MinQueryIndex = 0 // index is the start of the stream: this is not a blocking query
 	index, err := r.number("index")
 	if err != nil {
 		return nil, err

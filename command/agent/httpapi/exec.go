@@ -16,9 +16,9 @@ import (
 
 const (
 	execMethod = "Allocations.Exec"
-	// maxSessions bounds the sessions that pass through this agent.
+	// maxSessions bounds the sessions that this agent relays.
 	maxSessions = 1024
-	// handshakeWithin bounds the wait for the token of a caller.
+	// handshakeWithin is the timeout for the token of a caller.
 	handshakeWithin = 10 * time.Second
 )
 
@@ -26,9 +26,8 @@ func (s *Server) execRoutes() []route {
 	return []route{{methods: "GET", path: "/v1/client/allocation/:alloc_id/exec", cors: true, handle: s.allocExec}}
 }
 
-// allocExec connects a websocket to a program that runs in a task. What is wrong with the
-// request itself is answered before the upgrade, everything else by the code and the
-// reason with which the socket is closed.
+// allocExec connects a websocket to a command in a task. Errors of the request itself are returned
+// before the upgrade. Later errors are the close code and the close reason of the socket.
 func (s *Server) allocExec(r *request) (any, error) {
 	if _, dry := r.Context().Value(notebookKey{}).(*notebook); dry {
 		_, err := s.cfg.RPC.Stream(r.Context(), execMethod)
@@ -40,7 +39,7 @@ func (s *Server) allocExec(r *request) (any, error) {
 	}
 	q, err := execRequest(r)
 	if err != nil {
-		if denied := s.ask(r, somewhere(acl.AllocExec)); denied != nil && !shakes { // whose token comes later
+		if denied := s.ask(r, somewhere(acl.AllocExec)); denied != nil && !shakes { // with a handshake the token comes later
 			return nil, denied
 		}
 		return nil, err
@@ -58,7 +57,7 @@ func (s *Server) allocExec(r *request) (any, error) {
 	ws, err := websocket.Accept(r.w, r.Request, &websocket.AcceptOptions{OnPongReceived: x.pong})
 	if err != nil {
 		noteError(r.w, err.Error())
-		return nil, errDone // it has been answered
+		return nil, errDone // Accept has written the reply
 	}
 	x.ws = ws
 	ctx, cancel := context.WithCancel(r.Context())
@@ -74,13 +73,13 @@ func (s *Server) allocExec(r *request) (any, error) {
 	return nil, errDone
 }
 
-// execRequest reads what is asked for.
+// execRequest reads the request from the path and the query.
 func execRequest(r *request) (*nomad.AllocExecRequest, error) {
 	q := &nomad.AllocExecRequest{AllocID: r.param, Task: r.query.Get("task")}
 	if err := r.readOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
-	q.MinQueryIndex = 0 // nothing to wait for
+	q.MinQueryIndex = 0 // not a blocking query
 	var err error
 	if q.Tty, err = r.flag("tty"); err != nil {
 		return nil, err
@@ -90,7 +89,7 @@ func execRequest(r *request) (*nomad.AllocExecRequest, error) {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: give ?command= as a JSON list of strings")
 	}
 	if err := json.Unmarshal([]byte(text), &q.Cmd); err != nil {
-		// What it says is not repeated: a command may hold secrets.
+		// The error is left out because the command can contain secrets.
 		return nil, nomad.Errorf(http.StatusBadRequest, "The command is no JSON list of strings")
 	}
 	if len(q.Cmd) == 0 {
@@ -99,9 +98,9 @@ func execRequest(r *request) (*nomad.AllocExecRequest, error) {
 	return q, nil
 }
 
-// handshake reads the token of a caller that could not set a header, as browsers can't.
+// handshake reads the token of a caller that cannot set a header, such as a browser.
 func (x *execSession) handshake(ctx context.Context, r *request, q *nomad.AllocExecRequest) error {
-	// The context is not for reading: when it ended, the socket could not say why.
+	// A timer is used because the end of the context would close the socket without a reason.
 	late := time.AfterFunc(handshakeWithin, func() { x.close(errNoHandshake) })
 	defer late.Stop()
 	_, text, err := x.ws.Read(ctx)

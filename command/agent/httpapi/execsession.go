@@ -20,15 +20,14 @@ import (
 )
 
 const (
-	// maxFrame bounds a message of a caller.
+	// maxFrame bounds one message of a caller.
 	maxFrame = 1 << 20
-	// maxCloseReason is the longest reason that a websocket closes with.
+	// maxCloseReason is the maximum length of a close reason (RFC 6455, section 5.5).
 	maxCloseReason = 123
-	// pingEvery is how often something goes to an idle caller: what stands between
-	// forgets connections that are silent.
+	// pingEvery is the interval of pings to the caller. Proxies drop idle connections.
 	pingEvery = 20 * time.Second
-	// silentFor is how long a caller that is listened to may say nothing, not even that it
-	// got a ping.
+	// silentFor is how long a caller may send nothing, not even a pong, while the session reads
+	// from it.
 	silentFor = 90 * time.Second
 )
 
@@ -37,17 +36,17 @@ const (
 //	caller ──text frames──▶ fromCaller ──msgpack──▶ stream ──▶ node
 //	       ◀─────────────── toCaller ◀──payloads── stream ◀──┘
 //
-// Each direction holds one message. Where one side does not read, nothing is read from
-// the other.
+// Each direction buffers one message. If one side does not read, the session stops reading from the
+// other side.
 type execSession struct {
 	ws          *websocket.Conn
 	open        func(ctx context.Context, method string) (*rpc.Stream, error)
 	every, most time.Duration // pingEvery and silentFor
-	heard       atomic.Int64  // when something came from the caller, in nanoseconds
-	busy        atomic.Bool   // the node does not take more: the caller is not listened to
+	heard       atomic.Int64  // time of the last message of the caller, in Unix nanoseconds
+	busy        atomic.Bool   // a message is being sent to the node: the caller is not read
 
 	once  sync.Once
-	cause error // why the session ended, when the caller's side ended it
+	cause error // why the caller's side ended the session, if it did
 
 	closing sync.Once
 }
@@ -56,18 +55,19 @@ func newExecSession(s *Server) *execSession {
 	return &execSession{open: s.cfg.RPC.Stream, every: pingEvery, most: silentFor}
 }
 
-// pong is told of each answer to a ping.
+// pong records the reply to a ping.
 func (x *execSession) pong(context.Context, []byte) { x.listened() }
 
 func (x *execSession) listened() { x.heard.Store(time.Now().UnixNano()) }
 
-// errLeft is of a caller that is gone.
+// errLeft means that the caller has disconnected.
 var errLeft = errors.New("the caller left")
 
-// errCut is of a session whose far end is gone.
+// errCut means that the stream ended before the command.
 var errCut = nomad.Errorf(http.StatusInternalServerError, "session ended before the command: the node is gone, or the token is no longer good")
 
-// run moves messages both ways until either side is done. The error is for the caller.
+// run copies messages in both directions until either side ends. It returns the error to report to
+// the caller.
 func (x *execSession) run(ctx context.Context, q *nomad.AllocExecRequest) error {
 	stream, err := x.open(ctx, execMethod)
 	if err != nil {
@@ -85,7 +85,8 @@ func (x *execSession) run(ctx context.Context, q *nomad.AllocExecRequest) error 
 		x.once.Do(func() { x.cause = err })
 		stream.Close()
 	}
-	// Not waited for: they use the socket until it is closed, which comes after this.
+	// These goroutines are not waited for. They use the socket until it is closed, after run
+	// returns.
 	go func() { end(x.fromCaller(ctx, stream)) }()
 	go func() {
 		if err := x.keepAlive(over); err != nil {
@@ -93,14 +94,15 @@ func (x *execSession) run(ctx context.Context, q *nomad.AllocExecRequest) error 
 		}
 	}()
 	err = x.toCaller(ctx, stream)
-	x.once.Do(func() {}) // what ends now did not end it
+	x.once.Do(func() {}) // a later error is not the cause
 	if x.cause != nil && (err == nil || errors.Is(err, errCut)) {
 		return x.cause
 	}
 	return err
 }
 
-// toCaller passes on what the node says until that was its last word.
+// toCaller copies the messages of the node to the caller until the command has exited and the
+// stream ends.
 func (x *execSession) toCaller(ctx context.Context, stream *rpc.Stream) error {
 	exited := false
 	for {
@@ -121,7 +123,7 @@ func (x *execSession) toCaller(ctx context.Context, stream *rpc.Stream) error {
 		if len(chunk.Payload) == 0 {
 			continue
 		}
-		// What programs write is in base64 there: no text of theirs can look like this.
+		// The output of programs is base64 in the payload, so it cannot contain this text.
 		exited = exited || bytes.Contains(chunk.Payload, []byte(`"exited":true`))
 		if err := x.ws.Write(ctx, websocket.MessageText, chunk.Payload); err != nil {
 			return errLeft
@@ -129,7 +131,7 @@ func (x *execSession) toCaller(ctx context.Context, stream *rpc.Stream) error {
 	}
 }
 
-// fromCaller passes on what the caller says until it leaves, and says why that ended.
+// fromCaller copies the messages of the caller to the node. It returns why it stopped.
 func (x *execSession) fromCaller(ctx context.Context, stream *rpc.Stream) error {
 	for {
 		_, text, err := x.ws.Read(ctx)
@@ -146,12 +148,12 @@ func (x *execSession) fromCaller(ctx context.Context, stream *rpc.Stream) error 
 		x.busy.Store(false)
 		x.listened()
 		if err != nil {
-			return nil // the other direction knows why
+			return nil // toCaller returns the cause
 		}
 	}
 }
 
-// keepAlive pings the caller until the session is over, or until nobody is there.
+// keepAlive pings the caller until over is closed or the caller is gone.
 func (x *execSession) keepAlive(over <-chan struct{}) error {
 	tick := time.NewTicker(x.every)
 	defer tick.Stop()
@@ -164,7 +166,8 @@ func (x *execSession) keepAlive(over <-chan struct{}) error {
 		if !x.busy.Load() && time.Since(time.Unix(0, x.heard.Load())) > x.most {
 			return nomad.Errorf(http.StatusRequestTimeout, "nothing was heard of the caller for %v", x.most)
 		}
-		// Not to be canceled by the end: that would cut the socket off in a write.
+		// The context of the session is not used: its cancellation would close the socket during a
+		// write.
 		within, cancel := context.WithTimeout(context.Background(), x.every/2)
 		err := x.ws.Ping(within)
 		late := within.Err() != nil
@@ -175,7 +178,7 @@ func (x *execSession) keepAlive(over <-chan struct{}) error {
 	}
 }
 
-// close ends the websocket, as the error says.
+// close closes the websocket with the code and reason of err.
 func (x *execSession) close(err error) {
 	x.closing.Do(func() {
 		code, reason := websocket.StatusNormalClosure, ""
@@ -193,7 +196,7 @@ func (x *execSession) close(err error) {
 	})
 }
 
-// short cuts a reason to what a websocket may close with.
+// short cuts a reason to maxCloseReason bytes.
 func short(text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	if len(text) <= maxCloseReason {

@@ -18,12 +18,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// explainRoutes are ours: who may do what, and why.
+// explainRoutes returns the route that explains access decisions. Nomad 2.0 does not have it.
 func (s *Server) explainRoutes() []route {
 	return []route{{methods: "GET PUT POST", path: "/v1/acl/explain", handle: read("ACL.Explain", s.explainQuestion, whole[acls.ExplainResponse])}}
 }
 
-// explainBody is a question: about a right on a thing, or about a request.
+// explainBody is a question about a right on an object, or about a request.
 type explainBody struct {
 	Kind, Name, Right        string
 	AccessorID, Role, Policy string
@@ -32,13 +32,13 @@ type explainBody struct {
 	Request                  *explainRequest
 }
 
-// explainRequest is a request to this agent whose RPC is in question. It is not made.
+// explainRequest is a request to this agent whose rights are in question. It is not executed.
 type explainRequest struct {
 	Method, Path string
 	Body         json.RawMessage
 }
 
-// explainQuestion takes the question from the body, or of a GET from the query.
+// explainQuestion reads the question from the body, or for GET from the query.
 func (s *Server) explainQuestion(r *request, q *acls.ExplainRequest) error {
 	b := &explainBody{}
 	var err error
@@ -79,9 +79,9 @@ func (r *request) explainQuery(b *explainBody) (err error) {
 	return err
 }
 
-// rpcOf makes a question of a request: it runs the route with servers that refuse
-// everything, after they noted what they were asked. The body is read only for a caller who may
-// make the call with some body.
+// rpcOf turns a request into a question. It runs the handler of the route against a refuser, which
+// records the RPC and refuses it. The body is read only if the caller may make the call with some
+// body.
 func (s *Server) rpcOf(caller *request, asked *explainRequest, q *acls.ExplainRequest) error {
 	noted := &notebook{}
 	req, err := http.NewRequestWithContext(context.WithValue(caller.Context(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
@@ -119,15 +119,15 @@ func (s *Server) rpcOf(caller *request, asked *explainRequest, q *acls.ExplainRe
 	return nil
 }
 
-// newDry is an agent whose routes ask nobody and do nothing.
+// newDry returns a Server for dry runs: its RPCs are recorded and refused.
 func newDry(cfg Config) *Server {
 	dry := &Server{cfg: Config{RPC: refuser{}, Agent: dryAgent{of: cfg.Agent}, Region: cfg.Region, Debug: cfg.Debug, OpenMetrics: cfg.OpenMetrics, Log: slog.New(slog.DiscardHandler)}}
 	dry.routes = newRouter(slices.Concat(dry.rpcRoutes(), dry.memberRoutes(), dry.agentRoutes(), dry.laterRoutes(), dry.enterpriseRoutes()))
 	return dry
 }
 
-// dryAgent knows its node. What else an agent does stands behind a question that is
-// noted: it is never asked for.
+// dryAgent returns the node ID of the agent. The other methods are not called: their routes check a
+// right first, and a dry run ends there.
 type dryAgent struct {
 	Agent
 	of Agent
@@ -136,15 +136,15 @@ type dryAgent struct {
 func (d dryAgent) NodeID() string            { return d.of.NodeID() }
 func (dryAgent) Health() (client, _ *Health) { return nil, nil }
 
-// notebook is the first thing that servers were asked for a request, or the right that
-// the agent asks for.
+// notebook records the first RPC of a dry run, or the right that the agent requires.
 type notebook struct {
 	method  string
 	request rpc.Request // nil for a stream
 	own     *acl.Question
 }
 
-// notes says whether the request is a dry one, and notes then what the agent asks for.
+// notes reports whether the request is a dry run, and if so records the right that the agent
+// requires.
 func (r *request) notes(q acl.Question) bool {
 	n, ok := r.Context().Value(notebookKey{}).(*notebook)
 	if ok && n.own == nil {
@@ -155,33 +155,32 @@ func (r *request) notes(q acl.Question) bool {
 
 type notebookKey struct{}
 
-// refuser are servers that refuse everything, after they noted it in the notebook of the
-// context.
+// refuser is an RPC that records the call in the notebook of the context and refuses it.
 type refuser struct{}
 
-// Call notes and refuses.
+// Call implements RPC.
 func (refuser) Call(ctx context.Context, method string, req, _ any) error {
 	n, ok := ctx.Value(notebookKey{}).(*notebook)
 	if ok && n.method == "" {
 		n.method = method
-		n.request, _ = req.(rpc.Request) // as all are
+		n.request, _ = req.(rpc.Request) // all requests implement it
 	}
 	return nomad.ErrPermissionDenied
 }
 
-// Stream notes and refuses.
+// Stream implements RPC.
 func (r refuser) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
 	return nil, r.Call(ctx, method, nil, nil)
 }
 
-// rightsOnAllocs are the rights on an allocation that methods ask for.
+// rightsOnAllocs maps methods to the right on an allocation that they require.
 var rightsOnAllocs = map[string]string{
 	"Alloc.GetAlloc": "read", "Alloc.Stop": "restart", "ClientAllocations.Stats": "read", "ClientAllocations.Checks": "read", "ClientAllocations.Restart": "restart", "ClientAllocations.Sandbox": "fs",
 	"ClientAllocations.Signal": "signal", "ClientAllocations.GarbageCollect": "gc", "FileSystem.List": "fs", "FileSystem.Stat": "fs", "FileSystem.Stream": "fs", "FileSystem.Logs": "logs", "Allocations.Exec": "exec",
 }
 
-// about says which right on which thing a request takes, where the method alone does not
-// tell.
+// about sets the right and the object that a request needs, if the method alone does not determine
+// them.
 func (n *notebook) about(param string, q *acls.ExplainRequest) {
 	set := func(kind, right, name string) { q.Kind, q.Right, q.Name = kind, right, name }
 	if right := rightsOnAllocs[n.method]; right != "" {
@@ -220,7 +219,7 @@ func (n *notebook) about(param string, q *acls.ExplainRequest) {
 	}
 }
 
-// nowhere is the writer of an answer that nobody gets.
+// nowhere is an http.ResponseWriter that discards the reply.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header         { return http.Header{} }

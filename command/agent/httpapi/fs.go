@@ -56,7 +56,7 @@ func (s *Server) fsReadAt(r *request) (any, error) {
 	return s.file(r, &q)
 }
 
-// file streams one file as untrusted text: a browser must never run it.
+// file streams one file as untrusted content that a browser must not execute.
 func (s *Server) file(r *request, q *nomad.FsStreamRequest) (any, error) {
 	if err := needPath(q.Path); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *Server) file(r *request, q *nomad.FsStreamRequest) (any, error) {
 	return nil, s.relay(r, "FileSystem.Stream", q)
 }
 
-// contentType is plain text for everything that could hold a script.
+// contentType returns the media type of a file. Types that can contain scripts become plain text.
 func contentType(name string) string {
 	switch path.Ext(name) {
 	case ".json":
@@ -136,9 +136,8 @@ func (r *request) offset() (int64, string, error) {
 	return n, origin, err
 }
 
-// relay opens a streaming RPC and writes what comes back, chunk by chunk. An
-// error before the first byte becomes a status; a later one cuts the body, so that the
-// reader sees that it is not whole.
+// relay opens a streaming RPC and writes its chunks to the reply. An error before the first byte
+// becomes a status. A later error aborts the body, so that the client detects the truncation.
 func (s *Server) relay(r *request, method string, req reads) error {
 	q := req.Query()
 	if err := r.readOptions(q); err != nil {
@@ -168,12 +167,12 @@ func (s *Server) relay(r *request, method string, req reads) error {
 		if _, err := r.w.Write(chunk.Payload); err != nil {
 			return errDone
 		}
-		flusher.Flush() // a writer that cannot flush sends at the end
+		flusher.Flush() // a writer without Flush sends at the end
 	}
 }
 
-// closeWhenGone closes the stream when the reader hangs up, so that a blocked
-// Decode returns. What it returns stops the watch.
+// closeWhenGone closes the stream when the client disconnects, so that a blocked Decode returns.
+// The returned function ends the wait.
 func closeWhenGone(r *request, c io.Closer) func() {
 	done := make(chan struct{})
 	go func() {
@@ -186,19 +185,19 @@ func closeWhenGone(r *request, c io.Closer) func() {
 	return func() { close(done) }
 }
 
-// cut ends a body whose rest does not come.
+// cut ends a reply after an error. If bytes were sent, it aborts the connection.
 func (s *Server) cut(r *request, first bool, err error) error {
 	if first || errors.Is(err, errDone) {
 		return err
 	}
-	if r.Context().Err() == nil { // else the reader hung up, and that was the cause
+	if r.Context().Err() == nil { // otherwise the client has disconnected
 		s.cfg.Log.Debug("a stream is cut", "path", r.URL.Path, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 	return errDone
 }
 
-// streamError is what the last chunk of a stream says; errDone when that is its end.
+// streamError returns the error of the last chunk of a stream, errDone at a normal end.
 func streamError(e *nomad.RpcError) error {
 	if e.Message == io.EOF.Error() {
 		return errDone
@@ -209,7 +208,7 @@ func streamError(e *nomad.RpcError) error {
 	return nomad.ErrorFromText(e.Message)
 }
 
-// rawJSON is a body that is JSON already.
+// rawJSON returns a reply that is already JSON.
 func rawJSON(b []byte) any { return json.RawMessage(b) }
 
 func ignoreEOF(err error) error {

@@ -10,10 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// anyHost in Config.Hosts turns the check of the Host header off.
+// anyHost in Config.Hosts disables the check of the Host header.
 const anyHost = "*"
 
-// answerPort answers a request that came to a port, after the check of its Host header.
+// answerPort answers a request from a TCP port after the check of its Host header.
 func (s *Server) answerPort(w http.ResponseWriter, req *http.Request) {
 	if err := s.checkHost(req); err != nil {
 		s.head(w.Header())
@@ -23,10 +23,10 @@ func (s *Server) answerPort(w http.ResponseWriter, req *http.Request) {
 	s.answer(w, req)
 }
 
-// checkHost refuses requests for names that are not the agent's. A web page can have the
-// name of its own server resolve to the address of an agent (DNS rebinding); a browser
-// then takes the agent for the page's origin. Such a request carries the name of the page
-// in its Host header and no token. TLS needs no check: the certificate has no such name.
+// checkHost refuses requests for hosts that are not names of the agent. A web page can make its own
+// host name resolve to the address of an agent (DNS rebinding). The browser then treats the agent
+// as the origin of the page. Such a request has the host name of the page in its Host header and no
+// token. TLS needs no check: the certificate does not contain that name.
 func (s *Server) checkHost(req *http.Request) error {
 	if req.TLS != nil || req.Host == "" || s.cfg.ACL && !asAnonymous(req) { // browsers always send a host
 		return nil
@@ -47,13 +47,13 @@ func (s *Server) checkHost(req *http.Request) error {
 
 const bootstrapPath = "/v1/acl/bootstrap"
 
-// openPaths are those of public data and of callers who have no token yet. A path that ends with
-// a slash stands for all below it.
+// openPaths lists the paths of public data and of callers that have no token yet. A path that ends
+// with a slash includes everything below it.
 var openPaths = []string{"/.well-known/", "/v1/agent/health", "/v1/status/", "/v1/regions", "/v1/acl/login", "/v1/acl/oidc/",
 	"/v1/acl/token/onetime/exchange"}
 
-// asAnonymous reports whether a request has the rights of the anonymous policy, or makes the first
-// token of the cluster.
+// asAnonymous reports whether a request has the rights of the anonymous policy, or creates the
+// first token of the cluster.
 func asAnonymous(req *http.Request) bool {
 	path := req.URL.Path
 	if path == bootstrapPath {
@@ -64,7 +64,7 @@ func asAnonymous(req *http.Request) bool {
 	})
 }
 
-// hostOf removes the port and the brackets of an IPv6 address.
+// hostOf returns the host without the port and the brackets of an IPv6 address.
 func hostOf(hostport string) string {
 	if host, _, err := net.SplitHostPort(hostport); err == nil {
 		return host

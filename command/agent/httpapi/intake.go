@@ -13,20 +13,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Bounds of the time in which the body of a request must arrive. Those of RPC are the same.
+// Bounds of the time in which the body of a request must arrive. RPC has the same bounds.
 const (
 	bodyTimeout = 30 * time.Second
-	bodyRate    = 256 << 10 // bytes a second that a large body must reach
+	bodyRate    = 256 << 10 // minimum rate of a large body in bytes per second
 )
 
-// Bounds of the memory that bodies take while their requests are answered. The buffer of a
-// decoder doubles when it grows, so each byte of a body counts twice.
+// Bounds of the memory of bodies while their requests are answered. The buffer of a decoder doubles
+// when it grows, so each byte of a body counts twice.
 const (
-	bodiesAll     = 512 << 20 // callers with a good token; all callers without access control
+	bodiesAll     = 512 << 20 // callers with a valid token; all callers if ACLs are disabled
 	bodiesStrange = 64 << 20  // other callers
 	bodyFree      = 4 << 10   // bytes of each body that are not charged
-	bodyStep      = 64 << 10  // the least charge
-	maxIgnored    = 64 << 10  // bytes of a body that the method does not use
+	bodyStep      = 64 << 10  // minimum charge
+	maxIgnored    = 64 << 10  // maximum size of a body that the method ignores
 )
 
 var (
@@ -35,23 +35,23 @@ var (
 	errBodiesBusy = nomad.Errorf(http.StatusServiceUnavailable, "the agent is busy with other large request bodies: try again")
 )
 
-// bodyBudgets is the memory that the bodies of all requests of an agent share.
+// bodyBudgets limits the memory that the bodies of all requests share.
 type bodyBudgets struct{ proven, strange *semaphore.Weighted }
 
 func newBodyBudgets() bodyBudgets {
 	return bodyBudgets{semaphore.NewWeighted(bodiesAll), semaphore.NewWeighted(bodiesStrange)}
 }
 
-// intake is the body of a request. It must arrive in time, and what is read of it is
-// charged to a budget until the request is answered.
+// intake is the body of a request with a deadline. The bytes that were read are charged to a budget
+// until the request is answered.
 type intake struct {
 	io.ReadCloser
 	server *Server
 	req    *http.Request
 	conn   *http.ResponseController
-	waited time.Duration // in Read: time that the handler takes does not count
+	waited time.Duration // time in Read; the time of the handler does not count
 	got    int64
-	ended  atomic.Bool // nobody wants the rest
+	ended  atomic.Bool // the rest of the body is not wanted
 	stream bool        // the route does not keep the body in memory
 	budget *semaphore.Weighted
 	paid   int64
@@ -69,8 +69,8 @@ func (s *Server) newIntake(w http.ResponseWriter, req *http.Request) (release fu
 	return in.release
 }
 
-// until sets the read deadline. A writer without deadlines has no connection to wait for.
-func (b *intake) until(t time.Time) { b.conn.SetReadDeadline(t) } //nolint:errcheck // see above
+// until sets the read deadline.
+func (b *intake) until(t time.Time) { b.conn.SetReadDeadline(t) } //nolint:errcheck // a writer without deadlines has no connection to wait for
 
 // Read implements io.Reader.
 func (b *intake) Read(p []byte) (int, error) {
@@ -93,7 +93,7 @@ func (b *intake) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// charge takes room in a budget for what was read.
+// charge acquires budget for the bytes that were read.
 func (b *intake) charge() error {
 	cost := 2 * (b.got - bodyFree)
 	if b.stream || cost <= b.paid {
@@ -139,7 +139,7 @@ func streamBody(req *http.Request) {
 	}
 }
 
-// drop ends the reading of a body, also one that runs.
+// drop stops reading the body. It interrupts a Read in progress.
 func (b *intake) drop() {
 	if b != nil {
 		b.ended.Store(true)
@@ -147,8 +147,8 @@ func (b *intake) drop() {
 	}
 }
 
-// ignoreBody reads the body of a request whose method does not use one. Otherwise the
-// deadline of the body would end a reply that streams.
+// ignoreBody discards the body of a GET or HEAD request. Otherwise the deadline of the body would
+// end a streaming reply.
 func ignoreBody(req *http.Request) error {
 	in, ok := req.Body.(*intake)
 	if !ok || (req.Method != http.MethodGet && req.Method != http.MethodHead) {
@@ -164,7 +164,7 @@ func ignoreBody(req *http.Request) error {
 	return nil
 }
 
-// bodyFault returns the answer for a body that could not be read, nil for other errors.
+// bodyFault returns the error to report for a body that could not be read, nil for other errors.
 func bodyFault(err error) error {
 	var over *http.MaxBytesError
 	switch {

@@ -63,8 +63,8 @@ func latestDeployment(o *nomad.SingleDeploymentResponse) (any, error) {
 	return o.Deployment, nil
 }
 
-// jobBody is what the register, plan and validate routes take of their body:
-// nothing that only servers may set can come in here.
+// jobBody is the part of the body that the register, plan and validate routes read. It has no
+// fields that only servers may set.
 type jobBody struct {
 	Job               *api.Job
 	Submission        *nomad.JobSubmission
@@ -79,8 +79,7 @@ type jobBody struct {
 	Namespace         string
 }
 
-// ownRegion is the region that a job names; "global" is what tools write when it names
-// none.
+// ownRegion returns the region of the job, "" if there is none. Tools write "global" for no region.
 func ownRegion(j *api.Job) string {
 	if j.Region == nil || *j.Region == api.GlobalRegion {
 		return ""
@@ -88,9 +87,8 @@ func ownRegion(j *api.Job) string {
 	return *j.Region
 }
 
-// readJob decodes and canonicalizes the job of the body. The namespace of the
-// query wins over the body's, the body's over the job's own. The region of the body
-// wins over the query's, that over the job's own, that over the agent's.
+// readJob decodes and canonicalizes the job of the body. The namespace is the first one set of:
+// query, body, job. The region is the first one set of: body, query, job, agent.
 func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 	var b jobBody
 	if err := r.decode(&b); err != nil {
@@ -116,7 +114,8 @@ func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 	return &b, job, err
 }
 
-// readNamedJob is readJob for a job that must have an ID, that of the path if there is one.
+// readNamedJob is readJob for a job that must have an ID. It must equal the ID in the path, if the
+// path has one.
 func (r *request) readNamedJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 	b, job, err := r.readJob(w)
 	switch {
@@ -130,8 +129,8 @@ func (r *request) readNamedJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, err
 	return b, job, nil
 }
 
-// CanonicalJob returns a job as the routes pass it to the servers: bounded and with its
-// defaults. It changes the job.
+// CanonicalJob returns a job as the routes send it to the servers: within bounds and with defaults
+// filled in. It modifies the job.
 func CanonicalJob(in *api.Job) (*nomad.Job, error) {
 	if err := boundParts(in); err != nil {
 		return nil, err
@@ -140,7 +139,7 @@ func CanonicalJob(in *api.Job) (*nomad.Job, error) {
 	return toJob(in)
 }
 
-// toJob returns a canonical job as the servers' type. Both types use the same names.
+// toJob converts a canonical job to the type of the servers. Both types have the same field names.
 func toJob(in *api.Job) (*nomad.Job, error) {
 	job, err := convert[*nomad.Job](in)
 	if err != nil {
@@ -201,7 +200,7 @@ func jobDispatch(r *request, q *nomad.JobDispatchRequest) error {
 	return sameID("Job", &q.JobID, r.param)
 }
 
-// jobDispatchPayload takes the body as the payload, byte for byte.
+// jobDispatchPayload reads the body as the raw payload.
 func jobDispatchPayload(r *request, q *nomad.JobDispatchRequest) error {
 	payload, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -215,7 +214,7 @@ func jobStable(r *request, q *nomad.JobStabilityRequest) error {
 	return sameID("Job", &q.JobID, r.param)
 }
 
-// sameID sets an ID from the path; one in the body must be equal.
+// sameID sets an ID from the path. An ID in the body must be equal.
 func sameID(what string, id *string, param string) error {
 	if *id != "" && *id != param {
 		return nomad.Errorf(http.StatusBadRequest, "%s ID does not match", what)
@@ -269,8 +268,8 @@ func jobStatuses(r *request, q *nomad.JobStatusesRequest) error {
 	return nil
 }
 
-// jobParse turns HCL into the JSON of a job. It runs on the agent that is asked, which
-// first asks what the caller may do: reading HCL takes time.
+// jobParse converts HCL to the JSON of a job. It runs on this agent. The rights of the caller are
+// checked first because parsing is expensive.
 func (s *Server) jobParse(r *request) (any, error) {
 	return s.forCallers(acl.InNamespace(r.namespace(), acl.ParseJob, acl.SubmitJob), s.parseJob)(r)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// minKeyAge is the least time that verifiers may keep the keys.
+// minKeyAge is the minimum time that verifiers may cache the keys.
 const minKeyAge = 15 * time.Minute
 
-// jwks answers with the public keys as a JWK set (RFC 7517).
+// jwks returns the public keys as a JWK set (RFC 7517).
 func (s *Server) jwks(r *request) (any, error) {
 	return read("Keyring.ListPublic", noFields[nomad.GenericRequest], func(o *nomad.KeyringListPublicResponse) (any, error) {
 		var keys []jwt.PublicKey
@@ -31,8 +31,8 @@ func (s *Server) jwks(r *request) (any, error) {
 	})(r)
 }
 
-// keyAge is half of the time until the newest key is due for rotation and up to a tenth
-// of that, so that verifiers do not come all at once.
+// keyAge returns half of the time until the newest key is due for rotation. It adds up to a tenth
+// at random, so that verifiers do not all refresh at the same time.
 func keyAge(o *nomad.KeyringListPublicResponse, now time.Time) time.Duration {
 	var newest int64
 	for _, k := range o.PublicKeys {
@@ -43,7 +43,7 @@ func keyAge(o *nomad.KeyringListPublicResponse, now time.Time) time.Duration {
 	return age + rand.N(age/10+1)
 }
 
-// discovery answers with the OpenID Connect configuration, when there is one.
+// discovery returns the OpenID Connect configuration, if there is one.
 func (s *Server) discovery(r *request) (any, error) {
 	return read("Keyring.GetConfig", noFields[nomad.GenericRequest], func(o *nomad.KeyringGetConfigResponse) (any, error) {
 		d := o.OIDCDiscovery

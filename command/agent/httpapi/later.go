@@ -8,15 +8,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// laterRoutes are the routes of features that this version does not have. Each asks for the
-// right of the real route (compat/http.tsv), and then answers with the name of the feature. It
-// does not read its body, and calls no RPC: an upstream server could have the feature.
+// laterRoutes returns the routes of features that this version does not have. Each requires the
+// right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
+// the body, and it makes no RPC, because a server of another version could have the feature.
 func (s *Server) laterRoutes() []route {
 	return append(slices.Concat(s.laterServices(), s.laterCSI(), s.laterHostVolumes(), s.laterJobs(), s.laterAllocs(), s.laterAgents()),
 		route{methods: "GET", path: "/", handle: toUI}, route{path: "/ui/", handle: s.later("the web UI", nil)})
 }
 
-// later makes the handler of a route of an absent feature.
+// later returns the handler of a route of a missing feature.
 func (s *Server) later(feature string, n need) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		if n != nil {
@@ -64,7 +64,7 @@ func (s *Server) laterCSI() []route {
 	}
 }
 
-// laterVolumes is two routes in one: those of CSI and of host volumes, by the query.
+// laterVolumes is the route of CSI volumes and of host volumes. The query selects one.
 func (s *Server) laterVolumes(r *request) (any, error) {
 	ops := []acl.NamespaceCapability{acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs}
 	if r.query.Get("type") == "host" {
@@ -87,7 +87,7 @@ func (s *Server) laterHostVolumes() []route {
 	}
 }
 
-// laterJobs are the routes of jobs and of their scaling.
+// laterJobs returns the routes of jobs and scaling.
 func (s *Server) laterJobs() []route {
 	const job = "/v1/job/:job_id"
 	listed := all(inNamespace(acl.ListJobs), inNamespace(acl.ReadJob))
@@ -104,8 +104,8 @@ func (s *Server) laterJobs() []route {
 	}
 }
 
-// laterAllocs are the routes of single allocations and deployments. These have a namespace of
-// their own, which the query need not name.
+// laterAllocs returns the routes of single allocations and deployments. The query need not contain
+// their namespace.
 func (s *Server) laterAllocs() []route {
 	const alloc = "/v1/client/allocation/:alloc_id"
 	return []route{
@@ -128,7 +128,7 @@ func (s *Server) laterAgents() []route {
 	}
 }
 
-// toUI redirects to the address of the web UI.
+// toUI redirects to the web UI.
 func toUI(r *request) (any, error) {
 	http.Redirect(r.w, r.Request, "/ui/", http.StatusTemporaryRedirect)
 	return nil, errDone

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// memberRoutes are those of the servers: as gossip has them, and as the log does.
+// memberRoutes returns the routes of gossip members, gossip keys and Raft peers.
 func (s *Server) memberRoutes() []route {
 	return []route{
 		{methods: "PUT POST", path: "/v1/agent/join", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentJoin)},
@@ -67,7 +67,7 @@ func (s *Server) gossipKeys(*request) (any, error) {
 	return s.cfg.Keys.ListGossipKeys()
 }
 
-// gossipKey makes the handler that does something with the key of the body.
+// gossipKey returns the handler of an operation on the gossip key in the body.
 func (s *Server) gossipKey(do func(GossipKeys, string) (*nomad.KeyringResponse, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		if s.cfg.Keys == nil {
@@ -81,7 +81,7 @@ func (s *Server) gossipKey(do func(GossipKeys, string) (*nomad.KeyringResponse, 
 	}
 }
 
-// raftPeer takes the server from the query.
+// raftPeer reads the server ID from the query.
 func raftPeer(r *request, q *nomad.RaftPeerByIDRequest) error {
 	if r.query.Has("address") {
 		return nomad.Errorf(http.StatusBadRequest, "a server is removed by its ID, not by an address")
@@ -92,7 +92,7 @@ func raftPeer(r *request, q *nomad.RaftPeerByIDRequest) error {
 	return nil
 }
 
-// raftTarget takes the leader to be from the query.
+// raftTarget reads the new leader from the query.
 func raftTarget(r *request, q *nomad.RaftPeerRequest) error {
 	q.ID, q.Address = r.query.Get("id"), r.query.Get("address")
 	if (q.ID == "") == (q.Address == "") {

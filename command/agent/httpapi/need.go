@@ -10,28 +10,28 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// need is a right that the agent itself asks for. The RPC behind a route asks again, for
-// what the request is really about.
+// need is a right that the agent itself requires. The RPC behind a route checks the exact right
+// again.
 type need func(*asking) error
 
-// asking is one request whose caller is asked for rights.
+// asking is a request and the rights of its caller.
 type asking struct {
 	*request
 	access *rpc.Access
 }
 
-// needs asks one question that is the same for every request.
+// needs requires a right that is the same for every request.
 func needs(q acl.Question) need {
 	return func(a *asking) error { return a.access.Need(q) }
 }
 
-// inNamespace asks for one of the rights in the namespace of the query, default without one.
+// inNamespace requires one of the capabilities in the namespace of the query.
 func inNamespace(ops ...acl.NamespaceCapability) need {
 	return func(a *asking) error { return a.inNamespace(a.namespace(), ops) }
 }
 
-// somewhere asks for one of the rights in any namespace, for a route whose object has a
-// namespace that the agent does not know.
+// somewhere requires one of the capabilities in any namespace. It is for objects whose namespace
+// the agent does not have.
 func somewhere(ops ...acl.NamespaceCapability) need {
 	return func(a *asking) error { return a.inNamespace("", ops) }
 }
@@ -43,12 +43,12 @@ func (a *asking) inNamespace(namespace string, ops []acl.NamespaceCapability) er
 	return a.anywhere(acl.InNamespace("", ops...))
 }
 
-// anywhere asks whether some thing of the kind may have the right.
+// anywhere requires the right on at least one object of the kind.
 func (a *asking) anywhere(q acl.Question) error {
 	return a.access.NeedAnywhere(q)
 }
 
-// all asks for each of the needs.
+// all requires each of the needs.
 func all(wanted ...need) need {
 	return func(a *asking) error {
 		for _, n := range wanted {
@@ -60,7 +60,7 @@ func all(wanted ...need) need {
 	}
 }
 
-// either asks for one of the needs. The error is that of the first.
+// either requires one of the needs. Its error is that of the first need.
 func either(first need, others ...need) need {
 	return func(a *asking) error {
 		err := first(a)
@@ -73,7 +73,7 @@ func either(first need, others ...need) need {
 	}
 }
 
-// workloads admits the identities of tasks, nodes those of nodes.
+// workloads requires the identity of a task.
 func workloads(a *asking) error {
 	if a.access.Workload == nil {
 		return nomad.ErrPermissionDenied
@@ -88,8 +88,8 @@ func nodes(a *asking) error {
 	return nil
 }
 
-// ask refuses callers without the need, if there is access control. This agent may know less
-// of tokens and policies than the leader, so the leader is asked before it refuses.
+// ask refuses callers that lack the right, if ACLs are enabled. The tokens and policies of this
+// agent can be out of date, so the leader is asked before a caller is refused.
 func (s *Server) ask(r *request, n need) error {
 	if !s.cfg.ACL {
 		return nil

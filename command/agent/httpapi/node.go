@@ -62,7 +62,7 @@ func (r *request) nodeFields(to **nomad.NodeStubFields) error {
 	return err
 }
 
-// nodeView is a node as the API shows it: with the flag that old tools read.
+// nodeView is the JSON form of a node. Drain is for old tools.
 type nodeView struct {
 	*nomad.Node
 	Drain bool

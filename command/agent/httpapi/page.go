@@ -9,11 +9,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// escapedPage begins a page token that is escaped. No other token begins with it.
+// escapedPage is the prefix of an escaped page token. No other token has this prefix.
 const escapedPage = "%"
 
-// pageToken makes the token of the next page fit into a header. It holds the ID of a job,
-// which may hold newlines.
+// pageToken escapes the token of the next page for a header. The token contains a job ID, which can
+// contain newlines.
 func pageToken(token string) string {
 	if !strings.ContainsFunc(token, unicode.IsControl) {
 		return token

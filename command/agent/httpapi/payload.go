@@ -16,7 +16,7 @@ func showJob(o *nomad.SingleJobResponse) (any, error) {
 	return withPayload(o.Job)
 }
 
-// withPayload returns a job whose payload, which servers keep compressed, is as it was dispatched.
+// withPayload returns the job with its payload decompressed. Servers store payloads compressed.
 func withPayload(j *nomad.Job) (*nomad.Job, error) {
 	if len(j.Payload) == 0 {
 		return j, nil
@@ -33,5 +33,5 @@ func withPayload(j *nomad.Job) (*nomad.Job, error) {
 	return &own, nil
 }
 
-// maxPayload bounds what a stored payload may become; servers take 16 KiB.
+// maxPayload bounds a decompressed payload. Servers accept 16 KiB.
 const maxPayload = 1 << 20

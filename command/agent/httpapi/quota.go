@@ -2,7 +2,7 @@ package httpapi
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// quotaRoutes read and change quotas.
+// quotaRoutes returns the routes of quotas.
 func quotaRoutes() []route {
 	const one = "/v1/quota/:name"
 	named := func(r *request, q *nomad.QuotaSpecificRequest) error { q.Name = r.param; return nil }

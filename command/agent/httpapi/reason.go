@@ -11,19 +11,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// reasonHeader, in a request, asks why its caller may make it or not; the answer has it
-// with that in one line.
+// reasonHeader in a request asks why its caller is allowed or refused. The reply has the
+// explanation in the same header, in one line.
 const reasonHeader = "X-Nomad-Acl-Reason"
 
-// What a reason may hold.
+// Bounds of an explanation.
 const (
 	maxReason     = 2 << 10
-	maxReasonBody = 4 << 20 // of a request that is not bounded otherwise
+	maxReasonBody = 4 << 20 // of a request body that is read for an explanation
 )
 
-// tellReason says in the header of the answer what the request needs, and why its caller
-// has that or not: nothing that /v1/acl/explain would not tell this caller. The body is
-// read for that, and put back.
+// tellReason sets the reason header of the reply. The header holds nothing that /v1/acl/explain
+// would not return to this caller. The body is read for the explanation and put back.
 func (s *Server) tellReason(r *request, rt *route) error {
 	asked := &explainRequest{Method: r.Method, Path: r.URL.RequestURI()}
 	if s.readsFor(rt) && r.Body != nil {
@@ -37,7 +36,7 @@ func (s *Server) tellReason(r *request, rt *route) error {
 	return nil
 }
 
-// setReason sets the header to the answer to a question about the caller.
+// setReason sets the reason header to the answer to a question about the caller.
 func (s *Server) setReason(r *request, fill func(*acls.ExplainRequest) error) {
 	q, out := &acls.ExplainRequest{}, new(acls.ExplainResponse)
 	q.Region, q.AuthToken, q.AllowStale = r.region(), r.token(), true
@@ -52,13 +51,13 @@ func (s *Server) setReason(r *request, fill func(*acls.ExplainRequest) error) {
 	r.w.Header().Set(reasonHeader, headerText(text))
 }
 
-// readsFor reports whether a reason may read the body of a request: only if its caller was asked
-// for a right before.
+// readsFor reports whether the body may be read for an explanation. This requires that the rights
+// of the caller were checked first.
 func (s *Server) readsFor(rt *route) bool {
 	return !rt.unbounded && rt.call.method != "" && (!s.cfg.ACL || s.early[rt.call.method] != nil)
 }
 
-// reasonText is an explanation in one line.
+// reasonText formats an explanation as one line.
 func reasonText(out *acls.ExplainResponse) string {
 	var parts []string
 	for _, a := range out.Answers {
@@ -80,7 +79,7 @@ func reasonText(out *acls.ExplainResponse) string {
 	return strings.Join(parts, " | ")
 }
 
-// headerText makes a text fit into a header.
+// headerText replaces the characters that a header cannot contain, and truncates long texts.
 func headerText(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {

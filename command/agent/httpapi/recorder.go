@@ -7,51 +7,51 @@ import (
 	"net/http"
 )
 
-// recorder notes how a request ends, and puts that on record. When that is enforced
-// it holds the reply back until it is.
+// recorder is an http.ResponseWriter that records the result of a request. If the audit log is
+// enforced, the reply is held back until the result is recorded.
 //
 //	holding ──end, or longer than maxHeld──▶ on record ──▶ sent
 //	   │                                         └─failed──▶ refused
 //	   └──flushed, or taken over──▶ streaming ──end──▶ on record
 type recorder struct {
 	http.ResponseWriter
-	namespace string                            // that the request is about, once it is known
+	namespace string                            // namespace of the request, once it is known
 	holds     bool                              // the reply is held back
-	done      func(code int, text string) error // puts the end on record
-	told      func(token string) error          // puts on record whose token came late
-	refuse    func(error)                       // answers in place of the handler
+	done      func(code int, text string) error // records the result
+	told      func(token string) error          // records the caller of a token that arrived after the request
+	refuse    func(error)                       // writes an error in place of the reply
 
-	code  int    // 0 until the handler told one
-	text  string // of an error
+	code  int    // 0 until the handler sets a status
+	text  string // error text
 	held  []byte
 	ended bool
-	lost  error // the end is not on record, and the reply not sent
+	lost  error // recording failed, and the reply was not sent
 }
 
-// noteNamespace tells the record which namespace a request turned out to be about.
+// noteNamespace sets the namespace of the request in its audit record.
 func noteNamespace(w http.ResponseWriter, namespace string) {
 	if rec, ok := w.(*recorder); ok && namespace != "" {
 		rec.namespace = namespace
 	}
 }
 
-// noteError tells the record what error the caller is answered. No other body is
-// looked at: that of a conflict is a variable with its values.
+// noteError sets the error text in the audit record. Other bodies are not recorded: the body of a
+// conflict contains the values of a variable.
 func noteError(w http.ResponseWriter, text string) {
 	if rec, ok := w.(*recorder); ok {
 		rec.text = text
 	}
 }
 
-// noteEnd tells the record how something ended that was answered by an upgrade.
+// noteEnd sets the result of a request that was upgraded to another protocol.
 func noteEnd(w http.ResponseWriter, err error) {
 	if rec, ok := w.(*recorder); ok && err != nil && !errors.Is(err, errLeft) {
 		rec.code, rec.text = status(err), err.Error()
 	}
 }
 
-// noteCaller tells the record who calls that showed the token after the request. The
-// error is that of the record, when it must be whole.
+// noteCaller records the caller of a token that arrived after the request. It returns an error if
+// recording fails and the audit log is enforced.
 func noteCaller(w http.ResponseWriter, token string) error {
 	if rec, ok := w.(*recorder); ok && token != "" {
 		return rec.told(token)
@@ -59,13 +59,13 @@ func noteCaller(w http.ResponseWriter, token string) error {
 	return nil
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the underlying writer for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
 func (r *recorder) WriteHeader(code int) {
 	switch {
-	case code < http.StatusOK && code != http.StatusSwitchingProtocols: // says nothing of the reply itself
+	case code < http.StatusOK && code != http.StatusSwitchingProtocols: // an informational status is not the reply
 		r.ResponseWriter.WriteHeader(code)
 	case r.code == 0:
 		if r.code = code; !r.holds {
@@ -96,8 +96,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// record puts the end on record, once; a reply that is still held back is refused
-// when that fails.
+// record records the result once. If that fails while the reply is held back, the reply is replaced
+// by an error.
 func (r *recorder) record() {
 	if r.ended {
 		return
@@ -112,7 +112,7 @@ func (r *recorder) record() {
 	}
 }
 
-// send gives out what was held back.
+// send writes the reply that was held back.
 func (r *recorder) send() {
 	r.holds = false
 	if r.code != 0 {
@@ -124,14 +124,14 @@ func (r *recorder) send() {
 	r.held = nil
 }
 
-// end completes record and reply. A handler that is not whole has panicked.
+// end completes the record and the reply. If whole is false, the handler has panicked.
 func (r *recorder) end(whole bool) {
 	if !whole {
 		if r.holds || r.code == 0 {
 			r.code, r.text, r.held = http.StatusInternalServerError, "internal error", nil
 		}
 		r.record()
-		return // the connection is closed
+		return // net/http closes the connection
 	}
 	r.record()
 	if r.holds && r.lost == nil {
@@ -139,7 +139,7 @@ func (r *recorder) end(whole bool) {
 	}
 }
 
-// FlushError sends what was written so far; http.ResponseController calls it.
+// FlushError sends the data written so far. http.ResponseController calls it.
 func (r *recorder) FlushError() error {
 	if r.lost != nil {
 		return r.lost
@@ -155,13 +155,13 @@ func (r *recorder) Flush() {
 	r.FlushError() //nolint:errcheck // the reader is gone when this fails
 }
 
-// Hijack implements http.Hijacker: the reply is the handler's from now on.
+// Hijack implements http.Hijacker. The handler writes the reply from then on.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if r.lost != nil {
 		return nil, nil, r.lost
 	}
 	if r.holds && r.code != 0 {
-		r.ResponseWriter.WriteHeader(r.code) // that of the upgrade, which is the reply
+		r.ResponseWriter.WriteHeader(r.code) // the status of the upgrade
 	}
 	r.holds = false
 	if r.code == 0 {

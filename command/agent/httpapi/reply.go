@@ -11,10 +11,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// prettyHandle writes JSON for people.
+// prettyHandle encodes indented JSON.
 var prettyHandle = nomad.NewJSONHandle(4)
 
-// writeJSON writes body as the response; a nil body is an empty one.
+// writeJSON writes body as JSON. If body is nil, the reply is empty.
 func writeJSON(w http.ResponseWriter, r *request, body any) {
 	if body == nil {
 		return
@@ -41,7 +41,7 @@ func encodeJSON(body any, pretty bool) ([]byte, error) {
 	return nomad.EncodeJSON(orEmptyList(body))
 }
 
-// orEmptyList shows a nil list as [] at the root.
+// orEmptyList replaces a nil slice at the root, so that it is encoded as [].
 func orEmptyList(body any) any {
 	if v := reflect.ValueOf(body); v.Kind() == reflect.Slice && v.IsNil() {
 		return []struct{}{}
@@ -49,7 +49,7 @@ func orEmptyList(body any) any {
 	return body
 }
 
-// setReadMeta writes the headers of a read.
+// setReadMeta sets the headers of a read.
 func setReadMeta(h http.Header, m *nomad.QueryMeta) {
 	h.Set("X-Nomad-Index", strconv.FormatUint(m.Index, 10))
 	h.Set("X-Nomad-KnownLeader", strconv.FormatBool(m.KnownLeader))
@@ -59,7 +59,7 @@ func setReadMeta(h http.Header, m *nomad.QueryMeta) {
 	}
 }
 
-// writeError writes err as plain text with the status it stands for.
+// writeError writes err as plain text with its HTTP status.
 func writeError(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -68,11 +68,10 @@ func writeError(w http.ResponseWriter, err error) {
 	w.Write([]byte(err.Error())) // the reader is gone when this fails
 }
 
-// status is the HTTP status of an error.
+// status returns the HTTP status of an error.
 func status(err error) int { return nomad.HTTPStatus(err) }
 
-// preflight answers what a browser asks before a page of another origin may send a request
-// with headers of its own. Only reads are allowed.
+// preflight answers a CORS preflight request. Only reads are allowed.
 func preflight(w http.ResponseWriter, req *http.Request) {
 	method := req.Header.Get("Access-Control-Request-Method")
 	if method == http.MethodGet || method == http.MethodHead {
@@ -84,7 +83,7 @@ func preflight(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// allowOrigin lets pages of any origin read the response.
+// allowOrigin sets the CORS headers that let pages of any origin read the reply.
 func allowOrigin(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Allow-Credentials", "true")

@@ -13,23 +13,24 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// errDone says that the handler has written the response itself.
+// errDone means that the handler has written the reply itself.
 var errDone = errors.New("response written")
 
-// request is one HTTP request on its way to an RPC.
+// request is one HTTP request with its parsed parameters.
 type request struct {
 	*http.Request
 	server *Server
 	w      http.ResponseWriter
 	param  string
 	query  url.Values
-	intake *intake // the body as it comes, nil without one
+	intake *intake // the incoming body, nil if there is none
 }
 
-// token returns the caller's token: the header first, then the bearer.
+// token returns the caller's token, see Token.
 func (r *request) token() string { return Token(r.Request) }
 
-// Token returns the token that an HTTP request carries, empty without one.
+// Token returns the token of an HTTP request, "" if there is none. X-Nomad-Token takes precedence
+// over a bearer token.
 func Token(req *http.Request) string {
 	if t := strings.TrimSpace(req.Header.Get("X-Nomad-Token")); t != "" {
 		return t
@@ -41,8 +42,7 @@ func Token(req *http.Request) string {
 	return ""
 }
 
-// readOptions fills the options that every read takes; what a body said of
-// them is dropped.
+// readOptions sets the options of a read from the request. Options from the body are discarded.
 func (r *request) readOptions(q *nomad.QueryOptions) error {
 	*q = nomad.QueryOptions{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token()}
 	q.Prefix, q.Filter = r.query.Get("prefix"), r.query.Get("filter")
@@ -64,7 +64,7 @@ func (r *request) readOptions(q *nomad.QueryOptions) error {
 	return r.blocking(q)
 }
 
-// noPrefix refuses a prefix, for a list of what belongs to one thing.
+// noPrefix refuses the prefix parameter, for lists that do not support it.
 func (r *request) noPrefix() error {
 	if r.query.Get("prefix") != "" {
 		return nomad.Errorf(http.StatusBadRequest, "prefix is not supported on this list")
@@ -72,7 +72,7 @@ func (r *request) noPrefix() error {
 	return nil
 }
 
-// blocking reads index and wait.
+// blocking reads the index and wait parameters.
 func (r *request) blocking(q *nomad.QueryOptions) error {
 	if v := r.query.Get("index"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
@@ -91,7 +91,7 @@ func (r *request) blocking(q *nomad.QueryOptions) error {
 	return nil
 }
 
-// writeOptions fills the options that every write takes.
+// writeOptions sets the options of a write.
 func (r *request) writeOptions(w *nomad.WriteRequest) {
 	*w = nomad.WriteRequest{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token(),
 		IdempotencyToken: r.query.Get("idempotency_token")}
@@ -111,7 +111,7 @@ func (r *request) namespace() string {
 	return nomad.DefaultNamespace
 }
 
-// flag reads a boolean query parameter; bare means true.
+// flag reads a boolean query parameter. A parameter without a value is true.
 func (r *request) flag(name string) (bool, error) {
 	v, ok := r.query[name]
 	if !ok {
@@ -135,7 +135,7 @@ func (r *request) flagOr(name string, absent bool) (bool, error) {
 	return r.flag(name)
 }
 
-// number reads an integer query parameter, zero when absent.
+// number reads an integer query parameter, 0 if it is absent.
 func (r *request) number(name string) (int64, error) {
 	v := r.query.Get(name)
 	if v == "" {
@@ -148,7 +148,7 @@ func (r *request) number(name string) (int64, error) {
 	return n, nil
 }
 
-// decode reads the JSON body into v; an empty one is refused.
+// decode decodes the JSON body into v. An empty body is an error.
 func (r *request) decode(v any) error {
 	switch err := r.decodeOptional(v); {
 	case errors.Is(err, io.EOF):
@@ -158,7 +158,7 @@ func (r *request) decode(v any) error {
 	}
 }
 
-// decodeOptional is decode that answers io.EOF for an empty body.
+// decodeOptional is decode, but returns io.EOF for an empty body.
 func (r *request) decodeOptional(v any) error {
 	if r.Body == nil {
 		return io.EOF

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// rootKeyRoutes look after root keys, and show what verifiers need of them.
+// rootKeyRoutes returns the routes of root keys and of the public keys for verifiers.
 func (s *Server) rootKeyRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/operator/keyring/keys", handle: read("Keyring.List", noFields[nomad.KeyringListRootKeyMetaRequest], func(o *nomad.KeyringListRootKeyMetaResponse) (any, error) { return o.Keys, nil })},

@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// route is one row of the table. In path one segment may be a parameter
-// (":name"); it may hold slashes when the route says so by rest or when a
-// suffix follows it: job IDs may. Further parameters stand for one segment each
-// and are not passed to the handler.
+// route is one row of the table. The first segment that begins with a colon is the parameter. It
+// may contain slashes, escaped or not, because job IDs can. Further parameters match one segment
+// each and are not passed to the handler.
 type route struct {
 	methods string // "GET" or "PUT POST"; empty for any
 	path    string
 	handle  func(*request) (any, error)
-	// call replaces handle in a route whose handler makes one RPC. The agent asks for the
-	// right of the RPC before it reads the body.
+	// call replaces handle in a route whose handler makes one RPC. The agent checks the right of
+	// the RPC before it reads the body.
 	call call
 	cors bool
-	// unbounded says that limits { http_max_request_body } does not hold.
+	// unbounded means that limits { http_max_request_body } does not apply.
 	unbounded bool
 
 	prefix, suffix string
@@ -66,7 +65,7 @@ func newRouter(table []route) *router {
 	return rt
 }
 
-// Routes lists what the agent serves, as "METHOD path" with the parameter by its name.
+// Routes lists the routes of the server as "METHOD path", with the names of parameters.
 func (s *Server) Routes() []string {
 	var out []string
 	for _, r := range s.table() {
@@ -77,8 +76,8 @@ func (s *Server) Routes() []string {
 	return out
 }
 
-// match returns the route and its parameter, or the methods that the path
-// would take, or neither.
+// match returns the route and its parameter. If only the method differs, it returns the allowed
+// methods.
 func (rt *router) match(method, path string) (found *route, param string, allowed []string) {
 	for _, r := range rt.exact[path] {
 		if r.takes(method) {

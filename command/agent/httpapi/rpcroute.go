@@ -13,8 +13,8 @@ type reads interface{ Query() *nomad.QueryOptions }
 
 type writes interface{ Write() *nomad.WriteRequest }
 
-// read makes the handler of a route that is one read RPC. fill sets what the
-// path and the query say (may be nil); pick chooses the body from the reply.
+// read returns the handler of a route that makes one read RPC. fill sets fields from the path and
+// the query and may be nil. pick selects the body from the reply.
 func read[Req, Resp any](method string, fill func(*request, *Req) error, pick func(*Resp) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		req, resp := new(Req), new(Resp)
@@ -36,7 +36,7 @@ func read[Req, Resp any](method string, fill func(*request, *Req) error, pick fu
 	}
 }
 
-// write makes the call of a route that is one write RPC.
+// write returns the call of a route that makes one write RPC.
 func write[Req, Resp any](method string, fill func(*request, *Req) error, pick func(*Resp) (any, error)) call {
 	return call{method, func(r *request) (any, error) {
 		req, resp := new(Req), new(Resp)
@@ -59,8 +59,8 @@ func write[Req, Resp any](method string, fill func(*request, *Req) error, pick f
 	}}
 }
 
-// overWriteOptions lets the query win over what a body said of the namespace,
-// and a body's region over the agent's.
+// overWriteOptions sets the options of a write. The namespace of the query takes precedence over
+// that of the body. The region of the body takes precedence over that of the query and the agent.
 func (r *request) overWriteOptions(w *nomad.WriteRequest) {
 	region, namespace := w.Region, w.Namespace
 	r.writeOptions(w)
@@ -73,7 +73,7 @@ func (r *request) overWriteOptions(w *nomad.WriteRequest) {
 	noteNamespace(r.w, w.Namespace)
 }
 
-// body decodes the JSON body into the request, then runs the further steps.
+// body returns a function that decodes the JSON body into the request, then runs the steps.
 func body[Req any](steps ...func(*request, *Req) error) func(*request, *Req) error {
 	return func(r *request, req *Req) error {
 		if err := r.decode(req); err != nil {
@@ -102,16 +102,16 @@ func run[Req any](r *request, req *Req, steps []func(*request, *Req) error) erro
 	return nil
 }
 
-// whole answers with the whole reply.
+// whole returns the complete reply.
 func whole[Resp any](resp *Resp) (any, error) { return resp, nil }
 
-// nothing answers with an empty body.
+// nothing returns an empty body.
 func nothing[Resp any](*Resp) (any, error) { return nil, nil }
 
-// emptyObject answers with {}, where SDKs want to decode something.
+// emptyObject returns {}, for SDKs that decode the reply.
 func emptyObject[Resp any](*Resp) (any, error) { return struct{}{}, nil }
 
-// found answers with v, or 404 and text when it is nil.
+// found returns v, or a 404 error with text if v is nil.
 func found[T any](v *T, text string) (any, error) {
 	if v == nil {
 		return nil, nomad.Errorf(http.StatusNotFound, "%s", text)

@@ -12,7 +12,7 @@ import (
 type Schedulers struct {
 	ServerID string            `codec:"server_id"`
 	Workers  []SchedulerWorker `codec:"schedulers"`
-	// Enabled are the evaluation types that the workers take, for /v1/agent/schedulers/config.
+	// Enabled lists the evaluation types of the workers, for /v1/agent/schedulers/config.
 	Enabled []string `codec:"-"`
 }
 

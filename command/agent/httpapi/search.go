@@ -2,8 +2,8 @@ package httpapi
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// searchRoutes find things by what their names begin with, or hold. They are reads with
-// a body.
+// searchRoutes returns the routes that search objects by prefix or substring. They are reads with a
+// body.
 func searchRoutes() []route {
 	return []route{
 		{methods: "PUT POST", path: "/v1/search", call: write("Search.PrefixSearch", body[nomad.SearchRequest](), whole[nomad.SearchResponse])},

@@ -14,42 +14,43 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// RPC is the way to the servers, and from them to any node.
+// RPC makes calls to the servers, and through them to any node.
 type RPC interface {
 	Call(ctx context.Context, method string, req, resp any) error
 	Stream(ctx context.Context, method string) (*rpc.Stream, error)
 }
 
-// Agent tells of the agent that answers.
+// Agent returns the state of this agent and changes it.
 type Agent interface {
-	// Self is the body of /v1/agent/self; secrets are blanked already.
+	// Self returns the body of /v1/agent/self. Secrets are removed.
 	Self() map[string]any
-	// Health is nil for a role that this agent does not have.
+	// Health returns nil for a role that this agent does not have.
 	Health() (client, server *Health)
-	// Servers lists the RPC addresses that the client part uses; nil without one.
+	// Servers lists the RPC addresses that the client uses, nil if there is no client.
 	Servers() []string
-	// SetServers replaces them: each is "host" or "host:port".
+	// SetServers replaces these addresses. Each is "host" or "host:port".
 	SetServers(addrs []string) error
-	// NodeID is the ID of the client part's node, empty without one.
+	// NodeID returns the node ID of the client, "" if there is no client.
 	NodeID() string
-	// Metrics is the in-memory summary; Prometheus the text exposition, nil when off.
+	// Metrics returns the in-memory summary. Prometheus serves the text format and is nil if
+	// disabled.
 	Metrics(w http.ResponseWriter, r *http.Request) (any, error)
 	Prometheus() http.Handler
 	// Reload reads the configuration files again.
 	Reload() error
-	// Schedulers is the state of the scheduler workers, nil without a server.
+	// Schedulers returns the state of the scheduler workers, nil if there is no server.
 	Schedulers() *Schedulers
 }
 
-// Members changes the list of servers that gossip keeps.
+// Members changes the list of gossip members.
 type Members interface {
 	Join(addrs []string) (int, error)
 	ForceLeave(name string) error
-	// Prune is ForceLeave, and forgets the server.
+	// Prune is ForceLeave, and also removes the server from the list.
 	Prune(name string) error
 }
 
-// GossipKeys changes the keys of gossip on all servers.
+// GossipKeys changes the gossip keys of all servers.
 type GossipKeys interface {
 	ListGossipKeys() (*nomad.KeyringResponse, error)
 	InstallGossipKey(key string) (*nomad.KeyringResponse, error)
@@ -57,66 +58,66 @@ type GossipKeys interface {
 	RemoveGossipKey(key string) (*nomad.KeyringResponse, error)
 }
 
-// Health of one role of an agent.
+// Health is the health of one role of an agent.
 type Health struct {
 	OK      bool   `codec:"ok"`
 	Message string `codec:"message"`
 }
 
-// Config of a Server.
+// Config is the configuration of a Server.
 type Config struct {
 	RPC      RPC
 	Agent    Agent
-	Region   string            // of the agent, the default for requests
-	MaxBody  int64             // bytes; a larger request body gets 413
+	Region   string            // region of the agent, the default for requests
+	MaxBody  int64             // bytes; a larger request body is refused with 413
 	Headers  map[string]string // added to every API response
-	Hosts    []string          // names in Host headers, besides addresses and localhost
+	Hosts    []string          // allowed names in Host headers, besides addresses and localhost
 	Debug    bool              // serves /debug/pprof
 	IsServer bool
-	Members  Members    // nil when this agent is no server
-	Keys     GossipKeys // as Members
+	Members  Members    // nil if this agent is not a server
+	Keys     GossipKeys // nil if this agent is not a server
 	Callers  Callers
-	Methods  []rpc.Method // of the servers: what they need of their callers
-	ACL      bool         // callers need rights
-	// OpenMetrics serves metrics to callers without a token, whether or not ACL is on.
+	Methods  []rpc.Method // methods of the servers and the rights they require
+	ACL      bool         // ACLs are enabled
+	// OpenMetrics serves metrics to callers without a token, whether ACLs are enabled or not.
 	OpenMetrics bool
 	Audit       *audit.Log // nil keeps no record of requests
-	// Parse turns the text of a job into its JSON within bounds of memory and time.
+	// Parse converts the HCL of a job to JSON within bounds of memory and time.
 	Parse func(context.Context, *api.JobsParseRequest) ([]byte, error)
 	Log   *slog.Logger
 }
 
-// Server answers HTTP requests. It is an http.Handler.
+// Server is an http.Handler that serves the HTTP API.
 type Server struct {
 	cfg    Config
 	routes *router
 	origin *http.CrossOriginProtection
-	dry    *Server          // says what a request would ask of the servers
-	early  map[string]check // what a method needs, for requests whose body was not read
+	dry    *Server          // finds the RPC of a request without making it
+	early  map[string]check // by method name: checks before the body is read
 	known  callers
 	bodies bodyBudgets
 
-	sessions atomic.Int64 // of exec
+	sessions atomic.Int64 // open exec sessions
 }
 
-// New builds the handler of an agent.
+// New returns the handler of an agent.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, origin: http.NewCrossOriginProtection(), dry: newDry(cfg), bodies: newBodyBudgets(), early: earlyChecks(cfg.Methods)}
 	s.routes = newRouter(s.table())
 	return s
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	release := s.newIntake(w, req)
 	defer release()
 	s.audited(w, req, s.answerPort)
 }
 
-// answer answers one request that is on record.
+// answer answers one request whose arrival is recorded.
 func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 	s.head(w.Header())
-	// A page of somebody else's, in the browser of an operator, must not run jobs here.
+	// A page of another origin in an operator's browser must not run jobs here.
 	if err := s.origin.Check(req); err != nil {
 		writeError(w, nomad.Errorf(http.StatusForbidden, "%v", err))
 		return
@@ -144,15 +145,15 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 	if rt.cors {
 		allowOrigin(w.Header())
 	}
-	if req.Method == http.MethodOptions && rt.cors { // never the handler: a browser sends it for any page
+	if req.Method == http.MethodOptions && rt.cors { // the handler does not run: a browser sends OPTIONS for any page
 		preflight(w, req)
 		return
 	}
 	s.serve(w, req, rt, param)
 }
 
-// redirect leads to the path without repeated slashes, with the method and the body. A
-// slash that is escaped belongs to a name and stays.
+// redirect redirects to the path without repeated slashes. The client keeps the method and the
+// body. An escaped slash is part of a name and stays.
 func redirect(w http.ResponseWriter, req *http.Request, path string) {
 	for strings.Contains(path, "//") {
 		path = strings.ReplaceAll(path, "//", "/")
@@ -160,20 +161,20 @@ func redirect(w http.ResponseWriter, req *http.Request, path string) {
 	if req.URL.RawQuery != "" {
 		path += "?" + req.URL.RawQuery
 	}
-	w.Header().Set("Location", path) // of this agent: it begins with one slash
+	w.Header().Set("Location", path) // one leading slash: the redirect stays on this agent
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
-// head sets what every reply has.
+// head sets the headers of every reply.
 func (s *Server) head(h http.Header) {
-	// What tasks and jobs say is in many replies: a browser must not guess what it is.
+	// Many replies contain text from tasks and jobs. A browser must not guess its media type.
 	h.Set("X-Content-Type-Options", "nosniff")
 	for k, v := range s.cfg.Headers {
 		h.Set(k, v)
 	}
 }
 
-// serve runs one matched route and writes what it answers.
+// serve runs the handler of a matched route and writes its reply.
 func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, param string) {
 	r := &request{Request: req, server: s, w: w, param: param, query: req.URL.Query()}
 	r.intake, _ = req.Body.(*intake)
@@ -205,8 +206,8 @@ func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, para
 	}
 }
 
-// limitBody refuses a body that is over the limit: at once when its length is
-// told, else when the limit is passed.
+// limitBody refuses a body over the limit. If the length is known, it refuses at once. Otherwise
+// reading past the limit fails.
 func (s *Server) limitBody(w http.ResponseWriter, req *http.Request) error {
 	if s.cfg.MaxBody <= 0 || req.Body == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// chunk is how much of an archive is sent at a time.
+// chunk is the number of bytes of an archive that are sent at a time.
 const chunk = 64 << 10
 
 func (s *Server) snapshotRoutes() []route {
@@ -21,8 +21,8 @@ func (s *Server) snapshotRoutes() []route {
 	}
 }
 
-// snapshotSave sends the archive as it comes from the servers. Its digest goes
-// before it, so that who reads it can tell whether it is whole.
+// snapshotSave streams the archive from the servers to the client. The Digest header precedes the
+// archive, so that the client can verify it.
 func (s *Server) snapshotSave(r *request) (any, error) {
 	req := &nomad.SnapshotSaveRequest{}
 	if err := r.readOptions(&req.QueryOptions); err != nil {
@@ -49,13 +49,13 @@ func (s *Server) snapshotSave(r *request) (any, error) {
 	_, err = io.Copy(r.w, io.TeeReader(stream, sum))
 	if got := "sha-256=" + base64.StdEncoding.EncodeToString(sum.Sum(nil)); err != nil || got != reply.SnapshotChecksum {
 		s.cfg.Log.Warn("a snapshot was cut short: the server that made it, or who asked for it, is gone", "err", err)
-		panic(http.ErrAbortHandler) // the way to end a body so that the reader sees it is not whole
+		panic(http.ErrAbortHandler) // aborts the body, so that the client detects the truncation
 	}
 	return nil, errDone
 }
 
-// snapshotRestore passes the body on as it comes. It is as long as the state of
-// the cluster, so the bound of other bodies does not hold.
+// snapshotRestore streams the body to the servers. The body can be as large as the state of the
+// cluster, so the limit of other bodies does not apply.
 func (s *Server) snapshotRestore(r *request) (any, error) {
 	req := &nomad.SnapshotRestoreRequest{}
 	r.writeOptions(&req.WriteRequest)
@@ -72,10 +72,10 @@ func (s *Server) snapshotRestore(r *request) (any, error) {
 	go func() { sent <- upload(stream, r.Body) }()
 	var reply nomad.SnapshotRestoreResponse
 	err = stream.Decode(&reply)
-	stream.Close() // ends an upload that nobody wants any more
+	stream.Close() // ends the upload if it is still running
 	if err != nil || reply.ErrorMsg != "" {
-		r.w.Header().Set("Connection", "close") // nothing can be read from it after that
-		r.intake.drop()                         // where that is not possible, the body's end is waited for
+		r.w.Header().Set("Connection", "close") // the rest of the body is not read
+		r.intake.drop()                         // without read deadlines, the end of the body is awaited
 	}
 	switch cut := <-sent; {
 	case errors.Is(cut, errSlowBody):
@@ -89,13 +89,13 @@ func (s *Server) snapshotRestore(r *request) (any, error) {
 	return nil, nil
 }
 
-// upload sends body in chunks, and returns the error of the body.
+// upload sends body in chunks and returns the read error of body.
 func upload(to *rpc.Stream, body io.Reader) error {
 	buf := make([]byte, chunk)
 	for {
 		n, err := body.Read(buf)
 		if n > 0 && to.Encode(&nomad.StreamErrWrapper{Payload: buf[:n]}) != nil {
-			return nil // the reply says why
+			return nil // the reply contains the cause
 		}
 		if err == nil {
 			continue
@@ -104,7 +104,7 @@ func upload(to *rpc.Stream, body io.Reader) error {
 		if err != io.EOF {
 			end = "the upload was cut: " + end
 		}
-		to.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: end}}) // the reply says whether it came
+		to.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: end}}) // the reply reports whether this arrived
 		return err
 	}
 }

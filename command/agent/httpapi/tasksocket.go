@@ -8,10 +8,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// TaskSocket returns the handler for the socket of a task: the whole API, for
-// callers with a token of their own. A request without one is answered 401
-// before its path is looked at, one with a bad token 403, with access control
-// on or off (compat/identity.md, "Task API").
+// TaskSocket returns the handler for the socket of a task. It serves the complete API to callers
+// with a token. Without a token the status is 401 for every path, with an invalid token 403. This
+// does not depend on whether ACLs are enabled, as in Nomad 2.0.
 func (s *Server) TaskSocket() http.Handler { return taskSocket{s} }
 
 type taskSocket struct{ server *Server }
@@ -45,9 +44,8 @@ func (s *Server) answerTask(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// isSomebody says whether a token named its bearer: an identity, or an access
-// control token that is neither anonymous nor the stand-in of an agent without
-// access control.
+// isSomebody reports whether a token resolved to an identity or a real ACL token. The anonymous
+// token and the token of an agent without ACLs do not count.
 func isSomebody(id *acls.AuthenticatedIdentity) bool {
 	switch {
 	case id == nil:

@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// variableRoutes read and write variables. They are for no page of another origin: what a
-// browser of an operator can read there is a secret.
+// variableRoutes returns the routes of variables. None of them allows cross-origin reads, because
+// variables are secrets.
 func (s *Server) variableRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/vars", handle: read("Variables.List", noFields[nomad.VariablesListRequest], variableList)},
@@ -25,7 +25,7 @@ func (s *Server) variableRoutes() []route {
 	}
 }
 
-// metadataView is what JSON shows of a variable without its items.
+// metadataView is the JSON form of a variable without its items.
 type metadataView struct {
 	Namespace   string
 	Path        string
@@ -36,13 +36,13 @@ type metadataView struct {
 	Lock        *lockView `codec:",omitempty"`
 }
 
-// variableView is what JSON shows of a variable.
+// variableView is the JSON form of a variable.
 type variableView struct {
 	metadataView
 	Items nomad.VariableItems
 }
 
-// lockView is a lock with its durations as text, "" for none.
+// lockView is the JSON form of a lock. Durations are strings, "" for none.
 type lockView struct {
 	ID, TTL, LockDelay string
 }
@@ -74,7 +74,7 @@ func variableList(o *nomad.VariablesListResponse) (any, error) {
 	return out, nil
 }
 
-// cas returns the index that the variable must have, and whether there is one.
+// cas returns the expected index of the variable, and whether the query has one.
 func (r *request) cas() (index uint64, checked bool, err error) {
 	if !r.query.Has("cas") {
 		return 0, false, nil
@@ -85,7 +85,7 @@ func (r *request) cas() (index uint64, checked bool, err error) {
 	return index, true, nil
 }
 
-// lockOperation is the one that the query asks for, "" for none.
+// lockOperation returns the lock operation of the query, "" if there is none.
 func (r *request) lockOperation() (string, error) {
 	found := ""
 	for _, name := range []string{"lock-acquire", "lock-release", "lock-renew"} {
@@ -100,7 +100,7 @@ func (r *request) lockOperation() (string, error) {
 	return found, nil
 }
 
-// variablePut stores a variable, or does what the query says to its lock.
+// variablePut stores a variable, or changes its lock if the query has a lock operation.
 func (s *Server) variablePut(r *request) (any, error) {
 	v := new(nomad.VariableDecrypted)
 	if err := r.decode(v); err != nil {
@@ -149,7 +149,7 @@ func (s *Server) variableDelete(r *request) (any, error) {
 	return nil, errDone
 }
 
-// namespaceFor is the namespace of a write: the query's, or else the variable's.
+// namespaceFor returns the namespace of a write: that of the query, or else of the variable.
 func (r *request) namespaceFor(v *nomad.VariableDecrypted) string {
 	if r.query.Get("namespace") == "" && v.Namespace != "" {
 		noteNamespace(r.w, v.Namespace)
@@ -158,8 +158,7 @@ func (r *request) namespaceFor(v *nomad.VariableDecrypted) string {
 	return r.namespace()
 }
 
-// variableApply does an operation. A conflict is answered by what is in the way, with the
-// status 409.
+// variableApply applies an operation. On a conflict it replies 409 with the current variable.
 func (s *Server) variableApply(r *request, op nomad.VarOp, v *nomad.VariableDecrypted) (any, error) {
 	req, out := &nomad.VariablesApplyRequest{Op: op}, new(nomad.VariablesApplyResponse)
 	r.writeOptions(&req.WriteRequest)

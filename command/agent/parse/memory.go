@@ -2,5 +2,5 @@
 
 package parse
 
-// maxMemory bounds the data of a process: heap, stacks and global variables.
+// maxMemory bounds the data of a process: heap, stacks and global variables (RLIMIT_DATA).
 const maxMemory = 384 << 20

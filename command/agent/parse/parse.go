@@ -1,15 +1,15 @@
-// Package parse turns job files of HTTP callers into JSON, each in a process of its own.
+// Package parse converts the job files of HTTP callers to JSON, each in a separate process.
 //
-// A short HCL text can stand for any amount of memory: loops and functions multiply. No
-// count of steps or elements is right for every function of the language, so the kernel
-// holds the bounds: a process has maxMemory of data and maxTime of processor and wall
-// time, and writes no files. Two run at a time. The budget of package jobspec still applies
-// inside, and refuses most hostile texts earlier and with their place.
+// A short HCL text can expand to any amount of memory, because loops and functions multiply. No
+// limit on steps or elements fits every function of the language. The kernel enforces the bounds: a
+// process has maxMemory of data, maxTime of processor and wall time, and writes no files. At most
+// two processes run at a time. The budget of package jobspec also applies. It refuses most hostile
+// texts earlier and reports their position.
 //
 //	Parser ──exec(/proc/self/exe, argv[0] = entry)──▶ limits ──▶ jobspec.Parse ──▶ JSON or error text
 //
-// The process gets its request as JSON on standard input, and has no arguments and none of
-// the agent's environment. Goroutines: those of os/exec, ended when Parse returns.
+// The process reads its request as JSON from standard input. It has no arguments and does not
+// inherit the agent's environment. Parse starts only the goroutines of os/exec and waits for them.
 package parse
 
 import (
@@ -28,23 +28,23 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Bounds of one process, and of all.
+// Bounds of one process, and of all processes.
 const (
-	softMemory = 192 << 20 // from here on the collector works hard
+	softMemory = 192 << 20 // GOMEMLIMIT
 	maxTime    = 10 * time.Second
 	maxAtOnce  = 2
-	maxWait    = 10 * time.Second // for one of the maxAtOnce
+	maxWait    = 10 * time.Second // for one of the maxAtOnce slots
 	maxOutput  = 32 << 20
-	maxReport  = 4 << 10 // of a process that failed
+	maxReport  = 4 << 10 // standard error of a failed process
 )
 
-// Parser runs the processes.
+// Parser runs the processes that parse job files.
 type Parser struct{ slots chan struct{} }
 
-// New returns a parser.
+// New returns a Parser.
 func New() *Parser { return &Parser{slots: make(chan struct{}, maxAtOnce)} }
 
-// Parse returns the job of the text as JSON. Its errors carry an HTTP status.
+// Parse returns the job as JSON. Its errors carry an HTTP status.
 func (p *Parser) Parse(ctx context.Context, r *api.JobsParseRequest) ([]byte, error) {
 	request, err := json.Marshal(r)
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *Parser) Parse(ctx context.Context, r *api.JobsParseRequest) ([]byte, er
 	return out.Bytes(), nil
 }
 
-// take waits until fewer than maxAtOnce processes run.
+// take waits for a slot.
 func (p *Parser) take(ctx context.Context) error {
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
@@ -86,7 +86,7 @@ func (p *Parser) take(ctx context.Context) error {
 	}
 }
 
-// failure is the error of a process that did not exit with 0.
+// failure returns the error of a process that did not exit with status 0.
 func failure(ctx context.Context, err error, out, report string) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -99,7 +99,7 @@ func failure(ctx context.Context, err error, out, report string) error {
 	case ctx.Err() == context.DeadlineExceeded, status.Signaled() && (status.Signal() == syscall.SIGXCPU || status.Signal() == syscall.SIGKILL):
 		return nomad.Errorf(http.StatusBadRequest, "parsing the job takes more than %v", maxTime)
 	case ctx.Err() != nil:
-		return ctx.Err() // the caller is gone
+		return ctx.Err() // the caller has canceled the request
 	case strings.Contains(report, "out of memory"), strings.Contains(report, "cannot allocate memory"):
 		return nomad.Errorf(http.StatusBadRequest, "parsing the job takes more than %d MiB of memory", maxMemory>>20)
 	}
@@ -107,14 +107,14 @@ func failure(ctx context.Context, err error, out, report string) error {
 	return fmt.Errorf("the process that parses the job: %w: %s", err, first)
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded keeps the first bytes written to it and discards the rest.
 type bounded struct {
 	bytes.Buffer
 	left int
-	full bool // more was written
+	full bool // bytes were discarded
 }
 
-// Write never fails: the writer is not to be held up.
+// Write implements io.Writer. It never fails, so that the process is not blocked.
 func (b *bounded) Write(p []byte) (int, error) {
 	kept := p[:min(len(p), b.left)]
 	b.left -= len(kept)

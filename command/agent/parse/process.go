@@ -18,10 +18,10 @@ const entry = "nomad-parse"
 
 func init() { companion.Register(entry, process) }
 
-// exitInvalid says that the output is an error about the text.
+// exitInvalid is the exit status if the job file is invalid. Standard output holds the error.
 const exitInvalid = 3
 
-// process is the whole process.
+// process is the main function of the process. It returns the exit status.
 func process() int {
 	if err := limit(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -43,7 +43,7 @@ func process() int {
 	return code
 }
 
-// parsed returns the job as JSON, or the fault of the text.
+// parsed returns the job as JSON, or the error in the job file.
 func parsed(r *api.JobsParseRequest) ([]byte, int) {
 	job, err := jobspec.Parse(jobspec.Config{Filename: "input.hcl", Source: []byte(r.JobHCL), VarContent: r.Variables, Strict: true})
 	if err != nil {
@@ -59,7 +59,7 @@ func parsed(r *api.JobsParseRequest) ([]byte, int) {
 	return out, 0
 }
 
-// limit bounds this process. What it reads has not been looked at by then.
+// limit sets the resource limits of this process. It runs before any input is read.
 func limit() error {
 	seconds := uint64(maxTime.Seconds())
 	for _, l := range []struct {
@@ -76,7 +76,7 @@ func limit() error {
 			return fmt.Errorf("limit the %s: %w", l.what, err)
 		}
 	}
-	// Under memory pressure this process ends before the agent does.
+	// Under memory pressure the kernel kills this process before the agent.
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
 		return fmt.Errorf("offer this process to the OOM killer: %w", err)
 	}

@@ -85,8 +85,8 @@ func loopback() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
 }
 
-// grace is the additional time for a program to end by itself: its own timeout reports where it
-// hung.
+// grace is the additional time for a program to end by itself. The program's own timeout reports
+// where it blocked.
 const grace = 10 * time.Second
 
 // run runs one program within its time limit.
