@@ -205,7 +205,7 @@ var signals = func() map[string]bool {
 	return out
 }()
 
-// KnownSignal says whether name is a signal that a task can be sent, such as
+// KnownSignal reports whether name is a signal that a task can be sent, such as
 // SIGTERM, sigterm or TERM.
 func KnownSignal(name string) bool {
 	return signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]

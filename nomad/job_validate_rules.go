@@ -168,7 +168,7 @@ func (id *WorkloadIdentity) validate(f *faults) {
 	}
 }
 
-// escapes says whether a path that is meant to be below a directory plainly is
+// escapes reports whether a path that is meant to be below a directory plainly is
 // not. The client checks again after interpolation.
 func escapes(path string) bool {
 	if strings.HasPrefix(path, "/") || strings.ContainsRune(path, 0) {

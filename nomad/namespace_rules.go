@@ -129,7 +129,7 @@ func (n *Namespace) admitsGroup(tg *TaskGroup) error {
 	return nil
 }
 
-// allows says whether a name is enabled, as all are when none is named, and not disabled.
+// allows reports whether a name is enabled, as all are when none is named, and not disabled.
 func allows(enabled, disabled []string, name string) bool {
 	return !slices.Contains(disabled, name) && (len(enabled) == 0 || slices.Contains(enabled, name))
 }

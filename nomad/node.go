@@ -330,7 +330,7 @@ type NodeRegisterRequest struct {
 	WriteRequest
 }
 
-// NodeRegistration says whether this client ever registered; the client keeps it in
+// NodeRegistration reports whether this client ever registered; the client keeps it in
 // its state database.
 type NodeRegistration struct {
 	HasRegistered bool

@@ -91,11 +91,11 @@ func (w classWriter) devices(devices []*NodeDeviceResource) {
 	w.fields(append([]string{"devices"}, names...)...)
 }
 
-// IsUniqueKey says whether an attribute or metadata key names something of one
+// IsUniqueKey reports whether an attribute or metadata key names something of one
 // node only.
 func IsUniqueKey(key string) bool { return strings.HasPrefix(key, NodeUniqueNamespace) }
 
-// IsUniqueTarget says whether a constraint target such as
+// IsUniqueTarget reports whether a constraint target such as
 // "${attr.unique.hostname}" can differ between nodes of one computed class.
 func IsUniqueTarget(target string) bool {
 	for _, prefix := range []string{"${node.unique.", "${attr.unique.", "${meta.unique."} {

@@ -31,7 +31,7 @@ type NodePool struct {
 	ModifyIndex            uint64
 }
 
-// UnmarshalJSON reads the TTL as a text such as "24h", or as nanoseconds.
+// UnmarshalJSON accepts the TTL as a duration string such as "24h" or as a number of nanoseconds.
 func (p *NodePool) UnmarshalJSON(b []byte) error {
 	type plain NodePool
 	in := &struct {

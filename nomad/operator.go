@@ -29,7 +29,7 @@ type RaftStats struct {
 	LastContact string
 	LastTerm    uint64
 	LastIndex   uint64
-	// StateIndex is that of the last entry that changed state (ours).
+	// StateIndex is that of the last entry that changed state (open-nomad only).
 	StateIndex uint64
 }
 

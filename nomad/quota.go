@@ -69,7 +69,7 @@ type NamespaceUsage struct {
 }
 
 // VariablesAllowance is how many bytes the variables of all namespaces of a quota may
-// take (ours).
+// take (open-nomad only).
 type VariablesAllowance struct {
 	Quota string
 	Bytes int64

@@ -33,7 +33,7 @@ func (q *QuotaAmount) Add(o QuotaAmount, sign int64) {
 	q.Allocs += sign * o.Allocs
 }
 
-// Below says whether some amount is smaller than that of o.
+// Below reports whether some amount is smaller than that of o.
 func (q QuotaAmount) Below(o QuotaAmount) bool {
 	return q.CPU < o.CPU || q.Cores < o.Cores || q.MemoryMB < o.MemoryMB || q.MemoryMaxMB < o.MemoryMaxMB || q.Allocs < o.Allocs
 }

@@ -22,7 +22,7 @@ type Core struct {
 	GuessSpeed MHz
 }
 
-// CoreGrade says whether a core is built for performance (true) or efficiency
+// CoreGrade reports whether a core is built for performance (true) or efficiency
 // (false).
 type CoreGrade bool
 
@@ -36,7 +36,7 @@ type Cost uint8
 // MHz is a processor speed.
 type MHz uint64
 
-// NUMA says whether the cores of a task must share a memory node.
+// NUMA reports whether the cores of a task must share a memory node.
 type NUMA struct {
 	Affinity string
 	Devices  []string

@@ -178,7 +178,7 @@ type OIDCDiscoveryConfig struct {
 	IDTokenAlgs   []string
 	ResponseTypes []string
 	Subjects      []string
-	// Claims are the names of all claims that a token may have (ours).
+	// Claims are the names of all claims that a token may have (open-nomad only).
 	Claims []string
 }
 
@@ -216,7 +216,7 @@ func (k *RootKey) WrappedBy() []string {
 	return out
 }
 
-// HasRSA says whether the key has an RSA part, and so signs RS256.
+// HasRSA reports whether the key has an RSA part, and so signs RS256.
 func (k *RootKey) HasRSA() bool {
 	return slices.ContainsFunc(k.WrappedKeys, func(w *WrappedKey) bool {
 		return w != nil && w.WrappedRSAKey != nil && len(w.WrappedRSAKey.Ciphertext) > 0

@@ -2,12 +2,12 @@ package nomad
 
 import "time"
 
-// ServerTerminalStatus says whether the servers want the allocation gone.
+// ServerTerminalStatus reports whether the servers want the allocation gone.
 func (a *Allocation) ServerTerminalStatus() bool {
 	return a.DesiredStatus == AllocDesiredStatusStop || a.DesiredStatus == AllocDesiredStatusEvict
 }
 
-// ClientTerminalStatus says whether the client reported the end of the allocation.
+// ClientTerminalStatus reports whether the client reported the end of the allocation.
 func (a *Allocation) ClientTerminalStatus() bool {
 	switch a.ClientStatus {
 	case AllocClientStatusComplete, AllocClientStatusFailed, AllocClientStatusLost:
@@ -16,7 +16,7 @@ func (a *Allocation) ClientTerminalStatus() bool {
 	return false
 }
 
-// TerminalStatus says whether the allocation is over for the servers or for the client.
+// TerminalStatus reports whether the allocation is over for the servers or for the client.
 func (a *Allocation) TerminalStatus() bool {
 	return a.ServerTerminalStatus() || a.ClientTerminalStatus()
 }
@@ -29,7 +29,7 @@ func (a *Allocation) JobNamespacedID() NamespacedID {
 	return NamespacedID{ID: a.JobID, Namespace: a.Namespace}
 }
 
-// TerminalStatus says whether the evaluation is over.
+// TerminalStatus reports whether the evaluation is over.
 func (e *Evaluation) TerminalStatus() bool {
 	switch e.Status {
 	case EvalStatusComplete, EvalStatusFailed, EvalStatusCancelled:
@@ -38,13 +38,13 @@ func (e *Evaluation) TerminalStatus() bool {
 	return false
 }
 
-// ShouldEnqueue says whether the evaluation is work for a scheduler now.
+// ShouldEnqueue reports whether the evaluation is work for a scheduler now.
 func (e *Evaluation) ShouldEnqueue() bool { return e.Status == EvalStatusPending }
 
-// ShouldBlock says whether the evaluation waits for capacity.
+// ShouldBlock reports whether the evaluation waits for capacity.
 func (e *Evaluation) ShouldBlock() bool { return e.Status == EvalStatusBlocked }
 
-// Active says whether the deployment may still change.
+// Active reports whether the deployment may still change.
 func (d *Deployment) Active() bool {
 	switch d.Status {
 	case DeploymentStatusRunning, DeploymentStatusPaused, DeploymentStatusBlocked,
@@ -54,19 +54,19 @@ func (d *Deployment) Active() bool {
 	return false
 }
 
-// Ready says whether the node takes new allocations.
+// Ready reports whether the node takes new allocations.
 func (n *Node) Ready() bool {
 	return n.Status == NodeStatusReady && n.DrainStrategy == nil &&
 		n.SchedulingEligibility != NodeSchedulingIneligible
 }
 
-// TerminalStatus says whether the node is down.
+// TerminalStatus reports whether the node is down.
 func (n *Node) TerminalStatus() bool { return n.Status == NodeStatusDown }
 
-// IsInPool says whether the node belongs to the named pool; every node is in "all".
+// IsInPool reports whether the node belongs to the named pool; every node is in "all".
 func (n *Node) IsInPool(pool string) bool { return pool == NodePoolAll || n.NodePool == pool }
 
-// Stopped says whether the job is absent or was told to stop.
+// Stopped reports whether the job is absent or was told to stop.
 func (j *Job) Stopped() bool { return j == nil || j.Stop }
 
 // NamespacedID names the job.
@@ -82,10 +82,10 @@ func (j *Job) TaskGroup(name string) *TaskGroup {
 	return nil
 }
 
-// IsParameterized says whether the job is a template for dispatched ones.
+// IsParameterized reports whether the job is a template for dispatched ones.
 func (j *Job) IsParameterized() bool { return j.ParameterizedJob != nil && !j.Dispatched }
 
-// IsPeriodic says whether the job is a template for scheduled ones.
+// IsPeriodic reports whether the job is a template for scheduled ones.
 func (j *Job) IsPeriodic() bool { return j.Periodic != nil }
 
 // Task returns the named task, nil when there is none.
@@ -98,7 +98,7 @@ func (tg *TaskGroup) Task(name string) *Task {
 	return nil
 }
 
-// Successful says whether the task ended well.
+// Successful reports whether the task ended well.
 func (ts *TaskState) Successful() bool { return ts.State == TaskStateDead && !ts.Failed }
 
 // BlockingTimeout returns how long a blocking query waits at most: the asked

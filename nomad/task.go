@@ -180,7 +180,7 @@ type TaskScheduleCron struct {
 	Timezone string
 }
 
-// TaskScheduleState says whether a person or the schedule pauses a task.
+// TaskScheduleState reports whether a person or the schedule pauses a task.
 type TaskScheduleState string
 
 // TaskState is what became of a task of an allocation. The client writes it and

@@ -17,10 +17,10 @@ func (k *RootKey) String() string {
 	return "root key(" + k.KeyID + ")"
 }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (k *RootKey) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (k *RootKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // String shows who wrapped the key only.
@@ -31,17 +31,17 @@ func (w *WrappedKey) String() string {
 	return "wrapped key(" + w.Provider + " " + w.ProviderID + ")"
 }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (w *WrappedKey) Format(f fmt.State, _ rune) { io.WriteString(f, w.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (w *WrappedKey) LogValue() slog.Value { return slog.StringValue(w.String()) }
 
 // String shows nothing of the key.
 func (*BlobInfo) String() string { return "encrypted key" }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (b *BlobInfo) Format(f fmt.State, _ rune) { io.WriteString(f, b.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (b *BlobInfo) LogValue() slog.Value { return slog.StringValue(b.String()) }

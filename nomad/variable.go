@@ -44,10 +44,10 @@ const (
 // VarOp is what to do to a variable.
 type VarOp string
 
-// Deletes says whether the operation removes the variable.
+// Deletes reports whether the operation removes the variable.
 func (o VarOp) Deletes() bool { return o == VarOpDelete || o == VarOpDeleteCAS }
 
-// Stores says whether the operation takes items.
+// Stores reports whether the operation takes items.
 func (o VarOp) Stores() bool { return o == VarOpSet || o == VarOpCAS }
 
 // VarOpResult is what became of an operation.
@@ -126,8 +126,8 @@ type VariablesQuota struct {
 	ModifyIndex uint64
 }
 
-// VarApplyStateRequest is the log entry that changes a variable. KeepItems (ours) leaves
-// the items of a variable that there is as they are; Allowance (ours) is what the quota of
+// VarApplyStateRequest is the log entry that changes a variable. KeepItems (open-nomad only) leaves
+// the items of a variable that there is as they are; Allowance (open-nomad only) is what the quota of
 // its namespace allows, nil when that does not limit variables.
 type VarApplyStateRequest struct {
 	Op        VarOp
@@ -268,7 +268,7 @@ type wireLock struct {
 	TTL, LockDelay any
 }
 
-// UnmarshalJSON reads durations as texts such as "15s", or as nanoseconds.
+// UnmarshalJSON accepts durations as a duration string such as "15s" or as a number of nanoseconds.
 func (l *VariableLock) UnmarshalJSON(text []byte) error {
 	var w wireLock
 	if err := json.Unmarshal(text, &w); err != nil {

@@ -27,7 +27,7 @@ const (
 	VolumeMountBidirectional = "bidirectional"
 )
 
-// Reads says whether nobody writes through the request.
+// Reads reports whether nobody writes through the request.
 func (v *VolumeRequest) Reads() bool {
 	return v.ReadOnly || v.AccessMode == VolumeSingleNodeReader || v.AccessMode == VolumeMultiNodeReader
 }
@@ -41,7 +41,7 @@ func (v *VolumeRequest) SourceFor(alloc string) string {
 	return v.Source
 }
 
-// MeetsVolume says whether the node has the host volume of a request, for the
+// MeetsVolume reports whether the node has the host volume of a request, for the
 // allocation of the name.
 func (n *Node) MeetsVolume(v *VolumeRequest, alloc string) bool {
 	have := n.HostVolumes[v.SourceFor(alloc)]
