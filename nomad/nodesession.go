@@ -13,8 +13,8 @@ const (
 // NodeSession is the session of one process of a node's agent. The agent sends ID and BootID. The FSM writes the
 // other fields.
 //
-//	(none) ──registers──▶ current ──another registers──▶ previous ──heard again──▶ current
-//	                                                                (the other: refused)
+//	(none) ──registers──▶ current ──another registers──▶ previous ──calls again──▶ current
+//	                                                                (the other: rejected)
 type NodeSession struct {
 	// ID is a UUID that is unique to each process.
 	ID string
