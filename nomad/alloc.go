@@ -2,10 +2,10 @@ package nomad
 
 import "time"
 
-// MaxRetainedNodeScores is how many of the best nodes an AllocMetric keeps.
+// MaxRetainedNodeScores is the number of best nodes whose scores an AllocMetric keeps.
 const MaxRetainedNodeScores = 5
 
-// The desired and client statuses of an allocation (compat/task-runtime.tsv).
+// The desired and client statuses of an allocation, as in Nomad 2.0.
 const (
 	AllocDesiredStatusRun     = "run"
 	AllocDesiredStatusStop    = "stop"
@@ -30,8 +30,7 @@ type AllocListResponse struct {
 	QueryMeta
 }
 
-// AllocListStub is an allocation in a list. Servers make it from an Allocation when
-// they answer.
+// AllocListStub is the short form of an Allocation in a list. Servers derive it for each reply.
 type AllocListStub struct {
 	ID                    string
 	EvalID                string
@@ -62,9 +61,8 @@ type AllocListStub struct {
 	ModifyTime            int64
 }
 
-// AllocMetric tells how the scheduler found a node, or which nodes failed which
-// check when it found none. The scheduler writes it; AllocationTime is in
-// nanoseconds.
+// AllocMetric describes how the scheduler found a node. If it found none, it lists which nodes failed
+// which check. The scheduler writes it. AllocationTime is in nanoseconds.
 type AllocMetric struct {
 	NodesEvaluated     int
 	NodesFiltered      int
@@ -92,8 +90,8 @@ type AllocRestartRequest struct {
 	QueryOptions
 }
 
-// Envelope returns what the transport reads of the request: it travels as reads do, yet
-// a task must not be restarted twice.
+// Envelope returns the fields that the transport reads. The request has the form of a read, but it is
+// marked as a write, because a task must not be restarted twice.
 func (r *AllocRestartRequest) Envelope() Envelope { return r.QueryOptions.changing() }
 
 // AllocSignalRequest is the request of ClientAllocations.Signal and Allocations.Signal.
@@ -104,8 +102,8 @@ type AllocSignalRequest struct {
 	QueryOptions
 }
 
-// Envelope returns what the transport reads of the request: it travels as reads do, yet
-// a signal must not be sent twice.
+// Envelope returns the fields that the transport reads. The request has the form of a read, but it is
+// marked as a write, because a signal must not be sent twice.
 func (r *AllocSignalRequest) Envelope() Envelope { return r.QueryOptions.changing() }
 
 // AllocSpecificRequest is the request of Alloc.GetAlloc, ClientAllocations.GarbageCollect and Allocations.GarbageCollect.
@@ -114,9 +112,8 @@ type AllocSpecificRequest struct {
 	QueryOptions
 }
 
-// AllocState is one change of an allocation's client status that scheduling depends
-// on: losing contact and coming back. The plan applier and the FSM add to the list,
-// which is never shortened.
+// AllocState is one change of an allocation's client status that scheduling depends on, such as the loss
+// and the return of its client. The plan applier and the FSM append to the list. Nothing is ever removed.
 type AllocState struct {
 	Field AllocStateField
 	Value string
@@ -140,7 +137,7 @@ type AllocStopResponse struct {
 	WriteMeta
 }
 
-// AllocStubFields chooses the optional fields of an allocation list.
+// AllocStubFields selects the optional fields of an allocation list.
 type AllocStubFields struct {
 	Resources  bool
 	TaskStates bool
@@ -160,15 +157,14 @@ type AllocUpdateRequest struct {
 	WriteRequest
 }
 
-// AllocatedCpuResources is the CPU of one task: shares in MHz, and the cores that
-// are its alone. The scheduler writes it.
+// AllocatedCpuResources is the CPU of one task: shares in MHz, and the cores reserved for this task.
+// The scheduler writes it.
 type AllocatedCpuResources struct {
 	CpuShares     int64
 	ReservedCores []uint16
 }
 
-// AllocatedDeviceResource names the device instances of one task. The scheduler
-// writes it.
+// AllocatedDeviceResource lists the device instances of one task. The scheduler writes it.
 type AllocatedDeviceResource struct {
 	Vendor    string
 	Type      string
@@ -176,15 +172,15 @@ type AllocatedDeviceResource struct {
 	DeviceIDs []string
 }
 
-// AllocatedMemoryResources is the memory of one task in MiB: what is reserved, and
-// the limit (0: the same, -1: none). The scheduler writes it.
+// AllocatedMemoryResources is the memory of one task in MiB. MemoryMB is reserved. MemoryMaxMB is the
+// limit: 0 means MemoryMB, -1 means no limit. The scheduler writes it.
 type AllocatedMemoryResources struct {
 	MemoryMB    int64
 	MemoryMaxMB int64
 }
 
-// AllocatedPortMapping is one port of an allocation: Value on the host at HostIP, To
-// inside the network namespace. The scheduler writes it.
+// AllocatedPortMapping is one port of an allocation. Value is the port on the host, at HostIP. To is the
+// port in the network namespace. The scheduler writes it.
 type AllocatedPortMapping struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct         bool `codec:",omitempty"`
@@ -195,26 +191,26 @@ type AllocatedPortMapping struct {
 	IgnoreCollision bool
 }
 
-// AllocatedPorts are the ports of an allocation by label.
+// AllocatedPorts lists the ports of an allocation by label.
 type AllocatedPorts []AllocatedPortMapping
 
-// AllocatedResources are what an allocation holds of its node. The scheduler writes
-// it once; in-place updates may change it.
+// AllocatedResources are the resources that an allocation occupies on its node. The scheduler writes them
+// when it places the allocation. In-place updates may change them.
 type AllocatedResources struct {
 	Tasks          map[string]*AllocatedTaskResources
 	TaskLifecycles map[string]*TaskLifecycleConfig
 	Shared         AllocatedSharedResources
 }
 
-// AllocatedSharedResources are what the tasks of an allocation hold together: disk
-// in MiB, networks and ports.
+// AllocatedSharedResources are the resources that the tasks of an allocation share: disk in MiB, networks
+// and ports.
 type AllocatedSharedResources struct {
 	Networks Networks
 	DiskMB   int64
 	Ports    AllocatedPorts
 }
 
-// AllocatedTaskResources are what one task of an allocation holds.
+// AllocatedTaskResources are the resources of one task of an allocation.
 type AllocatedTaskResources struct {
 	Cpu      AllocatedCpuResources
 	Memory   AllocatedMemoryResources
@@ -222,9 +218,9 @@ type AllocatedTaskResources struct {
 	Devices  []*AllocatedDeviceResource
 }
 
-// Allocation is a group of a job placed on a node. The scheduler makes it, the plan
-// applier adds identities, the client writes TaskStates, ClientStatus and
-// NetworkStatus, and the FSM keeps the rest in order. Times are Unix nanoseconds.
+// Allocation is one instance of a task group, placed on a node. The scheduler creates it, and the plan applier
+// adds identities. The client writes TaskStates, ClientStatus and NetworkStatus. The FSM maintains the other
+// fields. Times are Unix nanoseconds.
 type Allocation struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct               bool `codec:",omitempty"`
@@ -267,7 +263,7 @@ type Allocation struct {
 	ModifyTime            int64
 }
 
-// AllocationDiff is an allocation of which a plan carries only what it changes.
+// AllocationDiff is an allocation in a plan that holds only the changed fields.
 type AllocationDiff Allocation
 
 // AllocsGetRequest is the request of Alloc.GetAllocs.
@@ -283,9 +279,8 @@ type AllocsGetResponse struct {
 	QueryMeta
 }
 
-// DesiredTransition is what servers want to happen to an allocation next; a nil
-// field says nothing. The drainer, the API and the deployment watcher write it, the
-// scheduler obeys.
+// DesiredTransition is a transition that the servers request for an allocation. A nil field requests nothing.
+// The drainer, the API and the deployment watcher write it. The scheduler acts on it.
 type DesiredTransition struct {
 	Migrate                 *bool
 	Reschedule              *bool
@@ -294,8 +289,8 @@ type DesiredTransition struct {
 	MigrateDisablePlacement *bool
 }
 
-// DesiredUpdates counts what a plan does to one group, by kind. The scheduler writes
-// it for job plan and for evaluations.
+// DesiredUpdates counts the changes of a plan to one group, by kind. The scheduler writes it for job plan and
+// for evaluations.
 type DesiredUpdates struct {
 	Ignore            uint64
 	Place             uint64
@@ -311,8 +306,8 @@ type DesiredUpdates struct {
 	RescheduleLater   uint64
 }
 
-// RescheduleEvent is one allocation that was replaced. RescheduleTime is in Unix
-// nanoseconds, Delay is the wait that came before the replacement.
+// RescheduleEvent records one replaced allocation. RescheduleTime is in Unix nanoseconds. Delay is the wait
+// before the replacement.
 type RescheduleEvent struct {
 	RescheduleTime int64
 	PrevAllocID    string
@@ -320,14 +315,14 @@ type RescheduleEvent struct {
 	Delay          time.Duration
 }
 
-// RescheduleTracker remembers which allocations an allocation replaces, so that
-// limits of the reschedule block hold. The scheduler writes it.
+// RescheduleTracker lists the allocations that an allocation replaces. The scheduler writes it, and uses it to
+// enforce the limits of the reschedule block.
 type RescheduleTracker struct {
 	Events         []*RescheduleEvent
 	LastReschedule RescheduleTrackerAnnotation
 }
 
-// RescheduleTrackerAnnotation says how the last attempt to reschedule ended.
+// RescheduleTrackerAnnotation is the outcome of the last reschedule attempt.
 type RescheduleTrackerAnnotation string
 
 // SingleAllocResponse is the reply of Alloc.GetAlloc.

@@ -1,9 +1,8 @@
 package nomad
 
-// Public returns the allocation as every reader but its node gets it: without signed
-// tokens, and with its resources also in the older form (Resources, SharedResources,
-// TaskResources), which clients of the HTTP API dereference. The older form is derived
-// from AllocatedResources where that exists.
+// Public returns the allocation for readers other than its node, without signed tokens. It also fills in
+// the legacy resource fields (Resources, SharedResources, TaskResources), which HTTP API clients dereference.
+// These are derived from AllocatedResources if it is set.
 func (a *Allocation) Public() *Allocation {
 	if a == nil {
 		return nil
@@ -27,7 +26,7 @@ func (a *Allocation) Public() *Allocation {
 	return &out
 }
 
-// ByTask returns the resources of each task in the older form.
+// ByTask returns the resources of each task in the legacy form.
 func (r *AllocatedResources) ByTask() map[string]*Resources {
 	out := make(map[string]*Resources, len(r.Tasks))
 	for name, t := range r.Tasks {
@@ -42,8 +41,8 @@ func (r *AllocatedResources) ByTask() map[string]*Resources {
 	return out
 }
 
-// sum adds up the resources of the tasks and those that they share. A task without a
-// memory limit of its own counts with its reservation.
+// sum returns the sum of the task resources and the shared resources. A task without a memory limit
+// counts with its reservation.
 func sum(tasks map[string]*Resources, shared *Resources) *Resources {
 	out := &Resources{DiskMB: shared.DiskMB, Networks: shared.Networks}
 	for _, t := range tasks {

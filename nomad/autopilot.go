@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// AutopilotConfig says how the leader keeps the servers of its region.
+// AutopilotConfig configures how the leader manages the servers of its region.
 type AutopilotConfig struct {
 	CleanupDeadServers      bool
 	ServerStabilizationTime time.Duration
@@ -19,14 +19,13 @@ type AutopilotConfig struct {
 	ModifyIndex             uint64
 }
 
-// DefaultAutopilotConfig is what a region begins with when nobody says otherwise.
+// DefaultAutopilotConfig returns the initial configuration of a region.
 func DefaultAutopilotConfig() AutopilotConfig {
 	return AutopilotConfig{CleanupDeadServers: true, ServerStabilizationTime: 10 * time.Second,
 		LastContactThreshold: 200 * time.Millisecond, MaxTrailingLogs: 250}
 }
 
-// Validate refuses what can't be, and what only the Enterprise edition of the
-// original has.
+// Validate rejects invalid values and the options that only Nomad Enterprise supports.
 func (c *AutopilotConfig) Validate() error {
 	for _, paid := range []struct {
 		set  bool
@@ -49,8 +48,8 @@ func (c *AutopilotConfig) Validate() error {
 	return nil
 }
 
-// AutopilotSetConfigRequest is the request of Operator.AutopilotSetConfiguration.
-// With CAS the configuration is stored only while its index is Config.ModifyIndex.
+// AutopilotSetConfigRequest is the request of Operator.AutopilotSetConfiguration. With CAS, the configuration
+// is stored only if its current index equals Config.ModifyIndex.
 type AutopilotSetConfigRequest struct {
 	Datacenter string
 	Config     AutopilotConfig
@@ -58,7 +57,7 @@ type AutopilotSetConfigRequest struct {
 	WriteRequest
 }
 
-// MemberStatus is the status of a member of gossip as a number.
+// MemberStatus is the numeric status of a gossip member.
 type MemberStatus int
 
 // The numbers of MemberStatus.
@@ -74,7 +73,7 @@ var memberStatuses = map[MemberStatus]string{
 	MemberNone: "none", MemberAlive: "alive", MemberLeaving: "leaving", MemberLeft: "left", MemberFailed: "failed",
 }
 
-// MemberStatusOf returns the number of a status that ServerMember names.
+// MemberStatusOf returns the number for a status name, as used in ServerMember.
 func MemberStatusOf(name string) MemberStatus {
 	for status, known := range memberStatuses {
 		if known == name {
@@ -91,9 +90,9 @@ func (s MemberStatus) String() string {
 	return "unknown status " + strconv.Itoa(int(s))
 }
 
-// OperatorHealthReply is the reply of Operator.ServerHealth: how the servers of a
-// region are, and how many voters may fail before it has no leader. ReadReplicas
-// are the servers that never vote.
+// OperatorHealthReply is the reply of Operator.ServerHealth: the health of the servers of a region.
+// FailureTolerance is the number of voters that may fail before the region loses its leader.
+// ReadReplicas are the servers that never vote.
 type OperatorHealthReply struct {
 	Healthy                    bool
 	FailureTolerance           int
@@ -102,14 +101,14 @@ type OperatorHealthReply struct {
 	Voters                     []string
 	ReadReplicas               []string
 	OptimisticFailureTolerance int
-	// Warnings are what an operator should change (ours).
+	// Warnings lists settings that an operator should change (open-nomad only).
 	Warnings []string `codec:",omitempty"`
-	// Unserved are sentences about the stored features that this version does not serve (ours).
+	// Unserved describes the stored features that this version does not support (open-nomad only).
 	Unserved []string `codec:",omitempty"`
 }
 
-// ServerHealth is how one server is. LastContact is negative when it never heard
-// from a leader, or never answered.
+// ServerHealth is the health of one server. LastContact is negative if the server never had contact with
+// a leader or did not answer.
 type ServerHealth struct {
 	ID          string
 	Name        string

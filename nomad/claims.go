@@ -11,23 +11,20 @@ import (
 	"unicode/utf8"
 )
 
-// IdentityClaims are what a token says (compat/identity.md section 2). Exactly
-// one of Workload, Node, Introduction and Server is set; it says what kind of identity
-// the token is. As JSON they are the payload of a token, one flat object whose
-// keys tell the kind; claimswire.go has their form on the wire.
+// IdentityClaims are the claims of an identity token. Exactly one of Workload, Node, Introduction and Server
+// is set; it determines the kind of the identity. In JSON the claims are one flat object, the payload of the
+// token, and their names determine the kind. See claimswire.go for the msgpack form.
 type IdentityClaims struct {
 	*NodeIdentityClaims
 	*NodeIntroductionIdentityClaims
 	*WorkloadIdentityClaims
 	*ServerIdentityClaims
 	RegisteredClaims
-	// Alg is how the token is to be signed, "" for the active key's way. It is no
-	// claim, and is not sent.
+	// Alg is the signing algorithm. If empty, the type of the active key decides. It is not a claim and is not sent.
 	Alg string `json:"-"`
 }
 
-// RegisteredClaims are the claims of RFC 7519 section 4.1. Times are seconds
-// since 1970; zero means absent.
+// RegisteredClaims are the claims of RFC 7519 section 4.1. Times are Unix seconds. Zero means absent.
 type RegisteredClaims struct {
 	Issuer    string   `json:"iss,omitempty"`
 	Subject   string   `json:"sub,omitempty"`
@@ -38,7 +35,7 @@ type RegisteredClaims struct {
 	ID        string   `json:"jti,omitempty"`
 }
 
-// WorkloadIdentityClaims say which task or service of which allocation a token is for.
+// WorkloadIdentityClaims identify the task or service, and its allocation, that a token is for.
 type WorkloadIdentityClaims struct {
 	Namespace       string            `json:"nomad_namespace"`
 	JobID           string            `json:"nomad_job_id"`
@@ -51,32 +48,32 @@ type WorkloadIdentityClaims struct {
 	ExtraClaims     map[string]string `json:"extra_claims,omitempty"`
 }
 
-// NodeIdentityClaims say which node a token is for.
+// NodeIdentityClaims identify the node that a token is for.
 type NodeIdentityClaims struct {
 	NodeID         string `json:"nomad_node_id,omitempty"`
 	NodePool       string `json:"nomad_node_pool,omitempty"`
 	NodeClass      string `json:"nomad_node_class,omitempty"`
 	NodeDatacenter string `json:"nomad_node_datacenter,omitempty"`
-	// AdmittedName is the name of the node (ours). It is not on the wire.
+	// AdmittedName is the name of the node (open-nomad only). It is not sent by RPC.
 	AdmittedName string `json:"nomad_node_admitted_name,omitempty"`
 }
 
-// NodeIntroductionIdentityClaims say which pool, and which node if a name is
-// given, a client may register itself into. The name is written even when empty.
+// NodeIntroductionIdentityClaims name the node pool that a client may register in. NodeName, if set, also
+// fixes the name of the node. The JSON always contains the name, even if it is empty.
 type NodeIntroductionIdentityClaims struct {
 	NodePool string `json:"nomad_node_pool"`
 	NodeName string `json:"nomad_node_name"`
-	// Uses is how many nodes the token admits; zero is one (ours).
+	// Uses is the number of nodes that the token admits; zero means one (open-nomad only).
 	Uses int `json:"nomad_node_uses,omitempty"`
 }
 
-// ServerIdentityClaims say which server a token is for. Servers make them for
-// themselves, to call each other; nobody is given one.
+// ServerIdentityClaims identify the server that a token is for. Servers create such tokens for their own
+// calls to each other. They are never issued to anyone else.
 type ServerIdentityClaims struct {
 	ServerID string `json:"nomad_server_id"`
 }
 
-// Claim names that tell the kind of a token. nomad_node_pool tells nothing: two
+// The claim names that determine the kind of a token. nomad_node_pool is not among them, because two
 // kinds have it.
 var (
 	workloadNames = []string{"nomad_namespace", "nomad_job_id", "nomad_allocation_id", "nomad_task", "nomad_service",
@@ -86,7 +83,7 @@ var (
 	serverNames       = []string{"nomad_server_id"}
 )
 
-// ClaimNames returns the names of all claims that tokens for others may have.
+// ClaimNames returns the names of all claims that issued tokens may have.
 func ClaimNames() []string {
 	registered := []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti"}
 	return slices.Concat(registered, workloadNames, nodeNames, []string{"nomad_node_pool"}, introductionNames)
@@ -130,20 +127,19 @@ func (c IdentityClaims) MarshalJSON() ([]byte, error) {
 	return json.Marshal(payload)
 }
 
-// UnmarshalJSON reads the payload of a token and finds its kind by the names of
-// its claims.
+// UnmarshalJSON reads the payload of a token. It determines the kind from the claim names.
 func (c *IdentityClaims) UnmarshalJSON(b []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(b, &fields); err != nil {
 		return errors.New("claims are not a JSON object")
 	}
 	for name, value := range fields {
-		// The decoder below takes names of any case, and letters that become ours in
-		// another one; ours have one.
+		// The decoder below ignores case, also for non-ASCII letters that fold to ASCII.
+		// Our claim names are lower case ASCII.
 		if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf || 'A' <= r && r <= 'Z' }) {
 			return errors.New("a claim's name is not in lower case")
 		}
-		if string(value) == "null" { // to the decoder, a claim that is not there
+		if string(value) == "null" { // the decoder would treat the claim as absent
 			return errors.New("a claim has no value")
 		}
 	}
@@ -211,15 +207,14 @@ func (a *Audience) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Token is a signed JWT that cannot print: it shows as its key ID only, whatever the
-// verb, and when it is a field that fmt looks into by itself. Reveal gives the compact
-// form, for the one place that hands it over.
+// Token is a signed JWT that does not print: all verbs show only its key ID, also if the token is a field of
+// a printed struct. Reveal returns the compact form.
 type Token struct {
 	raw *string // fmt and others do not follow pointers in fields
 	kid string
 }
 
-// NewToken holds the compact JWS raw, signed with the key kid.
+// NewToken returns a Token for the compact JWS raw, signed with the key kid.
 func NewToken(raw, kid string) Token {
 	if raw == "" {
 		return Token{kid: kid}
@@ -238,17 +233,17 @@ func (t Token) Reveal() string {
 // KeyID returns the ID of the root key that signed the token.
 func (t Token) KeyID() string { return t.kid }
 
-// IsZero says whether there is no token.
+// IsZero reports whether the token is empty.
 func (t Token) IsZero() bool { return t.raw == nil }
 
-// String shows the key ID only.
+// String returns the key ID only.
 func (t Token) String() string { return "token(kid=" + t.kid + ")" }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (t Token) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// MarshalText writes String: a token is handed over by Reveal, never by accident.
+// MarshalText writes the result of String, so that a token is not disclosed by accident. See Reveal.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }

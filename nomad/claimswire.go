@@ -2,10 +2,8 @@ package nomad
 
 import "github.com/hashicorp/go-msgpack/v2/codec"
 
-// claimsWire is IdentityClaims on the wire: one map of all names, in which the
-// names of absent groups do not occur. Written by reflection they would occur
-// with empty values, and make the reader see another kind of token
-// (compat/wire.md section 4).
+// claimsWire is the msgpack form of IdentityClaims: one map of all names. Names of absent groups are left out.
+// The codec would write them with empty values, and the reader would take the token for another kind.
 type claimsWire struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct bool `codec:",omitempty"`

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// MsgpackHandle is the codec of RPC, Raft commands, snapshots and the client's
-// state database, with the settings of Nomad 2.0. It is never changed after init.
+// MsgpackHandle is the codec of RPC, Raft commands, snapshots and the client's state database, with the
+// settings of Nomad 2.0. It never changes after init.
 var MsgpackHandle = func() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
 	h.RawToString = true
@@ -31,7 +31,7 @@ func Encode(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// EncodeCommand returns the Data of a Raft log entry: the message type, then v.
+// EncodeCommand returns the Data of a Raft log entry: the message type, followed by v.
 func EncodeCommand(t MessageType, v any) ([]byte, error) {
 	if t.Ours() {
 		t |= IgnoreUnknownTypeFlag
@@ -42,8 +42,8 @@ func EncodeCommand(t MessageType, v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// encodeTo appends v to buf. The encoder is reset before it returns to the pool, so that
-// the pool does not keep buf alive: a plan can have megabytes.
+// encodeTo appends v to buf. It resets the encoder before returning it to the pool, so that the pool does
+// not keep buf alive: a plan may be several megabytes.
 func encodeTo(buf *bytes.Buffer, v any) error {
 	enc := encoders.Get().(*codec.Encoder)
 	defer encoders.Put(enc)

@@ -1,6 +1,6 @@
 package nomad
 
-// Raft log message types (compat/raft-fsm.md section 1).
+// Raft log message types, numbered as in Nomad 2.0.
 const (
 	NodeRegisterRequestType                      MessageType = 0
 	NodeDeregisterRequestType                    MessageType = 1
@@ -70,17 +70,17 @@ const (
 	HostVolumeRegisterRequestType                MessageType = 75
 	HostVolumeDeleteRequestType                  MessageType = 76
 	TaskGroupHostVolumeClaimDeleteRequestType    MessageType = 77
-	QuotaUpsertRequestType                       MessageType = 120 // ours
-	QuotaDeleteRequestType                       MessageType = 121 // ours
+	QuotaUpsertRequestType                       MessageType = 120 // open-nomad only
+	QuotaDeleteRequestType                       MessageType = 121 // open-nomad only
 	IgnoreUnknownTypeFlag                        MessageType = 128
 )
 
-// MessageType numbers a Raft log entry (compat/raft-fsm.md section 1).
+// MessageType is the type number of a Raft log entry.
 type MessageType uint8
 
-// Ours reports whether only servers of this project know the type. Entries of such a type are
-// written with IgnoreUnknownTypeFlag, so that servers of other builds skip them, and only while
-// there are none in the region: see consensus.Config.OnlyOurs.
+// Ours reports whether only servers of this project support the type. Entries of such a type are written with
+// IgnoreUnknownTypeFlag, so that other servers skip them. They are written only while the region has no
+// other servers: see consensus.Config.OnlyOurs.
 func (t MessageType) Ours() bool {
 	return t == QuotaUpsertRequestType || t == QuotaDeleteRequestType
 }

@@ -1,6 +1,6 @@
 package nomad
 
-// Operands of constraints beside the comparisons.
+// Operands of constraints, in addition to the comparisons.
 const (
 	ConstraintDistinctProperty  = "distinct_property"
 	ConstraintDistinctHosts     = "distinct_hosts"
@@ -14,11 +14,10 @@ const (
 	ConstraintAttributeIsNotSet = "is_not_set"
 )
 
-// Affinities are affinities of a job, group, task or device.
+// Affinities is a list of affinities of a job, group, task or device.
 type Affinities []*Affinity
 
-// Affinity is a rule that a node should meet. Weight is -100 to 100; a negative one
-// repels.
+// Affinity is a rule that a node should meet. Weight is -100 to 100. A negative weight expresses an anti-affinity.
 type Affinity struct {
 	LTarget string
 	RTarget string
@@ -26,27 +25,25 @@ type Affinity struct {
 	Weight  int8
 }
 
-// Constraint is a rule that a node must meet. The targets are interpolated for each
-// node before they are compared.
+// Constraint is a rule that a node must meet. The targets are interpolated for each node before the comparison.
 type Constraint struct {
 	LTarget string
 	RTarget string
 	Operand string
 }
 
-// Constraints are constraints of a job, group, task or device.
+// Constraints is a list of constraints of a job, group, task or device.
 type Constraints []*Constraint
 
-// Spread spreads allocations over the values of a node attribute; Weight, 1 to 100,
-// weighs it against the other scores.
+// Spread distributes allocations over the values of a node attribute. Weight, 1 to 100, is its weight
+// relative to the other scores.
 type Spread struct {
 	Attribute    string
 	Weight       int8
 	SpreadTarget []*SpreadTarget
 }
 
-// SpreadTarget is the share, in percent, of the allocations that belong on nodes
-// with a value.
+// SpreadTarget is the desired share, in percent, of the allocations on nodes with the given value.
 type SpreadTarget struct {
 	Value   string
 	Percent uint8

@@ -17,11 +17,10 @@ func Copy[T any](v T) T {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// flatTypes remembers which types an assignment copies whole.
+// flatTypes caches which types an assignment copies completely.
 var flatTypes sync.Map // reflect.Type → bool
 
-// isFlat says whether a value of the type holds nothing that it shares with its copy
-// and could be written to.
+// isFlat reports whether a copy by assignment shares no mutable data with the original.
 func isFlat(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
@@ -45,7 +44,7 @@ func isFlat(t reflect.Type) bool {
 	return flat
 }
 
-// deep remembers the fields of structs for which an assignment is not enough.
+// deep caches the fields of structs that an assignment does not copy completely.
 var deep sync.Map // reflect.Type → []int
 
 // deepFields returns the exported fields of a struct that are not flat.

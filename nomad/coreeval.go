@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// CoreNamespace is the namespace of core evaluations, which no object has.
+// CoreNamespace is the namespace of core evaluations. No object can have this namespace.
 const CoreNamespace = "-"
 
-// MaxUUIDsPerWriteRequest bounds the IDs in one Raft entry, so that none grows
-// past 256 KiB by IDs alone.
+// MaxUUIDsPerWriteRequest limits the IDs in one Raft entry, so that the IDs take at most 256 KiB.
 const MaxUUIDsPerWriteRequest = 7281
 
-// NewCoreEval returns an evaluation for a core job, made at the Raft index. It
-// lives in the broker only, never in state.
+// NewCoreEval returns an evaluation for a core job, created at the given Raft index. It exists only in the
+// broker, never in state.
 func NewCoreEval(coreJob string, index uint64, now time.Time) *Evaluation {
 	return &Evaluation{
 		ID:          NewID(),

@@ -2,8 +2,8 @@ package nomad
 
 import "time"
 
-// CSIControllerInfo lists what a CSI controller plugin can do. The client writes it
-// when it fingerprints the plugin.
+// CSIControllerInfo lists the capabilities of a CSI controller plugin. The client writes it when it
+// fingerprints the plugin.
 type CSIControllerInfo struct {
 	SupportsCreateDelete             bool
 	SupportsAttachDetach             bool
@@ -19,7 +19,7 @@ type CSIControllerInfo struct {
 	SupportsGet                      bool
 }
 
-// CSIInfo is what a node says about a CSI plugin.
+// CSIInfo is a node's description of a CSI plugin.
 type CSIInfo struct {
 	PluginID                 string
 	AllocID                  string
@@ -34,14 +34,14 @@ type CSIInfo struct {
 	NodeInfo                 *CSINodeInfo
 }
 
-// CSIMountOptions are the file system and mount flags of a CSI volume. The flags may
-// hold passwords and are never logged.
+// CSIMountOptions are the file system and mount flags of a CSI volume. The flags may contain passwords and
+// are never logged.
 type CSIMountOptions struct {
 	FSType     string
 	MountFlags []string
 }
 
-// CSINodeInfo lists what a CSI node plugin can do.
+// CSINodeInfo lists the capabilities of a CSI node plugin.
 type CSINodeInfo struct {
 	ID                      string
 	MaxVolumes              int64
@@ -55,12 +55,12 @@ type CSINodeInfo struct {
 // CSIPluginType is node, controller or monolith (both).
 type CSIPluginType string
 
-// CSITopology is a place in the topology of a storage provider.
+// CSITopology is a location in the topology of a storage provider.
 type CSITopology struct {
 	Segments map[string]string
 }
 
-// TaskCSIPluginConfig makes a task the CSI plugin of its node.
+// TaskCSIPluginConfig makes a task a CSI plugin of its node.
 type TaskCSIPluginConfig struct {
 	ID                  string
 	Type                CSIPluginType

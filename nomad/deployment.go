@@ -15,7 +15,7 @@ const (
 	DeploymentStatusUnblocking   = "unblocking"
 )
 
-// Why a deployment has its status, in the words that clients match.
+// The descriptions of deployment statuses. Clients match these texts.
 const (
 	DeploymentStatusDescriptionRunning           = "Deployment is running"
 	DeploymentStatusDescriptionPaused            = "Deployment is paused"
@@ -27,8 +27,8 @@ const (
 	DeploymentStatusDescriptionFailedByUser      = "Deployment marked as failed"
 )
 
-// AllocDeploymentStatus is the health of an allocation within its deployment.
-// Healthy is nil until the client, or a person, decided.
+// AllocDeploymentStatus is the health of an allocation in its deployment. Healthy is nil until the client or
+// an operator sets it.
 type AllocDeploymentStatus struct {
 	Healthy     *bool
 	Timestamp   time.Time
@@ -36,8 +36,8 @@ type AllocDeploymentStatus struct {
 	ModifyIndex uint64
 }
 
-// ApplyDeploymentAllocHealthRequest is the Raft entry that sets the health of
-// allocations, and with it what follows for the deployment and the job, at once.
+// ApplyDeploymentAllocHealthRequest is the Raft entry that sets the health of allocations. It contains the
+// resulting updates of the deployment and the job, so that all are applied together.
 type ApplyDeploymentAllocHealthRequest struct {
 	DeploymentAllocHealthRequest
 	Timestamp        time.Time
@@ -46,8 +46,8 @@ type ApplyDeploymentAllocHealthRequest struct {
 	Eval             *Evaluation
 }
 
-// Deployment is the rollout of one version of a job. The scheduler makes it, the FSM
-// counts allocations, the deployment watcher ends it.
+// Deployment is the rollout of one version of a job. The scheduler creates it, the FSM counts allocations,
+// and the deployment watcher ends it.
 type Deployment struct {
 	ID                 string
 	Namespace          string
@@ -120,8 +120,8 @@ type DeploymentSpecificRequest struct {
 	QueryOptions
 }
 
-// DeploymentState is the rollout of one group. ProgressDeadline is how long the
-// group may go without a newly healthy allocation, RequireProgressBy when that ends.
+// DeploymentState is the rollout of one group. ProgressDeadline is the longest time without a newly healthy
+// allocation. RequireProgressBy is the end of this period.
 type DeploymentState struct {
 	AutoRevert        bool
 	AutoPromote       bool
@@ -136,7 +136,7 @@ type DeploymentState struct {
 	UnhealthyAllocs   int
 }
 
-// DeploymentStatusUpdate is a new status of a deployment and, in words, why.
+// DeploymentStatusUpdate is a new status of a deployment and its description.
 type DeploymentStatusUpdate struct {
 	DeploymentID      string
 	Status            string
@@ -144,15 +144,16 @@ type DeploymentStatusUpdate struct {
 	UpdatedAt         int64
 }
 
-// DeploymentStatusUpdateRequest is the Raft entry that changes the status of a
-// deployment, with the evaluation and job that follow from it.
+// DeploymentStatusUpdateRequest is the Raft entry that changes the status of a deployment. It contains the
+// resulting evaluation and job.
 type DeploymentStatusUpdateRequest struct {
 	Eval             *Evaluation
 	DeploymentUpdate *DeploymentStatusUpdate
 	Job              *Job
 }
 
-// DeploymentUpdateResponse is the reply of Deployment.Cancel, Deployment.Fail, Deployment.Pause, Deployment.Promote, Deployment.Run, Deployment.SetAllocHealth and Deployment.Unblock.
+// DeploymentUpdateResponse is the reply of Deployment.Cancel, Deployment.Fail, Deployment.Pause, Deployment.Promote,
+// Deployment.Run, Deployment.SetAllocHealth and Deployment.Unblock.
 type DeploymentUpdateResponse struct {
 	EvalID                string
 	EvalCreateIndex       uint64

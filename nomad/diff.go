@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// What a diff says of the thing it is about.
+// The types of a diff.
 const (
 	DiffTypeNone    DiffType = "None"
 	DiffTypeAdded   DiffType = "Added"
@@ -18,7 +18,7 @@ const (
 // DiffType is None, Added, Deleted or Edited.
 type DiffType string
 
-// FieldDiff is the difference of one value, as text.
+// FieldDiff is the difference of one value, with both values as strings.
 type FieldDiff struct {
 	Type        DiffType
 	Name        string
@@ -36,7 +36,7 @@ type JobDiff struct {
 	TaskGroups []*TaskGroupDiff
 }
 
-// ObjectDiff is the difference of a block.
+// ObjectDiff is the difference of one block.
 type ObjectDiff struct {
 	Type    DiffType
 	Name    string
@@ -44,7 +44,7 @@ type ObjectDiff struct {
 	Objects []*ObjectDiff
 }
 
-// TaskDiff is the difference of a task; Annotations say what it causes.
+// TaskDiff is the difference of a task. Annotations describe the effects of the change.
 type TaskDiff struct {
 	Type        DiffType
 	Name        string
@@ -53,8 +53,7 @@ type TaskDiff struct {
 	Annotations []string
 }
 
-// TaskGroupDiff is the difference of a group; Updates counts the allocations that it
-// concerns by kind of update.
+// TaskGroupDiff is the difference of a group. Updates counts the affected allocations by kind of update.
 type TaskGroupDiff struct {
 	Type    DiffType
 	Name    string
@@ -64,7 +63,7 @@ type TaskGroupDiff struct {
 	Updates map[string]uint64
 }
 
-// Fields that the servers write, or that a diff shows in another place.
+// Fields that the servers write, or that a diff shows elsewhere.
 var (
 	jobDiffSkips = fieldSet("ID", "Status", "StatusDescription", "Version", "Stable", "SubmitTime", "CreateIndex",
 		"ModifyIndex", "JobModifyIndex", "NomadTokenID", "VersionTag", "Dispatched", "TaskGroups", "Update")
@@ -80,8 +79,8 @@ func fieldSet(names ...string) map[string]bool {
 	return out
 }
 
-// Diff returns what differs between two versions of a job. Either may be nil:
-// then everything was added or deleted.
+// Diff returns the differences between two versions of a job. If one of them is nil, everything was added or
+// deleted.
 func Diff(old, new *Job) *JobDiff {
 	d := &JobDiff{Type: diffType(old == nil, new == nil)}
 	was, is := orNew(old), orNew(new)
@@ -120,7 +119,7 @@ func diffTask(name string, old, new *Task) *TaskDiff {
 	return d
 }
 
-// diffType is Added or Deleted when one side is absent, None otherwise.
+// diffType returns Added or Deleted if one side is absent, and None otherwise.
 func diffType(noOld, noNew bool) DiffType {
 	switch {
 	case noOld && !noNew:
@@ -131,7 +130,7 @@ func diffType(noOld, noNew bool) DiffType {
 	return DiffTypeNone
 }
 
-// settle turns None into Edited when something within changed.
+// settle returns Edited instead of None if a nested value changed.
 func settle(t DiffType, changed bool) DiffType {
 	if t == DiffTypeNone && changed {
 		return DiffTypeEdited

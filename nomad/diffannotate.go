@@ -2,7 +2,7 @@ package nomad
 
 import "slices"
 
-// What a diff's annotations say a change leads to.
+// The annotations of a diff: the effects of a change.
 const (
 	AnnotationForcesCreate            = "forces create"
 	AnnotationForcesDestroy           = "forces destroy"
@@ -21,12 +21,12 @@ const (
 	UpdateTypeDestructiveUpdate = "create/destroy update"
 )
 
-// inPlaceChanges are the fields and objects of a task that a running task takes
-// over; everything else makes a new one.
+// inPlaceChanges are the fields and objects of a task that can change without a restart. Any other change
+// creates a new task.
 var inPlaceChanges = fieldSet("KillTimeout", "KillSignal", "ShutdownDelay", "Constraint", "Service",
 	"RestartPolicy", "ScalingPolicies", "Action")
 
-// Annotate writes into the diff what a scheduler would do about it.
+// Annotate adds the scheduler's actions to the diff.
 func (d *JobDiff) Annotate(a *PlanAnnotations) {
 	for _, tg := range d.TaskGroups {
 		if a != nil {

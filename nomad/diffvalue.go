@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// objectNames are the names of objects that are not their field's name.
+// objectNames maps field names to the object names of a diff where these differ.
 var objectNames = map[string]string{
 	"Constraints":   "Constraint",
 	"Affinities":    "Affinity",
@@ -31,13 +31,12 @@ var objectNames = map[string]string{
 	"Links":         "Link",
 }
 
-// identifyingFields tell whether two elements of a list are versions of one
-// thing. Elements without one of these are either equal or different things.
+// identifyingFields identify an element of a list across two versions. Elements without such a field match
+// only if they are equal.
 var identifyingFields = []string{"Name", "Label", "PortLabel", "Volume", "DestPath"}
 
-// diffFields compares two structs of one type: plain fields and maps of text
-// become field diffs, everything else object diffs. Only changes are returned.
-// t is Added or Deleted when one of the structs stands for nothing.
+// diffFields compares two structs of the same type and returns only changes. Scalars and maps of strings become
+// field diffs, everything else becomes object diffs. t is Added or Deleted if one side is absent.
 func diffFields(old, new reflect.Value, t DiffType, skip map[string]bool) ([]*FieldDiff, []*ObjectDiff) {
 	var fields []*FieldDiff
 	var objects []*ObjectDiff
@@ -52,8 +51,8 @@ func diffFields(old, new reflect.Value, t DiffType, skip map[string]bool) ([]*Fi
 	return changedFields(oneSided(t, fields)), sortObjects(objects)
 }
 
-// oneSided makes all fields of something added or deleted added or deleted: the
-// other side has not even zeros.
+// oneSided marks all fields of an added or deleted object as added or deleted and clears the value of the
+// absent side.
 func oneSided(t DiffType, fields []*FieldDiff) []*FieldDiff {
 	for _, f := range fields {
 		switch t {
@@ -77,7 +76,7 @@ func sortObjects(objects []*ObjectDiff) []*ObjectDiff {
 	return objects
 }
 
-// diffValue compares one field. Its field diffs include unchanged ones.
+// diffValue compares one field. The field diffs that it returns include unchanged fields.
 func diffValue(name string, old, new reflect.Value) ([]*FieldDiff, []*ObjectDiff) {
 	t := old.Type()
 	elem := t
@@ -109,8 +108,8 @@ func elemStruct(t reflect.Type) bool {
 
 func hasElements(m reflect.Value) bool { return m.Len() > 0 }
 
-// diffStruct compares two structs or pointers to them as one object, with its
-// unchanged fields for context.
+// diffStruct compares two structs, or pointers to structs, as one object. The unchanged fields are included
+// as context.
 func diffStruct(name string, old, new reflect.Value) []*ObjectDiff {
 	noOld, was := structOf(old)
 	noNew, is := structOf(new)
@@ -130,7 +129,7 @@ func diffStruct(name string, old, new reflect.Value) []*ObjectDiff {
 	return oneObject(name, diffType(noOld, noNew), fields, objects)
 }
 
-// structOf returns the struct behind a field, an empty one for a nil pointer.
+// structOf returns the struct that a field holds or points to, and an empty struct for a nil pointer.
 func structOf(v reflect.Value) (absent bool, s reflect.Value) {
 	if v.Kind() != reflect.Pointer {
 		return !v.IsValid(), v
@@ -141,7 +140,7 @@ func structOf(v reflect.Value) (absent bool, s reflect.Value) {
 	return false, v.Elem()
 }
 
-// oneObject makes an object diff, none when nothing changed.
+// oneObject returns a list with one object diff, or nil if nothing changed.
 func oneObject(name string, sides DiffType, fields []*FieldDiff, objects []*ObjectDiff) []*ObjectDiff {
 	fields = oneSided(sides, fields)
 	changed := len(objects) > 0 || slices.ContainsFunc(fields, func(f *FieldDiff) bool { return f.Type != DiffTypeNone })
@@ -154,8 +153,7 @@ func oneObject(name string, sides DiffType, fields []*FieldDiff, objects []*Obje
 	return []*ObjectDiff{d}
 }
 
-// diffStructList pairs elements that are the same thing by name, else by being
-// equal.
+// diffStructList pairs elements by their identifying fields, or by equality if they have none.
 func diffStructList(name string, old, new reflect.Value) []*ObjectDiff {
 	var out []*ObjectDiff
 	left := elements(new)
@@ -174,7 +172,7 @@ func diffStructList(name string, old, new reflect.Value) []*ObjectDiff {
 	return out
 }
 
-// elements returns the elements of a list as pointers.
+// elements returns pointers to the elements of a list.
 func elements(list reflect.Value) []reflect.Value {
 	var out []reflect.Value
 	for i := range list.Len() {
@@ -217,7 +215,7 @@ func textKeys(m reflect.Value) map[string]bool {
 	return out
 }
 
-// mapPointer returns a pointer to the element under the key, nil without one.
+// mapPointer returns a pointer to the map value of the key, or nil if the key is absent.
 func mapPointer(m reflect.Value, key string) reflect.Value {
 	elem := m.Type().Elem()
 	v := m.MapIndex(reflect.ValueOf(key).Convert(m.Type().Key()))
@@ -235,7 +233,7 @@ func mapPointer(m reflect.Value, key string) reflect.Value {
 	return p
 }
 
-// diffTexts compares lists of plain values as sets.
+// diffTexts compares lists of scalars as sets.
 func diffTexts(name string, old, new reflect.Value) []*ObjectDiff {
 	was, is := texts(old), texts(new)
 	d := &ObjectDiff{Name: name, Type: settle(diffType(len(was) == 0, len(is) == 0), true)}
@@ -267,7 +265,7 @@ func texts(list reflect.Value) []string {
 	return out
 }
 
-// diffFlat compares flattened values; empty text is the same as none.
+// diffFlat compares flattened values. An empty string equals an absent value.
 func diffFlat(old, new map[string]string) []*FieldDiff {
 	var out []*FieldDiff
 	for _, key := range unionKeys(old, new) {
@@ -288,8 +286,8 @@ func diffFlat(old, new map[string]string) []*FieldDiff {
 	return out
 }
 
-// flatten turns a value into texts by path: "args[0]", "labels[team]". The
-// outermost key of a nameless map stands alone.
+// flatten converts a value to strings by path, such as "args[0]" or "labels[team]". At the top level of a map
+// without a name, the path is the key alone.
 func flatten(path string, v reflect.Value) map[string]string {
 	out := map[string]string{}
 	flattenInto(out, path, v)
@@ -298,7 +296,7 @@ func flatten(path string, v reflect.Value) map[string]string {
 
 func flattenInto(out map[string]string, path string, v reflect.Value) {
 	for v.IsValid() && (v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer) {
-		v = v.Elem() // of nil: invalid
+		v = v.Elem() // Elem of a nil value is invalid
 	}
 	if !v.IsValid() {
 		return
@@ -325,8 +323,7 @@ func flattenInto(out map[string]string, path string, v reflect.Value) {
 	}
 }
 
-// plainText writes a scalar; numbers look the same whatever codec read them,
-// durations are nanoseconds.
+// plainText formats a scalar. Numbers have the same form whichever codec decoded them. Durations are nanoseconds.
 func plainText(v reflect.Value) string {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		if v.IsNil() {

@@ -1,10 +1,9 @@
-// Package nomad is the vocabulary of the product: jobs, allocations, nodes,
-// evaluations, plans, deployments, keys, their statuses and transitions, their
-// validation, the Raft commands and the bodies of every RPC. One noun a file.
+// Package nomad defines the data types of the product: jobs, allocations, nodes, evaluations, plans,
+// deployments, keys and variables. It contains their statuses, transitions and validation, the Raft commands
+// and the bodies of every RPC. Each file defines one kind of object.
 //
-// Field names are the wire names: a value travels as msgpack (Encode, Decode),
-// is stored in state as it is, and is shown as JSON by the same names. What
-// state hands out is shared: clone it (Copy) before you change it.
+// Field names are the wire names. A value is sent as msgpack (Encode, Decode), stored in state unchanged, and
+// shown as JSON under the same names. Values from state are shared: clone them with Copy before a change.
 //
-// It imports nothing of ours, keeps no state and starts no goroutine.
+// The package imports no other package of the project, keeps no state and starts no goroutine.
 package nomad

@@ -1,10 +1,10 @@
 package nomad
 
-// Query returns the query options of a read request. Every request that embeds
-// QueryOptions has it, so that a table can fill them without knowing the type.
+// Query returns the query options of a read request. All types that embed QueryOptions inherit it, so that
+// generic code can set the options.
 func (q *QueryOptions) Query() *QueryOptions { return q }
 
-// Write returns the write options of a write request, as Query does for reads.
+// Write returns the write options of a write request. It corresponds to Query.
 func (w *WriteRequest) Write() *WriteRequest { return w }
 
 // ReadMeta returns the metadata of a reply to a read.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Errors that clients match by their text (compat/wire.md section 10).
+// Errors that clients match by their text, as in Nomad 2.0.
 var (
 	ErrNoLeader           = errors.New("No cluster leader")
 	ErrNotReady           = errors.New("Not ready to serve consistent reads")
@@ -21,15 +21,15 @@ var (
 	ErrTokenExpired       = errors.New("ACL token expired")
 	ErrTokenInvalid       = errors.New("ACL token is invalid")
 	ErrACLDisabled        = errors.New("ACL support disabled")
-	ErrUnknownMethod      = errors.New("Unknown rpc method") // of a stream
+	ErrUnknownMethod      = errors.New("Unknown rpc method") // for streams
 	ErrNoMethod           = errors.New("rpc: can't find method")
 	ErrMissingAllocID     = errors.New("Missing allocation ID")
 	ErrNodeNotFound       = errors.New("node not found")
 	ErrRegistrationClosed = errors.New("Job registration, dispatch, and scale are disabled by the scheduler configuration")
 	ErrNodeSecret         = errors.New("node secret ID does not match")
-	// ErrNodeHeld means that another living agent presents the same node ID.
+	// ErrNodeHeld means that another running agent uses the same node ID.
 	ErrNodeHeld = errors.New("node ID is in use by another agent")
-	// ErrNodeSession means that the agent must register before it is heard.
+	// ErrNodeSession means that the agent must register again before other calls.
 	ErrNodeSession = errors.New("node session is not the current one")
 )
 
@@ -45,23 +45,22 @@ var (
 
 // Errors of calls between agents.
 var (
-	// ErrUnsent and ErrNoStream mean that the server that was called knows nothing of
-	// the call: it may be made again, there or elsewhere.
+	// ErrUnsent and ErrNoStream mean that the call did not reach the server. It is safe to
+	// repeat it, on the same or another server.
 	ErrUnsent   = errors.New("rpc error: failed to get conn")
 	ErrNoStream = errors.New("rpc error: failed to start stream")
-	// ErrMaybeApplied means that a write was handed over, and then the connection or
-	// the leader was lost: it must not be sent again blindly.
+	// ErrMaybeApplied means that the connection or the leader was lost after a write was
+	// submitted. The write must not be repeated blindly.
 	ErrMaybeApplied = errors.New("command may have been applied or not")
-	// ErrLost means that the connection ended during a call, so that it may have been
-	// taken or not: what only reads may be asked again, there or elsewhere.
+	// ErrLost means that the connection ended during a call. The call may have been
+	// executed. Only reads may be repeated, on the same or another server.
 	ErrLost = errors.New("rpc error: connection lost")
 )
 
-// codedPrefix begins an error that carries an HTTP status over RPC.
+// codedPrefix is the prefix of an error that carries an HTTP status over RPC.
 const codedPrefix = "RPC Error:: "
 
-// CodedError is an error with an HTTP status. Its text is the whole message
-// without the status.
+// CodedError is an error with an HTTP status. Its text is the message without the status.
 type CodedError struct {
 	Code    int
 	Message string
@@ -69,38 +68,38 @@ type CodedError struct {
 
 func (e *CodedError) Error() string { return e.Message }
 
-// withStatus are the sentinels that keep their identity with a status, too: who a node
-// is, and what there is not.
+// withStatus are the sentinels that errors.Is also matches in a CodedError. They concern node identity and
+// missing or disabled ACL objects.
 var withStatus = []error{ErrNodeSecret, ErrNodeHeld, ErrTokenNotFound, ErrACLDisabled, ErrACLBootstrapped, ErrACLPolicyNotFound, ErrACLRoleNotFound,
 	ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
 
-// Is says that such an error is the sentinel that it was made of.
+// Is reports whether the message of e contains the text of the sentinel target.
 func (e *CodedError) Is(target error) bool {
 	return slices.Contains(withStatus, target) && strings.Contains(e.Message, target.Error())
 }
 
-// Wire returns the form that travels over RPC: "RPC Error:: <code>,<message>".
+// Wire returns the form used in RPC replies: "RPC Error:: <code>,<message>".
 func (e *CodedError) Wire() string { return fmt.Sprintf("%s%d,%s", codedPrefix, e.Code, e.Message) }
 
-// Errorf makes a CodedError.
+// Errorf returns a CodedError.
 func Errorf(code int, format string, args ...any) error {
 	return &CodedError{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Denied is an ErrPermissionDenied that says why. Its text ends as agents of upstream expect it
-// of an answer with status 403; format takes %w, too.
+// Denied returns an ErrPermissionDenied with a reason. Its text has the suffix that Nomad agents expect with
+// status 403. format may contain %w.
 func Denied(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args[:len(args):len(args)], ErrPermissionDenied)...)
 }
 
-// wireErrors are the sentinels that keep their identity over RPC. That of a call that may
-// have been done comes before those that let it be made again.
+// wireErrors are the sentinels that keep their identity over RPC. ErrMaybeApplied precedes the errors that
+// allow a repeated call.
 var wireErrors = []error{ErrMaybeApplied, ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,
 	ErrTokenNotFound, ErrTokenExpired, ErrTokenInvalid, ErrACLDisabled, ErrUnknownMethod, ErrNoMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed,
 	ErrNodeSecret, ErrNodeHeld, ErrNodeSession, ErrUnsent, ErrNoStream, ErrLost,
 	ErrACLBootstrapped, ErrACLBootstrapReset, ErrACLPolicyNotFound, ErrACLRoleNotFound, ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
 
-// ErrorText is what an RPC reply carries for err.
+// ErrorText returns the text that an RPC reply carries for err.
 func ErrorText(err error) string {
 	var coded *CodedError
 	if errors.As(err, &coded) {
@@ -109,8 +108,7 @@ func ErrorText(err error) string {
 	return err.Error()
 }
 
-// ErrorFromText is the inverse of ErrorText: errors.Is and errors.As work on
-// what it returns as they did on the other side.
+// ErrorFromText is the inverse of ErrorText. errors.Is and errors.As work on the result as on the original error.
 func ErrorFromText(text string) error {
 	if rest, ok := strings.CutPrefix(text, codedPrefix); ok {
 		if code, msg, ok := strings.Cut(rest, ","); ok {
@@ -127,7 +125,7 @@ func ErrorFromText(text string) error {
 	return errors.New(text)
 }
 
-// remoteError is an error of another process that holds a known sentinel.
+// remoteError is an error of another process that wraps a sentinel of this package.
 type remoteError struct {
 	text string
 	is   error
@@ -136,16 +134,16 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.is }
 
-// hiddenText begins what Hidden adds.
+// hiddenText is the prefix of the text that Hidden returns.
 const hiddenText = " (or your token lacks "
 
-// Hidden is what the errors for things that there are not add where callers need rights:
-// the thing may be there, and hidden from who has none of these in its namespace.
+// Hidden returns a suffix for errors about missing objects whose lookup requires rights. The object may exist,
+// but not be visible to a caller who has none of the rights in its namespace.
 func Hidden(rights ...string) string {
 	return hiddenText + strings.Join(rights, " or ") + " in its namespace)"
 }
 
-// CutHidden splits an error text into what it says of the thing and what Hidden added.
+// CutHidden splits an error text into the part about the object and the suffix added by Hidden.
 func CutHidden(text string) (thing, hidden string) {
 	if i := strings.Index(text, hiddenText); i >= 0 {
 		return text[:i], text[i:]
@@ -153,25 +151,24 @@ func CutHidden(text string) (thing, hidden string) {
 	return text, ""
 }
 
-// UnknownAlloc, UnknownNode, UnknownJob, UnknownEval and UnknownDeployment are
-// the 404 errors for objects that state does not hold.
+// UnknownAlloc is the 404 error for an allocation that does not exist in state.
 func UnknownAlloc(id string) error { return Errorf(404, "%s %q", ErrUnknownAllocationPrefix, id) }
 
-// UnknownNode is the error for a node that state does not hold.
+// UnknownNode is the 404 error for a node that does not exist in state.
 func UnknownNode(id string) error { return Errorf(404, "%s %q", ErrUnknownNodePrefix, id) }
 
-// UnknownJob is the error for a job that state does not hold.
+// UnknownJob is the 404 error for a job that does not exist in state.
 func UnknownJob(id string) error { return Errorf(404, "%s %q", ErrUnknownJobPrefix, id) }
 
-// UnknownEval is the error for an evaluation that state does not hold.
+// UnknownEval is the 404 error for an evaluation that does not exist in state.
 func UnknownEval(id string) error { return Errorf(404, "%s %q", ErrUnknownEvaluationPrefix, id) }
 
-// UnknownDeployment is the error for a deployment that state does not hold.
+// UnknownDeployment is the 404 error for a deployment that does not exist in state.
 func UnknownDeployment(id string) error {
 	return Errorf(404, "%s %q", ErrUnknownDeploymentPrefix, id)
 }
 
-// How the errors for unknown objects begin.
+// The prefixes of errors about missing objects.
 const (
 	ErrUnknownAllocationPrefix = "Unknown allocation"
 	ErrUnknownNodePrefix       = "Unknown node"

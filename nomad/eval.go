@@ -2,7 +2,7 @@ package nomad
 
 import "time"
 
-// The names of core jobs, the work of evaluations of type _core.
+// The names of core jobs. Evaluations of type _core run them.
 const (
 	CoreJobEvalGC               = "eval-gc"
 	CoreJobNodeGC               = "node-gc"
@@ -26,7 +26,7 @@ const (
 	EvalStatusCancelled = "canceled"
 )
 
-// What an evaluation was triggered by.
+// The triggers of an evaluation.
 const (
 	EvalTriggerJobRegister       = "job-register"
 	EvalTriggerJobDeregister     = "job-deregister"
@@ -109,7 +109,7 @@ type EvalListResponse struct {
 	QueryMeta
 }
 
-// EvalOptions are the choices of a forced evaluation.
+// EvalOptions are the options of a forced evaluation.
 type EvalOptions struct {
 	ForceReschedule bool
 }
@@ -132,9 +132,9 @@ type EvalSpecificRequest struct {
 	QueryOptions
 }
 
-// EvalFinishRequest is the request of Eval.Finish, which is ours: what the first of Evals came
-// to, and those that follow from it. The reply is that of Eval.Dequeue, with the next
-// evaluation of the types of Schedulers if one is ready.
+// EvalFinishRequest is the request of Eval.Finish (open-nomad only). Evals holds the finished evaluation first,
+// then its follow-up evaluations. The reply is an EvalDequeueResponse. It contains the next ready evaluation
+// of the types in Schedulers, if any.
 type EvalFinishRequest struct {
 	Evals      []*Evaluation
 	EvalToken  string
@@ -149,10 +149,9 @@ type EvalUpdateRequest struct {
 	WriteRequest
 }
 
-// Evaluation is a piece of work for the scheduler: look at a job and bring its
-// allocations in line. Whoever changes what scheduling depends on makes one in the
-// same Raft entry; the worker that took it writes its end. Times are Unix
-// nanoseconds, Wait is a duration.
+// Evaluation is a unit of work for the scheduler: compare a job with its allocations and reconcile them. A change
+// that affects scheduling creates one in the same Raft entry. The worker that dequeued it writes the result.
+// Times are Unix nanoseconds. Wait is a duration.
 type Evaluation struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct                 bool `codec:",omitempty"`
@@ -190,7 +189,7 @@ type Evaluation struct {
 	ModifyTime              int64
 }
 
-// EvaluationStub is an evaluation in the list of those related to another.
+// EvaluationStub is the short form of an evaluation in the list of related evaluations.
 type EvaluationStub struct {
 	ID                string
 	Namespace         string

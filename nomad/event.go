@@ -1,9 +1,9 @@
 package nomad
 
-// Topic is what an event is about.
+// Topic is the kind of object that an event is about.
 type Topic string
 
-// The topics of events (compat/http-conventions.md).
+// The topics of events, as in Nomad 2.0.
 const (
 	TopicDeployment     Topic = "Deployment"
 	TopicEvaluation     Topic = "Evaluation"
@@ -25,7 +25,7 @@ const (
 	TopicAll            Topic = "*"
 )
 
-// The types of events: which command of the log they come from.
+// The types of events. Each corresponds to a Raft command.
 const (
 	TypeNodeRegistration              = "NodeRegistration"
 	TypeNodeDeregistration            = "NodeDeregistration"
@@ -56,8 +56,8 @@ const (
 	TypeVariableUpdated               = "VariableUpdated"
 )
 
-// Event tells of one thing as it is after the log entry at Index. Key is its ID or name;
-// FilterKeys are those of things that it belongs to. Payload holds no secret.
+// Event contains an object in its state after the log entry at Index. Key is its ID or name. FilterKeys are the
+// keys of the objects that it belongs to. Payload contains no secrets.
 type Event struct {
 	Topic      Topic
 	Type       string
@@ -68,20 +68,20 @@ type Event struct {
 	Payload    any
 }
 
-// EventJson is a line of an event stream: {} or the events of one log entry, as JSON.
+// EventJson is a line of an event stream as JSON: {} or the events of one log entry.
 type EventJson struct {
 	Data []byte
 }
 
-// EventStreamRequest is the request of Event.Stream. A topic has the keys that are asked
-// for, "*" for all; Index is the first one of interest, 0 for all that are kept.
+// EventStreamRequest is the request of Event.Stream. Topics maps each topic to the requested keys; "*" selects
+// all keys. Index is the first index to send; 0 selects all retained events.
 type EventStreamRequest struct {
 	Topics map[Topic][]string
 	Index  int
 	QueryOptions
 }
 
-// EventStreamWrapper is what Event.Stream sends: a line, or why the stream ends.
+// EventStreamWrapper is a message of Event.Stream: a line, or the error that ends the stream.
 type EventStreamWrapper struct {
 	Error *RpcError
 	Event *EventJson

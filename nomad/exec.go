@@ -1,7 +1,7 @@
 package nomad
 
-// AllocExecRequest is the request of Allocations.Exec. After it the caller sends
-// ExecInput, and is sent a StreamErrWrapper for each ExecOutput, in JSON.
+// AllocExecRequest is the request of Allocations.Exec. The caller then sends ExecInput values. It receives a
+// StreamErrWrapper for each ExecOutput, in JSON.
 type AllocExecRequest struct {
 	JobID   string
 	AllocID string
@@ -12,27 +12,26 @@ type AllocExecRequest struct {
 	QueryOptions
 }
 
-// ExecInput is what the caller of an exec session says, one field at a time. With none
-// it says that it is still there. The tags are those of JSON; msgpack has the names of
-// the fields.
+// ExecInput is a message from the caller of an exec session. At most one field is set. A message without fields
+// is a keepalive. The tags apply to JSON only; msgpack uses the field names.
 type ExecInput struct {
 	TtySize *ExecTerminalSize `json:"tty_size,omitempty"`
 	Stdin   *ExecIO           `json:"stdin,omitempty"`
 }
 
-// ExecTerminalSize is in characters.
+// ExecTerminalSize is the size of a terminal in characters.
 type ExecTerminalSize struct {
 	Height int32 `json:"height"`
 	Width  int32 `json:"width"`
 }
 
-// ExecIO is a piece of one stream, or its end.
+// ExecIO is a chunk of one stream, or its end.
 type ExecIO struct {
 	Data  []byte `json:"data,omitempty"`
 	Close bool   `json:"close,omitempty"`
 }
 
-// ExecOutput is what an exec session says, one field at a time; Exited comes last.
+// ExecOutput is a message from an exec session. One field is set. Exited comes last.
 type ExecOutput struct {
 	Stdout *ExecIO     `json:"stdout,omitempty"`
 	Stderr *ExecIO     `json:"stderr,omitempty"`
@@ -40,7 +39,7 @@ type ExecOutput struct {
 	Result *ExecResult `json:"result,omitempty"`
 }
 
-// ExecResult is how the program ended.
+// ExecResult is the exit code and signal of the program.
 type ExecResult struct {
 	ExitCode  int32 `json:"exit_code,omitempty"`
 	Signal    int32 `json:"signal,omitempty"`

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// feature is a part of a job that this version does not support. Two rows may share a
-// name: a service block, for example, may be in a group or in a task.
+// feature is a part of a job that this version does not support. Several rows may share a name: for example,
+// a service block may be in a group or in a task.
 type feature[T any] struct {
-	name string // as AbsentFeatures returns it
-	text string // as refusals begin
+	name string // the name that AbsentFeatures returns
+	text string // the beginning of the error message
 	used func(T) bool
 }
 
-// absent is the refusal of a feature.
+// absent is the error message for an unsupported feature.
 const absent = "%s not supported by this version: remove what asks for it"
 
-// The features of jobs, groups, networks and tasks that this version lacks; those of volumes
-// are in job_validate_volume.go. Registration refuses a job that uses one. A job that a
-// server of another build stored may use them: see AbsentFeatures.
+// The unsupported features of jobs, groups, networks and tasks. Those of volumes are in job_validate_volume.go.
+// Registration rejects a job that uses one. Jobs stored by another implementation may use them: see
+// AbsentFeatures.
 var (
 	absentForJobs = []feature[*Job]{
 		{"periodic", "periodic blocks are", func(j *Job) bool { return j.Periodic != nil }},
@@ -68,7 +68,7 @@ var (
 	}
 )
 
-// usesNUMA reports whether the task asks for more than affinity "none".
+// usesNUMA reports whether the task requests an affinity other than "none".
 func usesNUMA(t *Task) bool {
 	if t.Resources == nil || t.Resources.NUMA == nil {
 		return false
@@ -86,13 +86,12 @@ func refuseAbsent[T any](f *faults, list []feature[T], v T) {
 	}
 }
 
-// AbsentFeatures returns the names of the features that the job uses and this version does
-// not support, sorted and without duplicates.
+// AbsentFeatures returns the names of the unsupported features that the job uses, sorted and without duplicates.
 func (j *Job) AbsentFeatures() []string {
 	names := usedOf(absentForJobs, j, nil)
 	for _, tg := range j.TaskGroups {
 		if tg == nil {
-			continue // only in a job that was stored without validation
+			continue // possible only in a job that was stored without validation
 		}
 		names = usedOf(absentForGroups, tg, names)
 		for _, n := range tg.Networks {
@@ -128,7 +127,7 @@ func usedOf[T any](list []feature[*T], v *T, names []string) []string {
 	return names
 }
 
-// AllAbsentFeatures returns every name that AbsentFeatures may return, sorted.
+// AllAbsentFeatures returns all names that AbsentFeatures can return, sorted.
 func AllAbsentFeatures() []string {
 	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForNetworks),
 		namesOf(absentForVolumes), namesOf(absentForVolumeMounts), namesOf(absentForTasks))

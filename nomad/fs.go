@@ -2,7 +2,7 @@ package nomad
 
 import "time"
 
-// AllocFileInfo is a file or directory of an allocation, as the client sees it.
+// AllocFileInfo describes a file or directory of an allocation, as reported by the client.
 type AllocFileInfo struct {
 	Name        string
 	IsDir       bool
@@ -12,20 +12,20 @@ type AllocFileInfo struct {
 	ContentType string
 }
 
-// FsListRequest is the request of FileSystem.List and FileSystem.List.
+// FsListRequest is the request of FileSystem.List.
 type FsListRequest struct {
 	AllocID string
 	Path    string
 	QueryOptions
 }
 
-// FsListResponse is the reply of FileSystem.List and FileSystem.List.
+// FsListResponse is the reply of FileSystem.List.
 type FsListResponse struct {
 	Files []*AllocFileInfo
 	QueryMeta
 }
 
-// FsLogsRequest is the request of FileSystem.Logs and FileSystem.Logs.
+// FsLogsRequest is the request of FileSystem.Logs.
 type FsLogsRequest struct {
 	AllocID   string
 	Task      string
@@ -37,20 +37,20 @@ type FsLogsRequest struct {
 	QueryOptions
 }
 
-// FsStatRequest is the request of FileSystem.Stat and FileSystem.Stat.
+// FsStatRequest is the request of FileSystem.Stat.
 type FsStatRequest struct {
 	AllocID string
 	Path    string
 	QueryOptions
 }
 
-// FsStatResponse is the reply of FileSystem.Stat and FileSystem.Stat.
+// FsStatResponse is the reply of FileSystem.Stat.
 type FsStatResponse struct {
 	Info *AllocFileInfo
 	QueryMeta
 }
 
-// FsStreamRequest is the request of FileSystem.Stream and FileSystem.Stream.
+// FsStreamRequest is the request of FileSystem.Stream.
 type FsStreamRequest struct {
 	AllocID   string
 	Path      string
@@ -62,22 +62,19 @@ type FsStreamRequest struct {
 	QueryOptions
 }
 
-// RpcError is an error within a stream, whose header has long been sent. Code is an
-// HTTP status.
+// RpcError is an error in a stream, where the HTTP status line is already sent. Code is an HTTP status.
 type RpcError struct {
 	Message string
 	Code    *int64
 }
 
-// StreamErrWrapper is one message of a stream from a client: a payload, or the error
-// that ends it.
+// StreamErrWrapper is one message of a stream from a client: a payload, or the error that ends the stream.
 type StreamErrWrapper struct {
 	Error   *RpcError
 	Payload []byte
 }
 
-// StreamFrame is a piece of a file that is being streamed. A frame without data
-// keeps the connection alive or carries an event.
+// StreamFrame is a chunk of a streamed file. A frame without data is a keepalive or carries an event.
 type StreamFrame struct {
 	Offset    int64
 	Data      []byte

@@ -2,7 +2,7 @@ package nomad
 
 import "strings"
 
-// GlobMatch matches a pattern in which "*" stands for any text.
+// GlobMatch reports whether s matches the pattern. "*" matches any string.
 func GlobMatch(pattern, s string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// HTTPStatus is the HTTP status that an error stands for (compat/http-conventions.md).
+// HTTPStatus returns the HTTP status for an error, as Nomad 2.0 does.
 func HTTPStatus(err error) int {
 	var coded *CodedError
 	switch {

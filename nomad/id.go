@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// NamespacedID names an object that lives in a namespace.
+// NamespacedID identifies an object in a namespace.
 type NamespacedID struct{ ID, Namespace string }
 
 // String returns "<namespace>/<id>".
 func (n NamespacedID) String() string { return n.Namespace + "/" + n.ID }
 
-// NewID returns a random version 4 UUID (RFC 9562) in lower case. It is never
-// called inside the FSM.
+// NewID returns a random version 4 UUID (RFC 9562) in lower case. The FSM never calls it.
 func NewID() string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	rand.Read(b[:]) // does not fail: crypto/rand aborts the process instead
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	var h [32]byte
@@ -25,7 +24,7 @@ func NewID() string {
 	return string(h[:8]) + "-" + string(h[8:12]) + "-" + string(h[12:16]) + "-" + string(h[16:20]) + "-" + string(h[20:])
 }
 
-// IsUUID says whether s has the shape of a UUID: 36 hex digits and dashes.
+// IsUUID reports whether s has the form of a UUID: 36 hex digits and dashes.
 func IsUUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -49,8 +48,7 @@ func AllocName(job, group string, index uint) string {
 	return job + "." + group + "[" + strconv.FormatUint(uint64(index), 10) + "]"
 }
 
-// AllocIndexFromName returns the number in the brackets of an allocation name,
-// -1 when there is none.
+// AllocIndexFromName returns the number in the brackets of an allocation name, or -1 if there is none.
 func AllocIndexFromName(name string) int {
 	open := strings.LastIndexByte(name, '[')
 	if open < 0 || !strings.HasSuffix(name, "]") {

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// The default identity of a workload and its audience (compat/identity.md).
+// The default identity of a workload and its audience.
 const (
 	IdentityDefaultAud          = "nomadproject.io"
 	WorkloadIdentityDefaultName = "default"
 )
 
-// Why an identity was not signed.
+// The reasons for the rejection of an identity request.
 const (
 	WIRejectionReasonMissingAlloc    = "allocation not found"
 	WIRejectionReasonMissingTask     = "task not found"
 	WIRejectionReasonMissingIdentity = "identity not found"
 )
 
-// What a renewed identity does to its task.
+// The actions on a task when its identity is renewed.
 const (
 	WIChangeModeNoop    = "noop"
 	WIChangeModeSignal  = "signal"
 	WIChangeModeRestart = "restart"
 )
 
-// What an identity belongs to.
+// The kinds of workloads that have identities.
 const (
 	WorkloadTypeTask    WorkloadType = 0
 	WorkloadTypeService WorkloadType = 1
@@ -44,15 +44,15 @@ type AllocIdentitiesResponse struct {
 	QueryMeta
 }
 
-// SignedWorkloadIdentity is a named identity that was asked for, signed. Expiration
-// is zero when it does not expire.
+// SignedWorkloadIdentity is a requested named identity and its signed token. Expiration is zero if it does
+// not expire.
 type SignedWorkloadIdentity struct {
 	WorkloadIdentityRequest
 	JWT        string
 	Expiration time.Time
 }
 
-// WIHandle names one identity of one task or service within an allocation.
+// WIHandle identifies one identity of one task or service in an allocation.
 type WIHandle struct {
 	IdentityName                   string
 	WorkloadIdentifier             string
@@ -60,8 +60,8 @@ type WIHandle struct {
 	InterpolatedWorkloadIdentifier string
 }
 
-// WorkloadIdentity asks for a signed JWT for a task or service and says where the
-// workload finds it. A TTL of zero means that it lives as long as the allocation.
+// WorkloadIdentity requests a signed JWT for a task or service and specifies how the workload receives it.
+// With a TTL of zero, the token is valid as long as the allocation.
 type WorkloadIdentity struct {
 	Name         string
 	Audience     []string
@@ -73,18 +73,18 @@ type WorkloadIdentity struct {
 	ServiceName  string
 	TTL          time.Duration
 	ExtraClaims  []string
-	// Alg is how the token is signed: EdDSA, as "" too, or RS256 for verifiers that
-	// know nothing newer (ours).
+	// Alg is the signing algorithm (open-nomad only): EdDSA, which is the default, or RS256 for
+	// verifiers that do not support EdDSA.
 	Alg string
 }
 
-// What WorkloadIdentity.Alg may be.
+// The values of WorkloadIdentity.Alg.
 const (
 	IdentityAlgEdDSA = "EdDSA"
 	IdentityAlgRS256 = "RS256"
 )
 
-// WantsRSA says whether the job asks for identities that are signed RS256.
+// WantsRSA reports whether the job requests identities signed with RS256.
 func (j *Job) WantsRSA() bool {
 	if j == nil {
 		return false
@@ -106,18 +106,18 @@ func (j *Job) WantsRSA() bool {
 	return false
 }
 
-// WorkloadIdentityRejection is a named identity that was asked for and not signed,
-// with one of the WIRejectionReason texts.
+// WorkloadIdentityRejection is a requested named identity that was not signed. Reason is one of the
+// WIRejectionReason texts.
 type WorkloadIdentityRejection struct {
 	WorkloadIdentityRequest
 	Reason string
 }
 
-// WorkloadIdentityRequest asks for one named identity of an allocation.
+// WorkloadIdentityRequest requests one named identity of an allocation.
 type WorkloadIdentityRequest struct {
 	AllocID string
 	WIHandle
 }
 
-// WorkloadType says whether an identity belongs to a task or a service.
+// WorkloadType is the kind of the workload that an identity belongs to: a task or a service.
 type WorkloadType int

@@ -2,49 +2,47 @@ package nomad
 
 import "time"
 
-// NodeIntroduction is the use of an introduction token: which one admits a node
-// that the servers don't know yet. It goes with the node into the log, where it is
-// decided whether the token is good for one more (ours; other servers pass it over).
+// NodeIntroduction records the use of an introduction token to admit a new node (open-nomad only). It is part of
+// the node's log entry. The FSM decides whether the token may admit another node. Other servers ignore the field.
 type NodeIntroduction struct {
 	// TokenID is the token's jti.
 	TokenID string
-	// Uses is how many nodes the token admits.
+	// Uses is the number of nodes that the token admits.
 	Uses int
-	// Expiry is when nobody can show the token any more, in seconds since 1970.
+	// Expiry is the time when the token expires, in Unix seconds.
 	Expiry int64
-	// IssuedAt is when the token was signed, in seconds since 1970.
+	// IssuedAt is the time when the token was signed, in Unix seconds.
 	IssuedAt int64 `codec:",omitempty"`
 }
 
-// ErrIntroductionUsed means that an introduction token has admitted as many nodes
-// as it may. It is an ErrPermissionDenied.
+// ErrIntroductionUsed means that an introduction token has already admitted its maximum number of nodes. It is
+// an ErrPermissionDenied.
 var ErrIntroductionUsed = Denied("the introduction token was used already: ask for another one")
 
-// How much an introduction is asked of a node that the servers don't know: nothing,
-// a warning in the log when it shows none, or a token that fits.
+// The enforcement levels for introductions of new nodes: no check, a warning in the log if the token is missing,
+// or a valid token required.
 const (
 	NodeIntroductionEnforcementNone   = "none"
 	NodeIntroductionEnforcementWarn   = "warn"
 	NodeIntroductionEnforcementStrict = "strict"
 )
 
-// MaxIntroductionUses bounds how many nodes one introduction token may admit.
+// MaxIntroductionUses is the maximum number of nodes that one introduction token may admit.
 const MaxIntroductionUses = 10_000
 
-// ACLCreateClientIntroductionTokenRequest is the request of
-// ACL.CreateClientIntroductionToken. Without a pool it is the default one, without
-// a name any node of the pool may show the token. A TTL of zero is the server's
-// default, one above its maximum is the maximum.
+// ACLCreateClientIntroductionTokenRequest is the request of ACL.CreateClientIntroductionToken. The default pool is
+// "default". Without a name, any node of the pool may use the token. A TTL of zero selects the server's default.
+// A TTL above the server's maximum is reduced to it.
 type ACLCreateClientIntroductionTokenRequest struct {
 	TTL      time.Duration
 	NodeName string
 	NodePool string
-	// Uses is how many nodes the token admits; zero is one (ours).
+	// Uses is the number of nodes that the token admits; zero means one (open-nomad only).
 	Uses int
 	WriteRequest
 }
 
-// ACLCreateClientIntroductionTokenResponse is its reply.
+// ACLCreateClientIntroductionTokenResponse is the reply of ACL.CreateClientIntroductionToken.
 type ACLCreateClientIntroductionTokenResponse struct {
 	JWT string
 }

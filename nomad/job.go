@@ -21,7 +21,7 @@ const (
 	JobStatusDead    = "dead"
 )
 
-// Bounds of jobs, and what holds where neither job nor configuration says.
+// Limits and defaults of jobs.
 const (
 	JobMinPriority            = 1
 	JobDefaultPriority        = 50
@@ -31,8 +31,8 @@ const (
 	JobDefaultTrackedVersions = 6
 )
 
-// Whether a parameterized job takes a payload, and what the names of its children
-// have between its own and theirs.
+// The payload modes of a parameterized job, and the separator in the IDs of its children between the parent's ID
+// and the rest.
 const (
 	DispatchPayloadForbidden = "forbidden"
 	DispatchPayloadOptional  = "optional"
@@ -40,34 +40,32 @@ const (
 	DispatchLaunchSuffix     = "/dispatch-"
 )
 
-// PeriodicLaunchSuffix is what the names of a periodic job's children have between its own and
-// theirs.
+// PeriodicLaunchSuffix separates the parent's ID from the rest in the ID of a periodic job's child.
 const PeriodicLaunchSuffix = "/periodic-"
 
-// DispatchedID splits the ID of a child of a parameterized job.
+// DispatchedID splits the ID of a child of a parameterized job at DispatchLaunchSuffix.
 func DispatchedID(id string) (parent, child string, ok bool) {
 	return strings.Cut(id, DispatchLaunchSuffix)
 }
 
-// PeriodicID splits the ID of a child of a periodic job.
+// PeriodicID splits the ID of a child of a periodic job at PeriodicLaunchSuffix.
 func PeriodicID(id string) (parent, child string, ok bool) {
 	return strings.Cut(id, PeriodicLaunchSuffix)
 }
 
-// RegisterEnforceIndexErrPrefix begins the error of a registration whose expected
-// index is not the job's: clients match it.
+// RegisterEnforceIndexErrPrefix is the prefix of the error of a registration with the wrong job modify index.
+// Clients match this text.
 const RegisterEnforceIndexErrPrefix = "Enforcing job modify index"
 
-// DispatchPayloadConfig names the file, below the task's local directory, that the
-// client writes the payload of a dispatched job to.
+// DispatchPayloadConfig names the file that the client writes the payload of a dispatched job to. The path is
+// relative to the task's local directory.
 type DispatchPayloadConfig struct {
 	File string
 }
 
-// Job is a job as servers keep it: complete (Canonicalize), checked (Validate) and
-// with what the servers add. A person writes the specification; the FSM writes
-// Status, Version, Stable and the indexes. JobModifyIndex changes with the
-// specification only, ModifyIndex with anything. SubmitTime is in Unix nanoseconds.
+// Job is a job in the form that servers store: canonical (Canonicalize), valid (Validate) and with server fields.
+// The user writes the specification. The FSM writes Status, Version, Stable and the indexes. JobModifyIndex
+// changes only with the specification, ModifyIndex with every change. SubmitTime is in Unix nanoseconds.
 type Job struct {
 	Stop                     bool
 	Region                   string
@@ -107,10 +105,9 @@ type Job struct {
 	VersionTag               *JobVersionTag
 }
 
-// IdentityID returns the job ID that the identities of the job's workloads carry, and
-// whose rights they have: the parent's for a dispatched job, else its own. Dispatched is
-// set by the servers only. ParentID without it may be forged: servers once took it from
-// registrations.
+// IdentityID returns the job ID in the identities of the job's workloads, which determines their rights. It is the
+// parent's ID for a dispatched job, and its own ID otherwise. Only servers set Dispatched. ParentID alone is not
+// trusted, because earlier servers accepted it from registrations.
 func (j *Job) IdentityID() string {
 	if j.Dispatched && j.ParentID != "" && strings.HasPrefix(j.ID, j.ParentID+DispatchLaunchSuffix) {
 		return j.ParentID
@@ -136,15 +133,14 @@ type JobBatchDeregisterResponse struct {
 	QueryMeta
 }
 
-// JobChildrenSummary counts the children of a periodic or parameterized job by their
-// status.
+// JobChildrenSummary counts the children of a periodic or parameterized job by status.
 type JobChildrenSummary struct {
 	Pending int64
 	Running int64
 	Dead    int64
 }
 
-// JobDeregisterOptions are the choices for one job of Job.BatchDeregister.
+// JobDeregisterOptions are the options for one job of Job.BatchDeregister.
 type JobDeregisterOptions struct {
 	Purge bool
 }
@@ -283,7 +279,8 @@ type JobRegisterResponse struct {
 	QueryMeta
 }
 
-// JobSpecificRequest is the request of Job.Allocations, Job.Deployments, Job.Evaluations, Job.GetJob and Job.LatestDeployment.
+// JobSpecificRequest is the request of Job.Allocations, Job.Deployments, Job.Evaluations, Job.GetJob and
+// Job.LatestDeployment.
 type JobSpecificRequest struct {
 	JobID string
 	All   bool
@@ -303,13 +300,13 @@ type JobStabilityResponse struct {
 	WriteMeta
 }
 
-// JobStubFields chooses the optional fields of a job list.
+// JobStubFields selects the optional fields of a job list.
 type JobStubFields struct {
 	Meta bool
 }
 
-// JobSubmission is the source that a version of a job was registered from. Format is
-// hcl2 or json; it is kept beside the job, up to a size.
+// JobSubmission is the source of a registered version of a job. Format is hcl2 or json. It is stored separately
+// from the job, up to a maximum size.
 type JobSubmission struct {
 	Source         string
 	Format         string
@@ -334,8 +331,8 @@ type JobSubmissionResponse struct {
 	QueryMeta
 }
 
-// JobSummary counts the allocations of a job by their state, a group at a time. The
-// FSM keeps it with every change of an allocation.
+// JobSummary counts the allocations of a job by group and state. The FSM updates it with each change of an
+// allocation.
 type JobSummary struct {
 	JobID       string
 	Namespace   string
@@ -357,14 +354,13 @@ type JobSummaryResponse struct {
 	QueryMeta
 }
 
-// JobUIConfig is what a web interface shows beside a job. It does not influence
-// scheduling.
+// JobUIConfig is the description and the links of a job in a web UI. It does not affect scheduling.
 type JobUIConfig struct {
 	Description string
 	Links       []*JobUILink
 }
 
-// JobUILink is one link that a web interface shows beside a job.
+// JobUILink is a link that a web UI shows for a job.
 type JobUILink struct {
 	Label string
 	Url   string
@@ -384,8 +380,8 @@ type JobValidateResponse struct {
 	Warnings              string
 }
 
-// JobVersionTag is a name that a person gave to one version of a job, which keeps
-// that version from garbage collection. TaggedTime is in Unix nanoseconds.
+// JobVersionTag is a name that a user gave to one version of a job. Garbage collection keeps tagged versions.
+// TaggedTime is in Unix nanoseconds.
 type JobVersionTag struct {
 	Name        string
 	Description string
@@ -408,13 +404,13 @@ type JobVersionsResponse struct {
 	QueryMeta
 }
 
-// Multiregion asks for a rollout over several regions.
+// Multiregion requests a rollout over several regions.
 type Multiregion struct {
 	Strategy *MultiregionStrategy
 	Regions  []*MultiregionRegion
 }
 
-// MultiregionRegion is the part of a multiregion job that runs in one region.
+// MultiregionRegion configures the part of a multiregion job that runs in one region.
 type MultiregionRegion struct {
 	Name        string
 	Count       int
@@ -423,22 +419,20 @@ type MultiregionRegion struct {
 	Meta        map[string]string
 }
 
-// MultiregionStrategy says how many regions roll out at once and what a failure in
-// one does to the others.
+// MultiregionStrategy configures how many regions deploy at once and how a failure in one region affects the others.
 type MultiregionStrategy struct {
 	MaxParallel int
 	OnFailure   string
 }
 
-// ParameterizedJobConfig makes a job a template that runs only when it is
-// dispatched.
+// ParameterizedJobConfig makes a job a template. It runs only when it is dispatched.
 type ParameterizedJobConfig struct {
 	Payload      string
 	MetaRequired []string
 	MetaOptional []string
 }
 
-// PeriodicConfig makes a job a template that runs at the times of a cron expression.
+// PeriodicConfig makes a job a template. It runs at the times of a cron expression.
 type PeriodicConfig struct {
 	Enabled         bool
 	Spec            string

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Canonicalize fills in the defaults that only servers know and makes two jobs
-// that mean the same look the same. It changes the job, so state's own must be
-// copied first; doing it twice changes nothing. The defaults that a person may
-// rely on before the job reaches a server are those of api.Job.Canonicalize; they
-// are repeated here only where a job could not be run without them.
+// Canonicalize sets the defaults that only servers know. It also gives equivalent jobs the same form. It modifies
+// the job, so a job from state must be copied first. A second call changes nothing. The defaults that users rely
+// on before submission are those of api.Job.Canonicalize. They are repeated here only if a job cannot run
+// without them.
 func (j *Job) Canonicalize() {
 	tidy(reflect.ValueOf(j).Elem())
 	orEmpty(&j.Namespace, DefaultNamespace)
@@ -37,8 +36,7 @@ func orEmpty(s *string, v string) {
 	}
 }
 
-// tidy removes nil elements of lists and maps of pointers and makes what is empty
-// nil.
+// tidy removes nil elements from lists and maps of pointers, and replaces empty lists and maps by nil.
 func tidy(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -129,7 +127,7 @@ func defaultRestart(jobType string) *RestartPolicy {
 	return r
 }
 
-// defaultReschedule is nil for jobs whose allocations belong to their nodes.
+// defaultReschedule returns nil for job types whose allocations are not rescheduled.
 func defaultReschedule(jobType string) *ReschedulePolicy {
 	switch jobType {
 	case JobTypeService:
@@ -168,8 +166,8 @@ func (t *Task) canonicalize(tg *TaskGroup) {
 	}
 }
 
-// canonicalizeIdentities makes sure that the task has its default identity, whose
-// audience is the cluster itself, and keeps it apart from the named ones.
+// canonicalizeIdentities ensures that the task has its default identity, with the cluster as audience. It stores
+// the default identity separately from the named ones.
 func (t *Task) canonicalizeIdentities() {
 	var named []*WorkloadIdentity
 	for _, id := range t.Identities {
@@ -178,7 +176,7 @@ func (t *Task) canonicalizeIdentities() {
 		} else if t.Identity == nil {
 			t.Identity = id
 		} else {
-			// Validate refuses the second one by this name.
+			// A second default identity gets this name, which Validate rejects.
 			id.Name = WorkloadIdentityDefaultName
 			named = append(named, id)
 		}
@@ -195,7 +193,7 @@ func (t *Task) canonicalizeIdentities() {
 	}
 }
 
-// signals are the names of the signals that a job may send, without SIG.
+// signals are the names of the signals that a job may send, without the prefix SIG.
 var signals = func() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range strings.Fields(`ABRT ALRM BUS CHLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR
@@ -205,14 +203,13 @@ var signals = func() map[string]bool {
 	return out
 }()
 
-// KnownSignal says whether name is a signal that a task can be sent, such as
-// SIGTERM, sigterm or TERM.
+// KnownSignal reports whether name is a signal that can be sent to a task, such as SIGTERM, sigterm or TERM.
 func KnownSignal(name string) bool {
 	return signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
 }
 
-// signalName returns the usual form of a known name; others stay as they are, for
-// Validate to refuse.
+// signalName returns the usual form of a known signal name. It returns other names unchanged, and Validate
+// rejects them.
 func signalName(name string) string {
 	if !KnownSignal(name) {
 		return name

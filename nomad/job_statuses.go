@@ -1,6 +1,6 @@
 package nomad
 
-// JobStatusesAlloc is an allocation of a JobStatusesJob.
+// JobStatusesAlloc is an allocation in a JobStatusesJob.
 type JobStatusesAlloc struct {
 	ID               string
 	Group            string
@@ -18,8 +18,7 @@ type JobStatusesDeployment struct {
 	Healthy *bool
 }
 
-// JobStatusesJob is a job with all its allocations, as small as a web interface
-// needs it.
+// JobStatusesJob is a job with all its allocations, reduced to the fields that a web UI needs.
 type JobStatusesJob struct {
 	NamespacedID
 	Name             string

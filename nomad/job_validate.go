@@ -9,8 +9,7 @@ import (
 	"unicode"
 )
 
-// faults collects everything that is wrong with a job. Its place, "job "x",
-// group "g"", begins each sentence.
+// faults collects the validation errors of a job. Each error begins with place, such as: job "x", group "g".
 type faults struct {
 	place string
 	list  *[]error
@@ -20,14 +19,13 @@ func (f *faults) add(format string, args ...any) {
 	*f.list = append(*f.list, errors.New(f.place+": "+fmt.Sprintf(format, args...)))
 }
 
-// in returns the faults of a part.
+// in returns faults for a part of the job. Both share one list.
 func (f *faults) in(kind, name string) *faults {
 	return &faults{place: fmt.Sprintf("%s, %s %q", f.place, kind, name), list: f.list}
 }
 
-// Validate returns everything that is wrong with a canonical job, one fault a
-// line, each of which errors.Join's Unwrap gives by itself. What this version
-// does not do yet is a fault.
+// Validate returns all validation errors of a canonical job, one per line, or nil. Unwrap of the joined error
+// returns the single errors. A feature that this version does not support is an error.
 func (j *Job) Validate() error {
 	var list []error
 	f := &faults{place: fmt.Sprintf("job %q", j.ID), list: &list}
@@ -45,7 +43,7 @@ func (j *Job) Validate() error {
 	return errors.Join(list...)
 }
 
-// nodePoolName is what the name of a node pool looks like.
+// nodePoolName matches a valid name of a node pool.
 var nodePoolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
 const maxJobID = 1024
@@ -76,7 +74,7 @@ func (j *Job) validateNames(f *faults) {
 	}
 }
 
-// validateKind checks the type of the job and what belongs to some types only.
+// validateKind checks the type of the job, and the options that depend on the type.
 func (j *Job) validateKind(f *faults) {
 	switch j.Type {
 	case JobTypeService, JobTypeBatch:
@@ -135,8 +133,8 @@ func (j *Job) validateGroups(f *faults) {
 
 const maxName = 128
 
-// validateName checks the name of a group or task: it becomes a directory, a part
-// of variable paths and of the subject of identities, where / and : separate.
+// validateName checks the name of a group or task. The name becomes a directory name. It is also a part of variable
+// paths and of identity subjects, which use / and : as separators.
 func validateName(f *faults, name string) {
 	switch {
 	case len(name) > maxName:

@@ -1,17 +1,16 @@
 package nomad
 
-// maxAmount is more than any machine has of anything, in MB, MHz or pieces. Sums and
-// products of amounts below it fit in 64 bits: a job whose sum wraps around would fit
-// everywhere.
+// maxAmount exceeds the capacity of any machine, in MB, MHz or units. Sums and products of smaller amounts fit
+// in 64 bits. A job whose sum overflowed would fit on every node.
 const maxAmount = 1 << 31
 
-// amount is something that a job asks for.
+// amount is a quantity that a job requests.
 type amount struct {
 	name string
 	n    int
 }
 
-// validateAmounts refuses what is more than there can be.
+// validateAmounts rejects amounts above maxAmount.
 func validateAmounts(f *faults, list ...amount) {
 	for _, a := range list {
 		if a.n > maxAmount {

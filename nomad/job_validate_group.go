@@ -65,7 +65,7 @@ func (r *ReschedulePolicy) validate(f *faults, jobType string) {
 		f.add("attempts of reschedule is %d: it must be 0 or more", r.Attempts)
 	}
 	if r.Attempts <= 0 && !r.Unlimited {
-		return // rescheduling is off, the rest does not matter
+		return // rescheduling is off; the other fields have no effect
 	}
 	switch r.DelayFunction {
 	case "constant":
@@ -80,7 +80,7 @@ func (r *ReschedulePolicy) validate(f *faults, jobType string) {
 		f.add("delay of reschedule is %s, %s is the least", r.Delay, ReschedulePolicyMinDelay)
 	}
 	if r.Unlimited {
-		return // whatever the attempts are, as Warnings tells
+		return // regardless of the attempts; see Warnings
 	}
 	if r.Interval < ReschedulePolicyMinInterval {
 		f.add("interval of reschedule is %s, %s is the least", r.Interval, ReschedulePolicyMinInterval)

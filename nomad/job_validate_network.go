@@ -11,19 +11,18 @@ import (
 	"strings"
 )
 
-// Modes of a group's network: that of the node, and one of the allocation's own that
-// leads nowhere. Further ones are absent.
+// The supported modes of a group's network: the network of the node, and a private network without connections.
 const (
 	NetworkModeHost   = "host"
 	NetworkModeNone   = "none"
 	NetworkModeBridge = "bridge"
 )
 
-// AttrNetworkNone is the attribute of a node that says "false" when it can make no network
-// of mode none. Nodes that know nothing of it can.
+// AttrNetworkNone is a node attribute. Its value is "false" if the node does not support network mode none. Nodes
+// without the attribute support it.
 const AttrNetworkNone = "network.none"
 
-// NetworkMode is the mode of the group's network.
+// NetworkMode returns the mode of the group's network.
 func (tg *TaskGroup) NetworkMode() string {
 	for _, n := range tg.Networks {
 		if n.Mode != "" {
@@ -33,8 +32,8 @@ func (tg *TaskGroup) NetworkMode() string {
 	return NetworkModeHost
 }
 
-// validateNetworks checks the ports of all networks of the group and its tasks
-// together, since they share one set of labels and the addresses of one node.
+// validateNetworks checks the ports of all networks of the group and its tasks together. They share one set of
+// labels and the addresses of one node.
 func (tg *TaskGroup) validateNetworks(f *faults) {
 	p := portRules{f: f, labels: map[string]bool{}, static: map[Port]string{}}
 	mode := tg.NetworkMode()
@@ -65,8 +64,8 @@ func (tg *TaskGroup) validateNetworks(f *faults) {
 	}
 }
 
-// openDriver runs tasks in the midst of the node: it gives none a network or a view of
-// files of its own. Of other drivers the nodes know what they can.
+// openDriver runs tasks without isolation: it supports neither a private network nor a private file system view.
+// For other drivers, the nodes report the capabilities.
 const openDriver = "raw_exec"
 
 func (tg *TaskGroup) refuseOpen(f *faults, t *Task, mode string) {
@@ -80,15 +79,14 @@ func (tg *TaskGroup) refuseOpen(f *faults, t *Task, mode string) {
 	lack(slices.ContainsFunc(tg.Networks, func(n *NetworkResource) bool { return n.DNS != nil }), "have a resolv.conf of its own, as dns of the group's network asks for")
 }
 
-// portRules knows the ports that were seen so far.
+// portRules records the ports that were already checked.
 type portRules struct {
 	f      *faults
 	labels map[string]bool
 	static map[Port]string
 }
 
-// task checks the networks of a task, which are older than those of groups: ports of
-// the node, and nothing else.
+// task checks the networks of a task. This older form allows only ports of the node.
 func (p *portRules) task(f *faults, networks Networks, group string) {
 	if len(networks) > 1 {
 		f.add("resources have %d networks: one is the most", len(networks))
@@ -100,7 +98,7 @@ func (p *portRules) task(f *faults, networks Networks, group string) {
 		case group != NetworkModeHost:
 			f.add("the group's network has mode %q, so ports of the node (network in resources) would lead to nothing: remove them", group)
 		}
-		// Labels of a task are its own, but for those of the group.
+		// Labels are local to the task, except for those of the group.
 		within := portRules{f: f, labels: maps.Clone(p.labels), static: p.static}
 		within.network(n)
 	}
@@ -144,18 +142,18 @@ func (p *portRules) port(port *Port) {
 	}
 }
 
-// What may stand in a resolv.conf: one word each, so that none becomes another line.
+// The valid entries of a resolv.conf: single words, so that no entry adds a line.
 var (
 	dnsName   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
 	dnsOption = regexp.MustCompile(`^[a-z0-9-]{1,64}(:[0-9]{1,5})?$`)
 	dnsZone   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 )
 
-// maxDNS bounds each list of a dns block.
+// maxDNS is the maximum length of each list of a dns block.
 const maxDNS = 32
 
-// Check says what is wrong with a dns block. What holds a reference is left for the
-// node, which resolves it and checks again.
+// Check returns the errors of a dns block. Entries with references are skipped: the node resolves them
+// and checks again.
 func (d *DNSConfig) Check() error {
 	return errors.Join(
 		checkWords("servers", d.Servers, "which is no IP address", isServer),

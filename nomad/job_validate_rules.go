@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-version"
 )
 
-// comparisons are the operands that constraints and affinities share.
+// comparisons are the operands common to constraints and affinities.
 var comparisons = map[string]bool{
 	"": true, "=": true, "==": true, "is": true, "!=": true, "not": true, ">": true, ">=": true, "<": true, "<=": true,
 	ConstraintRegex: true, ConstraintVersion: true, ConstraintSemver: true,
@@ -65,11 +65,11 @@ func validateAffinities(f *faults, list []*Affinity) {
 	}
 }
 
-// versionRanges are what constraints ask of versions.
+// versionRanges caches parsed version constraints.
 var versionRanges = NewParsed(version.NewConstraint)
 
-// validateOperand checks the right side of a comparison that is written in a
-// language of its own.
+// validateOperand checks the right side of a comparison with a syntax of its own, such as a regular expression
+// or a version range.
 func validateOperand(f *faults, kind, operand, value string) {
 	var err error
 	switch operand {
@@ -113,7 +113,7 @@ func validateSpreads(f *faults, list []*Spread) {
 	}
 }
 
-// identityName is what the name of an identity looks like.
+// identityName matches a valid name of an identity.
 var identityName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
 func (t *Task) validateIdentities(f *faults) {
@@ -168,8 +168,8 @@ func (id *WorkloadIdentity) validate(f *faults) {
 	}
 }
 
-// escapes says whether a path that is meant to be below a directory plainly is
-// not. The client checks again after interpolation.
+// escapes reports whether a path is lexically outside of the directory that it is relative to. The client checks
+// again after interpolation.
 func escapes(path string) bool {
 	if strings.HasPrefix(path, "/") || strings.ContainsRune(path, 0) {
 		return true

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The features of volumes and of their mounts that this version lacks: see feature.go.
+// The unsupported features of volumes and their mounts. See feature.go.
 var absentForVolumes = []feature[*VolumeRequest]{
 	{"volume csi", "volumes of type \"csi\" are", func(v *VolumeRequest) bool { return v.Type == VolumeTypeCSI }},
 	{"volume sticky", "sticky volumes (dynamic host volumes) are", func(v *VolumeRequest) bool { return v.Sticky }},
@@ -86,7 +86,7 @@ func (t *Task) validateVolumeMounts(f *faults, tg *TaskGroup) {
 }
 
 func (m *VolumeMount) validate(f *faults, tg *TaskGroup) {
-	open := func(s string) bool { return strings.Contains(s, "${") } // known on the node only
+	open := func(s string) bool { return strings.Contains(s, "${") } // resolved only on the node
 	if m.Volume == "" {
 		f.add("it names no volume of the group")
 	} else if tg.Volumes[m.Volume] == nil && !open(m.Volume) {
@@ -103,9 +103,8 @@ func (m *VolumeMount) validate(f *faults, tg *TaskGroup) {
 	}
 }
 
-// CheckMountTarget says what is wrong with the destination of a volume: it hides
-// nothing that a task is made of, and does not lead out of the task's directory by
-// dots.
+// CheckMountTarget checks the destination of a volume mount. The mount must not hide directories that the task
+// needs, and ".." must not lead out of the task's directory.
 func CheckMountTarget(target string) error {
 	clean := path.Clean(target)
 	switch {

@@ -2,7 +2,7 @@ package nomad
 
 import "fmt"
 
-// Warnings returns what is allowed in a canonical job but hardly meant.
+// Warnings returns warnings about options of a canonical job that are valid but probably unintended.
 func (j *Job) Warnings() []string {
 	var out []string
 	for _, tg := range j.TaskGroups {

@@ -7,23 +7,23 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// NewJSONHandle returns the codec of the HTTP API: the values of this package by their
-// wire names, keys sorted, zero values shown, HTML left as it is.
+// NewJSONHandle returns the codec of the HTTP API. It uses the wire names of this package, sorts keys, includes zero
+// values and does not escape HTML.
 func NewJSONHandle(indent int8) *codec.JsonHandle {
 	h := &codec.JsonHandle{HTMLCharsAsIs: true, Indent: indent}
 	h.Canonical = true
 	h.TypeInfos = codec.NewTypeInfos([]string{"codec"})
 	if err := h.SetInterfaceExt(reflect.TypeFor[Topology](), topologyTag, topologyList{}); err != nil {
-		panic(err) // the type cannot have an extension
+		panic(err) // the type does not support extensions
 	}
 	return h
 }
 
-// topologyTag numbers the extension of Topology. JSON does not show it.
+// topologyTag is the extension number of Topology. It does not appear in JSON.
 const topologyTag = 1
 
-// topologyList shows the memory nodes of a Topology as a list of numbers: the codec would
-// show bytes as base64. On the RPC wire they stay bytes.
+// topologyList encodes the NUMA nodes of a Topology as a list of numbers in JSON, where the codec would use base64.
+// The RPC wire format uses bytes.
 type topologyList struct{}
 
 // ConvertExt implements codec.InterfaceExt.
@@ -39,7 +39,7 @@ func (topologyList) ConvertExt(v any) any {
 // UpdateExt implements codec.InterfaceExt. The handle only encodes.
 func (topologyList) UpdateExt(any, any) { panic("a topology is not decoded from JSON") }
 
-// listedTopology is a Topology of which Nodes is a list.
+// listedTopology is a Topology with Nodes as a list of integers.
 type listedTopology struct {
 	Topology
 	Nodes []int
@@ -49,7 +49,7 @@ var jsonEncoders = sync.Pool{New: func() any { return codec.NewEncoder(nil, json
 
 var jsonHandle = NewJSONHandle(0)
 
-// EncodeJSON returns v as the HTTP API shows it.
+// EncodeJSON returns v in the JSON form of the HTTP API.
 func EncodeJSON(v any) ([]byte, error) {
 	var out []byte
 	enc := jsonEncoders.Get().(*codec.Encoder)

@@ -2,14 +2,14 @@ package nomad
 
 import "maps"
 
-// The built-in namespace, and the name that asks for all of them.
+// The built-in namespace, and the wildcard for all namespaces.
 const (
 	DefaultNamespace            = "default"
 	DefaultNamespaceDescription = "Default shared namespace"
 	AllNamespacesSentinel       = "*"
 )
 
-// Namespace separates jobs and who may see them.
+// Namespace separates jobs and their access rights.
 type Namespace struct {
 	Name                  string
 	Description           string
@@ -26,7 +26,7 @@ type Namespace struct {
 	OptionalExtraClaims   map[string]string
 }
 
-// Claims returns all extra claims, the required and the optional ones.
+// Claims returns all extra claims, both required and optional.
 func (n *Namespace) Claims() map[string]string {
 	all := maps.Clone(n.OptionalExtraClaims)
 	if all == nil {
@@ -36,8 +36,7 @@ func (n *Namespace) Claims() map[string]string {
 	return all
 }
 
-// NamespaceCapabilities says which drivers and network modes jobs of a namespace may
-// use.
+// NamespaceCapabilities specifies which drivers and network modes the jobs of a namespace may use.
 type NamespaceCapabilities struct {
 	EnabledTaskDrivers   []string
 	DisabledTaskDrivers  []string
@@ -45,8 +44,7 @@ type NamespaceCapabilities struct {
 	DisabledNetworkModes []string
 }
 
-// NamespaceConsulConfiguration says which Consul clusters jobs of a namespace may
-// use.
+// NamespaceConsulConfiguration specifies which Consul clusters the jobs of a namespace may use.
 type NamespaceConsulConfiguration struct {
 	Default string
 	Allowed []string
@@ -70,7 +68,7 @@ type NamespaceListResponse struct {
 	QueryMeta
 }
 
-// NamespaceNodePoolConfiguration says which node pools jobs of a namespace may use.
+// NamespaceNodePoolConfiguration specifies which node pools the jobs of a namespace may use.
 type NamespaceNodePoolConfiguration struct {
 	Default string
 	Allowed []string
@@ -101,7 +99,7 @@ type NamespaceUpsertRequest struct {
 	WriteRequest
 }
 
-// NamespaceVaultConfiguration says which Vault clusters jobs of a namespace may use.
+// NamespaceVaultConfiguration specifies which Vault clusters the jobs of a namespace may use.
 type NamespaceVaultConfiguration struct {
 	Default string
 	Allowed []string

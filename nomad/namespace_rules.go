@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// namespaceName is what namespaces may be called.
+// namespaceName matches a valid name of a namespace.
 var namespaceName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
-// MaxDescriptionLength bounds the descriptions of namespaces, node pools and quotas.
+// MaxDescriptionLength is the maximum length of the descriptions of namespaces, node pools and quotas.
 const MaxDescriptionLength = 256
 
-// Validate refuses what is wrong with a namespace whatever else there is.
+// Validate checks the namespace without reference to other objects.
 func (n *Namespace) Validate() error {
 	switch {
 	case n == nil:
@@ -28,7 +28,7 @@ func (n *Namespace) Validate() error {
 	return n.validateClaims()
 }
 
-// validatePools refuses pools that are allowed and denied in one.
+// validatePools rejects a configuration with both allowed and denied pools.
 func (n *Namespace) validatePools() error {
 	c := n.NodePoolConfiguration
 	switch {
@@ -60,7 +60,7 @@ func (n *Namespace) validateClaims() error {
 	return nil
 }
 
-// DefaultPool is the node pool of jobs that name none.
+// DefaultPool returns the node pool of jobs that do not specify one.
 func (n *Namespace) DefaultPool() string {
 	if c := n.NodePoolConfiguration; c != nil && c.Default != "" {
 		return c.Default
@@ -68,8 +68,8 @@ func (n *Namespace) DefaultPool() string {
 	return NodePoolDefault
 }
 
-// denies says why jobs may not use a pool by what is denied, "" when they may. The pool
-// of all nodes holds those of the denied pools too.
+// denies returns the reason why the denied pools forbid a pool, or "" if they do not. If any pool is denied, the
+// pool "all" is denied too, because it contains the nodes of the denied pools.
 func (c *NamespaceNodePoolConfiguration) denies(pool string) string {
 	for _, pattern := range c.Denied {
 		if GlobMatch(pattern, pool) {
@@ -82,8 +82,8 @@ func (c *NamespaceNodePoolConfiguration) denies(pool string) string {
 	return ""
 }
 
-// Admits refuses a job that asks for what the namespace does not allow: node pools, task
-// drivers, network modes. A namespace's default pool is always allowed.
+// Admits rejects a job whose node pool, task drivers or network modes the namespace does not allow. The default
+// pool of the namespace is always allowed.
 func (n *Namespace) Admits(job *Job) error {
 	if err := n.admitsPool(job); err != nil {
 		return err
@@ -129,12 +129,12 @@ func (n *Namespace) admitsGroup(tg *TaskGroup) error {
 	return nil
 }
 
-// allows says whether a name is enabled, as all are when none is named, and not disabled.
+// allows reports whether a name is enabled and not disabled. An empty list of enabled names enables all.
 func allows(enabled, disabled []string, name string) bool {
 	return !slices.Contains(disabled, name) && (len(enabled) == 0 || slices.Contains(enabled, name))
 }
 
-// networkModes are those of a group. One without a network block uses that of the host.
+// networkModes returns the network modes of a group. A group without a network block uses mode host.
 func networkModes(tg *TaskGroup) []string {
 	out := make([]string, 0, 1)
 	for _, net := range tg.Networks {

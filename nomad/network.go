@@ -1,6 +1,6 @@
 package nomad
 
-// Bounds of ports and address families.
+// Port ranges and address families.
 const (
 	DefaultMinDynamicPort               = 20000
 	DefaultMaxDynamicPort               = 32000
@@ -9,8 +9,7 @@ const (
 	NodeNetworkAF_IPv6    NodeNetworkAF = "ipv6"
 )
 
-// AllocNetworkStatus is the network that an allocation got on its node. The client
-// writes it.
+// AllocNetworkStatus is the network of an allocation on its node. The client writes it.
 type AllocNetworkStatus struct {
 	InterfaceName string
 	Address       string
@@ -30,9 +29,8 @@ type DNSConfig struct {
 	Options  []string
 }
 
-// NetworkResource is a network that a group asks for, or, with its ports filled in
-// by the scheduler, the one that an allocation got. MBits is in Mbit/s and has no
-// effect.
+// NetworkResource is a network that a group requests. In an allocation it is the assigned network, with the ports
+// filled in by the scheduler. MBits is in Mbit/s and has no effect.
 type NetworkResource struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct       bool `codec:",omitempty"`
@@ -48,14 +46,14 @@ type NetworkResource struct {
 	CNI           *CNIConfig
 }
 
-// Networks are the networks of a group, an allocation or a node.
+// Networks is the list of networks of a group, an allocation or a node.
 type Networks []*NetworkResource
 
 // NodeNetworkAF is the address family of a node's address.
 type NodeNetworkAF string
 
-// NodeNetworkAddress is one address of a node. ReservedPorts lists numbers and
-// ranges that no job gets.
+// NodeNetworkAddress is one address of a node. ReservedPorts lists ports and port ranges that are not available
+// to jobs.
 type NodeNetworkAddress struct {
 	Family        NodeNetworkAF
 	Alias         string
@@ -64,8 +62,8 @@ type NodeNetworkAddress struct {
 	Gateway       string
 }
 
-// NodeNetworkResource is a network interface of a node with its addresses; Speed is
-// in Mbit/s. The client's fingerprints write it.
+// NodeNetworkResource is a network interface of a node with its addresses. Speed is in Mbit/s. The client's
+// fingerprinters write it.
 type NodeNetworkResource struct {
 	Mode       string
 	Device     string
@@ -74,9 +72,8 @@ type NodeNetworkResource struct {
 	Addresses  []NodeNetworkAddress
 }
 
-// Port is a port that a group asks for or an allocation got. Value is the number on
-// the host, 0 until the scheduler picks one; To is the one inside the network
-// namespace, -1 for the same.
+// Port is a port that a group requests or that an allocation uses. Value is the port on the host. It is 0 until the
+// scheduler selects one. To is the port in the network namespace; -1 means the same as Value.
 type Port struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct         bool `codec:",omitempty"`

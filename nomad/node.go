@@ -10,7 +10,7 @@ const (
 	NodeStatusDisconnected = "disconnected"
 )
 
-// Whether new allocations may go to a node.
+// The scheduling eligibility of a node.
 const (
 	NodeSchedulingEligible   = "eligible"
 	NodeSchedulingIneligible = "ineligible"
@@ -23,18 +23,18 @@ const (
 	DrainStatusCanceled DrainStatus = "canceled"
 )
 
-// NodeUniqueNamespace begins the names of attributes that differ on every node: they
-// are no part of its computed class.
+// NodeUniqueNamespace is the prefix of attribute names whose values differ on every node. These attributes are not
+// part of the computed class.
 const NodeUniqueNamespace = "unique."
 
-// NodeTicketAttribute is the attribute of nodes whose agent accepts tickets in place of
-// callers' tokens (nomad/ticket). Its value is the version of their form.
+// NodeTicketAttribute marks nodes whose agent accepts tickets in place of callers' tokens (nomad/ticket). Its value
+// is the version of the ticket format.
 const (
 	NodeTicketAttribute = "nomad.tickets"
 	NodeTicketVersion   = "1"
 )
 
-// MaxRetainedNodeEvents is how many events a node keeps.
+// MaxRetainedNodeEvents is the maximum number of events that are kept per node.
 const MaxRetainedNodeEvents = 10
 
 // Subsystems of node events.
@@ -46,8 +46,7 @@ const (
 	NodeEventSubsystemScheduler = "Scheduler"
 )
 
-// BatchNodeUpdateDrainRequest is the Raft entry that changes the drains of several
-// nodes at once.
+// BatchNodeUpdateDrainRequest is the Raft entry that changes the drains of several nodes.
 type BatchNodeUpdateDrainRequest struct {
 	Updates    map[string]*DrainUpdate
 	NodeEvents map[string]*NodeEvent
@@ -55,7 +54,7 @@ type BatchNodeUpdateDrainRequest struct {
 	WriteRequest
 }
 
-// DrainMetadata is what became of the last drain of a node and who asked for it.
+// DrainMetadata records who requested the last drain of a node, and its status.
 type DrainMetadata struct {
 	StartedAt  time.Time
 	UpdatedAt  time.Time
@@ -64,8 +63,7 @@ type DrainMetadata struct {
 	Meta       map[string]string
 }
 
-// DrainSpec asks for a drain. A negative deadline stops all allocations at once,
-// zero waits for ever.
+// DrainSpec specifies a drain. A negative deadline stops all allocations immediately. Zero means no deadline.
 type DrainSpec struct {
 	Deadline         time.Duration
 	IgnoreSystemJobs bool
@@ -74,7 +72,7 @@ type DrainSpec struct {
 // DrainStatus is draining, complete or canceled.
 type DrainStatus string
 
-// DrainStrategy is a drain that runs; ForceDeadline is when what is left is stopped.
+// DrainStrategy is an active drain. At ForceDeadline, the remaining allocations are stopped.
 type DrainStrategy struct {
 	DrainSpec
 	ForceDeadline time.Time
@@ -87,8 +85,7 @@ type DrainUpdate struct {
 	MarkEligible  bool
 }
 
-// DriverInfo is what a node says about one of its task drivers. The client's
-// fingerprints write it.
+// DriverInfo describes a task driver of a node. The client's fingerprinters write it.
 type DriverInfo struct {
 	Attributes        map[string]string
 	Detected          bool
@@ -108,17 +105,17 @@ type EmitNodeEventsResponse struct {
 	WriteMeta
 }
 
-// LegacyNodeCpuResources is the CPU of a node in the form that older clients read:
-// MHz in all and cores. It is made from Processors.
+// LegacyNodeCpuResources is the CPU of a node in the form for older clients: the total MHz and the cores. It is
+// derived from Processors.
 type LegacyNodeCpuResources struct {
 	CpuShares          int64
 	TotalCpuCores      uint16
 	ReservableCpuCores []uint16
 }
 
-// Node is a machine that runs allocations. The client writes what it is and has; the
-// servers write Status, eligibility, drain, events and the indexes. SecretID proves
-// the client and never leaves the servers. StatusUpdatedAt is in Unix seconds.
+// Node is a machine that runs allocations. The client writes its properties and resources. The servers write Status,
+// eligibility, drain, events and the indexes. SecretID authenticates the client and never leaves the servers.
+// StatusUpdatedAt is in Unix seconds.
 type Node struct {
 	ID                       string
 	SecretID                 string
@@ -154,15 +151,14 @@ type Node struct {
 	LastAllocUpdateIndex     uint64
 	CreateIndex              uint64
 	ModifyIndex              uint64
-	// Session is the agent that speaks for the node; nil of agents that do not tell.
+	// Session is the agent process that acts for the node. It is nil if the agent does not send one.
 	Session *NodeSession `codec:",omitempty" json:"-"`
-	// IdentitiesSince is when the node was admitted again, in seconds since 1970: older
-	// identities of it are refused. Zero refuses none.
+	// IdentitiesSince is the time of the node's latest readmission, in Unix seconds. Identities
+	// issued earlier are rejected. Zero rejects none.
 	IdentitiesSince int64 `codec:",omitempty" json:"-"`
 }
 
-// SameAdmission reports whether o has the pool, the datacenter and the name of n: what an
-// introduction admits.
+// SameAdmission reports whether o has the same pool, datacenter and name as n. An introduction admits exactly these.
 func (n *Node) SameAdmission(o *Node) bool {
 	return n.NodePool == o.NodePool && n.Datacenter == o.Datacenter && n.Name == o.Name
 }
@@ -176,15 +172,14 @@ type NodeAllocsResponse struct {
 // NodeBatchDeregisterRequest is the request of Node.BatchDeregister.
 type NodeBatchDeregisterRequest struct {
 	NodeIDs []string
-	// PurgedAt is set by the server, in the log only: when an operator purged the nodes,
-	// in seconds since 1970; zero when the leader collected them.
+	// PurgedAt is the time when an operator purged the nodes, in Unix seconds. It is zero if the
+	// leader's garbage collection removed them. The server sets it, in the log only.
 	PurgedAt int64 `codec:",omitempty"`
 	WriteRequest
 }
 
-// NodeClientAllocsResponse is the reply of Node.GetClientAllocs.
-// RestoreIndex is the index at which an operator put an older state in the place of
-// the one that was; nodes then tell again how their allocations go.
+// NodeClientAllocsResponse is the reply of Node.GetClientAllocs. RestoreIndex is the index at which an operator
+// restored a snapshot. After a restore, nodes report the status of their allocations again.
 type NodeClientAllocsResponse struct {
 	Allocs        map[string]uint64
 	MigrateTokens map[string]string
@@ -202,8 +197,8 @@ type NodeConnQueryResponse struct {
 // NodeDeregisterRequest is the request of Node.Deregister.
 type NodeDeregisterRequest struct {
 	NodeID string
-	// PurgedAt is set by the server, in the log only: when the node was purged, in
-	// seconds since 1970.
+	// PurgedAt is the time when the node was purged, in Unix seconds. The server sets it, in the
+	// log only.
 	PurgedAt int64 `codec:",omitempty"`
 	WriteRequest
 }
@@ -216,12 +211,12 @@ type NodeDevice struct {
 	Locality          *NodeDeviceLocality
 }
 
-// NodeDeviceLocality tells where on its machine a device is.
+// NodeDeviceLocality is the location of a device on its machine.
 type NodeDeviceLocality struct {
 	PciBusID string
 }
 
-// NodeDeviceResource is a kind of device that a node has, with its instances.
+// NodeDeviceResource is a type of device on a node, with its instances.
 type NodeDeviceResource struct {
 	Vendor     string
 	Type       string
@@ -257,7 +252,7 @@ type NodeEvaluateRequest struct {
 	WriteRequest
 }
 
-// NodeEvent is something that happened to a node. Servers keep the newest ten.
+// NodeEvent is an event in the life of a node. Servers keep the newest ten.
 type NodeEvent struct {
 	Message     string
 	Subsystem   string
@@ -306,7 +301,7 @@ type NodeMemoryResources struct {
 	MemoryMB int64
 }
 
-// NodeProcessorResources is the CPU of a node, core by core.
+// NodeProcessorResources is the CPU of a node with details for each core.
 type NodeProcessorResources struct {
 	Topology *Topology
 }
@@ -318,48 +313,47 @@ type NodeRegisterRequest struct {
 	CreateNodePool bool
 	// Introduction is set by the server that admits the node, in the log only.
 	Introduction *NodeIntroduction
-	// SessionBefore is set by the server, in the log only: the session that it saw
-	// holding the node. The entry fails when another has come since.
+	// SessionBefore is the session that held the node when the server checked. The server sets it,
+	// in the log only. The entry fails if another session has replaced it since.
 	SessionBefore string `codec:",omitempty"`
-	// Strict is set by a server that enforces introductions, in the log only: without an
-	// Introduction the entry admits a node only as state has it, or by its identity.
+	// Strict is set by a server that enforces introductions, in the log only. Without an Introduction,
+	// the entry then admits a node only if state has it unchanged or ByIdentity is set.
 	Strict bool `codec:",omitempty"`
-	// ByIdentity is set by the server, in the log only: a node that state does not have
-	// showed its own identity, for the same pool, datacenter and name.
+	// ByIdentity means that a node missing in state presented its own identity, for the same pool,
+	// datacenter and name. The server sets it, in the log only.
 	ByIdentity bool `codec:",omitempty"`
 	WriteRequest
 }
 
-// NodeRegistration says whether this client ever registered; the client keeps it in
-// its state database.
+// NodeRegistration records whether this client ever registered. The client stores it in its state database.
 type NodeRegistration struct {
 	HasRegistered bool
 }
 
-// NodeReservedCpuResources is the CPU that allocations do not get: MHz and cores.
+// NodeReservedCpuResources is the CPU that is not available to allocations: MHz and cores.
 type NodeReservedCpuResources struct {
 	CpuShares        int64
 	ReservedCpuCores []uint16
 }
 
-// NodeReservedDiskResources is the disk that allocations do not get, in MiB.
+// NodeReservedDiskResources is the disk space that is not available to allocations, in MiB.
 type NodeReservedDiskResources struct {
 	DiskMB int64
 }
 
-// NodeReservedMemoryResources is the memory that allocations do not get, in MiB.
+// NodeReservedMemoryResources is the memory that is not available to allocations, in MiB.
 type NodeReservedMemoryResources struct {
 	MemoryMB int64
 }
 
-// NodeReservedNetworkResources lists the ports that allocations do not get, as
-// numbers and ranges separated by commas.
+// NodeReservedNetworkResources lists the ports that are not available to allocations, as ports and ranges separated
+// by commas.
 type NodeReservedNetworkResources struct {
 	ReservedHostPorts string
 }
 
-// NodeReservedResources are the resources of a node that allocations do not get,
-// from the client's configuration.
+// NodeReservedResources are the resources of a node that are not available to allocations, as configured on the
+// client.
 type NodeReservedResources struct {
 	Cpu      NodeReservedCpuResources
 	Memory   NodeReservedMemoryResources
@@ -367,8 +361,8 @@ type NodeReservedResources struct {
 	Networks NodeReservedNetworkResources
 }
 
-// NodeResources are the resources of a node. The client's fingerprints write it;
-// dynamic ports are picked from MinDynamicPort to MaxDynamicPort.
+// NodeResources are the resources of a node. The client's fingerprinters write them. Dynamic ports are selected from
+// MinDynamicPort to MaxDynamicPort.
 type NodeResources struct {
 	Cpu            LegacyNodeCpuResources
 	Processors     NodeProcessorResources
@@ -381,16 +375,14 @@ type NodeResources struct {
 	MaxDynamicPort int
 }
 
-// NodeScoreMeta is the score of one node for a placement, part by part and
-// normalized.
+// NodeScoreMeta is the score of one node for a placement: the score of each scorer and the normalized total.
 type NodeScoreMeta struct {
 	NodeID    string
 	Scores    map[string]float64
 	NormScore float64
 }
 
-// NodeServerInfo is a server as clients see it: where to call it and which protocol
-// it speaks.
+// NodeServerInfo is a server as clients see it: its address and protocol version.
 type NodeServerInfo struct {
 	RPCAdvertiseAddr string
 	RPCMajorVersion  int32
@@ -398,22 +390,23 @@ type NodeServerInfo struct {
 	Datacenter       string
 }
 
-// NodeMetaResponse is the reply of NodeMeta.Read. Meta is Static with the changes of
-// Dynamic: a nil value there removes the key.
+// NodeMetaResponse is the reply of NodeMeta.Read. Meta is Static with the changes in Dynamic applied. A nil value in
+// Dynamic removes the key.
 type NodeMetaResponse struct {
 	Meta    map[string]string
 	Dynamic map[string]*string
 	Static  map[string]string
 }
 
-// NodeSpecificRequest is the request of ClientAllocations.GarbageCollectAll, ClientStats.Stats, Node.GetAllocs, Node.GetClientAllocs, Node.GetNode, NodeMeta.Read, Status.HasNodeConn, Allocations.GarbageCollectAll, ClientStats.Stats and NodeMeta.Read.
+// NodeSpecificRequest is the request of ClientAllocations.GarbageCollectAll, ClientStats.Stats, Node.GetAllocs,
+// Node.GetClientAllocs, Node.GetNode, NodeMeta.Read, Status.HasNodeConn and Allocations.GarbageCollectAll.
 type NodeSpecificRequest struct {
 	NodeID   string
 	SecretID string
 	QueryOptions
 }
 
-// NodeStubFields chooses the optional fields of a node list.
+// NodeStubFields selects the optional fields of a node list.
 type NodeStubFields struct {
 	Resources bool
 	OS        bool
@@ -440,7 +433,8 @@ type NodeUpdateEligibilityRequest struct {
 	WriteRequest
 }
 
-// NodeUpdateResponse is the reply of Node.BatchDeregister, Node.Deregister, Node.Evaluate, Node.Register and Node.UpdateStatus.
+// NodeUpdateResponse is the reply of Node.BatchDeregister, Node.Deregister, Node.Evaluate, Node.Register and
+// Node.UpdateStatus.
 type NodeUpdateResponse struct {
 	HeartbeatTTL          time.Duration
 	EvalIDs               []string
@@ -463,7 +457,7 @@ type NodeUpdateStatusRequest struct {
 	ForceIdentityRenewal bool
 	NodeEvent            *NodeEvent
 	UpdatedAt            int64
-	// SessionID is that of the agent, "" of agents that have none.
+	// SessionID is the session of the agent, or "" if the agent does not send one.
 	SessionID string `codec:",omitempty"`
 	WriteRequest
 }

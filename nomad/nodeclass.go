@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// ComputeClass returns the name of the set of nodes that the scheduler cannot
-// tell apart by their properties: a hash over datacenter, class, pool,
-// attributes, metadata, driver health, host volumes, networks and devices.
-// Keys under "unique." and whatever names a single machine stay out. It is a
-// pure function of the node; the caller stores it in ComputedClass.
+// ComputeClass returns the name of the node's computed class. All nodes of a class are equivalent to the feasibility
+// checks of the scheduler. The name is a hash over datacenter, class, pool, attributes, metadata, driver health, host
+// volumes, networks and devices. Keys with the prefix "unique." and values that identify a single machine are
+// excluded. It depends on the node only. The caller stores the result in ComputedClass.
 func (n *Node) ComputeClass() string {
 	h := fnv.New64a()
 	w := classWriter{h}
@@ -37,8 +36,7 @@ func (n *Node) ComputeClass() string {
 	return "v1:" + strconv.FormatUint(h.Sum64(), 10)
 }
 
-// classWriter feeds length-prefixed fields to a hash, so that no two different
-// lists of fields read the same.
+// classWriter hashes fields with their lengths, so that different lists of fields have different inputs.
 type classWriter struct{ io.Writer }
 
 func (w classWriter) fields(fields ...string) {
@@ -58,12 +56,11 @@ func (w classWriter) table(kind string, m map[string]string) {
 	}
 }
 
-// networks hashes what feasibility asks of networks: modes and host network
-// names, never addresses.
+// networks hashes the properties used by feasibility checks: modes and host network names, but not addresses.
 func (w classWriter) networks(r *NodeResources) {
 	seen := map[string]bool{}
 	for _, n := range r.Networks {
-		if n == nil { // a client may send anything
+		if n == nil { // clients may send nil elements
 			continue
 		}
 		seen["mode:"+n.Mode] = true
@@ -91,12 +88,11 @@ func (w classWriter) devices(devices []*NodeDeviceResource) {
 	w.fields(append([]string{"devices"}, names...)...)
 }
 
-// IsUniqueKey says whether an attribute or metadata key names something of one
-// node only.
+// IsUniqueKey reports whether an attribute or metadata key is specific to a single node.
 func IsUniqueKey(key string) bool { return strings.HasPrefix(key, NodeUniqueNamespace) }
 
-// IsUniqueTarget says whether a constraint target such as
-// "${attr.unique.hostname}" can differ between nodes of one computed class.
+// IsUniqueTarget reports whether the value of a constraint target can differ between nodes of one computed class.
+// An example is "${attr.unique.hostname}".
 func IsUniqueTarget(target string) bool {
 	for _, prefix := range []string{"${node.unique.", "${attr.unique.", "${meta.unique."} {
 		if strings.HasPrefix(target, prefix) {

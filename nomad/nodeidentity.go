@@ -6,14 +6,14 @@ type NodeIdentityGetReq struct {
 	QueryOptions
 }
 
-// NodeIdentityGetResp is the reply of NodeIdentity.Get: the claims of the
-// node's token by their names, not verified by the node.
+// NodeIdentityGetResp is the reply of NodeIdentity.Get. It contains the claims of the node's token by name. The node
+// does not verify the token.
 type NodeIdentityGetResp struct {
 	Claims map[string]any
 }
 
-// NodeIdentityRenewReq is the request of NodeIdentity.Renew: the node's next
-// heartbeat asks for a new token.
+// NodeIdentityRenewReq is the request of NodeIdentity.Renew. It makes the node request a new token in its next
+// heartbeat.
 type NodeIdentityRenewReq struct {
 	NodeID string
 	QueryOptions

@@ -14,12 +14,11 @@ const (
 	NodePoolDefaultDescription = "Default node pool."
 )
 
-// DefaultNodePoolNodeIdentityTTL is how long a node's identity lives, if its pool
-// does not say.
+// DefaultNodePoolNodeIdentityTTL is the lifetime of a node identity if the node pool does not set one.
 const DefaultNodePoolNodeIdentityTTL = 24 * time.Hour
 
-// NodePool is a set of nodes that jobs choose by name. Identities of its nodes live
-// for NodeIdentityTTL.
+// NodePool is a named set of nodes that jobs can select. NodeIdentityTTL is the lifetime of the identities of its
+// nodes.
 type NodePool struct {
 	Name                   string
 	Description            string
@@ -31,7 +30,7 @@ type NodePool struct {
 	ModifyIndex            uint64
 }
 
-// UnmarshalJSON reads the TTL as a text such as "24h", or as nanoseconds.
+// UnmarshalJSON accepts the TTL as a duration string such as "24h" or as a number of nanoseconds.
 func (p *NodePool) UnmarshalJSON(b []byte) error {
 	type plain NodePool
 	in := &struct {
@@ -99,15 +98,14 @@ type NodePoolNodesResponse struct {
 	QueryMeta
 }
 
-// NodePoolSchedulerConfiguration overrides settings of the scheduler for a pool; nil
-// means the region's.
+// NodePoolSchedulerConfiguration overrides scheduler settings for a pool. A nil field keeps the setting of the region.
 type NodePoolSchedulerConfiguration struct {
 	SchedulerAlgorithm            SchedulerAlgorithm
 	MemoryOversubscriptionEnabled *bool
 }
 
-// MemoryOversubscription reports whether memory_max counts on the nodes of a pool, with the
-// configuration of the region. Both may be nil.
+// MemoryOversubscription reports whether memory_max is in effect on the nodes of a pool, given the configuration of
+// the region. Both may be nil.
 func (p *NodePool) MemoryOversubscription(region *SchedulerConfiguration) bool {
 	if p != nil && p.SchedulerConfiguration != nil && p.SchedulerConfiguration.MemoryOversubscriptionEnabled != nil {
 		return *p.SchedulerConfiguration.MemoryOversubscriptionEnabled

@@ -2,35 +2,33 @@ package nomad
 
 import "time"
 
-// SessionSettle and SessionContest are the times after a change of sessions between
-// which the earlier one, when it is heard, proves that two agents present one node
-// ID. What is heard sooner may be the last word of a process that died, held up on
-// its way.
+// SessionSettle and SessionContest delimit a period after a change of sessions. A message from the earlier session
+// within this period proves that two agents use the same node ID. An earlier message may be the delayed last
+// message of a process that ended.
 const (
 	SessionSettle  = 15 * time.Second
 	SessionContest = 10 * time.Minute
 )
 
-// NodeSession is the life of one process of a node's agent. An agent sends ID and
-// BootID, the log writes the rest.
+// NodeSession is the session of one process of a node's agent. The agent sends ID and BootID. The FSM writes the
+// other fields.
 //
-//	(none) ──registers──▶ current ──another registers──▶ previous ──heard again──▶ current
-//	                                                                (the other: refused)
+//	(none) ──registers──▶ current ──another registers──▶ previous ──calls again──▶ current
+//	                                                                (the other: rejected)
 type NodeSession struct {
-	// ID is a UUID, new with each process.
+	// ID is a UUID that is unique to each process.
 	ID string
-	// BootID is a digest of the kernel's boot and the node ID: it differs on every
-	// machine and after every boot, and tells nothing about them. It may be "".
+	// BootID is a digest of the kernel's boot ID and the node ID. It differs between machines and
+	// between boots, and does not disclose either ID. It may be "".
 	BootID string
-	// PreviousID held the node before; Since is when that changed, in Unix seconds.
+	// PreviousID is the previous session of the node. Since is the time of the change, in Unix seconds.
 	PreviousID string
 	Since      int64
-	// RefusedID is the session that was found to be the second of two.
+	// RefusedID is the session that was rejected as a duplicate.
 	RefusedID string
 }
 
-// NodeSessionResponse is the reply of NodeIdentity.Session: what a node says of its
-// own agent.
+// NodeSessionResponse is the reply of NodeIdentity.Session: the session ID of the node's agent.
 type NodeSessionResponse struct {
 	ID string
 	QueryMeta

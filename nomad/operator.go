@@ -2,21 +2,21 @@ package nomad
 
 import "net"
 
-// ClusterMetadata is made once, when a region first gets a leader: the ID of the
-// region's cluster. CreateTime is in Unix nanoseconds.
+// ClusterMetadata contains the ID of the region's cluster. It is created once, when the region first has a leader.
+// CreateTime is in Unix nanoseconds.
 type ClusterMetadata struct {
 	ClusterID  string
 	CreateTime int64
 }
 
-// IndexEntry is the index of the last change of one table, in a snapshot.
+// IndexEntry is the index of the last change of one table. Snapshots contain these entries.
 type IndexEntry struct {
 	Key   string
 	Value uint64
 }
 
-// KeyringResponse is what the servers said about the keys of gossip: how many have
-// each key, how many encrypt with it, and what some of them had to say.
+// KeyringResponse combines the servers' replies about gossip keys. It counts the servers that have each key and the
+// servers that encrypt with it. Messages holds the messages of single servers.
 type KeyringResponse struct {
 	Messages    map[string]string
 	Keys        map[string]int
@@ -29,16 +29,15 @@ type RaftStats struct {
 	LastContact string
 	LastTerm    uint64
 	LastIndex   uint64
-	// StateIndex is that of the last entry that changed state (ours).
+	// StateIndex is the index of the last entry that changed state (open-nomad only).
 	StateIndex uint64
 }
 
-// SchedulerAlgorithm is how the scheduler ranks nodes: binpack fills them, spread
-// evens them out.
+// SchedulerAlgorithm is the node ranking algorithm of the scheduler. Binpack fills nodes, spread distributes
+// allocations evenly.
 type SchedulerAlgorithm string
 
-// SchedulerConfiguration holds the settings of the scheduler that operators change
-// at run time.
+// SchedulerConfiguration holds the scheduler settings that operators can change at run time.
 type SchedulerConfiguration struct {
 	SchedulerAlgorithm            SchedulerAlgorithm
 	PreemptionConfig              PreemptionConfig
@@ -69,8 +68,7 @@ type SchedulerSetConfigurationResponse struct {
 	WriteMeta
 }
 
-// ServerMember is a server as gossip sees it. Status is alive, leaving, left or
-// failed.
+// ServerMember is a server as seen by gossip. Status is alive, leaving, left or failed.
 type ServerMember struct {
 	Name        string
 	Addr        net.IP
@@ -85,13 +83,13 @@ type ServerMember struct {
 	DelegateCur uint8
 }
 
-// The tag by which servers of this project know each other; others leave it out.
+// The gossip tag that identifies servers of this project. Other servers do not set it.
 const (
 	ProjectTag = "project"
 	Project    = "open-nomad"
 )
 
-// Ours reports whether the member is a server of this project, of a version that says so.
+// Ours reports whether the member is a server of this project. Versions that do not set the tag are not recognized.
 func (m *ServerMember) Ours() bool { return m.Tags[ProjectTag] == Project }
 
 // ServerMembersResponse is the reply of Status.Members.
@@ -102,17 +100,16 @@ type ServerMembersResponse struct {
 	Members      []*ServerMember
 }
 
-// SnapshotHeader begins every snapshot of the FSM.
+// SnapshotHeader is the first record of a snapshot of the FSM.
 type SnapshotHeader struct {
 }
 
-// SnapshotSaveRequest asks for an archive of the whole state.
+// SnapshotSaveRequest requests an archive of the complete state.
 type SnapshotSaveRequest struct {
 	QueryOptions
 }
 
-// SnapshotSaveResponse comes before the bytes of the archive, or instead of them
-// when ErrorMsg is set.
+// SnapshotSaveResponse precedes the bytes of the archive. If ErrorMsg is set, no archive follows.
 type SnapshotSaveResponse struct {
 	SnapshotChecksum string
 	ErrorCode        int    `codec:",omitempty"`
@@ -120,12 +117,12 @@ type SnapshotSaveResponse struct {
 	QueryMeta
 }
 
-// SnapshotRestoreRequest replaces the whole state by the archive that follows it.
+// SnapshotRestoreRequest replaces the complete state with the archive that follows it.
 type SnapshotRestoreRequest struct {
 	WriteRequest
 }
 
-// SnapshotRestoreResponse says how that went.
+// SnapshotRestoreResponse is the result of a restore.
 type SnapshotRestoreResponse struct {
 	ErrorCode int    `codec:",omitempty"`
 	ErrorMsg  string `codec:",omitempty"`

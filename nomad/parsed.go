@@ -3,15 +3,14 @@ package nomad
 import "sync"
 
 const (
-	// mostParsed is how many texts are remembered at a time, longestParsed how long one
-	// may be: they come from jobs.
+	// mostParsed is the maximum number of cached strings, longestParsed the maximum length of each. The
+	// strings come from jobs, so both are limited.
 	mostParsed    = 256
 	longestParsed = 128
 )
 
-// Parsed remembers what texts mean that come again with every job: the servers ask most of
-// them for the same range of versions. It holds a few hundred and then begins anew. What it
-// returns is shared: it is read, never written to.
+// Parsed caches the results of parsing strings that occur in many jobs, such as version ranges. When the cache is full,
+// it is cleared. The results are shared and must not be modified.
 type Parsed[T any] struct {
 	parse func(text string) (T, error)
 
@@ -24,12 +23,12 @@ type parsed[T any] struct {
 	err   error
 }
 
-// NewParsed returns a Parsed that asks parse for what it does not know.
+// NewParsed returns a Parsed that calls parse for strings not in the cache.
 func NewParsed[T any](parse func(text string) (T, error)) *Parsed[T] {
 	return &Parsed[T]{parse: parse, seen: map[string]parsed[T]{}}
 }
 
-// Of returns what the text means.
+// Of returns the parsed value of the text, or the error from parsing it.
 func (p *Parsed[T]) Of(text string) (T, error) {
 	if len(text) > longestParsed {
 		return p.parse(text)

@@ -1,14 +1,13 @@
 package nomad
 
-// How the scheduler places.
+// The algorithms of the scheduler.
 const (
 	SchedulerAlgorithmBinpack            SchedulerAlgorithm = "binpack"
 	SchedulerAlgorithmSpread             SchedulerAlgorithm = "spread"
 	DefaultNodeLimitForFeasibilityChecks                    = 100
 )
 
-// ApplyPlanResultsRequest is the Raft entry of a plan: what the applier accepted,
-// with the job beside it once instead of in each allocation.
+// ApplyPlanResultsRequest is the Raft entry of an accepted plan. It contains the job once, not in each allocation.
 type ApplyPlanResultsRequest struct {
 	AllocsStopped     []*AllocationDiff
 	AllocsUpdated     []*Allocation
@@ -23,9 +22,8 @@ type ApplyPlanResultsRequest struct {
 	UpdatedAt         int64
 }
 
-// Plan is what a scheduler wants to change for one evaluation. The applier checks it
-// against newer state before it is committed. EvalToken proves that the evaluation
-// is still the worker's.
+// Plan is the set of changes that a scheduler proposes for one evaluation. The applier checks it against newer state
+// before the commit. EvalToken proves that the worker still holds the evaluation.
 type Plan struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct           bool `codec:",omitempty"`
@@ -44,14 +42,13 @@ type Plan struct {
 	SnapshotIndex     uint64
 }
 
-// PlanAnnotations tells what a plan would do, for job plan.
+// PlanAnnotations describes the effects of a plan, for job plan.
 type PlanAnnotations struct {
 	DesiredTGUpdates map[string]*DesiredUpdates
 	PreemptedAllocs  []*AllocListStub
 }
 
-// PlanJobTuple names the version of a job that a plan's allocations belong to,
-// instead of the whole job.
+// PlanJobTuple identifies the version of the job that a plan's allocations belong to. It replaces the complete job.
 type PlanJobTuple struct {
 	Namespace string
 	ID        string
@@ -69,8 +66,8 @@ type PlanResponse struct {
 	WriteMeta
 }
 
-// PlanResult is what the applier accepted of a plan. With a RefreshIndex not
-// everything was: the scheduler tries again with state of that index or newer.
+// PlanResult is the accepted part of a plan. If RefreshIndex is set, a part was rejected. The scheduler then retries with
+// state at that index or newer.
 type PlanResult struct {
 	NodeUpdate        map[string][]*Allocation
 	NodeAllocation    map[string][]*Allocation
@@ -83,7 +80,7 @@ type PlanResult struct {
 	AllocIndex        uint64
 }
 
-// PreemptionConfig says which schedulers may stop allocations of lower priority.
+// PreemptionConfig specifies which schedulers may stop allocations of lower priority.
 type PreemptionConfig struct {
 	SystemSchedulerEnabled   bool
 	SysBatchSchedulerEnabled bool

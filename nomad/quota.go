@@ -1,7 +1,6 @@
 package nomad
 
-// QuotaSpec limits what the allocations and variables of all namespaces that name it
-// hold together.
+// QuotaSpec limits the total resources of the allocations and variables in all namespaces that use it.
 type QuotaSpec struct {
 	Name        string
 	Description string
@@ -10,8 +9,8 @@ type QuotaSpec struct {
 	ModifyIndex uint64
 }
 
-// QuotaLimit is the limit in one region, or what is used of it. VariablesLimit is the
-// older place of RegionLimit.Storage.VariablesMB.
+// QuotaLimit is the limit in one region. In a QuotaUsage it is the usage of that limit. VariablesLimit is the legacy
+// form of RegionLimit.Storage.VariablesMB.
 type QuotaLimit struct {
 	Region         string
 	RegionLimit    *QuotaResources
@@ -19,9 +18,9 @@ type QuotaLimit struct {
 	Hash           []byte
 }
 
-// QuotaResources are what a quota limits. Of each zero, or nothing, means that it is not
-// limited, and less than zero that none is allowed. Allocs is ours: the number of
-// allocations. Devices, NUMA, SecretsMB and NodePools are refused.
+// QuotaResources are the resources that a quota limits. Zero or nil means no limit, and a negative value means that
+// none is allowed. Allocs, the number of allocations, is open-nomad only. Devices, NUMA, SecretsMB and NodePools
+// are rejected.
 type QuotaResources struct {
 	CPU         *int
 	Cores       *int
@@ -35,13 +34,13 @@ type QuotaResources struct {
 	NodePools   []*NodePoolLimit
 }
 
-// QuotaStorageResources limits the variables, in MiB. HostVolumesMB is refused.
+// QuotaStorageResources limits the size of the variables, in MiB. HostVolumesMB is rejected.
 type QuotaStorageResources struct {
 	VariablesMB   int
 	HostVolumesMB int
 }
 
-// NodePoolLimit is a limit in one node pool. It is refused.
+// NodePoolLimit is a limit in one node pool. Validate rejects it.
 type NodePoolLimit struct {
 	NodePool    string
 	CPU         *int
@@ -54,7 +53,7 @@ type NodePoolLimit struct {
 	Storage     *QuotaStorageResources
 }
 
-// QuotaUsage is what is used of a quota in this region, by the hash of the limit.
+// QuotaUsage is the usage of a quota in this region. Used is keyed by the hash of the limit.
 type QuotaUsage struct {
 	Name        string
 	Used        map[string]*QuotaLimit
@@ -62,14 +61,13 @@ type QuotaUsage struct {
 	ModifyIndex uint64
 }
 
-// NamespaceUsage is what the allocations of a namespace hold that have not ended.
+// NamespaceUsage is the usage of the nonterminal allocations of a namespace.
 type NamespaceUsage struct {
 	Namespace string
 	Held      QuotaAmount
 }
 
-// VariablesAllowance is how many bytes the variables of all namespaces of a quota may
-// take (ours).
+// VariablesAllowance is the maximum total size, in bytes, of the variables in all namespaces of a quota (open-nomad only).
 type VariablesAllowance struct {
 	Quota string
 	Bytes int64
@@ -110,13 +108,13 @@ type SingleQuotaUsageResponse struct {
 	QueryMeta
 }
 
-// QuotaUpsertRequest is the request of Quota.Upsert, and the log entry of it.
+// QuotaUpsertRequest is the request of Quota.Upsert and its log entry.
 type QuotaUpsertRequest struct {
 	Quotas []*QuotaSpec
 	WriteRequest
 }
 
-// QuotaDeleteRequest is the request of Quota.Delete, and the log entry of it.
+// QuotaDeleteRequest is the request of Quota.Delete and its log entry.
 type QuotaDeleteRequest struct {
 	Names []string
 	WriteRequest

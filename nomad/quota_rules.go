@@ -8,23 +8,22 @@ import (
 	"regexp"
 )
 
-// quotaName is what quotas may be called.
+// quotaName matches a valid name of a quota.
 var quotaName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
-// unboundedMemory is what a task counts for that has no limit of its memory: more than
-// any quota allows.
+// unboundedMemory is the memory limit that is counted for a task without one. It exceeds any quota.
 const unboundedMemory = 1 << 40
 
-// QuotaAmount is an amount of everything that quotas limit of allocations.
+// QuotaAmount is an amount of each allocation resource that quotas limit.
 type QuotaAmount struct {
-	CPU         int64 // MHz, those of reserved cores too
+	CPU         int64 // MHz, including reserved cores
 	Cores       int64
 	MemoryMB    int64
 	MemoryMaxMB int64
 	Allocs      int64
 }
 
-// Add adds sign times o.
+// Add adds o multiplied by sign.
 func (q *QuotaAmount) Add(o QuotaAmount, sign int64) {
 	q.CPU += sign * o.CPU
 	q.Cores += sign * o.Cores
@@ -33,13 +32,12 @@ func (q *QuotaAmount) Add(o QuotaAmount, sign int64) {
 	q.Allocs += sign * o.Allocs
 }
 
-// Below says whether some amount is smaller than that of o.
+// Below reports whether any amount is smaller than in o.
 func (q QuotaAmount) Below(o QuotaAmount) bool {
 	return q.CPU < o.CPU || q.Cores < o.Cores || q.MemoryMB < o.MemoryMB || q.MemoryMaxMB < o.MemoryMaxMB || q.Allocs < o.Allocs
 }
 
-// QuotaAmount is what an allocation with these resources holds: what the scheduler counts
-// on its node.
+// QuotaAmount returns the amount that an allocation with these resources uses. It equals the scheduler's count on the node.
 func (r *AllocatedResources) QuotaAmount() QuotaAmount {
 	used := r.Flatten()
 	out := QuotaAmount{CPU: used.CPU, Cores: int64(len(used.Cores)), MemoryMB: used.MemoryMB, MemoryMaxMB: used.MemoryMaxMB, Allocs: 1}
@@ -54,8 +52,8 @@ func (r *AllocatedResources) QuotaAmount() QuotaAmount {
 	return out
 }
 
-// QuotaAmount is what the allocation holds now: nothing once it is over, for the servers
-// or the client, or when there is none.
+// QuotaAmount returns the amount that the allocation currently uses. It is zero for a nil allocation, and if the
+// allocation is terminal for the servers or the client.
 func (a *Allocation) QuotaAmount() QuotaAmount {
 	if a == nil || a.TerminalStatus() {
 		return QuotaAmount{}
@@ -63,15 +61,15 @@ func (a *Allocation) QuotaAmount() QuotaAmount {
 	return a.AllocatedResources.QuotaAmount()
 }
 
-// bound is one limit of a quota, and how much of it there is.
+// bound is one limit of a quota, with the current usage.
 type bound struct {
 	name       string
 	limit      *int
 	held, more int64
 }
 
-// Exceeded names what would be held beyond the limits if more were held too. What is not
-// asked for is not in the way, even when there is too much of it already.
+// Exceeded names the limits that would be exceeded if more were added to held. A resource that more does not request
+// is ignored, even if its limit is already exceeded.
 func (r *QuotaResources) Exceeded(held, more QuotaAmount) []string {
 	if r == nil {
 		return nil
@@ -105,7 +103,7 @@ func (b bound) exceeded() string {
 	return fmt.Sprintf("%s exhausted (%d needed > %d limit)", b.name, needed, limit)
 }
 
-// Limit returns what the quota limits in a region, nil when nothing.
+// Limit returns the limit of the quota in a region, or nil if there is none.
 func (s *QuotaSpec) Limit(region string) *QuotaLimit {
 	if s == nil {
 		return nil
@@ -118,7 +116,7 @@ func (s *QuotaSpec) Limit(region string) *QuotaLimit {
 	return nil
 }
 
-// Resources are the limits of allocations in a region, nil when there are none.
+// Resources returns the limits for allocations in a region, or nil if there are none.
 func (s *QuotaSpec) Resources(region string) *QuotaResources {
 	if l := s.Limit(region); l != nil {
 		return l.RegionLimit
@@ -126,7 +124,7 @@ func (s *QuotaSpec) Resources(region string) *QuotaResources {
 	return nil
 }
 
-// VariablesMB is the limit of the variables: zero for none, less for no variables.
+// VariablesMB returns the limit for variables. Zero means no limit. A negative value means that none are allowed.
 func (l *QuotaLimit) VariablesMB() int {
 	if r := l.RegionLimit; r != nil && r.Storage != nil && r.Storage.VariablesMB != 0 {
 		return r.Storage.VariablesMB
@@ -137,7 +135,7 @@ func (l *QuotaLimit) VariablesMB() int {
 	return 0
 }
 
-// Variables is how much the variables may take in a region, nil when that is not limited.
+// Variables returns the allowance for variables in a region, or nil if they are not limited.
 func (s *QuotaSpec) Variables(region string) *VariablesAllowance {
 	l := s.Limit(region)
 	if l == nil || l.VariablesMB() == 0 {
@@ -146,10 +144,10 @@ func (s *QuotaSpec) Variables(region string) *VariablesAllowance {
 	return &VariablesAllowance{Quota: s.Name, Bytes: min(max(int64(l.VariablesMB()), 0), 1<<40) * BytesInMegabyte}
 }
 
-// Key names the limit in a usage.
+// Key returns the key of the limit in QuotaUsage.Used.
 func (l *QuotaLimit) Key() string { return base64.StdEncoding.EncodeToString(l.Hash) }
 
-// SetHashes computes the hash of each limit.
+// SetHashes computes and stores the hash of each limit.
 func (s *QuotaSpec) SetHashes() error {
 	for _, l := range s.Limits {
 		l.Hash = nil
@@ -163,7 +161,7 @@ func (s *QuotaSpec) SetHashes() error {
 	return nil
 }
 
-// Validate refuses what is wrong with a quota, and limits that nothing would enforce.
+// Validate rejects an invalid quota, and limits that are not enforced.
 func (s *QuotaSpec) Validate() error {
 	switch {
 	case s == nil || !quotaName.MatchString(s.Name):

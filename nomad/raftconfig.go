@@ -6,7 +6,7 @@ type RaftConfigurationResponse struct {
 	Index   uint64
 }
 
-// RaftServer is one server as the Raft log has it.
+// RaftServer is one server in the Raft configuration.
 type RaftServer struct {
 	ID           string
 	Node         string
@@ -16,7 +16,7 @@ type RaftServer struct {
 	RaftProtocol string
 }
 
-// RaftIDAddress names a server of the log.
+// RaftIDAddress identifies a server in the Raft configuration.
 type RaftIDAddress struct {
 	Address string
 	ID      string
@@ -34,15 +34,14 @@ type RaftPeerByAddressRequest struct {
 	WriteRequest
 }
 
-// RaftPeerRequest is the request of Operator.TransferLeadershipToPeer: an ID or an
-// address.
+// RaftPeerRequest is the request of Operator.TransferLeadershipToPeer. It contains an ID or an address.
 type RaftPeerRequest struct {
 	RaftIDAddress
 	WriteRequest
 }
 
-// LeadershipTransferResponse is the reply of Operator.TransferLeadershipToPeer.
-// Noop says that the server led already.
+// LeadershipTransferResponse is the reply of Operator.TransferLeadershipToPeer. Noop means that the server was already
+// the leader.
 type LeadershipTransferResponse struct {
 	From RaftIDAddress
 	To   RaftIDAddress

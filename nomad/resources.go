@@ -9,8 +9,7 @@ const (
 	MemoryNoLimit   = -1
 )
 
-// Core is one core of a node; speeds are in MHz. Disable means that allocations do
-// not get it.
+// Core is one CPU core of a node. Speeds are in MHz. If Disable is set, the core is not available to allocations.
 type Core struct {
 	SocketID   SocketID
 	NodeID     NUMANodeID
@@ -22,31 +21,28 @@ type Core struct {
 	GuessSpeed MHz
 }
 
-// CoreGrade says whether a core is built for performance (true) or efficiency
-// (false).
+// CoreGrade is true for a performance core and false for an efficiency core.
 type CoreGrade bool
 
-// CoreID numbers a core as the kernel does.
+// CoreID is the kernel's number of a core.
 type CoreID uint16
 
-// Cost is the distance between two memory nodes as the kernel tells it; 10 is the
-// own one.
+// Cost is the distance between two NUMA nodes as reported by the kernel. The distance of a node to itself is 10.
 type Cost uint8
 
 // MHz is a processor speed.
 type MHz uint64
 
-// NUMA says whether the cores of a task must share a memory node.
+// NUMA specifies whether the cores of a task must belong to the same NUMA node.
 type NUMA struct {
 	Affinity string
 	Devices  []string
 }
 
-// NUMANodeID numbers a memory node as the kernel does.
+// NUMANodeID is the kernel's number of a NUMA node.
 type NUMANodeID uint8
 
-// RequestedDevice asks for Count instances of a device such as a GPU, by
-// vendor/type/name or parts of it.
+// RequestedDevice requests Count instances of a device such as a GPU. Name is vendor/type/name or a part of it.
 type RequestedDevice struct {
 	Name        string
 	Count       uint64
@@ -54,11 +50,10 @@ type RequestedDevice struct {
 	Affinities  Affinities
 }
 
-// ResourceDevices are the devices that a task asks for.
+// ResourceDevices is the list of devices that a task requests.
 type ResourceDevices []*RequestedDevice
 
-// Resources is what a task asks for: CPU in MHz or whole cores, memory, disk and
-// secrets in MiB.
+// Resources are the resources that a task requests: CPU in MHz or whole cores; memory, disk and secrets in MiB.
 type Resources struct {
 	CPU         int
 	Cores       int
@@ -72,14 +67,14 @@ type Resources struct {
 	SecretsMB   int
 }
 
-// SLIT is the table of distances between memory nodes.
+// SLIT is the table of distances between NUMA nodes.
 type SLIT [][]Cost
 
-// SocketID numbers a processor socket as the kernel does.
+// SocketID is the kernel's number of a processor socket.
 type SocketID uint8
 
-// Topology is where the cores of a node are: sockets, memory nodes, distances. The
-// client's fingerprint writes it; speeds are in MHz.
+// Topology is the CPU topology of a node: cores, sockets, NUMA nodes and distances. The client's fingerprinter writes it.
+// Speeds are in MHz.
 type Topology struct {
 	Nodes                  []uint8
 	Distances              SLIT

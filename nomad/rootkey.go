@@ -15,8 +15,8 @@ const (
 	RootKeyStateDeprecated   RootKeyState = "deprecated"
 )
 
-// What a root key is wrapped by, encrypts with and is for, and where its public half
-// is served.
+// The wrapping providers, the encryption and signing algorithms, the purposes of public keys, and the paths that serve
+// them.
 const (
 	KEKProviderAEAD              KEKProviderName     = "aead"
 	KEKProviderAWSKMS            KEKProviderName     = "awskms"
@@ -28,8 +28,7 @@ const (
 	JWKSPath                                         = "/.well-known/jwks.json"
 )
 
-// BlobInfo is an encrypted key with what is needed to decrypt it, as the wrapping
-// library stores it.
+// BlobInfo is an encrypted key with the parameters to decrypt it, in the format of the wrapping library.
 type BlobInfo struct {
 	Ciphertext []byte
 	Iv         []byte
@@ -41,14 +40,13 @@ type BlobInfo struct {
 	ClientData any
 }
 
-// EncryptionAlgorithm is the cipher of variables that a root key serves.
+// EncryptionAlgorithm is the cipher that a root key uses for variables.
 type EncryptionAlgorithm string
 
-// KeyEncoding is how the bytes of a key are laid out, in the numbers of the wrapping
-// library.
+// KeyEncoding is the encoding of a key, as numbered by the wrapping library.
 type KeyEncoding int32
 
-// KeyInfo says which key encrypted a BlobInfo, and how.
+// KeyInfo identifies the key and the mechanism that encrypted a BlobInfo.
 type KeyInfo struct {
 	Mechanism          uint64
 	HmacMechanism      uint64
@@ -63,10 +61,10 @@ type KeyInfo struct {
 	WrappedKeyEncoding KeyEncoding
 }
 
-// KeyPurpose is what a key may be used for, in the numbers of the wrapping library.
+// KeyPurpose is the permitted use of a key, as numbered by the wrapping library.
 type KeyPurpose int32
 
-// KeyType is the kind of a key, in the numbers of the wrapping library.
+// KeyType is the type of a key, as numbered by the wrapping library.
 type KeyType int32
 
 // KeyringDeleteRootKeyRequest is the request of Keyring.Delete.
@@ -104,8 +102,8 @@ type KeyringListRootKeyMetaResponse struct {
 	QueryMeta
 }
 
-// KeyringPublicKey is the public half of a root key, as JWKS and other servers'
-// verifiers need it. CreateTime is in Unix nanoseconds.
+// KeyringPublicKey is the public half of a root key, for JWKS and for the verifiers of other servers. CreateTime is in
+// Unix nanoseconds.
 type KeyringPublicKey struct {
 	KeyID      string
 	PublicKey  []byte
@@ -114,10 +112,9 @@ type KeyringPublicKey struct {
 	CreateTime int64
 }
 
-// KeyringRotateRootKeyRequest is the request of Keyring.Rotate. A PublishTime, in
-// Unix nanoseconds, publishes the new key at once and lets it sign from then on;
-// Full has everything that older keys encrypted encrypted anew. Both exclude each
-// other.
+// KeyringRotateRootKeyRequest is the request of Keyring.Rotate. If PublishTime (Unix nanoseconds) is set, the new key is
+// published immediately and becomes active at that time. Full re-encrypts all data of older keys. PublishTime and Full
+// are mutually exclusive.
 type KeyringRotateRootKeyRequest struct {
 	Algorithm   EncryptionAlgorithm
 	Full        bool
@@ -131,8 +128,8 @@ type KeyringRotateRootKeyResponse struct {
 	WriteMeta
 }
 
-// KeyringUpdateRootKeyRequest is the request of Keyring.Update. Servers of ours take
-// the state of a key only, never its material.
+// KeyringUpdateRootKeyRequest is the request of Keyring.Update. Servers of this project accept only the state of a key,
+// never its material.
 type KeyringUpdateRootKeyRequest struct {
 	RootKey *UnwrappedRootKey
 	Rekey   bool
@@ -144,15 +141,14 @@ type KeyringUpdateRootKeyResponse struct {
 	WriteMeta
 }
 
-// UnwrappedRootKey is a root key with its plain material, which servers before 1.9
-// sent to each other. It does not print.
+// UnwrappedRootKey is a root key with plaintext material. Servers before 1.9 sent it to each other. It prints as its ID.
 type UnwrappedRootKey struct {
 	Meta   *RootKeyMeta
 	Key    []byte
 	RSAKey []byte
 }
 
-// String shows the key ID only.
+// String returns the key ID only.
 func (k *UnwrappedRootKey) String() string {
 	if k == nil || k.Meta == nil {
 		return "key()"
@@ -160,30 +156,29 @@ func (k *UnwrappedRootKey) String() string {
 	return "key(" + k.Meta.KeyID + ")"
 }
 
-// GoString is String, so that %#v prints no key either.
+// GoString returns the result of String, so that %#v does not print the key.
 func (k *UnwrappedRootKey) GoString() string { return k.String() }
 
-// KeyringUpsertWrappedRootKeyRequest is the Raft entry that stores a root key,
-// wrapped.
+// KeyringUpsertWrappedRootKeyRequest is the Raft entry that stores a wrapped root key.
 type KeyringUpsertWrappedRootKeyRequest struct {
 	WrappedRootKeys *RootKey
 	Rekey           bool
 	WriteRequest
 }
 
-// OIDCDiscoveryConfig is the answer of /.well-known/openid-configuration.
+// OIDCDiscoveryConfig is the response of /.well-known/openid-configuration.
 type OIDCDiscoveryConfig struct {
 	Issuer        string
 	JWKS          string
 	IDTokenAlgs   []string
 	ResponseTypes []string
 	Subjects      []string
-	// Claims are the names of all claims that a token may have (ours).
+	// Claims are the names of all claims that a token may have (open-nomad only).
 	Claims []string
 }
 
-// RootKey is a root key as state keeps it: what is known of it, and its material
-// wrapped, by the built-in wrapper with what opens it. It prints as its ID only.
+// RootKey is a root key in state: its metadata and its wrapped material. With the built-in wrapper, the record also
+// contains the key that decrypts the material. It prints as its ID only.
 type RootKey struct {
 	KeyID       string
 	Algorithm   EncryptionAlgorithm
@@ -193,19 +188,18 @@ type RootKey struct {
 	State       RootKeyState
 	PublishTime int64
 	WrappedKeys []*WrappedKey
-	// PublicKey is the public half, as KeyringPublicKey has it: what verifies needs no
-	// wrapper, and material that was opened is held against it. Keys of other servers
-	// have none.
+	// PublicKey is the public half, as in KeyringPublicKey. Verification needs no wrapper. Unwrapped
+	// material is checked against it. Keys created by other servers do not have it.
 	PublicKey []byte
 }
 
-// Meta returns what is known of the key.
+// Meta returns the metadata of the key.
 func (k *RootKey) Meta() *RootKeyMeta {
 	return &RootKeyMeta{KeyID: k.KeyID, Algorithm: k.Algorithm, CreateTime: k.CreateTime, CreateIndex: k.CreateIndex,
 		ModifyIndex: k.ModifyIndex, State: k.State, PublishTime: k.PublishTime, WrappedBy: k.WrappedBy()}
 }
 
-// WrappedBy returns the IDs of those who wrapped the key.
+// WrappedBy returns the IDs of the providers that wrapped the key.
 func (k *RootKey) WrappedBy() []string {
 	var out []string
 	for _, w := range k.WrappedKeys {
@@ -216,15 +210,14 @@ func (k *RootKey) WrappedBy() []string {
 	return out
 }
 
-// HasRSA says whether the key has an RSA part, and so signs RS256.
+// HasRSA reports whether the key has an RSA part and thus signs with RS256.
 func (k *RootKey) HasRSA() bool {
 	return slices.ContainsFunc(k.WrappedKeys, func(w *WrappedKey) bool {
 		return w != nil && w.WrappedRSAKey != nil && len(w.WrappedRSAKey.Ciphertext) > 0
 	})
 }
 
-// RootKeyMeta is what is known of a root key. CreateTime and PublishTime are in Unix
-// nanoseconds.
+// RootKeyMeta is the metadata of a root key. CreateTime and PublishTime are in Unix nanoseconds.
 type RootKeyMeta struct {
 	KeyID       string
 	Algorithm   EncryptionAlgorithm
@@ -233,20 +226,19 @@ type RootKeyMeta struct {
 	ModifyIndex uint64
 	State       RootKeyState
 	PublishTime int64
-	// WrappedBy are the IDs of those who wrapped it, any of whom can open it. Closed
-	// says why the server that answers has not opened it, "" when it has. Servers of
-	// another make tell neither, and neither is stored.
+	// WrappedBy are the IDs of the providers that wrapped the key; each can unwrap it. Closed is the
+	// reason why the responding server has not unwrapped it, or "". Neither is stored, and servers of
+	// other projects do not send them.
 	WrappedBy []string `json:",omitempty" codec:",omitempty"`
 	Closed    string   `json:",omitempty" codec:",omitempty"`
-	// Variables is how many variables it encrypted, as above.
+	// Variables is the number of variables encrypted with the key. It is not stored either.
 	Variables int `json:",omitempty" codec:",omitempty"`
 }
 
 // RootKeyState is inactive, active, rekeying, deprecated or prepublished.
 type RootKeyState string
 
-// WrappedKey is the material of a root key, encrypted by one provider. It prints as the
-// provider only.
+// WrappedKey is the material of a root key, encrypted by one provider. It prints as the provider only.
 type WrappedKey struct {
 	Provider                 string
 	ProviderID               string
@@ -255,11 +247,10 @@ type WrappedKey struct {
 	KeyEncryptionKey         []byte
 }
 
-// KEKProviderName names who wraps a root key.
+// KEKProviderName is the name of a provider that wraps root keys.
 type KEKProviderName string
 
-// KeyringUpdateRootKeyMetaRequest is what servers before 1.9 wrote to Raft for a
-// root key whose material they kept in files.
+// KeyringUpdateRootKeyMetaRequest is the Raft entry of servers before 1.9 for a root key whose material is stored in files.
 type KeyringUpdateRootKeyMetaRequest struct {
 	RootKeyMeta *RootKeyMeta
 	Rekey       bool

@@ -1,34 +1,33 @@
 package nomad
 
-// AllocSandboxRequest is the request of ClientAllocations.Sandbox and
-// Allocations.Sandbox. Without a task it is about each that runs in a sandbox.
+// AllocSandboxRequest is the request of ClientAllocations.Sandbox and Allocations.Sandbox. Without a task, it selects
+// all sandboxed tasks.
 type AllocSandboxRequest struct {
 	AllocID string
 	Task    string
 	QueryOptions
 }
 
-// AllocSandboxResponse is the reply of ClientAllocations.Sandbox and
-// Allocations.Sandbox: a report for each task.
+// AllocSandboxResponse is the reply of ClientAllocations.Sandbox and Allocations.Sandbox: a report for each task.
 type AllocSandboxResponse struct {
 	Tasks map[string]*TaskSandbox
 	QueryMeta
 }
 
-// TaskSandbox is a task's sandbox as declared, beside what the kernel tells of the live
-// process. It holds neither the task's environment nor its arguments.
+// TaskSandbox compares the declared sandbox of a task with the kernel's view of the running process. It contains neither
+// the task's environment nor its arguments.
 type TaskSandbox struct {
 	PID     int
-	Level   string // of the node, as in driver.exec2.level
-	Explain string // what of refusals is told, as in driver.exec2.explain_denials
+	Level   string // the node's driver.exec2.level
+	Explain string // the node's driver.exec2.explain_denials
 	Layers  []SandboxLayer
 }
 
-// SandboxLayer is one property of a sandbox, in the order in which they are laid.
+// SandboxLayer is one property of a sandbox. Layers are listed in the order in which they are applied.
 type SandboxLayer struct {
 	Name     string
 	Declared string
-	Live     string // empty when the kernel does not tell
+	Live     string // empty if the kernel does not report it
 	Match    bool
-	Stricter bool // than declared; Match is true then
+	Stricter bool // stricter than declared; Match is also true
 }

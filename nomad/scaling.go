@@ -1,6 +1,6 @@
 package nomad
 
-// ScalingPolicy bounds what an autoscaler may set the count or the resources to.
+// ScalingPolicy limits the values that an autoscaler may set for the count or the resources.
 type ScalingPolicy struct {
 	ID          string
 	Type        string

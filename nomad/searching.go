@@ -1,10 +1,10 @@
 package nomad
 
-// Context is a kind of things that a search looks through.
+// Context is a kind of object that a search covers.
 type Context string
 
-// The contexts of searches. Those from ContextGroups on are parts of jobs, found by fuzzy
-// searches only: they are asked for as part of ContextJobs, too.
+// The contexts of searches. Those from ContextGroups on are parts of jobs and only found by fuzzy searches. ContextJobs
+// includes them.
 const (
 	ContextAllocs          Context = "allocs"
 	ContextDeployments     Context = "deployment"
@@ -28,36 +28,36 @@ const (
 	ContextAll             Context = "all"
 )
 
-// SearchRequest is the request of Search.PrefixSearch. No context is all of them.
+// SearchRequest is the request of Search.PrefixSearch. An empty context means all contexts.
 type SearchRequest struct {
 	Prefix  string
 	Context Context
 	QueryOptions
 }
 
-// SearchResponse is its reply: the IDs that begin with the prefix, and whether there are
-// more, by context.
+// SearchResponse is the reply of Search.PrefixSearch. It contains the IDs with the prefix by context, and whether the
+// list of each context was truncated.
 type SearchResponse struct {
 	Matches     map[Context][]string
 	Truncations map[Context]bool
 	QueryMeta
 }
 
-// FuzzyMatch is a name that holds the text, and where it stands: the namespace, the job
-// and so on, down to what has the name.
+// FuzzyMatch is a name that contains the text. Scope is its location: the namespace, the job and so on, down to the
+// object with the name.
 type FuzzyMatch struct {
 	ID    string
 	Scope []string `codec:",omitempty" json:",omitempty"`
 }
 
-// FuzzySearchRequest is the request of Search.FuzzySearch. No context is all of them.
+// FuzzySearchRequest is the request of Search.FuzzySearch. An empty context means all contexts.
 type FuzzySearchRequest struct {
 	Text    string
 	Context Context
 	QueryOptions
 }
 
-// FuzzySearchResponse is its reply.
+// FuzzySearchResponse is the reply of Search.FuzzySearch.
 type FuzzySearchResponse struct {
 	Matches     map[Context][]FuzzyMatch
 	Truncations map[Context]bool

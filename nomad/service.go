@@ -14,8 +14,7 @@ type AllocChecksResponse struct {
 	Results map[CheckID]*CheckQueryResult
 }
 
-// ChangeScript is the program that runs in the task when a rendered template
-// changes.
+// ChangeScript is the program that runs in the task when a rendered template changes.
 type ChangeScript struct {
 	Command          string
 	Args             []string
@@ -24,13 +23,13 @@ type ChangeScript struct {
 	RunOnFirstRender bool
 }
 
-// CheckID names a check of an allocation by a hash of what it is.
+// CheckID identifies a check of an allocation by a hash of its definition.
 type CheckID string
 
-// CheckMode is healthiness or readiness: whether a check decides over a deployment.
+// CheckMode is healthiness or readiness. Only healthiness checks affect deployments.
 type CheckMode string
 
-// CheckQueryResult is the last result of a check. The client writes it.
+// CheckQueryResult is the latest result of a check. The client writes it.
 type CheckQueryResult struct {
 	ID         CheckID
 	Mode       CheckMode
@@ -44,8 +43,8 @@ type CheckQueryResult struct {
 	Check      string
 }
 
-// CheckRestart restarts a task whose check stays bad for Limit results, Grace after
-// its start.
+// CheckRestart restarts a task after Limit consecutive failures of a check. Failures within Grace after the start of
+// the task are ignored.
 type CheckRestart struct {
 	Limit          int
 	Grace          time.Duration
@@ -55,7 +54,7 @@ type CheckRestart struct {
 // CheckStatus is success, failure or pending.
 type CheckStatus string
 
-// Consul chooses the Consul cluster, namespace and partition of a group or task.
+// Consul selects the Consul cluster, namespace and partition of a group or task.
 type Consul struct {
 	Namespace string
 	Cluster   string
@@ -116,7 +115,7 @@ type ConsulGatewayTLSConfig struct {
 	SDS           *ConsulGatewayTLSSDSConfig
 }
 
-// ConsulGatewayTLSSDSConfig names where a gateway gets its certificate from.
+// ConsulGatewayTLSSDSConfig specifies the source of a gateway's certificate.
 type ConsulGatewayTLSSDSConfig struct {
 	ClusterName  string
 	CertResource string
@@ -154,8 +153,7 @@ type ConsulIngressService struct {
 	MaxConcurrentRequests *uint32
 }
 
-// ConsulLinkedService is a service outside the mesh that a terminating gateway leads
-// to.
+// ConsulLinkedService is a service outside of the mesh that a terminating gateway forwards to.
 type ConsulLinkedService struct {
 	Name     string
 	CAFile   string
@@ -168,7 +166,7 @@ type ConsulLinkedService struct {
 type ConsulMeshConfigEntry struct {
 }
 
-// ConsulMeshGateway says which mesh gateway traffic to an upstream takes.
+// ConsulMeshGateway specifies the mesh gateway for traffic to an upstream.
 type ConsulMeshGateway struct {
 	Mode string
 }
@@ -183,7 +181,7 @@ type ConsulProxy struct {
 	Config              map[string]any
 }
 
-// ConsulSidecarService asks for a sidecar proxy beside a service.
+// ConsulSidecarService requests a sidecar proxy for a service.
 type ConsulSidecarService struct {
 	Tags                   []string
 	Port                   string
@@ -197,8 +195,7 @@ type ConsulTerminatingConfigEntry struct {
 	Services []*ConsulLinkedService
 }
 
-// ConsulTransparentProxy redirects the traffic of a network namespace through the
-// sidecar proxy.
+// ConsulTransparentProxy redirects the traffic of a network namespace through the sidecar proxy.
 type ConsulTransparentProxy struct {
 	UID                  string
 	OutboundPort         uint16
@@ -209,8 +206,7 @@ type ConsulTransparentProxy struct {
 	NoDNS                bool
 }
 
-// ConsulUpstream is a mesh service that a sidecar proxy makes reachable on a local
-// port.
+// ConsulUpstream is a mesh service that a sidecar proxy provides on a local port.
 type ConsulUpstream struct {
 	DestinationName      string
 	DestinationNamespace string
@@ -226,7 +222,7 @@ type ConsulUpstream struct {
 	Config               map[string]any
 }
 
-// Secret is a value that a secrets provider gives to a task.
+// Secret is a value that a secrets provider supplies to a task.
 type Secret struct {
 	Name     string
 	Provider string
@@ -235,7 +231,7 @@ type Secret struct {
 	Env      map[string]string
 }
 
-// Service is a service that a group or task announces in a service catalog.
+// Service is a service that a group or task registers in a service catalog.
 type Service struct {
 	Name              string
 	TaskName          string
@@ -289,7 +285,7 @@ type ServiceCheck struct {
 	OnUpdate               string
 }
 
-// ServiceWeights weighs DNS answers of a service by its health.
+// ServiceWeights are the weights of a service in DNS answers, by health.
 type ServiceWeights struct {
 	Passing int
 	Warning int
@@ -312,8 +308,7 @@ type SidecarTask struct {
 	Identities    []*WorkloadIdentity
 }
 
-// Template is a file that is rendered before the task starts and again whenever its
-// data change.
+// Template is a file that is rendered before the task starts and whenever its data changes.
 type Template struct {
 	SourcePath    string
 	DestPath      string
@@ -334,7 +329,7 @@ type Template struct {
 	ErrMissingKey bool
 }
 
-// Vault asks for a Vault token for a task.
+// Vault requests a Vault token for a task.
 type Vault struct {
 	Role                 string
 	Namespace            string
@@ -346,7 +341,7 @@ type Vault struct {
 	AllowTokenExpiration bool
 }
 
-// WaitConfig bounds how long rendering waits for data to settle.
+// WaitConfig is the minimum and maximum time that rendering waits for data to settle.
 type WaitConfig struct {
 	Min *time.Duration
 	Max *time.Duration

@@ -2,8 +2,8 @@ package nomad
 
 import "time"
 
-// AllocResourceUsage is what an allocation uses now. The client answers with it;
-// Timestamp is in Unix nanoseconds.
+// AllocResourceUsage is the current resource usage of an allocation. The client reports it. Timestamp is in Unix
+// nanoseconds.
 type AllocResourceUsage struct {
 	ResourceUsage *ResourceUsage
 	Tasks         map[string]*TaskResourceUsage
@@ -23,7 +23,7 @@ type AllocStatsResponse struct {
 	QueryMeta
 }
 
-// Attribute is a typed value with a unit; the field that is set is its type.
+// Attribute is a typed value with a unit. The non-nil field determines the type.
 type Attribute struct {
 	Float  *float64
 	Int    *int64
@@ -32,14 +32,14 @@ type Attribute struct {
 	Unit   string
 }
 
-// ClientStatsResponse is the reply of ClientStats.Stats and ClientStats.Stats.
+// ClientStatsResponse is the reply of ClientStats.Stats.
 type ClientStatsResponse struct {
 	HostStats *HostStats
 	QueryMeta
 }
 
-// CpuStats is CPU use: modes in percent, ticks in MHz, throttled time in
-// nanoseconds. Measured names the fields that the driver measures.
+// CpuStats is CPU usage: modes in percent, ticks in MHz, throttled time in nanoseconds. Measured lists the fields that
+// the driver measures.
 type CpuStats struct {
 	SystemMode       float64
 	UserMode         float64
@@ -65,7 +65,7 @@ type DeviceStats struct {
 	Timestamp time.Time
 }
 
-// HostCPUStats is the use of one CPU of a machine in percent.
+// HostCPUStats is the usage of one CPU of a machine in percent.
 type HostCPUStats struct {
 	CPU          string
 	User         float64
@@ -75,7 +75,7 @@ type HostCPUStats struct {
 	TotalTicks   float64
 }
 
-// HostDiskStats is the use of a file system in bytes.
+// HostDiskStats is the usage of a file system in bytes.
 type HostDiskStats struct {
 	Device            string
 	Mountpoint        string
@@ -86,7 +86,7 @@ type HostDiskStats struct {
 	InodesUsedPercent float64
 }
 
-// HostMemoryStats is the memory of a machine in bytes.
+// HostMemoryStats is the memory usage of a machine in bytes.
 type HostMemoryStats struct {
 	Total     uint64
 	Available uint64
@@ -94,8 +94,7 @@ type HostMemoryStats struct {
 	Free      uint64
 }
 
-// HostStats is what the machine of a node uses now. Uptime is in seconds, Timestamp
-// in Unix nanoseconds.
+// HostStats is the current resource usage of a node's machine. Uptime is in seconds, Timestamp in Unix nanoseconds.
 type HostStats struct {
 	Memory           *HostMemoryStats
 	CPU              []*HostCPUStats
@@ -107,8 +106,7 @@ type HostStats struct {
 	CPUTicksConsumed float64
 }
 
-// MemoryStats is memory in bytes. Measured names the fields that the driver
-// measures.
+// MemoryStats is memory usage in bytes. Measured lists the fields that the driver measures.
 type MemoryStats struct {
 	RSS            uint64
 	Cache          uint64
@@ -121,7 +119,7 @@ type MemoryStats struct {
 	Measured       []string
 }
 
-// ResourceUsage is what a task or process uses now.
+// ResourceUsage is the current resource usage of a task or process.
 type ResourceUsage struct {
 	MemoryStats *MemoryStats
 	CpuStats    *CpuStats
@@ -134,7 +132,7 @@ type StatObject struct {
 	Attributes map[string]*StatValue
 }
 
-// StatValue is one statistic; the field that is set is its type.
+// StatValue is one statistic. The non-nil field determines the type.
 type StatValue struct {
 	FloatNumeratorVal   *float64
 	FloatDenominatorVal *float64
@@ -146,7 +144,7 @@ type StatValue struct {
 	Desc                string
 }
 
-// TaskResourceUsage is what a task uses now, in all and by process ID.
+// TaskResourceUsage is the current resource usage of a task, in total and by process ID.
 type TaskResourceUsage struct {
 	ResourceUsage *ResourceUsage
 	Timestamp     int64

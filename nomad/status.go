@@ -2,12 +2,12 @@ package nomad
 
 import "time"
 
-// ServerTerminalStatus says whether the servers want the allocation gone.
+// ServerTerminalStatus reports whether the servers want the allocation to stop.
 func (a *Allocation) ServerTerminalStatus() bool {
 	return a.DesiredStatus == AllocDesiredStatusStop || a.DesiredStatus == AllocDesiredStatusEvict
 }
 
-// ClientTerminalStatus says whether the client reported the end of the allocation.
+// ClientTerminalStatus reports whether the client reported the allocation as ended.
 func (a *Allocation) ClientTerminalStatus() bool {
 	switch a.ClientStatus {
 	case AllocClientStatusComplete, AllocClientStatusFailed, AllocClientStatusLost:
@@ -16,20 +16,20 @@ func (a *Allocation) ClientTerminalStatus() bool {
 	return false
 }
 
-// TerminalStatus says whether the allocation is over for the servers or for the client.
+// TerminalStatus reports whether the allocation is terminal for the servers or for the client.
 func (a *Allocation) TerminalStatus() bool {
 	return a.ServerTerminalStatus() || a.ClientTerminalStatus()
 }
 
-// Index returns the number in the brackets of the name, -1 when there is none.
+// Index returns the number in the brackets of the name, or -1 if there is none.
 func (a *Allocation) Index() int { return AllocIndexFromName(a.Name) }
 
-// JobNamespacedID names the allocation's job.
+// JobNamespacedID returns the namespaced ID of the allocation's job.
 func (a *Allocation) JobNamespacedID() NamespacedID {
 	return NamespacedID{ID: a.JobID, Namespace: a.Namespace}
 }
 
-// TerminalStatus says whether the evaluation is over.
+// TerminalStatus reports whether the evaluation is complete, failed or canceled.
 func (e *Evaluation) TerminalStatus() bool {
 	switch e.Status {
 	case EvalStatusComplete, EvalStatusFailed, EvalStatusCancelled:
@@ -38,13 +38,13 @@ func (e *Evaluation) TerminalStatus() bool {
 	return false
 }
 
-// ShouldEnqueue says whether the evaluation is work for a scheduler now.
+// ShouldEnqueue reports whether a scheduler should process the evaluation now.
 func (e *Evaluation) ShouldEnqueue() bool { return e.Status == EvalStatusPending }
 
-// ShouldBlock says whether the evaluation waits for capacity.
+// ShouldBlock reports whether the evaluation waits for capacity.
 func (e *Evaluation) ShouldBlock() bool { return e.Status == EvalStatusBlocked }
 
-// Active says whether the deployment may still change.
+// Active reports whether the deployment may still change.
 func (d *Deployment) Active() bool {
 	switch d.Status {
 	case DeploymentStatusRunning, DeploymentStatusPaused, DeploymentStatusBlocked,
@@ -54,25 +54,25 @@ func (d *Deployment) Active() bool {
 	return false
 }
 
-// Ready says whether the node takes new allocations.
+// Ready reports whether the node accepts new allocations.
 func (n *Node) Ready() bool {
 	return n.Status == NodeStatusReady && n.DrainStrategy == nil &&
 		n.SchedulingEligibility != NodeSchedulingIneligible
 }
 
-// TerminalStatus says whether the node is down.
+// TerminalStatus reports whether the node is down.
 func (n *Node) TerminalStatus() bool { return n.Status == NodeStatusDown }
 
-// IsInPool says whether the node belongs to the named pool; every node is in "all".
+// IsInPool reports whether the node belongs to the named pool. Every node is in "all".
 func (n *Node) IsInPool(pool string) bool { return pool == NodePoolAll || n.NodePool == pool }
 
-// Stopped says whether the job is absent or was told to stop.
+// Stopped reports whether the job is nil or stopped.
 func (j *Job) Stopped() bool { return j == nil || j.Stop }
 
-// NamespacedID names the job.
+// NamespacedID returns the namespaced ID of the job.
 func (j *Job) NamespacedID() NamespacedID { return NamespacedID{ID: j.ID, Namespace: j.Namespace} }
 
-// TaskGroup returns the named group, nil when there is none.
+// TaskGroup returns the named group, or nil if there is none.
 func (j *Job) TaskGroup(name string) *TaskGroup {
 	for _, tg := range j.TaskGroups {
 		if tg.Name == name {
@@ -82,13 +82,13 @@ func (j *Job) TaskGroup(name string) *TaskGroup {
 	return nil
 }
 
-// IsParameterized says whether the job is a template for dispatched ones.
+// IsParameterized reports whether the job is a template for dispatched jobs.
 func (j *Job) IsParameterized() bool { return j.ParameterizedJob != nil && !j.Dispatched }
 
-// IsPeriodic says whether the job is a template for scheduled ones.
+// IsPeriodic reports whether the job is a template for periodic launches.
 func (j *Job) IsPeriodic() bool { return j.Periodic != nil }
 
-// Task returns the named task, nil when there is none.
+// Task returns the named task, or nil if there is none.
 func (tg *TaskGroup) Task(name string) *Task {
 	for _, t := range tg.Tasks {
 		if t.Name == name {
@@ -98,11 +98,11 @@ func (tg *TaskGroup) Task(name string) *Task {
 	return nil
 }
 
-// Successful says whether the task ended well.
+// Successful reports whether the task ended without failure.
 func (ts *TaskState) Successful() bool { return ts.State == TaskStateDead && !ts.Failed }
 
-// BlockingTimeout returns how long a blocking query waits at most: the asked
-// time, at most five minutes, five minutes when none was asked.
+// BlockingTimeout returns the maximum wait of a blocking query. It is the requested time, limited to five minutes.
+// The default is five minutes.
 func (q *QueryOptions) BlockingTimeout() time.Duration {
 	if q.MaxQueryTime <= 0 || q.MaxQueryTime > MaxBlockingRPCQueryTime {
 		return MaxBlockingRPCQueryTime

@@ -2,7 +2,7 @@ package nomad
 
 import "net"
 
-// Stub returns the short form of a job for lists. Meta is left out unless asked for.
+// Stub returns the short form of a job for lists. Meta is included only if fields requests it.
 func (j *Job) Stub(summary *JobSummary, fields *JobStubFields) *JobListStub {
 	stub := &JobListStub{
 		ID: j.ID, ParentID: j.ParentID, Name: j.Name, Namespace: j.Namespace,
@@ -19,7 +19,7 @@ func (j *Job) Stub(summary *JobSummary, fields *JobStubFields) *JobListStub {
 	return stub
 }
 
-// hostOf removes the port of an address, if it has one.
+// hostOf returns the address without its port, if it has one.
 func hostOf(addr string) string {
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		return host
@@ -27,8 +27,8 @@ func hostOf(addr string) string {
 	return addr
 }
 
-// Stub returns the short form of a node for lists. Resources and the operating
-// system are left out unless asked for.
+// Stub returns the short form of a node for lists. Resources and the operating system are included only if fields
+// requests them.
 func (n *Node) Stub(fields *NodeStubFields) *NodeListStub {
 	stub := &NodeListStub{
 		Address: hostOf(n.HTTPAddr), ID: n.ID, Datacenter: n.Datacenter, Name: n.Name,
@@ -50,8 +50,8 @@ func (n *Node) Stub(fields *NodeStubFields) *NodeListStub {
 	return stub
 }
 
-// Stub returns the short form of an allocation for lists. Task states are in it
-// unless fields says otherwise; resources only if it asks for them.
+// Stub returns the short form of an allocation for lists. Task states are included unless fields excludes them. Resources
+// are included only if fields requests them.
 func (a *Allocation) Stub(fields *AllocStubFields) *AllocListStub {
 	stub := &AllocListStub{
 		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID,
@@ -79,7 +79,7 @@ func (a *Allocation) Stub(fields *AllocStubFields) *AllocListStub {
 	return stub
 }
 
-// Stub returns the short form of an evaluation, for its relatives.
+// Stub returns the short form of an evaluation, for its related evaluations.
 func (e *Evaluation) Stub() *EvaluationStub {
 	return &EvaluationStub{
 		ID: e.ID, Namespace: e.Namespace, Priority: e.Priority, Type: e.Type, TriggeredBy: e.TriggeredBy,
@@ -90,8 +90,7 @@ func (e *Evaluation) Stub() *EvaluationStub {
 	}
 }
 
-// WithoutSecret returns the node without its secret ID and its session, for replies
-// and filters.
+// WithoutSecret returns the node without its secret ID and its session. Replies and filters use this form.
 func (n *Node) WithoutSecret() *Node {
 	if n == nil || n.SecretID == "" && n.Session == nil {
 		return n
@@ -101,8 +100,7 @@ func (n *Node) WithoutSecret() *Node {
 	return &out
 }
 
-// WithoutIdentities returns the allocation without its signed tokens, for every
-// reader but the node that runs it.
+// WithoutIdentities returns the allocation without its signed tokens, for readers other than its node.
 func (a *Allocation) WithoutIdentities() *Allocation {
 	if a == nil || a.SignedIdentities == nil {
 		return a

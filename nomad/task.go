@@ -28,20 +28,19 @@ const (
 	TaskSkippingShutdownDelay    = "Skipping shutdown delay"
 	TaskRunning                  = "Running"
 
-	// Ours.
-	TaskSandboxDenial   = "Sandbox Denial"   // the sandbox refused something
-	TaskSandboxMismatch = "Sandbox Mismatch" // the live sandbox is not as declared
-	TaskLogs            = "Task Logs"        // a log cannot be written, or can be again
+	// The following types are open-nomad only.
+	TaskSandboxDenial   = "Sandbox Denial"   // the sandbox denied an operation
+	TaskSandboxMismatch = "Sandbox Mismatch" // the live sandbox differs from the declared one
+	TaskLogs            = "Task Logs"        // a log cannot be written, or can be written again
 )
 
 // TaskBuildingTaskDir is the message of the Task Setup event.
 const TaskBuildingTaskDir = "Building Task Directory"
 
-// DefaultKillTimeout is how long a task has between its kill signal and its end, if
-// the job does not say.
+// DefaultKillTimeout is the default time between the kill signal and the forced kill of a task.
 const DefaultKillTimeout = 5 * time.Second
 
-// When a task of the lifecycle runs, relative to the main tasks.
+// The times when lifecycle tasks run, relative to the main tasks.
 const (
 	TaskLifecycleHookPrestart  = "prestart"
 	TaskLifecycleHookPoststart = "poststart"
@@ -55,15 +54,14 @@ const (
 	TaskStateDead    = "dead"
 )
 
-// Action is a command that a person may run inside a running task by its name.
+// Action is a named command that a user may run inside a running task.
 type Action struct {
 	Name    string
 	Command string
 	Args    []string
 }
 
-// LogConfig says how many log files of which size, in MiB, the client keeps for each
-// stream of a task.
+// LogConfig specifies the number and size, in MiB, of the log files that the client keeps for each stream of a task.
 type LogConfig struct {
 	MaxFiles      int
 	MaxFileSizeMB int
@@ -105,7 +103,7 @@ type Task struct {
 	Schedule        *TaskSchedule
 }
 
-// TaskArtifact is a file or directory that is fetched before the task starts.
+// TaskArtifact is a file or directory that is downloaded before the task starts.
 type TaskArtifact struct {
 	GetterSource   string
 	GetterOptions  map[string]string
@@ -116,8 +114,8 @@ type TaskArtifact struct {
 	Chown          bool
 }
 
-// TaskEvent is something that happened to a task. The client writes it; Time is in
-// Unix nanoseconds. DisplayMessage is for people, Details for programs.
+// TaskEvent is an event in the life of a task. The client writes it. Time is in Unix nanoseconds. DisplayMessage is for
+// humans, Details for programs.
 type TaskEvent struct {
 	Type             string
 	Time             int64
@@ -145,8 +143,7 @@ type TaskEvent struct {
 	GenericSource    string
 }
 
-// TaskGroupSummary counts the allocations of a group by their state. Queued ones are
-// not placed yet.
+// TaskGroupSummary counts the allocations of a group by state. Queued allocations are not placed yet.
 type TaskGroupSummary struct {
 	Queued   int
 	Complete int
@@ -157,34 +154,31 @@ type TaskGroupSummary struct {
 	Unknown  int
 }
 
-// TaskKind is what Consul Connect makes a task for, such as connect-proxy:<service>;
-// empty for all others.
+// TaskKind is the Consul Connect role of a task, such as connect-proxy:<service>. It is empty for other tasks.
 type TaskKind string
 
-// TaskLifecycleConfig makes a task run before, beside or after the main tasks of its
-// group.
+// TaskLifecycleConfig makes a task run before, alongside or after the main tasks of its group.
 type TaskLifecycleConfig struct {
 	Hook    string
 	Sidecar bool
 }
 
-// TaskSchedule limits the hours in which a task runs.
+// TaskSchedule restricts a task to certain times.
 type TaskSchedule struct {
 	Cron *TaskScheduleCron
 }
 
-// TaskScheduleCron gives the times at which a scheduled task starts and ends.
+// TaskScheduleCron specifies the times at which a scheduled task starts and ends.
 type TaskScheduleCron struct {
 	Start    string
 	End      string
 	Timezone string
 }
 
-// TaskScheduleState says whether a person or the schedule pauses a task.
+// TaskScheduleState indicates whether the schedule or an operator pauses a task.
 type TaskScheduleState string
 
-// TaskState is what became of a task of an allocation. The client writes it and
-// sends it with the newest ten events.
+// TaskState is the state of a task of an allocation. The client writes it and sends it with the newest ten events.
 type TaskState struct {
 	State       string
 	Failed      bool

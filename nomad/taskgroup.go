@@ -2,7 +2,7 @@ package nomad
 
 import "time"
 
-// How the health of a deployed or migrated allocation is judged.
+// The health checks for allocations of deployments and migrations.
 const (
 	UpdateStrategyHealthCheck_Checks     = "checks"
 	UpdateStrategyHealthCheck_TaskStates = "task_states"
@@ -11,8 +11,7 @@ const (
 	MigrateStrategyHealthStates          = "task_states"
 )
 
-// What becomes of a task that used up its restarts, the bounds of restarts and
-// reschedules, and how a reschedule went.
+// The modes of a restart policy, the limits of restarts and reschedules, and their outcomes.
 const (
 	RestartPolicyModeDelay                                  = "delay"
 	RestartPolicyModeFail                                   = "fail"
@@ -23,8 +22,7 @@ const (
 	LastRescheduleSuccess       RescheduleTrackerAnnotation = "ok"
 )
 
-// DisconnectStrategy says what happens to allocations whose client lost contact with
-// the servers.
+// DisconnectStrategy specifies how to treat allocations whose client lost contact with the servers.
 type DisconnectStrategy struct {
 	LostAfter         time.Duration
 	StopOnClientAfter *time.Duration
@@ -32,16 +30,15 @@ type DisconnectStrategy struct {
 	Reconcile         string
 }
 
-// EphemeralDisk is the disk space, in MiB, shared by the tasks of an allocation, and
-// whether it follows the allocation to its replacement.
+// EphemeralDisk is the disk space, in MiB, that the tasks of an allocation share. Sticky and Migrate specify whether its
+// data moves to a replacement allocation.
 type EphemeralDisk struct {
 	Sticky  bool
 	SizeMB  int
 	Migrate bool
 }
 
-// MigrateStrategy says how many allocations leave a draining node at once and when a
-// replacement counts as healthy.
+// MigrateStrategy specifies how many allocations leave a draining node at once, and when a replacement is healthy.
 type MigrateStrategy struct {
 	MaxParallel     int
 	HealthCheck     string
@@ -49,8 +46,7 @@ type MigrateStrategy struct {
 	HealthyDeadline time.Duration
 }
 
-// ReschedulePolicy says whether, when and how often a failed allocation is replaced
-// on another node.
+// ReschedulePolicy specifies whether, when and how often a failed allocation is replaced.
 type ReschedulePolicy struct {
 	Attempts      int
 	Interval      time.Duration
@@ -60,8 +56,7 @@ type ReschedulePolicy struct {
 	Unlimited     bool
 }
 
-// RestartPolicy says how often a failed task is started again on its node before its
-// allocation fails.
+// RestartPolicy specifies how often a failed task is restarted on its node before its allocation fails.
 type RestartPolicy struct {
 	Attempts        int
 	Interval        time.Duration
@@ -70,8 +65,7 @@ type RestartPolicy struct {
 	RenderTemplates bool
 }
 
-// TaskGroup is the unit of placement: its tasks always run together on one node.
-// Count says how many copies run.
+// TaskGroup is the unit of placement: its tasks always run together on one node. Count is the number of instances.
 type TaskGroup struct {
 	Name                      string
 	Count                     int
@@ -98,7 +92,7 @@ type TaskGroup struct {
 	PreventRescheduleOnLost   bool
 }
 
-// UpdateStrategy says how a changed job replaces its running allocations.
+// UpdateStrategy specifies how a changed job replaces its running allocations.
 type UpdateStrategy struct {
 	Stagger          time.Duration
 	MaxParallel      int

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 )
 
-// The parts of root keys show what they are, not what is in them: beside a key that the
-// built-in wrapper encrypted stands what decrypts it.
+// The parts of root keys print identifying information only, because a record of the built-in wrapper contains the key
+// that decrypts the material.
 
-// String shows the ID of the key only.
+// String returns the ID of the key only.
 func (k *RootKey) String() string {
 	if k == nil {
 		return "root key(none)"
@@ -17,13 +17,13 @@ func (k *RootKey) String() string {
 	return "root key(" + k.KeyID + ")"
 }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (k *RootKey) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (k *RootKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// String shows who wrapped the key only.
+// String returns the provider that wrapped the key.
 func (w *WrappedKey) String() string {
 	if w == nil {
 		return "wrapped key(none)"
@@ -31,17 +31,17 @@ func (w *WrappedKey) String() string {
 	return "wrapped key(" + w.Provider + " " + w.ProviderID + ")"
 }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (w *WrappedKey) Format(f fmt.State, _ rune) { io.WriteString(f, w.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (w *WrappedKey) LogValue() slog.Value { return slog.StringValue(w.String()) }
 
-// String shows nothing of the key.
+// String returns a constant text without key data.
 func (*BlobInfo) String() string { return "encrypted key" }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (b *BlobInfo) Format(f fmt.State, _ rune) { io.WriteString(f, b.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (b *BlobInfo) LogValue() slog.Value { return slog.StringValue(b.String()) }

@@ -2,18 +2,18 @@ package nomad
 
 import "slices"
 
-// Used is an amount of each countable resource of a node.
+// Used contains an amount of each countable resource of a node.
 type Used struct {
 	CPU      int64 // MHz
 	MemoryMB int64
-	// MemoryMaxMB is the sum of the memory limits; it may pass what the node has.
+	// MemoryMaxMB is the sum of the memory limits. It may exceed the memory of the node.
 	MemoryMaxMB int64
 	DiskMB      int64
-	// Cores are the reserved cores, ascending.
+	// Cores are the reserved cores in ascending order.
 	Cores []uint16
 }
 
-// Add adds sign times o. The cores stay as they are.
+// Add adds o multiplied by sign. It does not change the cores.
 func (u *Used) Add(o Used, sign int64) {
 	u.CPU += sign * o.CPU
 	u.MemoryMB += sign * o.MemoryMB
@@ -21,7 +21,7 @@ func (u *Used) Add(o Used, sign int64) {
 	u.DiskMB += sign * o.DiskMB
 }
 
-// max raises each amount of u to that of o.
+// max raises each amount of u to at least that of o.
 func (u *Used) max(o Used) {
 	u.CPU = max(u.CPU, o.CPU)
 	u.MemoryMB = max(u.MemoryMB, o.MemoryMB)
@@ -29,9 +29,8 @@ func (u *Used) max(o Used) {
 	u.DiskMB = max(u.DiskMB, o.DiskMB)
 }
 
-// Flatten returns the most that an allocation holds at once. Prestart tasks
-// end before the main ones begin and poststop tasks begin after they ended, so
-// these phases share; sidecars live beside all of them.
+// Flatten returns the maximum amount that an allocation uses at any time. Prestart, main and poststop tasks run one phase
+// after another, so only the largest phase counts. Sidecars run during all phases.
 func (r *AllocatedResources) Flatten() Used {
 	if r == nil {
 		return Used{}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What may be done to a variable.
+// The operations on a variable.
 const (
 	VarOpSet         VarOp = "set"
 	VarOpDelete      VarOp = "delete"
@@ -18,7 +18,7 @@ const (
 	VarOpLockRelease VarOp = "lock-release"
 )
 
-// What became of it.
+// The results of an operation on a variable.
 const (
 	VarOpResultOk       VarOpResult = "ok"
 	VarOpResultConflict VarOpResult = "conflict"
@@ -26,35 +26,34 @@ const (
 	VarOpResultError    VarOpResult = "error"
 )
 
-// The bounds of variables (compat/http-conventions.md).
+// The limits of variables.
 const (
-	MaxVariableSize     = 64 << 10 // bytes of names and values
+	MaxVariableSize     = 64 << 10 // total bytes of names and values
 	MinVariableLockTTL  = 10 * time.Second
 	MaxVariableLockTTL  = 24 * time.Hour
-	DefaultVariableLock = 15 * time.Second // TTL and delay of a lock that names none
+	DefaultVariableLock = 15 * time.Second // default TTL and delay of a lock
 )
 
-// The paths that begin with VariablesReserved are for those that have a meaning.
+// The variable paths with a reserved meaning. All begin with VariablesReserved.
 const (
 	VariablesReserved     = "nomad/"
 	VariablesJobs         = "nomad/jobs"
 	variablesJobTemplates = "nomad/job-templates/"
 )
 
-// VarOp is what to do to a variable.
+// VarOp is an operation on a variable.
 type VarOp string
 
-// Deletes says whether the operation removes the variable.
+// Deletes reports whether the operation removes the variable.
 func (o VarOp) Deletes() bool { return o == VarOpDelete || o == VarOpDeleteCAS }
 
-// Stores says whether the operation takes items.
+// Stores reports whether the operation requires items.
 func (o VarOp) Stores() bool { return o == VarOpSet || o == VarOpCAS }
 
-// VarOpResult is what became of an operation.
+// VarOpResult is the result of an operation.
 type VarOpResult string
 
-// VariableMetadata is all that is known of a variable without a key. Times are in Unix
-// nanoseconds.
+// VariableMetadata is the part of a variable that is not encrypted. Times are in Unix nanoseconds.
 type VariableMetadata struct {
 	Namespace   string
 	Path        string
@@ -65,7 +64,7 @@ type VariableMetadata struct {
 	ModifyTime  int64
 }
 
-// LockID is the ID of who holds the variable, "" when nobody does.
+// LockID returns the ID of the lock that holds the variable, or "" if it is not locked.
 func (m *VariableMetadata) LockID() string {
 	if m.Lock == nil {
 		return ""
@@ -73,22 +72,21 @@ func (m *VariableMetadata) LockID() string {
 	return m.Lock.ID
 }
 
-// VariableLock says who may write a variable, for how long unless the lock is renewed,
-// and how long after that nobody else may.
+// VariableLock restricts writes to a variable to the holder of the lock. It lasts for TTL unless renewed. After that, nobody
+// else can acquire it during LockDelay.
 type VariableLock struct {
 	ID        string
 	TTL       time.Duration
 	LockDelay time.Duration
 }
 
-// VariableData is the encrypted items of a variable, and the root key that decrypts
-// them.
+// VariableData contains the encrypted items of a variable and the ID of the root key that decrypts them.
 type VariableData struct {
 	Data  []byte
 	KeyID string
 }
 
-// VariableEncrypted is a variable as state and the log have it.
+// VariableEncrypted is a variable in the form stored in state and the log.
 type VariableEncrypted struct {
 	VariableMetadata
 	VariableData
@@ -97,7 +95,7 @@ type VariableEncrypted struct {
 // VariableItems are the names and values of a variable. They do not print.
 type VariableItems map[string]string
 
-// Size is the bytes of all names and values.
+// Size returns the total bytes of all names and values.
 func (i VariableItems) Size() int {
 	n := 0
 	for name, value := range i {
@@ -106,19 +104,19 @@ func (i VariableItems) Size() int {
 	return n
 }
 
-// String says how many there are, and no more.
+// String returns the number of items only.
 func (i VariableItems) String() string { return fmt.Sprintf("%d items", len(i)) }
 
-// GoString is String, so that %#v prints no value either.
+// GoString returns the result of String, so that %#v does not print values.
 func (i VariableItems) GoString() string { return i.String() }
 
-// VariableDecrypted is a variable as those see it who may read it.
+// VariableDecrypted is a variable in the form for callers with read access.
 type VariableDecrypted struct {
 	VariableMetadata
 	Items VariableItems
 }
 
-// VariablesQuota is how many bytes the variables of a namespace take in state.
+// VariablesQuota is the total size, in bytes, of a namespace's variables in state.
 type VariablesQuota struct {
 	Namespace   string
 	Size        int64
@@ -126,9 +124,9 @@ type VariablesQuota struct {
 	ModifyIndex uint64
 }
 
-// VarApplyStateRequest is the log entry that changes a variable. KeepItems (ours) leaves
-// the items of a variable that there is as they are; Allowance (ours) is what the quota of
-// its namespace allows, nil when that does not limit variables.
+// VarApplyStateRequest is the log entry that changes a variable. KeepItems (open-nomad only) keeps the items of an existing
+// variable. Allowance (open-nomad only) is the limit from the quota of its namespace. It is nil if the quota does not
+// limit variables.
 type VarApplyStateRequest struct {
 	Op        VarOp
 	Var       *VariableEncrypted
@@ -137,8 +135,8 @@ type VarApplyStateRequest struct {
 	WriteRequest
 }
 
-// VarApplyStateResponse is what the log entry answers: what was written, or the variable
-// that stood in the way. Of one that does not exist it has the namespace and path.
+// VarApplyStateResponse is the result of the log entry: the written variable or the conflicting one. If the conflicting
+// variable does not exist, only its namespace and path are set.
 type VarApplyStateResponse struct {
 	Op       VarOp
 	Result   VarOpResult
@@ -146,7 +144,7 @@ type VarApplyStateResponse struct {
 	Written  *VariableMetadata
 }
 
-// String says what became of the operation, at which index, and shows no data.
+// String returns the result of the operation and its index, without data.
 func (r *VarApplyStateResponse) String() string {
 	switch {
 	case r.Conflict != nil:
@@ -164,8 +162,7 @@ type VariablesApplyRequest struct {
 	WriteRequest
 }
 
-// VariablesApplyResponse is the reply of Variables.Apply. Error is always absent: errors
-// are told as those of the call.
+// VariablesApplyResponse is the reply of Variables.Apply. Error is always nil: errors are returned as RPC errors.
 type VariablesApplyResponse struct {
 	Op       VarOp
 	Input    *VariableDecrypted
@@ -212,10 +209,10 @@ type VariablesRenewLockResponse struct {
 	WriteMeta
 }
 
-// variablePath is what the path of a variable may be.
+// variablePath matches the valid characters and length of a variable path.
 var variablePath = regexp.MustCompile(`^[a-zA-Z0-9-_~/]{1,128}$`)
 
-// CheckVariablePath refuses paths that no variable may have.
+// CheckVariablePath returns an error for an invalid variable path.
 func CheckVariablePath(path string) error {
 	switch {
 	case path == "":
@@ -233,7 +230,7 @@ func CheckVariablePath(path string) error {
 	return Errorf(400, `path %q is reserved: below "nomad/" there are "nomad/jobs", what is below it, and "nomad/job-templates/<name>"`, path)
 }
 
-// CheckItems refuses items that a variable may not have.
+// CheckItems returns an error for invalid items.
 func (i VariableItems) CheckItems() error {
 	switch size := i.Size(); {
 	case len(i) == 0:
@@ -244,8 +241,7 @@ func (i VariableItems) CheckItems() error {
 	return nil
 }
 
-// Fill gives a lock that is asked for what it leaves open, and refuses what is out of
-// bounds.
+// Fill sets the defaults of a requested lock and rejects values out of range.
 func (l *VariableLock) Fill() error {
 	if l.TTL == 0 {
 		l.TTL = DefaultVariableLock
@@ -262,13 +258,13 @@ func (l *VariableLock) Fill() error {
 	return nil
 }
 
-// wireLock is the form of a lock in JSON, with durations as text or nanoseconds.
+// wireLock is the JSON form of a lock. Durations are strings or nanoseconds.
 type wireLock struct {
 	ID             string
 	TTL, LockDelay any
 }
 
-// UnmarshalJSON reads durations as texts such as "15s", or as nanoseconds.
+// UnmarshalJSON accepts durations as a duration string such as "15s" or as a number of nanoseconds.
 func (l *VariableLock) UnmarshalJSON(text []byte) error {
 	var w wireLock
 	if err := json.Unmarshal(text, &w); err != nil {

@@ -1,7 +1,6 @@
 package nomad
 
-// ClientHostNetworkConfig is a named network of a node, from the client's
-// configuration.
+// ClientHostNetworkConfig is a named network of a node, from the client's configuration.
 type ClientHostNetworkConfig struct {
 	Name          string
 	CIDR          string
@@ -9,8 +8,8 @@ type ClientHostNetworkConfig struct {
 	ReservedPorts string
 }
 
-// ClientHostVolumeConfig is a directory of a node that jobs may mount, from the
-// client's configuration or made by a plugin (ID is then set).
+// ClientHostVolumeConfig is a directory of a node that jobs may mount. It comes from the client's configuration or, if ID is
+// set, from a plugin.
 type ClientHostVolumeConfig struct {
 	Name     string
 	Path     string
@@ -18,14 +17,13 @@ type ClientHostVolumeConfig struct {
 	ID       string
 }
 
-// The types of volumes that jobs ask for.
+// The types of volumes that jobs can request.
 const (
 	VolumeTypeHost = "host"
 	VolumeTypeCSI  = "csi"
 )
 
-// VolumeAccessMode is how many allocations on how many nodes may use a volume, and
-// whether they may write.
+// VolumeAccessMode specifies how many allocations on how many nodes may use a volume, and whether they may write.
 type VolumeAccessMode string
 
 // VolumeAttachmentMode is file-system or block-device.
@@ -40,8 +38,7 @@ type VolumeMount struct {
 	SELinuxLabel    string
 }
 
-// VolumeRequest asks for a volume under the name that volume mounts of the group's
-// tasks use.
+// VolumeRequest requests a volume. Volume mounts of the group's tasks refer to it by name.
 type VolumeRequest struct {
 	Name           string
 	Type           string

@@ -2,8 +2,7 @@ package nomad
 
 import "strings"
 
-// How many allocations on how many nodes may use a volume. Those of a host volume
-// begin with single-node.
+// The access modes of volumes. Host volumes support only the single-node modes.
 const (
 	VolumeSingleNodeReader       VolumeAccessMode = "single-node-reader-only"
 	VolumeSingleNodeWriter       VolumeAccessMode = "single-node-writer"
@@ -14,26 +13,26 @@ const (
 	VolumeMultiNodeMultiWriter   VolumeAccessMode = "multi-node-multi-writer"
 )
 
-// As what a volume is given to a task.
+// The attachment modes of volumes.
 const (
 	VolumeAttachFilesystem  VolumeAttachmentMode = "file-system"
 	VolumeAttachBlockDevice VolumeAttachmentMode = "block-device"
 )
 
-// Whether later mounts below a volume's directory are seen on the other side.
+// The propagation modes of later mounts below a volume's directory.
 const (
 	VolumeMountPrivate       = "private"
 	VolumeMountHostToTask    = "host-to-task"
 	VolumeMountBidirectional = "bidirectional"
 )
 
-// Reads says whether nobody writes through the request.
+// Reads reports whether the request is read-only.
 func (v *VolumeRequest) Reads() bool {
 	return v.ReadOnly || v.AccessMode == VolumeSingleNodeReader || v.AccessMode == VolumeMultiNodeReader
 }
 
-// SourceFor is the name of the volume that the allocation of the name gets: with
-// per_alloc one of its own, such as "data[3]".
+// SourceFor returns the name of the volume for the named allocation. With per_alloc, each allocation has a volume of its
+// own, such as "data[3]".
 func (v *VolumeRequest) SourceFor(alloc string) string {
 	if i := strings.LastIndexByte(alloc, '['); v.PerAlloc && i >= 0 {
 		return v.Source + alloc[i:]
@@ -41,8 +40,7 @@ func (v *VolumeRequest) SourceFor(alloc string) string {
 	return v.Source
 }
 
-// MeetsVolume says whether the node has the host volume of a request, for the
-// allocation of the name.
+// MeetsVolume reports whether the node has the host volume of a request, for the named allocation.
 func (n *Node) MeetsVolume(v *VolumeRequest, alloc string) bool {
 	have := n.HostVolumes[v.SourceFor(alloc)]
 	return v.Type == VolumeTypeHost && have != nil && (v.Reads() || !have.ReadOnly)

@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// Whole refuses a request in which an element of a list or a value of a map is
-// absent ("TaskGroups": [null]). No sender means that, and every reader would have
-// to check for it. An absent field is valid, and so is an absent TaskLifecycleConfig in a map: the
-// task is a main task. Values behind interfaces are not checked: they belong to their readers.
+// Whole returns an error if an element of a list or a value of a map in the request is nil, as in "TaskGroups": [null].
+// No valid request contains one, and every reader would have to check for it. A nil field is valid. A nil
+// TaskLifecycleConfig in a map is also valid: it means a main task. Values in interfaces are not checked.
 func Whole(request any) error {
 	v := reflect.ValueOf(request)
 	if !v.IsValid() || !mayLack(v.Type()) {
@@ -21,7 +20,7 @@ func Whole(request any) error {
 	return nil
 }
 
-// lacking returns the place of the first absent element, nil when there is none.
+// lacking returns the location of the first nil element, or nil if there is none.
 func lacking(v reflect.Value) *string {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -53,7 +52,7 @@ func lacking(v reflect.Value) *string {
 	return nil
 }
 
-// element is lacking for one that must itself be there.
+// element is like lacking, but also reports v itself if it is nil.
 func element(v reflect.Value) *string {
 	if v.Kind() == reflect.Pointer && v.IsNil() {
 		if v.Type() == reflect.TypeFor[*TaskLifecycleConfig]() {
@@ -76,7 +75,7 @@ func place(format string, args ...any) *string {
 	return &s
 }
 
-// lackTypes remembers which types have elements that can be absent.
+// lackTypes caches which types may contain nil elements.
 var lackTypes sync.Map // reflect.Type → bool
 
 func mayLack(t reflect.Type) bool {
@@ -88,7 +87,7 @@ func mayLack(t reflect.Type) bool {
 	return may
 }
 
-// searchLack looks for a list or map of pointers in t; seen ends recursive types.
+// searchLack reports whether t contains a list or map of pointers. seen stops the recursion for recursive types.
 func searchLack(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] {
 		return false

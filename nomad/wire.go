@@ -2,23 +2,23 @@ package nomad
 
 import "time"
 
-// Blocking queries (compat/wire.md section 8).
+// The limits of blocking queries, as in Nomad 2.0.
 const (
 	JitterFraction          = 16
 	MaxBlockingRPCQueryTime = 5 * time.Minute
 )
 
-// GenericRequest is the request of methods that need nothing but the query options.
+// GenericRequest is the request of methods that need only the query options.
 type GenericRequest struct {
 	QueryOptions
 }
 
-// GenericResponse is the reply of methods that answer with an index only.
+// GenericResponse is the reply of methods that return only an index.
 type GenericResponse struct {
 	WriteMeta
 }
 
-// InternalRpcInfo marks a request that one server passed on to another.
+// InternalRpcInfo marks a request that a server forwarded to another server.
 type InternalRpcInfo struct {
 	Forwarded bool
 }
@@ -31,7 +31,7 @@ type QueryMeta struct {
 	NextToken   string
 }
 
-// QueryOptions is embedded in every read request (compat/wire.md section 8).
+// QueryOptions is embedded in every read request.
 type QueryOptions struct {
 	Region        string
 	Namespace     string
@@ -61,7 +61,7 @@ type WriteRequest struct {
 	InternalRpcInfo
 }
 
-// Envelope is what the transport reads of every request.
+// Envelope contains the fields that the transport reads from every request.
 type Envelope struct {
 	Region     string
 	Namespace  string
@@ -71,24 +71,24 @@ type Envelope struct {
 	Write      bool
 }
 
-// Envelope returns what the transport reads of a read request.
+// Envelope returns the fields that the transport reads from a read request.
 func (q *QueryOptions) Envelope() Envelope {
 	return Envelope{Region: q.Region, Namespace: q.Namespace, AuthToken: q.AuthToken,
 		AllowStale: q.AllowStale, Forwarded: q.Forwarded}
 }
 
-// changing is Envelope for what travels as reads do, and changes something.
+// changing is like Envelope, for a request that has the form of a read but changes something.
 func (q *QueryOptions) changing() Envelope {
 	env := q.Envelope()
 	env.Write = true
 	return env
 }
 
-// Envelope returns what the transport reads of a write request.
+// Envelope returns the fields that the transport reads from a write request.
 func (w *WriteRequest) Envelope() Envelope {
 	return Envelope{Region: w.Region, Namespace: w.Namespace, AuthToken: w.AuthToken,
 		Forwarded: w.Forwarded, Write: true}
 }
 
-// MarkForwarded says that one server passed the request on to another.
+// MarkForwarded marks the request as forwarded from another server.
 func (i *InternalRpcInfo) MarkForwarded() { i.Forwarded = true }

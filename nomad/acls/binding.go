@@ -13,7 +13,7 @@ const (
 	BindingRuleBindTypeManagement = "management"
 )
 
-// ACLBindingRule says what those get who log in with an auth method and whose claims
+// BindingRule says what those get who log in with an auth method and whose claims
 // match the selector.
 type BindingRule struct {
 	ID          string
@@ -29,7 +29,7 @@ type BindingRule struct {
 	ModifyIndex uint64
 }
 
-// SetHash computes the digest of what an operator can set, stores and returns it.
+// SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
 func (r *BindingRule) SetHash() []byte {
 	r.Hash = newDigest("binding rule").text(r.ID, r.Description, r.AuthMethod, r.Selector, r.BindType, r.BindName).sum()
 	return r.Hash
@@ -41,7 +41,7 @@ func (r *BindingRule) Stub() *BindingRuleListStub {
 		CreateIndex: r.CreateIndex, ModifyIndex: r.ModifyIndex}
 }
 
-// ACLBindingRuleListStub is a binding rule in a list.
+// BindingRuleListStub is a binding rule in a list.
 type BindingRuleListStub struct {
 	ID          string
 	Description string
@@ -51,53 +51,53 @@ type BindingRuleListStub struct {
 	ModifyIndex uint64
 }
 
-// ACLBindingRuleRequest is the request of ACL.GetBindingRule.
+// BindingRuleRequest is the request of ACL.GetBindingRule.
 type BindingRuleRequest struct {
 	ACLBindingRuleID string
 	nomad.QueryOptions
 }
 
-// ACLBindingRuleResponse is the reply of ACL.GetBindingRule.
+// BindingRuleResponse is the reply of ACL.GetBindingRule.
 type BindingRuleResponse struct {
 	ACLBindingRule *BindingRule
 	nomad.QueryMeta
 }
 
-// ACLBindingRulesDeleteRequest is the request of ACL.DeleteBindingRules.
+// BindingRulesDeleteRequest is the request of ACL.DeleteBindingRules.
 type BindingRulesDeleteRequest struct {
 	ACLBindingRuleIDs []string
 	nomad.WriteRequest
 }
 
-// ACLBindingRulesDeleteResponse is the reply of ACL.DeleteBindingRules.
+// BindingRulesDeleteResponse is the reply of ACL.DeleteBindingRules.
 type BindingRulesDeleteResponse struct {
 	nomad.WriteMeta
 }
 
-// ACLBindingRulesListRequest is the request of ACL.ListBindingRules.
+// BindingRulesListRequest is the request of ACL.ListBindingRules.
 type BindingRulesListRequest struct {
 	nomad.QueryOptions
 }
 
-// ACLBindingRulesListResponse is the reply of ACL.ListBindingRules.
+// BindingRulesListResponse is the reply of ACL.ListBindingRules.
 type BindingRulesListResponse struct {
 	ACLBindingRules []*BindingRuleListStub
 	nomad.QueryMeta
 }
 
-// ACLBindingRulesRequest is the request of ACL.GetBindingRules.
+// BindingRulesRequest is the request of ACL.GetBindingRules.
 type BindingRulesRequest struct {
 	ACLBindingRuleIDs []string
 	nomad.QueryOptions
 }
 
-// ACLBindingRulesResponse is the reply of ACL.GetBindingRules.
+// BindingRulesResponse is the reply of ACL.GetBindingRules.
 type BindingRulesResponse struct {
 	ACLBindingRules map[string]*BindingRule
 	nomad.QueryMeta
 }
 
-// ACLBindingRulesUpsertRequest is the request of ACL.UpsertBindingRules.
+// BindingRulesUpsertRequest is the request of ACL.UpsertBindingRules.
 // AllowMissingAuthMethods is for replication, where a rule may come before its method.
 type BindingRulesUpsertRequest struct {
 	ACLBindingRules         []*BindingRule
@@ -105,7 +105,7 @@ type BindingRulesUpsertRequest struct {
 	nomad.WriteRequest
 }
 
-// ACLBindingRulesUpsertResponse is the reply of ACL.UpsertBindingRules.
+// BindingRulesUpsertResponse is the reply of ACL.UpsertBindingRules.
 type BindingRulesUpsertResponse struct {
 	ACLBindingRules []*BindingRule
 	nomad.WriteMeta

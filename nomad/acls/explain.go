@@ -18,7 +18,7 @@ const (
 	SubjectSelf     = "self"
 )
 
-// ACLExplainRequest is the request of ACL.Explain (ours): may somebody do a thing, and
+// ExplainRequest is the request of ACL.Explain (open-nomad only): may somebody do a thing, and
 // why. What is asked is Right on the thing of a Kind and Name, in the namespace of the
 // request; or what the method named Method asks of its callers. Who is meant is one of
 // the others; nobody named is the caller.
@@ -36,7 +36,7 @@ type ExplainRequest struct {
 	nomad.QueryOptions
 }
 
-// ACLExplainResponse is the reply of ACL.Explain. Needs is what it takes, all of it.
+// ExplainResponse is the reply of ACL.Explain. Needs is what it takes, all of it.
 type ExplainResponse struct {
 	Needs []string
 	// Depends is what the method asks of a thing that is known only when it runs, "" when
@@ -48,7 +48,7 @@ type ExplainResponse struct {
 	nomad.QueryMeta
 }
 
-// ACLExplainIdentity is an identity of a job.
+// ExplainIdentity is an identity of a job.
 type ExplainIdentity struct {
 	JobID    string
 	Group    string
@@ -57,14 +57,14 @@ type ExplainIdentity struct {
 	Identity string
 }
 
-// ACLExplanation says whether one subject may do what was asked for.
+// Explanation reports whether one subject may do what was asked for.
 type Explanation struct {
 	Subject   Subject
 	Allowed   bool
 	Decisions []*Decision // one for each need, until one refuses
 }
 
-// ACLSubject is a token, role, policy or workload.
+// Subject is a token, role, policy or workload.
 type Subject struct {
 	Kind     string
 	ID       string // accessor or ID, empty without one
@@ -72,7 +72,7 @@ type Subject struct {
 	Workload *JobACL
 }
 
-// ACLDecision is the answer to one question, and the rules that made it.
+// Decision is the answer to one question, and the rules that made it.
 type Decision struct {
 	Question string
 	Allowed  bool
@@ -80,7 +80,7 @@ type Decision struct {
 	Rules    []*DecisionRule
 }
 
-// ACLDecisionRule is a word of a policy that decided.
+// DecisionRule is a word of a policy that decided.
 type DecisionRule struct {
 	Policy string
 	Block  string

@@ -2,20 +2,20 @@ package acls
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// ACLLoginRequest is the request of ACL.Login.
+// LoginRequest is the request of ACL.Login.
 type LoginRequest struct {
 	AuthMethodName string
 	LoginToken     string
 	nomad.WriteRequest
 }
 
-// ACLLoginResponse is the reply of ACL.Login and ACL.OIDCCompleteAuth.
+// LoginResponse is the reply of ACL.Login and ACL.OIDCCompleteAuth.
 type LoginResponse struct {
 	ACLToken *Token
 	nomad.WriteMeta
 }
 
-// ACLOIDCAuthURLRequest is the request of ACL.OIDCAuthURL.
+// OIDCAuthURLRequest is the request of ACL.OIDCAuthURL.
 type OIDCAuthURLRequest struct {
 	AuthMethodName string
 	RedirectURI    string
@@ -23,12 +23,12 @@ type OIDCAuthURLRequest struct {
 	nomad.WriteRequest
 }
 
-// ACLOIDCAuthURLResponse is the reply of ACL.OIDCAuthURL.
+// OIDCAuthURLResponse is the reply of ACL.OIDCAuthURL.
 type OIDCAuthURLResponse struct {
 	AuthURL string
 }
 
-// ACLOIDCCompleteAuthRequest is the request of ACL.OIDCCompleteAuth.
+// OIDCCompleteAuthRequest is the request of ACL.OIDCCompleteAuth.
 type OIDCCompleteAuthRequest struct {
 	AuthMethodName string
 	ClientNonce    string

@@ -30,7 +30,7 @@ const (
 	OIDCClientAssertionHeaderX5tS256 OIDCClientAssertionKeyIDHeader = "x5t#S256"
 )
 
-// ACLAuthMethod is a way to log in with the token of an identity provider.
+// AuthMethod is a way to log in with the token of an identity provider.
 type AuthMethod struct {
 	Name            string
 	Type            string
@@ -46,7 +46,7 @@ type AuthMethod struct {
 	ModifyIndex     uint64
 }
 
-// ACLAuthMethodConfig says whose tokens an auth method takes and what it reads in them.
+// AuthMethodConfig says whose tokens an auth method takes and what it reads in them.
 type AuthMethodConfig struct {
 	JWTValidationPubKeys []string
 	JWKSURL              string
@@ -97,7 +97,7 @@ type OIDCClientAssertionKeyIDHeader string
 // OIDCClientAssertionKeySource is where the key of an assertion comes from.
 type OIDCClientAssertionKeySource string
 
-// SetHash computes the digest of what an operator can set, stores and returns it.
+// SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
 func (m *AuthMethod) SetHash() []byte {
 	d := newDigest("auth method").text(m.Name, m.Type, m.TokenLocality, m.TokenNameFormat).number(int64(m.MaxTokenTTL)).flag(m.Default)
 	if c := m.Config; c != nil {
@@ -126,7 +126,7 @@ func (c *AuthMethodConfig) digest(d digest) {
 	}
 }
 
-// WantsRSA says whether the servers sign RS256 to prove who they are to the provider.
+// WantsRSA reports whether the servers sign RS256 to prove who they are to the provider.
 func (m *AuthMethod) WantsRSA() bool {
 	if m.Config == nil || m.Config.OIDCClientAssertion == nil {
 		return false
@@ -166,22 +166,22 @@ func (m *AuthMethod) String() string {
 	return "auth method(" + m.Name + ")"
 }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (m *AuthMethod) Format(f fmt.State, _ rune) { io.WriteString(f, m.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (m *AuthMethod) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
 // String shows nothing of the configuration.
 func (*AuthMethodConfig) String() string { return "configuration of an auth method" }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (c *AuthMethodConfig) Format(f fmt.State, _ rune) { io.WriteString(f, c.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (c *AuthMethodConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// MarshalJSON writes the TTL as a text such as "1h0m0s", "" for none.
+// MarshalJSON writes the TTL as a duration string such as "1h0m0s", or "" for zero.
 func (m *AuthMethod) MarshalJSON() ([]byte, error) {
 	type plain AuthMethod
 	return json.Marshal(&struct {
@@ -190,7 +190,7 @@ func (m *AuthMethod) MarshalJSON() ([]byte, error) {
 	}{durationText(m.MaxTokenTTL), (*plain)(m)})
 }
 
-// UnmarshalJSON reads the TTL as a text such as "1h", or as nanoseconds.
+// UnmarshalJSON accepts the TTL as a duration string such as "1h" or as a number of nanoseconds.
 func (m *AuthMethod) UnmarshalJSON(b []byte) error {
 	type plain AuthMethod
 	in := &struct {
@@ -203,7 +203,7 @@ func (m *AuthMethod) UnmarshalJSON(b []byte) error {
 	return readDuration("MaxTokenTTL", in.MaxTokenTTL, &m.MaxTokenTTL)
 }
 
-// MarshalJSON writes the leeways as texts such as "1m0s", "" for none.
+// MarshalJSON writes the leeways as a duration string such as "1m0s", or "" for zero.
 func (c *AuthMethodConfig) MarshalJSON() ([]byte, error) {
 	type plain AuthMethodConfig
 	return json.Marshal(&struct {
@@ -212,7 +212,7 @@ func (c *AuthMethodConfig) MarshalJSON() ([]byte, error) {
 	}{durationText(c.ExpirationLeeway), durationText(c.NotBeforeLeeway), durationText(c.ClockSkewLeeway), (*plain)(c)})
 }
 
-// UnmarshalJSON reads the leeways as texts such as "1m", or as nanoseconds.
+// UnmarshalJSON accepts the leeways as a duration string such as "1m" or as a number of nanoseconds.
 func (c *AuthMethodConfig) UnmarshalJSON(b []byte) error {
 	type plain AuthMethodConfig
 	in := &struct {
@@ -237,41 +237,41 @@ func (c *AuthMethodConfig) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ACLAuthMethodDeleteRequest is the request of ACL.DeleteAuthMethods.
+// AuthMethodDeleteRequest is the request of ACL.DeleteAuthMethods.
 type AuthMethodDeleteRequest struct {
 	Names []string
 	nomad.WriteRequest
 }
 
-// ACLAuthMethodDeleteResponse is the reply of ACL.DeleteAuthMethods.
+// AuthMethodDeleteResponse is the reply of ACL.DeleteAuthMethods.
 type AuthMethodDeleteResponse struct {
 	nomad.WriteMeta
 }
 
-// ACLAuthMethodGetRequest is the request of ACL.GetAuthMethod.
+// AuthMethodGetRequest is the request of ACL.GetAuthMethod.
 type AuthMethodGetRequest struct {
 	MethodName string
 	nomad.QueryOptions
 }
 
-// ACLAuthMethodGetResponse is the reply of ACL.GetAuthMethod.
+// AuthMethodGetResponse is the reply of ACL.GetAuthMethod.
 type AuthMethodGetResponse struct {
 	AuthMethod *AuthMethod
 	nomad.QueryMeta
 }
 
-// ACLAuthMethodListRequest is the request of ACL.ListAuthMethods.
+// AuthMethodListRequest is the request of ACL.ListAuthMethods.
 type AuthMethodListRequest struct {
 	nomad.QueryOptions
 }
 
-// ACLAuthMethodListResponse is the reply of ACL.ListAuthMethods.
+// AuthMethodListResponse is the reply of ACL.ListAuthMethods.
 type AuthMethodListResponse struct {
 	AuthMethods []*AuthMethodStub
 	nomad.QueryMeta
 }
 
-// ACLAuthMethodStub is an auth method without its configuration.
+// AuthMethodStub is an auth method without its configuration.
 type AuthMethodStub struct {
 	Name        string
 	Type        string
@@ -281,25 +281,25 @@ type AuthMethodStub struct {
 	ModifyIndex uint64
 }
 
-// ACLAuthMethodUpsertRequest is the request of ACL.UpsertAuthMethods.
+// AuthMethodUpsertRequest is the request of ACL.UpsertAuthMethods.
 type AuthMethodUpsertRequest struct {
 	AuthMethods []*AuthMethod
 	nomad.WriteRequest
 }
 
-// ACLAuthMethodUpsertResponse is the reply of ACL.UpsertAuthMethods.
+// AuthMethodUpsertResponse is the reply of ACL.UpsertAuthMethods.
 type AuthMethodUpsertResponse struct {
 	AuthMethods []*AuthMethod
 	nomad.WriteMeta
 }
 
-// ACLAuthMethodsGetRequest is the request of ACL.GetAuthMethods.
+// AuthMethodsGetRequest is the request of ACL.GetAuthMethods.
 type AuthMethodsGetRequest struct {
 	Names []string
 	nomad.QueryOptions
 }
 
-// ACLAuthMethodsGetResponse is the reply of ACL.GetAuthMethods.
+// AuthMethodsGetResponse is the reply of ACL.GetAuthMethods.
 type AuthMethodsGetResponse struct {
 	AuthMethods map[string]*AuthMethod
 	nomad.QueryMeta

@@ -21,7 +21,7 @@ type OneTimeToken struct {
 	ModifyIndex     uint64
 }
 
-// HasExpired says whether the time of the token is over.
+// HasExpired reports whether the time of the token is over.
 func (t *OneTimeToken) HasExpired(now time.Time) bool { return !t.ExpiresAt.After(now) }
 
 // String shows the accessor of the token it stands for only.
@@ -32,14 +32,14 @@ func (t *OneTimeToken) String() string {
 	return "one-time token(" + t.AccessorID + ")"
 }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (t *OneTimeToken) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (t *OneTimeToken) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
 // OneTimeTokenDeleteRequest is the log entry that removes the one-time tokens of ACL
-// tokens. OneTimeSecretID and Timestamp (ours) make it an exchange: the entry fails
+// tokens. OneTimeSecretID and Timestamp (open-nomad only) make it an exchange: the entry fails
 // unless that very token is there then and has not expired.
 type OneTimeTokenDeleteRequest struct {
 	AccessorIDs     []string

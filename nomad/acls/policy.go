@@ -20,7 +20,7 @@ const (
 // aclName is what policies, roles and auth methods may be called.
 var aclName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
-// ACLPolicy is a named set of rules. RulesJSON is the rules as they were read: it is in
+// Policy is a named set of rules. RulesJSON is the rules as they were read: it is in
 // answers only, never in the log or in state.
 type Policy struct {
 	Name        string
@@ -42,14 +42,14 @@ type JobACL struct {
 	Task      string
 }
 
-// Admits says whether a policy with j is for the identity of a task or service. job is
+// Admits reports whether a policy with j is for the identity of a task or service. job is
 // the ID of the job that an operator registered. Names match as a whole.
 func (j *JobACL) Admits(namespace, job, group, task string) bool {
 	return j != nil && j.Namespace == namespace && (j.JobID == "" || j.JobID == job) &&
 		(j.Group == "" || j.Group == group) && (j.Task == "" || j.Task == task)
 }
 
-// SetHash computes the digest of what an operator can set, stores and returns it.
+// SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
 func (p *Policy) SetHash() []byte {
 	d := newDigest("policy").text(p.Name, p.Description, p.Rules)
 	if j := p.JobACL; j != nil {
@@ -94,30 +94,30 @@ func (p *Policy) String() string {
 	return "policy(" + p.Name + ")"
 }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (p *Policy) Format(f fmt.State, _ rune) { io.WriteString(f, p.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (p *Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// ACLPolicyDeleteRequest is the request of ACL.DeletePolicies.
+// PolicyDeleteRequest is the request of ACL.DeletePolicies.
 type PolicyDeleteRequest struct {
 	Names []string
 	nomad.WriteRequest
 }
 
-// ACLPolicyListRequest is the request of ACL.ListPolicies.
+// PolicyListRequest is the request of ACL.ListPolicies.
 type PolicyListRequest struct {
 	nomad.QueryOptions
 }
 
-// ACLPolicyListResponse is the reply of ACL.ListPolicies.
+// PolicyListResponse is the reply of ACL.ListPolicies.
 type PolicyListResponse struct {
 	Policies []*PolicyListStub
 	nomad.QueryMeta
 }
 
-// ACLPolicyListStub is a policy without its rules.
+// PolicyListStub is a policy without its rules.
 type PolicyListStub struct {
 	Name        string
 	Description string
@@ -127,31 +127,31 @@ type PolicyListStub struct {
 	ModifyIndex uint64
 }
 
-// ACLPolicySetRequest is the request of ACL.GetPolicies.
+// PolicySetRequest is the request of ACL.GetPolicies.
 type PolicySetRequest struct {
 	Names []string
 	nomad.QueryOptions
 }
 
-// ACLPolicySetResponse is the reply of ACL.GetPolicies and ACL.GetClaimPolicies.
+// PolicySetResponse is the reply of ACL.GetPolicies and ACL.GetClaimPolicies.
 type PolicySetResponse struct {
 	Policies map[string]*Policy
 	nomad.QueryMeta
 }
 
-// ACLPolicySpecificRequest is the request of ACL.GetPolicy.
+// PolicySpecificRequest is the request of ACL.GetPolicy.
 type PolicySpecificRequest struct {
 	Name string
 	nomad.QueryOptions
 }
 
-// ACLPolicyUpsertRequest is the request of ACL.UpsertPolicies.
+// PolicyUpsertRequest is the request of ACL.UpsertPolicies.
 type PolicyUpsertRequest struct {
 	Policies []*Policy
 	nomad.WriteRequest
 }
 
-// SingleACLPolicyResponse is the reply of ACL.GetPolicy.
+// SinglePolicyResponse is the reply of ACL.GetPolicy.
 type SinglePolicyResponse struct {
 	Policy *Policy
 	nomad.QueryMeta

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// ACLRole is a named set of policies. What tokens that have it may do changes with it.
+// Role is a named set of policies. What tokens that have it may do changes with it.
 type Role struct {
 	ID          string
 	Name        string
@@ -18,7 +18,7 @@ type Role struct {
 	ModifyIndex uint64
 }
 
-// ACLRolePolicyLink names a policy of a role.
+// RolePolicyLink names a policy of a role.
 type RolePolicyLink struct {
 	Name string
 }
@@ -57,7 +57,7 @@ func (r *Role) Validate() error {
 	return nil
 }
 
-// SetHash computes the digest of what an operator can set, stores and returns it.
+// SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
 func (r *Role) SetHash() []byte {
 	var names []string
 	for _, l := range r.Policies {
@@ -76,31 +76,31 @@ func (r *Role) Stub() *RoleListStub {
 		CreateIndex: r.CreateIndex, ModifyIndex: r.ModifyIndex}
 }
 
-// ACLRoleByIDRequest is the request of ACL.GetRoleByID.
+// RoleByIDRequest is the request of ACL.GetRoleByID.
 type RoleByIDRequest struct {
 	RoleID string
 	nomad.QueryOptions
 }
 
-// ACLRoleByIDResponse is the reply of ACL.GetRoleByID.
+// RoleByIDResponse is the reply of ACL.GetRoleByID.
 type RoleByIDResponse struct {
 	ACLRole *Role
 	nomad.QueryMeta
 }
 
-// ACLRoleByNameRequest is the request of ACL.GetRoleByName.
+// RoleByNameRequest is the request of ACL.GetRoleByName.
 type RoleByNameRequest struct {
 	RoleName string
 	nomad.QueryOptions
 }
 
-// ACLRoleByNameResponse is the reply of ACL.GetRoleByName.
+// RoleByNameResponse is the reply of ACL.GetRoleByName.
 type RoleByNameResponse struct {
 	ACLRole *Role
 	nomad.QueryMeta
 }
 
-// ACLRoleListStub is a role in a list.
+// RoleListStub is a role in a list.
 type RoleListStub struct {
 	ID          string
 	Name        string
@@ -111,41 +111,41 @@ type RoleListStub struct {
 	ModifyIndex uint64
 }
 
-// ACLRolesByIDRequest is the request of ACL.GetRolesByID.
+// RolesByIDRequest is the request of ACL.GetRolesByID.
 type RolesByIDRequest struct {
 	ACLRoleIDs []string
 	nomad.QueryOptions
 }
 
-// ACLRolesByIDResponse is the reply of ACL.GetRolesByID.
+// RolesByIDResponse is the reply of ACL.GetRolesByID.
 type RolesByIDResponse struct {
 	ACLRoles map[string]*Role
 	nomad.QueryMeta
 }
 
-// ACLRolesDeleteByIDRequest is the request of ACL.DeleteRolesByID.
+// RolesDeleteByIDRequest is the request of ACL.DeleteRolesByID.
 type RolesDeleteByIDRequest struct {
 	ACLRoleIDs []string
 	nomad.WriteRequest
 }
 
-// ACLRolesDeleteByIDResponse is the reply of ACL.DeleteRolesByID.
+// RolesDeleteByIDResponse is the reply of ACL.DeleteRolesByID.
 type RolesDeleteByIDResponse struct {
 	nomad.WriteMeta
 }
 
-// ACLRolesListRequest is the request of ACL.ListRoles.
+// RolesListRequest is the request of ACL.ListRoles.
 type RolesListRequest struct {
 	nomad.QueryOptions
 }
 
-// ACLRolesListResponse is the reply of ACL.ListRoles.
+// RolesListResponse is the reply of ACL.ListRoles.
 type RolesListResponse struct {
 	ACLRoles []*RoleListStub
 	nomad.QueryMeta
 }
 
-// ACLRolesUpsertRequest is the request of ACL.UpsertRoles. AllowMissingPolicies is for
+// RolesUpsertRequest is the request of ACL.UpsertRoles. AllowMissingPolicies is for
 // replication, where a role may come before its policies.
 type RolesUpsertRequest struct {
 	ACLRoles             []*Role
@@ -153,7 +153,7 @@ type RolesUpsertRequest struct {
 	nomad.WriteRequest
 }
 
-// ACLRolesUpsertResponse is the reply of ACL.UpsertRoles.
+// RolesUpsertResponse is the reply of ACL.UpsertRoles.
 type RolesUpsertResponse struct {
 	ACLRoles []*Role
 	nomad.WriteMeta

@@ -1,6 +1,6 @@
 package acls
 
-// ACLRules are the rules of a policy as they were read, for answers. The names are those
+// Rules are the rules of a policy as they were read, for answers. The names are those
 // of compat/structs.txt, package acl.
 type Rules struct {
 	Namespaces   []*NamespaceRules
@@ -16,7 +16,7 @@ type Rules struct {
 	ExtraKeysHCL []string
 }
 
-// ACLNamespaceRules are the rules of a namespace.
+// NamespaceRules are the rules of a namespace.
 type NamespaceRules struct {
 	Name         string
 	Policy       string
@@ -24,25 +24,25 @@ type NamespaceRules struct {
 	Variables    *VariablesRules
 }
 
-// ACLVariablesRules are the rules of the variables of a namespace.
+// VariablesRules are the rules of the variables of a namespace.
 type VariablesRules struct {
 	Paths []*VariablePathRules
 }
 
-// ACLVariablePathRules are the rules of a path of variables.
+// VariablePathRules are the rules of a path of variables.
 type VariablePathRules struct {
 	PathSpec     string
 	Capabilities []string
 }
 
-// ACLNamedRules are the rules of a node pool or host volume.
+// NamedRules are the rules of a node pool or host volume.
 type NamedRules struct {
 	Name         string
 	Policy       string
 	Capabilities []string
 }
 
-// ACLPlainRules are the rules of what has no name. Capabilities are those of operator
+// PlainRules are the rules of what has no name. Capabilities are those of operator
 // and sentinel only.
 type PlainRules struct {
 	Policy       string

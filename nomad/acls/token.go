@@ -22,7 +22,7 @@ const (
 	MaxExpiredBatchSize = 4096
 )
 
-// ACLToken is a token that a person holds. SecretID is the secret; it is never
+// Token is a token that a person holds. SecretID is the secret; it is never
 // logged and leaves the servers only in the reply to who made the token.
 type Token struct {
 	AccessorID     string
@@ -40,17 +40,17 @@ type Token struct {
 	ModifyIndex    uint64
 }
 
-// ACLTokenRoleLink names a role of a token, by its ID on the wire and with its name
+// TokenRoleLink names a role of a token, by its ID on the wire and with its name
 // in answers.
 type TokenRoleLink struct {
 	ID   string
 	Name string
 }
 
-// Management says whether the token may do everything.
+// Management reports whether the token may do everything.
 func (t *Token) Management() bool { return t != nil && t.Type == ManagementToken }
 
-// HasExpired says whether the time of the token is over.
+// HasExpired reports whether the time of the token is over.
 func (t *Token) HasExpired(now time.Time) bool {
 	return t != nil && t.ExpirationTime != nil && !t.ExpirationTime.IsZero() && !t.ExpirationTime.After(now)
 }
@@ -133,7 +133,7 @@ func (t *Token) validateLife(shortest, longest time.Duration) error {
 	return nil
 }
 
-// SetHash computes the digest of what an operator can set, stores and returns it.
+// SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
 func (t *Token) SetHash() []byte {
 	d := newDigest("token").text(t.Name, t.Type).flag(t.Global)
 	d.list(slices.Sorted(slices.Values(t.Policies)))
@@ -173,13 +173,13 @@ func (t *Token) String() string {
 	return "token(" + t.AccessorID + ")"
 }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter. Every verb prints the result of String.
 func (t *Token) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer with the result of String.
 func (t *Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// MarshalJSON writes the TTL as a text such as "8h0m0s", "" for none.
+// MarshalJSON writes the TTL as a duration string such as "8h0m0s", or "" for zero.
 func (t *Token) MarshalJSON() ([]byte, error) {
 	type plain Token
 	return json.Marshal(&struct {
@@ -188,7 +188,7 @@ func (t *Token) MarshalJSON() ([]byte, error) {
 	}{durationText(t.ExpirationTTL), (*plain)(t)})
 }
 
-// UnmarshalJSON reads the TTL as a text such as "8h", or as nanoseconds.
+// UnmarshalJSON accepts the TTL as a duration string such as "8h" or as a number of nanoseconds.
 func (t *Token) UnmarshalJSON(b []byte) error {
 	type plain Token
 	in := &struct {
@@ -229,7 +229,7 @@ func readDuration(name string, raw json.RawMessage, to *time.Duration) error {
 	return nil
 }
 
-// ACLTokenBootstrapRequest is the request of ACL.Bootstrap, and with Token its log entry.
+// TokenBootstrapRequest is the request of ACL.Bootstrap, and with Token its log entry.
 type TokenBootstrapRequest struct {
 	Token           *Token
 	ResetIndex      uint64
@@ -237,25 +237,25 @@ type TokenBootstrapRequest struct {
 	nomad.WriteRequest
 }
 
-// ACLTokenDeleteRequest is the request of ACL.DeleteTokens.
+// TokenDeleteRequest is the request of ACL.DeleteTokens.
 type TokenDeleteRequest struct {
 	AccessorIDs []string
 	nomad.WriteRequest
 }
 
-// ACLTokenListRequest is the request of ACL.ListTokens.
+// TokenListRequest is the request of ACL.ListTokens.
 type TokenListRequest struct {
 	GlobalOnly bool
 	nomad.QueryOptions
 }
 
-// ACLTokenListResponse is the reply of ACL.ListTokens.
+// TokenListResponse is the reply of ACL.ListTokens.
 type TokenListResponse struct {
 	Tokens []*TokenListStub
 	nomad.QueryMeta
 }
 
-// ACLTokenListStub is a token without its secret.
+// TokenListStub is a token without its secret.
 type TokenListStub struct {
 	AccessorID     string
 	Name           string
@@ -270,49 +270,49 @@ type TokenListStub struct {
 	ModifyIndex    uint64
 }
 
-// ACLTokenSetRequest is the request of ACL.GetTokens.
+// TokenSetRequest is the request of ACL.GetTokens.
 type TokenSetRequest struct {
 	AccessorIDS []string
 	nomad.QueryOptions
 }
 
-// ACLTokenSetResponse is the reply of ACL.GetTokens.
+// TokenSetResponse is the reply of ACL.GetTokens.
 type TokenSetResponse struct {
 	Tokens map[string]*Token
 	nomad.QueryMeta
 }
 
-// ACLTokenSpecificRequest is the request of ACL.GetToken.
+// TokenSpecificRequest is the request of ACL.GetToken.
 type TokenSpecificRequest struct {
 	AccessorID string
 	nomad.QueryOptions
 }
 
-// ACLTokenUpsertRequest is the request of ACL.UpsertTokens.
+// TokenUpsertRequest is the request of ACL.UpsertTokens.
 type TokenUpsertRequest struct {
 	Tokens []*Token
 	nomad.WriteRequest
 }
 
-// ACLTokenUpsertResponse is the reply of ACL.UpsertTokens and ACL.Bootstrap.
+// TokenUpsertResponse is the reply of ACL.UpsertTokens and ACL.Bootstrap.
 type TokenUpsertResponse struct {
 	Tokens []*Token
 	nomad.WriteMeta
 }
 
-// ResolveACLTokenRequest is the request of ACL.ResolveToken.
+// ResolveTokenRequest is the request of ACL.ResolveToken.
 type ResolveTokenRequest struct {
 	SecretID string
 	nomad.QueryOptions
 }
 
-// ResolveACLTokenResponse is the reply of ACL.ResolveToken: nothing for an unknown secret.
+// ResolveTokenResponse is the reply of ACL.ResolveToken: nothing for an unknown secret.
 type ResolveTokenResponse struct {
 	Token *Token
 	nomad.QueryMeta
 }
 
-// SingleACLTokenResponse is the reply of ACL.GetToken.
+// SingleTokenResponse is the reply of ACL.GetToken.
 type SingleTokenResponse struct {
 	Token *Token
 	nomad.QueryMeta
