@@ -2,9 +2,9 @@ package nomad
 
 import "time"
 
-// SessionSettle and SessionContest delimit a period after a change of sessions. A message from the earlier session
-// within this period proves that two agents use the same node ID. An earlier message may be the delayed last
-// message of a process that ended.
+// SessionSettle and SessionContest delimit a period after a change of sessions. A message from the previous session
+// within this period proves that two agents use the same node ID. Before the period, it may be a delayed message of
+// a process that has ended.
 const (
 	SessionSettle  = 15 * time.Second
 	SessionContest = 10 * time.Minute

@@ -15,8 +15,7 @@ const (
 	RootKeyStateDeprecated   RootKeyState = "deprecated"
 )
 
-// The wrapping providers, the encryption and signing algorithms, the purposes of public keys, and the paths that serve
-// them.
+// The wrapping providers, the encryption algorithm, the use of public keys in JWKS, and the path of the JWKS.
 const (
 	KEKProviderAEAD              KEKProviderName     = "aead"
 	KEKProviderAWSKMS            KEKProviderName     = "awskms"

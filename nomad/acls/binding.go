@@ -6,15 +6,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// What a binding rule gives to who matches it.
+// The objects that a binding rule grants.
 const (
 	BindingRuleBindTypeRole       = "role"
 	BindingRuleBindTypePolicy     = "policy"
 	BindingRuleBindTypeManagement = "management"
 )
 
-// BindingRule says what those get who log in with an auth method and whose claims
-// match the selector.
+// BindingRule specifies what a login with an auth method receives if the claims match the selector.
 type BindingRule struct {
 	ID          string
 	Description string
@@ -97,8 +96,8 @@ type BindingRulesResponse struct {
 	nomad.QueryMeta
 }
 
-// BindingRulesUpsertRequest is the request of ACL.UpsertBindingRules.
-// AllowMissingAuthMethods is for replication, where a rule may come before its method.
+// BindingRulesUpsertRequest is the request of ACL.UpsertBindingRules. AllowMissingAuthMethods is for replication, where a
+// rule may arrive before its method.
 type BindingRulesUpsertRequest struct {
 	ACLBindingRules         []*BindingRule
 	AllowMissingAuthMethods bool

@@ -6,9 +6,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// AuthenticatedIdentity is who calls, as the authenticator found out: a token, a
-// workload or node (Claims), a node known by its secret (ClientID), or a peer known
-// by its certificate (TLSName). Only ACL.WhoAmI sends it.
+// AuthenticatedIdentity identifies the caller, as determined by the authenticator. It is an ACL token, a workload or node
+// (Claims), a node authenticated by its secret (ClientID), or a peer authenticated by its certificate (TLSName). Only
+// ACL.WhoAmI sends it.
 type AuthenticatedIdentity struct {
 	ACLToken *Token
 	Claims   *nomad.IdentityClaims

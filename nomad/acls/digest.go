@@ -8,16 +8,15 @@ import (
 	"slices"
 )
 
-// digest is a hash over fields, each with its length before it: what is in one field is
-// never taken for a part of the next.
+// digest is a hash over fields. The length precedes each field, so that field boundaries are unambiguous.
 type digest struct{ h hash.Hash }
 
-// newDigest begins the digest of a kind of object.
+// newDigest starts the digest of an object of the given kind.
 func newDigest(kind string) digest { return digest{sha256.New()}.text(kind) }
 
 func (d digest) text(fields ...string) digest {
 	for _, f := range fields {
-		d.h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(f)))) // a hash never fails
+		d.h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(f)))) // a hash never returns an error
 		d.h.Write([]byte(f))
 	}
 	return d
@@ -35,7 +34,7 @@ func (d digest) flag(b bool) digest {
 	return d.number(0)
 }
 
-// list adds how many texts there are, then each.
+// list adds the number of strings, then each string.
 func (d digest) list(texts []string) digest { return d.number(int64(len(texts))).text(texts...) }
 
 func (d digest) pairs(m map[string]string) digest {

@@ -1,7 +1,7 @@
-// Package acls is the vocabulary of access control: ACL tokens, policies, roles, auth
-// methods, binding rules, one-time tokens and logins, with the bodies of their RPCs, as
-// Nomad 2.0 names them. It holds validation, digests and stubs of these nouns.
+// Package acls defines the data types of access control: ACL tokens, policies, roles, auth methods, binding rules,
+// one-time tokens and logins. It contains the bodies of their RPCs, with the names of Nomad 2.0, and their validation,
+// digests and stubs.
 //
-// It never decides: nomad/authz resolves a caller to rights, and nomad/login checks the
-// tokens of identity providers. Secrets print as their accessor or not at all.
+// It makes no access decisions: nomad/authz resolves a caller to rights, and nomad/login verifies the tokens of identity
+// providers. Values with secrets print as their accessor or name, or not at all.
 package acls

@@ -2,7 +2,7 @@ package acls
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// The kinds of questions of ACL.Explain beside those that blocks of policies have.
+// The kinds of questions of ACL.Explain, in addition to the policy blocks.
 const (
 	ExplainJob        = "job"
 	ExplainAllocation = "allocation"
@@ -18,10 +18,9 @@ const (
 	SubjectSelf     = "self"
 )
 
-// ExplainRequest is the request of ACL.Explain (open-nomad only): may somebody do a thing, and
-// why. What is asked is Right on the thing of a Kind and Name, in the namespace of the
-// request; or what the method named Method asks of its callers. Who is meant is one of
-// the others; nobody named is the caller.
+// ExplainRequest is the request of ACL.Explain (open-nomad only): whether a subject may perform an action, and why. The
+// action is Right on the object with Kind and Name, in the namespace of the request. Alternatively, Method names an RPC
+// method. The other fields select the subject. The default subject is the caller.
 type ExplainRequest struct {
 	Kind   string
 	Name   string
@@ -32,17 +31,17 @@ type ExplainRequest struct {
 	Role       string // ID or name
 	Policy     string
 	Workload   *JobACL
-	Everybody  bool // a page of those who may: tokens, roles, workloads
+	Everybody  bool // return a page of subjects with access: tokens, roles, workloads
 	nomad.QueryOptions
 }
 
-// ExplainResponse is the reply of ACL.Explain. Needs is what it takes, all of it.
+// ExplainResponse is the reply of ACL.Explain. All of Needs are required.
 type ExplainResponse struct {
 	Needs []string
-	// Depends is what the method asks of a thing that is known only when it runs, "" when
-	// Needs is all.
+	// Depends describes what the method requires of an object that is known only during the call.
+	// It is "" if Needs is complete.
 	Depends string
-	// Identities have the audience that was asked for.
+	// Identities are those with the requested audience.
 	Identities []*ExplainIdentity
 	Answers    []*Explanation
 	nomad.QueryMeta
@@ -57,22 +56,22 @@ type ExplainIdentity struct {
 	Identity string
 }
 
-// Explanation reports whether one subject may do what was asked for.
+// Explanation is the result for one subject.
 type Explanation struct {
 	Subject   Subject
 	Allowed   bool
-	Decisions []*Decision // one for each need, until one refuses
+	Decisions []*Decision // one for each need, up to the first refusal
 }
 
 // Subject is a token, role, policy or workload.
 type Subject struct {
 	Kind     string
-	ID       string // accessor or ID, empty without one
+	ID       string // accessor or ID; empty if it has none
 	Name     string
 	Workload *JobACL
 }
 
-// Decision is the answer to one question, and the rules that made it.
+// Decision is the answer to one question, with the rules that led to it.
 type Decision struct {
 	Question string
 	Allowed  bool
@@ -80,11 +79,11 @@ type Decision struct {
 	Rules    []*DecisionRule
 }
 
-// DecisionRule is a word of a policy that decided.
+// DecisionRule is a policy rule that led to a decision.
 type DecisionRule struct {
 	Policy string
 	Block  string
-	Text   string // empty when the block says nothing of it
+	Text   string // empty if the block has no matching rule
 	Line   int
 	Column int
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The types of auth methods, where the tokens that they give are good, and what those are
-// called unless the method says.
+// The types of auth methods, the localities of the tokens that they create, and the default format of token names.
 const (
 	AuthMethodTypeOIDC               = "OIDC"
 	AuthMethodTypeJWT                = "JWT"
@@ -20,7 +19,7 @@ const (
 	DefaultAuthMethodTokenNameFormat = "${auth_method_type}-${auth_method_name}"
 )
 
-// How a server proves to an identity provider who it is.
+// The options for client assertions, which authenticate a server to an identity provider.
 const (
 	OIDCKeySourceNomad               OIDCClientAssertionKeySource   = "nomad"
 	OIDCKeySourceClientSecret        OIDCClientAssertionKeySource   = "client_secret"
@@ -30,7 +29,7 @@ const (
 	OIDCClientAssertionHeaderX5tS256 OIDCClientAssertionKeyIDHeader = "x5t#S256"
 )
 
-// AuthMethod is a way to log in with the token of an identity provider.
+// AuthMethod configures a login with tokens of an identity provider.
 type AuthMethod struct {
 	Name            string
 	Type            string
@@ -46,7 +45,7 @@ type AuthMethod struct {
 	ModifyIndex     uint64
 }
 
-// AuthMethodConfig says whose tokens an auth method takes and what it reads in them.
+// AuthMethodConfig specifies which identity tokens an auth method accepts and which claims it uses.
 type AuthMethodConfig struct {
 	JWTValidationPubKeys []string
 	JWKSURL              string
@@ -71,7 +70,7 @@ type AuthMethodConfig struct {
 	VerboseLogging       bool
 }
 
-// OIDCClientAssertion says how a server signs who it is, in place of a client secret.
+// OIDCClientAssertion configures the signed client assertion, which replaces a client secret.
 type OIDCClientAssertion struct {
 	KeySource    OIDCClientAssertionKeySource
 	Audience     []string
@@ -81,7 +80,7 @@ type OIDCClientAssertion struct {
 	ClientSecret string
 }
 
-// OIDCClientAssertionKey is the key of an assertion, and how the provider finds it.
+// OIDCClientAssertionKey is the key of a client assertion, and the header that identifies it to the provider.
 type OIDCClientAssertionKey struct {
 	PemKey      string
 	PemKeyFile  string
@@ -91,10 +90,10 @@ type OIDCClientAssertionKey struct {
 	KeyID       string
 }
 
-// OIDCClientAssertionKeyIDHeader is the header that names the key of an assertion.
+// OIDCClientAssertionKeyIDHeader is the JWT header that identifies the key of a client assertion.
 type OIDCClientAssertionKeyIDHeader string
 
-// OIDCClientAssertionKeySource is where the key of an assertion comes from.
+// OIDCClientAssertionKeySource is the source of the key of a client assertion.
 type OIDCClientAssertionKeySource string
 
 // SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
@@ -126,7 +125,7 @@ func (c *AuthMethodConfig) digest(d digest) {
 	}
 }
 
-// WantsRSA reports whether the servers sign RS256 to prove who they are to the provider.
+// WantsRSA reports whether the servers sign their client assertions with RS256.
 func (m *AuthMethod) WantsRSA() bool {
 	if m.Config == nil || m.Config.OIDCClientAssertion == nil {
 		return false
@@ -141,8 +140,7 @@ func (m *AuthMethod) Stub() *AuthMethodStub {
 		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
 }
 
-// WithoutSecrets returns a copy of the method without what opens something at the
-// identity provider.
+// WithoutSecrets returns a copy of the method without the secrets for the identity provider.
 func (m *AuthMethod) WithoutSecrets() *AuthMethod {
 	out := nomad.Copy(m)
 	if out == nil || out.Config == nil {
@@ -158,7 +156,7 @@ func (m *AuthMethod) WithoutSecrets() *AuthMethod {
 	return out
 }
 
-// String shows the name only.
+// String returns the name only.
 func (m *AuthMethod) String() string {
 	if m == nil {
 		return "auth method(none)"
@@ -172,7 +170,7 @@ func (m *AuthMethod) Format(f fmt.State, _ rune) { io.WriteString(f, m.String())
 // LogValue implements slog.LogValuer with the result of String.
 func (m *AuthMethod) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
-// String shows nothing of the configuration.
+// String returns a constant text without the configuration.
 func (*AuthMethodConfig) String() string { return "configuration of an auth method" }
 
 // Format implements fmt.Formatter. Every verb prints the result of String.

@@ -9,10 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// OneTimeTokenTTL is how long a one-time token can be exchanged.
+// OneTimeTokenTTL is the time during which a one-time token can be exchanged.
 const OneTimeTokenTTL = 10 * time.Minute
 
-// OneTimeToken stands for an ACL token: who brings its secret first is given that token.
+// OneTimeToken can be exchanged once for an ACL token. The first caller with its secret receives that token.
 type OneTimeToken struct {
 	OneTimeSecretID string
 	AccessorID      string
@@ -21,10 +21,10 @@ type OneTimeToken struct {
 	ModifyIndex     uint64
 }
 
-// HasExpired reports whether the time of the token is over.
+// HasExpired reports whether the token has expired.
 func (t *OneTimeToken) HasExpired(now time.Time) bool { return !t.ExpiresAt.After(now) }
 
-// String shows the accessor of the token it stands for only.
+// String returns the accessor of the corresponding ACL token only.
 func (t *OneTimeToken) String() string {
 	if t == nil {
 		return "one-time token(none)"
@@ -38,9 +38,9 @@ func (t *OneTimeToken) Format(f fmt.State, _ rune) { io.WriteString(f, t.String(
 // LogValue implements slog.LogValuer with the result of String.
 func (t *OneTimeToken) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// OneTimeTokenDeleteRequest is the log entry that removes the one-time tokens of ACL
-// tokens. OneTimeSecretID and Timestamp (open-nomad only) make it an exchange: the entry fails
-// unless that very token is there then and has not expired.
+// OneTimeTokenDeleteRequest is the log entry that removes the one-time tokens of ACL tokens. If OneTimeSecretID and
+// Timestamp (open-nomad only) are set, the entry is an exchange. It then fails unless the token with this secret exists and
+// has not expired.
 type OneTimeTokenDeleteRequest struct {
 	AccessorIDs     []string
 	OneTimeSecretID string
@@ -60,8 +60,7 @@ type OneTimeTokenExchangeResponse struct {
 	nomad.WriteMeta
 }
 
-// OneTimeTokenExpireRequest is the request of ACL.ExpireOneTimeTokens. Timestamp is set
-// by the server.
+// OneTimeTokenExpireRequest is the request of ACL.ExpireOneTimeTokens. The server sets Timestamp.
 type OneTimeTokenExpireRequest struct {
 	Timestamp time.Time
 	nomad.WriteRequest

@@ -9,19 +9,19 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Names of policies that have a meaning, and what names and texts may be.
+// The reserved policy name, and the limits of names and descriptions.
 const (
-	// ACLPolicyAnonymous is the policy of callers without a token.
+	// PolicyAnonymous is the policy of callers without a token.
 	PolicyAnonymous = "anonymous"
 
 	maxDescription = 256
 )
 
-// aclName is what policies, roles and auth methods may be called.
+// aclName matches a valid name of a policy, role or auth method.
 var aclName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
-// Policy is a named set of rules. RulesJSON is the rules as they were read: it is in
-// answers only, never in the log or in state.
+// Policy is a named set of rules. RulesJSON contains the parsed rules. It is set in replies only, never in the log or in
+// state.
 type Policy struct {
 	Name        string
 	Description string
@@ -33,8 +33,8 @@ type Policy struct {
 	ModifyIndex uint64
 }
 
-// JobACL says whose workload identities a policy is for: of a namespace, a job, a group
-// of it, a task of that. What is left out admits all.
+// JobACL specifies the workload identities that a policy applies to: those of a namespace, job, group or task. An empty
+// field matches all.
 type JobACL struct {
 	Namespace string
 	JobID     string
@@ -42,8 +42,8 @@ type JobACL struct {
 	Task      string
 }
 
-// Admits reports whether a policy with j is for the identity of a task or service. job is
-// the ID of the job that an operator registered. Names match as a whole.
+// Admits reports whether a policy with j applies to the identity of a task or service. job is the ID of the job as
+// registered by an operator. Names must match exactly.
 func (j *JobACL) Admits(namespace, job, group, task string) bool {
 	return j != nil && j.Namespace == namespace && (j.JobID == "" || j.JobID == job) &&
 		(j.Group == "" || j.Group == group) && (j.Task == "" || j.Task == task)
@@ -59,7 +59,7 @@ func (p *Policy) SetHash() []byte {
 	return p.Hash
 }
 
-// Validate refuses a policy that cannot be. Package acl reads the rules.
+// Validate rejects an invalid policy. Package acl parses the rules.
 func (p *Policy) Validate() error {
 	switch {
 	case !aclName.MatchString(p.Name):
@@ -86,7 +86,7 @@ func (p *Policy) Stub() *PolicyListStub {
 		CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex}
 }
 
-// String shows the name only.
+// String returns the name only.
 func (p *Policy) String() string {
 	if p == nil {
 		return "policy(none)"

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Role is a named set of policies. What tokens that have it may do changes with it.
+// Role is a named set of policies. A change of the role affects all tokens that have it.
 type Role struct {
 	ID          string
 	Name        string
@@ -23,8 +23,7 @@ type RolePolicyLink struct {
 	Name string
 }
 
-// Canonicalize gives a role that is to be made its ID, and drops links that are there
-// twice.
+// Canonicalize sets the ID of a new role and removes duplicate policy links.
 func (r *Role) Canonicalize() {
 	if r.ID == "" {
 		r.ID = nomad.NewID()
@@ -39,7 +38,7 @@ func (r *Role) Canonicalize() {
 	})
 }
 
-// Validate refuses a role that cannot be.
+// Validate rejects an invalid role.
 func (r *Role) Validate() error {
 	switch {
 	case !aclName.MatchString(r.Name):
@@ -70,7 +69,7 @@ func (r *Role) SetHash() []byte {
 	return r.Hash
 }
 
-// Stub returns the role for lists.
+// Stub returns the short form of the role for lists.
 func (r *Role) Stub() *RoleListStub {
 	return &RoleListStub{ID: r.ID, Name: r.Name, Description: r.Description, Policies: r.Policies, Hash: r.Hash,
 		CreateIndex: r.CreateIndex, ModifyIndex: r.ModifyIndex}
@@ -145,8 +144,8 @@ type RolesListResponse struct {
 	nomad.QueryMeta
 }
 
-// RolesUpsertRequest is the request of ACL.UpsertRoles. AllowMissingPolicies is for
-// replication, where a role may come before its policies.
+// RolesUpsertRequest is the request of ACL.UpsertRoles. AllowMissingPolicies is for replication, where a role may arrive
+// before its policies.
 type RolesUpsertRequest struct {
 	ACLRoles             []*Role
 	AllowMissingPolicies bool

@@ -1,7 +1,6 @@
 package acls
 
-// Rules are the rules of a policy as they were read, for answers. The names are those
-// of compat/structs.txt, package acl.
+// Rules are the parsed rules of a policy, for replies. The field names are those of Nomad 2.0.
 type Rules struct {
 	Namespaces   []*NamespaceRules
 	NodePools    []*NamedRules
@@ -24,26 +23,25 @@ type NamespaceRules struct {
 	Variables    *VariablesRules
 }
 
-// VariablesRules are the rules of the variables of a namespace.
+// VariablesRules are the rules for the variables of a namespace.
 type VariablesRules struct {
 	Paths []*VariablePathRules
 }
 
-// VariablePathRules are the rules of a path of variables.
+// VariablePathRules are the rules for a variable path.
 type VariablePathRules struct {
 	PathSpec     string
 	Capabilities []string
 }
 
-// NamedRules are the rules of a node pool or host volume.
+// NamedRules are the rules for a node pool or host volume.
 type NamedRules struct {
 	Name         string
 	Policy       string
 	Capabilities []string
 }
 
-// PlainRules are the rules of what has no name. Capabilities are those of operator
-// and sentinel only.
+// PlainRules are the rules of a block without a name. Only operator and sentinel have Capabilities.
 type PlainRules struct {
 	Policy       string
 	Capabilities []string `json:",omitempty" codec:",omitempty"`

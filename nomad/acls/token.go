@@ -11,19 +11,19 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The types of ACL tokens, and the accessor of the token of callers without one.
+// The types of ACL tokens, and the accessor of the anonymous token.
 const (
 	ClientToken       = "client"
 	ManagementToken   = "management"
 	AnonymousAccessor = "anonymous"
 
 	maxTokenName = 256
-	// ACLMaxExpiredBatchSize is how many expired tokens are removed with one log entry.
+	// MaxExpiredBatchSize is the maximum number of expired tokens removed by one log entry.
 	MaxExpiredBatchSize = 4096
 )
 
-// Token is a token that a person holds. SecretID is the secret; it is never
-// logged and leaves the servers only in the reply to who made the token.
+// Token is an ACL token. SecretID is its secret. It is never logged, and leaves the servers only in the reply to the
+// creator of the token.
 type Token struct {
 	AccessorID     string
 	SecretID       string
@@ -40,22 +40,21 @@ type Token struct {
 	ModifyIndex    uint64
 }
 
-// TokenRoleLink names a role of a token, by its ID on the wire and with its name
-// in answers.
+// TokenRoleLink refers to a role of a token. ID identifies the role on the wire. Name is set in replies.
 type TokenRoleLink struct {
 	ID   string
 	Name string
 }
 
-// Management reports whether the token may do everything.
+// Management reports whether the token is a management token, which has all rights.
 func (t *Token) Management() bool { return t != nil && t.Type == ManagementToken }
 
-// HasExpired reports whether the time of the token is over.
+// HasExpired reports whether the token has expired.
 func (t *Token) HasExpired(now time.Time) bool {
 	return t != nil && t.ExpirationTime != nil && !t.ExpirationTime.IsZero() && !t.ExpirationTime.After(now)
 }
 
-// Canonicalize gives a token that is to be made its IDs, its time and its end.
+// Canonicalize sets the IDs, the creation time and the expiration time of a new token.
 func (t *Token) Canonicalize(now time.Time) {
 	if t.AccessorID == "" {
 		t.AccessorID = nomad.NewID()
@@ -70,8 +69,8 @@ func (t *Token) Canonicalize(now time.Time) {
 	}
 }
 
-// Validate refuses a token that cannot be. existing is the one it takes the place of,
-// nil for a new one, whose life must be between shortest and longest.
+// Validate rejects an invalid token. existing is the token that it replaces, or nil. The lifetime of a new token must be
+// between shortest and longest.
 func (t *Token) Validate(shortest, longest time.Duration, existing *Token) error {
 	switch {
 	case len(t.Name) > maxTokenName:
@@ -88,7 +87,7 @@ func (t *Token) Validate(shortest, longest time.Duration, existing *Token) error
 	return t.validateLife(shortest, longest)
 }
 
-// validateChange refuses to change what a token keeps.
+// validateChange rejects changes of immutable fields.
 func (t *Token) validateChange(existing *Token) error {
 	switch {
 	case t.AccessorID == AnonymousAccessor:
@@ -112,7 +111,7 @@ func sameTime(a, b *time.Time) bool {
 	return a.Equal(*b)
 }
 
-// validateLife refuses ends that are too near or too far.
+// validateLife rejects an expiration that is too soon or too late.
 func (t *Token) validateLife(shortest, longest time.Duration) error {
 	if t.ExpirationTTL < 0 {
 		return fmt.Errorf("the expiration TTL %s of the token is negative", t.ExpirationTTL)
@@ -165,7 +164,7 @@ func (t *Token) WithoutSecret() *Token {
 	return &out
 }
 
-// String shows the accessor only.
+// String returns the accessor only.
 func (t *Token) String() string {
 	if t == nil {
 		return "token(none)"
@@ -201,7 +200,7 @@ func (t *Token) UnmarshalJSON(b []byte) error {
 	return readDuration("ExpirationTTL", in.ExpirationTTL, &t.ExpirationTTL)
 }
 
-// durationText is a duration as JSON shows it.
+// durationText formats a duration for JSON, as "" if it is zero.
 func durationText(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -209,7 +208,7 @@ func durationText(d time.Duration) string {
 	return d.String()
 }
 
-// readDuration reads a duration, a text or nanoseconds, that may be absent.
+// readDuration reads an optional duration, given as a string or in nanoseconds.
 func readDuration(name string, raw json.RawMessage, to *time.Duration) error {
 	var text string
 	switch {
@@ -229,7 +228,7 @@ func readDuration(name string, raw json.RawMessage, to *time.Duration) error {
 	return nil
 }
 
-// TokenBootstrapRequest is the request of ACL.Bootstrap, and with Token its log entry.
+// TokenBootstrapRequest is the request of ACL.Bootstrap. With Token, it is the log entry.
 type TokenBootstrapRequest struct {
 	Token           *Token
 	ResetIndex      uint64
@@ -306,7 +305,7 @@ type ResolveTokenRequest struct {
 	nomad.QueryOptions
 }
 
-// ResolveTokenResponse is the reply of ACL.ResolveToken: nothing for an unknown secret.
+// ResolveTokenResponse is the reply of ACL.ResolveToken. Token is nil if the secret is unknown.
 type ResolveTokenResponse struct {
 	Token *Token
 	nomad.QueryMeta
