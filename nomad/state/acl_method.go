@@ -33,7 +33,7 @@ var aclBindingRules = &table[acls.BindingRule]{
 	},
 }
 
-// ACLAuthMethod returns the auth method, nil when there is none.
+// ACLAuthMethod returns the auth method, or nil if there is none.
 func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *acls.AuthMethod {
 	return aclAuthMethods.get(s.tx, ws, keyOf(name))
 }
@@ -51,7 +51,7 @@ func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *acls.Au
 	return nil
 }
 
-// ACLBindingRule returns the binding rule, nil when there is none.
+// ACLBindingRule returns the binding rule, or nil if there is none.
 func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *acls.BindingRule {
 	return aclBindingRules.get(s.tx, ws, keyOf(id))
 }

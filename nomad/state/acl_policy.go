@@ -23,7 +23,7 @@ var aclPolicies = &table[acls.Policy]{
 	},
 }
 
-// ACLPolicy returns the policy, nil when there is none.
+// ACLPolicy returns the policy, or nil if there is none.
 func (s *Snapshot) ACLPolicy(ws memdb.WatchSet, name string) *acls.Policy {
 	return aclPolicies.get(s.tx, ws, keyOf(name))
 }

@@ -26,7 +26,7 @@ var allocs = &table[nomad.Allocation]{
 	},
 }
 
-// Alloc returns the allocation, nil when there is none.
+// Alloc returns the allocation, or nil if there is none.
 func (s *Snapshot) Alloc(ws memdb.WatchSet, id string) *nomad.Allocation {
 	return allocs.get(s.tx, ws, keyOf(id))
 }

@@ -22,7 +22,7 @@ var deployments = &table[nomad.Deployment]{
 	},
 }
 
-// Deployment returns the deployment, nil when there is none.
+// Deployment returns the deployment, or nil if there is none.
 func (s *Snapshot) Deployment(ws memdb.WatchSet, id string) *nomad.Deployment {
 	return deployments.get(s.tx, ws, keyOf(id))
 }

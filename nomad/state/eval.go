@@ -26,7 +26,7 @@ func (t *txn) storeEval(e *nomad.Evaluation) {
 	evals.put(t, e)
 }
 
-// Eval returns the evaluation, nil when there is none.
+// Eval returns the evaluation, or nil if there is none.
 func (s *Snapshot) Eval(ws memdb.WatchSet, id string) *nomad.Evaluation {
 	return evals.get(s.tx, ws, keyOf(id))
 }

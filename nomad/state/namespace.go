@@ -17,7 +17,7 @@ var namespaces = &table[nomad.Namespace]{
 	},
 }
 
-// Namespace returns the namespace, nil when there is none.
+// Namespace returns the namespace, or nil if there is none.
 func (s *Snapshot) Namespace(ws memdb.WatchSet, name string) *nomad.Namespace {
 	return namespaces.get(s.tx, ws, keyOf(name))
 }
