@@ -198,16 +198,16 @@ func (t *txn) noteIndex(name string) {
 	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: name, Value: t.index}))
 }
 
-// joint is one memdb transaction for several log entries. Each entry sees the writes of
-// the entries before it. Readers see all of them or none.
+// joint is one memdb transaction for several log entries. Each entry sees the writes of earlier
+// entries. Readers see all of them or none.
 type joint struct {
 	txn
 	last map[string]uint64 // the last index of each table
 }
 
-// Together runs apply, which writes log entries up to the index last, in one transaction:
-// watches fire once and the index of each table is written once. apply must return false
-// if an entry failed; then nothing is written and Together returns false.
+// Together runs apply in one transaction. apply writes log entries up to the index last. Watches
+// fire once, and the index of each table is written once. apply must return false if an entry
+// failed. Then nothing is written and Together returns false.
 func (s *Store) Together(last uint64, apply func() bool) bool {
 	j := &joint{txn: txn{Txn: s.db.Txn(true)}, last: map[string]uint64{}}
 	defer j.Abort()

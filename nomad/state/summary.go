@@ -76,8 +76,8 @@ func (t *txn) upsertSummaryOfJob(j *nomad.Job) {
 	t.editSummary(j.Namespace, j.ID, func(sum *nomad.JobSummary) bool { return addGroups(sum, j) })
 }
 
-// countChild moves a dispatched or periodic child from the parent's count of its old status to
-// the count of its new one. old is nil for a new child.
+// countChild updates the parent's counts after a dispatched or periodic child changed its status.
+// old is nil for a new child.
 func (t *txn) countChild(j, old *nomad.Job) {
 	if j.ParentID == "" || old != nil && old.Status == j.Status {
 		return
