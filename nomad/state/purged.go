@@ -65,9 +65,9 @@ func (t *txn) trimPurged() {
 	}
 }
 
-// admitNode decides whether a node may register. Under strict introduction, a node needs a new
-// introduction to change its pool, datacenter or name. A purged node also needs a new
-// introduction.
+// admitNode decides whether a node may register, from the admission data that the server put into
+// the request. Under strict introduction, a node needs a new introduction to change its pool,
+// datacenter or name. A purged node then needs one too.
 func (t *txn) admitNode(req *nomad.NodeRegisterRequest, n, old *nomad.Node) error {
 	same := old != nil && old.SameAdmission(n)
 	purged, listed := purgedAt(t, nil, n.ID)

@@ -15,8 +15,8 @@ var jobSummaries = &table[nomad.JobSummary]{
 	id:   func(s *nomad.JobSummary) key { return keyOf(s.Namespace, s.JobID) },
 }
 
-// JobSummary returns the number of allocations of a job by group and status, nil when the
-// job does not exist.
+// JobSummary returns the number of allocations of a job by group and status, or nil if the job
+// does not exist.
 func (s *Snapshot) JobSummary(ws memdb.WatchSet, ns, id string) *nomad.JobSummary {
 	return jobSummaries.get(s.tx, ws, keyOf(ns, id))
 }
