@@ -12,6 +12,6 @@
 // SIGINT and SIGTERM stop the agent. Its tasks keep running, except with -dev. SIGHUP reloads the
 // configuration and applies the reloadable keys.
 //
-// The package makes no decision about jobs. Run starts all goroutines: the server, the client,
-// telemetry, one for each HTTP listener, and one for signals.
+// The package makes no decision about jobs. Run starts the long-lived goroutines: the server, the
+// client, telemetry and one for each HTTP listener. The agent command adds one for SIGHUP.
 package agent
