@@ -16,11 +16,11 @@ import (
 	"github.com/hashicorp/go-sockaddr/template"
 )
 
-// lookupLimit bounds the look-up of a host name in the configuration.
+// lookupLimit is the timeout for resolving a host name in the configuration.
 const lookupLimit = 2 * time.Second
 
-// resolve puts in place of address templates and host names what they stand for on
-// this machine.
+// resolve replaces address templates and host names in the configuration by their values on this
+// machine.
 func (s *Settings) resolve() error {
 	var errs []error
 	for _, k := range []struct {
@@ -49,8 +49,9 @@ func (s *Settings) resolve() error {
 	return errors.Join(errs...)
 }
 
-// hostNames are the names by which callers may call the HTTP API, besides addresses and
-// localhost: of the machine, the agent and its addresses, and those of the operator.
+// hostNames returns the Host names that the HTTP API accepts besides IP addresses and localhost.
+// These are the names of the machine and the agent, the names in the configured addresses, and
+// http_api_allowed_hosts.
 func (s *Settings) hostNames() []string {
 	names := append([]string{s.Name}, s.HTTPAPIAllowedHosts...)
 	if host, err := os.Hostname(); err == nil {
@@ -66,7 +67,7 @@ func (s *Settings) hostNames() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// resolved evaluates the templates in text and checks each word of the result.
+// resolved evaluates the templates in text and applies each to every word of the result.
 func resolved(text string, each func(string) (string, error), many bool) (string, error) {
 	said := text
 	if strings.Contains(text, "{{") {
@@ -93,7 +94,7 @@ func resolved(text string, each func(string) (string, error), many bool) (string
 
 func asIs(word string) (string, error) { return word, nil }
 
-// ipOf returns the address that a word is, or that the host of that name has.
+// ipOf parses an IP address, or resolves a host name to one.
 func ipOf(word string) (string, error) {
 	if ip, err := netip.ParseAddr(strings.Trim(word, "[]")); err == nil {
 		return ip.String(), nil
@@ -112,7 +113,7 @@ func ipOf(word string) (string, error) {
 	return found[0].String(), nil
 }
 
-// reachable refuses what others cannot use as an address: host or host:port.
+// reachable returns an error if word is not a host or host:port that other machines can use.
 func reachable(word string) (string, error) {
 	host, port, err := net.SplitHostPort(word)
 	if err != nil {
@@ -129,8 +130,8 @@ func reachable(word string) (string, error) {
 	return word, nil
 }
 
-// advertised returns where others reach a listener: what the operator said, else
-// the address it is bound to, else one of this machine.
+// advertised returns the address that others use to reach a listener. It prefers the configured
+// address, then the bound address, then an address of this machine.
 func advertised(said, bound string, port int) (string, error) {
 	if said != "" {
 		return withPort(said, port), nil
@@ -147,7 +148,7 @@ func advertised(said, bound string, port int) (string, error) {
 	return netip.AddrPortFrom(ip, uint16(port)).String(), nil
 }
 
-// withPort adds the port unless the address has one.
+// withPort adds the port if the address has none.
 func withPort(addr string, port int) string {
 	if _, _, err := net.SplitHostPort(addr); err == nil {
 		return addr
@@ -155,8 +156,9 @@ func withPort(addr string, port int) string {
 	return net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(port))
 }
 
-// ownAddr returns an address of this machine that others can reach: a private one of
-// the interface with the default route first, the loopback one when there is no other.
+// ownAddr returns an address of this machine that others can reach. It prefers a private address
+// of the interface with the default route. Without any other address it returns the loopback
+// address.
 func ownAddr() (netip.Addr, error) {
 	if text, err := sockaddr.GetPrivateIP(); err == nil {
 		if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
@@ -180,7 +182,7 @@ func ownAddr() (netip.Addr, error) {
 	return best, nil
 }
 
-// rankOf says how likely others reach an address; 0 is never.
+// rankOf ranks an address by how likely others can reach it. 0 means never.
 func rankOf(ip netip.Addr) int {
 	switch {
 	case ip.IsLoopback(), ip.IsLinkLocalUnicast():

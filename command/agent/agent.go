@@ -30,11 +30,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// Agent is one agent, built and listening but not yet running.
+// Agent is an agent that listens but does not run yet.
 type Agent struct {
 	set     *Settings
-	reload  func() (*Settings, error) // reads flags and files again
-	turn    sync.Mutex                // one reload at a time
+	reload  func() (*Settings, error) // reads the flags and files again
+	turn    sync.Mutex                // held during a reload
 	log     *slog.Logger
 	level   *slog.LevelVar
 	logFile *logFile // nil for none
@@ -43,20 +43,20 @@ type Agent struct {
 	data    *dataDir
 	audit   *audit.Log
 	http    []net.Listener
-	addr    string // where others reach the HTTP API
+	addr    string // advertised address of the HTTP API
 	// httpLimit counts the connections of the HTTP API.
 	httpLimit *connlimit.Limit
 
-	server *server.Server // nil when not enabled
-	client *client.Client // nil when not enabled
+	server *server.Server // nil if not enabled
+	client *client.Client // nil if not enabled
 	super  *supervise.Client
 	api    *httpapi.Server
 
-	signals <-chan os.Signal // those that end the agent; nil when nobody listens
+	signals <-chan os.Signal // signals that stop the agent; nil if not watched
 }
 
-// New makes an agent: what can't work is said here, and nothing is left behind.
-// Reload gives the settings anew; it may be nil. Logs go to w.
+// New makes an agent. On error it releases everything that it opened. reload, which may be nil,
+// reads the settings again. Logs go to w.
 func New(set *Settings, reload func() (*Settings, error), w io.Writer) (*Agent, error) {
 	a := &Agent{set: set, reload: reload}
 	if err := a.open(w); err != nil {
@@ -123,7 +123,7 @@ func (a *Agent) openData() (*dataDir, error) {
 	return openDataDir(a.set.DataDir)
 }
 
-// listenHTTP opens the listeners of the API and works out where others reach it.
+// listenHTTP opens the listeners of the API and determines its advertised address.
 func (a *Agent) listenHTTP() error {
 	limit, err := connlimit.Share(a.set.Limits.HTTPMaxConnsPerClient)
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *Agent) listenHTTP() error {
 		a.http = append(a.http, a.limitConns(ln, limit))
 	}
 	bound := a.http[0].Addr().(*net.TCPAddr)
-	for _, ln := range a.http { // others have no use for the loopback address
+	for _, ln := range a.http { // other machines cannot use the loopback address
 		if addr := ln.Addr().(*net.TCPAddr); bound.IP.IsLoopback() && !addr.IP.IsLoopback() {
 			bound = addr
 		}
@@ -164,8 +164,8 @@ func (a *Agent) openServer() error {
 	return nil
 }
 
-// openClient makes the client with its drivers. Their supervisor is found or
-// started when a task first needs it.
+// openClient makes the client and its drivers. The supervisor of the drivers is found or started
+// when the first task needs it.
 func (a *Agent) openClient() error {
 	cfg, err := a.set.clientConfig(a.data.path, a.addr)
 	if err != nil {
@@ -189,16 +189,16 @@ func (a *Agent) openClient() error {
 	return nil
 }
 
-// Addr returns where others reach the HTTP API.
+// Addr returns the advertised address of the HTTP API.
 func (a *Agent) Addr() string { return a.addr }
 
-// Call makes an RPC: to the server of this agent, else to one of the client's. A client
-// answers itself what is about its own node.
+// Call makes an RPC to the server of this agent, or else to a server of the client. A client
+// handles methods for its own node itself.
 func (a *Agent) Call(ctx context.Context, method string, req, resp any) error {
 	return a.to(method).Call(ctx, method, req, resp)
 }
 
-// to says who answers a method.
+// to returns the handler of a method.
 func (a *Agent) to(method string) httpapi.RPC {
 	if a.server != nil {
 		return a.server
@@ -214,8 +214,8 @@ func (a *Agent) Stream(ctx context.Context, method string) (*rpc.Stream, error) 
 	return a.to(method).Stream(ctx, method)
 }
 
-// Access says who the bearer of a token is, and what that one may do: the server of this
-// agent knows, or else its client asks.
+// Access returns the identity and the rights of the bearer of a token. Without a server in this
+// agent, the client asks its servers.
 func (a *Agent) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	if a.server != nil {
 		return a.server.Access(ctx, token)
@@ -223,15 +223,15 @@ func (a *Agent) Access(ctx context.Context, token string) (*acls.AuthenticatedId
 	return a.client.Access(ctx, token)
 }
 
-// AccessNow is Access with the state of the leader, without what this agent has cached.
+// AccessNow is Access with the state of the leader, without the cache of this agent.
 func (a *Agent) AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	return access.New(access.Config{Servers: leader{a}, Region: a.set.Region, Enabled: a.set.ACL.Enabled}).Caller(ctx, token)
 }
 
-// leader carries reads to the leader.
+// leader sends reads to the leader.
 type leader struct{ agent *Agent }
 
-// Call makes a call that no other server may answer.
+// Call makes a call that only the leader may answer.
 func (l leader) Call(ctx context.Context, method string, req, resp any) error {
 	if q, ok := req.(interface{ Query() *nomad.QueryOptions }); ok {
 		q.Query().AllowStale = false
@@ -239,8 +239,8 @@ func (l leader) Call(ctx context.Context, method string, req, resp any) error {
 	return l.agent.Call(ctx, method, req, resp)
 }
 
-// Run is the agent until ctx ends or a part of it can't go on. The client ends
-// first, then the API, then the server.
+// Run runs the agent until ctx ends or a component fails. The client stops first, then the API,
+// then the server.
 func (a *Agent) Run(ctx context.Context) error {
 	parts, endParts := context.WithCancel(context.WithoutCancel(ctx))
 	defer endParts()
@@ -264,8 +264,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	return errors.Join(err, a.close())
 }
 
-// awaitRestore waits until the client has restored its allocations: the API would not know
-// them before. Connections wait in the listener.
+// awaitRestore waits until the client has restored its allocations, because the API does not list
+// them earlier. Connections wait in the listener.
 func (a *Agent) awaitRestore(ctx context.Context) {
 	if a.client == nil {
 		return
@@ -276,7 +276,7 @@ func (a *Agent) awaitRestore(ctx context.Context) {
 	}
 }
 
-// runClient runs the client until ctx ends or another part failed.
+// runClient runs the client until ctx ends or another component fails.
 func (a *Agent) runClient(ctx, failed context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -303,10 +303,10 @@ func (a *Agent) runClient(ctx, failed context.Context) error {
 	return err
 }
 
-// errNoServer says that the client was told to give up.
+// errNoServer means that the client could not join within its retry limit.
 var errNoServer = errors.New("no server took the client")
 
-// joinLimit is how long the client of this agent tries to join, 0 for ever.
+// joinLimit returns how long the client tries to join, or 0 for no limit.
 func (s *Settings) joinLimit() time.Duration {
 	if j := s.Client.ServerJoin; len(j.RetryJoin) > 0 && !s.Server.Enabled {
 		return time.Duration(j.RetryMax) * j.RetryInterval
@@ -314,7 +314,7 @@ func (s *Settings) joinLimit() time.Duration {
 	return 0
 }
 
-// joined fails when the servers have not taken the client within the limit.
+// joined returns an error if no server has accepted the client within the limit.
 func (a *Agent) joined(ctx context.Context, limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -327,7 +327,7 @@ func (a *Agent) joined(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// ended drops the error of a part that was told to end.
+// ended drops the error of a component that stopped because ctx ended.
 func (a *Agent) ended(part string, ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -335,7 +335,7 @@ func (a *Agent) ended(part string, ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %w", part, err)
 }
 
-// close gives back what New took, in the opposite order.
+// close releases what New opened, in reverse order.
 func (a *Agent) close() error {
 	var errs []error
 	if a.super != nil {
@@ -362,8 +362,8 @@ func (a *Agent) close() error {
 	return errors.Join(errs...)
 }
 
-// closeSupervisor lets go of the supervisor, which goes on while it has tasks; an agent that
-// keeps nothing ends it, with whatever it still holds.
+// closeSupervisor disconnects from the supervisor, which keeps running while it has tasks. A -dev
+// agent shuts it down together with its tasks.
 func (a *Agent) closeSupervisor() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
@@ -373,7 +373,7 @@ func (a *Agent) closeSupervisor() error {
 	return errors.Join(a.super.Shutdown(ctx), a.super.Close())
 }
 
-// banner is what the agent says when it has started.
+// banner returns the message that the agent prints after it has started.
 func (a *Agent) banner() string {
 	var roles []string
 	if a.server != nil {

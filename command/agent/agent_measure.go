@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 )
 
-// The metrics of the agent itself.
+// Names of the metrics of the agent.
 var (
 	httpConns    = []string{"nomad", "agent", "http", "connections"}
 	httpExceeded = []string{"nomad", "agent", "http", "exceeded"}
@@ -14,8 +14,8 @@ var (
 	caExpires    = []string{"agent", "tls", "ca", "expiration_seconds"}
 )
 
-// measure sets the gauges of the agent. Those of TLS are seconds until the end of the
-// certificate, below zero after it.
+// measure sets the gauges of the agent. The TLS gauges are the seconds until a certificate
+// expires. They are negative after it has expired.
 func (a *Agent) measure(to *metrics.Metrics) {
 	to.SetGauge(httpConns, float32(a.httpLimit.Count()))
 	for _, of := range []struct {

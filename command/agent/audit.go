@@ -41,13 +41,13 @@ type AuditFilter struct {
 	Operations []string `hcl:"operations"`
 }
 
-// The guarantees of an audit log.
+// Delivery guarantees of an audit sink.
 const (
 	auditEnforced   = "enforced"
 	auditBestEffort = "best-effort"
 )
 
-// checkAudit refuses an audit log that would not be what was asked for.
+// checkAudit checks the audit block.
 func (s *Settings) checkAudit() error {
 	var errs []error
 	if n := len(s.Audit.Sink); n > 1 {
@@ -89,7 +89,8 @@ func (s *Settings) checkSink(path string, sink *AuditSink) error {
 	return errors.Join(errs...)
 }
 
-// fileMode reads a mode in octal with which only the owner writes, and reads.
+// fileMode parses an octal file mode. It allows only modes in which no one but the owner can
+// write.
 func fileMode(text string) (fs.FileMode, bool) {
 	n, err := strconv.ParseUint(text, 8, 32)
 	mode := fs.FileMode(n)
@@ -100,7 +101,8 @@ func (f *AuditFilter) filter() audit.Filter {
 	return audit.Filter{Type: f.Type, Endpoints: f.Endpoints, Stages: f.Stages, Operations: f.Operations}
 }
 
-// auditConfig says where events go, nil for nowhere. Dir is the agent's data directory.
+// auditConfig returns the configuration of the audit log, or nil if it is disabled. dir is the
+// data directory of the agent.
 func (s *Settings) auditConfig(dir string) *audit.Config {
 	if !s.Audit.Enabled {
 		return nil
@@ -109,7 +111,7 @@ func (s *Settings) auditConfig(dir string) *audit.Config {
 	for _, one := range s.Audit.Sink {
 		sink = one
 	}
-	mode, _ := fileMode(sink.Mode) // it was checked
+	mode, _ := fileMode(sink.Mode) // checked by checkSink
 	c := &audit.Config{Path: filepath.Clean(sink.Path), Mode: mode, Enforced: sink.DeliveryGuarantee == auditEnforced,
 		RotateEvery: sink.RotateDuration, RotateBytes: int64(sink.RotateBytes), Keep: sink.RotateMaxFiles}
 	if sink.Path == "" {
@@ -121,14 +123,14 @@ func (s *Settings) auditConfig(dir string) *audit.Config {
 	return c
 }
 
-// openAudit makes the audit log, which is off unless it is enabled: a reload may do
-// that.
+// openAudit makes the audit log. It is made even if it is disabled, because a reload may enable
+// it.
 func (a *Agent) openAudit() error {
 	a.audit = audit.New(audit.Node{Name: a.set.Name, Region: a.set.Region, Address: a.addr}, a.log)
 	return a.setAudit(a.set)
 }
 
-// setAudit has the audit log work as settings say, with its file opened anew.
+// setAudit applies settings to the audit log and reopens its file.
 func (a *Agent) setAudit(set *Settings) error {
 	return a.audit.Set(set.auditConfig(a.data.path))
 }

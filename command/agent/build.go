@@ -22,11 +22,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// rpcPort is where a server is reached when its address names no port.
+// rpcPort is the default port of server addresses.
 const rpcPort = 4647
 
-// secretVars are the variables of the agent that drivers without isolation do not
-// pass on, unless the operator says otherwise.
+// secretVars is the default of env.denylist: variables of the agent that drivers without
+// isolation do not pass to tasks.
 var secretVars = []string{
 	"CONSUL_TOKEN", "CONSUL_HTTP_TOKEN", "CONSUL_HTTP_TOKEN_FILE", "NOMAD_TOKEN", "VAULT_TOKEN",
 	"CONSUL_LICENSE", "NOMAD_LICENSE", "VAULT_LICENSE",
@@ -35,7 +35,7 @@ var secretVars = []string{
 	"GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN", "NOMAD_CLIENT_INTRO_TOKEN",
 }
 
-// serverAddrs are the servers that a client begins with, each with a port.
+// serverAddrs returns the initial servers of a client, each with a port.
 func (s *Settings) serverAddrs() []string {
 	var addrs []string
 	for _, addr := range slices.Concat(s.Client.Servers, s.Client.ServerJoin.RetryJoin) {
@@ -46,7 +46,7 @@ func (s *Settings) serverAddrs() []string {
 	return addrs
 }
 
-// option returns an option of client.options by any of its names.
+// option returns the first of the named options of client.options that is set.
 func (s *Settings) option(names ...string) string {
 	for _, name := range names {
 		if v := s.Client.Options[name]; v != "" {
@@ -56,13 +56,13 @@ func (s *Settings) option(names ...string) string {
 	return ""
 }
 
-// optionSet says whether an option is on: "true" and "1" are.
+// optionSet reports whether a boolean option is true.
 func (s *Settings) optionSet(name string) bool {
-	on, _ := strconv.ParseBool(s.option(name)) // check refuses what is neither on nor off
+	on, _ := strconv.ParseBool(s.option(name)) // checkOptions has checked the value
 	return on
 }
 
-// list splits a comma separated option.
+// list splits a comma-separated option.
 func list(text string) []string {
 	var out []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -128,11 +128,11 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 	}
 }
 
-// laterFingerprinters are known names without a fingerprinter yet.
+// laterFingerprinters are fingerprinters of Nomad that do not exist here yet.
 var laterFingerprinters = []string{"consul", "cni", "plugins_cni", "host_volume_plugins", "secrets_plugins", "vault", "bridge",
 	"env_aws", "env_gce", "env_azure", "env_digitalocean"}
 
-// knownFingerprinters refuses names that no fingerprinter ever had.
+// knownFingerprinters returns an error if an option names an unknown fingerprinter.
 func (s *Settings) knownFingerprinters() error {
 	names := slices.Concat(list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
 		list(s.option("fingerprint.denylist", "fingerprint.blacklist")))
@@ -144,7 +144,7 @@ func (s *Settings) knownFingerprinters() error {
 	return nil
 }
 
-// hostEnv is the agent's environment without what the denylist names.
+// hostEnv returns the environment of the agent without the variables of the denylist.
 func (s *Settings) hostEnv() map[string]string {
 	deny := list(s.option("env.denylist", "env.blacklist"))
 	if len(deny) == 0 {
@@ -159,7 +159,7 @@ func (s *Settings) hostEnv() map[string]string {
 	return env
 }
 
-// pluginConfigs are the config bodies of the plugin blocks.
+// pluginConfigs returns the config blocks of the plugin blocks, by plugin name.
 func (s *Settings) pluginConfigs() map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for name, p := range s.Plugin {
@@ -175,8 +175,8 @@ func (s *Settings) pluginConfigs() map[string]map[string]any {
 	return all
 }
 
-// intro returns the introduction token of the first registration: from flag or
-// environment, else from a file beside the state.
+// intro returns the introduction token for the first registration. It comes from the environment,
+// the flag, or the file intro_token.jwt in the state directory.
 func (s *Settings) intro(stateDir string) (string, error) {
 	if s.introToken != "" {
 		return s.introToken, nil
@@ -188,7 +188,7 @@ func (s *Settings) intro(stateDir string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// serverConfig builds the configuration of the server part.
+// serverConfig returns the configuration of the server.
 func (s *Settings) serverConfig(dir string) (server.Config, error) {
 	sv := &s.Server
 	host := hosts(s.Addresses.RPC, s.BindAddr)[0]
@@ -235,14 +235,14 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 	return cfg, s.clusterConfig(&cfg)
 }
 
-// serverMetrics are the settings of the server's metrics.
+// serverMetrics returns the settings of the server's metrics.
 func (s *Settings) serverMetrics() server.Metrics {
 	t := s.Telemetry
 	return server.Metrics{Every: t.CollectionInterval, Allocs: t.PublishAllocationMetrics,
 		NoIdentities: t.DisableRPCRateMetricsLabels, NoDispatched: t.DisableDispatchedJobSummaryMetrics}
 }
 
-// clientMetrics are the settings of the client's metrics.
+// clientMetrics returns the settings of the client's metrics.
 func (s *Settings) clientMetrics() client.Metrics {
 	t := s.Telemetry
 	return client.Metrics{Every: t.CollectionInterval, Node: t.PublishNodeMetrics,
@@ -250,8 +250,8 @@ func (s *Settings) clientMetrics() client.Metrics {
 			MetaKeys: t.AllowedMetadataKeysInMetrics, NoHooks: t.DisableAllocationHookMetrics}}
 }
 
-// workers is the number of scheduler workers as a server counts them: 0 for one per core,
-// negative for none.
+// workers returns the number of scheduler workers in the form of server.Config: 0 for one per
+// core, negative for none.
 func (sv *Server) workers() int {
 	switch sv.NumSchedulers {
 	case -1:
@@ -262,7 +262,8 @@ func (sv *Server) workers() int {
 	return sv.NumSchedulers
 }
 
-// eventBuffer is how many log entries are kept for readers of events; -1 is none.
+// eventBuffer returns the number of log entries in the event buffer, or -1 if the event broker is
+// disabled.
 func (sv *Server) eventBuffer() int {
 	if !sv.EnableEventBroker {
 		return -1
@@ -270,14 +271,15 @@ func (sv *Server) eventBuffer() int {
 	return sv.EventBufferSize
 }
 
-// raftTuning are the settings of the log that may be reloaded.
+// raftTuning returns the reloadable settings of Raft.
 func (s *Settings) raftTuning() consensus.Tuning {
 	sv := &s.Server
 	return consensus.Tuning{Multiplier: sv.RaftMultiplier, SnapshotThreshold: uint64(sv.RaftSnapshotThreshold),
 		SnapshotInterval: sv.RaftSnapshotInterval, TrailingLogs: uint64(sv.RaftTrailingLogs)}
 }
 
-// unbounded turns the file's 0 for no bound into what the transport takes.
+// unbounded maps 0, which means no limit in the file, to -1, which means no limit for the
+// transport.
 func unbounded[N int | time.Duration](n N) N {
 	if n == 0 {
 		return -1

@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
-// presetDev is what -dev stands for: a server and a client in one process, on the
-// loopback address, in memory.
+// presetDev applies -dev: a server and a client in one process, on the loopback address, in
+// memory.
 func (s *Settings) presetDev() {
 	c := &s.Config
 	s.dev = true
@@ -31,8 +31,8 @@ func (s *Settings) presetDev() {
 	c.DisableUpdateCheck, c.DisableAnonymousSignature = true, true
 }
 
-// knownOptions are the keys of client.options that Nomad reads. Others are accepted, as
-// plugins may read them; the log names them at start.
+// knownOptions are the keys of client.options that Nomad reads. Other keys are accepted, because
+// plugins may read them. The agent logs them at start.
 var knownOptions = []string{
 	"driver.allowlist", "driver.whitelist", "driver.denylist", "driver.blacklist",
 	"fingerprint.allowlist", "fingerprint.whitelist", "fingerprint.denylist", "fingerprint.blacklist",
@@ -41,12 +41,12 @@ var knownOptions = []string{
 	"driver.raw_exec.enable", "driver.docker.volumes",
 }
 
-// check refuses what cannot work, every fault at once.
+// check reports all errors of the configuration at once.
 func (s *Settings) check() error {
 	return errors.Join(s.checkRole(), s.checkKeys())
 }
 
-// checkKeys checks what does not depend on the roles of the agent.
+// checkKeys checks the keys that do not depend on the roles of the agent.
 func (s *Settings) checkKeys() error {
 	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit())
 }
@@ -151,7 +151,7 @@ func (s *Settings) checkHostVolumes() error {
 	return errors.Join(errs...)
 }
 
-// checkJoin checks how a client finds its servers.
+// checkJoin checks the keys by which a client finds its servers.
 func (s *Settings) checkJoin() error {
 	c := &s.Client
 	var errs []error
@@ -165,10 +165,10 @@ func (s *Settings) checkJoin() error {
 	return errors.Join(errs...)
 }
 
-// ownDrivers are those that this agent can have.
+// ownDrivers are the drivers that this agent supports.
 var ownDrivers = []string{"exec2", "raw_exec", "mock_driver"}
 
-// unknownOptions returns the sorted keys of client.options that nothing here reads.
+// unknownOptions returns the sorted keys of client.options that the agent does not read.
 func (s *Settings) unknownOptions() []string {
 	keys := slices.DeleteFunc(slices.Collect(maps.Keys(s.Client.Options)), func(key string) bool { return slices.Contains(knownOptions, key) })
 	slices.Sort(keys)
@@ -243,7 +243,7 @@ func (s *Settings) checkServer() error {
 	return errors.Join(append(errs, s.checkIntroduction())...)
 }
 
-// checkIntroduction checks what is asked of nodes that the servers don't know.
+// checkIntroduction checks the server.client_introduction block.
 func (s *Settings) checkIntroduction() error {
 	c := &s.Server.ClientIntroduction
 	const path = "server.client_introduction."
@@ -260,7 +260,7 @@ func (s *Settings) checkIntroduction() error {
 	return errors.Join(errs...)
 }
 
-// checkLogstore checks how the log is kept on disk. raft_boltdb is the older name of
+// checkLogstore checks how the Raft log is stored on disk. raft_boltdb is the older name of
 // raft_logstore.boltdb.
 func (s *Settings) checkLogstore() error {
 	switch name := s.Server.RaftLogstore.Backend; {
@@ -276,21 +276,21 @@ func (s *Settings) checkLogstore() error {
 	return s.fault(path, "not for raft_logstore { backend = \"wal\" }")
 }
 
-// selectLogBackend lets a setting of boltdb select that store when no backend is named.
+// selectLogBackend selects boltdb if a boltdb setting is given and no backend is named.
 func (s *Settings) selectLogBackend() {
 	if !s.namesLogBackend() && s.noFreelistSync() {
 		s.Server.RaftLogstore.Backend = consensus.BackendBolt
 	}
 }
 
-// namesLogBackend reports whether the configuration names the store of the Raft log.
+// namesLogBackend reports whether the configuration names the backend of the Raft log.
 func (s *Settings) namesLogBackend() bool {
 	_, named := s.set["server.raft_logstore.backend"]
 	return named
 }
 
-// keepLogBackend selects the store of the log that a server's directory has, unless the
-// configuration names one.
+// keepLogBackend selects the backend that wrote the existing Raft log, unless the configuration
+// names one.
 func (s *Settings) keepLogBackend(serverDir string, log *slog.Logger) error {
 	if s.namesLogBackend() || serverDir == "" {
 		return nil
@@ -308,7 +308,7 @@ func (s *Settings) noFreelistSync() bool {
 	return s.Server.RaftLogstore.Boltdb.NoFreelistSync || s.Server.RaftBoltdb.NoFreelistSync
 }
 
-// checkScheduler checks what a new cluster begins with.
+// checkScheduler checks the initial scheduler configuration of a new cluster.
 func (s *Settings) checkScheduler() error {
 	c := &s.Server.DefaultSchedulerConfig
 	const path = "server.default_scheduler_config."
@@ -325,8 +325,8 @@ func (s *Settings) checkScheduler() error {
 	return errors.Join(errs...)
 }
 
-// parseSize reads a number of bytes, with a unit of powers of 1000 (K, KB) or of
-// 1024 (Ki, KiB); M alone is MiB, as job_max_source_size has it.
+// parseSize parses a size in bytes. KB, MB and GB are powers of 1000. KiB, MiB, GiB, K, M and G
+// are powers of 1024.
 func parseSize(text string) (int64, error) {
 	at := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
 	unit := ""

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// serfPort is where a server is joined when its address names no port.
+	// serfPort is the default port of server addresses to join.
 	serfPort = 4648
-	// leaveLimit bounds the leaving of a cluster.
+	// leaveLimit is the timeout for leaving a cluster.
 	leaveLimit = 15 * time.Second
-	// signalLag is how much later than the end of a context its signal may be heard.
+	// signalLag is how long to wait for the signal after its context has ended.
 	signalLag = 100 * time.Millisecond
 )
 
-// startJoin and retryJoin are the servers to join, each with a port. The keys
-// outside server_join are the older names of the same.
+// startJoin returns the servers to join once, each with a port. server.start_join is the older
+// name of server.server_join.start_join.
 func (s *Settings) startJoin() []string {
 	return joined(slices.Concat(s.Server.StartJoin, s.Server.ServerJoin.StartJoin))
 }
@@ -46,13 +46,13 @@ func joined(addrs []string) []string {
 	return out
 }
 
-// gossips says whether the server takes part in gossip: with -dev only when it is
-// told whom to join.
+// gossips reports whether the server takes part in gossip. With -dev it does so only if it has
+// servers to join.
 func (s *Settings) gossips() bool {
 	return !s.dev || len(s.startJoin()) > 0 || len(s.retryJoin()) > 0
 }
 
-// checkCluster refuses what can't work of how servers find each other.
+// checkCluster checks the keys by which servers find each other.
 func (s *Settings) checkCluster() error {
 	sv := &s.Server
 	var errs []error
@@ -78,8 +78,8 @@ func (s *Settings) checkCluster() error {
 	return errors.Join(errs...)
 }
 
-// checkDiscovery refuses servers to join that a cloud provider or a command would have to
-// find, such as "provider=aws tag_key=nomad".
+// checkDiscovery returns an error for addresses that need a cloud provider or a command, such as
+// "provider=aws tag_key=nomad".
 func (s *Settings) checkDiscovery(path string, addrs []string) error {
 	var errs []error
 	for _, addr := range addrs {
@@ -99,7 +99,7 @@ func (s *Settings) checkDiscovery(path string, addrs []string) error {
 	return errors.Join(errs...)
 }
 
-// autopilot is how a new cluster keeps its servers.
+// autopilot returns the initial autopilot configuration of a new cluster.
 func (s *Settings) autopilot() (*nomad.AutopilotConfig, error) {
 	a := &s.Autopilot
 	if a.MaxTrailingLogs < 0 || a.MinQuorum < 0 {
@@ -110,7 +110,7 @@ func (s *Settings) autopilot() (*nomad.AutopilotConfig, error) {
 	return c, c.Validate()
 }
 
-// gossipKey decodes server.encrypt. What it holds is never shown.
+// gossipKey decodes server.encrypt. Errors do not contain its value.
 func (s *Settings) gossipKey() ([]byte, error) {
 	if s.Server.Encrypt == "" {
 		return nil, nil
@@ -122,7 +122,7 @@ func (s *Settings) gossipKey() ([]byte, error) {
 	return key, nil
 }
 
-// clusterConfig adds to the server's configuration how it finds the others.
+// clusterConfig adds the settings for joining other servers to c.
 func (s *Settings) clusterConfig(c *server.Config) (err error) {
 	sv := &s.Server
 	c.BootstrapExpect, c.NonVoting = sv.BootstrapExpect, sv.NonVotingServer
@@ -153,12 +153,12 @@ func (s *Settings) clusterConfig(c *server.Config) (err error) {
 	return nil
 }
 
-// errInterrupted means that SIGINT ended the agent, and leave_on_interrupt is off. Tools
-// expect exit code 1 then.
+// errInterrupted means that SIGINT stopped the agent and leave_on_interrupt is off. Tools expect
+// exit code 1 in this case.
 var errInterrupted = errors.New("interrupted")
 
-// leave takes the server out of its cluster before it ends, when the operator
-// wants that for the signal that ends it.
+// leave makes the server leave its cluster before it stops, if the configuration asks for that on
+// this signal.
 func (a *Agent) leave() error {
 	if a.signals == nil {
 		return nil
@@ -185,7 +185,7 @@ func (a *Agent) leave() error {
 	return nil
 }
 
-// members is what the API asks of gossip, nil without a server.
+// members returns the gossip members for the API, or nil without a server.
 func (a *Agent) members() httpapi.Members {
 	if a.server == nil {
 		return nil
@@ -193,7 +193,7 @@ func (a *Agent) members() httpapi.Members {
 	return a.server
 }
 
-// gossipKeys is what the API asks of the keys of gossip, nil without a server.
+// gossipKeys returns the gossip keys for the API, or nil without a server.
 func (a *Agent) gossipKeys() httpapi.GossipKeys {
 	if a.server == nil {
 		return nil

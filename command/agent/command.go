@@ -37,11 +37,11 @@ SIGHUP reads the configuration again and takes over log_level, tls with its file
 	}
 }
 
-// serverGCPercent is the GOGC of a server: each write allocates some dozens of kilobytes, and
-// every collection scans all of the state. Go's default is 100.
+// serverGCPercent is the GOGC of a server. Each write allocates some dozens of kilobytes, and
+// every garbage collection scans the complete state. Go's default is 100.
 const serverGCPercent = 200
 
-// run is the agent command after its flags are parsed.
+// run runs the agent command after its flags are parsed.
 func (o *options) run(ctx context.Context, e *term.Env) error {
 	set, err := o.settings()
 	if err != nil {
@@ -78,7 +78,7 @@ func (o *options) run(ctx context.Context, e *term.Env) error {
 	return err
 }
 
-// notifySystemd sends a state to the service manager, if one asked for it.
+// notifySystemd sends a state to systemd if NOTIFY_SOCKET is set.
 func notifySystemd(state string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {

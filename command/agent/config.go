@@ -8,9 +8,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 )
 
-// Config is the whole configuration file. Each field has its name (hcl), its default,
-// and, when the feature behind it is still to come, the name of that (later): a
-// value other than the default is then refused at start.
+// Config is the configuration file. The tags of each field hold its key (hcl), its default, and
+// the feature that is not implemented yet (later). A key with a later tag must have its default
+// value; otherwise the agent does not start.
 type Config struct {
 	Region                    string              `hcl:"region" default:"global"`
 	Datacenter                string              `hcl:"datacenter" default:"dc1"`
@@ -130,8 +130,8 @@ type Plugin struct {
 	Config map[string]any `hcl:"config"`
 }
 
-// Keyring is a keyring block: one of those who wrap root keys, found by its provider
-// and name. The keys of the provider, some of them secrets, show in no print of it.
+// Keyring is a keyring block, identified by its provider and name. Printing it shows no provider
+// keys, because some of them are secrets.
 type Keyring struct {
 	Provider string
 	Name     string `hcl:"name"`
@@ -140,7 +140,7 @@ type Keyring struct {
 	settings map[string]string // the keys of the provider
 }
 
-// provide takes a key that belongs to the provider.
+// provide stores a key of the provider.
 func (k *Keyring) provide(key string, v value) error {
 	if v.kind != scalar {
 		return fmt.Errorf("a string is expected, not %s", v.kind)
@@ -152,13 +152,13 @@ func (k *Keyring) provide(key string, v value) error {
 	return nil
 }
 
-// config is the block as the server takes it.
+// config returns the configuration of the key provider.
 func (k *Keyring) config() kms.Config {
 	return kms.Config{Provider: k.Provider, Name: k.Name, Active: k.Active, Keys: maps.Clone(k.settings)}
 }
 
-// String shows the provider and the name only.
+// String returns the provider and the name only.
 func (k *Keyring) String() string { return k.config().String() }
 
-// GoString is String.
+// GoString returns the same as String.
 func (k *Keyring) GoString() string { return k.String() }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ACL is the acl block. The TTLs without more are how long a client keeps what the
-// servers said of a token, a policy and a role.
+// ACL is the acl block. TokenTTL, PolicyTTL and RoleTTL are how long a client caches tokens,
+// policies and roles.
 type ACL struct {
 	Enabled               bool          `hcl:"enabled"`
 	TokenTTL              time.Duration `hcl:"token_ttl" default:"30s"`
@@ -17,7 +17,7 @@ type ACL struct {
 	TokenMaxExpirationTTL time.Duration `hcl:"token_max_expiration_ttl" default:"24h"`
 }
 
-// checkACL checks the times of the acl block.
+// checkACL checks the TTLs of the acl block.
 func (s *Settings) checkACL() error {
 	a := &s.ACL
 	var errs []error

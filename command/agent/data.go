@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dataDir is the directory of an agent, held so that no second agent uses it.
+// dataDir is the data directory of an agent, locked against use by a second agent.
 type dataDir struct {
 	path string
-	lock *os.File // nil for a temporary one
+	lock *os.File // nil for a temporary directory
 	temp bool
 }
 
-// errInUse says that another agent holds the directory.
+// errInUse means that another agent has locked the directory.
 var errInUse = errors.New("in use by another agent")
 
-// openDataDir makes sure that the directory can be written and is nobody else's. One
-// that is made here lets others pass, as tasks must, but not look.
+// openDataDir creates and locks the directory. It creates it with mode 0711: tasks must pass
+// through it, but other users must not list it.
 func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o711); err != nil {
 		return nil, fmt.Errorf("data_dir: %w", err)
@@ -42,8 +42,7 @@ func openDataDir(path string) (*dataDir, error) {
 	return &dataDir{path: path, lock: lock}, nil
 }
 
-// tempDataDir makes the directory of an agent that keeps nothing. Tasks reach
-// theirs through it, so others may pass but not look.
+// tempDataDir creates the data directory of a -dev agent. It has mode 0711, as in openDataDir.
 func tempDataDir() (*dataDir, error) {
 	path, err := os.MkdirTemp("", "nomad-dev-")
 	if err != nil {
@@ -55,8 +54,8 @@ func tempDataDir() (*dataDir, error) {
 	return &dataDir{path: path, temp: true}, nil
 }
 
-// barrier returns a directory on the way to path, or path itself, that other users
-// may not pass, "" when there is none.
+// barrier returns the first directory at or above path that other users cannot pass through, or
+// "" if there is none.
 func barrier(path string) string {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
@@ -68,7 +67,7 @@ func barrier(path string) string {
 	}
 }
 
-// close lets go of the directory; a temporary one is removed.
+// close unlocks the directory, or removes it if it is temporary.
 func (d *dataDir) close() error {
 	if d.temp {
 		if err := os.RemoveAll(d.path); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// field is one key of a block, as the tags of its struct field say.
+// field is one key of a block, as described by the tags of its struct field.
 type field struct {
 	key    string
 	mode   string // "", "label", "named" or "repeat"
 	deflt  string
 	later  string
 	value  reflect.Value
-	nested bool // a block of keys of its own
+	nested bool // the value is a block
 }
 
 // fields returns the keys of a block, which is a struct.
@@ -39,7 +39,7 @@ func fields(block reflect.Value) []field {
 	return out
 }
 
-// setDefaults fills a block from its tags.
+// setDefaults sets the fields of a block to the defaults in their tags.
 func setDefaults(block reflect.Value) {
 	for _, f := range fields(block) {
 		switch {
@@ -48,13 +48,13 @@ func setDefaults(block reflect.Value) {
 			setDefaults(f.value)
 		case f.deflt != "":
 			if err := setText(f.value, f.deflt); err != nil {
-				panic("agent: bug: bad default of " + f.key + ": " + err.Error()) // a tag of ours
+				panic("agent: bug: bad default of " + f.key + ": " + err.Error()) // the tag is part of this package
 			}
 		}
 	}
 }
 
-// decoder writes one file over a Config and notes where each key was set.
+// decoder decodes one file into a Config and records where each key was set.
 type decoder struct {
 	set    map[string]place
 	faults []fault
@@ -64,7 +64,7 @@ func (d *decoder) fault(at place, format string, args ...any) {
 	d.faults = append(d.faults, fault{at, fmt.Sprintf(format, args...)})
 }
 
-// block decodes the keys of a block. Path is its own, with a dot at the end.
+// block decodes the keys of a block. path is the path of the block with a final dot.
 func (d *decoder) block(v value, block reflect.Value, path string) {
 	all := fields(block)
 	for _, e := range v.entries {
@@ -85,7 +85,7 @@ func (d *decoder) block(v value, block reflect.Value, path string) {
 	}
 }
 
-// blockName is how a block is called in messages.
+// blockName returns the name of a block in messages.
 func blockName(path string) string {
 	if path == "" {
 		return "an agent's configuration"
@@ -93,7 +93,7 @@ func blockName(path string) string {
 	return "the block " + strings.TrimSuffix(path, ".")
 }
 
-// meant suggests the key that is written most alike.
+// meant suggests the key with the most similar spelling.
 func meant(key string, all []field) string {
 	best, least := "", 3
 	for _, f := range all {
@@ -134,8 +134,8 @@ func (d *decoder) field(f field, e entry, path string) {
 	}
 }
 
-// labeled decodes the blocks of one key by their labels. A block of an earlier file
-// with the same label is written over key by key.
+// labeled decodes the labeled blocks of one key. A block with the same label in an earlier file
+// is merged key by key.
 func (d *decoder) labeled(f field, body value, path string) {
 	if f.value.IsNil() {
 		f.value.Set(reflect.MakeMap(f.value.Type()))
@@ -165,7 +165,8 @@ func (d *decoder) labeled(f field, body value, path string) {
 	}
 }
 
-// named tells blocks of the same label apart by the key name in them.
+// named returns label and the value of the key name, which distinguishes blocks with the same
+// label.
 func named(label string, body value) string {
 	for _, e := range body.entries {
 		if e.key == "name" && e.value.kind == scalar && e.value.text != "" {
@@ -175,14 +176,14 @@ func named(label string, body value) string {
 	return label
 }
 
-// newBlock makes a block with its defaults, as a pointer.
+// newBlock returns a pointer to a new block with its defaults.
 func newBlock(pointer reflect.Type) reflect.Value {
 	v := reflect.New(pointer.Elem())
 	setDefaults(v.Elem())
 	return v
 }
 
-// assign converts a value of the file to the type of its field.
+// assign converts a value of the file to the type of its field and sets the field.
 func assign(field reflect.Value, v value) error {
 	switch field.Kind() {
 	case reflect.Slice:
@@ -200,7 +201,7 @@ func assign(field reflect.Value, v value) error {
 	return setText(field, v.text)
 }
 
-// assignMap merges blocks into a map: files add keys to those before.
+// assignMap merges blocks into a map. Files add keys to those of earlier files.
 func assignMap(field reflect.Value, v value) error {
 	bodies, err := v.blocks()
 	if err != nil {
@@ -228,13 +229,12 @@ func assignMap(field reflect.Value, v value) error {
 	return nil
 }
 
-// setText sets a field from its text form: that of defaults, of flags, and of
-// single values in files.
+// setText sets a field from the text of a default, a flag or a scalar in a file.
 func setText(field reflect.Value, text string) error {
 	if field.Type() == reflect.TypeFor[time.Duration]() {
 		d, err := time.ParseDuration(text)
 		if n, numErr := strconv.ParseInt(text, 10, 64); err != nil && numErr == nil {
-			d, err = time.Duration(n), nil // nanoseconds, as JSON writers have them
+			d, err = time.Duration(n), nil // nanoseconds, as in JSON
 		}
 		field.SetInt(int64(d))
 		return wrong(field, text, err)
@@ -269,7 +269,7 @@ func setText(field reflect.Value, text string) error {
 	return nil
 }
 
-// wrong says what was expected in place of text.
+// wrong returns an error that names the expected type in place of text.
 func wrong(field reflect.Value, text string, err error) error {
 	if err == nil {
 		return nil

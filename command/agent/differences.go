@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// KeyDifference is a key of configuration files that this version serves otherwise than
-// Nomad 2.0.
+// KeyDifference is a configuration key that this version handles differently from Nomad 2.0.
 type KeyDifference struct {
-	// Place is the file and the line of the key, "" if it has none.
+	// Place is the file and the line of the key, or "" if it has none.
 	Place string
 	Key   string
 	// Effect is what the agent does with the key.
@@ -19,7 +18,7 @@ type KeyDifference struct {
 	Refused bool
 }
 
-// absentKey is the error of a key whose feature this version does not have.
+// absentKey is the error for a key whose feature this version does not have.
 type absentKey struct {
 	place, key, feature string
 }
@@ -28,7 +27,7 @@ func (e *absentKey) Error() string {
 	return fmt.Sprintf("%s%s: %s: not available yet", e.place, e.key, e.feature)
 }
 
-// withoutEffect are the keys that agents accept and ignore, with the reason.
+// withoutEffect lists the keys that agents accept and ignore, with the reason.
 var withoutEffect = map[string]string{
 	"client.nomad_service_discovery": "this version registers no services",
 	"ui.enabled":                     "this version has no web UI",
@@ -43,9 +42,9 @@ var withoutEffect = map[string]string{
 	"telemetry.disable_quota_utilization_metrics": "these metrics do not exist",
 }
 
-// Differences lists the keys of configuration files and directories that this version
-// refuses by name or accepts without effect. Everything else that is wrong in the files is
-// the error. Files may hold a part of a configuration: no role is required, nor a data_dir.
+// Differences lists the keys of configuration files and directories that this version refuses by
+// name or accepts without effect. Any other problem in the files is an error. The files may be a
+// part of a configuration: neither a role nor data_dir is required.
 func Differences(paths []string) ([]KeyDifference, error) {
 	s := Default()
 	s.otherMachine = true

@@ -1,15 +1,17 @@
-// Package agent is the process: configuration in, a server and a client running,
-// the HTTP API in front of them.
+// Package agent runs a Nomad agent: it reads the configuration, starts a server and a client, and
+// serves the HTTP API.
 //
 //	flags, files ──Parse──▶ Settings ──check──▶ server.Config, client.Config
 //
 //	starting ──listeners, data_dir, server, client──▶ running ──signal, fault──▶ stopping ──▶ gone
 //
-// The configuration file is one struct (config*.go): names, defaults, and what is
-// still to come are tags of its fields, and everything else walks over them.
-// SIGINT and SIGTERM stop the agent; its tasks go on, unless it keeps nothing
-// (-dev). SIGHUP reads the files again and takes over the level of the log.
+// The configuration file is one struct (config*.go). The tags of its fields hold the key, the
+// default and the missing feature behind a key. The decoder, the checks and the API walk over
+// these fields.
 //
-// It decides nothing about jobs. Goroutines, all inside Run: the server, the
-// client, one for each HTTP listener, one for signals.
+// SIGINT and SIGTERM stop the agent. Its tasks keep running, except with -dev. SIGHUP reloads the
+// configuration and applies the reloadable keys.
+//
+// The package makes no decision about jobs. Run starts the long-lived goroutines: the server, the
+// client, telemetry and one for each HTTP listener. The agent command adds one for SIGHUP.
 package agent

@@ -11,9 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// drivers makes the drivers of this client: those that the options allow. The mock
-// driver is for tests: -dev has it, and an agent with a plugin block for it. Tasks do not see the
-// agent's own directories.
+// drivers returns the drivers that the client options allow. The mock driver is for tests: only
+// -dev or a plugin block enables it. Tasks do not see the directories in own.
 func (s *Settings) drivers(log *slog.Logger, super *supervise.Client, own []string) []drivers.Driver {
 	allow := list(s.option("driver.allowlist", "driver.whitelist"))
 	deny := list(s.option("driver.denylist", "driver.blacklist"))

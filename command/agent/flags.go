@@ -16,8 +16,8 @@ type flagRow struct {
 	isBool     bool
 }
 
-// flagTable lists the flags of the agent command that stand for keys. The others
-// are in declare.
+// flagTable lists the flags of the agent command that set a configuration key. declare adds the
+// other flags.
 var flagTable = []flagRow{
 	{"acl-enabled", "acl.enabled", true},
 	{"acl-replication-token", "acl.replication_token", false},
@@ -56,7 +56,7 @@ var flagTable = []flagRow{
 	{"state-dir", "client.state_dir", false},
 }
 
-// laterFlags are known and refused by name: what they set does not exist yet.
+// laterFlags are flags that are refused by name, because their feature does not exist yet.
 var laterFlags = map[string]string{
 	"consul-address": "Consul", "consul-auth": "Consul", "consul-auto-advertise": "Consul", "consul-ca-file": "Consul",
 	"consul-cert-file": "Consul", "consul-checks-use-advertise": "Consul", "consul-client-auto-join": "Consul",
@@ -72,27 +72,26 @@ var laterFlags = map[string]string{
 	"vault-tls-server-name": "Vault", "vault-tls-skip-verify": "Vault",
 }
 
-// boolLater are those of laterFlags that take no value.
+// boolLater lists the laterFlags that take no value.
 var boolLater = []string{"consul-auto-advertise", "consul-checks-use-advertise", "consul-client-auto-join",
 	"consul-server-auto-join", "consul-ssl", "consul-verify-ssl", "dev-connect", "dev-consul", "dev-vault",
 	"vault-enabled", "vault-tls-skip-verify"}
 
-// options is what the flags said.
+// options holds the values of the flags.
 type options struct {
 	dev    bool
 	config []string
-	// otherMachine makes missing files of certificates warnings.
+	// otherMachine makes missing certificate files a warning.
 	otherMachine bool
 	introToken   string
 	adoptNone    bool
 	given        []keyFlag
 }
 
-// keyFlag is one flag of flagTable with its value.
+// keyFlag is a flag of flagTable with its value.
 type keyFlag struct{ name, path, text string }
 
-// declare adds the flags of the agent command to a set; the options are filled when
-// the set is parsed.
+// declare adds the flags of the agent command to set. The options are filled when set is parsed.
 func declare(set *flag.FlagSet) *options {
 	o := &options{}
 	set.BoolVar(&o.dev, "dev", false, "Run a server and a client in one process, in memory, on the loopback address.")
@@ -125,8 +124,8 @@ func declare(set *flag.FlagSet) *options {
 	return o
 }
 
-// settings makes the settings of an agent: defaults, the preset of -dev, files in
-// order, then flags. It checks them too.
+// settings returns the checked settings of an agent. It applies defaults, -dev, files in order,
+// then flags.
 func (o *options) settings() (*Settings, error) {
 	s := Default()
 	s.otherMachine = o.otherMachine
@@ -143,7 +142,7 @@ func (o *options) settings() (*Settings, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if o.dev { // files and flags do not turn a role off
+	if o.dev { // files and flags cannot disable a role
 		s.Server.Enabled, s.Client.Enabled = true, true
 	}
 	s.selectLogBackend()
@@ -157,7 +156,7 @@ func (o *options) settings() (*Settings, error) {
 	return s, s.check()
 }
 
-// Parse makes the settings of an agent from the arguments of its command.
+// Parse returns the settings of an agent from the arguments of its command.
 func Parse(args []string) (*Settings, error) {
 	set := flag.NewFlagSet("agent", flag.ContinueOnError)
 	set.SetOutput(io.Discard)

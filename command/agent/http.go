@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 )
 
-// Bounds of HTTP connections. There is none on writing: streams take as long as
-// somebody reads them.
+// Limits of HTTP connections. There is no write timeout, because streams last as long as the
+// client reads them.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
@@ -20,8 +20,7 @@ const (
 	stopLimit     = 5 * time.Second
 )
 
-// serveHTTP answers the API on a listener until ctx ends; requests that run then are
-// canceled.
+// serveHTTP serves the API on a listener until ctx ends. Requests in progress are then canceled.
 func (a *Agent) serveHTTP(ctx context.Context, ln net.Listener) error {
 	srv := &http.Server{
 		Handler:           httpapi.Compress(a.api),

@@ -14,16 +14,16 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 )
 
-// wrongScheme is told to those who speak HTTP where HTTPS is expected.
+// wrongScheme is the response to an HTTP request on an HTTPS port.
 const wrongScheme = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 
-// webListener gives the HTTP server connections whose handshake is done: each is
-// done beside the others, within a time of its own. Whether there is one is asked
-// of the certificates for each connection, so that a reload can change it.
+// webListener returns connections whose TLS handshake is complete. Handshakes run concurrently,
+// each with its own timeout. The certificate store decides for each connection whether it uses
+// TLS, so that a reload can change that.
 type webListener struct {
 	net.Listener
 	certs   *certs.Store
-	timeout time.Duration // of a handshake; 0 is none
+	timeout time.Duration // of a handshake; 0 means none
 	log     *slog.Logger
 	ready   chan webConn
 }
@@ -37,7 +37,7 @@ func newWebListener(ln net.Listener, store *certs.Store, timeout time.Duration, 
 	return &webListener{Listener: ln, certs: store, timeout: timeout, log: log, ready: make(chan webConn)}
 }
 
-// Accept returns the next connection whose handshake is done.
+// Accept returns the next connection whose handshake is complete.
 func (l *webListener) Accept() (net.Conn, error) {
 	c, open := <-l.ready
 	if !open {
@@ -46,7 +46,7 @@ func (l *webListener) Accept() (net.Conn, error) {
 	return c.conn, c.err
 }
 
-// run accepts until the listener is closed; handshakes that are not done then end.
+// run accepts connections until the listener is closed, and then aborts the remaining handshakes.
 func (l *webListener) run(ctx context.Context) {
 	defer close(l.ready)
 	var wg sync.WaitGroup
@@ -59,14 +59,14 @@ func (l *webListener) run(ctx context.Context) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			l.give(ctx, webConn{err: err}) // the server waits before it asks again
+			l.give(ctx, webConn{err: err}) // the HTTP server waits before it accepts again
 		default:
 			wg.Go(func() { l.greet(ctx, raw) })
 		}
 	}
 }
 
-// greet does the handshake of a connection.
+// greet performs the handshake of a connection.
 func (l *webListener) greet(ctx context.Context, raw net.Conn) {
 	if l.timeout > 0 {
 		raw.SetDeadline(time.Now().Add(l.timeout))
@@ -75,7 +75,7 @@ func (l *webListener) greet(ctx context.Context, raw net.Conn) {
 	if err != nil {
 		l.log.Debug("refused an HTTPS connection", "addr", raw.RemoteAddr(), "err", err)
 		if spokeHTTP(err) {
-			_, _ = io.WriteString(raw, wrongScheme) // it is closed in any case
+			_, _ = io.WriteString(raw, wrongScheme) // best effort: the connection is closed
 		}
 		certs.HangUp(raw)
 		return
@@ -84,7 +84,7 @@ func (l *webListener) greet(ctx context.Context, raw net.Conn) {
 	l.give(ctx, webConn{conn: conn})
 }
 
-// give hands a connection to the server, unless that has ended.
+// give passes a connection to Accept, or closes it if ctx has ended.
 func (l *webListener) give(ctx context.Context, c webConn) {
 	select {
 	case l.ready <- c:
@@ -95,7 +95,7 @@ func (l *webListener) give(ctx context.Context, c webConn) {
 	}
 }
 
-// spokeHTTP says whether a handshake failed because a request came in its place.
+// spokeHTTP reports whether a handshake failed because the client sent an HTTP request.
 func spokeHTTP(err error) bool {
 	var head tls.RecordHeaderError
 	return errors.As(err, &head) &&

@@ -17,10 +17,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// askLimit bounds what the agent asks of its own parts to tell how they are.
+// askLimit is the timeout for queries of the agent to its own server or client.
 const askLimit = 2 * time.Second
 
-// Self is the body of /v1/agent/self. Secrets in the configuration are blanked.
+// Self returns the body of /v1/agent/self. Secrets in the configuration are redacted.
 func (a *Agent) Self() map[string]any {
 	cfg := shownBlock(reflect.ValueOf(a.set.Config))
 	cfg["Version"] = map[string]any{"Version": version.Number, "Revision": version.Commit()}
@@ -45,7 +45,7 @@ func (a *Agent) stats() map[string]map[string]string {
 	return s
 }
 
-// leader returns the address of the leader, "" when there is none.
+// leader returns the address of the leader, or "" if there is none.
 func (a *Agent) leader() string {
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
@@ -57,7 +57,7 @@ func (a *Agent) leader() string {
 	return addr
 }
 
-// member is this server as others know it, nil for a client.
+// member returns the gossip member of this server, or nil for a client.
 func (a *Agent) member() *nomad.ServerMember {
 	if a.server == nil {
 		return nil
@@ -65,7 +65,7 @@ func (a *Agent) member() *nomad.ServerMember {
 	return a.server.Self()
 }
 
-// Health tells of each role that this agent has.
+// Health returns the health of each role of this agent. A role that it does not have is nil.
 func (a *Agent) Health() (client, server *httpapi.Health) {
 	if a.client != nil {
 		client = &httpapi.Health{OK: true, Message: "ok"}
@@ -82,7 +82,7 @@ func (a *Agent) Health() (client, server *httpapi.Health) {
 	return client, server
 }
 
-// Servers lists the RPC addresses that the client uses, nil without a client.
+// Servers returns the RPC addresses that the client uses, or nil without a client.
 func (a *Agent) Servers() []string {
 	switch {
 	case a.client == nil:
@@ -90,7 +90,7 @@ func (a *Agent) Servers() []string {
 	case a.server != nil:
 		return []string{a.server.RPCAddr()}
 	}
-	return append([]string{}, a.client.Remote().Addrs()...) // not nil: there is a client
+	return append([]string{}, a.client.Remote().Addrs()...) // never nil, because there is a client
 }
 
 // SetServers replaces the servers that the client uses.
@@ -118,7 +118,7 @@ func (a *Agent) SetServers(addrs []string) error {
 	return nil
 }
 
-// Schedulers is the state of the scheduler workers, nil without a server.
+// Schedulers returns the state of the scheduler workers, or nil without a server.
 func (a *Agent) Schedulers() *httpapi.Schedulers {
 	if a.server == nil {
 		return nil
@@ -132,7 +132,7 @@ func (a *Agent) Schedulers() *httpapi.Schedulers {
 	return out
 }
 
-// NodeID is the ID of the client's node, empty without one.
+// NodeID returns the ID of the client's node, or "" without a client.
 func (a *Agent) NodeID() string {
 	if a.client == nil {
 		return ""
@@ -140,14 +140,14 @@ func (a *Agent) NodeID() string {
 	return a.client.NodeID()
 }
 
-// Prometheus is the text exposition, nil when it is off.
+// Prometheus returns the handler of the Prometheus text format, or nil if it is disabled.
 func (a *Agent) Prometheus() http.Handler { return a.tel.prom }
 
-// secretWords are parts of keys whose values are not shown.
+// secretWords are parts of keys whose values are redacted.
 var secretWords = []string{"token", "encrypt", "secret", "password", "auth", "key"}
 
-// hidden says whether the value of a key is a secret. Names of files, and what is
-// only called a key, are none.
+// hidden reports whether the value of a key is a secret. File names and similar keys, such as
+// TTLs, are not.
 func hidden(key string) bool {
 	key = strings.ToLower(key)
 	for _, word := range []string{"file", "ttl", "method", "allowed", "region", "path", "expiration"} {
@@ -163,15 +163,15 @@ func hidden(key string) bool {
 	return false
 }
 
-// textDurations are the keys of durations that tools expect as text, such as "5s". They expect
-// others in nanoseconds.
+// textDurations are the duration keys that tools expect as text, such as "5s". They expect other
+// durations in nanoseconds.
 var textDurations = []string{"https_handshake_timeout", "rpc_handshake_timeout", "collection_interval", "max_kill_timeout", "deadline", "start_timeout",
 	"node_gc_threshold", "job_gc_interval", "job_gc_threshold", "eval_gc_threshold", "batch_eval_gc_threshold", "deployment_gc_threshold",
 	"csi_volume_claim_gc_interval", "csi_volume_claim_gc_threshold", "csi_plugin_gc_threshold", "acl_token_gc_threshold",
 	"root_key_gc_interval", "root_key_gc_threshold", "root_key_rotation_threshold",
 	"http_read_timeout", "gcs_timeout", "git_timeout", "hg_timeout", "s3_timeout"}
 
-// shownBlock makes a map of a block by the names of its fields.
+// shownBlock returns a block as a map by field names, with secrets redacted.
 func shownBlock(block reflect.Value) map[string]any {
 	out := map[string]any{}
 	t := block.Type()
@@ -187,7 +187,7 @@ func shownBlock(block reflect.Value) map[string]any {
 	return out
 }
 
-// shownValue is a value of the configuration as it may be shown.
+// shownValue returns a value of the configuration, with secrets redacted.
 func shownValue(key string, v reflect.Value) any {
 	if d, ok := v.Interface().(time.Duration); ok && slices.Contains(textDurations, key) {
 		return d.String()

@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 )
 
-// keyrings are those who wrap root keys, nil for the built-in one alone. A lone
-// built-in one need not say that it is active.
+// keyrings returns the configured key providers, or nil for the built-in one alone. A single aead
+// provider is active by default.
 func (s *Settings) keyrings() []kms.Config {
 	var out []kms.Config
 	for _, id := range slices.Sorted(maps.Keys(s.Keyring)) {
@@ -25,8 +25,7 @@ func (s *Settings) keyrings() []kms.Config {
 	return out
 }
 
-// checkKeyring refuses keyring blocks by which no server could wrap a root key. What
-// the environment adds counts.
+// checkKeyring checks the keyring blocks, including settings from the environment.
 func (s *Settings) checkKeyring() error {
 	var errs []error
 	all := s.keyrings()
@@ -39,7 +38,7 @@ func (s *Settings) checkKeyring() error {
 				path += "." + f.Key
 			}
 			if _, set := s.set[path]; !set {
-				s.set[path] = s.set[block] // what is missing is told at the block
+				s.set[path] = s.set[block] // report a missing key at its block
 			}
 			errs = append(errs, s.fault(path, "%s", f.Text))
 		}

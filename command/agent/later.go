@@ -6,14 +6,12 @@ import (
 	"slices"
 )
 
-// refuseLater names every key that was given a value which asks for a feature that
-// does not exist yet: the fields with the tag later. The default asks for nothing.
+// refuseLater returns an error for every key with a later tag whose value is not the default.
 func (s *Settings) refuseLater() error {
 	return errors.Join(s.walkLater(reflect.ValueOf(s.Config), reflect.ValueOf(Default().Config), "", "")...)
 }
 
-// walkLater compares a block with its defaults. Feature is what the block as a whole
-// is for, when that is still to come.
+// walkLater compares a block with its defaults. feature is the later tag of the block itself.
 func (s *Settings) walkLater(block, deflt reflect.Value, path, feature string) []error {
 	var errs []error
 	defaults := fields(deflt)
@@ -42,7 +40,7 @@ func (s *Settings) walkLater(block, deflt reflect.Value, path, feature string) [
 	return errs
 }
 
-// blockLater refuses a labeled block: being there asks for the feature.
+// blockLater refuses a labeled block of a missing feature, even if its keys have their defaults.
 func (s *Settings) blockLater(elem reflect.Value, path, missing string) []error {
 	if missing != "" {
 		return []error{s.notYet(path, missing)}

@@ -15,11 +15,11 @@ import (
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 )
 
-// tooMany is what a connection over the limit gets before it is closed.
+// tooMany is the response to a connection over the limit before it is closed.
 const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nConnection: close\r\n" +
 	"Content-Length: 47\r\n\r\nYour IP is issuing too many concurrent requests"
 
-// listen opens a TCP listener; what is wrong is told in one line.
+// listen opens a TCP listener. what names it in errors.
 func listen(what, host string, port int) (net.Listener, error) {
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
 	ln, err := net.Listen("tcp", addr)
@@ -32,8 +32,8 @@ func listen(what, host string, port int) (net.Listener, error) {
 	return ln, nil
 }
 
-// limitConns bounds the connections of each address and of all addresses together. A
-// refused connection is recorded. It gets the reason as a reply, unless the port uses TLS.
+// limitConns limits the connections of each address and of all addresses together. A refused
+// connection is recorded. Without TLS it gets a response with the reason.
 func (a *Agent) limitConns(ln net.Listener, limit *connlimit.Limit) net.Listener {
 	return &connlimit.Listener{Listener: ln, Limit: limit, Key: remoteIP, Refuse: func(conn net.Conn) {
 		a.api.RefusedConn(conn)
@@ -46,7 +46,7 @@ func (a *Agent) limitConns(ln net.Listener, limit *connlimit.Limit) net.Listener
 	}}
 }
 
-// refuse says why and closes. It never holds the listener up.
+// refuse writes the reason and closes the connection. It does not block the listener.
 func refuse(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(time.Second))
 	// The connection is closed whether or not the reason arrives.
@@ -54,7 +54,7 @@ func refuse(conn net.Conn) {
 	conn.Close()
 }
 
-// remoteIP is the address of a peer, without its port; "" for a peer that has none.
+// remoteIP returns the IP address of a peer, or "" if it has none.
 func remoteIP(conn net.Conn) string {
 	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -67,8 +67,7 @@ func remoteIP(conn net.Conn) string {
 	return addr.Unmap().String()
 }
 
-// hosts returns the addresses to listen on: the list if there is one, else the
-// address that everything binds to.
+// hosts returns the addresses to listen on: those in list, or bind if list is empty.
 func hosts(list, bind string) []string {
 	if all := strings.Fields(list); len(all) > 0 {
 		return all

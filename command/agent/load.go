@@ -11,28 +11,28 @@ import (
 	"strings"
 )
 
-// Settings is a Config with the places that its keys were set at, for errors.
+// Settings is a Config with the place where each key was set, for error messages.
 type Settings struct {
 	Config
 	dev        bool
 	introToken string
 	adoptNone  bool
-	names      []string // of this machine, as the addresses of the configuration give them
+	names      []string // the host names in the configured addresses
 	set        map[string]place
 
-	otherMachine bool     // the files of certificates may be elsewhere
-	missing      []string // the settings whose files do not exist, with otherMachine
+	otherMachine bool     // missing certificate files are warnings
+	missing      []string // warnings about missing files, with otherMachine
 }
 
-// Default returns the configuration before any file and flag.
+// Default returns the default configuration.
 func Default() *Settings {
 	s := &Settings{set: map[string]place{}}
 	setDefaults(reflect.ValueOf(&s.Config).Elem())
 	return s
 }
 
-// Load writes files over the settings, in order; of a directory all *.hcl and
-// *.json files, sorted. Every fault of every file is told, with its place.
+// Load decodes files into the settings, in order. For a directory it reads all *.hcl and *.json
+// files, sorted. The error contains every error of every file with its place.
 func (s *Settings) Load(paths ...string) error {
 	var errs []error
 	for _, path := range paths {
@@ -78,8 +78,8 @@ func (s *Settings) loadFile(path string) error {
 	return s.parse(src, path)
 }
 
-// parse writes one file over the settings. What begins with a brace is JSON,
-// whatever its name is.
+// parse decodes one file into the settings. A file that begins with a brace is JSON, whatever its
+// name.
 func (s *Settings) parse(src []byte, name string) error {
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	read := parseHCL
@@ -92,7 +92,7 @@ func (s *Settings) parse(src []byte, name string) error {
 	return faults(d.faults, src)
 }
 
-// setFlag sets a key by its path, such as "client.node_class", from a flag.
+// setFlag sets a key from a flag. path is the path of the key, such as "client.node_class".
 func (s *Settings) setFlag(flag, path, text string) error {
 	block := reflect.ValueOf(&s.Config).Elem()
 	steps := strings.Split(path, ".")
@@ -111,7 +111,7 @@ func (s *Settings) setFlag(flag, path, text string) error {
 	return nil
 }
 
-// place says where a key was set.
+// place returns where a key was set, as a prefix of messages.
 func (s *Settings) place(path string) string {
 	at, ok := s.set[path]
 	switch {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// levelTrace is below Debug: what libraries tell in great detail.
+// levelTrace is below Debug, for detailed output of libraries.
 const levelTrace = slog.Level(-8)
 
-// logLevel reads a level by its name.
+// logLevel parses the name of a log level.
 func logLevel(name string) (slog.Level, error) {
 	switch strings.ToUpper(name) {
 	case "TRACE":
@@ -30,7 +30,7 @@ func logLevel(name string) (slog.Level, error) {
 	return 0, fmt.Errorf("TRACE, DEBUG, INFO, WARN, ERROR or OFF is expected, not %q", name)
 }
 
-// newLog makes the log of the process. The level may be changed while it runs.
+// newLog makes the log of the process. Its level may change at run time.
 func newLog(w io.Writer, s *Settings) (*slog.Logger, *slog.LevelVar, error) {
 	level := &slog.LevelVar{}
 	l, err := logLevel(s.LogLevel)
@@ -45,7 +45,7 @@ func newLog(w io.Writer, s *Settings) (*slog.Logger, *slog.LevelVar, error) {
 	return slog.New(slog.NewTextHandler(w, opts)), level, nil
 }
 
-// nameTrace gives the level that slog has no word for its name.
+// nameTrace sets the name of levelTrace, which slog does not know.
 func nameTrace(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.LevelKey && a.Value.Any() == levelTrace {
 		return slog.String(slog.LevelKey, "TRACE")

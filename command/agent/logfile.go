@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// logFile is the file that the log also goes to. The current one keeps its name;
-// when it is full or old it is renamed to <name>-<nanoseconds since 1970>.log.
+// logFile is the file of log_file. The current file keeps its name. When it reaches its size or
+// age, it is renamed to <name>-<nanoseconds since 1970>.log.
 type logFile struct {
 	path  string
-	bytes int64         // 0 for no bound
-	every time.Duration // 0 for no bound
-	keep  int           // of the renamed ones; 0 for all, negative for none
+	bytes int64         // 0 for no limit
+	every time.Duration // 0 for no limit
+	keep  int           // number of renamed files; 0 for all, negative for none
 
 	mu     sync.Mutex
-	file   *os.File // nil once closed
+	file   *os.File // nil after close
 	size   int64
 	opened time.Time
 }
 
-// defaultLogName is the file's name when log_file names a directory.
+// defaultLogName is the name of the file if log_file is a directory.
 const defaultLogName = "nomad.log"
 
-// openLogFile opens the file that the settings name, nil for none.
+// openLogFile opens the file of log_file, or returns nil if it is not set.
 func openLogFile(s *Settings) (*logFile, error) {
 	if s.LogFile == "" {
 		return nil, nil
@@ -60,7 +60,7 @@ func (l *logFile) open() error {
 	return nil
 }
 
-// Write adds a line, to a new file if the current one has had its time.
+// Write writes a line, and rotates the file first if it reached its size or age.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,13 +78,13 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// rotate renames the current file and begins a new one. When that fails, what there
-// is goes on.
+// rotate renames the current file and opens a new one. If the rename fails, logging continues in
+// the current file.
 func (l *logFile) rotate() error {
 	ext := filepath.Ext(l.path)
 	to := fmt.Sprintf("%s-%d%s", strings.TrimSuffix(l.path, ext), time.Now().UnixNano(), ext)
 	if err := os.Rename(l.path, to); err != nil {
-		l.opened = time.Now() // tried again later
+		l.opened = time.Now() // retry later
 		return nil
 	}
 	old := l.file
@@ -94,7 +94,7 @@ func (l *logFile) rotate() error {
 	return errors.Join(old.Close(), l.prune())
 }
 
-// prune removes the oldest renamed files beyond those that are kept.
+// prune removes the oldest renamed files beyond the number to keep.
 func (l *logFile) prune() error {
 	if l.keep == 0 {
 		return nil
@@ -121,7 +121,7 @@ func (l *logFile) prune() error {
 	return errors.Join(errs...)
 }
 
-// reopen follows a file that somebody else renamed.
+// reopen opens the file again after an external rotation renamed it.
 func (l *logFile) reopen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 )
 
-// metricsSummary is the body of /v1/metrics, by the names that its readers know.
+// metricsSummary is the body of /v1/metrics, with the field names of Nomad.
 type metricsSummary struct {
 	Timestamp       string
 	Gauges          []gaugeValue
@@ -36,8 +36,8 @@ type sampleValue struct {
 	Labels                            map[string]string
 }
 
-// Metrics returns the summary of the last complete interval, with the gauges that are computed
-// at a read.
+// Metrics returns the summary of the last complete interval, and the gauges that are computed at
+// each read.
 func (a *Agent) Metrics(w http.ResponseWriter, r *http.Request) (any, error) {
 	shown, err := a.tel.memory.DisplayMetrics(w, r)
 	if err != nil {

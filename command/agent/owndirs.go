@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownDirs lists the directories of the agent that no task may see. Those of the audit log and of
-// the log file are among them if they belong to the agent alone: /var/log is not hidden.
+// ownDirs lists the directories of the agent that tasks must not see. It includes the directories
+// of the audit log and the log file if only the agent uses them. /var/log, for example, is not
+// hidden.
 func (a *Agent) ownDirs(stateDir, allocDir string) []string {
 	out := []string{stateDir, filepath.Join(a.data.path, "server"), filepath.Join(a.data.path, "audit")}
 	var files []string
@@ -28,8 +29,9 @@ func (a *Agent) ownDirs(stateDir, allocDir string) []string {
 	return out
 }
 
-// isOwnDir reports whether a directory is the agent's alone. An ordinary user's is one that nobody
-// else can write to. Root owns those of the system too, so it must be closed to others.
+// isOwnDir reports whether a directory belongs to the agent alone. For an ordinary user, others
+// must have no write permission. Root also owns system directories, so for root other users must
+// have no permission at all.
 func isOwnDir(dir string) bool {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil || int(st.Uid) != os.Geteuid() {

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// reloadable are the keys that an agent takes over while it runs.
+// reloadable are the keys that a reload applies.
 var reloadable = []string{"log_level", "server.raft_multiplier", "server.raft_snapshot_threshold",
 	"server.raft_snapshot_interval", "server.raft_trailing_logs",
 	"tls.http", "tls.rpc", "tls.verify_server_hostname", "tls.ca_file", "tls.cert_file", "tls.key_file", "tls.rpc_upgrade_mode",
 	"tls.verify_https_client", "tls.tls_cipher_suites", "tls.tls_min_version", "audit.enabled", "audit.sink", "audit.filter"}
 
-// Reload reads flags and files again, those of TLS among them, and takes over what
-// may change while the agent runs; what else changed is named in the log. The log
-// file and the audit log are opened anew.
+// Reload reads the flags, the configuration files and the TLS files again, and applies the
+// reloadable keys. It logs the other keys that changed. It reopens the log file and the audit
+// log.
 func (a *Agent) Reload() error {
 	if a.reload == nil {
 		return errors.New("this agent has no configuration to read again")
@@ -27,10 +27,10 @@ func (a *Agent) Reload() error {
 		return fmt.Errorf("reload: %w", err)
 	}
 	if set.Name == "" {
-		set.Name = a.set.Name // that of the machine
+		set.Name = a.set.Name // the host name
 	}
 	if !set.namesLogBackend() {
-		set.Server.RaftLogstore.Backend = a.set.Server.RaftLogstore.Backend // that of the log
+		set.Server.RaftLogstore.Backend = a.set.Server.RaftLogstore.Backend // the backend of the existing log
 	}
 	level, err := logLevel(set.LogLevel)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *Agent) Reload() error {
 	return nil
 }
 
-// changes names the keys in which two blocks differ.
+// changes returns the keys in which two blocks differ.
 func changes(before, after reflect.Value, path string) []string {
 	var out []string
 	now := fields(after)

@@ -17,7 +17,7 @@ type RPC struct {
 	DialTimeout            time.Duration `hcl:"dial_timeout" default:"10s"`
 }
 
-// checkRPC refuses settings that no connection could work with.
+// checkRPC checks the rpc block.
 func (s *Settings) checkRPC() error {
 	r := &s.RPC
 	var errs []error
@@ -38,14 +38,15 @@ func (s *Settings) checkRPC() error {
 	return errors.Join(errs...)
 }
 
-// mux are the settings of multiplexed connections.
+// mux returns the settings of multiplexed connections.
 func (s *Settings) mux() rpc.Mux {
 	r := &s.RPC
 	return rpc.Mux{AcceptBacklog: r.AcceptBacklog, KeepAlive: r.KeepAliveInterval, WriteTimeout: r.ConnectionWriteTimeout,
 		OpenTimeout: noBound(r.StreamOpenTimeout), CloseTimeout: noBound(r.StreamCloseTimeout)}
 }
 
-// noBound turns the file's 0 for no bound into what the transport takes.
+// noBound maps 0, which means no limit in the file, to -1, which means no limit for the
+// transport.
 func noBound(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1

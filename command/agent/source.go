@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// place is where something was said: in a file, or, without a line, by a flag.
+// place is where a key was set: a place in a file, or a flag if there is no line.
 type place struct {
 	file         string
 	line, column int
 }
 
-// kind is what sort of value a file has at a place.
+// kind is the kind of a value in a file.
 type kind string
 
 const (
@@ -23,15 +23,15 @@ const (
 	null   kind = "null"
 )
 
-// value is what a file says, alike for HCL and JSON. A block with labels is a block
-// in a block: plugin "x" { } is plugin { x { } }.
+// value is a value of an HCL or JSON file. A labeled block is a nested block: plugin "x" { } is
+// plugin { x { } }.
 type value struct {
 	at      place
 	kind    kind
-	text    string  // of a scalar, without its quotes
+	text    string  // of a scalar, without quotes
 	bare    bool    // a scalar without quotes: a number, true or false
 	list    []value // of an array
-	entries []entry // of an object, in the order of the file; keys may come again
+	entries []entry // of an object, in the order of the file; keys may repeat
 }
 
 // entry is one key of an object.
@@ -41,8 +41,8 @@ type entry struct {
 	value value
 }
 
-// blocks returns the objects of a value: itself, or all of a list. JSON has both
-// forms, and in HCL meta = { } and meta { } are the same.
+// blocks returns the objects of a value: the value itself, or the elements of a list. JSON has
+// both forms. In HCL, meta = { } and meta { } are the same.
 func (v value) blocks() ([]value, error) {
 	switch {
 	case v.kind == object:
@@ -58,7 +58,7 @@ func (v value) blocks() ([]value, error) {
 	return v.list, nil
 }
 
-// strings returns a list of strings; a single one is a list of one.
+// strings returns a list of strings. A scalar is a list of one.
 func (v value) strings() ([]string, error) {
 	if v.kind == scalar {
 		return []string{v.text}, nil
@@ -76,8 +76,8 @@ func (v value) strings() ([]string, error) {
 	return out, nil
 }
 
-// plain makes ordinary Go values of what the keys of a driver's configuration hold;
-// the driver's specification converts them. The same block several times is a list.
+// plain converts the value to ordinary Go values, which the config schema of the driver converts
+// further. A repeated block becomes a list.
 func (v value) plain() any {
 	switch v.kind {
 	case scalar:
@@ -123,14 +123,14 @@ func (v value) plainScalar() any {
 	return v.text
 }
 
-// fault is something wrong at a place of a file.
+// fault is an error at a place in a file.
 type fault struct {
 	at   place
 	text string
 }
 
-// faults makes one error of all that is wrong in a file: place, what it is, and the
-// line itself up to its value, which may be a secret.
+// faults joins the errors of a file. Each has its place, its text, and the line up to the value.
+// The value is left out, because it may be a secret.
 func faults(all []fault, src []byte) error {
 	lines := strings.Split(string(src), "\n")
 	var errs []error
@@ -146,8 +146,8 @@ func faults(all []fault, src []byte) error {
 	return errors.Join(errs...)
 }
 
-// shown returns a line of a file up to the first value in it. Of a line that holds
-// no key nothing is shown: it may go on with a value.
+// shown returns a line up to its first value. It returns "" for a line without a key, because the
+// line may continue a value.
 func shown(line string) string {
 	line = strings.TrimSpace(line)
 	at := strings.IndexAny(line, "=:{")
@@ -157,7 +157,7 @@ func shown(line string) string {
 	if line[at] == '{' && at > 0 {
 		return line[:at+1]
 	}
-	if at == 0 { // a whole JSON file may be one line
+	if at == 0 { // the line may be a complete JSON file
 		return ""
 	}
 	return line[:at+1] + " ..."

@@ -10,10 +10,10 @@ import (
 	"github.com/hashicorp/hcl/hcl/token"
 )
 
-// Agent files are in the first version of HCL: quoted keys, several keys on a line,
-// blocks with and without "=".
+// Agent files use HCL version 1: quoted keys, several keys on a line,
+// and blocks with or without "=".
 
-// hclFault are the parser's messages in words for people, by what is in them.
+// hclFault maps parts of the parser's messages to clearer texts.
 var hclFault = []struct{ has, text string }{
 	{"Unknown token", `a value is expected: a string in quotes, a number, true, false, a list or a block`},
 	{"closing RBRACE", `"}" is missing: a block is not closed`},
@@ -29,7 +29,7 @@ var hclFault = []struct{ has, text string }{
 	{"not terminated", "a string or comment is not closed"},
 }
 
-// parseHCL reads a file in HCL. The parser ends at the first fault.
+// parseHCL parses an HCL file. The parser stops at the first error.
 func parseHCL(src []byte, file string) (value, []fault) {
 	tree, err := parser.Parse(src)
 	if err != nil {
@@ -58,7 +58,7 @@ func syntaxFault(err error, file string) fault {
 	return f
 }
 
-// hclReader makes values of the parser's tree.
+// hclReader converts the syntax tree of the parser to values.
 type hclReader struct {
 	file   string
 	faults []fault
@@ -126,7 +126,7 @@ func (r *hclReader) unquote(t token.Token) string {
 	return text
 }
 
-// heredoc returns the text between the marks.
+// heredoc returns the text of a heredoc without its markers.
 func (r *hclReader) heredoc(t token.Token) string {
 	if !strings.Contains(t.Text, "\n") {
 		r.fault(t.Pos, "a text block is not well formed")

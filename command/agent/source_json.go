@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// parseJSON reads a file in JSON; keys keep their order and their places.
+// parseJSON parses a JSON file. Keys keep their order and places.
 func parseJSON(src []byte, file string) (value, []fault) {
 	src = blankTrailingCommas(src)
 	r := &jsonReader{src: src, file: file, dec: json.NewDecoder(bytes.NewReader(src))}
@@ -29,11 +29,11 @@ func parseJSON(src []byte, file string) (value, []fault) {
 	return v, nil
 }
 
-// blankTrailingCommas returns src with a space in place of each comma after the last element
-// of a list or an object, which Nomad accepts. Offsets stay the same.
+// blankTrailingCommas returns src with a space in place of each comma after the last element of a
+// list or an object. Nomad accepts such commas. Offsets do not change.
 func blankTrailingCommas(src []byte) []byte {
 	out := slices.Clone(src)
-	comma := -1 // the last comma, while only space follows it
+	comma := -1 // the last comma, if only space follows it so far
 	var last byte
 	inString := false
 	for i := 0; i < len(src); i++ {
@@ -60,7 +60,7 @@ func blankTrailingCommas(src []byte) []byte {
 	return out
 }
 
-// maxDepth bounds the nesting of a file.
+// maxDepth is the maximum nesting depth of a file.
 const maxDepth = 64
 
 type jsonReader struct {
@@ -70,14 +70,14 @@ type jsonReader struct {
 	depth int
 }
 
-// place is that of an offset.
+// place returns the place of an offset.
 func (r *jsonReader) place(offset int64) place {
 	before := r.src[:min(max(offset, 0), int64(len(r.src)))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	return place{r.file, line, len(before) - bytes.LastIndexByte(before, '\n')}
 }
 
-// here is where the next token begins.
+// here returns the place of the next token.
 func (r *jsonReader) here() place {
 	at := r.dec.InputOffset()
 	for at < int64(len(r.src)) && slices.Contains([]byte(" \t\r\n,:"), r.src[at]) {
@@ -86,7 +86,7 @@ func (r *jsonReader) here() place {
 	return r.place(at)
 }
 
-// broken is where the decoder stumbled.
+// broken returns the place of a decoding error.
 func (r *jsonReader) broken(err error) place {
 	if at := (*json.SyntaxError)(nil); errors.As(err, &at) && at.Offset > 0 {
 		return r.place(at.Offset - 1)
@@ -115,7 +115,7 @@ func (r *jsonReader) value() (value, error) {
 	return v, nil
 }
 
-// composite reads an array or an object to its end.
+// composite reads the elements of an array or an object.
 func (r *jsonReader) composite(at place, open json.Delim) (value, error) {
 	v := value{at: at, kind: array}
 	if open == '{' {
@@ -152,7 +152,7 @@ func (r *jsonReader) composite(at place, open json.Delim) (value, error) {
 	return v, err
 }
 
-// token reads the next token; the end of the file is an error here.
+// token reads the next token. The end of the file is an error.
 func (r *jsonReader) token() (json.Token, error) {
 	tok, err := r.dec.Token()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -12,26 +12,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// keptIntervals is how many intervals the sink in memory keeps: the current one and the last
-// complete one. /v1/metrics shows no older one, and each takes memory per job and allocation.
+// keptIntervals is the number of intervals that the in-memory sink keeps: the current one and the
+// last complete one. /v1/metrics shows no older interval, and each interval takes memory per job
+// and allocation.
 const keptIntervals = 2
 
-// promExpiry is how long Prometheus is shown a value that is not measured again.
+// promExpiry is how long Prometheus is shown a value that is not updated.
 const promExpiry = time.Minute
 
-// telemetry holds the sinks of the process's metrics: one in memory, which
-// /v1/metrics shows, and when asked for one for Prometheus.
+// telemetry holds the metrics sinks of the process. /v1/metrics shows the in-memory sink. The
+// Prometheus sink is optional.
 type telemetry struct {
 	memory *metrics.InmemSink
-	prom   http.Handler             // nil when off
-	expiry *promsink.PrometheusSink // nil when off
+	prom   http.Handler             // nil if disabled
+	expiry *promsink.PrometheusSink // nil if disabled
 	core   *metrics.Metrics
-	// atRead sets the gauges that are computed when metrics are read; nil for none. It is
+	// atRead sets the gauges that are computed when metrics are read. It may be nil. It must be
 	// set before the agent runs.
 	atRead func(set gaugeFunc)
 }
 
-// newTelemetry makes the sinks and the global metrics that libraries write to.
+// newTelemetry makes the sinks and the global metrics that libraries use.
 func newTelemetry(s *Settings) (*telemetry, error) {
 	t := s.Telemetry
 	if t.InMemoryCollectionInterval <= 0 || t.InMemoryRetentionPeriod < t.InMemoryCollectionInterval {
@@ -55,7 +56,7 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 		cfg.HostName = s.Name
 	}
 	cfg.FilterDefault = t.FilterDefault
-	cfg.EnableRuntimeMetrics = false // runTelemetry measures the runtime: the library's goroutine never ends
+	cfg.EnableRuntimeMetrics = false // done by runTelemetry, because the library's goroutine never ends
 	for _, rule := range t.PrefixFilter {
 		switch {
 		case len(rule) > 1 && rule[0] == '+':
@@ -74,8 +75,8 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 	return tel, nil
 }
 
-// openPrometheus makes the sink and the handler for Prometheus. A value that cannot be shown
-// is left out of the reply: it does not hide the others.
+// openPrometheus makes the sink and the handler for Prometheus. A metric that cannot be encoded
+// is omitted, and the others are still returned.
 func (t *telemetry) openPrometheus() (err error) {
 	registry := prometheus.NewRegistry()
 	t.expiry, err = promsink.NewPrometheusSinkFrom(promsink.PrometheusOpts{Registerer: registry, Expiration: promExpiry})
@@ -89,10 +90,11 @@ func (t *telemetry) openPrometheus() (err error) {
 	return nil
 }
 
-// close ends what the library runs.
+// close stops the goroutines of the metrics library.
 func (t *telemetry) close() { t.core.Shutdown() }
 
-// runTelemetry measures the process and the agent in each collection interval until ctx ends.
+// runTelemetry sets the gauges of the process and the agent in each collection interval until ctx
+// ends.
 func (a *Agent) runTelemetry(ctx context.Context) error {
 	if a.tel.expiry != nil {
 		a.tel.expiry.RunBackgroundCleanup(ctx)

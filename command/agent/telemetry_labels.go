@@ -9,12 +9,12 @@ import (
 	promsink "github.com/hashicorp/go-metrics/prometheus"
 )
 
-// validSink is a sink for Prometheus that accepts any label: Prometheus refuses values that
-// are not UTF-8, and the ID of a job may be one.
+// validSink is a Prometheus sink that accepts any label value. Prometheus rejects values that are
+// not valid UTF-8, which job IDs may contain.
 type validSink struct{ *promsink.PrometheusSink }
 
-// validLabels replaces invalid UTF-8 in the values of labels. It copies labels that it
-// changes, since other sinks read them too.
+// validLabels replaces invalid UTF-8 in label values. It copies labels before a change, because
+// other sinks read them too.
 func validLabels(labels []metrics.Label) []metrics.Label {
 	if !slices.ContainsFunc(labels, func(l metrics.Label) bool { return !utf8.ValidString(l.Value) }) {
 		return labels

@@ -12,8 +12,8 @@ import (
 // gaugeFunc sets a gauge.
 type gaugeFunc = func(key []string, val float32, labels []metrics.Label)
 
-// readSink is given the gauges that are computed when metrics are read. Their number grows
-// with the number of jobs: nothing of them is kept between two reads.
+// readSink receives the gauges that are computed when metrics are read. Nothing is kept between
+// two reads, because the number of gauges grows with the number of jobs.
 type readSink struct {
 	metrics.BlackholeSink
 	take func(key []string, val float32, labels map[string]string)
@@ -28,7 +28,7 @@ func (s *readSink) SetGaugeWithLabels(key []string, val float32, labels []metric
 	s.take(key, val, out)
 }
 
-// read computes the gauges, with the prefix, the filters and the label host of all metrics.
+// read computes the gauges. They have the same prefix, filters and host label as all metrics.
 func (t *telemetry) read(take func(key []string, val float32, labels map[string]string)) {
 	if t.atRead == nil {
 		return
@@ -40,13 +40,14 @@ func (t *telemetry) read(take func(key []string, val float32, labels map[string]
 	t.atRead(named.SetGaugeWithLabels)
 }
 
-// gaugesAtRead shows Prometheus the gauges that are computed at a read.
+// gaugesAtRead is a Prometheus collector for the gauges that are computed at each read.
 type gaugesAtRead struct{ t *telemetry }
 
-// Describe implements prometheus.Collector. It names no metric: jobs come and go.
+// Describe implements prometheus.Collector. It describes no metric, because the set of jobs
+// changes.
 func (gaugesAtRead) Describe(chan<- *prometheus.Desc) {}
 
-// promName is how the name of a metric is written for Prometheus.
+// promName replaces characters that Prometheus does not allow in metric names.
 var promName = strings.NewReplacer(".", "_", "-", "_", " ", "_", "=", "_", "/", "_")
 
 // Collect implements prometheus.Collector.

@@ -23,7 +23,7 @@ type TLS struct {
 	TLSMinVersion        string `hcl:"tls_min_version" default:"tls12"`
 }
 
-// tlsConfig is the tls block as the certificates are read by it.
+// tlsConfig returns the configuration of the certificate store.
 func (s *Settings) tlsConfig() certs.Config {
 	t := &s.TLS
 	return certs.Config{
@@ -33,8 +33,8 @@ func (s *Settings) tlsConfig() certs.Config {
 	}
 }
 
-// checkTLS reads the files of the tls block, so that what is missing or wrong is said
-// before an agent starts or reloads.
+// checkTLS reads the files of the tls block, so that errors are found before an agent starts or
+// reloads.
 func (s *Settings) checkTLS() error {
 	var errs []error
 	if s.Limits.HTTPSHandshakeTimeout < 0 {
@@ -55,7 +55,7 @@ func (s *Settings) checkTLS() error {
 	return errors.Join(errs...)
 }
 
-// missingFiles names the settings whose files do not exist.
+// missingFiles returns a message for each TLS file that does not exist.
 func (s *Settings) missingFiles() []string {
 	var out []string
 	for _, f := range []struct{ setting, path string }{
@@ -67,8 +67,8 @@ func (s *Settings) missingFiles() []string {
 	return out
 }
 
-// reloadTLS takes over the tls block of new settings. Region and role are those that
-// the agent runs with. With an error nothing changed.
+// reloadTLS applies the tls block of new settings. The region and the role do not change. On
+// error nothing changes.
 func (a *Agent) reloadTLS(set *Settings) error {
 	cfg := set.tlsConfig()
 	cfg.Region, cfg.Server = a.set.Region, a.set.Server.Enabled
@@ -82,10 +82,10 @@ func (a *Agent) reloadTLS(set *Settings) error {
 	return nil
 }
 
-// expiresSoon is how long before its end a certificate is worth a warning.
+// expiresSoon is the remaining lifetime below which the agent warns about its certificate.
 const expiresSoon = 14 * 24 * time.Hour
 
-// tellExpiry says until when the certificate of the agent is good.
+// tellExpiry logs when the certificate of the agent expires.
 func (a *Agent) tellExpiry(set *Settings) {
 	end := a.certs.Expires()
 	switch {
@@ -97,7 +97,7 @@ func (a *Agent) tellExpiry(set *Settings) {
 	}
 }
 
-// scheme is how the HTTP API is spoken to.
+// scheme returns the URL scheme of the HTTP API.
 func (a *Agent) scheme() string {
 	if a.certs.HTTPS() {
 		return "https"

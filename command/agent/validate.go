@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// Commands are the commands about agents themselves.
+// Commands returns the commands of this package.
 func Commands() []term.Command { return []term.Command{agentCommand(), validateCommand()} }
 
 // validateCommand checks configuration files without an agent.

@@ -33,7 +33,7 @@ var aclBindingRules = &table[acls.BindingRule]{
 	},
 }
 
-// ACLAuthMethod returns the auth method, nil when there is none.
+// ACLAuthMethod returns the auth method, or nil if there is none.
 func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *acls.AuthMethod {
 	return aclAuthMethods.get(s.tx, ws, keyOf(name))
 }
@@ -43,8 +43,7 @@ func (s *Snapshot) ACLAuthMethods(ws memdb.WatchSet) iter.Seq[*acls.AuthMethod] 
 	return aclAuthMethods.all(s.tx, ws)
 }
 
-// ACLDefaultAuthMethod returns the auth method of those who name none, nil when there is
-// none of the type.
+// ACLDefaultAuthMethod returns the default auth method of a type, or nil if the type has none.
 func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *acls.AuthMethod {
 	for m := range aclAuthMethods.by(s.tx, ws, "default", keyOf(kind)) {
 		return m
@@ -52,7 +51,7 @@ func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *acls.Au
 	return nil
 }
 
-// ACLBindingRule returns the binding rule, nil when there is none.
+// ACLBindingRule returns the binding rule, or nil if there is none.
 func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *acls.BindingRule {
 	return aclBindingRules.get(s.tx, ws, keyOf(id))
 }
@@ -67,7 +66,7 @@ func (s *Snapshot) ACLBindingRulesByMethod(ws memdb.WatchSet, method string) ite
 	return aclBindingRules.by(s.tx, ws, "method", keyOf(method))
 }
 
-// UpsertACLAuthMethods stores auth methods. There is one default method of a type.
+// UpsertACLAuthMethods stores auth methods. Each type has at most one default method.
 func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, m := range req.AuthMethods {
@@ -93,9 +92,9 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertReq
 	})
 }
 
-// DeleteACLAuthMethods removes auth methods with their binding rules, which would be
-// those of whatever is called so later. A method that does not exist is an error, and
-// nothing is removed.
+// DeleteACLAuthMethods removes auth methods and their binding rules. Otherwise a later method
+// with the same name would inherit the rules. If one of the methods does not exist, it returns an
+// error and removes nothing.
 func (s *Store) DeleteACLAuthMethods(index uint64, req *acls.AuthMethodDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
@@ -112,8 +111,8 @@ func (s *Store) DeleteACLAuthMethods(index uint64, req *acls.AuthMethodDeleteReq
 	})
 }
 
-// UpsertACLBindingRules stores binding rules. Their auth methods must be there unless the
-// request allows that they are not.
+// UpsertACLBindingRules stores binding rules. Their auth methods must exist unless the request
+// sets AllowMissingAuthMethods.
 func (s *Store) UpsertACLBindingRules(index uint64, req *acls.BindingRulesUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, r := range req.ACLBindingRules {
@@ -137,8 +136,8 @@ func (s *Store) UpsertACLBindingRules(index uint64, req *acls.BindingRulesUpsert
 	})
 }
 
-// DeleteACLBindingRules removes binding rules. One that does not exist is an error, and
-// nothing is removed.
+// DeleteACLBindingRules removes binding rules. If one of them does not exist, it returns an error
+// and removes nothing.
 func (s *Store) DeleteACLBindingRules(index uint64, req *acls.BindingRulesDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.ACLBindingRuleIDs {

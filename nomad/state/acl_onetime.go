@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// oneTimeTokens are not in snapshots (compat/raft-fsm.md section 2): they live minutes.
+// oneTimeTokens expire within minutes. As in Nomad 2.0, snapshots do not contain them.
 var oneTimeTokens = &table[acls.OneTimeToken]{
 	name: TableOneTimeToken,
 	id:   func(t *acls.OneTimeToken) key { return keyOf(t.OneTimeSecretID) },
@@ -21,13 +21,12 @@ var oneTimeTokens = &table[acls.OneTimeToken]{
 	},
 }
 
-// OneTimeToken returns the one-time token with the secret, nil when there is none.
+// OneTimeToken returns the one-time token with the secret, or nil if there is none.
 func (s *Snapshot) OneTimeToken(ws memdb.WatchSet, secret string) *acls.OneTimeToken {
 	return oneTimeTokens.get(s.tx, ws, keyOf(secret))
 }
 
-// OneTimeTokensExpired returns the one-time tokens whose time was over at then, the
-// oldest first.
+// OneTimeTokensExpired returns the one-time tokens that had expired at then, oldest first.
 func (s *Snapshot) OneTimeTokensExpired(then time.Time) iter.Seq[*acls.OneTimeToken] {
 	return expiredOneTimeTokens(s.tx, then)
 }
@@ -42,8 +41,8 @@ func expiredOneTimeTokens(tx reader, then time.Time) iter.Seq[*acls.OneTimeToken
 	}
 }
 
-// UpsertOneTimeToken stores a one-time token in place of what there is for the same ACL
-// token.
+// UpsertOneTimeToken stores a one-time token. It replaces any other one-time token of the same
+// ACL token.
 func (s *Store) UpsertOneTimeToken(index uint64, token *acls.OneTimeToken) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if token.OneTimeSecretID == "" || token.AccessorID == "" {
@@ -60,8 +59,9 @@ func (s *Store) UpsertOneTimeToken(index uint64, token *acls.OneTimeToken) (*Cha
 	})
 }
 
-// DeleteOneTimeTokens removes the one-time tokens of ACL tokens. With a secret it is an
-// exchange: that token must be there and in its time, so that one caller succeeds.
+// DeleteOneTimeTokens removes the one-time tokens of ACL tokens. A request with a secret is an
+// exchange: the token must exist and must not have expired. The token is deleted, so only one
+// caller can exchange it.
 func (s *Store) DeleteOneTimeTokens(index uint64, req *acls.OneTimeTokenDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.OneTimeSecretID != "" {
@@ -78,7 +78,7 @@ func (s *Store) DeleteOneTimeTokens(index uint64, req *acls.OneTimeTokenDeleteRe
 	})
 }
 
-// ExpireOneTimeTokens removes the one-time tokens whose time was over at that of the
+// ExpireOneTimeTokens removes the one-time tokens that had expired at the timestamp of the
 // request.
 func (s *Store) ExpireOneTimeTokens(index uint64, req *acls.OneTimeTokenExpireRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
@@ -89,7 +89,7 @@ func (s *Store) ExpireOneTimeTokens(index uint64, req *acls.OneTimeTokenExpireRe
 	})
 }
 
-// deleteOneTimeTokens removes what stands for an ACL token.
+// deleteOneTimeTokens removes the one-time tokens of an ACL token.
 func (t *txn) deleteOneTimeTokens(accessor string) {
 	for token := range oneTimeTokens.by(t, nil, "accessor", keyOf(accessor)) {
 		oneTimeTokens.delete(t, token)

@@ -23,7 +23,7 @@ var aclPolicies = &table[acls.Policy]{
 	},
 }
 
-// ACLPolicy returns the policy, nil when there is none.
+// ACLPolicy returns the policy, or nil if there is none.
 func (s *Snapshot) ACLPolicy(ws memdb.WatchSet, name string) *acls.Policy {
 	return aclPolicies.get(s.tx, ws, keyOf(name))
 }
@@ -38,9 +38,8 @@ func (s *Snapshot) ACLPoliciesByPrefix(ws memdb.WatchSet, prefix string) iter.Se
 	return aclPolicies.prefixed(s.tx, ws, primary, prefixOf(prefix))
 }
 
-// ACLPoliciesByJob returns the policies that are for workloads of exactly this job, and
-// those for all workloads of its namespace. Whether one is for a group or task is for
-// the caller to see (JobACL.Admits).
+// ACLPoliciesByJob returns the policies that are attached to the job, then those attached to all
+// jobs of the namespace. The caller checks the group and the task with JobACL.Admits.
 func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*acls.Policy] {
 	all := aclPolicies.by(s.tx, ws, "job", keyOf(namespace, ""))
 	if job == "" {
@@ -80,9 +79,8 @@ func (s *Store) UpsertACLPolicies(index uint64, req *acls.PolicyUpsertRequest) (
 	})
 }
 
-// DeleteACLPolicies removes policies. Tokens and roles keep their names: what is called
-// so later is theirs again, as the operator who deletes one is told. One that is gone
-// already is no error.
+// DeleteACLPolicies removes policies. Policies that do not exist are ignored. Tokens and roles
+// keep the name of a deleted policy, so a later policy with that name applies to them.
 func (s *Store) DeleteACLPolicies(index uint64, req *acls.PolicyDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {

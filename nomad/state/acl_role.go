@@ -19,8 +19,8 @@ var aclRoles = &table[acls.Role]{
 	},
 }
 
-// ACLRole returns the role with the ID, nil when there is none. Its links to policies
-// that are gone are left out.
+// ACLRole returns the role with the ID, or nil if there is none. Links to policies that no longer
+// exist are left out.
 func (s *Snapshot) ACLRole(ws memdb.WatchSet, id string) *acls.Role {
 	return s.linkedRole(ws, aclRoles.get(s.tx, ws, keyOf(id)))
 }
@@ -53,8 +53,8 @@ func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*acls.Role]) iter
 	}
 }
 
-// linkedRole returns the role without links to policies that are gone: itself, when
-// there are none.
+// linkedRole returns the role without links to policies that no longer exist. It copies the role
+// only if there are such links.
 func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *acls.Role) *acls.Role {
 	if r == nil {
 		return nil
@@ -73,8 +73,8 @@ func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *acls.Role) *acls.Role {
 	return &out
 }
 
-// UpsertACLRoles stores roles. No two have the same name; their policies must be there
-// unless the request allows that they are not.
+// UpsertACLRoles stores roles. Role names are unique. The policies of a role must exist unless
+// the request sets AllowMissingPolicies.
 func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, r := range req.ACLRoles {
@@ -98,8 +98,8 @@ func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Cha
 	})
 }
 
-// roleFits refuses a role whose name another one has, or that has policies which do not
-// exist.
+// roleFits returns an error if another role has the name, or if a policy of the role does not
+// exist. missing allows policies that do not exist.
 func (t *txn) roleFits(r *acls.Role, missing bool) error {
 	for other := range aclRoles.by(t, nil, "name", keyOf(r.Name)) {
 		if other.ID != r.ID {
@@ -117,8 +117,8 @@ func (t *txn) roleFits(r *acls.Role, missing bool) error {
 	return nil
 }
 
-// DeleteACLRoles removes roles: tokens that have them lose what they gave. One that does
-// not exist is an error, and nothing is removed.
+// DeleteACLRoles removes roles. Tokens with such a role lose its policies. If one of the roles
+// does not exist, it returns an error and removes nothing.
 func (s *Store) DeleteACLRoles(index uint64, req *acls.RolesDeleteByIDRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.ACLRoleIDs {

@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// IndexACLBootstrap is a row among the indexes of tables, and none of them: when the
-// first token was made.
+// IndexACLBootstrap is the key of a row in the index table. The row is not the index of a table:
+// its value is the index at which ACLs were bootstrapped.
 const IndexACLBootstrap = "acl_token_bootstrap"
 
 var aclTokens = &table[acls.Token]{
@@ -43,7 +43,7 @@ func globalKey(global bool) key {
 	return keyOf("local")
 }
 
-// timeKey orders times; all before 1970 are one.
+// timeKey returns a key that sorts by time. All times before 1970 have the same key.
 func timeKey(t time.Time) key {
 	if t.Unix() < 0 {
 		return key{}.number(0).number(0)
@@ -51,8 +51,8 @@ func timeKey(t time.Time) key {
 	return key{}.number(uint64(t.Unix())).number(uint64(t.Nanosecond()))
 }
 
-// ACLToken returns the token with the accessor, nil when there is none. Its links to
-// roles have the names of now; those to roles that are gone are left out.
+// ACLToken returns the token with the accessor, or nil if there is none. Its role links have the
+// current names of the roles. Links to roles that no longer exist are left out.
 func (s *Snapshot) ACLToken(ws memdb.WatchSet, accessor string) *acls.Token {
 	return s.linkedToken(ws, aclTokens.get(s.tx, ws, keyOf(accessor)))
 }
@@ -78,13 +78,12 @@ func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[
 	return s.linkedTokens(ws, aclTokens.prefixed(s.tx, ws, primary, prefixOf(prefix)))
 }
 
-// ACLTokensGlobal returns the tokens that are good in every region, or those that are
-// good in this one only.
+// ACLTokensGlobal returns the global tokens, or the tokens that are local to this region.
 func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*acls.Token] {
 	return s.linkedTokens(ws, aclTokens.by(s.tx, ws, "global", globalKey(global)))
 }
 
-// ACLTokensExpired returns the tokens whose time was over at then, the oldest first.
+// ACLTokensExpired returns the tokens that had expired at then, oldest first.
 func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*acls.Token] {
 	return func(yield func(*acls.Token) bool) {
 		for t := range aclTokens.by(s.tx, nil, "expires", nil) {
@@ -95,7 +94,7 @@ func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*acls.Token] {
 	}
 }
 
-// ACLBootstrapped says whether the first token was made, and at which index.
+// ACLBootstrapped reports whether ACLs were bootstrapped, and at which index.
 func (s *Snapshot) ACLBootstrapped() (index uint64, done bool) {
 	index = s.TableIndex(IndexACLBootstrap)
 	return index, index > 0
@@ -111,8 +110,8 @@ func (s *Snapshot) linkedTokens(ws memdb.WatchSet, seq iter.Seq[*acls.Token]) it
 	}
 }
 
-// linkedToken returns the token with the links to roles as they are now: itself, when
-// they are right.
+// linkedToken returns the token with current role links. It copies the token only if a link has
+// changed.
 func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *acls.Token) *acls.Token {
 	if t == nil || len(t.Roles) == 0 {
 		return t
@@ -121,7 +120,7 @@ func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *acls.Token) *acls.Token {
 	links := make([]*acls.TokenRoleLink, 0, len(t.Roles))
 	for _, l := range t.Roles {
 		var role *acls.Role
-		if l != nil { // an archive may hold anything
+		if l != nil { // a restored snapshot may contain nil links
 			role = aclRoles.get(s.tx, ws, keyOf(l.ID))
 		}
 		if role == nil {
@@ -142,7 +141,8 @@ func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *acls.Token) *acls.Token {
 	return &out
 }
 
-// UpsertACLTokens stores tokens. A token keeps when it was made and when it ends.
+// UpsertACLTokens stores tokens. An existing token keeps its secret, its creation time and its
+// expiration.
 func (s *Store) UpsertACLTokens(index uint64, req *acls.TokenUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, token := range req.Tokens {
@@ -178,8 +178,7 @@ func (t *txn) putACLToken(token *acls.Token) error {
 	return nil
 }
 
-// DeleteACLTokens removes tokens and the one-time tokens that stand for them. One that
-// is gone already is no error.
+// DeleteACLTokens removes tokens and their one-time tokens. Tokens that do not exist are ignored.
 func (s *Store) DeleteACLTokens(index uint64, req *acls.TokenDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, accessor := range req.AccessorIDs {
@@ -192,8 +191,8 @@ func (s *Store) DeleteACLTokens(index uint64, req *acls.TokenDeleteRequest) (*Ch
 	})
 }
 
-// BootstrapACL stores the first token. It is done once; again only when the request
-// names the index at which it was done.
+// BootstrapACL stores the first management token. A later bootstrap must name the index of the
+// previous one.
 func (s *Store) BootstrapACL(index uint64, req *acls.TokenBootstrapRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if row := indexes.get(t, nil, keyOf(IndexACLBootstrap)); row != nil && row.Value != 0 {
@@ -208,7 +207,7 @@ func (s *Store) BootstrapACL(index uint64, req *acls.TokenBootstrapRequest) (*Ch
 		if err := t.putACLToken(req.Token); err != nil {
 			return fmt.Errorf("bootstrap ACLs: %w", err)
 		}
-		t.noteIndex(IndexACLBootstrap) // at once: the next entry may be of the same transaction
+		t.noteIndex(IndexACLBootstrap) // now: the next entry may share this transaction
 		return nil
 	})
 }

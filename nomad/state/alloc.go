@@ -19,14 +19,14 @@ var allocs = &table[nomad.Allocation]{
 		{"deployment", func(a *nomad.Allocation) key { return optional(a.DeploymentID) }},
 		{"signing_key", func(a *nomad.Allocation) key {
 			if a.ClientTerminalStatus() && a.ServerTerminalStatus() {
-				return nil // nobody will ever show its tokens again
+				return nil // its tokens are no longer used
 			}
 			return optional(a.SigningKeyID)
 		}},
 	},
 }
 
-// Alloc returns the allocation, nil when there is none.
+// Alloc returns the allocation, or nil if there is none.
 func (s *Snapshot) Alloc(ws memdb.WatchSet, id string) *nomad.Allocation {
 	return allocs.get(s.tx, ws, keyOf(id))
 }
@@ -41,8 +41,9 @@ func (s *Snapshot) AllocsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.A
 	return allocs.prefixed(s.tx, ws, primary, prefixOf(p))
 }
 
-// nodeKey finds the allocations of a node: first those that are not over. Of the others
-// a node of many short tasks has thousands, and no placement looks at them.
+// nodeKey is the index key of the allocations of a node. Allocations that are not terminal sort
+// first. A node with many short tasks has thousands of terminal allocations, and placement reads
+// only the others.
 func nodeKey(node string, over bool) key {
 	k := append(append(make(key, 0, len(node)+2), node...), 0)
 	if over {
@@ -51,18 +52,18 @@ func nodeKey(node string, over bool) key {
 	return append(k, 0)
 }
 
-// AllocsByNode returns the allocations of a node, those that are over last.
+// AllocsByNode returns the allocations of a node, terminal allocations last.
 func (s *Snapshot) AllocsByNode(ws memdb.WatchSet, node string) iter.Seq[*nomad.Allocation] {
 	return allocs.by(s.tx, ws, "node", keyOf(node))
 }
 
-// LiveAllocsByNode returns the allocations of a node that are not over: those that hold
-// something of it.
+// LiveAllocsByNode returns the allocations of a node that are not terminal. Only these use its
+// resources.
 func (s *Snapshot) LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation] {
 	return allocs.by(s.tx, nil, "node", nodeKey(node, false))
 }
 
-// HoldsWork says whether a node has allocations that are not over.
+// HoldsWork reports whether a node has allocations that are not terminal.
 func (s *Snapshot) HoldsWork(node string) bool {
 	for range s.LiveAllocsByNode(node) {
 		return true
@@ -70,7 +71,7 @@ func (s *Snapshot) HoldsWork(node string) bool {
 	return false
 }
 
-// AllocsByJob returns the allocations of a job, of all its versions.
+// AllocsByJob returns the allocations of all versions of a job.
 func (s *Snapshot) AllocsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Allocation] {
 	return allocs.by(s.tx, ws, "job", keyOf(ns, job))
 }
@@ -80,7 +81,7 @@ func (s *Snapshot) AllocsByNamespace(ws memdb.WatchSet, ns string) iter.Seq[*nom
 	return allocs.by(s.tx, ws, "job", keyOf(ns))
 }
 
-// AllocsByEval returns the allocations that an evaluation created or changed last.
+// AllocsByEval returns the allocations whose last create or update came from the evaluation.
 func (s *Snapshot) AllocsByEval(ws memdb.WatchSet, eval string) iter.Seq[*nomad.Allocation] {
 	return allocs.by(s.tx, ws, "eval", keyOf(eval))
 }
@@ -90,9 +91,9 @@ func (s *Snapshot) AllocsByDeployment(ws memdb.WatchSet, deployment string) iter
 	return allocs.by(s.tx, ws, "deployment", keyOf(deployment))
 }
 
-// storeAlloc puts an allocation that the caller owns over old, nil for a new
-// one, and brings along what follows from it: counts of its job and of its
-// deployment, and what others want to hear.
+// storeAlloc stores a, which the caller owns, in place of old. old is nil for a new allocation.
+// It also updates the quota usage, the counts of the job summary in c, the counters of the
+// deployment and the Changes.
 func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
 	allocs.put(t, a)
 	t.account(a, old)
@@ -109,8 +110,8 @@ func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
 	}
 }
 
-// UpdateAllocsFromClient merges what nodes say of their allocations. Only the
-// fields that belong to the client are taken.
+// UpdateAllocsFromClient merges client updates of allocations. It takes only the fields that the
+// client owns.
 func (s *Store) UpdateAllocsFromClient(index uint64, req *nomad.AllocUpdateRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		touched := map[nomad.NamespacedID]bool{}
@@ -119,7 +120,7 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *nomad.AllocUpdateReque
 		for _, update := range req.Alloc {
 			old := allocs.get(t, nil, keyOf(update.ID))
 			if old == nil {
-				continue // collected meanwhile
+				continue // garbage collected in the meantime
 			}
 			a := *old
 			mergeClient(&a, update, index)
@@ -143,7 +144,7 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *nomad.AllocUpdateReque
 	})
 }
 
-// mergeClient copies the client's fields from update to a.
+// mergeClient copies the fields that the client owns from update to a.
 func mergeClient(a, update *nomad.Allocation, index uint64) {
 	a.ClientStatus = update.ClientStatus
 	a.ClientDescription = update.ClientDescription
@@ -160,8 +161,8 @@ func mergeClient(a, update *nomad.Allocation, index uint64) {
 	a.ModifyIndex, a.ModifyTime = index, update.ModifyTime
 }
 
-// setHealth takes health and its time from reported; whether the allocation is
-// a canary is the servers' word.
+// setHealth copies the health and its timestamp from reported. The Canary field belongs to the
+// servers and does not change.
 func setHealth(a *nomad.Allocation, reported *nomad.AllocDeploymentStatus, index uint64) {
 	status := nomad.AllocDeploymentStatus{}
 	if a.DeploymentStatus != nil {
@@ -175,8 +176,8 @@ func setHealth(a *nomad.Allocation, reported *nomad.AllocDeploymentStatus, index
 	}
 }
 
-// nodeReported notes that a node which had missed heartbeats has told of its
-// allocations since: from then on it may be ready.
+// nodeReported records the first allocation update of a node after it missed heartbeats. From
+// then on the node may become ready.
 func (t *txn) nodeReported(id string) {
 	n := nodes.get(t, nil, keyOf(id))
 	if n == nil || n.LastMissedHeartbeatIndex == 0 || n.LastAllocUpdateIndex > n.LastMissedHeartbeatIndex {
@@ -187,8 +188,8 @@ func (t *txn) nodeReported(id string) {
 	nodes.put(t, &updated)
 }
 
-// UpdateDesiredTransitions tells the scheduler what shall become of
-// allocations, and upserts the evaluations that make it happen.
+// UpdateDesiredTransitions sets the desired transitions of allocations, and stores the
+// evaluations that carry them out.
 func (s *Store) UpdateDesiredTransitions(index uint64, req *nomad.AllocUpdateDesiredTransitionRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range sortedKeys(req.Allocs) {
@@ -207,7 +208,7 @@ func (s *Store) UpdateDesiredTransitions(index uint64, req *nomad.AllocUpdateDes
 	})
 }
 
-// transition merges what is set in add into the allocation's desired transition.
+// transition merges the fields that are set in add into the desired transition of the allocation.
 func (t *txn) transition(old *nomad.Allocation, add *nomad.DesiredTransition) {
 	if add == nil {
 		return
@@ -226,7 +227,7 @@ func (t *txn) transition(old *nomad.Allocation, add *nomad.DesiredTransition) {
 		}
 	}
 	a.ModifyIndex = t.index
-	// The client must see it too: an allocation is fetched when this index grows.
+	// The client fetches an allocation when this index grows.
 	a.AllocModifyIndex = t.index
 	allocs.put(t, &a)
 }

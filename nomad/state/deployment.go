@@ -22,7 +22,7 @@ var deployments = &table[nomad.Deployment]{
 	},
 }
 
-// Deployment returns the deployment, nil when there is none.
+// Deployment returns the deployment, or nil if there is none.
 func (s *Snapshot) Deployment(ws memdb.WatchSet, id string) *nomad.Deployment {
 	return deployments.get(s.tx, ws, keyOf(id))
 }
@@ -32,8 +32,8 @@ func (s *Snapshot) Deployments(ws memdb.WatchSet) iter.Seq[*nomad.Deployment] {
 	return deployments.all(s.tx, ws)
 }
 
-// DeploymentsSince returns the deployments that changed after index, in the order of
-// their changes. The watch is that of all deployments.
+// DeploymentsSince returns the deployments that changed after index, in the order of their
+// changes. The watch covers all deployments.
 func (s *Snapshot) DeploymentsSince(ws memdb.WatchSet, index uint64) iter.Seq[*nomad.Deployment] {
 	deployments.all(s.tx, ws) // arms the watch
 	return deployments.from(s.tx, "modified", keyOf().number(index+1))
@@ -49,8 +49,7 @@ func (s *Snapshot) DeploymentsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[
 	return deployments.by(s.tx, ws, "job", keyOf(ns, job))
 }
 
-// LatestDeployment returns the deployment of a job that was created last, nil
-// when it never had one.
+// LatestDeployment returns the newest deployment of a job, or nil if the job has none.
 func (s *Snapshot) LatestDeployment(ws memdb.WatchSet, ns, job string) *nomad.Deployment {
 	var latest *nomad.Deployment
 	for d := range s.DeploymentsByJob(ws, ns, job) {
@@ -70,8 +69,8 @@ func (t *txn) putDeployment(d *nomad.Deployment) {
 	deployments.put(t, d)
 }
 
-// UpdateDeploymentStatus changes the status of a deployment, and with it the
-// job it goes back to and the evaluation that follows.
+// UpdateDeploymentStatus changes the status of a deployment. It also registers the job version of
+// a revert and stores the evaluation.
 func (s *Store) UpdateDeploymentStatus(index uint64, req *nomad.DeploymentStatusUpdateRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.DeploymentUpdate == nil {
@@ -81,8 +80,8 @@ func (s *Store) UpdateDeploymentStatus(index uint64, req *nomad.DeploymentStatus
 	})
 }
 
-// finishDeployment sets a status, registers the job of a revert and upserts the
-// evaluation. The deployment must not have ended.
+// finishDeployment sets the status of a deployment, registers the job of a revert and stores the
+// evaluation. It returns an error if the deployment is terminal.
 func (t *txn) finishDeployment(u *nomad.DeploymentStatusUpdate, revert *nomad.Job, e *nomad.Evaluation) error {
 	d, err := t.setDeploymentStatus(u)
 	if err != nil {
@@ -105,8 +104,8 @@ func (t *txn) finishDeployment(u *nomad.DeploymentStatusUpdate, revert *nomad.Jo
 	return nil
 }
 
-// setDeploymentStatus stores a status and returns the deployment, nil when there
-// is none. Success marks the version of the job as stable.
+// setDeploymentStatus stores a status and returns the deployment, or nil if it does not exist. A
+// successful deployment marks its job version as stable.
 func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deployment, error) {
 	old := deployments.get(t, nil, keyOf(u.DeploymentID))
 	if old == nil {
@@ -126,8 +125,8 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 	return &d, nil
 }
 
-// SetAllocHealth records the health of allocations of a deployment as told by
-// an operator or the deployment watcher.
+// SetAllocHealth records the health of allocations of a deployment, as set by an operator or by
+// the deployment watcher.
 func (s *Store) SetAllocHealth(index uint64, req *nomad.ApplyDeploymentAllocHealthRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		d := deployments.get(t, nil, keyOf(req.DeploymentID))
@@ -173,7 +172,7 @@ func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatu
 	return nil
 }
 
-// DeleteDeployments forgets deployments. What is gone already is no error.
+// DeleteDeployments deletes deployments. Deployments that do not exist are ignored.
 func (s *Store) DeleteDeployments(index uint64, req *nomad.DeploymentDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.Deployments {
@@ -185,7 +184,7 @@ func (s *Store) DeleteDeployments(index uint64, req *nomad.DeploymentDeleteReque
 	})
 }
 
-// health is what is known of the health of an allocation in its deployment.
+// health returns the health of an allocation in its deployment.
 func health(a *nomad.Allocation) verdict {
 	switch {
 	case a.DeploymentStatus == nil || a.DeploymentStatus.Healthy == nil:
@@ -205,8 +204,8 @@ const (
 	bad     verdict = 2
 )
 
-// countInDeployment keeps the counters of the deployment of a. old is nil for a
-// new allocation; one that comes from another deployment counts as placed.
+// countInDeployment updates the counters of the deployment of a. old is nil for a new allocation.
+// An allocation that moves from another deployment counts as placed.
 func (t *txn) countInDeployment(a, old *nomad.Allocation) {
 	if a.DeploymentID == "" {
 		return
@@ -244,7 +243,7 @@ func (t *txn) countInDeployment(a, old *nomad.Allocation) {
 	deployments.put(t, &updated)
 }
 
-// placeCanary remembers a canary of the group.
+// placeCanary adds a to the placed canaries of the group if it is a canary.
 func placeCanary(g *nomad.DeploymentState, a *nomad.Allocation) {
 	canary := a.DeploymentStatus != nil && a.DeploymentStatus.Canary
 	if canary && !slices.Contains(g.PlacedCanaries, a.ID) {
@@ -252,7 +251,7 @@ func placeCanary(g *nomad.DeploymentState, a *nomad.Allocation) {
 	}
 }
 
-// addHealth moves the counter of a verdict.
+// addHealth adds by to the counter of a verdict.
 func addHealth(g *nomad.DeploymentState, v verdict, by int) {
 	switch v {
 	case good:
@@ -262,16 +261,15 @@ func addHealth(g *nomad.DeploymentState, v verdict, by int) {
 	}
 }
 
-// startProgress sets the time by which the group must progress when its first allocation is
-// placed. An allocation that was updated in place counts from the update, not from its creation.
+// startProgress sets the progress deadline of the group when its first allocation is placed. For
+// an allocation that was updated in place, the deadline counts from the update.
 func startProgress(g *nomad.DeploymentState, a *nomad.Allocation) {
 	if g.ProgressDeadline > 0 && g.RequireProgressBy.IsZero() {
 		g.RequireProgressBy = time.Unix(0, a.ModifyTime).Add(g.ProgressDeadline).UTC()
 	}
 }
 
-// progress moves the time by which the group must progress again after an allocation became
-// healthy.
+// progress moves the progress deadline of the group after an allocation became healthy.
 func progress(g *nomad.DeploymentState, at time.Time) {
 	if by := at.Add(g.ProgressDeadline); g.ProgressDeadline > 0 && by.After(g.RequireProgressBy) {
 		g.RequireProgressBy = by.UTC()

@@ -1,28 +1,27 @@
-// Package state holds what the servers have agreed on: nodes, jobs,
-// evaluations, allocations, deployments, keys and the rest, in memory, in
-// tables named as in compat/raft-fsm.md section 2.
+// Package state holds the replicated state of the servers in memory: nodes, jobs, evaluations,
+// allocations, deployments, root keys and so on. The tables have the names of Nomad 2.0.
 //
-// Writing is for nomad/fsm alone: one method of Store for each Raft command,
-// one transaction for each log entry, or for several that were committed together
-// (Together). A write reads no clock and draws no
-// random number, so that every server ends with the same rows; all it needs
-// comes in the command. It answers with Changes: what others want to hear.
+// Only nomad/fsm writes. Store has one method for each Raft command. Each log entry is one
+// transaction, or several committed entries share one (Store.Together). A write reads no clock
+// and draws no random number, so that every server ends with the same rows. Times, IDs and random
+// values arrive in the command. A write returns Changes, which lists what it created, updated and
+// deleted.
 //
-// Reading goes through a Snapshot: a view that never changes, cheap to take,
-// safe for many goroutines. What it hands out is shared by everybody and must
-// not be written to: copy, edit, submit. A memdb.WatchSet given to a read is
-// woken when its result may have changed; Abandoned wakes those who wait on a
-// store that a restore has replaced.
+// Reads go through a Snapshot: an immutable view that is cheap to take and safe for concurrent
+// use. Callers share the returned rows and must not modify them. To change a row, copy it, edit
+// the copy and submit a command. A memdb.WatchSet that is passed to a read fires when the result
+// may have changed. Store.Abandoned wakes callers that wait on a store after a restore has
+// replaced it.
 //
-// Each table is a memdb table with declared indexes (table[T]). A write is an insert, and a
-// read within the transaction sees it.
+// Each table is a memdb table with declared indexes (table[T]). A write is an insert, and later
+// reads in the same transaction see it.
 //
-// The statuses that are computed here, from what else is in state:
+// These statuses are computed here from other rows:
 //
 //	job         pending ──allocation lives──▶ running ──all ended──▶ dead
 //	               └──all evaluations and allocations ended──────────▲
 //	deployment  running ──status update──▶ successful | failed | cancelled
 //	root key    prepublished ──upsert active──▶ active ──another active──▶ inactive | rekeying
 //
-// The package starts no goroutine and touches no disk.
+// The package starts no goroutine and does no disk I/O.
 package state

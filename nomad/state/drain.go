@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// drain is one change of the drain of a node.
+// drain is one change to the drain of a node.
 type drain struct {
 	id       string
 	update   nomad.DrainUpdate
@@ -16,7 +16,7 @@ type drain struct {
 	accessor string
 }
 
-// UpdateNodeDrain begins, changes or ends the drain of a node.
+// UpdateNodeDrain starts, changes or ends the drain of a node.
 func (s *Store) UpdateNodeDrain(index uint64, req *nomad.NodeUpdateDrainRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		return t.setDrain(drain{req.NodeID, nomad.DrainUpdate{DrainStrategy: req.DrainStrategy, MarkEligible: req.MarkEligible},
@@ -24,7 +24,7 @@ func (s *Store) UpdateNodeDrain(index uint64, req *nomad.NodeUpdateDrainRequest)
 	})
 }
 
-// UpdateNodeDrains is UpdateNodeDrain for several nodes, as the drainer does it.
+// UpdateNodeDrains is UpdateNodeDrain for several nodes. The drainer uses it.
 func (s *Store) UpdateNodeDrains(index uint64, req *nomad.BatchNodeUpdateDrainRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range sortedKeys(req.Updates) {
@@ -40,8 +40,8 @@ func (s *Store) UpdateNodeDrains(index uint64, req *nomad.BatchNodeUpdateDrainRe
 	})
 }
 
-// setDrain changes the drain of one node. A drain keeps new allocations away;
-// its end lets them come again only when it was asked for.
+// setDrain changes the drain of one node. A draining node is ineligible. After the drain it
+// becomes eligible only if the request sets MarkEligible.
 func (t *txn) setDrain(d drain) error {
 	return t.editNode(d.id, func(n *nomad.Node) {
 		n.LastDrain = drainMetadata(n, d)
@@ -57,7 +57,7 @@ func (t *txn) setDrain(d drain) error {
 	})
 }
 
-// drainMetadata returns what is remembered of the last drain of n.
+// drainMetadata returns the LastDrain of n after the change d.
 func drainMetadata(n *nomad.Node, d drain) *nomad.DrainMetadata {
 	at := time.Unix(d.at, 0).UTC()
 	last := nomad.DrainMetadata{StartedAt: at}
@@ -75,9 +75,9 @@ func drainMetadata(n *nomad.Node, d drain) *nomad.DrainMetadata {
 	switch {
 	case d.update.DrainStrategy != nil:
 	case n.DrainStrategy == nil:
-		return n.LastDrain // no drain ends: there was none
+		return n.LastDrain // the node was not draining
 	case d.accessor == "" && d.meta == nil:
-		last.Status = nomad.DrainStatusComplete // the drainer's own word
+		last.Status = nomad.DrainStatusComplete // set by the drainer
 	default:
 		last.Status = nomad.DrainStatusCanceled
 	}

@@ -18,7 +18,7 @@ var evals = &table[nomad.Evaluation]{
 	},
 }
 
-// storeEval inserts or replaces an evaluation. A replaced one keeps its CreateIndex.
+// storeEval inserts or replaces an evaluation. A replacement keeps the CreateIndex.
 func (t *txn) storeEval(e *nomad.Evaluation) {
 	if old := evals.get(t, nil, keyOf(e.ID)); old != nil {
 		e.CreateIndex = old.CreateIndex
@@ -26,7 +26,7 @@ func (t *txn) storeEval(e *nomad.Evaluation) {
 	evals.put(t, e)
 }
 
-// Eval returns the evaluation, nil when there is none.
+// Eval returns the evaluation, or nil if there is none.
 func (s *Snapshot) Eval(ws memdb.WatchSet, id string) *nomad.Evaluation {
 	return evals.get(s.tx, ws, keyOf(id))
 }
@@ -44,8 +44,8 @@ func (s *Snapshot) EvalsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Ev
 	return evals.prefixed(s.tx, ws, primary, prefixOf(p))
 }
 
-// UpsertEvals stores evaluations, which are the store's from then on. One that completes with
-// everything placed cancels the blocked ones of its job.
+// UpsertEvals stores evaluations and takes ownership of them. A complete evaluation without
+// failed placements cancels the blocked evaluations of its job.
 func (s *Store) UpsertEvals(index uint64, req *nomad.EvalUpdateRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		touched := map[nomad.NamespacedID]bool{}
@@ -76,7 +76,7 @@ func (t *txn) putEval(e *nomad.Evaluation) {
 	t.changes.Evals = append(t.changes.Evals, e)
 }
 
-// putQueued copies to the job summary what the scheduler could not place.
+// putQueued copies the queued allocations of the evaluation to the job summary.
 func (t *txn) putQueued(e *nomad.Evaluation) {
 	if len(e.QueuedAllocations) == 0 {
 		return
@@ -94,8 +94,7 @@ func (t *txn) putQueued(e *nomad.Evaluation) {
 	})
 }
 
-// cancelBlocked cancels the blocked evaluations of the job for which done has
-// placed everything.
+// cancelBlocked cancels the blocked evaluations of the job of done.
 func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 	var blocked []*nomad.Evaluation
 	for e := range evals.by(t, nil, "job", keyOf(done.Namespace, done.JobID)) {

@@ -7,9 +7,8 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// foreignRow is a snapshot record of a feature that this server does not have
-// yet. It is kept as it came and written out again, so that a cluster which
-// goes through us loses nothing.
+// foreignRow is a snapshot record of a feature that this server does not implement. It is stored
+// unchanged and written to the next snapshot, so that no data is lost.
 type foreignRow struct {
 	kind byte
 	seq  uint64
@@ -21,7 +20,8 @@ var foreign = &table[foreignRow]{
 	id:   func(r *foreignRow) key { return key{r.kind}.number(r.seq) },
 }
 
-// Foreign counts the records that are kept as they came, by the name of their record type.
+// Foreign returns the number of records that are stored unchanged, by the name of their record
+// type.
 func (s *Snapshot) Foreign() map[string]int {
 	names, counts := map[byte]string{}, map[string]int{}
 	for _, rec := range Tables() {
@@ -33,7 +33,7 @@ func (s *Snapshot) Foreign() map[string]int {
 	return counts
 }
 
-// foreignRecord is a record type whose rows are kept as they are.
+// foreignRecord is a record type whose rows are stored unchanged.
 func foreignRecord(kind byte, name string) Record {
 	return Record{Type: kind, Name: name,
 		rows: func(s *Snapshot) iter.Seq[any] {
@@ -57,7 +57,7 @@ func foreignRecord(kind byte, name string) Record {
 	}
 }
 
-// droppedRecord is a record type that older servers wrote and nobody reads.
+// droppedRecord is a record type that older servers wrote and that is now ignored.
 func droppedRecord(kind byte, name string) Record {
 	return Record{Type: kind, Name: name, read: func(_ *Restore, decode func(any) error) error {
 		var raw codec.Raw
@@ -65,7 +65,7 @@ func droppedRecord(kind byte, name string) Record {
 	}}
 }
 
-// refusedRecord is a record type that makes a snapshot unusable.
+// refusedRecord is a record type that makes a restore fail.
 func refusedRecord(kind byte, name string) Record {
 	return Record{Type: kind, Name: name, read: func(*Restore, func(any) error) error {
 		return fmt.Errorf("records of type %d (%s) are of a beta version and cannot be restored", kind, name)

@@ -8,23 +8,23 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The uses of introduction tokens are rows of the table of indexes: snapshots have
-// no record type for them, and a reader that doesn't know such a row keeps it.
-// The key is introduction/<expiry>/<token ID>/<uses>, so that the oldest come
-// first; the value is the index of the latest use.
+// Uses of introduction tokens are rows of the index table, because snapshots have no record type
+// for them. Readers that do not know such a row keep it. The key is introduction/<expiry>/<token
+// ID>/<uses>, so that rows sort by expiry. The value is the index of the latest use.
 const introductionPrefix = "introduction/"
 
-// forgetAfter is how long after its end, in seconds, the use of a token is kept:
-// more than the clocks of two servers may be apart.
+// forgetAfter is the time in seconds for which the uses of an expired token are kept. It exceeds
+// the clock skew between servers.
 const forgetAfter = 10 * 60
 
-// introductionKey begins the keys of what expires then, of all tokens or one.
+// introductionKey returns the prefix of the keys with the expiry, or with the expiry and further
+// parts.
 func introductionKey(expiry int64, parts ...string) string {
 	return introductionPrefix + strings.Join(append([]string{fmt.Sprintf("%012d", expiry)}, parts...), "/")
 }
 
-// useIntroduction notes that a token admits one more node, nothing when there is
-// none; it refuses one that was used up. now is the time of the command.
+// useIntroduction counts one more use of an introduction token, and returns an error if no use
+// remains. A nil use is ignored. now is the time of the command.
 func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 	if use == nil {
 		return nil
@@ -43,7 +43,7 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 		indexes.check(t.Delete(indexes.name, row))
 	}
 	if used >= max(use.Uses, 1) {
-		return nomad.ErrIntroductionUsed // the transaction ends without a trace
+		return nomad.ErrIntroductionUsed // the transaction is aborted
 	}
 	t.forgetIntroductions(now - forgetAfter)
 	key := introductionKey(use.Expiry, use.TokenID, strconv.Itoa(used+1))
@@ -51,7 +51,7 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 	return nil
 }
 
-// forgetIntroductions drops those that expired before then.
+// forgetIntroductions deletes the rows that expired before then.
 func (t *txn) forgetIntroductions(then int64) {
 	end := introductionKey(max(then, 0))
 	for row := range indexes.prefixed(t, nil, primary, prefixOf(introductionPrefix)) {

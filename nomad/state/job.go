@@ -24,7 +24,7 @@ var jobs = &table[nomad.Job]{
 	},
 }
 
-// Job returns the job as it was last registered, nil when there is none.
+// Job returns the current version of the job, or nil if there is none.
 func (s *Snapshot) Job(ws memdb.WatchSet, ns, id string) *nomad.Job {
 	return jobs.get(s.tx, ws, keyOf(ns, id))
 }
@@ -47,8 +47,8 @@ func (s *Snapshot) JobChildren(ws memdb.WatchSet, ns, parent string) iter.Seq[*n
 	return jobs.by(s.tx, ws, "parent", keyOf(ns, parent))
 }
 
-// RegisterJob stores a new version of a job, and in the same transaction the
-// evaluation that makes it happen. Both are the store's from then on.
+// RegisterJob stores a new version of a job and its evaluation in one transaction. It takes
+// ownership of both.
 func (s *Store) RegisterJob(index uint64, req *nomad.JobRegisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Job == nil {
@@ -72,8 +72,8 @@ func (s *Store) RegisterJob(index uint64, req *nomad.JobRegisterRequest) (*Chang
 	})
 }
 
-// evalOfJob upserts the evaluation that came with a job command, and keeps it. Only here is
-// known at which index the job was modified.
+// evalOfJob stores the evaluation that came with a job command, which it owns. It sets
+// JobModifyIndex here because the index is not known earlier.
 func (t *txn) evalOfJob(e *nomad.Evaluation, j *nomad.Job) error {
 	if e == nil {
 		return nil
@@ -84,8 +84,8 @@ func (t *txn) evalOfJob(e *nomad.Evaluation, j *nomad.Job) error {
 	return nil
 }
 
-// checkEnforcedIndex refuses a registration whose sender has seen another
-// version of the job. It is decided here because only the log orders writers.
+// checkEnforcedIndex returns an error if the job modify index of the request is not the current
+// one. The check is here because only the log orders writes.
 func (t *txn) checkEnforcedIndex(req *nomad.JobRegisterRequest) error {
 	if !req.EnforceIndex {
 		return nil
@@ -125,7 +125,7 @@ func (t *txn) upsertJob(j *nomad.Job, source *nomad.JobSubmission) error {
 	return nil
 }
 
-// canonicalJob fills in what older clients and snapshots leave out.
+// canonicalJob sets defaults for fields that older clients and snapshots leave out.
 func canonicalJob(j *nomad.Job) {
 	if j.NodePool == "" {
 		j.NodePool = nomad.NodePoolDefault
@@ -135,8 +135,7 @@ func canonicalJob(j *nomad.Job) {
 	}
 }
 
-// DeregisterJob stops a job or purges it, and upserts the evaluation that
-// stops its allocations.
+// DeregisterJob stops or purges a job, and stores the evaluation that stops its allocations.
 func (s *Store) DeregisterJob(index uint64, req *nomad.JobDeregisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		id := nomad.NamespacedID{ID: req.JobID, Namespace: req.Namespace}
@@ -188,7 +187,7 @@ func (t *txn) forgetJob(id nomad.NamespacedID) *nomad.Job {
 	return old
 }
 
-// stopJob stops a job, as a new version of it.
+// stopJob stores a stopped version of the job.
 func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, error) {
 	old := jobs.get(t, nil, keyOf(id.Namespace, id.ID))
 	if old == nil {
@@ -203,7 +202,7 @@ func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, erro
 	return &stopped, t.upsertJob(&stopped, nil)
 }
 
-// purgeJob deletes a job with its versions, sources and summary.
+// purgeJob deletes a job, its versions, its submissions and its summary.
 func (t *txn) purgeJob(j *nomad.Job) {
 	k := keyOf(j.Namespace, j.ID)
 	t.uncountChild(j)

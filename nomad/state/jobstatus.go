@@ -22,8 +22,8 @@ func (t *txn) setJobStatuses(ids map[nomad.NamespacedID]bool) {
 	}
 }
 
-// setCollectedStatuses is setJobStatuses after evaluations of the jobs were deleted: a job
-// without any evaluation left is dead, not new.
+// setCollectedStatuses is setJobStatuses after evaluations of the jobs were deleted. A job
+// without remaining evaluations is dead, not pending.
 func (t *txn) setCollectedStatuses(ids map[nomad.NamespacedID]bool) {
 	for _, id := range slices.SortedFunc(maps.Keys(ids), compareNamespaced) {
 		if j := jobs.get(t, nil, keyOf(id.Namespace, id.ID)); j != nil {
@@ -32,7 +32,7 @@ func (t *txn) setCollectedStatuses(ids map[nomad.NamespacedID]bool) {
 	}
 }
 
-// putJobStatus stores the job with the status if that is another one.
+// putJobStatus stores the job with the status if the status has changed.
 func (t *txn) putJobStatus(j *nomad.Job, status string) {
 	if status == j.Status {
 		return
@@ -43,8 +43,8 @@ func (t *txn) putJobStatus(j *nomad.Job, status string) {
 	t.countChild(&updated, j)
 }
 
-// jobStatus returns the status of a job as Nomad 2.0 derives it. Servers of both builds must
-// derive the same, because a change of the status also changes the ModifyIndex of the job.
+// jobStatus returns the status of a job as Nomad 2.0 derives it. All servers of a cluster must
+// derive the same status, because a change also sets the ModifyIndex of the job.
 //
 //	system, periodic or parameterized      running until stopped, then dead
 //	active deployment                      running
@@ -54,7 +54,7 @@ func (t *txn) putJobStatus(j *nomad.Job, status string) {
 //	otherwise                              pending
 func (t *txn) jobStatus(j *nomad.Job) string { return t.statusOf(j, nomad.JobStatusPending) }
 
-// statusOf is jobStatus with another status for a job that has no evaluations.
+// statusOf is jobStatus, but returns unevaluated for a job without evaluations.
 func (t *txn) statusOf(j *nomad.Job, unevaluated string) string {
 	if j.Type == nomad.JobTypeSystem || j.IsPeriodic() || j.IsParameterized() {
 		if j.Stop {
@@ -99,5 +99,5 @@ func compareNamespaced(a, b nomad.NamespacedID) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID))
 }
 
-// sortedKeys returns the keys of m in order: maps are never walked as they lie.
+// sortedKeys returns the keys of m in order, because map iteration order is random.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

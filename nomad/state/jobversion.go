@@ -9,38 +9,38 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// jobVersions holds the kept versions of each job, ordered by number.
+// jobVersions holds the stored versions of each job, ordered by version.
 var jobVersions = &table[nomad.Job]{
 	name: TableJobVersion,
 	id:   func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID).number(j.Version) },
 }
 
-// jobSubmissions holds the sources from which job versions were made.
+// jobSubmissions holds the submitted source of job versions.
 var jobSubmissions = &table[nomad.JobSubmission]{
 	name: TableJobSubmission,
 	id:   func(s *nomad.JobSubmission) key { return keyOf(s.Namespace, s.JobID).number(s.Version) },
 }
 
-// JobVersion returns one version of a job, nil when it is not kept.
+// JobVersion returns one version of a job, or nil if it is not stored.
 func (s *Snapshot) JobVersion(ws memdb.WatchSet, ns, id string, v uint64) *nomad.Job {
 	return jobVersions.get(s.tx, ws, keyOf(ns, id).number(v))
 }
 
-// JobVersions returns the kept versions of a job, newest first.
+// JobVersions returns the stored versions of a job, newest first.
 func (s *Snapshot) JobVersions(ws memdb.WatchSet, ns, id string) []*nomad.Job {
 	return slices.Collect(jobVersions.reversed(s.tx, ws, primary, keyOf(ns, id)))
 }
 
-// AllJobVersions returns the kept versions of every job, by namespace, ID and number.
+// AllJobVersions returns the stored versions of every job, by namespace, ID and version.
 func (s *Snapshot) AllJobVersions() iter.Seq[*nomad.Job] { return jobVersions.all(s.tx, nil) }
 
-// JobSubmission returns the source of a version of a job, nil when it is not kept.
+// JobSubmission returns the submitted source of a job version, or nil if it is not stored.
 func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *nomad.JobSubmission {
 	return jobSubmissions.get(s.tx, ws, keyOf(ns, id).number(v))
 }
 
-// putJobVersion keeps the version and deletes the oldest beyond the limit.
-// Tagged versions are kept and do not count.
+// putJobVersion stores the version and deletes the oldest versions beyond the limit. Tagged
+// versions are kept and do not count towards the limit.
 func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 	jobVersions.put(t, j)
 	if source != nil {
@@ -63,15 +63,15 @@ func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 	}
 }
 
-// SetJobStability marks a version of a job as stable or not.
+// SetJobStability marks a version of a job as stable or not stable.
 func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		return t.setStable(req)
 	})
 }
 
-// setStable marks a version of a job. The current version is stored as the job is now, with
-// its status, as Nomad 2.0 stores it.
+// setStable marks a version of a job. As in Nomad 2.0, it also updates the job itself if the
+// version is the current one.
 func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
 	v := jobVersions.get(t, nil, keyOf(req.Namespace, req.JobID).number(req.JobVersion))
 	if v == nil || v.Stable == req.Stable {

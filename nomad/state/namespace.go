@@ -17,7 +17,7 @@ var namespaces = &table[nomad.Namespace]{
 	},
 }
 
-// Namespace returns the namespace, nil when there is none.
+// Namespace returns the namespace, or nil if there is none.
 func (s *Snapshot) Namespace(ws memdb.WatchSet, name string) *nomad.Namespace {
 	return namespaces.get(s.tx, ws, keyOf(name))
 }
@@ -27,7 +27,7 @@ func (s *Snapshot) Namespaces(ws memdb.WatchSet) iter.Seq[*nomad.Namespace] {
 	return namespaces.all(s.tx, ws)
 }
 
-// UpsertNamespaces stores namespaces. A quota that one names must exist.
+// UpsertNamespaces stores namespaces. The quota of a namespace must exist.
 func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, n := range req.Namespaces {
@@ -52,8 +52,8 @@ func (t *txn) putNamespace(n *nomad.Namespace) {
 	t.requota(n.Name, n, old)
 }
 
-// DeleteNamespaces removes namespaces in which there is no job, running or not, and no
-// variable.
+// DeleteNamespaces removes namespaces. A namespace must not contain a job, not even a dead one,
+// or a variable.
 func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Namespaces {

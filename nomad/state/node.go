@@ -22,7 +22,7 @@ var nodes = &table[nomad.Node]{
 	},
 }
 
-// optional is the key of a part that may be absent.
+// optional returns the key of part, or nil if part is empty.
 func optional(part string) key {
 	if part == "" {
 		return nil
@@ -30,7 +30,7 @@ func optional(part string) key {
 	return keyOf(part)
 }
 
-// Node returns the node, nil when there is none.
+// Node returns the node, or nil if there is none.
 func (s *Snapshot) Node(ws memdb.WatchSet, id string) *nomad.Node {
 	return nodes.get(s.tx, ws, keyOf(id))
 }
@@ -51,7 +51,7 @@ func (s *Snapshot) NodesByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.No
 	return nodes.prefixed(s.tx, ws, primary, prefixOf(p))
 }
 
-// NodesByPool returns the nodes of a pool; every node is in the pool all.
+// NodesByPool returns the nodes of a pool. The pool all contains every node.
 func (s *Snapshot) NodesByPool(ws memdb.WatchSet, pool string) iter.Seq[*nomad.Node] {
 	if pool == nomad.NodePoolAll {
 		return s.Nodes(ws)
@@ -59,8 +59,8 @@ func (s *Snapshot) NodesByPool(ws memdb.WatchSet, pool string) iter.Seq[*nomad.N
 	return nodes.by(s.tx, ws, "node_pool", keyOf(pool))
 }
 
-// RegisterNode adds a node or takes over what it says about itself. What the
-// servers decided about it stays: drain, eligibility, events.
+// RegisterNode adds or updates a node. An existing node keeps the fields that the servers own,
+// such as its drain, eligibility and events.
 func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Node == nil || req.Node.ID == "" {
@@ -98,7 +98,7 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 	})
 }
 
-// keepServerSide copies to n what a node cannot say about itself.
+// keepServerSide copies the fields that the servers own from old to n.
 func keepServerSide(n, old *nomad.Node) {
 	n.CreateIndex = old.CreateIndex
 	n.Events = old.Events
@@ -113,7 +113,7 @@ func keepServerSide(n, old *nomad.Node) {
 	}
 }
 
-// canonicalNode fills in what older clients and snapshots leave out.
+// canonicalNode sets defaults for fields that older clients and snapshots leave out.
 func canonicalNode(n *nomad.Node) {
 	if n.NodePool == "" {
 		n.NodePool = nomad.NodePoolDefault
@@ -126,19 +126,19 @@ func canonicalNode(n *nomad.Node) {
 	}
 }
 
-// unresponsive says whether a node with the status has missed its heartbeats.
+// unresponsive reports whether the status means that the node has missed heartbeats.
 func unresponsive(status string) bool {
 	return status == nomad.NodeStatusDown || status == nomad.NodeStatusDisconnected
 }
 
-// putNode stores a node and tells of it.
+// putNode stores a node and adds it to the changes.
 func (t *txn) putNode(n *nomad.Node) {
 	nodes.put(t, n)
 	t.changes.Nodes = append(t.changes.Nodes, n)
 }
 
-// appendEvent adds an event and drops the oldest beyond the limit. The slice of
-// an older row is never written to.
+// appendEvent appends an event and drops the oldest events beyond the limit. It never modifies
+// the slice of an older row.
 func appendEvent(n *nomad.Node, index uint64, e *nomad.NodeEvent) {
 	if e == nil {
 		return
@@ -152,7 +152,7 @@ func appendEvent(n *nomad.Node, index uint64, e *nomad.NodeEvent) {
 	n.Events = append(slices.Clip(slices.Clone(kept)), &stamped)
 }
 
-// editNode gives edit a copy of the node to change, and stores it.
+// editNode calls edit with a copy of the node, and stores the copy.
 func (t *txn) editNode(id string, edit func(*nomad.Node)) error {
 	old := nodes.get(t, nil, keyOf(id))
 	if old == nil {
@@ -165,7 +165,7 @@ func (t *txn) editNode(id string, edit func(*nomad.Node)) error {
 	return nil
 }
 
-// UpdateNodeStatus records what a heartbeat, or its absence, says of a node.
+// UpdateNodeStatus records the status of a node after a heartbeat or a missed heartbeat.
 func (s *Store) UpdateNodeStatus(index uint64, req *nomad.NodeUpdateStatusRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		return t.editNode(req.NodeID, func(n *nomad.Node) {
@@ -182,7 +182,8 @@ func (s *Store) UpdateNodeStatus(index uint64, req *nomad.NodeUpdateStatusReques
 	})
 }
 
-// UpdateNodeEligibility lets new allocations come to a node, or keeps them away.
+// UpdateNodeEligibility sets the scheduling eligibility of a node. A draining node cannot become
+// eligible.
 func (s *Store) UpdateNodeEligibility(index uint64, req *nomad.NodeUpdateEligibilityRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		n := nodes.get(t, nil, keyOf(req.NodeID))
@@ -197,7 +198,7 @@ func (s *Store) UpdateNodeEligibility(index uint64, req *nomad.NodeUpdateEligibi
 	})
 }
 
-// AddNodeEvents records what happened on nodes.
+// AddNodeEvents appends events to nodes.
 func (s *Store) AddNodeEvents(index uint64, req *nomad.EmitNodeEventsRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range sortedKeys(req.NodeEvents) {

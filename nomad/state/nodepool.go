@@ -16,7 +16,7 @@ var nodePools = &table[nomad.NodePool]{
 	id:     func(p *nomad.NodePool) key { return keyOf(p.Name) },
 }
 
-// NodePool returns the node pool, nil when there is none.
+// NodePool returns the node pool, or nil if there is none.
 func (s *Snapshot) NodePool(ws memdb.WatchSet, name string) *nomad.NodePool {
 	return nodePools.get(s.tx, ws, keyOf(name))
 }
@@ -26,7 +26,7 @@ func (s *Snapshot) NodePools(ws memdb.WatchSet) iter.Seq[*nomad.NodePool] {
 	return nodePools.all(s.tx, ws)
 }
 
-// UpsertNodePools stores node pools. The built-in ones do not change.
+// UpsertNodePools stores node pools. Built-in pools cannot be modified.
 func (s *Store) UpsertNodePools(index uint64, req *nomad.NodePoolUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, p := range req.NodePools {
@@ -50,7 +50,7 @@ func (t *txn) putNodePool(p *nomad.NodePool) {
 	nodePools.put(t, p)
 }
 
-// DeleteNodePools removes node pools that neither nodes nor jobs are in.
+// DeleteNodePools removes node pools that are not built in and not in use.
 func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
@@ -70,7 +70,7 @@ func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) 
 	})
 }
 
-// poolUnused fails when a node or a job that has not ended is in the pool.
+// poolUnused returns an error if the pool contains a node or a job that is not dead.
 func (t *txn) poolUnused(name string) error {
 	for n := range nodes.by(t, nil, "node_pool", keyOf(name)) {
 		return fmt.Errorf("node pool %q has nodes in it, as %s", name, n.ID)
@@ -83,14 +83,14 @@ func (t *txn) poolUnused(name string) error {
 	return nil
 }
 
-// builtinPool says whether the pool is one that every cluster has.
+// builtinPool reports whether every cluster has the pool.
 func builtinPool(name string) bool {
 	return name == nomad.NodePoolAll || name == nomad.NodePoolDefault
 }
 
-// canonicalPool fills in what older servers leave out. No node identity may be
-// without an end, so the TTL is never zero. Built-in pools have no hash: servers of other
-// regions copy the pools whose hash differs from theirs, and cannot change built-in ones.
+// canonicalPool sets fields that older servers leave out. The identity TTL is never zero, because
+// every node identity must expire. Built-in pools have no hash: other regions replicate a pool
+// when its hash differs, and built-in pools cannot be modified.
 func canonicalPool(p *nomad.NodePool) {
 	if p.NodeIdentityTTL <= 0 {
 		p.NodeIdentityTTL = nomad.DefaultNodePoolNodeIdentityTTL
@@ -100,7 +100,7 @@ func canonicalPool(p *nomad.NodePool) {
 	}
 }
 
-// poolHash is a digest of what an operator can set.
+// poolHash returns a digest of the fields that an operator can set.
 func poolHash(p *nomad.NodePool) []byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %d\n", p.Name, p.Description, p.NodeIdentityTTL)

@@ -9,14 +9,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// schedulerConfigs, autopilotConfigs and clusterMetas hold one row each.
+// schedulerConfigs has a single row, as have autopilotConfigs and clusterMetas.
 var schedulerConfigs = &table[nomad.SchedulerConfiguration]{
 	name: TableSchedulerConf,
 	id:   func(*nomad.SchedulerConfiguration) key { return theOnly },
 }
 
-// In snapshots, which have no record type for it, the configuration of autopilot is
-// an index row: this prefix and its JSON, with the index of its last change.
+// autopilotPrefix begins the key of the index row that holds the autopilot configuration in
+// snapshots, which have no record type for it. The JSON of the configuration follows the prefix.
+// The value is the index of its last change.
 const autopilotPrefix = "autopilot_config/"
 
 var autopilotConfigs = &table[nomad.AutopilotConfig]{
@@ -29,11 +30,11 @@ var clusterMetas = &table[nomad.ClusterMetadata]{
 	id:   func(*nomad.ClusterMetadata) key { return theOnly },
 }
 
-// theOnly is the key of the row of a table that has one.
+// theOnly is the key of the single row of a table.
 var theOnly = keyOf("only")
 
-// SchedulerConfig returns how the scheduler places, and the index of its last
-// change; nil when nobody has set it.
+// SchedulerConfig returns the scheduler configuration and the index of its last change. The
+// configuration is nil if it was never set.
 func (s *Snapshot) SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration) {
 	c := schedulerConfigs.get(s.tx, ws, theOnly)
 	if c == nil {
@@ -42,8 +43,9 @@ func (s *Snapshot) SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerC
 	return c.ModifyIndex, c
 }
 
-// SetSchedulerConfig stores how the scheduler places. With CAS it does so only
-// when nobody changed it since the index the caller has seen; done says whether.
+// SetSchedulerConfig stores the scheduler configuration. With CAS it does so only if the
+// ModifyIndex of the request is the current one. done reports whether the configuration was
+// stored.
 func (s *Store) SetSchedulerConfig(index uint64, req *nomad.SchedulerSetConfigRequest) (c *Changes, done bool, err error) {
 	c, err = s.write(index, func(t *txn) error {
 		old := schedulerConfigs.get(t, nil, theOnly)
@@ -63,7 +65,7 @@ func (s *Store) SetSchedulerConfig(index uint64, req *nomad.SchedulerSetConfigRe
 	return c, done, err
 }
 
-// canonicalScheduler fills in what older servers leave out.
+// canonicalScheduler sets defaults for fields that older servers leave out.
 func canonicalScheduler(c *nomad.SchedulerConfiguration) {
 	if c.SchedulerAlgorithm == "" {
 		c.SchedulerAlgorithm = nomad.SchedulerAlgorithmBinpack
@@ -73,13 +75,12 @@ func canonicalScheduler(c *nomad.SchedulerConfiguration) {
 	}
 }
 
-// AutopilotConfig returns how the leader keeps the servers, nil when nobody has
-// said it.
+// AutopilotConfig returns the autopilot configuration, or nil if it was never set.
 func (s *Snapshot) AutopilotConfig(ws memdb.WatchSet) *nomad.AutopilotConfig {
 	return autopilotConfigs.get(s.tx, ws, theOnly)
 }
 
-// autopilotRow is the configuration as it goes into a snapshot.
+// autopilotRow returns the snapshot row of the autopilot configuration.
 func autopilotRow(c *nomad.AutopilotConfig) *nomad.IndexEntry {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -88,7 +89,7 @@ func autopilotRow(c *nomad.AutopilotConfig) *nomad.IndexEntry {
 	return &nomad.IndexEntry{Key: autopilotPrefix + string(text), Value: c.ModifyIndex}
 }
 
-// readAutopilot takes the configuration back.
+// readAutopilot restores the autopilot configuration from its JSON.
 func (r *Restore) readAutopilot(text string) error {
 	c := new(nomad.AutopilotConfig)
 	if err := json.Unmarshal([]byte(text), c); err != nil {
@@ -97,8 +98,9 @@ func (r *Restore) readAutopilot(text string) error {
 	return r.txn.Insert(autopilotConfigs.name, c)
 }
 
-// SetAutopilotConfig stores how the leader keeps the servers. With CAS it does so
-// only when nobody changed it since the index the caller has seen; done says whether.
+// SetAutopilotConfig stores the autopilot configuration. With CAS it does so only if the
+// ModifyIndex of the request is the current one. done reports whether the configuration was
+// stored.
 func (s *Store) SetAutopilotConfig(index uint64, req *nomad.AutopilotSetConfigRequest) (c *Changes, done bool, err error) {
 	c, err = s.write(index, func(t *txn) error {
 		old := autopilotConfigs.get(t, nil, theOnly)
@@ -117,12 +119,12 @@ func (s *Store) SetAutopilotConfig(index uint64, req *nomad.AutopilotSetConfigRe
 	return c, done, err
 }
 
-// ClusterMetadata returns the name of the cluster, nil before it has one.
+// ClusterMetadata returns the cluster metadata, or nil if it is not set yet.
 func (s *Snapshot) ClusterMetadata(ws memdb.WatchSet) *nomad.ClusterMetadata {
 	return clusterMetas.get(s.tx, ws, theOnly)
 }
 
-// SetClusterMetadata stores the name of the cluster.
+// SetClusterMetadata stores the cluster metadata.
 func (s *Store) SetClusterMetadata(index uint64, m *nomad.ClusterMetadata) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		stored := *m

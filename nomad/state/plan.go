@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// ApplyPlanResults commits what the plan applier let through of a plan.
+// ApplyPlanResults commits the part of a plan that the plan applier accepted.
 func (s *Store) ApplyPlanResults(index uint64, req *nomad.ApplyPlanResultsRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Deployment != nil {
@@ -37,7 +37,7 @@ func (s *Store) ApplyPlanResults(index uint64, req *nomad.ApplyPlanResultsReques
 	})
 }
 
-// applyAllocs stores the allocations of a plan: stopped, preempted, placed.
+// applyAllocs stores the stopped, preempted and placed allocations of a plan.
 func (t *txn) applyAllocs(req *nomad.ApplyPlanResultsRequest, c counts, touched map[nomad.NamespacedID]bool) error {
 	for _, diff := range req.AllocsStopped {
 		if err := t.applyDiff(diff, c, touched, stopAlloc); err != nil {
@@ -68,8 +68,8 @@ func (t *txn) applyAllocs(req *nomad.ApplyPlanResultsRequest, c counts, touched 
 	return nil
 }
 
-// shareJob returns the row of state that equals j, so that thousands of
-// allocations hold one job and not one each plan.
+// shareJob returns the stored job if it is the same revision as j, and otherwise a copy of j.
+// Allocations of the same job thus share one value in memory.
 func (t *txn) shareJob(j *nomad.Job) *nomad.Job {
 	if j == nil {
 		return nil
@@ -83,8 +83,7 @@ func (t *txn) shareJob(j *nomad.Job) *nomad.Job {
 	return &own
 }
 
-// stampAlloc fills in what belongs to the servers' books and keeps what
-// belongs to the client's.
+// stampAlloc sets the fields that the servers own and keeps the fields that the client owns.
 func (t *txn) stampAlloc(a, old *nomad.Allocation) error {
 	a.ModifyIndex, a.AllocModifyIndex = t.index, t.index
 	if old == nil {
@@ -101,7 +100,7 @@ func (t *txn) stampAlloc(a, old *nomad.Allocation) error {
 	if a.Job == nil {
 		a.Job = old.Job
 	}
-	// Lost and unknown are the scheduler's word on a client that is silent.
+	// The scheduler sets lost and unknown for a client that misses heartbeats.
 	if a.ClientStatus != nomad.AllocClientStatusLost && a.ClientStatus != nomad.AllocClientStatusUnknown {
 		a.ClientStatus, a.ClientDescription = old.ClientStatus, old.ClientDescription
 	}
@@ -117,7 +116,7 @@ func (t *txn) stampAlloc(a, old *nomad.Allocation) error {
 	return nil
 }
 
-// linkPrevious points the allocation that a replaces at it.
+// linkPrevious sets the NextAllocation of the allocation that a replaces.
 func (t *txn) linkPrevious(a *nomad.Allocation) {
 	if a.PreviousAllocation == "" {
 		return
@@ -131,8 +130,8 @@ func (t *txn) linkPrevious(a *nomad.Allocation) {
 	allocs.put(t, &prev)
 }
 
-// applyDiff changes an allocation as a plan's diff says. One that was collected
-// meanwhile is passed over.
+// applyDiff applies a diff of a plan to an allocation. Allocations that were garbage collected in
+// the meantime are skipped.
 func (t *txn) applyDiff(diff *nomad.AllocationDiff, c counts, touched map[nomad.NamespacedID]bool,
 	edit func(a *nomad.Allocation, diff *nomad.AllocationDiff)) error {
 	old := allocs.get(t, nil, keyOf(diff.ID))
@@ -150,7 +149,7 @@ func (t *txn) applyDiff(diff *nomad.AllocationDiff, c counts, touched map[nomad.
 	return nil
 }
 
-// stopAlloc makes an allocation one that the servers want gone.
+// stopAlloc sets the desired status of an allocation to stop.
 func stopAlloc(a *nomad.Allocation, diff *nomad.AllocationDiff) {
 	a.DesiredStatus = nomad.AllocDesiredStatusStop
 	a.DesiredDescription = diff.DesiredDescription
@@ -169,15 +168,15 @@ func stopAlloc(a *nomad.Allocation, diff *nomad.AllocationDiff) {
 	}
 }
 
-// evictAlloc makes an allocation give way to another one.
+// evictAlloc sets the desired status of a preempted allocation to evict.
 func evictAlloc(a *nomad.Allocation, diff *nomad.AllocationDiff) {
 	a.DesiredStatus = nomad.AllocDesiredStatusEvict
 	a.PreemptedByAllocation = diff.PreemptedByAllocation
 	a.DesiredDescription = "Preempted by alloc ID " + diff.PreemptedByAllocation
 }
 
-// planCommitted moves the evaluation's index: a worker that takes it up again
-// must see what its plan did. Nobody is told, the evaluation is the same.
+// planCommitted updates the ModifyIndex of the evaluation, so that a worker that retries it reads
+// a state with the plan. The evaluation is otherwise unchanged and not part of the changes.
 func (t *txn) planCommitted(id string, at int64) {
 	old := evals.get(t, nil, keyOf(id))
 	if old == nil {
@@ -191,8 +190,7 @@ func (t *txn) planCommitted(id string, at int64) {
 	t.storeEval(&e)
 }
 
-// rejectNodes keeps new allocations away from nodes whose plans are refused
-// again and again.
+// rejectNodes marks nodes as ineligible after repeated plan rejections.
 func (t *txn) rejectNodes(req *nomad.ApplyPlanResultsRequest) error {
 	at := time.Unix(0, req.UpdatedAt).UTC()
 	for _, id := range req.IneligibleNodes {

@@ -11,17 +11,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Purged nodes are rows of the table of indexes, as introductions are: snapshots have no
-// record type for them, and a reader that does not know such a row keeps it. The key is
-// purged/<node ID>/<time of the purge>; the value is the index of the purge.
+// Purged nodes are rows of the index table, because snapshots have no record type for them.
+// Readers that do not know such a row keep it. The key is purged/<node ID>/<time of the purge>.
+// The value is the index of the purge.
 const purgedPrefix = "purged/"
 
-// maxPurged bounds the list. Beyond it the oldest entries are dropped: their identities
-// have ended by themselves then, unless as many nodes were purged within a day.
+// maxPurged is the maximum length of the list of purged nodes. Beyond it the oldest entries are
+// dropped. The identities of those nodes have expired by then, unless as many nodes were purged
+// within a day.
 const maxPurged = 10_000
 
-// Purged reports whether an operator purged the node and it was not admitted since, and
-// when, in seconds since 1970. The time is zero when the entry in the log has none.
+// Purged reports whether the node is on the list of purged nodes, and the time of the purge in
+// seconds since 1970. The time is zero if the log entry has none.
 func (s *Snapshot) Purged(ws memdb.WatchSet, id string) (at int64, ok bool) {
 	return purgedAt(s.tx, ws, id)
 }
@@ -38,21 +39,21 @@ func purgedAt(tx reader, ws memdb.WatchSet, id string) (at int64, ok bool) {
 	return at, ok
 }
 
-// purge adds a node to the list.
+// purge adds a node to the list of purged nodes.
 func (t *txn) purge(id string, at int64) {
 	t.unpurge(id)
 	key := fmt.Sprintf("%s%s/%d", purgedPrefix, id, max(at, 0))
 	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: key, Value: t.index}))
 }
 
-// unpurge removes a node from the list.
+// unpurge removes a node from the list of purged nodes.
 func (t *txn) unpurge(id string) {
 	for row := range indexes.prefixed(t, nil, primary, prefixOf(purgedPrefix+id+"/")) {
 		indexes.check(t.Delete(indexes.name, row))
 	}
 }
 
-// trimPurged drops the oldest entries beyond the bound.
+// trimPurged drops the oldest entries beyond maxPurged.
 func (t *txn) trimPurged() {
 	rows := slices.Collect(indexes.prefixed(t, nil, primary, prefixOf(purgedPrefix)))
 	if len(rows) <= maxPurged {
@@ -64,9 +65,9 @@ func (t *txn) trimPurged() {
 	}
 }
 
-// admitNode judges the registration of a node by what the server put into the entry.
-// Under strict introduction a node keeps the pool, the datacenter and the name with which
-// it was admitted, and a purged node is unknown until it is introduced.
+// admitNode decides whether a node may register, from the admission data that the server put into
+// the request. Under strict introduction, a node needs a new introduction to change its pool,
+// datacenter or name. A purged node then needs one too.
 func (t *txn) admitNode(req *nomad.NodeRegisterRequest, n, old *nomad.Node) error {
 	same := old != nil && old.SameAdmission(n)
 	purged, listed := purgedAt(t, nil, n.ID)
@@ -89,16 +90,18 @@ func (t *txn) admitNode(req *nomad.NodeRegisterRequest, n, old *nomad.Node) erro
 	return nil
 }
 
-// Deregistration is the removal of nodes.
+// Deregistration describes a removal of nodes.
 type Deregistration struct {
 	IDs []string
-	// Purge means that an operator removes them, at PurgedAt: they go on the list.
+	// Purge means that an operator purges the nodes at PurgedAt. They go on the list of purged
+	// nodes.
 	Purge    bool
 	PurgedAt int64
 }
 
-// DeregisterNodes removes nodes; all of them must exist. A node that is ineligible or
-// drains goes on the list too when the leader collects it: it would come back eligible.
+// DeregisterNodes removes nodes, all of which must exist. Purged nodes go on the list of purged
+// nodes. Ineligible and draining nodes do so too, because they would otherwise register again as
+// eligible.
 func (s *Store) DeregisterNodes(index uint64, d Deregistration) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if len(d.IDs) == 0 {

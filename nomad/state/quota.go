@@ -10,8 +10,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// In snapshots, which have no record type for them, quotas are index rows: this prefix
-// and the JSON, with the index of the last change. What is used of them is counted anew.
+// quotaPrefix begins the keys of the index rows that hold quotas in snapshots, which have no
+// record type for them. The JSON of the quota follows the prefix. The value is the index of its
+// last change. A restore recomputes the usage.
 const quotaPrefix = "quota/"
 
 var quotas = &table[nomad.QuotaSpec]{
@@ -19,13 +20,13 @@ var quotas = &table[nomad.QuotaSpec]{
 	id:   func(q *nomad.QuotaSpec) key { return keyOf(q.Name) },
 }
 
-// quotaUsages has a row for each namespace that names a quota.
+// quotaUsages has one row for each namespace with a quota.
 var quotaUsages = &table[nomad.NamespaceUsage]{
 	name: TableQuotaUsage,
 	id:   func(u *nomad.NamespaceUsage) key { return keyOf(u.Namespace) },
 }
 
-// Quota returns the quota, nil when there is none.
+// Quota returns the quota, or nil if there is none.
 func (s *Snapshot) Quota(ws memdb.WatchSet, name string) *nomad.QuotaSpec {
 	return quotas.get(s.tx, ws, keyOf(name))
 }
@@ -35,7 +36,7 @@ func (s *Snapshot) Quotas(ws memdb.WatchSet) iter.Seq[*nomad.QuotaSpec] {
 	return quotas.all(s.tx, ws)
 }
 
-// QuotaOf returns the quota that a namespace names, nil when it names none.
+// QuotaOf returns the quota of a namespace, or nil if it has none.
 func (s *Snapshot) QuotaOf(ws memdb.WatchSet, namespace string) *nomad.QuotaSpec {
 	n := namespaces.get(s.tx, ws, keyOf(namespace))
 	if n == nil || n.Quota == "" {
@@ -44,12 +45,12 @@ func (s *Snapshot) QuotaOf(ws memdb.WatchSet, namespace string) *nomad.QuotaSpec
 	return quotas.get(s.tx, ws, keyOf(n.Quota))
 }
 
-// NamespacesByQuota returns the namespaces that name a quota.
+// NamespacesByQuota returns the namespaces that use a quota.
 func (s *Snapshot) NamespacesByQuota(ws memdb.WatchSet, quota string) iter.Seq[*nomad.Namespace] {
 	return namespaces.by(s.tx, ws, "quota", keyOf(quota))
 }
 
-// QuotaHeld returns what the allocations of all namespaces of a quota hold together.
+// QuotaHeld returns the total usage of the allocations in all namespaces of a quota.
 func (s *Snapshot) QuotaHeld(ws memdb.WatchSet, quota string) nomad.QuotaAmount {
 	var out nomad.QuotaAmount
 	for n := range s.NamespacesByQuota(ws, quota) {
@@ -60,7 +61,7 @@ func (s *Snapshot) QuotaHeld(ws memdb.WatchSet, quota string) nomad.QuotaAmount 
 	return out
 }
 
-// QuotaVariables returns how many bytes the variables of all namespaces of a quota take.
+// QuotaVariables returns the total size in bytes of the variables in all namespaces of a quota.
 func (s *Snapshot) QuotaVariables(ws memdb.WatchSet, quota string) int64 {
 	return variablesHeld(s.tx, ws, quota)
 }
@@ -75,7 +76,7 @@ func variablesHeld(tx reader, ws memdb.WatchSet, quota string) int64 {
 	return out
 }
 
-// UpsertQuotas stores quotas, and tells those who wait for one of them.
+// UpsertQuotas stores quotas. Evaluations that wait for one of them may be retried.
 func (s *Store) UpsertQuotas(index uint64, req *nomad.QuotaUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, q := range req.Quotas {
@@ -91,7 +92,7 @@ func (s *Store) UpsertQuotas(index uint64, req *nomad.QuotaUpsertRequest) (*Chan
 	})
 }
 
-// DeleteQuotas removes quotas that no namespace names.
+// DeleteQuotas removes quotas that no namespace uses.
 func (s *Store) DeleteQuotas(index uint64, req *nomad.QuotaDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
@@ -109,7 +110,7 @@ func (s *Store) DeleteQuotas(index uint64, req *nomad.QuotaDeleteRequest) (*Chan
 	})
 }
 
-// roomier notes that what waits for a quota may be tried again.
+// roomier adds a quota to the changes: evaluations that wait for it may be retried.
 func (t *txn) roomier(quota string) {
 	for _, known := range t.changes.Quotas {
 		if known == quota {
@@ -119,10 +120,10 @@ func (t *txn) roomier(quota string) {
 	t.changes.Quotas = append(t.changes.Quotas, quota)
 }
 
-// account notes what an allocation holds more than before; either may be nil.
+// account adds the difference between a and old to the usage of the namespace. Either may be nil.
 func (t *txn) account(a, old *nomad.Allocation) {
 	if a != nil && old != nil && a.TerminalStatus() == old.TerminalStatus() && a.AllocatedResources == old.AllocatedResources {
-		return // as for most reports of clients
+		return // most client updates do not change the usage
 	}
 	row := a
 	if row == nil {
@@ -136,7 +137,8 @@ func (t *txn) account(a, old *nomad.Allocation) {
 	usage.Held.Add(old.QuotaAmount(), -1)
 }
 
-// usage is what a namespace holds, to be changed; nil when it names no quota.
+// usage returns the usage of a namespace, which the caller may modify. It returns nil if the
+// namespace has no quota.
 func (t *txn) usage(namespace string) *nomad.NamespaceUsage {
 	if u, known := t.usages[namespace]; known {
 		return u
@@ -153,7 +155,7 @@ func (t *txn) usage(namespace string) *nomad.NamespaceUsage {
 	return own
 }
 
-// settle writes what became of usages, and says of which quotas less is held.
+// settle stores the modified usages and adds the quotas whose usage fell to the changes.
 func (t *txn) settle() {
 	for _, namespace := range sortedKeys(t.usages) {
 		now := t.usages[namespace]
@@ -162,7 +164,7 @@ func (t *txn) settle() {
 		}
 		before := quotaUsages.get(t, nil, keyOf(namespace))
 		if before == nil || before.Held == now.Held {
-			continue // the same, or the namespace gave its quota away in this entry
+			continue // unchanged, or this entry removed the quota of the namespace
 		}
 		quotaUsages.put(t, now)
 		if n := namespaces.get(t, nil, keyOf(namespace)); n != nil && now.Held.Below(before.Held) {
@@ -172,8 +174,8 @@ func (t *txn) settle() {
 	t.usages = nil
 }
 
-// requota counts for a namespace that gets, changes or loses its quota; n is nil for one
-// that is deleted.
+// requota updates the usage after a namespace gained, changed or lost its quota. n is nil if the
+// namespace is deleted.
 func (t *txn) requota(namespace string, n, old *nomad.Namespace) {
 	var had, has string
 	if old != nil {
@@ -196,7 +198,7 @@ func (t *txn) requota(namespace string, n, old *nomad.Namespace) {
 	}
 }
 
-// count adds up what the allocations of a namespace hold.
+// count computes the usage of the allocations of a namespace.
 func (t *txn) count(namespace string) *nomad.NamespaceUsage {
 	u := &nomad.NamespaceUsage{Namespace: namespace}
 	for a := range allocs.by(t, nil, "job", keyOf(namespace)) {
@@ -205,7 +207,7 @@ func (t *txn) count(namespace string) *nomad.NamespaceUsage {
 	return u
 }
 
-// quotaRow is a quota as it goes into a snapshot.
+// quotaRow returns the snapshot row of a quota.
 func quotaRow(q *nomad.QuotaSpec) *nomad.IndexEntry {
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -214,7 +216,7 @@ func quotaRow(q *nomad.QuotaSpec) *nomad.IndexEntry {
 	return &nomad.IndexEntry{Key: quotaPrefix + string(text), Value: q.ModifyIndex}
 }
 
-// readQuota takes a quota back.
+// readQuota restores a quota from its JSON.
 func (r *Restore) readQuota(text string) error {
 	q := new(nomad.QuotaSpec)
 	if err := json.Unmarshal([]byte(text), q); err != nil {
@@ -223,7 +225,7 @@ func (r *Restore) readQuota(text string) error {
 	return r.txn.Insert(quotas.name, q)
 }
 
-// countUsages counts what is used of quotas.
+// countUsages computes the usage of all namespaces with a quota.
 func (r *Restore) countUsages() {
 	for n := range namespaces.all(r.txn, nil) {
 		if n.Quota != "" {

@@ -12,8 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Record is one type of snapshot record: the byte that begins it, how its rows
-// are found and how one is taken back.
+// Record is one type of snapshot record: its type byte, and how its rows are listed and restored.
 type Record struct {
 	Type byte
 	Name string
@@ -23,7 +22,7 @@ type Record struct {
 	read func(r *Restore, decode func(any) error) error
 }
 
-// Row returns an empty row of the type, nil for a type that is kept as it came.
+// Row returns a new row of the type, or nil if rows of the type are stored unchanged.
 func (r Record) Row() any {
 	if r.row == nil {
 		return nil
@@ -31,8 +30,7 @@ func (r Record) Row() any {
 	return r.row()
 }
 
-// Rows returns the rows to be written to a snapshot; none for a type that is
-// only read.
+// Rows returns the rows to write to a snapshot. A type that is only read has none.
 func (r Record) Rows(s *Snapshot) iter.Seq[any] {
 	if r.rows == nil {
 		return func(func(any) bool) {}
@@ -40,11 +38,11 @@ func (r Record) Rows(s *Snapshot) iter.Seq[any] {
 	return r.rows(s)
 }
 
-// Read decodes one row with decode and adds it to the store that is restored.
+// Read decodes one row with decode and adds it to the restored store.
 func (r Record) Read(to *Restore, decode func(any) error) error { return r.read(to, decode) }
 
-// Tables returns every record type of compat/raft-fsm.md section 2 in the order
-// in which snapshots are written.
+// Tables returns every record type of Nomad 2.0 snapshots, in the order in which they are
+// written.
 func Tables() []Record {
 	return []Record{
 		indexRecord(),
@@ -83,8 +81,8 @@ func Tables() []Record {
 	}
 }
 
-// rowRecord is a record type whose rows are those of a table. fix fills in what
-// older servers left out.
+// rowRecord is a record type for the rows of a table. fix sets fields that older servers leave
+// out.
 func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record {
 	return Record{Type: kind, Name: name,
 		row:  func() any { return new(T) },
@@ -102,9 +100,9 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 	}
 }
 
-// indexRecord is rowRecord for indexes. The configuration of autopilot and quotas, which
-// have no record type, go with them as rows whose keys hold them: a reader that doesn't
-// know them keeps rows.
+// indexRecord is rowRecord for the index table. The autopilot configuration and the quotas have
+// no record type. They are written as index rows that hold their JSON in the key. Readers that do
+// not know such rows keep them.
 func indexRecord() Record {
 	rec := rowRecord(2, "Index", indexes, nil)
 	plain := rec.rows
@@ -141,14 +139,14 @@ func indexRecord() Record {
 	return rec
 }
 
-// allocRow is an allocation whose job is still as it was written.
+// allocRow is an allocation whose job is not decoded.
 type allocRow struct {
 	nomad.Allocation
 	Job codec.Raw
 }
 
-// allocRecord is rowRecord for allocations, each of which carries its whole job: those
-// of the same job share one again, and it is decoded once.
+// allocRecord is rowRecord for allocations. Each record contains the complete job. Allocations
+// with the same job share one value, which is decoded once.
 func allocRecord() Record {
 	rec := rowRecord(4, "Alloc", allocs, nil)
 	rec.read = func(r *Restore, decode func(any) error) error {
@@ -166,7 +164,7 @@ func allocRecord() Record {
 	return rec
 }
 
-// legacyKeyRecord reads root keys of servers before 1.9.
+// legacyKeyRecord reads root keys that servers before 1.9 wrote.
 func legacyKeyRecord() Record {
 	return Record{Type: 24, Name: "RootKeyMeta", read: func(r *Restore, decode func(any) error) error {
 		var m nomad.RootKeyMeta
@@ -177,7 +175,7 @@ func legacyKeyRecord() Record {
 	}}
 }
 
-// anySeq forgets the type of a sequence.
+// anySeq converts a sequence of *T to a sequence of any.
 func anySeq[T any](seq iter.Seq[*T]) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for v := range seq {
@@ -188,31 +186,30 @@ func anySeq[T any](seq iter.Seq[*T]) iter.Seq[any] {
 	}
 }
 
-// Restore fills a new store from snapshot records, in whatever order they come.
-// Nobody sees the store before Finish.
+// Restore fills a new store from snapshot records, which may come in any order. The store is not
+// visible to others before Finish.
 type Restore struct {
 	store *Store
 	txn   *txn
 	seq   uint64
 	jobs  map[jobRevision]*nomad.Job
-	text  map[[sha256.Size]byte]*nomad.Job // jobs by what they were decoded from
+	text  map[[sha256.Size]byte]*nomad.Job // jobs by the hash of their encoded form
 }
 
-// jobRevision names a job as it was at one moment.
+// jobRevision identifies one revision of a job.
 type jobRevision struct {
 	nomad.NamespacedID
 	created, modified, version uint64
 }
 
-// NewRestore begins a restore.
+// NewRestore starts a restore into an empty store.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
 	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true)},
 		jobs: map[jobRevision]*nomad.Job{}, text: map[[sha256.Size]byte]*nomad.Job{}}
 }
 
-// writtenJob returns the job that was written as text: nearly always one that came with
-// another allocation before.
+// writtenJob returns the job that text encodes. It decodes a text only the first time.
 func (r *Restore) writtenJob(text []byte) (*nomad.Job, error) {
 	if len(text) == 0 {
 		return nil, nil
@@ -230,7 +227,7 @@ func (r *Restore) writtenJob(text []byte) (*nomad.Job, error) {
 	return j, nil
 }
 
-// shareJob returns the first job that came with the same revision.
+// shareJob returns the first job that was read with the same revision.
 func (r *Restore) shareJob(j *nomad.Job) *nomad.Job {
 	if j == nil {
 		return nil
@@ -240,17 +237,17 @@ func (r *Restore) shareJob(j *nomad.Job) *nomad.Job {
 		return known
 	}
 	canonicalJob(j)
-	if j.ModifyIndex != 0 { // without one it was never in state, and may be any
+	if j.ModifyIndex != 0 { // a job without an index was never stored, so it has no revision
 		r.jobs[rev] = j
 	}
 	return j
 }
 
-// Abort ends a restore that failed.
+// Abort discards a failed restore.
 func (r *Restore) Abort() { r.txn.Abort() }
 
-// Finish adds what every cluster has, cancels the deployments of jobs that are
-// gone and returns the store.
+// Finish adds the built-in rows, cancels the deployments of jobs that do not exist and returns
+// the store.
 func (r *Restore) Finish() *Store {
 	t := r.txn
 	var latest uint64 = 1

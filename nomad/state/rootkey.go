@@ -19,12 +19,12 @@ func (s *Snapshot) RootKeys(ws memdb.WatchSet) iter.Seq[*nomad.RootKey] {
 	return rootKeys.all(s.tx, ws)
 }
 
-// RootKey returns the root key, nil when there is none.
+// RootKey returns the root key, or nil if there is none.
 func (s *Snapshot) RootKey(ws memdb.WatchSet, id string) *nomad.RootKey {
 	return rootKeys.get(s.tx, ws, keyOf(id))
 }
 
-// ActiveRootKey returns the key that signs and encrypts, nil before there is one.
+// ActiveRootKey returns the key that signs and encrypts, or nil if there is none yet.
 func (s *Snapshot) ActiveRootKey(ws memdb.WatchSet) *nomad.RootKey {
 	for k := range s.RootKeys(ws) {
 		if k.State == nomad.RootKeyStateActive {
@@ -34,8 +34,8 @@ func (s *Snapshot) ActiveRootKey(ws memdb.WatchSet) *nomad.RootKey {
 	return nil
 }
 
-// RootKeyInUse says whether a token that the key signed may still be shown, by
-// an allocation that has not ended or by a node, or a variable needs it.
+// RootKeyInUse reports whether the key is still needed. It is needed by allocations that have not
+// ended and by nodes with tokens it signed, and by variables it encrypted.
 func (s *Snapshot) RootKeyInUse(id string) bool {
 	for range allocs.by(s.tx, nil, "signing_key", keyOf(id)) {
 		return true
@@ -50,10 +50,10 @@ func (s *Snapshot) RootKeyInUse(id string) bool {
 	return k != nil && k.HasRSA() && s.rsaKeyInUse(k)
 }
 
-// NewestRSAKey returns the key that signs RS256, nil when there is none.
+// NewestRSAKey returns the key that signs with RS256, or nil if there is none.
 func (s *Snapshot) NewestRSAKey() *nomad.RootKey { return s.rsaKeyAfter(-1) }
 
-// rsaKeyAfter returns the newest key with an RSA part that was made after then.
+// rsaKeyAfter returns the newest key with an RSA part that was created after then.
 func (s *Snapshot) rsaKeyAfter(then int64) *nomad.RootKey {
 	var newest *nomad.RootKey
 	for k := range s.RootKeys(nil) {
@@ -64,8 +64,8 @@ func (s *Snapshot) rsaKeyAfter(then int64) *nomad.RootKey {
 	return newest
 }
 
-// WantsRSA says whether a job asks for identities that are signed RS256, or an auth
-// method for assertions.
+// WantsRSA reports whether a job has identities signed with RS256, or an auth method uses RS256
+// client assertions.
 func (s *Snapshot) WantsRSA() bool {
 	for m := range s.ACLAuthMethods(nil) {
 		if m.WantsRSA() {
@@ -80,8 +80,8 @@ func (s *Snapshot) WantsRSA() bool {
 	return false
 }
 
-// rsaKeyInUse says whether a key may have signed a token of a living allocation, or
-// will: which key signed a named identity is not written down.
+// rsaKeyInUse reports whether k signs, or may have signed, a token of an allocation that is not
+// terminal. State does not record which key signed a named identity.
 func (s *Snapshot) rsaKeyInUse(k *nomad.RootKey) bool {
 	newest := s.rsaKeyAfter(k.CreateTime)
 	if newest == nil && s.WantsRSA() {
@@ -95,8 +95,8 @@ func (s *Snapshot) rsaKeyInUse(k *nomad.RootKey) bool {
 	return false
 }
 
-// UpsertRootKey stores a wrapped root key. One that becomes active takes the
-// place of the one that was.
+// UpsertRootKey stores a wrapped root key. A key that becomes active replaces the previous active
+// key.
 func (s *Store) UpsertRootKey(index uint64, req *nomad.KeyringUpsertWrappedRootKeyRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.WrappedRootKeys == nil {
@@ -107,8 +107,7 @@ func (s *Store) UpsertRootKey(index uint64, req *nomad.KeyringUpsertWrappedRootK
 	})
 }
 
-// UpsertRootKeyMeta stores what servers before 1.9 wrote: a root key whose
-// material is not in Raft.
+// UpsertRootKeyMeta stores a root key as servers before 1.9 wrote it, without key material.
 func (s *Store) UpsertRootKeyMeta(index uint64, req *nomad.KeyringUpdateRootKeyMetaRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.RootKeyMeta == nil {
@@ -122,14 +121,13 @@ func (s *Store) UpsertRootKeyMeta(index uint64, req *nomad.KeyringUpdateRootKeyM
 	})
 }
 
-// keyOfMeta returns the root key of a legacy record, without material.
+// keyOfMeta converts a legacy record to a root key without key material.
 func keyOfMeta(m *nomad.RootKeyMeta) *nomad.RootKey {
 	return &nomad.RootKey{KeyID: m.KeyID, Algorithm: m.Algorithm, CreateTime: m.CreateTime, CreateIndex: m.CreateIndex,
 		ModifyIndex: m.ModifyIndex, State: m.State, PublishTime: m.PublishTime}
 }
 
-// putRootKey stores a key that the caller owns and, when it becomes active,
-// retires the others.
+// putRootKey stores a key that the caller owns. If the key becomes active, it retires the others.
 func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
 	k.CreateIndex, k.ModifyIndex = t.index, t.index
 	old := rootKeys.get(t, nil, keyOf(k.KeyID))
@@ -147,8 +145,8 @@ func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
 	return nil
 }
 
-// retireRootKeys takes the active state from every key but the new one. With
-// rekey, what the old keys encrypted is to be encrypted anew.
+// retireRootKeys makes every active key but the new one inactive. With rekey, active and inactive
+// keys enter the rekeying state: the variables they encrypted are encrypted again.
 func (t *txn) retireRootKeys(except string, rekey bool) {
 	for old := range rootKeys.all(t, nil) {
 		next := old.State
@@ -167,7 +165,7 @@ func (t *txn) retireRootKeys(except string, rekey bool) {
 	}
 }
 
-// DeleteRootKey forgets a root key. One that is gone already is no error.
+// DeleteRootKey deletes a root key. A key that does not exist is ignored.
 func (s *Store) DeleteRootKey(index uint64, req *nomad.KeyringDeleteRootKeyRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if k := rootKeys.get(t, nil, keyOf(req.KeyID)); k != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// firstSession is that of a node that nobody held before.
+// firstSession returns the session of a node that has no earlier session.
 func firstSession(n *nomad.Node) *nomad.NodeSession {
 	if n.Session == nil || n.Session.ID == "" {
 		return nil
@@ -15,10 +15,9 @@ func firstSession(n *nomad.Node) *nomad.NodeSession {
 	return &nomad.NodeSession{ID: n.Session.ID, BootID: n.Session.BootID, Since: n.StatusUpdatedAt}
 }
 
-// succeed decides which agent holds the node from now on, when n registers in the
-// place of old (nomad.NodeSession). It fails when n is refused, or when another
-// session than before has come since the server looked. An agent that tells no
-// session is taken as it comes.
+// succeed returns the new session of a node when n registers in place of old (nomad.NodeSession).
+// It fails if n is refused, or if the session is no longer the one that the server saw (before).
+// An agent without a session is always accepted.
 func succeed(n, old *nomad.Node, before string) (*nomad.NodeSession, error) {
 	next := firstSession(n)
 	had := old.Session
@@ -35,7 +34,7 @@ func succeed(n, old *nomad.Node, before string) (*nomad.NodeSession, error) {
 	case next.ID == had.PreviousID && !silent && since < seconds(nomad.SessionSettle):
 		return nil, fmt.Errorf("%w: another agent of node %s has just registered", nomad.ErrNodeSession, n.ID)
 	case next.ID == had.PreviousID && !silent && since <= seconds(nomad.SessionContest):
-		next.RefusedID = had.ID // two live: the one that came later goes
+		next.RefusedID = had.ID // two agents are alive: the later one is refused
 	case before != had.ID:
 		return nil, fmt.Errorf("%w: another agent of node %s registered meanwhile", nomad.ErrNodeSession, n.ID)
 	default:

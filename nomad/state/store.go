@@ -19,15 +19,15 @@ type Store struct {
 	db        *memdb.MemDB
 	latest    atomic.Uint64
 	abandoned chan struct{}
-	base      uint64 // where it began, when it came from a snapshot
-	joint     *joint // set while Together runs; used by the writer only
+	base      uint64 // first index, if restored from a snapshot
+	joint     *joint // set while Together runs; only the writer uses it
 
 	mu    sync.Mutex
-	moved chan struct{} // closed when latest grows; nil while nobody waits
+	moved chan struct{} // closed when latest grows; nil without waiters
 }
 
-// New returns a store with nothing in it but what every cluster has: the node
-// pools all and default and the namespace default.
+// New returns a store with the built-in rows: the node pools all and default, and the namespace
+// default.
 func New(log *slog.Logger) *Store {
 	s := Empty(log)
 	_, err := s.write(1, func(t *txn) error {
@@ -40,7 +40,7 @@ func New(log *slog.Logger) *Store {
 	return s
 }
 
-// Empty returns a store without a row, to be filled by a Restore.
+// Empty returns a store without rows, which a Restore fills.
 func Empty(log *slog.Logger) *Store {
 	db, err := memdb.NewMemDB(schema())
 	if err != nil {
@@ -49,7 +49,7 @@ func Empty(log *slog.Logger) *Store {
 	return &Store{log: log, db: db, abandoned: make(chan struct{})}
 }
 
-// putBuiltin adds the built-in node pools and namespace where they are missing.
+// putBuiltin adds the built-in node pools and the default namespace if they do not exist.
 func (t *txn) putBuiltin() {
 	builtin := []nomad.NodePool{
 		{Name: nomad.NodePoolAll, Description: nomad.NodePoolAllDescription},
@@ -65,17 +65,17 @@ func (t *txn) putBuiltin() {
 	}
 }
 
-// LatestIndex returns the index of the last log entry that was applied.
+// LatestIndex returns the index of the last applied log entry.
 func (s *Store) LatestIndex() uint64 { return s.latest.Load() }
 
-// Snapshot returns the state as it is now.
+// Snapshot returns a view of the current state.
 func (s *Store) Snapshot() *Snapshot {
-	index := s.latest.Load() // before the view is taken, so that it holds at least this much
+	index := s.latest.Load() // read before the view is taken, so that the view includes this index
 	return &Snapshot{store: s, tx: s.db.Txn(false), index: index}
 }
 
-// SnapshotAfter returns a state that holds everything up to the log entry
-// index; it waits for that within ctx.
+// SnapshotAfter waits until the log entry index is applied, and returns a snapshot that includes
+// it.
 func (s *Store) SnapshotAfter(ctx context.Context, index uint64) (*Snapshot, error) {
 	for {
 		moved := s.waitChannel(index)
@@ -92,12 +92,12 @@ func (s *Store) SnapshotAfter(ctx context.Context, index uint64) (*Snapshot, err
 	}
 }
 
-// ErrAbandoned means that a restore has replaced the store; callers begin anew
-// with the store that took its place.
+// ErrAbandoned means that a restore has replaced the store. Callers start again with the new
+// store.
 var ErrAbandoned = fmt.Errorf("state was replaced by a restore")
 
-// waitChannel returns nil when index is reached, otherwise a channel that is
-// closed at the next step.
+// waitChannel returns nil if index is reached, and otherwise a channel that is closed when the
+// latest index grows.
 func (s *Store) waitChannel(index uint64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +110,8 @@ func (s *Store) waitChannel(index uint64) <-chan struct{} {
 	return s.moved
 }
 
-// Advance records that the log entry index was applied, also when it changed
-// nothing. The FSM calls it after each entry.
+// Advance records that the log entry index was applied, even if it changed nothing. The FSM calls
+// it after each entry.
 func (s *Store) Advance(index uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,33 +125,33 @@ func (s *Store) Advance(index uint64) {
 	}
 }
 
-// Abandoned is closed when a restore has replaced the store: whoever blocks on
-// it must wake.
+// Abandoned returns a channel that is closed when a restore has replaced the store. Blocked
+// readers must then wake.
 func (s *Store) Abandoned() <-chan struct{} { return s.abandoned }
 
-// Abandon closes the channel of Abandoned. The FSM calls it once, after a
-// restored store took the place of this one.
+// Abandon closes the channel of Abandoned. The FSM calls it once, after a restored store has
+// replaced this one.
 func (s *Store) Abandon() { close(s.abandoned) }
 
-// Snapshot is a view of the state that never changes.
+// Snapshot is an immutable view of the state.
 type Snapshot struct {
 	store *Store
 	tx    *memdb.Txn
 	index uint64
 }
 
-// Index returns a log index up to which the snapshot holds everything.
+// Index returns a log index that the snapshot includes.
 func (s *Snapshot) Index() uint64 { return s.index }
 
-// Restored returns the index at which the store began that came from a snapshot,
-// zero for another. Rows that are older may have replaced newer ones then.
+// Restored returns the index at which a restored store started, and zero for other stores. The
+// restore may have replaced rows by older ones.
 func (s *Snapshot) Restored() uint64 { return s.store.base }
 
-// RestoreIndex returns the index of the last restore by an operator, zero when there
-// was none. All servers know the same.
+// RestoreIndex returns the index of the last restore by an operator, or zero if there was none.
+// It is the same on all servers.
 func (s *Snapshot) RestoreIndex() uint64 { return s.TableIndex(IndexRestore) }
 
-// Store returns the store the snapshot was taken from.
+// Store returns the store of the snapshot.
 func (s *Snapshot) Store() *Store { return s.store }
 
 // TableIndex returns the highest index at which one of the tables changed.
@@ -165,16 +165,16 @@ func (s *Snapshot) TableIndex(tables ...string) uint64 {
 	return highest
 }
 
-// txn is one log entry within a write transaction. Its reads see what it has written.
+// txn is one log entry within a write transaction. Its reads see its own writes.
 type txn struct {
 	*memdb.Txn
 	index   uint64
 	touched []string // tables, each once
 	changes Changes
-	usages  map[string]*nomad.NamespaceUsage // by namespace, as they will be; nil values have no quota
+	usages  map[string]*nomad.NamespaceUsage // modified usages by namespace; nil means no quota
 }
 
-// write runs fn in a transaction. When fn fails nothing has changed.
+// write runs fn in a transaction. If fn fails, nothing changes.
 func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	if s.joint != nil {
 		return s.joint.write(index, fn)
@@ -193,21 +193,21 @@ func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	return &t.changes, nil
 }
 
-// noteIndex records at which index a table changed.
+// noteIndex records the index of the transaction as the last change of a table.
 func (t *txn) noteIndex(name string) {
 	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: name, Value: t.index}))
 }
 
-// joint is one memdb transaction for several log entries. Each entry sees the writes of
-// the entries before it. Readers see all of them or none.
+// joint is one memdb transaction for several log entries. Each entry sees the writes of earlier
+// entries. Readers see all of them or none.
 type joint struct {
 	txn
 	last map[string]uint64 // the last index of each table
 }
 
-// Together runs apply, which writes log entries up to the index last, in one transaction:
-// watches fire once and the index of each table is written once. apply must return false
-// if an entry failed; then nothing is written and Together returns false.
+// Together runs apply in one transaction. apply writes log entries up to the index last. Watches
+// fire once, and the index of each table is written once. apply must return false if an entry
+// failed. Then nothing is written and Together returns false.
 func (s *Store) Together(last uint64, apply func() bool) bool {
 	j := &joint{txn: txn{Txn: s.db.Txn(true)}, last: map[string]uint64{}}
 	defer j.Abort()
@@ -225,7 +225,7 @@ func (s *Store) Together(last uint64, apply func() bool) bool {
 	return true
 }
 
-// write runs fn as one more entry.
+// write runs fn as the next entry.
 func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	t := &txn{Txn: j.Txn, index: index}
 	if err := fn(t); err != nil {
@@ -246,36 +246,35 @@ func (t *txn) touch(name string) {
 	t.touched = append(t.touched, name)
 }
 
-// Changes is what a write did, for those who must hear of it.
+// Changes lists the effects of a write for the components that react to them.
 type Changes struct {
 	// Evals were created or updated.
 	Evals []*nomad.Evaluation
 	// Nodes were registered or changed.
 	Nodes []*nomad.Node
-	// Stopped allocations became terminal at the client: capacity is free.
+	// Stopped allocations became terminal on the client, so their resources are free.
 	Stopped []*nomad.Allocation
-	// Allocs changed client status or health.
+	// Allocs changed their client status or health.
 	Allocs []*nomad.Allocation
 	// Removed jobs were stopped or purged.
 	Removed []nomad.NamespacedID
-	// Quotas may have room again: less of them is held, or they or the namespaces that
-	// name them changed.
+	// Quotas may have room again: their usage fell, or the quotas or their namespaces changed.
 	Quotas []string
-	// Purged nodes were removed, and their identities ended.
+	// Purged nodes were removed, and their identities are no longer valid.
 	Purged []string
-	// Written are the rows that events tell of, in the order in which they were written;
-	// of a row that was written twice the last counts.
+	// Written holds the rows for which events are published, in the order of the writes. If a row
+	// was written twice, the last write counts.
 	Written []Write
 }
 
-// Write is one row as it was written: a pointer to what the table holds.
+// Write is one written row: a pointer to the stored value.
 type Write struct {
 	Row any
-	// Gone says that the row was deleted; Row is as it was then.
+	// Gone means that the row was deleted. Row is its last value.
 	Gone bool
 }
 
-// indexes is the table of the last change of each table.
+// indexes is the table of the index of the last change of each table.
 var indexes = &table[nomad.IndexEntry]{
 	name: "index",
 	id:   func(e *nomad.IndexEntry) key { return keyOf(e.Key) },

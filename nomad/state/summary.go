@@ -15,13 +15,13 @@ var jobSummaries = &table[nomad.JobSummary]{
 	id:   func(s *nomad.JobSummary) key { return keyOf(s.Namespace, s.JobID) },
 }
 
-// JobSummary returns the number of allocations of a job by group and status, nil when the
-// job does not exist.
+// JobSummary returns the number of allocations of a job by group and status, or nil if the job
+// does not exist.
 func (s *Snapshot) JobSummary(ws memdb.WatchSet, ns, id string) *nomad.JobSummary {
 	return jobSummaries.get(s.tx, ws, keyOf(ns, id))
 }
 
-// newSummary returns a summary of zeros.
+// newSummary returns a summary whose counts are zero.
 func newSummary(j *nomad.Job, index uint64) *nomad.JobSummary {
 	sum := &nomad.JobSummary{JobID: j.ID, Namespace: j.Namespace, Summary: map[string]nomad.TaskGroupSummary{},
 		Children: &nomad.JobChildrenSummary{}, CreateIndex: index, ModifyIndex: index}
@@ -29,8 +29,8 @@ func newSummary(j *nomad.Job, index uint64) *nomad.JobSummary {
 	return sum
 }
 
-// addGroups adds a row of zeros for each group of j that has none, and reports whether
-// there was one.
+// addGroups adds an empty summary for each group of j that has none. It reports whether it added
+// one.
 func addGroups(sum *nomad.JobSummary, j *nomad.Job) bool {
 	added := false
 	for _, tg := range j.TaskGroups {
@@ -42,7 +42,7 @@ func addGroups(sum *nomad.JobSummary, j *nomad.Job) bool {
 	return added
 }
 
-// canonicalSummary fills in what older servers leave out of snapshots.
+// canonicalSummary sets fields that older servers leave out of snapshots.
 func canonicalSummary(sum *nomad.JobSummary) {
 	if sum.Summary == nil {
 		sum.Summary = map[string]nomad.TaskGroupSummary{}
@@ -52,8 +52,8 @@ func canonicalSummary(sum *nomad.JobSummary) {
 	}
 }
 
-// editSummary calls edit with a copy of the summary, and stores the copy when edit returns
-// true. A purged job has no summary: its allocations are not counted.
+// editSummary calls edit with a copy of the summary, and stores the copy if edit returns true.
+// The allocations of a purged job are not counted, because it has no summary.
 func (t *txn) editSummary(ns, id string, edit func(*nomad.JobSummary) bool) {
 	old := jobSummaries.get(t, nil, keyOf(ns, id))
 	if old == nil {
@@ -67,7 +67,7 @@ func (t *txn) editSummary(ns, id string, edit func(*nomad.JobSummary) bool) {
 	}
 }
 
-// upsertSummaryOfJob ensures that the summary has a row for each group of j.
+// upsertSummaryOfJob ensures that the summary of j has an entry for each of its groups.
 func (t *txn) upsertSummaryOfJob(j *nomad.Job) {
 	if jobSummaries.get(t, nil, keyOf(j.Namespace, j.ID)) == nil {
 		jobSummaries.put(t, newSummary(j, t.index))
@@ -76,8 +76,8 @@ func (t *txn) upsertSummaryOfJob(j *nomad.Job) {
 	t.editSummary(j.Namespace, j.ID, func(sum *nomad.JobSummary) bool { return addGroups(sum, j) })
 }
 
-// countChild moves a dispatched or periodic child between the counts of its
-// parent. old is nil for a child that is new.
+// countChild updates the parent's counts after a dispatched or periodic child changed its status.
+// old is nil for a new child.
 func (t *txn) countChild(j, old *nomad.Job) {
 	if j.ParentID == "" || old != nil && old.Status == j.Status {
 		return
@@ -91,8 +91,8 @@ func (t *txn) countChild(j, old *nomad.Job) {
 	})
 }
 
-// uncountChild counts a child that is purged as dead: the counts of a
-// parent are its history.
+// uncountChild counts a purged child as dead, because the counts of a parent include purged
+// children.
 func (t *txn) uncountChild(j *nomad.Job) {
 	dead := *j
 	dead.Status = nomad.JobStatusDead
@@ -110,21 +110,20 @@ func childCount(c *nomad.JobChildrenSummary, status string) *int64 {
 	return &c.Pending
 }
 
-// count is what happened to the number of allocations of a group in a status.
+// count is the change to the number of allocations of a group by status.
 type count struct{ queued, starting, running, complete, failed, lost, unknown int }
 
-// counts gathers the changes of one transaction, so that each summary is
-// written once.
+// counts collects the changes of one transaction, so that each summary is written once.
 type counts map[incarnation]map[string]*count
 
-// incarnation names a job from its registration to its purge. Allocations that
-// outlive a purge do not count in a later job of the same name.
+// incarnation identifies a job from its registration to its purge. Allocations that outlive a
+// purge are not counted in a later job with the same ID.
 type incarnation struct {
 	nomad.NamespacedID
 	created uint64
 }
 
-// incarnationOf returns the job that an allocation was made for.
+// incarnationOf returns the incarnation of the job of an allocation.
 func incarnationOf(a *nomad.Allocation) incarnation {
 	in := incarnation{NamespacedID: a.JobNamespacedID()}
 	if a.Job != nil {
@@ -146,8 +145,8 @@ func (c counts) group(job incarnation, name string) *count {
 	return groups[name]
 }
 
-// moved records that an allocation came from the status of old, nil for a new
-// one, into that of a. Complete and failed are a history and never go down.
+// moved counts an allocation whose status changed from that of old to that of a. old is nil for a
+// new allocation. The complete and failed counts never decrease.
 func (c counts) moved(a, old *nomad.Allocation) {
 	if old != nil && old.ClientStatus == a.ClientStatus {
 		return
@@ -162,7 +161,7 @@ func (c counts) moved(a, old *nomad.Allocation) {
 	}
 }
 
-// isHistory reports whether the count of a client status only grows.
+// isHistory reports whether the count of a client status never decreases.
 func isHistory(status string) bool {
 	return status == nomad.AllocClientStatusComplete || status == nomad.AllocClientStatusFailed
 }
@@ -189,7 +188,7 @@ func compareIncarnations(a, b incarnation) int {
 	return cmp.Or(compareNamespaced(a.NamespacedID, b.NamespacedID), cmp.Compare(a.created, b.created))
 }
 
-// applyCounts writes gathered changes to the summaries.
+// applyCounts adds the collected changes to the summaries.
 func (t *txn) applyCounts(all counts) {
 	for _, id := range slices.SortedFunc(maps.Keys(all), compareIncarnations) {
 		groups := all[id]
@@ -210,7 +209,7 @@ func (t *txn) applyCounts(all counts) {
 	}
 }
 
-// added returns the summary of a group with the changes. No count falls below zero.
+// added returns the summary of a group plus the changes. No count falls below zero.
 func (c *count) added(s nomad.TaskGroupSummary) nomad.TaskGroupSummary {
 	return nomad.TaskGroupSummary{
 		Queued:   max(0, s.Queued+c.queued),
@@ -223,7 +222,7 @@ func (c *count) added(s nomad.TaskGroupSummary) nomad.TaskGroupSummary {
 	}
 }
 
-// ReconcileJobSummaries counts every summary anew from the allocations.
+// ReconcileJobSummaries recomputes every summary from the allocations.
 func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for j := range jobs.all(t, nil) {
@@ -250,8 +249,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 	})
 }
 
-// queued returns the number of unplaced allocations of a group, from the newest
-// evaluation of j that has such numbers.
+// queued returns the queued allocations of a group from the newest evaluation of j that has any.
 func (t *txn) queued(j *nomad.Job, group string) int {
 	var newest *nomad.Evaluation
 	for e := range evals.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
-// reader is what tables are read through: the transaction of a Snapshot or a txn.
+// reader is what table reads need of a transaction. Snapshot transactions and txn implement it.
 type reader interface {
 	FirstWatch(table, index string, args ...any) (<-chan struct{}, any, error)
 	Get(table, index string, args ...any) (memdb.ResultIterator, error)
@@ -16,11 +16,10 @@ type reader interface {
 	LowerBound(table, index string, args ...any) (memdb.ResultIterator, error)
 }
 
-// key is the bytes of one index entry.
+// key is the encoded key of one index entry.
 type key []byte
 
-// keyOf joins parts, each ended by a NUL, so that no key is a prefix of
-// another one by accident.
+// keyOf joins parts and ends each with a NUL, so that no key is accidentally a prefix of another.
 func keyOf(parts ...string) key {
 	n := 0
 	for _, p := range parts {
@@ -33,27 +32,26 @@ func keyOf(parts ...string) key {
 	return k
 }
 
-// prefixOf is keyOf with the last part left open.
+// prefixOf is keyOf without the final NUL, so that the last part is a prefix.
 func prefixOf(parts ...string) key {
 	k := keyOf(parts...)
 	return k[:len(k)-1]
 }
 
-// number adds n in an order-preserving form.
+// number appends n in an order-preserving encoding.
 func (k key) number(n uint64) key { return binary.BigEndian.AppendUint64(k, n) }
 
-// primary is the name that memdb demands for the first index of a table.
+// primary is the name that memdb requires for the primary index of a table.
 const primary = "id"
 
-// index is one way to find rows of a table. A row for which key returns nil is
-// not in the index.
+// index is a secondary index of a table. Rows for which key returns nil are not indexed.
 type index[T any] struct {
 	name string
 	key  func(*T) key
 }
 
-// table is the schema of one kind of row and everything that is done to single
-// rows. Rules that span tables are methods of txn.
+// table is the schema of one type of row, with the operations on single rows. Rules that span
+// tables are methods of txn.
 type table[T any] struct {
 	name    string
 	id      func(*T) key
@@ -61,7 +59,7 @@ type table[T any] struct {
 	events  bool // a write is added to Changes.Written
 }
 
-// schema returns the table in memdb's terms.
+// schema returns the memdb schema of the table.
 func (t *table[T]) schema() *memdb.TableSchema {
 	s := &memdb.TableSchema{Name: t.name, Indexes: map[string]*memdb.IndexSchema{
 		primary: {Name: primary, Unique: true, Indexer: &indexer[T]{t.id}},
@@ -72,7 +70,7 @@ func (t *table[T]) schema() *memdb.TableSchema {
 	return s
 }
 
-// get returns the row with the key, nil when there is none.
+// get returns the row with the key, or nil if there is none.
 func (t *table[T]) get(tx reader, ws memdb.WatchSet, k key) *T {
 	ch, raw, err := tx.FirstWatch(t.name, primary, k)
 	t.check(err)
@@ -93,8 +91,8 @@ func (t *table[T]) by(tx reader, ws memdb.WatchSet, index string, k key) iter.Se
 	return t.prefixed(tx, ws, index, k)
 }
 
-// prefixed returns the rows whose key in the named index begins with k. The
-// watch is armed at once, each range over the result begins anew.
+// prefixed returns the rows whose key in the named index begins with k. The watch is set
+// immediately. The result can be iterated several times.
 func (t *table[T]) prefixed(tx reader, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
 	if ws != nil {
 		it, err := tx.Get(t.name, index+"_prefix", k)
@@ -125,7 +123,7 @@ func (t *table[T]) from(tx reader, index string, k key) iter.Seq[*T] {
 	}
 }
 
-// reversed is prefixed in falling order.
+// reversed is prefixed in descending order.
 func (t *table[T]) reversed(tx reader, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
 	t.prefixed(tx, ws, index, k)
 	return func(yield func(*T) bool) {
@@ -148,7 +146,7 @@ func (t *table[T]) put(tx *txn, row *T) {
 	}
 }
 
-// delete removes a row that get has returned.
+// delete removes a row that get returned.
 func (t *table[T]) delete(tx *txn, row *T) {
 	t.check(tx.Delete(t.name, row))
 	tx.touch(t.name)
@@ -157,15 +155,14 @@ func (t *table[T]) delete(tx *txn, row *T) {
 	}
 }
 
-// check turns what memdb says about a wrong table or index name into a panic:
-// only a bug in this package can cause it.
+// check panics if memdb rejects a table or index name. Only a bug in this package causes this.
 func (t *table[T]) check(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("state: bug: table %s: %v", t.name, err))
 	}
 }
 
-// indexer is memdb's view of an index. Arguments are ready keys.
+// indexer implements the index interfaces of memdb. Its arguments are encoded keys.
 type indexer[T any] struct{ key func(*T) key }
 
 // FromObject implements memdb.SingleIndexer.

@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
-// The names of the tables (compat/raft-fsm.md section 2).
+// Names of the tables, as in Nomad 2.0.
 const (
 	TableNamespaces     = "namespaces"
 	TableNodes          = "nodes"
@@ -24,8 +24,8 @@ const (
 	TableRootKeys       = "root_keys"
 	TableVariables      = "variables"
 	TableVariablesQuota = "variables_quota"
-	TableQuotas         = "quotas"      // ours
-	TableQuotaUsage     = "quota_usage" // ours
+	TableQuotas         = "quotas"      // not in Nomad 2.0
+	TableQuotaUsage     = "quota_usage" // not in Nomad 2.0
 
 	TableACLPolicy       = "acl_policy"
 	TableACLToken        = "acl_token"
@@ -35,12 +35,11 @@ const (
 	TableOneTimeToken    = "one_time_token"
 )
 
-// IndexRestore is a row among the indexes of tables, and none of them: the index at
-// which an operator restored a snapshot. It is part of the state, so that every
-// server knows it and keeps it.
+// IndexRestore is the key of a row in the index table. The row is not the index of a table: its
+// value is the index at which an operator last restored a snapshot. All servers store it.
 const IndexRestore = "operator_restore"
 
-// schema gathers what the table files declare.
+// schema returns the schema of all tables.
 func schema() *memdb.DBSchema {
 	all := []*memdb.TableSchema{
 		indexes.schema(), namespaces.schema(), nodes.schema(), nodePools.schema(), jobs.schema(),
@@ -56,7 +55,7 @@ func schema() *memdb.DBSchema {
 	return s
 }
 
-// TableNames returns the names of the tables whose index readers wait for.
+// TableNames returns the names of the tables that blocking queries can watch.
 func TableNames() []string {
 	var out []string
 	for name := range schema().Tables {

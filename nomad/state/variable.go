@@ -29,7 +29,7 @@ var variableQuotas = &table[nomad.VariablesQuota]{
 	id:   func(q *nomad.VariablesQuota) key { return keyOf(q.Namespace) },
 }
 
-// Variable returns the variable, nil when there is none.
+// Variable returns the variable, or nil if there is none.
 func (s *Snapshot) Variable(ws memdb.WatchSet, namespace, path string) *nomad.VariableEncrypted {
 	return variables.get(s.tx, ws, keyOf(namespace, path))
 }
@@ -39,30 +39,29 @@ func (s *Snapshot) Variables(ws memdb.WatchSet) iter.Seq[*nomad.VariableEncrypte
 	return variables.all(s.tx, ws)
 }
 
-// VariablesIn returns the variables of a namespace whose path begins with prefix, by
-// path.
+// VariablesIn returns the variables of a namespace whose path begins with prefix, by path.
 func (s *Snapshot) VariablesIn(ws memdb.WatchSet, namespace, prefix string) iter.Seq[*nomad.VariableEncrypted] {
 	return variables.prefixed(s.tx, ws, primary, prefixOf(namespace, prefix))
 }
 
-// VariablesByKey returns the variables that a root key encrypted.
+// VariablesByKey returns the variables that are encrypted with a root key.
 func (s *Snapshot) VariablesByKey(ws memdb.WatchSet, kid string) iter.Seq[*nomad.VariableEncrypted] {
 	return variables.by(s.tx, ws, "key_id", keyOf(kid))
 }
 
-// LockedVariables returns the variables that somebody holds.
+// LockedVariables returns the variables that are locked.
 func (s *Snapshot) LockedVariables() iter.Seq[*nomad.VariableEncrypted] {
 	return variables.by(s.tx, nil, "locked", nil)
 }
 
-// VariablesQuota returns what the variables of a namespace take, nil when there was
-// never one.
+// VariablesQuota returns the total size of the variables of a namespace, or nil if it never had
+// one.
 func (s *Snapshot) VariablesQuota(ws memdb.WatchSet, namespace string) *nomad.VariablesQuota {
 	return variableQuotas.get(s.tx, ws, keyOf(namespace))
 }
 
-// ApplyVariable does an operation on a variable. One that another holds, or that is not
-// as the operation expects, stays as it is: the answer then holds it as the conflict.
+// ApplyVariable applies an operation to a variable. If the lock or the index conflicts, the
+// variable is unchanged and the response holds it as Conflict.
 func (s *Store) ApplyVariable(index uint64, req *nomad.VarApplyStateRequest) (out *nomad.VarApplyStateResponse, changes *Changes, err error) {
 	changes, err = s.write(index, func(t *txn) error {
 		if req.Var == nil {
@@ -117,8 +116,8 @@ func (t *txn) applyVariable(req *nomad.VarApplyStateRequest) (*nomad.VarApplySta
 	return out, nil
 }
 
-// roomForVariable refuses what would take more than the quota of its namespace allows. It
-// is decided here because only the log orders writers.
+// roomForVariable returns an error if the write would exceed the quota of the namespace. The
+// check is here because only the log orders writes.
 func (t *txn) roomForVariable(v, old *nomad.VariableEncrypted, allowed *nomad.VariablesAllowance) error {
 	grown := int64(len(v.Data))
 	if old != nil {
@@ -134,7 +133,7 @@ func (t *txn) roomForVariable(v, old *nomad.VariableEncrypted, allowed *nomad.Va
 	return nil
 }
 
-// inTheWay says whether what there is forbids an operation.
+// inTheWay reports whether the stored variable conflicts with an operation.
 func inTheWay(op nomad.VarOp, old, v *nomad.VariableEncrypted) bool {
 	var held string
 	var index uint64
@@ -165,7 +164,7 @@ func (t *txn) putVariable(v, old *nomad.VariableEncrypted) *nomad.VariableEncryp
 	return v
 }
 
-// countVariable adds to what the variables of a namespace take.
+// countVariable adds grown to the size of the variables of a namespace.
 func (t *txn) countVariable(namespace string, grown int) {
 	q := nomad.VariablesQuota{Namespace: namespace, CreateIndex: t.index}
 	if old := variableQuotas.get(t, nil, keyOf(namespace)); old != nil {
