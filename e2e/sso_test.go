@@ -239,7 +239,7 @@ func TestLoginOfPeople(t *testing.T) {
 			t.Errorf("a return with %q is answered with %d", q, code)
 		}
 	}
-	if code, page := b.open(t, at.String()); code != http.StatusOK || !strings.Contains(page, "You are logged in") {
+	if code, page := b.open(t, at.String()); code != http.StatusOK || !strings.Contains(page, "Login successful") {
 		t.Errorf("the browser sees %d %q", code, page)
 	}
 	if err := login.Wait(); err != nil {
