@@ -95,7 +95,7 @@ func TestExplainOne(t *testing.T) {
 		"by a role":          {acls.ExplainRequest{AccessorID: auditor, Kind: "namespace", Right: "read-job", Name: "x"}, "true granted view:1"},
 		"management":         {acls.ExplainRequest{AccessorID: manager, Kind: "variable", Right: "write", Name: "a"}, "true management token"},
 		"ended":              {acls.ExplainRequest{AccessorID: ended, Kind: "node", Right: "read"}, "false ACL token expired"},
-		"unreadable":         {acls.ExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false policy "broken" cannot be read`},
+		"unreadable":         {acls.ExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false policy "broken" cannot be parsed`},
 		"anonymous":          {acls.ExplainRequest{AccessorID: "anonymous", Kind: "job", Right: "list"}, "true granted anonymous:1"},
 		"no rule":            {acls.ExplainRequest{AccessorID: deployer, Kind: "operator", Right: "snapshot-save"}, "false no rule"},
 		"role":               {acls.ExplainRequest{Role: "viewers", Kind: "job", Right: "read"}, "true granted view:1"},

@@ -62,7 +62,7 @@ func TestAPolicyThatCannotBeReadDenies(t *testing.T) {
 	}
 	g.restoredWith(append([]byte{11}, twice...))
 	for who, secret := range map[string]string{"direct": direct.SecretID, "by a role": byRole.SecretID} {
-		if err := jobs(secret); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), `"bad" cannot be read`) {
+		if err := jobs(secret); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), `"bad" cannot be parsed`) {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
