@@ -233,7 +233,7 @@ func TestMigration(t *testing.T) {
 	if err := s.Ready(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return log.has("level=ERROR", "wrapped by transit: configure that keyring again") })
+	eventually(t, func() bool { return log.has("level=ERROR", "wrapped by transit; configure that keyring again") })
 	n.addr = s.RPCAddr()
 	n.beat(n.jwt, true)
 	if err := tryRotate(t, s); err != nil {
