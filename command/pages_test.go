@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -86,7 +85,7 @@ func TestCommandPages(t *testing.T) {
 	}
 }
 
-// pageWidth is the length of the longest line of a page about commands.
+// pageWidth is the length of the longest line of a page. TestPageLines in e2e checks all pages.
 const pageWidth = 120
 
 // section describes a command in Markdown.
@@ -127,17 +126,6 @@ func prose(text string) string {
 		lines[i] = strings.Join(parts, "`")
 	}
 	return term.Wrap(strings.Join(lines, "\n"), pageWidth-2)
-}
-
-// TestPageWidth checks the length of the lines of the pages about commands.
-func TestPageWidth(t *testing.T) {
-	for name := range commandPages {
-		for i, line := range strings.Split(page(t, filepath.Join("commands", name)), "\n") {
-			if n := utf8.RuneCountInString(line); n > pageWidth {
-				t.Errorf("commands/%s, line %d: %d characters, at most %d", name, i+1, n, pageWidth)
-			}
-		}
-	}
 }
 
 // TestPageSnippets checks the commands and flags in the examples above the generated parts.

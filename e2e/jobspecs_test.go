@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,11 +21,6 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// hclSnippet matches a fenced block of HCL. The line before it may give the reason why it is not
-// checked:
-// <!-- not run: REASON -->
-var hclSnippet = regexp.MustCompile("(?ms)(?:^ *<!-- not run: ([^\n]+) -->\n)?^( *)```hcl\n(.*?)\n *```$")
-
 // jobSnippet is a block of HCL on a page.
 type jobSnippet struct {
 	place string // page and line
@@ -39,18 +32,12 @@ type jobSnippet struct {
 // validate". The pages of the jobspec have no other HCL; other HCL on other pages is skipped.
 func TestJobSnippets(t *testing.T) {
 	checked := 0
-	for _, page := range jobPages(t) {
-		raw, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(raw)
-		for _, at := range hclSnippet.FindAllStringSubmatchIndex(text, -1) {
-			if at[2] >= 0 {
-				continue // marked
+	for _, p := range append(pages(t), rootPages(t)...) {
+		for _, b := range p.blocks {
+			if b.lang != "hcl" || b.skipped() {
+				continue
 			}
-			s := jobSnippet{page: page, text: text[at[6]:at[7]]}
-			s.place = fmt.Sprintf("%s:%d", page, strings.Count(text[:at[6]], "\n"))
+			s := jobSnippet{page: p.name, text: b.text, place: fmt.Sprintf("%s:%d", p.name, b.line)}
 			ok, err := s.check()
 			if err != nil {
 				t.Errorf("%s: %v\n%s", s.place, err, s.text)
@@ -63,20 +50,6 @@ func TestJobSnippets(t *testing.T) {
 	if checked < 40 {
 		t.Errorf("%d snippets were checked, want at least 40", checked)
 	}
-}
-
-// jobPages returns the files whose snippets are checked.
-func jobPages(t *testing.T) []string {
-	t.Helper()
-	files := []string{"../README.md"}
-	for _, pattern := range []string{"../website/content/docs/*.md", "../website/content/docs/*/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, found...)
-	}
-	return files
 }
 
 // check returns the error of a snippet. It reports whether the snippet belongs to a job file.
@@ -264,7 +237,8 @@ func TestJobSnippetFaults(t *testing.T) {
 			}
 		})
 	}
-	if m := hclSnippet.FindStringSubmatch("<!-- not run: it needs a GPU -->\n```hcl\nx\n```\n"); m == nil || m[1] != "it needs a GPU" {
-		t.Errorf("the mark of a snippet was not found: %q", m)
+	all := blocksOf("<!-- not run: it needs a GPU -->\n```hcl\nx\n```\n")
+	if len(all) != 1 || !all[0].skipped() || all[0].note != "not run: it needs a GPU" {
+		t.Errorf("the mark of a snippet was not found: %+v", all)
 	}
 }

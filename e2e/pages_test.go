@@ -32,6 +32,12 @@ type docBlock struct {
 	text string
 }
 
+// skipped reports whether the block has a marker with the reason why it is neither run nor checked.
+func (b docBlock) skipped() bool {
+	reason, ok := strings.CutPrefix(b.note, "not run: ")
+	return ok && reason != ""
+}
+
 var (
 	comment = regexp.MustCompile(`^<!-- (.*) -->$`)
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)

@@ -176,23 +176,19 @@ func bash(ctx context.Context, t *testing.T, dir string, env []string, script st
 	}
 }
 
-// jobspecBlock begins a block of a job file. The test of the jobspec checks these.
-var jobspecBlock = regexp.MustCompile(`^(job|group|task|network|constraint|affinity|spread|identity|volume|` +
-	`volume_mount|logs|config|update|restart|reschedule|resources|env|lifecycle|variable|locals|parameterized|meta) `)
-
-// TestConfigurationSnippets checks the hcl blocks of all pages that are neither a job file nor the
-// input of a command that TestSnippets runs: a policy must parse, a configuration of the agent must
+// TestConfigurationSnippets checks the hcl blocks of all pages that are neither part of a job file,
+// which TestJobSnippets checks, nor the input of a command that TestSnippets runs: a policy must parse, a configuration of the agent must
 // pass 'nomad config validate'.
 func TestConfigurationSnippets(t *testing.T) {
 	base, checked := filepath.Join(tempDir(t), "base.hcl"), 0
 	write(t, base, "data_dir = \"/var/lib/nomad\"\nclient {\n  enabled = true\n}\n") // blocks are parts of files
 	for _, p := range pages(t) {
 		if strings.HasPrefix(p.name, "jobspec") {
-			continue // the test of the jobspec checks these
+			continue // TestJobSnippets checks these
 		}
 		for _, b := range p.blocks {
-			kind, value, _ := strings.Cut(b.note, ": ")
-			if b.lang != "hcl" || kind == "not run" && value != "" || kind == "file" || jobspecBlock.MatchString(firstLine(b.text)) {
+			word, _, _ := strings.Cut(firstLine(b.text), " ")
+			if b.lang != "hcl" || b.skipped() || strings.HasPrefix(b.note, "file: ") || jobLevels[word] != "" {
 				continue
 			}
 			checked++
