@@ -23,7 +23,7 @@ func (r *Runner) requestStop() {
 	}
 	if delay > 0 {
 		for _, t := range r.running() {
-			t.Emit(&nomad.TaskEvent{Type: nomad.TaskWaitingShuttingDownDelay, DisplayMessage: taskrunner.DelayMessage(delay)})
+			t.Emit(taskrunner.DelayEvent(delay))
 		}
 	}
 	r.nudge()

@@ -165,7 +165,7 @@ func (r *Runner) shutdownDelay(ctx context.Context, exits <-chan *drivers.ExitRe
 		return nil, nil
 	default:
 	}
-	r.Emit(&nomad.TaskEvent{Type: nomad.TaskWaitingShuttingDownDelay, DisplayMessage: DelayMessage(task.ShutdownDelay)})
+	r.Emit(DelayEvent(task.ShutdownDelay))
 	timer := time.NewTimer(task.ShutdownDelay)
 	defer timer.Stop()
 	select {

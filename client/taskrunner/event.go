@@ -161,9 +161,10 @@ func killing(e *nomad.TaskEvent) string {
 	return "Sent interrupt"
 }
 
-// DelayMessage returns the message of an event that announces a shutdown delay.
-func DelayMessage(delay time.Duration) string {
-	return fmt.Sprintf("Waiting for shutdown_delay of %s before killing the task.", delay)
+// DelayEvent returns the event of a task that waits for a shutdown delay of its own or of its group.
+func DelayEvent(delay time.Duration) *nomad.TaskEvent {
+	return &nomad.TaskEvent{Type: nomad.TaskWaitingShuttingDownDelay,
+		DisplayMessage: fmt.Sprintf("Waiting for shutdown_delay of %s before killing the task.", delay)}
 }
 
 func joined(text, why string) string {

@@ -68,8 +68,8 @@ func (r *Runner) recoverOnce(ctx context.Context, h *drivers.TaskHandle) error {
 	return r.cfg.Driver.RecoverTask(ctx, h)
 }
 
-// Asked is closed when the driver has been asked once to recover the process of a stored
-// handle, or if there is no handle. Recovery may continue after that.
+// Asked is closed after the first attempt of the driver to recover the process of a stored handle.
+// Without a stored handle it is closed at once. Recovery may continue after that.
 func (r *Runner) Asked() <-chan struct{} { return r.asked }
 
 func (r *Runner) setAsked() { r.askedOnce.Do(func() { close(r.asked) }) }
