@@ -99,7 +99,7 @@ func (s *realServer) allocOf(job string) *nomad.AllocListStub {
 	return wanted[0]
 }
 
-// soon polls a condition for which there is no channel.
+// soon polls until the condition is met, for at most a minute.
 func soon(t *testing.T, what string, met func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

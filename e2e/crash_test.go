@@ -113,7 +113,7 @@ func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	}
 }
 
-// succeeds retries until there is no error, and reports the last one at the end.
+// succeeds calls try until it returns nil. When the time is up, it reports the last error.
 func succeeds(t *testing.T, what string, try func() error) {
 	t.Helper()
 	var err error

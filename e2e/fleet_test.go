@@ -137,7 +137,7 @@ func allocsOf(t *testing.T, a *cluster.Agent, job, status string) []*api.Allocat
 	return out
 }
 
-// allAllocs lists the allocations of a job, and retries while there is no leader.
+// allAllocs lists the allocations of a job. It retries until the cluster has a leader.
 func allAllocs(t *testing.T, a *cluster.Agent, job string) (all []*api.AllocationListStub) {
 	t.Helper()
 	succeeds(t, "list the allocations of "+job, func() (err error) {

@@ -58,7 +58,7 @@ func TestProcessorIsBounded(t *testing.T) {
 	begin, since := processorTime(t, pid), time.Now()
 	within(t, 10*time.Second, "two seconds have passed", func() bool { return time.Since(since) > 2*time.Second })
 	used, passed := processorTime(t, pid)-begin, time.Since(since)
-	// 100 MHz of a core of some GHz: a twentieth at most; half a core means that there is no limit.
+	// The limit of 100 MHz is at most a twentieth of a core. Half a core means that it is not enforced.
 	if used > passed/2 {
 		t.Errorf("the task used %s of processor in %s", used, passed)
 	}

@@ -18,10 +18,10 @@ type answer[T any] interface {
 	ReadMeta() *nomad.QueryMeta
 }
 
-// fetch asks any server. It then asks the leader if the server's last contact with the leader
-// is too old, or if complete reports missing parts. While there is no leader, a complete answer
-// is used, however old it is. An incomplete answer is not, since the missing part may be a
-// policy that denies something.
+// fetch asks any server first. It asks the leader as well in two cases: the server's last contact
+// with the leader is too old, or complete reports a missing part. If the leader does not answer,
+// fetch returns a complete answer of any age. For an incomplete one it returns the error, since the
+// missing part may be a policy that denies something.
 func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, method string, req interface{ Query() *nomad.QueryOptions }, complete func(*T) bool) (*T, error) {
 	out := new(T)
 	if err := r.call(ctx, method, req, out); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// place is where a key was set: a place in a file, or a flag if there is no line.
+// place is where a key was set: a position in a file, or a flag, which has line 0.
 type place struct {
 	file         string
 	line, column int

@@ -91,7 +91,7 @@ func (l *lines) String() string {
 	return string(l.text)
 }
 
-// within retries until there is no error.
+// within calls ask until it returns nil.
 func (s *trio) within(what string, ask func() error) {
 	s.t.Helper()
 	over, tick := time.After(settles), time.NewTicker(50*time.Millisecond)

@@ -13,8 +13,8 @@ func (c *Cluster) Agree(ctx context.Context) (*Server, error) {
 	return c.leaderAmong(ctx, c.answering(nil), nil)
 }
 
-// Elected waits until all servers except the given ones name the same leader, which is none of
-// those, and returns it.
+// Elected waits for a leader that is not one of the given servers, and returns it. All other
+// servers must name the same leader.
 func (c *Cluster) Elected(ctx context.Context, without ...*Server) (*Server, error) {
 	return c.leaderAmong(ctx, c.answering(without), without)
 }

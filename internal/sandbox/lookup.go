@@ -23,8 +23,8 @@ func (o opened) Fd() uintptr { return uintptr(o) }
 func (o opened) Close()      { unix.Close(int(o)) }
 
 // lookup resolves paths in a tree where other users may have created symbolic links. It follows a
-// link only if root alone can have created or moved it: root owns the link and every directory on
-// the way, and nobody else can replace an entry on the way. In a foreign mount (a volume, the
+// link only if root alone can have created or moved it: root owns the link and every directory of
+// the path, and only root can replace an entry in these directories. In a foreign mount (a volume, the
 // program's /tmp) it follows no link.
 type lookup struct {
 	foreign map[uint64]bool // mount IDs

@@ -10,7 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// nodeUpdateDrain ends the drain of a node. Starting a drain is not implemented yet.
+// nodeUpdateDrain ends the drain of a node. A request that starts one fails with 501, which names
+// the feature.
 //
 // A node may only report its own drain as complete, and stays ineligible. Operators may end a
 // drain at any time and make the node eligible again.

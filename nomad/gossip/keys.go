@@ -20,7 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// ErrPlain means that gossip is not encrypted: there are no keys.
+// ErrPlain is returned by key operations when gossip is not encrypted.
 var ErrPlain = nomad.Errorf(400, "gossip is not encrypted: there are no keys; set server.encrypt on all servers and restart them")
 
 // ParseKey decodes a key. Its error never contains the input.

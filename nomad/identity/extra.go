@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// token is a placeholder in an extra claim.
+// token matches a variable in an extra claim, such as ${job.id}.
 var token = regexp.MustCompile(`\$\{[^{}]*\}`)
 
 // extraClaims returns the claims that the namespace adds: all required ones, and those optional
@@ -35,7 +35,7 @@ func (s Subject) extraClaims() map[string]string {
 	return out
 }
 
-// interpolate replaces placeholders. A known name without a value becomes empty; an unknown name
+// interpolate replaces variables. A known name without a value becomes empty; an unknown name
 // stays as written.
 func (s Subject) interpolate(text string) string {
 	if !strings.Contains(text, "${") {
@@ -56,7 +56,7 @@ func (s Subject) interpolate(text string) string {
 	})
 }
 
-// values returns the values for placeholders, by name.
+// values returns the values of the variables, by name.
 func (s Subject) values() map[string]string {
 	job, node := s.Job, s.Node
 	if node == nil {

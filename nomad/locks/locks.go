@@ -5,8 +5,8 @@
 //	                 └──TTL is over──▶ lost ──delay is over──▶ releasing ──written──▶ free
 //	                                                              └──failed──▶ lost
 //
-// An expired lock cannot be renewed, but nobody else can acquire it before its delay is over: work
-// of its holder may still be in progress. After a leader election every lock gets its full TTL
+// An expired lock cannot be renewed. Others can acquire it only after its delay, since work of its
+// holder may still be in progress. After a leader election every lock gets its full TTL
 // again, since the new leader does not know the last renewal.
 //
 // State stores the holders of locks; this package only tracks times. One goroutine waits for the

@@ -26,11 +26,11 @@ type Agent interface {
 	Self() map[string]any
 	// Health returns nil for a role that this agent does not have.
 	Health() (client, server *Health)
-	// Servers lists the RPC addresses that the client uses, nil if there is no client.
+	// Servers lists the RPC addresses that the client uses, nil on an agent without a client.
 	Servers() []string
 	// SetServers replaces these addresses. Each is "host" or "host:port".
 	SetServers(addrs []string) error
-	// NodeID returns the node ID of the client, "" if there is no client.
+	// NodeID returns the node ID of the client, "" on an agent without a client.
 	NodeID() string
 	// Metrics returns the in-memory summary. Prometheus serves the text format and is nil if
 	// disabled.
@@ -38,7 +38,7 @@ type Agent interface {
 	Prometheus() http.Handler
 	// Reload reads the configuration files again.
 	Reload() error
-	// Schedulers returns the state of the scheduler workers, nil if there is no server.
+	// Schedulers returns the state of the scheduler workers, nil on an agent without a server.
 	Schedulers() *Schedulers
 }
 

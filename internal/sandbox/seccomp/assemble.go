@@ -163,8 +163,8 @@ func (p *Profile) wholeInts(info *arch.Info) []bpf.Instruction {
 	return out
 }
 
-// handOn marks the places in the library's output that continue with the next rule. No profile can
-// have this action, since there is no tracer.
+// handOn marks the places in the library's output that continue with the next rule. Profiles cannot
+// use this action themselves: it needs a tracer, and tasks do not have one.
 const handOn = lib.ActionTrace
 
 // block returns the instructions of the rule, which end in its action or continue after them. The

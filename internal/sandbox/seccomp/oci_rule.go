@@ -127,8 +127,8 @@ func (a fileArg) condition() (lib.Condition, error) {
 	return c, nil
 }
 
-// holds reports whether all conditions of the filter hold; a task has no capabilities. It returns
-// empty if there is no condition.
+// holds reports whether all conditions of the filter hold. A task has no capabilities. For a filter
+// without conditions it returns empty.
 func (f fileFilter) holds(empty bool) (bool, error) {
 	if len(f.Caps)+len(f.Arches)+len(f.MinKernel) == 0 {
 		return empty, nil

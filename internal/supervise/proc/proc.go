@@ -51,9 +51,9 @@ type Group struct {
 	Parent, Name string
 }
 
-// CPU holds the CPU limits of a control group, as in cgroup.Limits. Zero fields are no limit. They
-// are recorded, so that a supervisor that died between the execve and setting them can be followed
-// by one that sets them.
+// CPU holds the CPU limits of a control group, as in cgroup.Limits. A zero field means no limit. The
+// limits are set after the execve. They are recorded, so that the next supervisor sets them if this
+// one dies before.
 type CPU struct {
 	Quota, Shares int64 `json:",omitempty"`
 }
