@@ -88,7 +88,7 @@ func TestChecks(t *testing.T) {
 		{"Test.All", "", `operator { policy = "write" }`, "needs a management token: Permission denied"},
 		{"Test.Asking", "other", `namespace "prod" { policy = "read" }`, ""},
 		{"Test.Asking", "prod", ``, `needs read-job in namespace "prod": Permission denied`},
-		{"Test.Forgot", "", ``, "internal error in Test.Forgot: its access rule was not asked"},
+		{"Test.Forgot", "", ``, "internal error in Test.Forgot: its access rule was not checked"},
 	} {
 		switch c.policy {
 		case "", "management":

@@ -162,8 +162,8 @@ func TestRefusalIsTold(t *testing.T) {
 		p    *rpc.Pool
 		want string
 	}{
-		"another role":     {x.pool("cli.global.nomad"), "the server refuses this agent: remote error: tls: bad certificate"},
-		"signed elsewhere": {alone(func(c *certs.Config) { f := other.Agent("client.global.nomad"); c.CertFile, c.KeyFile = f.Cert, f.Key }), "the server refuses this agent"},
+		"another role":     {x.pool("cli.global.nomad"), "the server rejected this agent: remote error: tls: bad certificate"},
+		"signed elsewhere": {alone(func(c *certs.Config) { f := other.Agent("client.global.nomad"); c.CertFile, c.KeyFile = f.Cert, f.Key }), "the server rejected this agent"},
 		"another CA":       {alone(func(c *certs.Config) { *c = other.Agent("client.global.nomad").Config() }), "certificate signed by unknown authority"},
 		"another region":   {alone(func(c *certs.Config) { *c = x.ca.Agent("client.far.nomad").Config(); c.Region = "far" }), `region "far"`},
 	} {
