@@ -139,7 +139,7 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 	}
 	file := filepath.Join(dir, "server", "acl-bootstrap-reset")
 	for text, want := range map[string]string{
-		"not a number": "does not hold a decimal index",
+		"not a number": "does not contain a decimal index",
 		"7\n":          fmt.Sprintf("Invalid bootstrap reset index (specified 7, reset index: %d)", first.CreateIndex),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -178,7 +178,7 @@ func TestHungServiceHoldsUpNobody(t *testing.T) {
 	stop()
 	v.Set(testvault.Hung)
 	s, stop, log := at(t, dir, transit(v, "a", true), transit(w, "b", true))
-	if err := s.Ready(within(t)); err != nil || log.has("going on before all root keys are open") {
+	if err := s.Ready(within(t)); err != nil || log.has("continuing before all root keys are open") {
 		t.Errorf("Ready() = %v, or it waited for the one that hangs", err)
 	}
 	join(t, s.RPCAddr())

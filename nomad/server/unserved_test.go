@@ -55,11 +55,11 @@ func foreignArchive(t *testing.T) []byte {
 	return raw.Bytes()
 }
 
-// reports counts the lines about unserved features.
+// reports counts the lines about unsupported features.
 func (l *lines) reports() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), "stored features are not served by this version")
+	return strings.Count(l.buf.String(), "this version does not support stored features")
 }
 
 // What a restored snapshot has and this version does not serve is in the log of every server
@@ -84,8 +84,8 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 	if err := restore(t, inProcess(t, here.Server), foreignArchive(t), "EOF"); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2 periodic jobs will not be launched", "2 periodic launches are kept as they are: they are not used or updated here",
-		"1 service registration is kept as it is: it is not shown, updated or removed here"}
+	want := []string{"2 periodic jobs will not be launched", "2 periodic launches are preserved: they are not used or updated here",
+		"1 service registration is preserved: it is not shown, updated or removed here"}
 	line := "features=\"" + strings.Join(want, "; ") + "\""
 	eventually(t, func() bool { return log.has("level=WARN", line) })
 	eventually(t, func() bool { return health(t, here).Healthy }) // of the new term

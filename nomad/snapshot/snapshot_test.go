@@ -311,10 +311,10 @@ func TestBadArchives(t *testing.T) {
 		"version of the past":    {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 0 })), state, sums), "version 0 of snapshots"},
 		"other size":             {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Size++ })), state, sums), "meta.json says"},
 		"meta too large":         {pack(t, "", other(meta, strings.Repeat(" ", 2<<20)), state, sums), "more than 1048576"},
-		"data in the gzip":       {pack(t, "more", meta, state, sums), "data behind the last entry"},
-		"data behind the gzip":   {append(bytes.Clone(good), 'x'), "data behind its end"},
-		"a second gzip":          {append(bytes.Clone(good), good...), "data behind its end"},
-		"an entry at the end":    {pack(t, string(make([]byte, 512)), meta, state, sums), "data behind the last entry"},
+		"data in the gzip":       {pack(t, "more", meta, state, sums), "data after the last entry"},
+		"data behind the gzip":   {append(bytes.Clone(good), 'x'), "data after its end"},
+		"a second gzip":          {append(bytes.Clone(good), good...), "data after its end"},
+		"an entry at the end":    {pack(t, string(make([]byte, 512)), meta, state, sums), "data after the last entry"},
 		"sums that are too long": {pack(t, "", meta, state, other(sums, strings.Repeat("x", 1<<20))), "more than 65536"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,8 +71,8 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string][2]string{
-		"ServiceRegistration": {"1 service registration is kept as it is: it is not shown, updated or removed here", "12 service registrations are kept as they are: they are not shown, updated or removed here"},
-		"CSIVolume":           {"1 CSI volume is kept as it is: it is not shown, claimed, updated or removed here", "12 CSI volumes are kept as they are: they are not shown, claimed, updated or removed here"},
+		"ServiceRegistration": {"1 service registration is preserved: it is not shown, updated or removed here", "12 service registrations are preserved: they are not shown, updated or removed here"},
+		"CSIVolume":           {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here", "12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
 	} {
 		r := recordOf(kind)
 		if got := [2]string{r.effect.of(1), r.effect.of(12)}; got != want {
@@ -104,10 +104,10 @@ func TestList(t *testing.T) {
 	add(t, restore, "HostVolume", map[string]any{"ID": "3"})
 	got := List(restore.Finish().Snapshot())
 	want := []Feature{
-		{"dynamic host volumes", 1, "1 dynamic host volume is kept as it is: it is not shown, updated or removed here", nil},
+		{"dynamic host volumes", 1, "1 dynamic host volume is preserved: it is not shown, updated or removed here", nil},
 		{"periodic", 2, "2 periodic jobs will not be launched", []string{"default/b", "other/a"}},
 		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
-		{"service registrations", 2, "2 service registrations are kept as they are: they are not shown, updated or removed here", nil},
+		{"service registrations", 2, "2 service registrations are preserved: they are not shown, updated or removed here", nil},
 		{"version tag", 1, "version tags of 1 job are kept: they cannot be added, removed or compared with here", []string{"other/a"}},
 		{"volume csi", 1, "new allocations of 1 job with CSI volumes will not be placed", []string{"default/web"}},
 	}
