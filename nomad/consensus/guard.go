@@ -52,7 +52,7 @@ type guardedLog struct {
 	cut    bool       // the tail was removed, its replacement is not written yet
 	broken error      // why the log must be reopened
 	tried  time.Time
-	told   time.Time
+	reminded   time.Time
 
 	failing atomic.Pointer[error] // copy of broken for readers without the lock
 
@@ -183,8 +183,8 @@ func (g *guardedLog) unwritable() error {
 
 // remind logs a lasting failure at intervals.
 func (g *guardedLog) remind(err error) {
-	if time.Since(g.told) > remindAfter {
-		g.told = time.Now()
+	if time.Since(g.reminded) > remindAfter {
+		g.reminded = time.Now()
 		g.log.Error("the raft log cannot be written", "err", err)
 	}
 }

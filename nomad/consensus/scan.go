@@ -153,14 +153,14 @@ func scanSegment(path string) (extent, error) {
 	if bad >= 0 {
 		return extent{}, fmt.Errorf("%w: %s, before byte %d", ErrDamaged, path, bad)
 	}
-	return s.whole, nil
+	return s.complete, nil
 }
 
 // scan is the state of scanning one segment.
 type scan struct {
 	f     *os.File
 	buf   []byte
-	whole extent
+	complete extent
 	loose []int64 // ends of the first frames after the last complete batch
 }
 
@@ -191,7 +191,7 @@ func (s *scan) walk() (bad int64, err error) {
 				return suspect, nil
 			case crc == value:
 				seen.end = at
-				s.whole, s.loose = seen, nil
+				s.complete, s.loose = seen, nil
 			default:
 				suspect = at - size
 			}
@@ -234,7 +234,7 @@ func (s *scan) sum(crc uint32, at, size int64) (uint32, error) {
 // or -1. A batch begins after a commit frame, or after a frame that may have been one before
 // the damage.
 func (s *scan) search() (int64, error) {
-	at := s.whole.end
+	at := s.complete.end
 	begun := map[int64]uint32{} // possible starts of a batch, and the CRC from there
 	for {
 		next, err := unix.Seek(int(s.f.Fd()), at, unix.SEEK_DATA)

@@ -49,7 +49,7 @@ func tidy(dir string) error {
 		return err
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return compareNames(b.Name(), a.Name()) })
-	whole := 0 // number of complete snapshots so far, newest first
+	complete := 0 // number of complete snapshots so far, newest first
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
@@ -58,13 +58,13 @@ func tidy(dir string) error {
 		remove := strings.HasSuffix(e.Name(), unfinished)
 		if !remove {
 			err = checkMeta(filepath.Join(path, "meta.json"))
-			remove = whole >= retained && errors.Is(err, fs.ErrNotExist)
+			remove = complete >= retained && errors.Is(err, fs.ErrNotExist)
 		}
 		switch {
 		case remove:
 			err = os.RemoveAll(path)
 		case err == nil:
-			whole++
+			complete++
 		}
 		if err != nil {
 			return err

@@ -99,7 +99,7 @@ func (m *memorySnapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, er
 			return meta, state, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("there is no snapshot %s", id)
+	return nil, nil, fmt.Errorf("unknown snapshot %s", id)
 }
 
 // memorySink is a snapshot that is being written.

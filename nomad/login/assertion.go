@@ -99,7 +99,7 @@ func (a Assertion) sign(key any, named map[jose.HeaderKey]any) (string, error) {
 // byPrivateKey signs with the operator's key.
 func (a Assertion) byPrivateKey(k *acls.OIDCClientAssertionKey) (string, error) {
 	if k == nil {
-		return "", errors.New("there is no private key")
+		return "", errors.New("the private key is missing")
 	}
 	private, err := privateKey(k)
 	if err != nil {

@@ -97,7 +97,7 @@ func (d *Desk) End(ctx context.Context, m *acls.AuthMethod, r Returned) (*Claims
 	if err != nil {
 		return nil, err
 	}
-	if r.Issuer != p.issuer && (r.Issuer != "" || found.saysIss) {
+	if r.Issuer != p.issuer && (r.Issuer != "" || found.sendsIss) {
 		return nil, fmt.Errorf("%w: another identity provider answered", ErrDenied)
 	}
 	tokens, err := d.exchange(ctx, m, p, found, l, r.Code)

@@ -54,7 +54,7 @@ type provider struct {
 type discovered struct {
 	oidc      *oidc.Provider
 	jwks      string
-	saysIss   bool // the redirect has the issuer parameter
+	sendsIss   bool // the redirect has the issuer parameter
 	basicAuth bool // the token endpoint accepts client secrets in a header
 }
 
@@ -164,7 +164,7 @@ func (p *provider) ask(ctx context.Context) (*discovered, error) {
 	}
 	var more struct {
 		JWKS    string   `json:"jwks_uri"`
-		SaysIss bool     `json:"authorization_response_iss_parameter_supported"`
+		SendsIss bool     `json:"authorization_response_iss_parameter_supported"`
 		Methods []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := found.Claims(&more); err != nil {
@@ -179,7 +179,7 @@ func (p *provider) ask(ctx context.Context) (*discovered, error) {
 		}
 	}
 	basic := len(more.Methods) == 0 || slices.Contains(more.Methods, "client_secret_basic")
-	return &discovered{oidc: found, jwks: more.JWKS, saysIss: more.SaysIss, basicAuth: basic}, nil
+	return &discovered{oidc: found, jwks: more.JWKS, sendsIss: more.SendsIss, basicAuth: basic}, nil
 }
 
 // context returns a context in which the libraries use the provider's HTTP client.

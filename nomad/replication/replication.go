@@ -83,7 +83,7 @@ func (r *Replica) Run(ctx context.Context) error {
 // follow replicates one kind.
 func (r *Replica) follow(ctx context.Context, k kind) {
 	var index uint64
-	retry, told, sure := minRetry, "", false
+	retry, reported, sure := minRetry, "", false
 	for ctx.Err() == nil {
 		var err error
 		if !sure {
@@ -95,18 +95,18 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 		}
 		wait := pause
 		if err != nil {
-			if ctx.Err() == nil && err.Error() != told {
+			if ctx.Err() == nil && err.Error() != reported {
 				r.cfg.Log.Warn("replication from the authoritative region failed", "what", k.name, "region", r.cfg.From, "err", err)
-				told = err.Error()
+				reported = err.Error()
 			}
 			index, sure = 0, false
 			wait = retry + rand.N(retry/4)
 			retry = min(2*retry, maxRetry)
 		} else {
-			if told != "" {
+			if reported != "" {
 				r.cfg.Log.Info("replication from the authoritative region works again", "what", k.name, "region", r.cfg.From)
 			}
-			retry, told = minRetry, ""
+			retry, reported = minRetry, ""
 		}
 		select {
 		case <-ctx.Done():

@@ -124,7 +124,7 @@ func (a *Access) again(before *Access) error {
 // Check is the access check of a method. The zero Check is invalid for methods with the rule
 // Token.
 type Check struct {
-	says string
+	desc string
 	ask  func(a *Access, env nomad.Envelope) error
 	// first runs before the request body is decoded.
 	first func(a *Access, env nomad.Envelope) error
@@ -139,7 +139,7 @@ func (c Check) early() func(a *Access, env nomad.Envelope) error {
 }
 
 // String returns the required rights, for example "ns:read-job".
-func (c Check) String() string { return c.says }
+func (c Check) String() string { return c.desc }
 
 // Questions returns the rights that the check requires of a caller in the namespace. It returns
 // none if only the handler can decide.
@@ -156,7 +156,7 @@ func (c Check) Questions(env nomad.Envelope) []acl.Question {
 
 // Needs returns a check for one right that does not depend on the request.
 func Needs(q acl.Question) Check {
-	return Check{says: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.Need(q) }}
+	return Check{desc: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.Need(q) }}
 }
 
 // InNamespace requires one of the rights in the namespace of the request. Requests for all
@@ -186,13 +186,13 @@ func (c Check) unlessAll(all func(*Access) error) Check {
 			return one(a, env)
 		}
 	}
-	return Check{says: c.says, ask: unless(c.ask), first: unless(c.first)}
+	return Check{desc: c.desc, ask: unless(c.ask), first: unless(c.first)}
 }
 
 // InOneNamespace is InNamespace for a method about a single object. Requests for all namespaces
 // need all rights.
 func InOneNamespace(ops ...acl.NamespaceCapability) Check {
-	return Check{says: fmt.Sprintf("ns:%s", ops), first: InNamed(ops...).ask, ask: func(a *Access, env nomad.Envelope) error {
+	return Check{desc: fmt.Sprintf("ns:%s", ops), first: InNamed(ops...).ask, ask: func(a *Access, env nomad.Envelope) error {
 		return a.Need(acl.InNamespace(cmp.Or(env.Namespace, nomad.DefaultNamespace), slices.Clone(ops)...))
 	}}
 }
@@ -200,7 +200,7 @@ func InOneNamespace(ops ...acl.NamespaceCapability) Check {
 // InNamed requires one of the rights in the namespace that the request names. If it names none,
 // the body may name any, so the caller needs one of the rights in some namespace.
 func InNamed(ops ...acl.NamespaceCapability) Check {
-	return Check{says: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
+	return Check{desc: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
 		if env.Namespace == "" {
 			return a.NeedAnywhere(acl.InNamespace("", slices.Clone(ops)...))
 		}
@@ -210,21 +210,21 @@ func InNamed(ops ...acl.NamespaceCapability) Check {
 
 // Somewhere requires one of the rights on any object of the kind, whatever its name.
 func Somewhere(q acl.Question) Check {
-	return Check{says: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.NeedAnywhere(q) }}
+	return Check{desc: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.NeedAnywhere(q) }}
 }
 
 // Good admits every caller with a valid token or without a token.
-var Good = Check{says: "any token", ask: func(a *Access, _ nomad.Envelope) error { a.Open(); return nil }}
+var Good = Check{desc: "any token", ask: func(a *Access, _ nomad.Envelope) error { a.Open(); return nil }}
 
 // Asked is the check of a method whose handler checks the rights itself, because they depend on
-// the object. says describes the rights. A handler that checks nothing gets no answer out.
-func Asked(says string) Check { return Check{says: says} }
+// the object. desc describes the rights. If the handler checks nothing, the call fails.
+func Asked(desc string) Check { return Check{desc: desc} }
 
 // AnyWorkload and AnyNode admit the identities of workloads and of nodes. They are used as
 // alternatives of another check.
 var (
-	AnyWorkload = Check{says: "any workload", ask: only(func(a *Access) bool { return a.Workload != nil })}
-	AnyNode     = Check{says: "any node", ask: only(func(a *Access) bool { return a.Rights == acl.OfNodes })}
+	AnyWorkload = Check{desc: "any workload", ask: only(func(a *Access) bool { return a.Workload != nil })}
+	AnyNode     = Check{desc: "any node", ask: only(func(a *Access) bool { return a.Rights == acl.OfNodes })}
 )
 
 // only returns a check of the kind of caller.
@@ -265,7 +265,7 @@ func (c Check) with(word string, other Check, join func(error, func() error) err
 			return join(one(a, env), func() error { return two(a, env) })
 		}
 	}
-	return Check{says: c.says + word + other.says, ask: joined(c.ask, other.ask), first: joined(c.early(), other.early())}
+	return Check{desc: c.desc + word + other.desc, ask: joined(c.ask, other.ask), first: joined(c.early(), other.early())}
 }
 
 // First adds a check that runs before the request is decoded to a check by the handler.

@@ -154,7 +154,7 @@ func NewServer(cfg Config) (*Server, error) {
 		reading: newBudget(maxRequest, readingAll), strangerReading: newBudget(maxRequest, strangeReading),
 		nodeReading: newBudget(maxNodeReply, repliesReading), nodeReplies: newBudget(repliesEach, repliesDecoded)}
 	for _, m := range cfg.Methods {
-		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != (m.Check.says != "") {
+		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != (m.Check.desc != "") {
 			return nil, fmt.Errorf("rpc: row %q of the method table is incomplete", m.Name)
 		}
 		if _, twice := s.methods[m.Name]; twice {

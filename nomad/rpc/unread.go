@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Limits for data that a session has received but nobody has read, until a caller is
+// Limits for data that a session has received but not read yet, until a caller is
 // authenticated. Streams that wait to be accepted hold such data too.
 const (
 	maxUnread    = 4 << 20
@@ -27,7 +27,7 @@ const (
 	frameData   = 0
 )
 
-var errUnread = errors.New("too much data on streams that nobody reads")
+var errUnread = errors.New("too much unread data on streams")
 
 // unread counts the unread bytes and charges them to a budget.
 type unread struct {

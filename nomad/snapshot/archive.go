@@ -202,7 +202,7 @@ func (in *reading) check() error {
 		}
 	}
 	if in.size != in.archive.Meta.Size {
-		return fmt.Errorf("%s has %d bytes, %s says %d", stateName, in.size, metaName, in.archive.Meta.Size)
+		return fmt.Errorf("%s has %d bytes, %s has size %d", stateName, in.size, metaName, in.archive.Meta.Size)
 	}
 	return nil
 }
