@@ -46,13 +46,13 @@ type guardedLog struct {
 	retry   time.Duration
 	closing chan struct{} // closed when all waits must end
 
-	write  sync.Mutex // one writer at a time; guards the fields below
-	last   uint64     // the last entry that raft regards as written
-	owed   *span      // entries that still must be removed
-	cut    bool       // the tail was removed, its replacement is not written yet
-	broken error      // why the log must be reopened
-	tried  time.Time
-	reminded   time.Time
+	write    sync.Mutex // one writer at a time; guards the fields below
+	last     uint64     // the last entry that raft regards as written
+	owed     *span      // entries that still must be removed
+	cut      bool       // the tail was removed, its replacement is not written yet
+	broken   error      // why the log must be reopened
+	tried    time.Time
+	reminded time.Time
 
 	failing atomic.Pointer[error] // copy of broken for readers without the lock
 

@@ -147,7 +147,7 @@ func TestOfflineReadsAndChangesNothing(t *testing.T) {
 
 func TestOfflineRefuses(t *testing.T) {
 	bothBackends(t, func(t *testing.T, name string) {
-		if _, err := consensus.OpenOffline(t.TempDir()); err == nil || !strings.Contains(err.Error(), "holds no Raft log") {
+		if _, err := consensus.OpenOffline(t.TempDir()); err == nil || !strings.Contains(err.Error(), "contains no Raft log") {
 			t.Errorf("an empty directory: %v", err)
 		}
 		dir := filled(t, name)

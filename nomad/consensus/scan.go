@@ -158,10 +158,10 @@ func scanSegment(path string) (extent, error) {
 
 // scan is the state of scanning one segment.
 type scan struct {
-	f     *os.File
-	buf   []byte
+	f        *os.File
+	buf      []byte
 	complete extent
-	loose []int64 // ends of the first frames after the last complete batch
+	loose    []int64 // ends of the first frames after the last complete batch
 }
 
 // maxLoose limits loose. A batch from raft has fewer entries.

@@ -19,9 +19,9 @@ import (
 // machine is an FSM that counts its entries and records its notifications.
 type machine struct {
 	*fsm.FSM
-	index uint64
-	notified  []string
-	rows  []string // the rows for events
+	index    uint64
+	notified []string
+	rows     []string // the rows for events
 }
 
 func newMachine() *machine {

@@ -54,7 +54,7 @@ type provider struct {
 type discovered struct {
 	oidc      *oidc.Provider
 	jwks      string
-	sendsIss   bool // the redirect has the issuer parameter
+	sendsIss  bool // the redirect has the issuer parameter
 	basicAuth bool // the token endpoint accepts client secrets in a header
 }
 
@@ -163,9 +163,9 @@ func (p *provider) ask(ctx context.Context) (*discovered, error) {
 		return nil, fmt.Errorf("%w: read its discovery document: %.200q", ErrProvider, err) // it may contain the complete answer
 	}
 	var more struct {
-		JWKS    string   `json:"jwks_uri"`
+		JWKS     string   `json:"jwks_uri"`
 		SendsIss bool     `json:"authorization_response_iss_parameter_supported"`
-		Methods []string `json:"token_endpoint_auth_methods_supported"`
+		Methods  []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := found.Claims(&more); err != nil {
 		return nil, fmt.Errorf("%w: its discovery document is invalid", ErrProvider)

@@ -29,16 +29,16 @@ func (s *Server) reconcile(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	told := ""
+	reported := ""
 	for {
 		moved, wait, fault := s.moved.wait(), reconcileEvery, ""
 		if err := s.reconcileOnce(ctx); err != nil && ctx.Err() == nil {
 			wait, fault = reconcileAgain, err.Error()
 		}
-		if fault != "" && fault != told {
+		if fault != "" && fault != reported {
 			s.log.Warn("reconcile the members with raft", "err", fault)
 		}
-		told = fault
+		reported = fault
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -221,7 +221,7 @@ func TestCut(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%d of %d bytes are accepted as a complete archive", n, len(raw))
 		}
-		if n > 20 && !strings.Contains(err.Error(), "cut short") {
+		if n > 20 && !strings.Contains(err.Error(), "truncated") {
 			t.Fatalf("%d of %d bytes: %v", n, len(raw), err)
 		}
 	}
@@ -292,23 +292,23 @@ func TestBadArchives(t *testing.T) {
 	}{
 		"good":                   {good, ""},
 		"other order":            {pack(t, "", state, meta, sums), ""},
-		"empty":                  {nil, "no gzip file"},
-		"text":                   {[]byte("hello, this is text"), "no gzip file"},
-		"not a tar":              {pack(t, "x")[:0], "no gzip file"},
+		"empty":                  {nil, "not a gzip file"},
+		"text":                   {[]byte("hello, this is text"), "not a gzip file"},
+		"not a tar":              {pack(t, "x")[:0], "not a gzip file"},
 		"no entries":             {pack(t, ""), "meta.json is missing"},
 		"no meta":                {pack(t, "", state, sums), "meta.json is missing"},
 		"no state":               {pack(t, "", meta, sums), "state.bin is missing"},
 		"no sums":                {pack(t, "", meta, state), "SHA256SUMS is missing"},
 		"unknown entry":          {pack(t, "", meta, state, file{"peers.json", "[]", '0'}, sums), `unknown entry "peers.json"`},
 		"entry elsewhere":        {pack(t, "", meta, file{"../state.bin", stream, '0'}, sums), `unknown entry "../state.bin"`},
-		"link":                   {pack(t, "", meta, file{"state.bin", "/etc/passwd", tar.TypeSymlink}, sums), "no regular file"},
+		"link":                   {pack(t, "", meta, file{"state.bin", "/etc/passwd", tar.TypeSymlink}, sums), "not a regular file"},
 		"twice":                  {pack(t, "", meta, meta, state, sums), `two entries "meta.json"`},
-		"sum of other text":      {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  meta.json\n"+strings.Repeat("0", 64)+"  state.bin\n")), "meta.json was altered"},
-		"sum is missing":         {pack(t, "", state, sums, meta), "no sum of meta.json"},
-		"sum of something else":  {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  passwd\n")), "a line that it should not have"},
+		"sum of other text":      {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  meta.json\n"+strings.Repeat("0", 64)+"  state.bin\n")), "meta.json was modified"},
+		"sum is missing":         {pack(t, "", state, sums, meta), "no checksum of meta.json"},
+		"sum of something else":  {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  passwd\n")), "an invalid line"},
 		"meta is not JSON":       {pack(t, "", other(meta, "{"), state, sums), "meta.json: "},
-		"version of the future":  {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 2 })), state, sums), "version 2 of snapshots"},
-		"version of the past":    {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 0 })), state, sums), "version 0 of snapshots"},
+		"version of the future":  {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 2 })), state, sums), "snapshot version 2"},
+		"version of the past":    {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 0 })), state, sums), "snapshot version 0"},
 		"other size":             {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Size++ })), state, sums), "meta.json has size"},
 		"meta too large":         {pack(t, "", other(meta, strings.Repeat(" ", 2<<20)), state, sums), "more than 1048576"},
 		"data in the gzip":       {pack(t, "more", meta, state, sums), "data after the last entry"},
