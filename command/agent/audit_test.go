@@ -70,9 +70,9 @@ func TestAuditRefused(t *testing.T) {
 		`audit { sink "s" { mode = "rw" } }`:                                    "audit.sink.s.mode",
 		`audit { sink "s" { colour = "red" } }`:                                 `there is no key "colour"`,
 		`audit { sink "s" {} sink "t" {} }`:                                     "audit.sink: there is one sink, not 2",
-		`audit { filter "f" { endpoints = ["*"] } }`:                            "audit.filter.f: type: HTTPEvent or RPCEvent or IdentityEvent",
-		`audit { filter "f" { type = "HTTPEvent" } }`:                           "audit.filter.f: it names no endpoints",
-		`audit { filter "f" { type = "HTTPEvent" stages = ["OperationX"] } }`:   "audit.filter.f: stages: OperationReceived or OperationComplete or *",
+		`audit { filter "f" { endpoints = ["*"] } }`:                            "audit.filter.f: type: must be HTTPEvent or RPCEvent or IdentityEvent",
+		`audit { filter "f" { type = "HTTPEvent" } }`:                           "audit.filter.f: without endpoints",
+		`audit { filter "f" { type = "HTTPEvent" stages = ["OperationX"] } }`:   "audit.filter.f: stages: must be OperationReceived or OperationComplete or *",
 		`audit { filter "f" { type = "HTTPEvents" endpoints = ["/v1/jobs"] } }`: "audit.filter.f: type",
 	} {
 		t.Run(text, func(t *testing.T) {

@@ -2,7 +2,7 @@ package audit
 
 import "testing"
 
-// BenchmarkRecord is what one event costs its request: at most 10 µs.
+// BenchmarkRecord measures the cost of one event for its request: at most 10 µs.
 func BenchmarkRecord(b *testing.B) {
 	l, _ := open(b, Config{Enforced: true, RotateBytes: 64 << 20, Keep: 1,
 		Filters: []Filter{{Type: "HTTPEvent", Endpoints: []string{"/v1/metrics", "/v1/agent/*"}}}})
@@ -18,7 +18,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkOff is what an event costs when there is no log.
+// BenchmarkOff measures the cost of an event without a log.
 func BenchmarkOff(b *testing.B) {
 	var l *Log
 	for b.Loop() {

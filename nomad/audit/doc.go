@@ -1,24 +1,24 @@
-// Package audit writes what was asked of an agent, by whom and how it ended, as one
-// line of JSON for each event (website/content/docs/audit.md has every key).
+// Package audit writes an audit log of an agent: what was requested, by whom, and the result.
+// Each event is one line of JSON (website/content/docs/audit.md lists all keys).
 //
 //	HTTP request, RPC call ─▶ OperationReceived ─▶ it runs ─▶ OperationComplete
 //	token signed           ─────────────────────────────────▶ OperationComplete
 //	                                 │                           │
-//	                                 └──▶ filters ─▶ one write(2) of whole lines
+//	                                 └──▶ filters ─▶ one write(2) of complete lines
 //
-// With the guarantee enforced a caller is told when a line could not be written, and
-// what it asked for is not done, or not answered; with best-effort it is logged and
-// counted, and goes on. Lines are not synced to the disk one by one: what a crash of
-// the machine loses is what the kernel had not written yet.
+// With delivery_guarantee enforced, a caller gets an error if a line could not be written: its
+// request is then not run, or not answered. With best-effort, the failure is logged and
+// counted, and the request continues. Lines are not synced individually. A crash of the machine
+// loses what the kernel had not written yet.
 //
-// No event holds a secret: there is no field for a token, a header, a query or a body.
-// What others may say freely (paths, user agents, errors) is bounded, escaped to
-// ASCII, and stripped of signed tokens.
+// No event contains a secret: there is no field for a token, a header, a query or a body. Text
+// from callers (paths, user agents, errors) is truncated, escaped to ASCII, and stripped of
+// signed tokens.
 //
-// The file is reached through a descriptor of its directory, never through a link; it
-// is locked, so that two agents don't rotate it under each other. When it is full or
-// old it becomes <name>-<nanoseconds since 1970>.log and a new one is begun, between
-// two lines.
+// The file is opened through a descriptor of its directory, never through a symbolic link. It
+// is locked, so that two agents cannot rotate it at the same time. A large or old file is
+// renamed to <name>-<nanoseconds since 1970>.log, and a new one is created, always between two
+// lines.
 //
 // The package starts no goroutine.
 package audit

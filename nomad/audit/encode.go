@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// How much of what others say is written, in bytes, and how many items of a list.
+// The maximum number of bytes of caller-supplied texts, and of items in a list.
 const (
 	maxText  = 256
 	maxPath  = 1024
@@ -19,16 +19,16 @@ const (
 	maxItems = 64
 )
 
-// version is that of the layout of a line.
+// version is the version of the line format.
 const version = 1
 
-// signed looks like a signed token.
+// signed matches what looks like a signed token.
 var signed = regexp.MustCompile(`eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`)
 
-// Node is the agent that writes.
+// Node is the agent that writes the log.
 type Node struct{ Name, Region, Address string }
 
-// line adds an event to b as one line. Meta is the encoded node.
+// line appends the event to b as one line. meta is the encoded node.
 func (e *Event) line(b []byte, now time.Time, meta []byte) []byte {
 	b = append(b, `{"created_at":"`...)
 	b = now.AppendFormat(b, time.RFC3339Nano)
@@ -127,7 +127,7 @@ func (n Node) json() []byte {
 	return append(b, '}')
 }
 
-// field adds a key after others, unless its value is empty.
+// field appends a key that is not the first, unless its value is empty.
 func field(b []byte, key, value string, limit int) []byte {
 	if value == "" {
 		return b
@@ -149,9 +149,9 @@ func list(b []byte, items []string) []byte {
 	return append(b, ']')
 }
 
-// text adds a string of at most limit bytes, in ASCII, without what looks like a
-// signed token: what others made up must not write lines of its own into the log, nor
-// into the terminal of who reads it.
+// text appends a string of at most limit bytes in ASCII, without what looks like a signed
+// token. The string may come from a caller. It must not inject lines into the log or control
+// characters into a terminal.
 func text(b []byte, s string, limit int) []byte {
 	if s = s[:min(len(s), 8*limit)]; strings.Contains(s, "eyJ") {
 		s = signed.ReplaceAllLiteralString(s, "[token]")

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// decode reads a line as any reader of JSON does.
+// decode decodes a line with encoding/json.
 func decode(t *testing.T, line string) map[string]any {
 	t.Helper()
 	var out map[string]any
@@ -21,7 +21,7 @@ func decode(t *testing.T, line string) map[string]any {
 	return out
 }
 
-// at returns what is at a path of keys.
+// at returns the value at a path of keys.
 func at(v any, path ...string) any {
 	for _, key := range path {
 		m, _ := v.(map[string]any)
@@ -53,8 +53,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// What others say stays within its string, and within its bounds, and is ASCII.
-func TestTextOfOthers(t *testing.T) {
+// Caller-supplied text stays within its string and its limit, and is ASCII.
+func TestCallerText(t *testing.T) {
 	const token = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"
 	for _, tt := range []struct{ name, said, want string }{
 		{"plain", "a b/c~", "a b/c~"},
@@ -66,13 +66,13 @@ func TestTextOfOthers(t *testing.T) {
 		{"long", strings.Repeat("x", 5000), strings.Repeat("x", maxText) + "..."},
 		{"token", "Bearer " + token + "!", "Bearer [token]!"},
 		{"token at the edge", strings.Repeat("x", maxText-20) + token, strings.Repeat("x", maxText-20) + "[token]"},
-		{"token beyond what is looked at", strings.Repeat("x", 8*maxText-40) + token, strings.Repeat("x", maxText) + "..."},
+		{"token beyond the scanned part", strings.Repeat("x", 8*maxText-40) + token, strings.Repeat("x", maxText) + "..."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			line := string(text(nil, tt.said, maxText))
 			for _, c := range line {
 				if c < ' ' || c > '~' {
-					t.Fatalf("%q is not ASCII, and of one line", line)
+					t.Fatalf("%q is not one line of ASCII", line)
 				}
 			}
 			var got string
@@ -150,7 +150,7 @@ func TestFilters(t *testing.T) {
 		"unknown stage": {Type: "HTTPEvent", Stages: []string{"OperationBegun"}}, "empty": {Type: "HTTPEvent"}, "empty endpoint": {Type: "HTTPEvent", Endpoints: []string{""}},
 	} {
 		if f.Check() == nil {
-			t.Errorf("%s: Check() takes %+v", name, f)
+			t.Errorf("%s: Check() accepts %+v", name, f)
 		}
 	}
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// Type says what kind of thing an event is about.
+// Type is the kind of an event.
 type Type string
 
 // The types of events.
 const (
-	// HTTP is a request of the HTTP API, on a port or on a task's socket.
+	// HTTP is a request to the HTTP API, on a port or on a task's socket.
 	HTTP Type = "HTTPEvent"
-	// RPC is a call that came to a server over the network.
+	// RPC is a call that a server received over the network.
 	RPC Type = "RPCEvent"
 	// Identity is a signed token.
 	Identity Type = "IdentityEvent"
 )
 
-// Types are all of them.
+// types lists all types.
 var types = []Type{HTTP, RPC, Identity}
 
-// Stage says when in the life of an operation an event is written.
+// Stage is the point in an operation at which an event is written.
 type Stage string
 
 // The stages of an operation.
@@ -40,47 +40,47 @@ type Event struct {
 	Type  Type
 	Stage Stage
 	Auth  Auth
-	// Request is what was asked.
+	// Request describes the request.
 	Request Request
-	// Response is how it ended; nil before it did.
+	// Response is the result; nil at the stage OperationReceived.
 	Response *Response
-	// Issued is the token of an Identity event.
+	// Issued describes the token of an Identity event.
 	Issued *Issued
 }
 
-// Request is what was asked for.
+// Request describes a request.
 type Request struct {
-	// ID is the same in both events of an operation; empty gets one.
+	// ID is the same in both events of an operation. If empty, a new ID is used.
 	ID string
-	// Operation is the HTTP method; read, write or stream for RPC; sign.
+	// Operation is the HTTP method; read, write or stream for RPC; sign for Identity.
 	Operation string
-	// Endpoint is the path without its query, the name of the RPC, or the kind of token.
+	// Endpoint is the path without the query, the name of the RPC, or the kind of token.
 	Endpoint string
-	// Object is what an RPC is about, when that is not in the endpoint: a variable's path.
+	// Object is the object of an RPC if the endpoint does not contain it: a variable's path.
 	Object    string
 	Namespace string
-	// RemoteAddress is who asked, as the connection says.
+	// RemoteAddress is the peer address of the connection.
 	RemoteAddress string
 	UserAgent     string
-	// Forwarded says that the caller claims to have passed the call on for another.
+	// Forwarded means that the caller claims to forward the call for another caller.
 	Forwarded bool
 }
 
-// Response is how an operation ended.
+// Response is the result of an operation.
 type Response struct {
-	// Status is the HTTP status, that an RPC would have too.
+	// Status is the HTTP status, or the equivalent for an RPC.
 	Status int
-	// Error is what the caller was told.
+	// Error is the error that the caller received.
 	Error string
 }
 
-// Issued says what a signed token is for. It holds nothing of the token itself.
+// Issued describes a signed token, without any part of the token.
 type Issued struct {
 	// ID is the claim jti, KeyID the header kid.
 	ID, KeyID string
 	Subject   string
 	Audience  []string
-	// TTL is zero for a token that lives as long as its workload.
+	// TTL is zero for a token that is valid as long as its workload.
 	TTL     time.Duration
 	AllocID string
 }
@@ -92,28 +92,28 @@ const (
 	KindNode         = "node"
 	KindServer       = "server"
 	KindIntroduction = "introduction"
-	// KindInvalid is who showed a token that is not good.
+	// KindInvalid is a caller with an invalid token.
 	KindInvalid = "invalid"
-	// KindUnknown is whose token nobody could look at.
+	// KindUnknown is a caller whose token could not be verified.
 	KindUnknown = "unknown"
 )
 
-// Auth is who asked. Kind is the type of an access control token, client or
-// management, or one of the kinds above.
+// Auth describes a caller. Kind is the type of an ACL token, client or management, or one of
+// the kinds above.
 type Auth struct {
-	// AccessorID names the credential: the accessor of a token, the claim jti, the ID of
-	// a node that showed its secret.
+	// AccessorID identifies the credential: a token's accessor ID, the claim jti, or the ID of
+	// a node that authenticated with its secret.
 	AccessorID string
 	Name       string
 	Kind       string
 	Policies   []string
-	// Roles are the names of the roles of a token.
+	// Roles holds the names of the roles of a token.
 	Roles []string
 	// AllocID is the allocation of a workload.
 	AllocID string
 }
 
-// AuthOf describes whom the servers found behind a credential.
+// AuthOf describes an authenticated caller.
 func AuthOf(id *acls.AuthenticatedIdentity) Auth {
 	switch {
 	case id == nil:
@@ -137,7 +137,7 @@ func AuthOf(id *acls.AuthenticatedIdentity) Auth {
 	return Auth{AccessorID: t.AccessorID, Name: t.Name, Kind: kind, Policies: t.Policies, Roles: roles}
 }
 
-// KindOf is the kind of who a signed token is for.
+// KindOf returns the kind of subject of a signed token.
 func KindOf(c *nomad.IdentityClaims) string {
 	switch {
 	case c.WorkloadIdentityClaims != nil:
@@ -159,7 +159,7 @@ func allocOf(c *nomad.IdentityClaims) string {
 	return c.AllocationID
 }
 
-// Signed is the event of a token that was signed with the key kid.
+// Signed returns the event for a token that was signed with the key kid.
 func Signed(c *nomad.IdentityClaims, kid string) *Event {
 	e := &Event{Type: Identity, Stage: Complete, Auth: Auth{Kind: KindServer},
 		Request:  Request{Operation: "sign", Endpoint: KindOf(c)},

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// file is the current file of a log. Whole lines are added to it, one write each.
+// file is the current file of a log. Each write appends complete lines.
 type file struct {
 	path string
 	log  *slog.Logger
@@ -22,14 +22,15 @@ type file struct {
 	mu    sync.Mutex
 	cfg   Config
 	dir   *safefs.Dir
-	f     *os.File // nil once closed
+	f     *os.File // nil after close
 	size  int64
 	begun time.Time
-	torn  bool      // the last line is not whole
-	pause time.Time // no rotation before
+	torn  bool      // the last line is incomplete
+	pause time.Time // no rotation before this time
 }
 
-// openFile opens the file of a configuration, and makes it and its directory.
+// openFile opens the file of a configuration. It creates the file and its directory if
+// necessary.
 func openFile(cfg Config, log *slog.Logger, now func() time.Time) (*file, error) {
 	fl := &file{path: cfg.Path, log: log, now: now, cfg: cfg}
 	if err := fl.reopen(cfg); err != nil {
@@ -38,7 +39,7 @@ func openFile(cfg Config, log *slog.Logger, now func() time.Time) (*file, error)
 	return fl, nil
 }
 
-// reopen works by cfg from now on, and writes to what is at the path now.
+// reopen applies cfg and opens the file at its path again.
 func (fl *file) reopen(cfg Config) error {
 	dir, err := openDir(filepath.Dir(cfg.Path), cfg.OwnDir)
 	if err != nil {
@@ -48,7 +49,7 @@ func (fl *file) reopen(cfg Config) error {
 	defer fl.mu.Unlock()
 	next, err := take(dir, filepath.Base(cfg.Path), cfg.Mode, fl.f, fl.now())
 	if err != nil {
-		dir.Close() // the error that counts is take's
+		dir.Close() // the error of take matters
 		return fmt.Errorf("audit log: %w", err)
 	}
 	var errs []error
@@ -67,7 +68,7 @@ func (fl *file) reopen(cfg Config) error {
 
 func (fl *file) begin(t taken) { fl.f, fl.size, fl.begun, fl.torn = t.f, t.size, t.begun, t.torn }
 
-// write adds whole lines, all or none of them.
+// write appends lines. It writes all of them or none.
 func (fl *file) write(lines []byte, now time.Time) error {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
@@ -90,8 +91,8 @@ func (fl *file) write(lines []byte, now time.Time) error {
 	return nil
 }
 
-// mend takes off what was written of lines that are not whole. When somebody else
-// writes to the file too, or it can't be shortened, the next line begins with a newline.
+// mend removes a partial write. If another process also writes to the file, or if truncation
+// fails, the next line begins with a newline.
 func (fl *file) mend(n int64) {
 	if n == 0 {
 		return

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Filter drops the events that it matches. Of endpoints and operations each may hold
-// "*" for any text; "*" is any stage. An empty list matches everything.
+// Filter drops the events that it matches. In endpoints and operations, "*" matches any text;
+// as a stage, "*" matches all. An empty list matches everything.
 type Filter struct {
 	Type       string
 	Endpoints  []string
@@ -16,19 +16,19 @@ type Filter struct {
 	Operations []string
 }
 
-// Check refuses a filter that could not match, or that nobody can have meant.
+// Check returns an error for a filter that cannot match anything or is likely a mistake.
 func (f Filter) Check() error {
 	var errs []error
 	if !slices.Contains(types, Type(f.Type)) {
-		errs = append(errs, fmt.Errorf("type: %s is expected, not %q", oneOf(types), f.Type))
+		errs = append(errs, fmt.Errorf("type: must be %s, not %q", oneOf(types), f.Type))
 	}
 	for _, s := range f.Stages {
 		if s != "*" && !slices.Contains(stages, Stage(s)) {
-			errs = append(errs, fmt.Errorf("stages: %s or * is expected, not %q", oneOf(stages), s))
+			errs = append(errs, fmt.Errorf("stages: must be %s or *, not %q", oneOf(stages), s))
 		}
 	}
 	if len(f.Endpoints)+len(f.Stages)+len(f.Operations) == 0 {
-		errs = append(errs, fmt.Errorf("it names no endpoints, stages or operations, and would drop every %s: say endpoints = [\"*\"] if that is meant", f.Type))
+		errs = append(errs, fmt.Errorf("without endpoints, stages or operations the filter would drop every %s: set endpoints = [\"*\"] to do so", f.Type))
 	}
 	if slices.Contains(f.Endpoints, "") || slices.Contains(f.Operations, "") {
 		errs = append(errs, errors.New("an endpoint or operation is empty"))
@@ -44,7 +44,7 @@ func oneOf[T ~string](all []T) string {
 	return strings.Join(names, " or ")
 }
 
-// drops says whether the filter matches an event.
+// drops reports whether the filter matches an event.
 func (f *Filter) drops(e *Event) bool {
 	return string(e.Type) == f.Type &&
 		anyGlob(f.Stages, string(e.Stage)) && anyGlob(f.Operations, e.Request.Operation) && anyGlob(f.Endpoints, e.Request.Endpoint)
@@ -54,8 +54,8 @@ func anyGlob(globs []string, text string) bool {
 	return len(globs) == 0 || slices.ContainsFunc(globs, func(g string) bool { return glob(g, text) })
 }
 
-// glob says whether text is what the pattern says, in which "*" is any text. It is
-// linear in both: after each star the first place that fits is taken.
+// glob reports whether text matches the pattern, in which "*" matches any text. It takes linear
+// time: after each star it uses the first match.
 func glob(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -14,68 +14,68 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// What a caller is told when its event is not in the log, and the log is enforced.
+// The errors for callers whose event could not be written while the guarantee is enforced.
 var (
-	// ErrRefused is for what was not begun.
+	// ErrRefused means that the request was not run.
 	ErrRefused = &nomad.CodedError{Code: http.StatusInternalServerError,
-		Message: "audit log: the request could not be recorded, and was not run: the agent's log says why"}
-	// ErrUnrecorded is for what was done.
+		Message: "audit log: the request could not be recorded, and was not run: see the agent's log for the reason"}
+	// ErrUnrecorded means that the request was run.
 	ErrUnrecorded = &nomad.CodedError{Code: http.StatusInternalServerError,
-		Message: "audit log: the request was run, but how it ended could not be recorded: the agent's log says why"}
+		Message: "audit log: the request was run, but its result could not be recorded: see the agent's log for the reason"}
 )
 
-// failed counts events that are not in the log.
+// failed is the counter of events that were not written.
 var failed = []string{"audit", "failed"}
 
-// complainEvery is how often it is said that events are lost.
+// complainEvery is the interval between log messages about lost events.
 const complainEvery = time.Minute
 
-// Config says where events go and which.
+// Config selects the events and their file.
 type Config struct {
-	// Path is that of the file; absolute.
+	// Path is the absolute path of the file.
 	Path string
-	// OwnDir says that the directory of the file is for it alone: it gets mode 0700.
+	// OwnDir means that the file's directory contains nothing else. It gets mode 0700.
 	OwnDir bool
-	// Mode is that of the file.
+	// Mode is the file's mode.
 	Mode fs.FileMode
-	// Enforced says that what can't be recorded isn't done.
+	// Enforced means that an operation fails if its event cannot be written.
 	Enforced bool
-	// RotateEvery and RotateBytes are the age and the size at which a new file is begun;
-	// zero is never. Keep is how many old ones are kept; zero is all.
+	// RotateEvery and RotateBytes are the age and the size at which the file is rotated; zero
+	// means never. Keep is the number of rotated files to keep; zero means all.
 	RotateEvery time.Duration
 	RotateBytes int64
 	Keep        int
 	Filters     []Filter
 }
 
-// Log takes events. A nil Log, and one that was not set up, keeps nothing. Its methods
-// may be called concurrently.
+// Log writes events. A nil Log and a Log without a configuration drop them. Its methods may be
+// called concurrently.
 type Log struct {
 	log  *slog.Logger
 	now  func() time.Time
 	meta []byte
-	cur  atomic.Pointer[setup] // nil is off
+	cur  atomic.Pointer[setup] // nil if off
 
-	turn sync.Mutex // one Set at a time
+	turn sync.Mutex // serializes Set
 
 	mu       sync.Mutex
-	lost     int // events, since it was said last
+	lost     int // events since the last log message
 	nextSaid time.Time
 }
 
-// setup is what a Log works by until it is set up again.
+// setup is the current configuration of a Log and its file.
 type setup struct {
 	Config
 	file *file
 }
 
-// New returns a Log that is off. Faults of its own go to log.
+// New returns a Log that is off. Its own errors go to log.
 func New(node Node, log *slog.Logger) *Log {
 	return &Log{log: log, now: time.Now, meta: node.json()}
 }
 
-// Set begins to work by c; nil turns the log off. The file is opened anew: somebody
-// else may have renamed it. On an error everything stays as it was.
+// Set applies c; nil turns the log off. It opens the file again, because an external program
+// may have renamed it. After an error the previous configuration stays in effect.
 func (l *Log) Set(c *Config) error {
 	l.turn.Lock()
 	defer l.turn.Unlock()
@@ -111,10 +111,10 @@ func (l *Log) Close() error {
 	return l.Set(nil)
 }
 
-// On says whether events are kept.
+// On reports whether events are written.
 func (l *Log) On() bool { return l != nil && l.cur.Load() != nil }
 
-// Enforced says whether what can't be recorded must not be done.
+// Enforced reports whether an operation must fail if its event cannot be written.
 func (l *Log) Enforced() bool {
 	if l == nil {
 		return false
@@ -123,17 +123,17 @@ func (l *Log) Enforced() bool {
 	return set != nil && set.Enforced
 }
 
-// buffers hold lines on their way to the file.
+// buffers holds reusable buffers for lines.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, 2048)
 	return &b
 }}
 
-// maxBuffer is the size of buffers that are kept, and of one write, about.
+// maxBuffer is the maximum size of a reusable buffer, and the approximate size of one write.
 const maxBuffer = 64 << 10
 
-// Record writes events, those of one operation. The error is nil or one for the
-// caller: ErrRefused before it is run, else ErrUnrecorded.
+// Record writes the events of one operation. An error is meant for the caller: ErrRefused
+// before the operation, otherwise ErrUnrecorded.
 func (l *Log) Record(events ...*Event) error {
 	if l == nil {
 		return nil
@@ -179,8 +179,8 @@ func (s *setup) drops(e *Event) bool {
 	return false
 }
 
-// write adds lines to the file. One that was closed meanwhile has a successor, unless
-// the log was turned off.
+// write appends lines to the file. If a Set closed the file concurrently, it uses the new one,
+// unless the log was turned off.
 func (l *Log) write(set *setup, lines []byte, now time.Time) error {
 	for {
 		err := set.file.write(lines, now)
@@ -195,7 +195,7 @@ func (l *Log) write(set *setup, lines []byte, now time.Time) error {
 	}
 }
 
-// fail notes events that are not in the log.
+// fail records events that could not be written.
 func (l *Log) fail(set *setup, stage Stage, lines int, err error) error {
 	metrics.IncrCounter(failed, float32(lines))
 	l.complain(lines, err)

@@ -18,12 +18,12 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testdisk"
 )
 
-// event is a small one.
+// event returns a small event.
 func event(name string) *Event {
 	return &Event{Type: HTTP, Stage: Received, Request: Request{Operation: "GET", Endpoint: name}}
 }
 
-// open returns a log that works by c, in a directory of its own unless c names a path.
+// open returns a log with the configuration c, in a new directory unless c has a path.
 func open(t testing.TB, c Config) (*Log, string) {
 	t.Helper()
 	if c.Path == "" {
@@ -40,7 +40,7 @@ func open(t testing.TB, c Config) (*Log, string) {
 	return l, c.Path
 }
 
-// endpoints are what the lines of a file are about; each is whole.
+// endpoints returns the endpoints in the lines of a file. Every line must be complete.
 func endpoints(t *testing.T, path string) (out []string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -49,7 +49,7 @@ func endpoints(t *testing.T, path string) (out []string) {
 	}
 	for line := range strings.Lines(string(b)) {
 		if !strings.HasSuffix(line, "\n") {
-			t.Errorf("the last line is not whole: %q", line)
+			t.Errorf("the last line is incomplete: %q", line)
 			continue
 		}
 		out = append(out, at(decode(t, line), "payload", "request", "endpoint").(string))
@@ -57,7 +57,7 @@ func endpoints(t *testing.T, path string) (out []string) {
 	return out
 }
 
-// old are the files that were the log, oldest first.
+// old returns the rotated files, oldest first.
 func old(t *testing.T, path string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "audit-*.log"))
@@ -82,7 +82,7 @@ func TestOffAndNil(t *testing.T) {
 	off := New(Node{}, slog.New(slog.DiscardHandler))
 	for _, l := range []*Log{none, off} {
 		if l.On() || l.Enforced() || l.Record(event("a")) != nil || l.Close() != nil {
-			t.Errorf("%p keeps something", l)
+			t.Errorf("%p keeps an event", l)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestFilesModes(t *testing.T) {
 			t.Errorf("%s: %v %v, want %v", name, info.Mode(), err, want)
 		}
 	}
-	// Modes that are too open are mended at the next start.
+	// Modes that are too permissive are corrected at the next start.
 	l.Close()
 	if err := errors.Join(os.Chmod(path, 0o666), os.Chmod(filepath.Dir(path), 0o777)); err != nil {
 		t.Fatal(err)
@@ -131,14 +131,14 @@ func TestRefusedPlaces(t *testing.T) {
 		"file is a directory": {"d/audit.log", func(p string) error { return os.MkdirAll(p, 0o700) }, "directory"},
 		"others may write the directory": {"e/audit.log", func(p string) error {
 			return errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.Chmod(filepath.Dir(p), 0o777))
-		}, "may be written by others"},
+		}, "is writable by others"},
 		"second name": {"f/audit.log", func(p string) error {
 			return errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, nil, 0o600), os.Link(p, p+".x"))
 		}, "second name"},
-		"file of somebody else": {"g/audit.log", func(p string) error {
+		"file of another user": {"g/audit.log", func(p string) error {
 			return errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, nil, 0o600), chown(p))
 		}, "belongs to user"},
-		"directory of somebody else": {"h/audit.log", func(p string) error {
+		"directory of another user": {"h/audit.log", func(p string) error {
 			return errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), chown(filepath.Dir(p)))
 		}, "belongs to user"},
 	}
@@ -168,7 +168,7 @@ func chown(path string) error {
 	return os.Chown(path, 65534, 65534)
 }
 
-// Two agents don't rotate a file under each other.
+// Two agents cannot rotate the same file.
 func TestOneWriter(t *testing.T) {
 	l, path := open(t, Config{})
 	other := New(Node{}, slog.New(slog.DiscardHandler))
@@ -221,7 +221,7 @@ func TestRotateByAge(t *testing.T) {
 	if len(names) != 1 || !slices.Equal(endpoints(t, names[0]), []string{"a", "b", "c"}) || !slices.Equal(endpoints(t, path), []string{"d", "e"}) {
 		t.Errorf("the files are %v: %v", names, endpoints(t, path))
 	}
-	// A restart does not make a file younger.
+	// A restart does not reset the age of a file.
 	l.Close()
 	l = New(Node{}, slog.New(slog.DiscardHandler))
 	l.now = now
@@ -232,11 +232,11 @@ func TestRotateByAge(t *testing.T) {
 	later.Store(int64(123 * time.Minute))
 	record(t, l, "f")
 	if got := endpoints(t, path); !slices.Equal(got, []string{"f"}) {
-		t.Errorf("after a restart the old file goes on: %v", got)
+		t.Errorf("after a restart the old file is still used: %v", got)
 	}
 }
 
-// Writers, rotation and reloads beside each other lose no line and split none.
+// Concurrent writes, rotations and reloads lose no line and split none.
 func TestConcurrently(t *testing.T) {
 	l, path := open(t, Config{RotateBytes: 4 << 10})
 	cfg := *l.cur.Load()
@@ -271,22 +271,22 @@ func TestConcurrently(t *testing.T) {
 	}
 	for name, n := range seen {
 		if n != 1 {
-			t.Errorf("%s is there %d times", name, n)
+			t.Errorf("%s is present %d times", name, n)
 		}
 	}
 	if len(seen) != writers*each {
-		t.Errorf("%d events are there, want %d", len(seen), writers*each)
+		t.Errorf("%d events are present, want %d", len(seen), writers*each)
 	}
 }
 
-// Somebody else renames the file and tells the agent.
+// An external program renames the file and reloads the agent.
 func TestReopen(t *testing.T) {
 	l, path := open(t, Config{})
 	record(t, l, "a")
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	record(t, l, "b") // it goes on until it is told
+	record(t, l, "b") // the old file is used until the reload
 	cfg := l.cur.Load().Config
 	if err := l.Set(&cfg); err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestReopen(t *testing.T) {
 	if got := endpoints(t, path); !slices.Equal(got, []string{"c"}) {
 		t.Errorf("the new file has %v", got)
 	}
-	// A reload with nothing renamed goes on, by the new filters.
+	// A reload without a renamed file continues with the new filters.
 	cfg.Filters = []Filter{{Type: "HTTPEvent", Endpoints: []string{"d"}}}
 	if err := l.Set(&cfg); err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func TestReopen(t *testing.T) {
 	if got := endpoints(t, path); !slices.Equal(got, []string{"c", "e"}) {
 		t.Errorf("the file has %v", got)
 	}
-	// One that can't be opened leaves all as it is.
+	// A file that cannot be opened changes nothing.
 	moved := filepath.Dir(path) + ".moved"
 	if err := errors.Join(os.Rename(filepath.Dir(path), moved), os.Symlink("/tmp", filepath.Dir(path))); err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// A rotation that can't be done does not stop the log.
+// A failed rotation does not stop the log.
 func TestRotationFails(t *testing.T) {
 	l, path := open(t, Config{RotateBytes: 1})
 	record(t, l, "a")
@@ -334,7 +334,7 @@ func TestRotationFails(t *testing.T) {
 	}
 }
 
-// A process died in a line: the next one begins on its own.
+// A process died while writing a line: the next line begins on its own.
 func TestTornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	if err := os.WriteFile(path, []byte(`{"created`), 0o600); err != nil {
@@ -348,7 +348,7 @@ func TestTornLine(t *testing.T) {
 	}
 }
 
-// Many events at once, as of a large plan, are all there, in order.
+// Many concurrent events, as from a large plan, are all written in order.
 func TestManyAtOnce(t *testing.T) {
 	l, path := open(t, Config{Filters: []Filter{{Type: "HTTPEvent", Endpoints: []string{"x*"}}}})
 	var events []*Event
@@ -365,12 +365,12 @@ func TestManyAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := endpoints(t, path); !slices.Equal(got, want) {
-		t.Errorf("%d events are there, want %d", len(got), len(want))
+		t.Errorf("%d events are present, want %d", len(got), len(want))
 	}
 }
 
-// On a full disk no line is torn, callers are told as was asked for, and all is well
-// once there is room.
+// On a full disk, no line is torn, callers get the errors of the configured guarantee, and
+// logging works again when there is space.
 func TestFullDisk(t *testing.T) {
 	dir := testdisk.New(t, "64k", false).Dir
 	var said bytes.Buffer
@@ -388,22 +388,22 @@ func TestFullDisk(t *testing.T) {
 	complete := event("b")
 	complete.Stage = Complete
 	if err := l.Record(complete); !errors.Is(err, ErrUnrecorded) {
-		t.Errorf("Record() of the end = %v", err)
+		t.Errorf("Record() of the result = %v", err)
 	}
 	if got := endpoints(t, path); len(got) != n-1 || n < 50 || n == 1000 {
-		t.Errorf("%d lines of %d are there", len(got), n-1)
+		t.Errorf("%d of %d lines are present", len(got), n-1)
 	}
 	if c := strings.Count(said.String(), "could not be written"); c != 1 {
-		t.Errorf("the log says %d times that it is full:\n%s", c, &said)
+		t.Errorf("the full disk was logged %d times:\n%s", c, &said)
 	}
-	// best-effort goes on.
+	// best-effort continues.
 	if err := l.Set(&Config{Path: path, Mode: 0o600}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Record(event("c")); err != nil {
 		t.Errorf("best-effort: Record() = %v", err)
 	}
-	// Room again: the next line is whole, and on its own.
+	// There is space again: the next line is complete and on its own.
 	if err := errors.Join(os.Rename(path, path+".1"), l.Set(&Config{Path: path, Mode: 0o600, Enforced: true})); err != nil {
 		t.Fatal(err)
 	}

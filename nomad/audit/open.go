@@ -13,15 +13,15 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// openDir opens the directory of the file, and makes it. What others could rename
-// files in is refused.
+// openDir opens the directory of the file and creates it if necessary. It refuses a directory
+// in which other users could rename files.
 func openDir(path string, own bool) (*safefs.Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
 	dir, err := safefs.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: a directory of its own is expected, no link", err)
+		return nil, fmt.Errorf("%w: the directory must not be a symbolic link", err)
 	}
 	info, err := dir.Stat()
 	if err == nil {
@@ -37,21 +37,21 @@ func openDir(path string, own bool) (*safefs.Dir, error) {
 	return dir, nil
 }
 
-// trusted refuses a directory in which others may change names.
+// trusted refuses a directory in which other users may change names.
 func trusted(path string, info fs.FileInfo, own bool) error {
 	uid := owner(info)
 	switch {
 	case uid != os.Geteuid() && (own || uid != 0):
-		return fmt.Errorf("%s belongs to user %d: an audit log is kept where nobody else may change it", path, uid)
+		return fmt.Errorf("%s belongs to user %d: only the agent's user may be able to change an audit log", path, uid)
 	case !own && info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s may be written by others (mode %04o): put the audit log in a directory of its own", path, info.Mode().Perm())
+		return fmt.Errorf("%s is writable by others (mode %04o): put the audit log in its own directory", path, info.Mode().Perm())
 	}
 	return nil
 }
 
 func owner(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// taken is a file that was opened, locked and looked at.
+// taken is an open and locked file that was checked.
 type taken struct {
 	f     *os.File
 	size  int64
@@ -59,7 +59,7 @@ type taken struct {
 	torn  bool
 }
 
-// take opens the file name of a directory. One that is the old one is left open.
+// take opens the file name in a directory. If it is the old file, take leaves that open.
 func take(dir *safefs.Dir, name string, mode fs.FileMode, old *os.File, now time.Time) (t taken, err error) {
 	if t.f, err = dir.Append(name, 0o600); err != nil {
 		return t, err
@@ -86,12 +86,12 @@ func take(dir *safefs.Dir, name string, mode fs.FileMode, old *os.File, now time
 	return t, nil
 }
 
-// fit refuses a file of somebody else, and mends its mode.
+// fit refuses a file of another user and corrects the file's mode.
 func fit(f *os.File, info fs.FileInfo, mode fs.FileMode) error {
 	st := info.Sys().(*syscall.Stat_t)
 	switch {
 	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d: what others wrote is no audit log; move it away", f.Name(), st.Uid)
+		return fmt.Errorf("%s belongs to user %d: an audit log must belong to the agent's user; move the file away", f.Name(), st.Uid)
 	case st.Nlink > 1:
 		return fmt.Errorf("%s has a second name (a hard link): move it away", f.Name())
 	case info.Mode().Perm() != mode:
@@ -100,16 +100,17 @@ func fit(f *os.File, info fs.FileInfo, mode fs.FileMode) error {
 	return nil
 }
 
-// lock keeps the file for this process: two that rotate would lose lines.
+// lock locks the file. Two processes that rotate it would lose lines.
 func lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("%s is in use by another agent: give each a path of its own", f.Name())
+		return fmt.Errorf("%s is in use by another agent: give each agent its own path", f.Name())
 	}
 	return err
 }
 
-// birth is when a file was begun, now for an empty one and where that is not known.
+// birth returns the creation time of a file, or now if the file is empty or the time is
+// unknown.
 func birth(f *os.File, info fs.FileInfo, now time.Time) time.Time {
 	var st unix.Statx_t
 	if info.Size() == 0 || unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) != nil || st.Mask&unix.STATX_BTIME == 0 {
@@ -118,7 +119,8 @@ func birth(f *os.File, info fs.FileInfo, now time.Time) time.Time {
 	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
 }
 
-// isTorn says whether the last line of a file does not end: a process died in it.
+// isTorn reports whether the last line of a file is incomplete because a process died while
+// writing.
 func isTorn(f *os.File, size int64) bool {
 	if size == 0 {
 		return false

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// rotateAgain is how long a rotation that failed is not tried again.
+// rotateAgain is the pause after a failed rotation.
 const rotateAgain = time.Minute
 
-// due says whether a new file is to be begun before n more bytes.
+// due reports whether the file must be rotated before n more bytes.
 func (fl *file) due(n int64, now time.Time) bool {
 	full := fl.cfg.RotateBytes > 0 && fl.size+n > fl.cfg.RotateBytes
 	old := fl.cfg.RotateEvery > 0 && now.Sub(fl.begun) >= fl.cfg.RotateEvery
 	return (full || old) && fl.size > 0 && !now.Before(fl.pause)
 }
 
-// rotate renames the file and begins a new one. When that fails the one that there is
-// goes on, under its name: no line is lost for it.
+// rotate renames the file and creates a new one. If that fails, the current file stays in use
+// under its name, so no line is lost.
 func (fl *file) rotate(now time.Time) {
 	if err := fl.renew(now); err != nil {
 		fl.pause = now.Add(rotateAgain)
@@ -31,7 +31,7 @@ func (fl *file) rotate(now time.Time) {
 func (fl *file) renew(now time.Time) error {
 	name := filepath.Base(fl.path)
 	if info, err := fl.f.Stat(); err == nil && info.Size() == 0 {
-		fl.size, fl.begun = 0, now // somebody else copied and emptied it
+		fl.size, fl.begun = 0, now // an external program copied and truncated it
 		return nil
 	}
 	begin, ext := parts(name)
@@ -48,13 +48,13 @@ func (fl *file) renew(now time.Time) error {
 	return errors.Join(old.Close(), fl.prune(begin, ext))
 }
 
-// parts are what stands before and after the time in the name of an old file.
+// parts returns the text before and after the time in the name of a rotated file.
 func parts(name string) (begin, ext string) {
 	ext = filepath.Ext(name)
 	return strings.TrimSuffix(name, ext) + "-", ext
 }
 
-// prune removes the oldest files beyond those that are kept.
+// prune removes the oldest rotated files beyond Keep.
 func (fl *file) prune(begin, ext string) error {
 	if fl.cfg.Keep == 0 {
 		return nil

@@ -14,13 +14,13 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// The log stores that a server may have.
+// The log stores that a server can use.
 const (
 	BackendWAL  = "wal"
 	BackendBolt = "boltdb"
 )
 
-// ErrTwoLogs means that a directory has the logs of both stores.
+// ErrTwoLogs means that a directory contains a log of each store.
 var ErrTwoLogs = errors.New("there are two logs, raft.db and wal")
 
 // StoredBackend returns the log store of the log in a server's directory, "" if it has none.
@@ -28,12 +28,12 @@ func StoredBackend(serverDir string) (string, error) {
 	return backendOf(filepath.Join(serverDir, "raft"))
 }
 
-// backendOf says which log store a raft directory has, "" when it has none.
+// backendOf returns the log store of the log in a raft directory, or "" if there is none.
 func backendOf(raftDir string) (string, error) {
 	_, bolt := os.Lstat(filepath.Join(raftDir, boltFile))
 	_, wal := os.Lstat(filepath.Join(raftDir, "wal", metadb.FileName))
 	if segments, _ := filepath.Glob(filepath.Join(raftDir, "wal", "*.wal")); len(segments) > 0 {
-		wal = nil // its index is gone: opening it tells
+		wal = nil // its index is missing; opening it reports the error
 	}
 	for _, err := range []error{bolt, wal} {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -55,22 +55,22 @@ func backendOf(raftDir string) (string, error) {
 type logStore interface {
 	raft.LogStore
 	raft.StableStore
-	// interrupt ends the waiting for a disk that cannot be written.
+	// interrupt ends waits for a disk that cannot be written
 	interrupt()
-	// unwritable says why nothing can be written at present, nil when it can.
+	// unwritable returns why the log cannot be written at the moment, or nil
 	unwritable() error
 	Close() error
 }
 
-// Backend says how a log is kept. Zero is BackendWAL.
+// Backend configures the log store. The zero value means BackendWAL.
 type Backend struct {
 	// Name is BackendWAL or BackendBolt.
 	Name string
-	// NoFreelistSync makes the writes of BackendBolt smaller and its opening slower.
+	// NoFreelistSync makes writes of BackendBolt smaller and its opening slower.
 	NoFreelistSync bool
 
-	segment int              // bytes of the disk that BackendWAL takes at a time; 0 is the default
-	synced  func(dir string) // called with each directory that keep made durable, or nil
+	segment int              // size of new segments of BackendWAL; 0 is the default
+	synced  func(dir string) // called with each directory that keep synced, or nil
 }
 
 func (b Backend) name() string {
@@ -80,7 +80,7 @@ func (b Backend) name() string {
 	return b.Name
 }
 
-// keep makes the names in a directory durable; BackendBolt has no directory wal.
+// keep syncs the directories. BackendBolt has no directory wal.
 func (b Backend) keep(dir string) error {
 	if err := safefs.SyncDir(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -93,7 +93,7 @@ func (b Backend) keep(dir string) error {
 	return nil
 }
 
-// open opens the log below a raft directory, or creates it.
+// open opens the log in a raft directory. It creates the log if there is none.
 func (b Backend) open(raftDir string, log hclog.Logger) (logStore, error) {
 	switch b.name() {
 	case BackendWAL:
@@ -113,5 +113,5 @@ func (b Backend) open(raftDir string, log hclog.Logger) (logStore, error) {
 		}
 		return logs, nil
 	}
-	return nil, fmt.Errorf("there is no log store %q: %s or %s is expected", b.Name, BackendWAL, BackendBolt)
+	return nil, fmt.Errorf("unknown log store %q: use %s or %s", b.Name, BackendWAL, BackendBolt)
 }

@@ -17,21 +17,21 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// What Raft keeps beside the log and termKey.
+// The keys of the vote, which Raft stores next to termKey.
 const (
 	keyVoteTerm = "LastVoteTerm"
 	keyVote     = "LastVoteCand"
 )
 
-// boltFile is the log of a server with BackendBolt, below its raft directory.
+// boltFile is the log file of BackendBolt in the raft directory.
 const boltFile = "raft.db"
 
-// boltWait bounds the wait for another program that has the file.
+// boltWait limits the wait for another program that has locked the file.
 const boltWait = time.Second
 
-// openBolt opens a log of BackendBolt, or creates it. Read only it changes nothing.
-// Every page that holds a key is looked at first: bbolt ends the process when it
-// comes to a damaged one.
+// openBolt opens a log of BackendBolt, or creates it. With read-only options it changes
+// nothing. It first reads every page with a key, because bbolt ends the process at a damaged
+// page.
 func openBolt(path string, opts bbolt.Options, log hclog.Logger) (s *boltLog, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -52,14 +52,15 @@ func openBolt(path string, opts bbolt.Options, log hclog.Logger) (s *boltLog, er
 	return &boltLog{BoltStore: store, path: path, log: log, closing: make(chan struct{})}, nil
 }
 
-// boltLog is a log of BackendBolt on a disk that can fail. A write that fails leaves
-// nothing behind, so that raft may go on; but raft panics without its term.
+// boltLog is a log of BackendBolt that tolerates a failing disk. A failed write leaves nothing
+// behind, so raft may continue. A failed write of the term is repeated, because raft would
+// panic.
 type boltLog struct {
 	*raftboltdb.BoltStore
 	path    string
 	log     hclog.Logger
 	ended   sync.Once
-	closing chan struct{} // closed when nothing is waited for any more
+	closing chan struct{} // closed when all waits must end
 	failing atomic.Pointer[error]
 }
 
@@ -77,7 +78,7 @@ func (b *boltLog) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// unwritable says why the last entries could not be written, nil when they could.
+// unwritable returns the error of the last write of entries, or nil if it succeeded.
 func (b *boltLog) unwritable() error {
 	if err := b.failing.Load(); err != nil {
 		return *err
@@ -90,7 +91,7 @@ func (b *boltLog) SetUint64(key []byte, n uint64) error {
 	return b.Set(key, binary.BigEndian.AppendUint64(nil, n))
 }
 
-// Set implements raft.StableStore. It waits for the disk as guardedLog does.
+// Set implements raft.StableStore. It waits for the disk like guardedLog.
 func (b *boltLog) Set(key, value []byte) error {
 	for {
 		err := b.BoltStore.Set(key, value)
@@ -110,7 +111,7 @@ func (b *boltLog) Set(key, value []byte) error {
 	}
 }
 
-// interrupt ends all waiting.
+// interrupt ends all waits.
 func (b *boltLog) interrupt() { b.ended.Do(func() { close(b.closing) }) }
 
 // Close closes the file.
@@ -140,7 +141,7 @@ func walkBolt(path string, wait time.Duration) error {
 	return errors.Join(err, db.Close())
 }
 
-// boltError names an error of opening in our terms.
+// boltError translates an error from opening a bbolt file.
 func boltError(path string, err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
-// breakingFSM breaks at its first command and counts those that it is given.
+// breakingFSM fails at its first command and counts its commands.
 type breakingFSM struct{ entries atomic.Int64 }
 
 var errBroken = errors.New("broken")
@@ -42,9 +42,9 @@ func (f *breakingFSM) Broken() error {
 func (f *breakingFSM) Snapshot() (raft.FSMSnapshot, error) { return nil, f.Broken() }
 func (f *breakingFSM) Restore(io.ReadCloser) error         { return errBroken }
 
-// A leader whose FSM applies nothing any more must not write: it decides by a state that
-// is incomplete.
-func TestABrokenFSMTakesNoCommands(t *testing.T) {
+// A leader whose FSM has failed must not write, because its decisions rest on an incomplete
+// state.
+func TestBrokenFSMRefusesCommands(t *testing.T) {
 	f := &breakingFSM{}
 	r, err := consensus.Open(consensus.Config{FSM: f, Address: "127.0.0.1:4647", Bootstrap: true})
 	if err != nil {

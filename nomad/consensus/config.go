@@ -8,59 +8,58 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Config says where and how a server keeps its log.
+// Config configures the log of a server.
 type Config struct {
-	// FSM applies committed entries, those that were committed together at once.
+	// FSM applies committed entries. Entries that were committed together arrive as one batch.
 	FSM raft.BatchingFSM
-	// Dir is the server's directory, <data_dir>/server. Empty: everything is in
+	// Dir is the server's directory, <data_dir>/server. If it is empty, everything is kept in
 	// memory and nothing is synced.
 	Dir string
-	// ID is the server's UUID. Empty: the one found in Dir, or a new one.
+	// ID is the server's UUID. If it is empty, the ID in Dir or a new ID is used.
 	ID string
-	// Address is where other servers reach this one.
+	// Address is the address at which other servers reach this one.
 	Address string
-	// Transport carries Raft messages, over Streams when it is nil. Without both
-	// the server has no peers.
+	// Transport carries Raft messages. If it is nil, Streams carries them. Without both the
+	// server has no peers.
 	Transport raft.Transport
 	Streams   *Streams
-	// Locate finds the address of a server by its ID, "" when it is not known; nil
-	// takes the addresses of the log.
+	// Locate returns the address of the server with the ID, or "" if it is unknown. If Locate
+	// is nil, the addresses in the log are used.
 	Locate func(id string) string
-	// Scratch makes an FSM to be thrown away, which raft/peers.json needs.
+	// Scratch returns a temporary FSM, which recovery with raft/peers.json needs.
 	Scratch func() raft.FSM
-	// Bootstrap makes this server, when its log is empty, the only voter of a new
-	// cluster.
+	// Bootstrap makes this server the only voter of a new cluster if its log is empty.
 	Bootstrap bool
-	// OnlyOurs returns an error while the region may have servers of other builds: commands that
-	// only this project knows are refused with it. Nil refuses none. A server that joins after
-	// the question skips the entry by its flag.
+	// OnlyOurs returns an error while the region may contain servers of other implementations.
+	// Commands that only this project implements then fail with it. Nil allows all commands. A
+	// server that joins later skips the entry because of its ignore flag.
 	OnlyOurs func() error
-	// Backend is how the log is kept on disk.
+	// Backend configures the log store.
 	Backend Backend
-	// NoLogCache reads every entry from the disk again instead of from memory.
+	// NoLogCache disables the cache of recent entries.
 	NoLogCache bool
-	// SegmentSize is how many bytes of the disk the log takes at a time. Default 64 MiB.
+	// SegmentSize is the size of a log segment in bytes. Default 64 MiB.
 	SegmentSize int
 	Tuning      Tuning
 	Log         *slog.Logger
 }
 
-// Tuning are the settings that may change while a server runs. Zero is the default.
+// Tuning holds the settings that may change while a server runs. Zero means the default.
 type Tuning struct {
-	// Multiplier stretches every Raft timer, 1 to 10. Default 1.
+	// Multiplier scales every Raft timer, 1 to 10. Default 1.
 	Multiplier int
-	// SnapshotThreshold is how many entries make a snapshot worth while. Default 8192.
+	// SnapshotThreshold is the minimum number of new entries for a snapshot. Default 8192.
 	SnapshotThreshold uint64
-	// SnapshotInterval is how often that is looked at. Default 120 s.
+	// SnapshotInterval is how often the threshold is checked. Default 120 s.
 	SnapshotInterval time.Duration
-	// TrailingLogs is how many entries stay after a snapshot. Default 10240.
+	// TrailingLogs is how many entries are kept after a snapshot. Default 10240.
 	TrailingLogs uint64
 }
 
-// enqueueTimeout bounds how long a command waits for its turn in the log.
+// enqueueTimeout limits how long a command waits in the queue.
 const enqueueTimeout = 30 * time.Second
 
-// raftConfig returns the settings of compat/raft-fsm.md section 4.
+// raftConfig returns raft's configuration, with the settings of Nomad 2.0.
 func raftConfig(c Config, id string) (*raft.Config, error) {
 	m := time.Duration(max(c.Tuning.Multiplier, 1))
 	if m > 10 {
@@ -74,13 +73,13 @@ func raftConfig(c Config, id string) (*raft.Config, error) {
 	rc.LeaderLeaseTimeout = m * 500 * time.Millisecond
 	rc.CommitTimeout = m * 50 * time.Millisecond
 	rc.ShutdownOnRemove = false
-	rc.BatchApplyCh = true // while entries are written to the disk those of the next write gather
+	rc.BatchApplyCh = true // new entries form a batch while the previous batch is written
 	rc.NoLegacyTelemetry = true
 	rc.Logger = raftLogger(c.Log)
 	return rc, nil
 }
 
-// settings are Raft's own, with the defaults filled in.
+// settings returns the settings for raft, with defaults filled in.
 func (t Tuning) settings() raft.ReloadableConfig {
 	m := time.Duration(max(t.Multiplier, 1))
 	rc := raft.ReloadableConfig{HeartbeatTimeout: m * time.Second, ElectionTimeout: m * time.Second,

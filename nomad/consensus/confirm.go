@@ -14,38 +14,36 @@ import (
 )
 
 const (
-	// confirmWithin bounds one round of asking; who needs more asks again.
+	// confirmWithin limits one round of heartbeats. The caller may repeat it.
 	confirmWithin = 500 * time.Millisecond
-	// askPause is the pause before a server that can't be reached is asked again.
+	// askPause is the pause before an unreachable server gets another heartbeat.
 	askPause = 20 * time.Millisecond
-	// maxUnanswered heartbeats wait for a server before it gets another only from
-	// time to time.
+	// After maxUnanswered unanswered heartbeats a server gets further ones only at intervals.
 	maxUnanswered = 4
 	askAgainAfter = 500 * time.Millisecond
 )
 
-// ErrUnconfirmed means that too few servers said in time that they know of no
-// later leader.
+// ErrUnconfirmed means that no majority confirmed the leadership in time.
 var ErrUnconfirmed = errors.New("leadership was not confirmed by a majority")
 
-// Term returns the term in which this server leads, false when it does not.
+// Term returns the term in which this server is the leader, or false.
 func (r *Raft) Term() (term uint64, leads bool) {
 	before := r.raft.CurrentTerm()
 	leads = r.IsLeader()
-	// A term ends before the next one is noted: between two equal looks was none.
+	// A term ends before the next is recorded, so no other term lay between the two reads.
 	return before, leads && before == r.raft.CurrentTerm()
 }
 
-// Confirm returns a term in which this server led at a moment after the call: a
-// majority said so. What was acknowledged before the call is then in state, if
-// state holds everything from before that term. A leader must ask before it
-// answers a consistent read: one that was stopped, or whose followers were asked
-// for votes early, does not know that it was replaced.
+// Confirm returns a term in which a majority confirmed this server's leadership after the call
+// began. All writes acknowledged before the call are then in state, if state contains
+// everything from before that term. A leader must call Confirm before it answers a consistent
+// read. A leader that was stopped, or whose followers held an early election, does not notice
+// its replacement.
 //
-// Raft's own VerifyLeader is not enough: it also counts answers to heartbeats that
-// were sent before, which may have waited in the sockets of a stopped process.
+// Raft's own VerifyLeader is not sufficient. It also counts answers to earlier heartbeats,
+// which may have waited in the sockets of a stopped process.
 //
-// Those who ask at the same time share a round; nobody shares one that has begun.
+// Concurrent callers share a round. A caller never joins a round that has already begun.
 func (r *Raft) Confirm(ctx context.Context) (term uint64, err error) {
 	c := r.rounds.join(r.confirm)
 	select {
@@ -56,7 +54,7 @@ func (r *Raft) Confirm(ctx context.Context) (term uint64, err error) {
 	}
 }
 
-// rounds lets those who wait for the same thing wait together.
+// rounds lets concurrent callers share one operation.
 //
 //	idle ──join──▶ running ──join──▶ running, next waits ──ended──▶ running
 //	  ▲               └──ended─┐
@@ -67,7 +65,7 @@ type rounds struct {
 	next    *round
 }
 
-// round is one round of asking.
+// round is one run of the operation.
 type round struct {
 	done chan struct{}
 	term uint64
@@ -88,7 +86,7 @@ func (s *rounds) join(ask func() (uint64, error)) *round {
 	return s.next
 }
 
-// run asks as long as somebody waits.
+// run executes rounds while there are waiting callers.
 func (s *rounds) run(ask func() (uint64, error)) {
 	for {
 		s.mu.Lock()
@@ -104,8 +102,7 @@ func (s *rounds) run(ask func() (uint64, error)) {
 	}
 }
 
-// confirm asks every voter whether it knows of a later term, until a majority of
-// them answered that it does not.
+// confirm sends heartbeats to all voters until a majority has confirmed the term.
 func (r *Raft) confirm() (uint64, error) {
 	term, leads := r.Term()
 	if !leads {
@@ -120,13 +117,13 @@ func (r *Raft) confirm() (uint64, error) {
 	return term, r.poll(term, others, len(voters), len(voters)-len(others))
 }
 
-// answer is what one server said; err is nil when it knows of no later term.
+// answer is the answer of one server. err is nil if it confirmed the term.
 type answer struct {
 	from raft.Server
 	err  error
 }
 
-// poll asks the other voters; those that can't be reached are asked again.
+// poll sends heartbeats to the other voters, repeatedly to unreachable ones.
 func (r *Raft) poll(term uint64, toAsk []raft.Server, voters, agreed int) error {
 	answers := make(chan answer, voters)
 	late, again := time.NewTimer(confirmWithin), time.NewTicker(askPause)
@@ -159,7 +156,8 @@ func (r *Raft) poll(term uint64, toAsk []raft.Server, voters, agreed int) error 
 	return nil
 }
 
-// beat sends the heartbeat of a term to a server. ErrNoLeader: it knows a later one.
+// beat sends a heartbeat of the term to a server. It returns ErrNoLeader if the server has a
+// later term.
 func (r *Raft) beat(to raft.Server, term uint64) error {
 	self := r.trans.LocalAddr()
 	addr := r.trans.EncodePeer(raft.ServerID(r.id), self)
@@ -179,20 +177,20 @@ func (r *Raft) beat(to raft.Server, term uint64) error {
 	return nil
 }
 
-// asked counts the heartbeats that were not answered yet: a server that hangs must
-// not gather waiting goroutines.
+// asked counts unanswered heartbeats, so that goroutines do not accumulate for a server that
+// hangs.
 type asked struct {
 	mu   sync.Mutex
 	open map[raft.ServerID]*unanswered
 }
 
-// unanswered are the heartbeats that a server has not answered.
+// unanswered counts the unanswered heartbeats of one server.
 type unanswered struct {
 	count int
 	last  time.Time
 }
 
-// mayAsk says whether a server is to be asked now, and notes it.
+// mayAsk reports whether the server may get a heartbeat now, and records it.
 func (a *asked) mayAsk(id raft.ServerID, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,7 +210,7 @@ func (a *asked) mayAsk(id raft.ServerID, now time.Time) bool {
 	return true
 }
 
-// answered notes that a server answered, or can't be reached.
+// answered records that a server answered or is unreachable.
 func (a *asked) answered(id raft.ServerID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// server is a log with a real FSM behind it.
+// server is a log with a real FSM.
 type server struct {
 	*consensus.Raft
 	fsm *fsm.FSM
@@ -46,7 +46,7 @@ func tryOpen(t testing.TB, dir string, edit ...func(*consensus.Config)) (server,
 	return server{r, f}, err
 }
 
-// lead waits until s is the leader and has applied what was in its log.
+// lead waits until s is the leader and has applied its log.
 func (s server) lead(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -72,7 +72,7 @@ func (s server) addNamespace(t testing.TB, name string) uint64 {
 	return s.addDescribed(t, name, 0)
 }
 
-// addDescribed adds a namespace with a description of so many bytes.
+// addDescribed adds a namespace with a description of size bytes.
 func (s server) addDescribed(t testing.TB, name string, size int) uint64 {
 	t.Helper()
 	_, index, err := s.Apply(t.Context(), nomad.NamespaceUpsertRequestType,
@@ -83,8 +83,8 @@ func (s server) addDescribed(t testing.TB, name string, size int) uint64 {
 	return index
 }
 
-// A single voter holds its election at once: with every timer stretched tenfold, one
-// by timer would come after ten seconds.
+// A single voter starts its election at once. Timers are ten times as long in this test, so an
+// election by timer would take ten seconds.
 func TestQuickLeadership(t *testing.T) {
 	for name, dir := range map[string]string{"memory": "", "disk": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestDurability(t *testing.T) {
 	id := s.ID()
 	index := s.addNamespace(t, "one")
 	crashed := t.TempDir()
-	copyTree(t, dir, crashed) // what a power cut would leave after the answer
+	copyTree(t, dir, crashed) // what a power failure would leave after the answer
 	if err := s.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestSecondServerRefused(t *testing.T) {
 	if strings.Contains(err.Error(), "\n") {
 		t.Errorf("error has several lines: %q", err)
 	}
-	first.addNamespace(t, "two") // the first goes on
+	first.addNamespace(t, "two") // the first continues
 }
 
 func TestDamage(t *testing.T) {
@@ -206,8 +206,8 @@ func TestDamage(t *testing.T) {
 		"other log store":       {damage("raft/raft.db", ""), "there are two logs"},
 		"log index":             {damage("raft/wal/wal-meta.db", strings.Repeat("x", 1<<16)), "raft log is damaged"},
 		"log index, pages":      {zeroPages, "raft log is damaged"},
-		"log index is gone":     {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "raft/wal/wal-meta.db")) }, "raft log is damaged"},
-		"log segment is gone":   {func(t *testing.T, dir string) { remove(t, segmentOf(t, dir)) }, "raft log is damaged"},
+		"log index missing":     {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "raft/wal/wal-meta.db")) }, "raft log is damaged"},
+		"log segment missing":   {func(t *testing.T, dir string) { remove(t, segmentOf(t, dir)) }, "raft log is damaged"},
 		"segment header":        {overwrite(0, "not a log segment, no"), "raft log is damaged"},
 		"first frame's type":    {overwrite(32, "\x09"), "raft log is damaged"},
 		"first frame zeroed":    {overwrite(32, strings.Repeat("\x00", 16)), "raft log is damaged"},
@@ -242,7 +242,7 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// zeroPages empties all of the log's index but what says that it is one.
+// zeroPages overwrites all of the log's index except its header.
 func zeroPages(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "raft/wal/wal-meta.db")
@@ -266,7 +266,7 @@ func segmentOf(t *testing.T, dir string) string {
 	return found[0]
 }
 
-// overwrite puts text into the log at an offset.
+// overwrite returns a function that writes text into the log at an offset.
 func overwrite(at int64, text string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
@@ -281,8 +281,8 @@ func overwrite(at int64, text string) func(*testing.T, string) {
 	}
 }
 
-// TestTornWrite cuts the last batch, as a crash does: the server starts with
-// what was whole before it.
+// TestTornWrite truncates the last batch, like a crash. The server starts with everything
+// before it.
 func TestTornWrite(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -293,18 +293,18 @@ func TestTornWrite(t *testing.T) {
 	s.Close()
 	overwrite(dataEnd(t, dir)-16, strings.Repeat("\x00", 16))(t, dir)
 	if dataEnd(t, dir) <= end {
-		t.Fatal("the second entry is gone whole")
+		t.Fatal("the second entry is completely missing")
 	}
 	again := open(t, dir)
 	again.lead(t)
 	snap := again.fsm.State().Snapshot()
 	if snap.Namespace(nil, "one") == nil || snap.Namespace(nil, "two") != nil {
-		t.Error("what is in state is not what was whole in the log")
+		t.Error("state differs from the complete entries of the log")
 	}
 }
 
-// The commit frame of the batch before the last is damaged, and only that: what it
-// committed was acknowledged, so it is no torn write.
+// Only the commit frame of the batch before the last is damaged. Its entries were acknowledged,
+// so this is not a torn write.
 func TestDamagedCommit(t *testing.T) {
 	for name, text := range map[string]string{"zeros": "\x00\x00\x00\x00\x00\x00\x00\x00", "type": "\x07",
 		"an entry's": "\x01\x00\x00\x00\x10\x00\x00\x00", "a long entry's": "\x01\x00\x00\x00\x00\x00\x10\x00", "beyond the end": "\x01\x00\x00\x00\xff\xff\xff\xff"} {
@@ -324,9 +324,9 @@ func TestDamagedCommit(t *testing.T) {
 	}
 }
 
-// What stands behind the last whole batch, whatever it is, is never taken for an
-// entry: not at this start and not at the next.
-func TestGarbageAfterTheEnd(t *testing.T) {
+// Data after the last complete batch is never taken for an entry, neither at this start nor at
+// the next.
+func TestDataAfterLastBatch(t *testing.T) {
 	entry := "\x01\x00\x00\x00\x08\x00\x00\x00garbage!"
 	commit := "\x03\x00\x00\x00oops"
 	for name, text := range map[string]string{"random": "no frame at all, but bytes", "entry": entry, "commit": commit,
@@ -392,7 +392,7 @@ func TestNotLeader(t *testing.T) {
 		t.Errorf("Apply() = %v, want ErrNoLeader", err)
 	}
 	if errors.Is(err, consensus.ErrMaybeApplied) {
-		t.Errorf("Apply() = %v says that the command may have been applied", err)
+		t.Errorf("Apply() = %v, which means that the command may have been applied", err)
 	}
 }
 
@@ -455,14 +455,14 @@ func BenchmarkApplyDisk(b *testing.B) {
 	})
 }
 
-// Whoever writes while raft ends hears of it, also when the command was never looked at.
+// A writer always gets a result when raft shuts down, even if raft never read its command.
 func TestApplyWhileClosing(t *testing.T) {
 	s := open(t, "")
 	s.lead(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	answered := make(chan error)
-	const writers = 300 // more than raft takes at once
+	const writers = 300 // more than raft accepts at once
 	for range writers {
 		go func() {
 			var err error
@@ -482,7 +482,7 @@ func TestApplyWhileClosing(t *testing.T) {
 				t.Errorf("Apply() = %v", err)
 			}
 		case <-ctx.Done():
-			t.Fatal("somebody waits for ever")
+			t.Fatal("a caller never returns")
 		}
 	}
 }

@@ -19,28 +19,28 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// ErrInUse means that another server has the directory.
+// ErrInUse means that another server has locked the directory.
 var ErrInUse = errors.New("directory is in use by another server")
 
-// ErrNoID means that the ID of the server is missing beside its log.
+// ErrNoID means that a directory with a log contains no server ID.
 var ErrNoID = errors.New("the server has lost its ID")
 
-// protocol is the Raft protocol version, which raft/version holds too.
+// protocol is the Raft protocol version, which is also stored in raft/version.
 const protocol = 3
 
-// stores are where raft keeps its log, its vote and its snapshots.
+// stores holds raft's log, vote and snapshots.
 type stores struct {
 	log       raft.LogStore
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	id        string
-	interrupt func() // ends the waiting for a disk that cannot be written
+	interrupt func() // ends waits for a disk that cannot be written
 	close     func() error
 
-	unwritable func() error // why the log cannot be written at present
+	unwritable func() error // returns why the log cannot be written at the moment
 }
 
-// memoryStores return stores that end with the process.
+// memoryStores returns stores in memory.
 func memoryStores(id string) *stores {
 	if id == "" {
 		id = nomad.NewID()
@@ -50,7 +50,7 @@ func memoryStores(id string) *stores {
 		interrupt: func() {}, close: func() error { return nil }, unwritable: func() error { return nil }}
 }
 
-// diskStores open what is below dir, or create it.
+// diskStores opens or creates the stores in dir.
 func diskStores(dir, id string, backend Backend, log hclog.Logger) (*stores, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create server directory: %w", err)
@@ -68,7 +68,7 @@ func diskStores(dir, id string, backend Backend, log hclog.Logger) (*stores, err
 	return s, nil
 }
 
-// openStores is diskStores within the lock.
+// openStores is diskStores after the directory was locked.
 func openStores(dir, id string, backend Backend, log hclog.Logger) (*stores, error) {
 	raftDir := filepath.Join(dir, "raft")
 	if err := os.MkdirAll(raftDir, 0o700); err != nil {
@@ -82,7 +82,7 @@ func openStores(dir, id string, backend Backend, log hclog.Logger) (*stores, err
 		return nil, err
 	}
 	if found != "" && found != backend.name() {
-		return nil, fmt.Errorf("%s holds the log of a server with raft_logstore backend %q: this server has backend %q and does not replace it (nomad operator raft migrate-backend makes one of the other)",
+		return nil, fmt.Errorf("%s holds the log of a server with raft_logstore backend %q: this server is configured with backend %q (convert the log with nomad operator raft migrate-backend)",
 			raftDir, found, backend.name())
 	}
 	if id, err = nodeID(filepath.Join(dir, "node-id"), id, raftDir); err != nil {
@@ -104,10 +104,10 @@ func openStores(dir, id string, backend Backend, log hclog.Logger) (*stores, err
 	return &stores{log: logs, stable: logs, snapshots: snaps, id: id, interrupt: logs.interrupt, close: logs.Close, unwritable: logs.unwritable}, nil
 }
 
-// cached is how many entries of the log are kept in memory.
+// cached is the number of log entries in the cache.
 const cached = 512
 
-// cache keeps the latest entries of the log in memory, unless told not to.
+// cache adds a cache of the latest log entries, unless off is set.
 func (s *stores) cache(off bool) error {
 	if off {
 		return nil
@@ -120,8 +120,8 @@ func (s *stores) cache(off bool) error {
 	return nil
 }
 
-// lockDir takes the directory for this process. A server that is just ending
-// is waited for, but not for long.
+// lockDir locks the directory for this process. It waits briefly for another server that is
+// about to exit.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -143,8 +143,8 @@ func lockDir(dir string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
 }
 
-// checkVersion compares the protocol that the directory was written with, and
-// notes ours in a new one.
+// checkVersion compares the protocol version of the directory with ours. It writes ours to a
+// new directory.
 func checkVersion(path string) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -155,16 +155,16 @@ func checkVersion(path string) error {
 	}
 	stored, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return fmt.Errorf("%s is damaged: it holds no number", path)
+		return fmt.Errorf("%s is damaged: it contains no number", path)
 	}
 	if stored > protocol {
-		return fmt.Errorf("%s says that the directory is of raft protocol %d, this server knows %d: a downgrade is not possible", path, stored, protocol)
+		return fmt.Errorf("%s contains raft protocol %d, but this server supports %d: a downgrade is not possible", path, stored, protocol)
 	}
 	return nil
 }
 
-// nodeID returns the server's UUID, which a new directory gets. A directory with a log
-// or a snapshot belongs to the server of that ID: it gets no other.
+// nodeID returns the server's UUID and creates it in a new directory. A directory with a log or
+// a snapshot belongs to the server with the stored ID and never gets a new one.
 func nodeID(path, given, raftDir string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -173,9 +173,9 @@ func nodeID(path, given, raftDir string) (string, error) {
 	stored := strings.ToLower(strings.TrimSpace(string(text)))
 	switch {
 	case stored != "" && !nomad.IsUUID(stored):
-		return "", fmt.Errorf("%s is damaged: it holds no UUID", path)
+		return "", fmt.Errorf("%s is damaged: it contains no UUID", path)
 	case stored != "" && given != "" && stored != given:
-		return "", fmt.Errorf("%s holds the ID %s, not %s", path, stored, given)
+		return "", fmt.Errorf("%s contains the ID %s, not %s", path, stored, given)
 	case stored != "":
 		return stored, nil
 	case given != "":
@@ -194,7 +194,7 @@ func nodeID(path, given, raftDir string) (string, error) {
 	return id, writeFile(path, id)
 }
 
-// holdsState reports whether a raft directory has a log or a snapshot.
+// holdsState reports whether a raft directory contains a log or a snapshot.
 func holdsState(raftDir string) (bool, error) {
 	backend, err := backendOf(raftDir)
 	if err != nil || backend != "" {
@@ -207,7 +207,7 @@ func holdsState(raftDir string) (bool, error) {
 	return slices.ContainsFunc(snaps, func(e os.DirEntry) bool { return e.IsDir() && !strings.HasSuffix(e.Name(), unfinished) }), nil
 }
 
-// writeFile writes a small file whole or not at all, and makes its name durable.
+// writeFile writes a small file atomically and syncs its directory.
 func writeFile(path, text string) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -1,40 +1,37 @@
-// Package consensus opens hashicorp/raft over the disk of a server, or over
-// memory, and gives the few operations the server needs: Apply a command, hear
-// of leadership, wait for a barrier.
+// Package consensus runs hashicorp/raft with its data on disk or in memory. Its operations are
+// those that a server needs: apply a command, follow leadership, wait for a barrier.
 //
-// On disk, below the server's directory (compat/raft-fsm.md section 4; every
-// directory 0700, every file 0600):
+// Files in the server's directory (directories have mode 0700, files 0600):
 //
-//	node-id                 the server's UUID; its absence beside a log is an error
-//	raft/version            "3", the Raft protocol; a larger number is of a newer server
-//	raft/wal/               the log and the vote, raft-wal segments and their index
+//	node-id                 the server's UUID; an error if it is missing and a log exists
+//	raft/version            "3", the Raft protocol; a larger number means a newer server
+//	raft/wal/               the log and the vote: raft-wal segments and their index
 //	raft/snapshots/         the last two snapshots
-//	raft/peers.json         the servers of the cluster, by an operator's hand: taken over at the start, then removed
-//	raft/peers.info         says what peers.json is for
+//	raft/peers.json         the servers of the cluster, written by an operator: read at the start, then removed
+//	raft/peers.info         explains peers.json
 //	raft/raft.db            the log and the vote with the log store boltdb, instead of raft/wal
 //
-// A directory with the log of the other store is refused, never replaced: Migrate
-// makes one of the other. An Offline reads the directory of a server that does not
-// run, and changes nothing.
+// A directory with a log of the other store is refused, never replaced. Migrate converts the
+// log. An Offline reads the directory of a stopped server and changes nothing.
 //
-// A disk that is full or fails is lived through (guardedLog): a leader that cannot
-// write its log steps down, a follower takes nothing, and both go on when the disk
-// does. The index of the log has its space beforehand, for raft panics without its
-// term. A snapshot that cannot be written leaves nothing behind. The log is scanned
-// before raft-wal opens it (scan.go), which would shorten a damaged one silently; only
-// the newest snapshot is started from.
+// A server survives a full or failing disk (guardedLog). A leader that cannot write its log
+// steps down, a follower accepts no entries, and both continue when the disk works again. The
+// space of the log's index is reserved in advance, because raft panics if it cannot write its
+// term. A failed snapshot leaves no files behind. The log is scanned before raft-wal opens it
+// (scan.go), because raft-wal silently truncates a damaged log. A server starts only from the
+// newest snapshot.
 //
-// The directory is locked (flock on the directory itself) as long as a server
-// uses it. What is found damaged is named in the error and left as it is.
+// The directory is locked (flock on the directory itself) while a server uses it. An error
+// names damaged files, which are left unchanged.
 //
-//	opened ──single voter: an election is held at once──▶ leader ──Close──▶ closed
-//	   ├──several voters: timers──▶ follower ◀──▶ leader ──────────────────▲
-//	   └──no log: waits for Bootstrap or for a leader that adds it──────────▲
+//	opened ──single voter: immediate election──▶ leader ──Close──▶ closed
+//	   ├──several voters: timers──▶ follower ◀──▶ leader ───────────▲
+//	   └──no log: waits for Bootstrap or for a leader to add it──────▲
 //
-// Commands go to raft in groups (gather), which cost less than one by one. A leader sends the
-// commit index to its followers at once (pipeline); raft sends it later. Raft writes entries to the
-// disk of the leader before it sends them.
+// Commands are passed to raft in groups (gather), which cost less than single commands. A
+// leader sends the commit index to its followers at once (pipeline); raft alone sends it later.
+// Raft writes entries to the leader's disk before it sends them.
 //
-// Goroutines are those of raft, one for each group, and two for each follower of a leader;
-// Close ends them all.
+// The goroutines are those of raft, one per group, and two per follower of a leader. Close ends
+// them all.
 package consensus

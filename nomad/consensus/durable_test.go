@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Before the first entry is written, each directory with a new name in it is synced, the
-// parent of the server's directory too: else a power failure takes the log with its name.
+// Before the first entry is written, every directory with a new name in it is synced, including
+// the parent of the server's directory. Otherwise a power failure could lose the log.
 func TestNewNamesAreDurable(t *testing.T) {
 	for _, name := range []string{BackendWAL, BackendBolt} {
 		t.Run(name, func(t *testing.T) {

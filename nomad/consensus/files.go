@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// zeroStep is how far ahead of its entries a segment holds zeros.
+// zeroStep is how many bytes of zeros are written ahead of the entries at a time.
 const zeroStep = 1 << 20
 
 var zeros [zeroStep]byte
 
-// segmentVFS opens log segments of type segmentFile, whose syncs are cheap.
+// segmentVFS opens log segments as segmentFiles, which sync cheaply.
 type segmentVFS struct{ types.VFS }
 
 // Create implements types.VFS.
@@ -43,19 +43,18 @@ func (v segmentVFS) OpenWriter(dir, name string) (types.WritableFile, error) {
 	return s, nil
 }
 
-// unknown is how far a segment was written ahead by the server that made it. What is
-// written next comes at the end: nothing behind it counts.
+// unknown means that another process wrote the segment, so the end of its zeros is not known.
+// New data is appended at the end; nothing after it counts.
 const unknown = -1
 
-// segmentFile is a segment that is written to. Its space is set aside when it is
-// made, but the first write to a block still changes what the file system notes of
-// the file, and a sync must then commit that: it waits for the writes of all others.
-// So zeros are written ahead, a step at a time, and syncs leave the times of the file
-// alone: all but one in some hundred only write what was appended.
+// segmentFile is a segment open for writing. Its space is allocated when it is created. The
+// first write to a block still changes file system metadata, and a sync must then commit the
+// journal, which waits for all other writers. So segmentFile writes zeros ahead, and most syncs
+// (fdatasync) write only the appended data.
 type segmentFile struct {
 	types.WritableFile
 	size    int64
-	written int64 // up to here it was written, or is unknown
+	written int64 // written or zeroed up to here, or unknown
 	listed  atomic.Bool
 }
 
@@ -74,8 +73,8 @@ func (s *segmentFile) WriteAt(p []byte, at int64) (int, error) {
 	return s.WritableFile.WriteAt(p, at)
 }
 
-// Sync returns when what was written is on the disk. The first one of a new file
-// makes sure that the file itself is, too.
+// Sync returns when the written data is on disk. The first sync of a new file also syncs its
+// metadata.
 func (s *segmentFile) Sync() error {
 	fd, ok := s.WritableFile.(interface{ Fd() uintptr })
 	if !ok || !s.listed.Swap(true) {

@@ -8,11 +8,11 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// heldFile is a file in memory that counts what it is asked.
+// heldFile is a file in memory that records its calls.
 type heldFile struct {
 	types.WritableFile
 	data   []byte
-	writes []int64 // their lengths
+	writes []int64 // lengths
 }
 
 func (f *heldFile) WriteAt(p []byte, at int64) (int, error) {
@@ -20,15 +20,14 @@ func (f *heldFile) WriteAt(p []byte, at int64) (int, error) {
 	return copy(f.data[at:], p), nil
 }
 
-// took returns the lengths of the writes since the last time.
+// took returns the lengths of the writes since the last call.
 func (f *heldFile) took() []int64 {
 	out := f.writes
 	f.writes = nil
 	return out
 }
 
-// A segment is written ahead a step at a time, not beyond its end, and each entry
-// stands where it belongs.
+// A segment is zeroed ahead in steps, not beyond its end. Each entry is at its offset.
 func TestSegmentIsWrittenAhead(t *testing.T) {
 	const end = 2*zeroStep + 100
 	f := &heldFile{data: bytes.Repeat([]byte{0xff}, end)}
@@ -52,23 +51,23 @@ func TestSegmentIsWrittenAhead(t *testing.T) {
 			t.Errorf("the entry at %d takes writes of %d bytes, want %d", x.at, got, x.wrote)
 		}
 		if !bytes.Equal(f.data[x.at:x.at+40], entry) {
-			t.Errorf("the entry at %d does not stand there", x.at)
+			t.Errorf("the entry at %d is not at its offset", x.at)
 		}
 	}
 	if !bytes.Equal(f.data[:80], bytes.Repeat([]byte{7}, 80)) || f.data[80] != 0 || f.data[zeroStep-21] != 0 {
-		t.Error("writing ahead has touched what stood there, or left something else than zeros")
+		t.Error("writing ahead has changed existing data, or written something other than zeros")
 	}
 }
 
-// The server that goes on with a segment writes ahead from where it goes on, and
-// touches nothing before.
-func TestSegmentThatIsGoneOnWith(t *testing.T) {
+// A server that continues a segment writes zeros ahead from its first write on, and changes
+// nothing before.
+func TestContinuedSegment(t *testing.T) {
 	f := &heldFile{data: bytes.Repeat([]byte{7}, 2*zeroStep)}
 	s := &segmentFile{WritableFile: f, size: int64(len(f.data)), written: unknown}
 	if _, err := s.WriteAt([]byte{8}, 1000); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(f.data[:1000], bytes.Repeat([]byte{7}, 1000)) || f.data[1000] != 8 || f.data[1001] != 0 || f.data[1000+zeroStep] != 7 {
-		t.Error("other bytes than the step from the first write on were written")
+		t.Error("bytes outside the step after the first write were changed")
 	}
 }

@@ -7,66 +7,66 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// holdFor bounds how long a command waits for those that are on their way. The answer
-// of a server that is far away must not hold up everybody.
+// holdFor limits how long a command waits for the group before it. A slow answer from a distant
+// server must not delay all commands.
 const holdFor = 5 * time.Millisecond
 
-// fewWriters is how many commands are too few to wait for more.
+// fewWriters is the number of commands up to which a group is sent without waiting for more.
 const fewWriters = 4
 
-// gather hands commands to the log in groups. A group costs every server one write to
-// its disk, one message and its answer, and one transaction of the state, however many
-// commands it has. Raft forms groups of what came while it wrote to the disk: of many
-// writers half would be in one, half in the next. Here the next group waits until the
-// one before it was applied, or for holdFor. Those who were answered are about to come
-// back then: the group waits for them too, until it has most of what there was before,
-// or for half of the time that the group before it took.
+// gather passes commands to the log in groups. A group costs every server one disk write, one
+// message with its answer, and one transaction of the state, whatever its size. Raft itself
+// groups the commands that arrive during a disk write. With many writers, half of them then
+// share one group and half the next. Here, a group waits until the previous one was applied, or
+// for holdFor. The writers of the previous group usually send their next command soon. The
+// group waits for those as well: until most of them have arrived, or for half of the duration
+// of the previous group.
 //
-//	none on its way ──command──▶ a group of one is on its way ──applied──▶ all that came meanwhile
+//	none in flight ──command──▶ a group of one in flight ──applied──▶ all that arrived meanwhile
 //	                                          ▲                                  │ many, and most are missing
-//	                                          └──── most are there, or late ◀── due
+//	                                          └──── most have arrived, or late ◀── due
 //
-// A lone command never waits, nor do fewWriters.
+// A single command never waits. Up to fewWriters commands do not wait either.
 type gather struct {
 	log func(command []byte, within time.Duration) raft.ApplyFuture
 
 	mu      sync.Mutex
-	onWay   int // groups
-	due     int // how many commands the next group waits for; 0: it does not
+	onWay   int // groups in flight
+	due     int // number of commands that the next group waits for; 0 if it does not wait
 	waiting []*command
-	late    *time.Timer // sends those that wait
+	late    *time.Timer // sends the waiting commands
 }
 
-// command is one entry to be, and where its outcome goes.
+// command is one command and the channel for its result.
 type command struct {
 	data []byte
-	done chan applied // holds one
+	done chan applied // buffered: receives one value
 }
 
-// applied is what became of a command.
+// applied is the result of a command.
 type applied struct {
 	index uint64
 	resp  any
 	err   error
 }
 
-// add gives a command to the next group.
+// add adds a command to the next group.
 func (g *gather) add(data []byte) <-chan applied {
 	c := &command{data: data, done: make(chan applied, 1)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, c)
 	switch {
-	case g.due > len(g.waiting): // late sends them
+	case g.due > len(g.waiting): // the timer late sends them
 	case g.onWay == 0:
 		go g.carry(g.next())
 	case len(g.waiting) == 1:
-		g.late = time.AfterFunc(holdFor, g.hurry)
+		g.late = time.AfterFunc(holdFor, g.flush)
 	}
 	return c.done
 }
 
-// next returns those that wait, as a group that is on its way. g.mu is held.
+// next takes the waiting commands and counts them as a group in flight. g.mu is held.
 func (g *gather) next() []*command {
 	group := g.waiting
 	g.due = 0
@@ -80,21 +80,21 @@ func (g *gather) next() []*command {
 	return group
 }
 
-// hurry sends those that wait beside those that are on their way.
-func (g *gather) hurry() {
+// flush sends the waiting commands although another group is in flight.
+func (g *gather) flush() {
 	g.mu.Lock()
 	group := g.next()
 	g.mu.Unlock()
 	g.carry(group)
 }
 
-// carry brings a group into the log and its outcomes back, and then the group that
-// waited for it.
+// carry writes a group to the log and delivers its results. It then does the same with the
+// group that waited for it.
 func (g *gather) carry(group []*command) {
 	for len(group) > 0 {
 		began := time.Now()
 		futures := make([]raft.ApplyFuture, len(group))
-		late := began.Add(enqueueTimeout) // of them all: a log that hangs holds nobody for longer
+		late := began.Add(enqueueTimeout) // shared deadline, so that a hanging log delays no command longer
 		for i, c := range group {
 			futures[i] = g.log(c.data, max(time.Until(late), 1))
 		}
@@ -109,8 +109,8 @@ func (g *gather) carry(group []*command) {
 	}
 }
 
-// landed notes that a group of n was applied, which took so long, and returns the next
-// when it was the last and nobody is waited for.
+// landed records that a group of n commands was applied after took. It returns the next group,
+// if this was the last in flight and no more commands are expected.
 func (g *gather) landed(n int, took time.Duration) []*command {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,6 +124,6 @@ func (g *gather) landed(n int, took time.Duration) []*command {
 	if g.late != nil {
 		g.late.Stop()
 	}
-	g.due, g.late = due, time.AfterFunc(min(took/2, holdFor), g.hurry)
+	g.due, g.late = due, time.AfterFunc(min(took/2, holdFor), g.flush)
 	return nil
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// slowLog is a log that applies commands when it is told to.
+// slowLog is a log that applies commands on request.
 type slowLog struct {
 	mu    sync.Mutex
 	taken []string
-	apply chan struct{} // closed by who lets go on
+	apply chan struct{} // closed by release
 }
 
-// slowFuture is the outcome of one command.
+// slowFuture is the result of one command.
 type slowFuture struct {
 	apply   chan struct{}
 	index   uint64
@@ -50,7 +50,7 @@ func (l *slowLog) log(command []byte, _ time.Duration) raft.ApplyFuture {
 	return slowFuture{l.apply, uint64(len(l.taken)), string(command)}
 }
 
-// release applies what is in the log, and holds what comes.
+// release applies the commands in the log and holds later ones.
 func (l *slowLog) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +58,7 @@ func (l *slowLog) release() {
 	l.apply = make(chan struct{})
 }
 
-// has waits until everything that can happen now did, and compares.
+// has waits until all goroutines are blocked, and compares the commands in the log.
 func (l *slowLog) has(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -69,8 +69,8 @@ func (l *slowLog) has(t *testing.T, want ...string) {
 	}
 }
 
-// A lone command goes at once; those that come meanwhile go together when it was
-// applied; each hears of its own outcome.
+// A single command is written at once. Commands that arrive meanwhile form a group after it was
+// applied. Each gets its own result.
 func TestGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &slowLog{apply: make(chan struct{})}
@@ -81,7 +81,7 @@ func TestGather(t *testing.T) {
 			l.has(t, lone)
 			l.release()
 			if got := <-done; got != (applied{index: 1, resp: "done: " + lone}) {
-				t.Errorf("the outcome is %v", got)
+				t.Errorf("the result is %v", got)
 			}
 			synctest.Wait()
 		}
@@ -96,18 +96,18 @@ func TestGather(t *testing.T) {
 		l.release()
 		for i, want := range []applied{{1, "done: a", nil}, {2, "done: b", nil}, {err: errRefused}, {4, "done: d", nil}} {
 			if got := <-done[i]; got != want {
-				t.Errorf("the outcome %d is %v, want %v", i, got, want)
+				t.Errorf("result %d is %v, want %v", i, got, want)
 			}
 		}
 		synctest.Wait()
 		if g.onWay != 0 || g.waiting != nil || g.late != nil {
-			t.Errorf("in the end there is %+v", &g)
+			t.Errorf("final state %+v", &g)
 		}
 	})
 }
 
-// Commands do not wait longer than holdFor for those before them.
-func TestGatherHoldsNotForLong(t *testing.T) {
+// Commands wait at most holdFor for those before them.
+func TestGatherHoldIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &slowLog{apply: make(chan struct{})}
 		g := gather{log: l.log}
@@ -127,18 +127,18 @@ func TestGatherHoldsNotForLong(t *testing.T) {
 		l.release()
 		synctest.Wait()
 		if g.onWay != 0 || g.waiting != nil {
-			t.Errorf("in the end there is %+v", &g)
+			t.Errorf("final state %+v", &g)
 		}
 	})
 }
 
-// hungLog takes nothing, and says so when the time is over.
+// hungLog accepts nothing and returns an error after the timeout.
 type hungLog struct{ slowFuture }
 
 // Error implements raft.ApplyFuture.
 func (hungLog) Error() error { return raft.ErrEnqueueTimeout }
 
-// Those that wait for a log that hangs hear of it at the same time, not one after another.
+// Commands that wait for a hung log fail at the same time, not one after another.
 func TestGatherWaitsForAHungLogOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gather{log: func(_ []byte, within time.Duration) raft.ApplyFuture {
@@ -152,36 +152,36 @@ func TestGatherWaitsForAHungLogOnce(t *testing.T) {
 		}
 		for _, d := range done {
 			if got := <-d; !errors.Is(got.err, raft.ErrEnqueueTimeout) {
-				t.Errorf("the outcome is %v", got)
+				t.Errorf("the result is %v", got)
 			}
 		}
 		if took := time.Since(began); took > enqueueTimeout+2*holdFor {
-			t.Errorf("they wait for %v, want %v", took, enqueueTimeout)
+			t.Errorf("the wait is %v, want %v", took, enqueueTimeout)
 		}
 	})
 }
 
-// Who was answered with many others is waited for, until most of them are there again
-// or for half of the time that they took. Few are not waited for.
+// The next group waits for the writers of a large group: until most of them are back, or for
+// half of its duration. It does not wait for a few writers.
 func TestGatherWaitsForMany(t *testing.T) {
 	tests := map[string]struct {
 		many, back int
-		after      time.Duration // from the answer
-		sent       int           // of those that came back
+		after      time.Duration // after the answer
+		sent       int           // the number of returning writers
 	}{
-		"few":            {fewWriters, 1, 0, 1},
-		"many":           {8, 5, 0, 0},
-		"most are back":  {8, 6, 0, 6},
-		"soon":           {8, 5, time.Millisecond - 1, 0},
-		"not for long":   {8, 5, time.Millisecond, 5},
-		"nobody is back": {8, 0, time.Second, 0},
+		"few":           {fewWriters, 1, 0, 1},
+		"many":          {8, 5, 0, 0},
+		"most are back": {8, 6, 0, 6},
+		"soon":          {8, 5, time.Millisecond - 1, 0},
+		"not for long":  {8, 5, time.Millisecond, 5},
+		"none is back":  {8, 0, time.Second, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &slowLog{apply: make(chan struct{})}
 				g := gather{log: l.log}
-				g.onWay = 1 // of which they hear nothing
+				g.onWay = 1 // unrelated to these commands
 				want := make([]string, tt.many, tt.many+tt.back)
 				for range want {
 					g.add(nil)
@@ -201,7 +201,7 @@ func TestGatherWaitsForMany(t *testing.T) {
 				l.release()
 				synctest.Wait()
 				if g.onWay != 0 || g.due != 0 || g.waiting != nil || g.late != nil {
-					t.Errorf("in the end there is %+v", &g)
+					t.Errorf("final state %+v", &g)
 				}
 			})
 		})

@@ -15,29 +15,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// termKey is where raft keeps its term. It panics when that cannot be written.
+// termKey is the key of raft's term. Raft panics if the term cannot be written.
 var termKey = []byte("CurrentTerm")
 
-// retryAfter is how long the disk is left alone after a failed write; remindAfter,
-// how often the failure is told again.
+// retryAfter is the pause after a failed write. remindAfter is the interval between log
+// messages about a lasting failure.
 const (
 	retryAfter  = time.Second
 	remindAfter = time.Minute
 )
 
-// guardedLog is the log and the vote of a server on a disk that can fail. After a
-// failed write raft-wal holds in memory what it does not have on disk, and the other
-// way round: it would refuse every later write, or take one that the next start
-// forgets. So the log is opened anew before it is written again.
+// guardedLog stores the log and the vote of a server and tolerates a failing disk. After a
+// failed write, the memory of raft-wal and the disk differ. It would refuse every later write,
+// or accept an entry that is lost at the next start. So the log is reopened before the next
+// write.
 //
-//	written ──a write fails──▶ broken: writes are refused, entries are read ──▶ every second:
-//	   ▲                                                                       │
-//	   └──what raft does not know is removed, what it wanted removed too ◀──opened anew
+//	written ──a write fails──▶ broken: writes fail, reads work ──▶ every second:
+//	   ▲                                                                    │
+//	   └──remove entries unknown to raft, repeat failed removals ◀──reopen──┘
 //
-// A leader hears of the failure and steps down. A follower waits where raft's memory
-// would be wrong otherwise: for the removal of entries that the leader does not have,
-// for the entries in their place, for the vote and the term. It answers nobody
-// meanwhile.
+// A leader gets the error and steps down. A follower waits for writes that raft cannot do
+// without: the removal of entries that the leader does not have, the entries that replace them,
+// the vote and the term. While it waits it answers nobody.
 type guardedLog struct {
 	dir     string
 	size    int
@@ -45,23 +44,23 @@ type guardedLog struct {
 	meta    *metadb.BoltMetaDB
 	ended   sync.Once
 	retry   time.Duration
-	closing chan struct{} // closed when nothing is waited for any more
+	closing chan struct{} // closed when all waits must end
 
-	write  sync.Mutex // one writer at a time; the rest is under it
-	last   uint64     // the last entry that raft knows to be written
-	owed   *span      // entries that raft wanted removed
-	cut    bool       // the tail is removed, what replaces it is not written yet
-	broken error      // why the log must be opened anew
-	tried  time.Time
-	told   time.Time
+	write    sync.Mutex // one writer at a time; guards the fields below
+	last     uint64     // the last entry that raft regards as written
+	owed     *span      // entries that still must be removed
+	cut      bool       // the tail was removed, its replacement is not written yet
+	broken   error      // why the log must be reopened
+	tried    time.Time
+	reminded time.Time
 
-	failing atomic.Pointer[error] // broken, for who may not wait
+	failing atomic.Pointer[error] // copy of broken for readers without the lock
 
-	mu  sync.RWMutex // held for reading while wal is used
+	mu  sync.RWMutex // read-locked while wal is used
 	wal *wal.WAL
 }
 
-// span are entries of the log, both ends included.
+// span is a range of log entries, both ends included.
 type span struct{ min, max uint64 }
 
 // StoreLog implements raft.LogStore.
@@ -83,8 +82,8 @@ func (g *guardedLog) StoreLogs(entries []*raft.Log) error {
 	})
 }
 
-// DeleteRange implements raft.LogStore: entries before a snapshot, or those that the
-// leader does not have.
+// DeleteRange implements raft.LogStore. Raft removes entries before a snapshot, and entries
+// that the leader does not have.
 func (g *guardedLog) DeleteRange(first, last uint64) error {
 	g.write.Lock()
 	defer g.write.Unlock()
@@ -99,9 +98,9 @@ func (g *guardedLog) DeleteRange(first, last uint64) error {
 	return err
 }
 
-// remove removes what is owed. raft-wal mistakes a new segment for the full one when
-// entries are removed before it has made that: the entry without a predecessor is
-// refused, but only after the new segment is there.
+// remove removes the owed entries. If entries are removed before raft-wal has created its next
+// segment, raft-wal confuses the two segments. It then refuses the entry without a predecessor,
+// but only after the new segment exists.
 func (g *guardedLog) remove() (err error) {
 	if g.owed == nil {
 		return nil
@@ -117,8 +116,8 @@ func (g *guardedLog) remove() (err error) {
 	return err
 }
 
-// change runs a write, with the log opened anew when the one before it failed. One
-// that raft can't do without is tried until it succeeds.
+// change runs a write. It first reopens the log if the previous write failed. A write with must
+// set is repeated until it succeeds.
 func (g *guardedLog) change(must bool, write func() error) error {
 	for {
 		err := g.try(write)
@@ -144,7 +143,7 @@ func (g *guardedLog) try(write func() error) error {
 		}
 	}
 	err := write()
-	if errors.Is(err, wal.ErrSealed) { // the next segment could not be made: that tells why
+	if errors.Is(err, wal.ErrSealed) { // the next segment could not be created; change returns the reason
 		if err = g.reopen(); err == nil {
 			err = write()
 		}
@@ -153,28 +152,28 @@ func (g *guardedLog) try(write func() error) error {
 		return g.fail(err)
 	}
 	if g.broken != nil {
-		g.log.Warn("the raft log is written again", "dir", g.dir)
+		g.log.Warn("the raft log can be written again", "dir", g.dir)
 		g.broken = nil
 		g.failing.Store(nil)
 	}
 	return nil
 }
 
-// fail notes that the log must be opened anew, and says so now and then.
+// fail records that the log must be reopened, and logs the error at intervals.
 func (g *guardedLog) fail(err error) error {
-	hint := "it is tried again"
+	hint := "retrying"
 	if errors.Is(err, unix.ENOSPC) {
-		hint = "it goes on by itself when there is space"
+		hint = "writing resumes when there is free space"
 	}
 	g.tried = time.Now()
 	failed := fmt.Errorf("write raft log in %s: %w: %s", g.dir, err, hint)
 	g.broken = failed
 	g.failing.Store(&failed)
-	g.tell(failed)
+	g.remind(failed)
 	return failed
 }
 
-// unwritable says why the log cannot be written at present, nil when it can.
+// unwritable returns why the log cannot be written at the moment, or nil.
 func (g *guardedLog) unwritable() error {
 	if err := g.failing.Load(); err != nil {
 		return *err
@@ -182,16 +181,16 @@ func (g *guardedLog) unwritable() error {
 	return nil
 }
 
-// tell logs a failure that lasts, not too often.
-func (g *guardedLog) tell(err error) {
-	if time.Since(g.told) > remindAfter {
-		g.told = time.Now()
+// remind logs a lasting failure at intervals.
+func (g *guardedLog) remind(err error) {
+	if time.Since(g.reminded) > remindAfter {
+		g.reminded = time.Now()
 		g.log.Error("the raft log cannot be written", "err", err)
 	}
 }
 
-// reopen puts a log in place of the one in use that has in memory what is on disk,
-// and what raft knows on disk. The one in use serves readers until then.
+// reopen opens the log again, so that its memory matches the disk, and makes it match what raft
+// regards as written. Readers use the old log until then.
 func (g *guardedLog) reopen() error {
 	fresh, err := g.openSegments()
 	if err != nil {
@@ -207,7 +206,7 @@ func (g *guardedLog) reopen() error {
 	return errors.Join(old.Close(), g.remove())
 }
 
-// match removes from a log that was opened anew what raft was told is not written.
+// match removes entries from a reopened log that raft regards as not written.
 func (g *guardedLog) match(fresh *wal.WAL) error {
 	last, err := fresh.LastIndex()
 	switch {
@@ -222,7 +221,7 @@ func (g *guardedLog) match(fresh *wal.WAL) error {
 	return nil
 }
 
-// read gives what is in use to fn.
+// read calls fn with the current log.
 func (g *guardedLog) read(fn func(*wal.WAL) error) error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -246,7 +245,7 @@ func (g *guardedLog) GetLog(index uint64, into *raft.Log) error {
 	return g.read(func(w *wal.WAL) error { return w.GetLog(index, into) })
 }
 
-// IsMonotonic implements raft.MonotonicLogStore: entries follow each other.
+// IsMonotonic implements raft.MonotonicLogStore: the indexes of entries have no gaps.
 func (g *guardedLog) IsMonotonic() bool { return true }
 
 // Get implements raft.StableStore.
@@ -263,9 +262,9 @@ func (g *guardedLog) SetUint64(key []byte, n uint64) error {
 	return g.Set(key, binary.LittleEndian.AppendUint64(nil, n))
 }
 
-// Set implements raft.StableStore. It waits for the disk: raft panics without its
-// term. When the server ends meanwhile a term is passed over, which leads to nothing:
-// it is not voted in, and no entry is taken.
+// Set implements raft.StableStore. It waits for the disk, because raft panics if the term
+// cannot be written. If the server is closed during the wait, Set skips the write. That is
+// safe: the server does not vote in the term and accepts no entries.
 func (g *guardedLog) Set(key, value []byte) error {
 	for {
 		err := g.meta.SetStable(key, value)
@@ -285,10 +284,10 @@ func (g *guardedLog) Set(key, value []byte) error {
 	}
 }
 
-// interrupt ends all waiting.
+// interrupt ends all waits.
 func (g *guardedLog) interrupt() { g.ended.Do(func() { close(g.closing) }) }
 
-// Close closes log and index.
+// Close closes the log and its index.
 func (g *guardedLog) Close() error {
 	g.interrupt()
 	g.write.Lock()

@@ -29,8 +29,8 @@ func entry(index, term uint64) *raft.Log {
 	return &raft.Log{Index: index, Term: term, Type: raft.LogCommand, Data: bytes.Repeat([]byte{byte(index)}, 4096)}
 }
 
-// holds fails unless the log has entries 1 to last, those before cut of term 1 and
-// the others of term 2.
+// holds fails unless the log has entries 1 to last, with term 1 before cut and term 2 from cut
+// on.
 func holds(t *testing.T, g *guardedLog, last, cut uint64) {
 	t.Helper()
 	if got, err := g.LastIndex(); err != nil || got != last {
@@ -48,7 +48,7 @@ func holds(t *testing.T, g *guardedLog, last, cut uint64) {
 	}
 }
 
-// until waits for the guard to try again.
+// until retries until the guard has tried again.
 func until(t *testing.T, what string, try func() error) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)
@@ -61,8 +61,8 @@ func until(t *testing.T, what string, try func() error) {
 	}
 }
 
-// On a full disk nothing is written, what was is read, and it goes on when there is
-// space; the next start finds the same.
+// On a full disk writes fail and reads work. Writing continues when there is space. The next
+// start finds the same log.
 func TestFullDisk(t *testing.T) {
 	disk := testdisk.New(t, "4m", false)
 	g := openGuarded(t, disk.Dir)
@@ -81,7 +81,7 @@ func TestFullDisk(t *testing.T) {
 	if err := g.SetUint64(termKey, 77); err != nil {
 		t.Errorf("the term cannot be written: %v", err)
 	}
-	for range 3 { // it stays so, and leaves nothing behind
+	for range 3 { // the failure lasts and leaves nothing behind
 		<-time.After(2 * g.retry)
 		if err := g.StoreLog(entry(last+1, 1)); !errors.Is(err, unix.ENOSPC) {
 			t.Fatalf("StoreLog() = %v, want no space", err)
@@ -113,8 +113,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A follower on a full disk that has to remove entries waits: raft would count them
-// otherwise. Closing ends the wait.
+// A follower with a full disk waits when it must remove entries: raft would otherwise count
+// them. Close ends the wait.
 func TestFullDiskTruncation(t *testing.T) {
 	for name, freed := range map[string]bool{"freed": true, "closed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestFullDiskTruncation(t *testing.T) {
 	}
 }
 
-// Without space for a segment the log is not said to be damaged.
+// Without space for a segment, the error is not ErrDamaged.
 func TestFullDiskAtStart(t *testing.T) {
 	disk := testdisk.New(t, "2m", false)
 	disk.Fill(small / 2)
@@ -173,8 +173,7 @@ func TestFullDiskAtStart(t *testing.T) {
 	}
 }
 
-// Entries removed at the moment at which their segment is full do not take the next
-// ones with them.
+// Removing entries at the moment when their segment is full does not remove the following ones.
 func TestTruncationOfFullSegment(t *testing.T) {
 	dir := t.TempDir()
 	g := openGuarded(t, dir)

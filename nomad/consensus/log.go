@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLogger returns a logger for raft and its stores that writes to log. Raft
-// calls routine things Info: they are Debug here.
+// raftLogger returns a logger for raft and its stores that writes to log. It lowers Info to
+// Debug, because raft logs routine events as Info.
 func raftLogger(log *slog.Logger) hclog.Logger {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -20,11 +20,11 @@ func raftLogger(log *slog.Logger) hclog.Logger {
 	return l
 }
 
-// LibraryLogger is the logger for libraries that work on the log.
+// LibraryLogger returns the logger for libraries that use raft.
 func LibraryLogger(log *slog.Logger) hclog.Logger { return raftLogger(log) }
 
-// transportLogger is raftLogger for errors only: what the transport warns of is
-// that a server is not among the members yet.
+// transportLogger is raftLogger without warnings. The transport warns about every server that
+// is not a member yet.
 func transportLogger(log *slog.Logger) hclog.Logger {
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "raft.transport", Level: hclog.Off, Output: io.Discard})
 	l.RegisterSink(slogSink{log, hclog.Error})
@@ -37,7 +37,7 @@ type slogSink struct {
 	min hclog.Level
 }
 
-// Accept passes a line on.
+// Accept writes one record.
 func (s slogSink) Accept(name string, level hclog.Level, msg string, args ...any) {
 	to := slog.LevelDebug
 	switch level {

@@ -10,9 +10,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
-// A server that got a new ID beside its old log would be a stranger in its own cluster,
-// and a single one could never be elected.
-func TestALostIDIsNotReplaced(t *testing.T) {
+// A server with a new ID and an old log would not be a member of its own cluster. A single
+// server could never be elected.
+func TestLostIDIsNotReplaced(t *testing.T) {
 	open := func(dir, backend string) (*consensus.Raft, error) {
 		return consensus.Open(consensus.Config{FSM: &breakingFSM{}, Dir: dir, Address: "127.0.0.1:4647", Bootstrap: true,
 			Backend: consensus.Backend{Name: backend}})

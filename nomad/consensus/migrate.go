@@ -17,23 +17,22 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// migrateBatch is about how many bytes of the log are written at a time.
+// migrateBatch is the approximate number of bytes written at a time.
 const migrateBatch = 4 << 20
 
-// Migration is a change from one log store to the other.
+// Migration is the conversion of a log from one store to the other.
 type Migration struct {
 	From, To string // log stores
 	Entries  uint64
-	// Kept is the old log, under another name.
+	// Kept is the path of the renamed old log.
 	Kept string
 }
 
-// Migrate writes the log of a server that does not run into the other log store. The
-// old log is kept under another name. When it fails the server has the log that it
-// had; when it is killed between the two last steps it has both, and refuses to start
-// with either.
+// Migrate copies the log of a stopped server into the other log store and renames the old log.
+// If it fails, the old log is unchanged. If it is killed between the last two steps, both logs
+// exist and the server refuses to start.
 //
-//	one log ──copied to *.new──▶ one log ──renamed──▶ two logs, both whole ──old one renamed──▶ the other log
+//	one log ──copied to *.new──▶ one log ──renamed──▶ two complete logs ──old one renamed──▶ the other log
 func Migrate(ctx context.Context, path string, log *slog.Logger) (*Migration, error) {
 	dir, from, err := findRaft(path)
 	if err != nil {
@@ -43,7 +42,7 @@ func Migrate(ctx context.Context, path string, log *slog.Logger) (*Migration, er
 	if err != nil {
 		return nil, err
 	}
-	defer lock.Close() // only held
+	defer lock.Close() // locked only
 	m := &Migration{From: from, To: BackendBolt}
 	names := map[string]string{BackendWAL: "wal", BackendBolt: boltFile}
 	if from == BackendBolt {
@@ -51,7 +50,7 @@ func Migrate(ctx context.Context, path string, log *slog.Logger) (*Migration, er
 	}
 	source, fresh := filepath.Join(dir, names[m.From]), filepath.Join(dir, names[m.To])
 	m.Kept = fmt.Sprintf("%s.migrated-%d", source, time.Now().Unix())
-	if err := os.RemoveAll(fresh + ".new"); err != nil { // of a try that failed
+	if err := os.RemoveAll(fresh + ".new"); err != nil { // of an earlier attempt
 		return nil, fmt.Errorf("remove an unfinished copy: %w", err)
 	}
 	if m.Entries, err = copyStore(ctx, dir, m, fresh+".new", log); err != nil {
@@ -70,7 +69,7 @@ func Migrate(ctx context.Context, path string, log *slog.Logger) (*Migration, er
 	return m, nil
 }
 
-// copyStore copies the log and the vote into a new store at a path.
+// copyStore copies the log and the vote into a new store at path.
 func copyStore(ctx context.Context, dir string, m *Migration, path string, log *slog.Logger) (n uint64, err error) {
 	old, err := (Backend{Name: m.From}).open(dir, raftLogger(log))
 	if err != nil {
@@ -104,9 +103,9 @@ func copyStore(ctx context.Context, dir string, m *Migration, path string, log *
 	return last - first + 1, err
 }
 
-// copyVote copies what Raft keeps beside the log.
+// copyVote copies the term and the vote.
 func copyVote(to, from raft.StableStore) error {
-	for _, key := range []string{string(termKey), keyVoteTerm} { // the stores write numbers in another order of bytes
+	for _, key := range []string{string(termKey), keyVoteTerm} { // the stores encode numbers in different byte orders
 		n, err := from.GetUint64([]byte(key))
 		if absent(err) || err == nil && n == 0 {
 			continue
@@ -131,6 +130,5 @@ func copyVote(to, from raft.StableStore) error {
 	return nil
 }
 
-// absent says whether an error of a store means that it has no such key. Raft compares
-// that text, too.
+// absent reports whether a store has no such key. Raft compares the same text.
 func absent(err error) bool { return err != nil && err.Error() == "not found" }

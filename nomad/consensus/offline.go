@@ -18,12 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offline reads the log and the snapshots of a server that does not run. It changes
-// no file.
+// Offline reads the log and the snapshots of a stopped server. It changes no file.
 type Offline struct {
 	// Dir is the raft directory.
 	Dir string
-	// Backend is the log store that it has.
+	// Backend is the log store of the directory.
 	Backend string
 
 	lock *os.File
@@ -31,8 +30,8 @@ type Offline struct {
 	wal  *walReader
 }
 
-// OpenOffline opens the directory of a server: its data_dir, or the directory server
-// or raft below that. A server that runs has it for itself.
+// OpenOffline opens the directory of a stopped server: its data_dir, or server or raft in it.
+// It fails while the server runs.
 func OpenOffline(path string) (*Offline, error) {
 	dir, backend, err := findRaft(path)
 	if err != nil {
@@ -53,7 +52,7 @@ func OpenOffline(path string) (*Offline, error) {
 	return o, nil
 }
 
-// findRaft finds the raft directory that is meant.
+// findRaft returns the raft directory in or at path.
 func findRaft(path string) (dir, backend string, err error) {
 	for _, below := range []string{"server/raft", "raft", "."} {
 		dir = filepath.Join(path, below)
@@ -61,10 +60,10 @@ func findRaft(path string) (dir, backend string, err error) {
 			return dir, backend, err
 		}
 	}
-	return "", "", fmt.Errorf("%s holds no Raft log: the data_dir of a server is expected", path)
+	return "", "", fmt.Errorf("%s contains no Raft log: pass the data_dir of a server", path)
 }
 
-// lockStopped takes the directory of a server that must not run.
+// lockStopped locks the directory of a stopped server.
 func lockStopped(dir string, how int) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -80,7 +79,7 @@ func lockStopped(dir string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// Close gives the directory free.
+// Close unlocks the directory.
 func (o *Offline) Close() error {
 	var err error
 	if o.bolt != nil {
@@ -92,7 +91,7 @@ func (o *Offline) Close() error {
 	return errors.Join(err, o.lock.Close())
 }
 
-// Bounds returns the first and the last index of the log, 0 when it is empty.
+// Bounds returns the first and the last index of the log, or 0 if it is empty.
 func (o *Offline) Bounds() (first, last uint64, err error) {
 	if o.wal != nil {
 		err = o.wal.entries(0, func(e *raft.Log) error {
@@ -110,7 +109,7 @@ func (o *Offline) Bounds() (first, last uint64, err error) {
 	return first, last, err
 }
 
-// Entries calls fn with the entries of the log from an index on, in order.
+// Entries calls fn with the log entries from an index on, in order.
 func (o *Offline) Entries(from uint64, fn func(*raft.Log) error) error {
 	if o.wal != nil {
 		return o.wal.entries(from, fn)
@@ -126,8 +125,7 @@ func (o *Offline) Entries(from uint64, fn func(*raft.Log) error) error {
 	return err
 }
 
-// Vote returns the term that the server is in, and the term and address of its last
-// vote.
+// Vote returns the server's term, and the term and candidate of its last vote.
 func (o *Offline) Vote() (term, votedIn uint64, votedFor string) {
 	var order binary.ByteOrder = binary.BigEndian
 	if o.wal != nil {
@@ -142,25 +140,25 @@ func (o *Offline) Vote() (term, votedIn uint64, votedFor string) {
 	return number(string(termKey)), number(keyVoteTerm), string(o.stable(keyVote))
 }
 
-// stable returns a value beside the log, nil when it is not there.
+// stable returns a value of the stable store, or nil if the key is missing.
 func (o *Offline) stable(key string) []byte {
 	if o.wal != nil {
 		return o.wal.stable[key]
 	}
 	v, err := o.bolt.Get([]byte(key))
 	if err != nil {
-		return nil // the only error of a database that is open: it is not there
+		return nil // the only error of an open database is a missing key
 	}
 	return v
 }
 
-// snapshotMeta is meta.json of a snapshot.
+// snapshotMeta is the meta.json of a snapshot.
 type snapshotMeta struct {
 	raft.SnapshotMeta
 	CRC []byte
 }
 
-// Snapshots lists the snapshots, the newest first.
+// Snapshots lists the snapshots, newest first.
 func (o *Offline) Snapshots() ([]*raft.SnapshotMeta, error) {
 	found, err := filepath.Glob(filepath.Join(o.Dir, "snapshots", "*", "meta.json"))
 	if err != nil {
@@ -169,7 +167,7 @@ func (o *Offline) Snapshots() ([]*raft.SnapshotMeta, error) {
 	var out []*raft.SnapshotMeta
 	for _, path := range found {
 		if strings.HasSuffix(filepath.Dir(path), ".tmp") {
-			continue // never finished
+			continue // unfinished
 		}
 		meta, err := readSnapshotMeta(path)
 		if err != nil {
@@ -195,7 +193,7 @@ func readSnapshotMeta(path string) (*snapshotMeta, error) {
 	return meta, nil
 }
 
-// OpenSnapshot opens the state of a snapshot, after it was compared with its sum.
+// OpenSnapshot opens the state of a snapshot after verifying its checksum.
 func (o *Offline) OpenSnapshot(id string) (io.ReadCloser, error) {
 	dir := filepath.Join(o.Dir, "snapshots", filepath.Base(id))
 	meta, err := readSnapshotMeta(filepath.Join(dir, "meta.json"))
@@ -211,7 +209,7 @@ func (o *Offline) OpenSnapshot(id string) (io.ReadCloser, error) {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err == nil && !slices.Equal(sum.Sum(nil), meta.CRC) {
-		err = fmt.Errorf("%w: snapshot %s is not what its sum says", ErrDamaged, id)
+		err = fmt.Errorf("%w: snapshot %s does not match its checksum", ErrDamaged, id)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -40,8 +40,8 @@ func openWith(t *testing.T, dir, name string) server {
 	return s
 }
 
-// filled is the directory of a server that has stopped, with namespaces ns-0 to ns-9:
-// five of them in a snapshot, all in the log.
+// filled returns the directory of a stopped server with the namespaces ns-0 to ns-9: five of
+// them in a snapshot, all in the log.
 func filled(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "server")
@@ -60,7 +60,7 @@ func filled(t *testing.T, name string) string {
 	return dir
 }
 
-// contents are the sums, modes and times of all files of a directory.
+// contents returns the checksums, modes and times of all files in a directory.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -131,7 +131,7 @@ func TestOfflineReadsAndChangesNothing(t *testing.T) {
 			}
 			store, err := fsm.ReadSnapshot(r, slog.New(slog.DiscardHandler))
 			if err != nil || store.Snapshot().Namespace(nil, "ns-4") == nil || store.Snapshot().Namespace(nil, "ns-5") != nil {
-				t.Errorf("the snapshot holds something else: %v", err)
+				t.Errorf("the snapshot has other contents: %v", err)
 			}
 			r.Close()
 			if err := o.Close(); err != nil {
@@ -141,22 +141,22 @@ func TestOfflineReadsAndChangesNothing(t *testing.T) {
 		if after := contents(t, dir); !maps.Equal(before, after) {
 			t.Errorf("the directory changed:\n%v\n%v", before, after)
 		}
-		openWith(t, dir, name) // and is free again
+		openWith(t, dir, name) // the directory is unlocked again
 	})
 }
 
 func TestOfflineRefuses(t *testing.T) {
 	bothBackends(t, func(t *testing.T, name string) {
-		if _, err := consensus.OpenOffline(t.TempDir()); err == nil || !strings.Contains(err.Error(), "holds no Raft log") {
+		if _, err := consensus.OpenOffline(t.TempDir()); err == nil || !strings.Contains(err.Error(), "contains no Raft log") {
 			t.Errorf("an empty directory: %v", err)
 		}
 		dir := filled(t, name)
 		s := openWith(t, dir, name)
 		if _, err := consensus.OpenOffline(dir); !errors.Is(err, consensus.ErrInUse) {
-			t.Errorf("a server that runs: %v", err)
+			t.Errorf("running server: %v", err)
 		}
 		if _, err := consensus.Migrate(t.Context(), dir, nil); !errors.Is(err, consensus.ErrInUse) {
-			t.Errorf("Migrate() of a server that runs: %v", err)
+			t.Errorf("Migrate() of a running server: %v", err)
 		}
 		s.Close()
 		o, err := consensus.OpenOffline(dir)
@@ -164,7 +164,7 @@ func TestOfflineRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := consensus.Migrate(t.Context(), dir, nil); !errors.Is(err, consensus.ErrInUse) {
-			t.Errorf("Migrate() of a directory that is read: %v", err)
+			t.Errorf("Migrate() of an open directory: %v", err)
 		}
 		snaps, err := o.Snapshots()
 		if err != nil {
@@ -206,8 +206,8 @@ func spoil(t *testing.T, path string, at int64) {
 	}
 }
 
-// A log that goes from one store to the other and back is the same, and the server
-// goes on with it.
+// A log that is migrated to the other store and back is unchanged, and the server continues
+// with it.
 func TestMigrate(t *testing.T) {
 	bothBackends(t, func(t *testing.T, name string) {
 		dir := filled(t, name)
@@ -220,7 +220,7 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("Migrate() = %+v, the log had %d entries", m, len(was))
 		}
 		if is := entriesOf(t, dir); fmt.Sprint(is) != fmt.Sprint(was) {
-			t.Errorf("the log is another:\n%v\n%v", was, is)
+			t.Errorf("the log has changed:\n%v\n%v", was, is)
 		}
 		if _, err := os.Stat(m.Kept); err != nil {
 			t.Errorf("the old log is not kept: %v", err)
@@ -241,13 +241,13 @@ func TestMigrate(t *testing.T) {
 		for _, try := range []string{consensus.BackendWAL, consensus.BackendBolt} {
 			_, err := tryOpen(t, dir, backend(try))
 			if !errors.Is(err, consensus.ErrTwoLogs) || !strings.Contains(err.Error(), older) || !strings.Contains(err.Error(), "migrate-backend was killed") {
-				t.Errorf("Open() with %s and two logs = %v, want %q and why", try, err, older)
+				t.Errorf("Open() with %s and two logs = %v, want %q and the reason", try, err, older)
 			}
 		}
 	})
 }
 
-// entriesOf shows every entry of a log, the term and the vote.
+// entriesOf lists every entry of a log, the term and the vote.
 func entriesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	o, err := consensus.OpenOffline(dir)

@@ -18,8 +18,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// walReader reads a log of BackendWAL by its index and its segments, without the
-// library's log itself, which repairs and truncates files when it opens them.
+// walReader reads the index and the segments of a log of BackendWAL directly. The library's log
+// repairs and truncates files when it opens them.
 type walReader struct {
 	dir    string
 	db     *bbolt.DB
@@ -39,7 +39,7 @@ func openWALReader(dir string) (r *walReader, err error) {
 		}
 	}()
 	r = &walReader{dir: dir, stable: map[string][]byte{}}
-	// It stays open, and so locked for those that write.
+	// It stays open, and so stays locked against writers.
 	if r.db, err = bbolt.Open(index, 0o600, &bbolt.Options{ReadOnly: true, Timeout: boltWait}); err != nil {
 		return nil, boltError(index, err)
 	}
@@ -68,7 +68,7 @@ func (r *walReader) load(tx *bbolt.Tx) error {
 
 func (r *walReader) close() error { return r.db.Close() }
 
-// errEnough ends the reading of a segment.
+// errEnough stops the reading of a segment.
 var errEnough = errors.New("enough")
 
 // entries calls fn with the entries from an index on.
@@ -82,14 +82,14 @@ func (r *walReader) entries(from uint64, fn func(*raft.Log) error) error {
 		err := segment.NewFiler(r.dir, files).DumpSegment(s.BaseIndex, s.ID, max(first, 1)-1, 0,
 			func(_ types.SegmentInfo, e types.LogEntry) (bool, error) {
 				if s.MaxIndex != 0 && e.Index > s.MaxIndex {
-					return false, errEnough // cut off by a truncation
+					return false, errEnough // removed by a truncation
 				}
 				var entry raft.Log
 				if err := (&wal.BinaryCodec{}).Decode(e.Data, &entry); err != nil {
 					return false, fmt.Errorf("%w: entry %d: %w", ErrDamaged, e.Index, err)
 				}
 				if entry.Index != e.Index {
-					return false, fmt.Errorf("%w: entry %d says that it is entry %d", ErrDamaged, e.Index, entry.Index)
+					return false, fmt.Errorf("%w: entry %d has index %d", ErrDamaged, e.Index, entry.Index)
 				}
 				return true, fn(&entry)
 			})
@@ -105,8 +105,8 @@ func (r *walReader) entries(from uint64, fn func(*raft.Log) error) error {
 	return nil
 }
 
-// openedFiles opens files for reading only, and remembers them: DumpSegment leaves
-// them open.
+// openedFiles opens files for reading and records them, because DumpSegment does not close
+// them.
 type openedFiles struct {
 	types.VFS
 	open []io.Closer

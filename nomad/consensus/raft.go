@@ -19,27 +19,26 @@ type Raft struct {
 	raft   *raft.Raft
 	stores *stores
 	trans  raft.Transport
-	ours   bool // the transport was made here and is closed here
+	ours   bool // this Raft created the transport and closes it
 	id     string
 	log    *slog.Logger
-	rounds rounds // in which leadership is confirmed
+	rounds rounds // confirmations of leadership
 	asked  asked
 
-	commands gather       // on their way into the log
+	commands gather       // on the way to the log
 	broken   func() error // of the FSM
 
 	onlyOurs func() error // Config.OnlyOurs
 
 	end   sync.Once
-	ended chan struct{} // closed when raft does nothing any more
+	ended chan struct{} // closed when raft has shut down
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when the leader changes
 }
 
-// ErrMaybeApplied means that leadership was lost, or the wait given up, after a
-// command was handed over: it may be in the log or not. It must not be sent
-// again blindly.
+// ErrMaybeApplied means that leadership was lost, or that ctx ended, after raft received the
+// command. The command may or may not be in the log. Callers must not repeat it blindly.
 var ErrMaybeApplied = nomad.ErrMaybeApplied
 
 // Open opens or creates the log of a server and starts raft.
@@ -63,7 +62,7 @@ func Open(c Config) (*Raft, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	r.hurry()
+	r.electAlone()
 	return r, nil
 }
 
@@ -100,8 +99,8 @@ func start(c Config, s *stores) (*Raft, error) {
 	return r, nil
 }
 
-// brokenOf returns what reports that an FSM applies nothing any more. An FSM need not
-// have it.
+// brokenOf returns the FSM's function that reports why it applies nothing any more. The
+// function is optional.
 func brokenOf(f raft.FSM) func() error {
 	if b, ok := f.(interface{ Broken() error }); ok {
 		return b.Broken
@@ -109,12 +108,12 @@ func brokenOf(f raft.FSM) func() error {
 	return func() error { return nil }
 }
 
-// begin starts raft. It panics when an entry is missing between the snapshot and the
-// end of the log.
+// begin starts raft. Raft panics if an entry between the snapshot and the end of the log is
+// missing; begin turns the panic into an error.
 func begin(rc *raft.Config, watched *watchedFSM, s *stores, trans raft.Transport) (r *raft.Raft, err error) {
 	defer func() {
 		if found := recover(); found != nil {
-			r, err = nil, fmt.Errorf("%w: an entry behind the last snapshot cannot be read: %v", ErrDamaged, found)
+			r, err = nil, fmt.Errorf("%w: an entry after the last snapshot cannot be read: %v", ErrDamaged, found)
 		}
 	}()
 	r, err = raft.NewRaft(rc, watched, s.log, s.stable, s.snapshots, trans)
@@ -131,7 +130,7 @@ func begin(rc *raft.Config, watched *watchedFSM, s *stores, trans raft.Transport
 	return nil, err
 }
 
-// observe wakes those who wait for another leader.
+// observe wakes the waiters for a leader change.
 func (r *Raft) observe(o *raft.Observation) bool {
 	if _, ok := o.Data.(raft.LeaderObservation); ok {
 		r.mu.Lock()
@@ -142,7 +141,7 @@ func (r *Raft) observe(o *raft.Observation) bool {
 	return false
 }
 
-// bootstrap makes this server the only voter of a cluster that has no log yet.
+// bootstrap makes this server the only voter of a cluster without a log.
 func bootstrap(rc *raft.Config, s *stores, trans raft.Transport) error {
 	has, err := raft.HasExistingState(s.log, s.stable, s.snapshots)
 	if err != nil {
@@ -158,10 +157,10 @@ func bootstrap(rc *raft.Config, s *stores, trans raft.Transport) error {
 	return nil
 }
 
-// hurry holds an election at once when this server is the only voter: there is
-// nobody whose heartbeat could come, so waiting for it is time lost. It asks
-// raft for what a leader asks of the follower that it hands over to.
-func (r *Raft) hurry() {
+// electAlone starts an election at once if this server is the only voter. No heartbeat of another
+// leader can arrive, so waiting for the timer would waste time. It sends raft the message with
+// which a leader hands over to a follower.
+func (r *Raft) electAlone() {
 	f := r.raft.GetConfiguration()
 	if f.Error() != nil {
 		return
@@ -180,8 +179,8 @@ func (r *Raft) hurry() {
 	}
 }
 
-// Campaign holds an election at once, as if the leader had handed over to this
-// server: for when there surely is no leader.
+// Campaign starts an election at once, as if the leader had handed over to this server. Use it
+// only when there certainly is no leader.
 func (r *Raft) Campaign() {
 	self := r.trans.LocalAddr()
 	if mem, ok := r.trans.(*raft.InmemTransport); ok {
@@ -191,12 +190,12 @@ func (r *Raft) Campaign() {
 	req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: protocol,
 		ID: []byte(r.id), Addr: r.trans.EncodePeer(raft.ServerID(r.id), self)}}
 	if err := r.trans.TimeoutNow(raft.ServerID(r.id), self, req, &raft.TimeoutNowResponse{}); err != nil {
-		r.log.Debug("election waits for its timer", "err", err)
+		r.log.Debug("election not started early", "err", err)
 	}
 }
 
-// Tune takes over settings while the server runs. Timers can only be stretched:
-// Raft refuses those below the lease that it began with.
+// Tune changes settings while the server runs. Timers can only be lengthened: raft refuses
+// values below the initial lease.
 func (r *Raft) Tune(t Tuning) error {
 	if err := r.raft.ReloadConfig(t.settings()); err != nil {
 		return fmt.Errorf("tune raft: %w", err)
@@ -204,7 +203,7 @@ func (r *Raft) Tune(t Tuning) error {
 	return nil
 }
 
-// Tuned returns the settings that are in use.
+// Tuned returns the current settings.
 func (r *Raft) Tuned() Tuning {
 	rc := r.raft.ReloadableConfig()
 	return Tuning{Multiplier: int(rc.HeartbeatTimeout / time.Second), SnapshotThreshold: rc.SnapshotThreshold,
@@ -214,9 +213,9 @@ func (r *Raft) Tuned() Tuning {
 // ID returns the server's UUID.
 func (r *Raft) ID() string { return r.id }
 
-// Apply writes a command to the log and returns what the FSM answered, and the
-// entry's index. An error that the FSM answered is returned as err. Nothing is written
-// after an entry that the FSM could not apply.
+// Apply writes a command to the log and returns the FSM's result and the entry's index. If the
+// result is an error, it is returned as err. After an entry that the FSM could not apply,
+// nothing is written.
 func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error) {
 	if err := r.broken(); err != nil {
 		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
@@ -243,7 +242,7 @@ func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (res
 	return out.resp, out.index, nil
 }
 
-// Barrier waits until everything that is in the log now has been applied.
+// Barrier waits until all current log entries have been applied.
 func (r *Raft) Barrier(ctx context.Context) error {
 	if err := r.wait(ctx, r.raft.Barrier(enqueueTimeout)); err != nil {
 		return fmt.Errorf("barrier: %w", err)
@@ -254,7 +253,7 @@ func (r *Raft) Barrier(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for f within ctx and names its error in our terms.
+// wait waits for f within ctx and translates its error.
 func (r *Raft) wait(ctx context.Context, f raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
@@ -262,8 +261,8 @@ func (r *Raft) wait(ctx context.Context, f raft.Future) error {
 	return cmp.Or(late, outcome(err))
 }
 
-// awaited receives what raft answers, within ctx. A command that raft has not looked at
-// when it ends is never answered.
+// awaited receives raft's answer within ctx. Raft never answers the commands that are still
+// queued when it shuts down.
 func awaited[T any](ctx context.Context, r *Raft, answer <-chan T) (out T, err error) {
 	select {
 	case out = <-answer:
@@ -275,8 +274,8 @@ func awaited[T any](ctx context.Context, r *Raft, answer <-chan T) (out T, err e
 	}
 }
 
-// outcome is ourError of a command. What raft has no name for is a failure to write
-// the log: the entry may be on the disk all the same, and count after the next start.
+// outcome is ourError for commands. An error without a name in raft is a failed write to the
+// log. The entry may be on disk all the same and take effect after the next start.
 func outcome(err error) error {
 	ours := ourError(err)
 	if ours == nil || errors.Is(ours, nomad.ErrNoLeader) || errors.Is(ours, ErrMaybeApplied) {
@@ -285,8 +284,8 @@ func outcome(err error) error {
 	return fmt.Errorf("%w: %w", ErrMaybeApplied, err)
 }
 
-// ourError translates raft's errors: the caller retries elsewhere only when the
-// command certainly was not applied.
+// ourError translates raft's errors. A caller may retry on another server only if the command
+// certainly was not applied.
 func ourError(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress),
@@ -298,21 +297,21 @@ func ourError(err error) error {
 	return err
 }
 
-// Leadership says when this server becomes leader and when it stops to be. It
-// holds the latest word only: who reads late misses nothing that still counts.
+// Leadership returns a channel that receives true when this server becomes leader and false
+// when it stops being leader. The channel holds only the latest value.
 func (r *Raft) Leadership() <-chan bool { return r.raft.LeaderCh() }
 
-// IsLeader says whether this server is the leader.
+// IsLeader reports whether this server is the leader.
 func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader }
 
-// Leader returns the address and the ID of the leader, empty when there is none.
+// Leader returns the address and the ID of the leader, or empty strings.
 func (r *Raft) Leader() (addr, id string) {
 	a, i := r.raft.LeaderWithID()
 	return string(a), string(i)
 }
 
-// LeaderChange returns a channel that is closed when the leader changes. To miss
-// nothing, take it before asking who leads.
+// LeaderChange returns a channel that is closed when the leader changes. Call it before Leader,
+// so that no change is missed.
 func (r *Raft) LeaderChange() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -322,14 +321,14 @@ func (r *Raft) LeaderChange() <-chan struct{} {
 // AppliedIndex returns the index of the last entry that was applied.
 func (r *Raft) AppliedIndex() uint64 { return r.raft.AppliedIndex() }
 
-// Unwritable says why this server's log cannot be written at present, nil when it
-// can. Such a server cannot lead.
+// Unwritable returns why this server's log cannot be written at the moment, or nil. Such a
+// server cannot be leader.
 func (r *Raft) Unwritable() error { return r.stores.unwritable() }
 
-// LastContact returns when this server last heard from the leader.
+// LastContact returns the time of the last contact with the leader.
 func (r *Raft) LastContact() time.Time { return r.raft.LastContact() }
 
-// Servers returns the members of the cluster as the log has them.
+// Servers returns the servers in the latest configuration of the log.
 func (r *Raft) Servers() ([]raft.Server, error) {
 	f := r.raft.GetConfiguration()
 	if err := f.Error(); err != nil {
@@ -346,10 +345,10 @@ func (r *Raft) Snapshot() error {
 	return nil
 }
 
-// Stats returns raft's own numbers, as agent self shows them.
+// Stats returns raft's statistics, which agent self shows.
 func (r *Raft) Stats() map[string]string { return r.raft.Stats() }
 
-// Close ends raft and gives the directory free.
+// Close shuts down raft and unlocks the directory.
 func (r *Raft) Close() error {
 	r.stores.interrupt()
 	err := r.raft.Shutdown().Error()

@@ -24,9 +24,9 @@ It is taken over once and then removed. Entries of the log that were not committ
 yet may become so: use it only when the lost servers won't come back.
 `
 
-// recoverPeers takes the servers of the cluster from raft/peers.json, when an
-// operator wrote one. A directory without peers.info is new, and a peers.json in
-// it older than that.
+// recoverPeers replaces the servers of the cluster with those in raft/peers.json, if an
+// operator wrote one. A directory without peers.info is new; a peers.json in it is outdated and
+// removed.
 func recoverPeers(c Config, rc *raft.Config, s *stores, trans raft.Transport) error {
 	if c.Dir == "" {
 		return nil
@@ -52,7 +52,7 @@ func recoverPeers(c Config, rc *raft.Config, s *stores, trans raft.Transport) er
 	if err := raft.RecoverCluster(rc, c.Scratch(), s.log, s.stable, s.snapshots, trans, conf); err != nil {
 		return fmt.Errorf("recovery by %s: %w", peers, err)
 	}
-	// A peers.json that came back after a power failure would be taken over again.
+	// If a power failure restored peers.json, it would be applied again.
 	if err := errors.Join(os.Remove(peers), safefs.SyncDir(dir)); err != nil {
 		return fmt.Errorf("recovery by %s: %w", peers, err)
 	}

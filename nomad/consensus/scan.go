@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The log opens a damaged segment as if its last writes had been torn by a
-// crash: it drops what follows the damage, even the whole segment. That loses
-// entries which were acknowledged, so the segments are read before the log is
-// opened. A segment is a header and frames, each of a multiple of 8 bytes; a
-// commit frame ends each batch and holds the CRC of all since the one before it:
+// raft-wal treats damage in a segment like a write torn by a crash: it drops everything after
+// the damage, possibly the complete segment. That would lose acknowledged entries, so the
+// segments are checked before the log is opened. A segment is a header and a sequence of
+// frames, each a multiple of 8 bytes. A commit frame ends each batch. It contains the CRC of
+// everything since the previous commit frame:
 //
 //	header(32) | frame ... | commit | frame ... | commit | zeros
 //	frame: type(1) zeros(3) length(4) payload, padded to 8     commit: type(1) zeros(3) crc(4)
@@ -31,28 +31,28 @@ const (
 	frameCommit   = 3
 )
 
-// ErrDamaged means that the log holds something else than was written.
+// ErrDamaged means that the log differs from what was written.
 var ErrDamaged = errors.New("raft log is damaged")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// extent says what of a segment is whole.
+// extent is the intact part of a segment.
 type extent struct {
-	end     int64  // where its last whole batch ends
-	entries uint64 // how many entries it has up to there
-	index   int64  // where the index begins that a full segment ends with, 0 without one
+	end     int64  // end of the last complete batch
+	entries uint64 // number of entries up to end
+	index   int64  // start of the index at the end of a full segment, or 0
 }
 
-// scanLog fails when a segment of the log is damaged before its last batch. A
-// last batch that is not whole is a write that a crash tore, and no damage. It
-// returns what is whole of each file.
+// scanLog fails if a segment of the log is damaged before its last batch. An incomplete last
+// batch is the result of a crash during a write, not damage. scanLog returns the intact part of
+// each file.
 func scanLog(dir, index string) (map[string]extent, error) {
 	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
 	if err != nil {
 		return nil, fmt.Errorf("list raft log: %w", err)
 	}
 	if _, err := os.Lstat(index); errors.Is(err, os.ErrNotExist) && len(segments) > 0 {
-		return nil, fmt.Errorf("%w: %s is missing, its segments are there", ErrDamaged, index)
+		return nil, fmt.Errorf("%w: %s is missing, but its segments exist", ErrDamaged, index)
 	}
 	found := map[string]extent{}
 	for _, path := range segments {
@@ -63,11 +63,11 @@ func scanLog(dir, index string) (map[string]extent, error) {
 	return found, nil
 }
 
-// checkSegments compares the segments with the index of the log. It fails when the
-// only one is gone although a term was stored after it had been made: the log would
-// begin anew without a word. A segment that the log went on from must have all its
-// entries; what a crash left behind the last whole batch of the one in use is
-// emptied, so that it is never taken for more than that.
+// checkSegments compares the segments with the index of the log. It fails if the only segment
+// is missing although a term was stored after its creation: the log would silently begin anew.
+// A segment with a successor must have all its entries. Data that a crash left after the last
+// complete batch of the current segment is overwritten with zeros, so that it is never taken
+// for an entry.
 func checkSegments(dir string, meta *metadb.BoltMetaDB, found map[string]extent) error {
 	state, err := meta.Load(dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func checkSegments(dir string, meta *metadb.BoltMetaDB, found map[string]extent)
 			if err := empty(path, file.end); err != nil {
 				return fmt.Errorf("empty the end of %s: %w", path, err)
 			}
-		case info.SealTime.IsZero(): // made, but a crash came before its file
+		case info.SealTime.IsZero(): // created, but a crash came before its file
 		case !there:
 			return fmt.Errorf("%w: %s is missing", ErrDamaged, path)
 		case info.BaseIndex+file.entries <= info.MaxIndex, info.IndexStart != 0 && int64(info.IndexStart) != file.index:
@@ -99,7 +99,7 @@ func checkSegments(dir string, meta *metadb.BoltMetaDB, found map[string]extent)
 	return nil
 }
 
-// empty writes zeros over what was written behind end.
+// empty overwrites the data after end with zeros.
 func empty(path string, end int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -112,7 +112,7 @@ func empty(path string, end int64) error {
 		if at, err := unix.Seek(int(f.Fd()), end, unix.SEEK_DATA); err == nil {
 			end = at
 		} else if errors.Is(err, unix.ENXIO) {
-			break // only what was never written follows
+			break // only unwritten space follows
 		}
 		n, err := f.ReadAt(buf, end)
 		if !bytes.Equal(buf[:n], zeros[:n]) {
@@ -141,7 +141,7 @@ func scanSegment(path string) (extent, error) {
 	if err != nil {
 		return extent{}, fmt.Errorf("open raft log: %w", err)
 	}
-	defer f.Close() // only read from
+	defer f.Close() // read only
 	s := scan{f: f, buf: make([]byte, 64<<10)}
 	bad, err := s.walk()
 	if err == nil && bad < 0 {
@@ -153,22 +153,22 @@ func scanSegment(path string) (extent, error) {
 	if bad >= 0 {
 		return extent{}, fmt.Errorf("%w: %s, before byte %d", ErrDamaged, path, bad)
 	}
-	return s.whole, nil
+	return s.complete, nil
 }
 
-// scan is a segment while it is scanned.
+// scan is the state of scanning one segment.
 type scan struct {
-	f     *os.File
-	buf   []byte
-	whole extent
-	loose []int64 // where the frames behind the last whole batch end, the first of them
+	f        *os.File
+	buf      []byte
+	complete extent
+	loose    []int64 // ends of the first frames after the last complete batch
 }
 
-// maxLoose bounds loose. A batch that raft writes has fewer entries.
+// maxLoose limits loose. A batch from raft has fewer entries.
 const maxLoose = 128
 
-// walk goes from frame to frame and returns the end of the first batch that is
-// wrong although a right one follows, -1 when there is none.
+// walk reads the frames in sequence. It returns the end of the first invalid batch that a valid
+// one follows, or -1.
 func (s *scan) walk() (bad int64, err error) {
 	suspect, at := int64(-1), int64(segmentHeader)
 	seen := extent{}
@@ -191,7 +191,7 @@ func (s *scan) walk() (bad int64, err error) {
 				return suspect, nil
 			case crc == value:
 				seen.end = at
-				s.whole, s.loose = seen, nil
+				s.complete, s.loose = seen, nil
 			default:
 				suspect = at - size
 			}
@@ -210,7 +210,7 @@ func (s *scan) walk() (bad int64, err error) {
 		at += size
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil // a length that reaches beyond the end: search judges it
+		err = nil // a length beyond the end of the file: search decides whether it is damage
 	}
 	return -1, err
 }
@@ -229,17 +229,17 @@ func (s *scan) sum(crc uint32, at, size int64) (uint32, error) {
 	return crc, nil
 }
 
-// search looks behind the last whole batch for another: it was acknowledged, so
-// what stands before it is no torn write. It returns the end of such a batch, -1
-// when there is none. A batch begins after a commit frame, or after a frame that
-// may have been one before it was damaged.
+// search looks for another batch after the last complete one. Such a batch was acknowledged, so
+// the data before it is damaged and not a torn write. search returns the end of such a batch,
+// or -1. A batch begins after a commit frame, or after a frame that may have been one before
+// the damage.
 func (s *scan) search() (int64, error) {
-	at := s.whole.end
-	begun := map[int64]uint32{} // where a batch may begin, and the CRC from there
+	at := s.complete.end
+	begun := map[int64]uint32{} // possible starts of a batch, and the CRC from there
 	for {
 		next, err := unix.Seek(int(s.f.Fd()), at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
-			return -1, nil // only what was never written follows
+			return -1, nil // only unwritten space follows
 		}
 		if next &^= 7; err == nil && next > at {
 			clear(begun)

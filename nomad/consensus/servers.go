@@ -11,17 +11,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// changeTimeout bounds how long a change of the servers waits for its turn.
+// changeTimeout limits how long a configuration change waits in the queue.
 const changeTimeout = enqueueTimeout
 
-// caughtUpPause is how often a server that catches up looks how far it is.
+// caughtUpPause is the interval at which CaughtUp checks the applied index.
 const caughtUpPause = 10 * time.Millisecond
 
-// ErrBegun means that this server has a log already.
-var ErrBegun = errors.New("the cluster has begun")
+// ErrBegun means that this server already has a log.
+var ErrBegun = errors.New("the cluster is already bootstrapped")
 
-// Empty says whether this server knows of no cluster: its log is empty and nobody
-// has made it a member.
+// Empty reports whether this server has no log and is not a member of a cluster.
 func (r *Raft) Empty() (bool, error) {
 	if r.raft.LastIndex() > 0 {
 		return false, nil
@@ -33,8 +32,8 @@ func (r *Raft) Empty() (bool, error) {
 	return !has, nil
 }
 
-// Bootstrap begins a cluster of the given servers, addresses by ID, and asks for
-// their votes. One of them does so, once.
+// Bootstrap starts a cluster with the given servers (ID to address), of which this server is
+// one. Only one server of a new cluster calls it, once.
 func (r *Raft) Bootstrap(servers map[string]string) error {
 	var conf raft.Configuration
 	for id, addr := range servers {
@@ -51,7 +50,7 @@ func (r *Raft) Bootstrap(servers map[string]string) error {
 	return nil
 }
 
-// AddVoter makes a server a voter, or notes its new address.
+// AddVoter adds a voter, or updates its address.
 func (r *Raft) AddVoter(ctx context.Context, id, addr string) error {
 	if err := r.wait(ctx, r.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changeTimeout)); err != nil {
 		return fmt.Errorf("add server %s to raft: %w", id, err)
@@ -59,8 +58,7 @@ func (r *Raft) AddVoter(ctx context.Context, id, addr string) error {
 	return nil
 }
 
-// AddNonvoter adds a server that has the log but no vote, or notes its new address.
-// One that votes stays a voter.
+// AddNonvoter adds a server without a vote, or updates its address. A voter stays a voter.
 func (r *Raft) AddNonvoter(ctx context.Context, id, addr string) error {
 	if err := r.wait(ctx, r.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changeTimeout)); err != nil {
 		return fmt.Errorf("add server %s to raft without a vote: %w", id, err)
@@ -68,10 +66,10 @@ func (r *Raft) AddNonvoter(ctx context.Context, id, addr string) error {
 	return nil
 }
 
-// Library is the log as the library of autopilot takes it.
+// Library returns the underlying raft.Raft for the autopilot library.
 func (r *Raft) Library() *raft.Raft { return r.raft }
 
-// RemoveServer takes a server out of the cluster.
+// RemoveServer removes a server from the cluster.
 func (r *Raft) RemoveServer(ctx context.Context, id string) error {
 	if err := r.wait(ctx, r.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
 		return fmt.Errorf("remove server %s from raft: %w", id, err)
@@ -79,8 +77,8 @@ func (r *Raft) RemoveServer(ctx context.Context, id string) error {
 	return nil
 }
 
-// CaughtUp waits until this server has heard from a leader and applied what was
-// committed then.
+// CaughtUp waits for contact with a leader, and then until everything committed by that time
+// was applied.
 func (r *Raft) CaughtUp(ctx context.Context) error {
 	for {
 		if target := r.raft.CommitIndex(); target > 0 && !r.raft.LastContact().IsZero() && r.raft.AppliedIndex() >= target {
@@ -94,8 +92,8 @@ func (r *Raft) CaughtUp(ctx context.Context) error {
 	}
 }
 
-// HandOver makes another server the leader: the one with the ID, or the most
-// advanced when it is "".
+// HandOver transfers leadership to the server with the ID. If the ID is empty, raft selects the
+// most up-to-date server.
 func (r *Raft) HandOver(ctx context.Context, id, addr string) error {
 	var f raft.Future
 	if id == "" {

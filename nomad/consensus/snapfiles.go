@@ -21,7 +21,7 @@ import (
 // retained is the number of snapshots kept.
 const retained = 2
 
-// unfinished is how the directory of a snapshot ends while it is written.
+// unfinished is the suffix of a snapshot directory during writing.
 const unfinished = ".tmp"
 
 // openSnapshots opens the snapshots below the raft directory.
@@ -40,15 +40,16 @@ func openSnapshots(raftDir string, log hclog.Logger) (*privateSnapshots, error) 
 	return &privateSnapshots{FileSnapshotStore: files, dir: dir}, nil
 }
 
-// tidy removes what a crash left of a snapshot that was being written or removed: it may
-// hold as much as the whole state. It fails when one that counts is not described.
+// tidy removes the remains of snapshots that were being written or removed during a crash,
+// because they may be as large as the state. It fails if a snapshot to be kept has no valid
+// meta.json.
 func tidy(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return compareNames(b.Name(), a.Name()) })
-	whole := 0 // of those seen so far, the newest first
+	complete := 0 // number of complete snapshots so far, newest first
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
@@ -57,13 +58,13 @@ func tidy(dir string) error {
 		remove := strings.HasSuffix(e.Name(), unfinished)
 		if !remove {
 			err = checkMeta(filepath.Join(path, "meta.json"))
-			remove = whole >= retained && errors.Is(err, fs.ErrNotExist)
+			remove = complete >= retained && errors.Is(err, fs.ErrNotExist)
 		}
 		switch {
 		case remove:
 			err = os.RemoveAll(path)
 		case err == nil:
-			whole++
+			complete++
 		}
 		if err != nil {
 			return err
@@ -72,13 +73,13 @@ func tidy(dir string) error {
 	return nil
 }
 
-// compareNames orders the names of snapshots, TERM-INDEX-MILLISECONDS, by age; what
-// is named otherwise counts as the newest.
+// compareNames orders snapshot names, TERM-INDEX-MILLISECONDS, by age. Other names count as
+// newest.
 func compareNames(a, b string) int {
 	return slices.Compare(nameNumbers(a), nameNumbers(b))
 }
 
-// nameNumbers reads the name of a snapshot; the largest number when it is none.
+// nameNumbers parses the name of a snapshot. Other names get the largest number.
 func nameNumbers(name string) []uint64 {
 	parts := strings.Split(name, "-")
 	numbers := make([]uint64, len(parts))
@@ -92,7 +93,7 @@ func nameNumbers(name string) []uint64 {
 	return numbers
 }
 
-// checkMeta fails when a snapshot would be passed over because it is not described.
+// checkMeta fails if raft would ignore a snapshot because of its meta.json.
 func checkMeta(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -103,30 +104,29 @@ func checkMeta(path string) error {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	if meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
-		return fmt.Errorf("%s is of version %d, this server reads %d to %d", path, meta.Version, raft.SnapshotVersionMin, raft.SnapshotVersionMax)
+		return fmt.Errorf("%s has version %d, but this server supports %d to %d", path, meta.Version, raft.SnapshotVersionMin, raft.SnapshotVersionMax)
 	}
 	return nil
 }
 
-// privateSnapshots makes snapshots that only their owner can read: they hold
-// keys.
+// privateSnapshots creates snapshots that only their owner can read, because they contain keys.
 type privateSnapshots struct {
 	*raft.FileSnapshotStore
 	dir string
 
 	mu     sync.Mutex
-	failed error // why a snapshot could not be opened the last time
+	failed error // error of the last opening of a snapshot
 }
 
-// failure returns why a snapshot could not be opened, nil when all could.
+// failure returns the error of the last opening of a snapshot, or nil.
 func (p *privateSnapshots) failure() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failed
 }
 
-// List implements raft.SnapshotStore: the last snapshot. Raft would start from the
-// one before it when it cannot be read, and forget what was acknowledged between.
+// List implements raft.SnapshotStore. It returns only the latest snapshot. If raft cannot read
+// that one, it would start from an older one and lose acknowledged entries.
 func (p *privateSnapshots) List() ([]*raft.SnapshotMeta, error) {
 	all, err := p.FileSnapshotStore.List()
 	return all[:min(len(all), 1)], err
@@ -163,7 +163,7 @@ func (p *privateSnapshots) Create(version raft.SnapshotVersion, index, term uint
 	return &privateSink{sink, tmp}, nil
 }
 
-// sweep removes what a snapshot left that could not even be begun.
+// sweep removes the remains of a snapshot that could not be created.
 func (p *privateSnapshots) sweep(name string) error {
 	left, err := filepath.Glob(filepath.Join(p.dir, name+unfinished))
 	for _, path := range left {
@@ -172,8 +172,8 @@ func (p *privateSnapshots) sweep(name string) error {
 	return err
 }
 
-// privateSink is a snapshot while it is written. One that fails leaves nothing
-// behind: on a full disk that would be what fills it.
+// privateSink is a snapshot that is being written. If it fails, it removes its files, because
+// they may be what fills the disk.
 type privateSink struct {
 	raft.SnapshotSink
 	tmp string

@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// twoSnapshots is the directory of a server that has two, and has ended.
+// twoSnapshots returns the directory of a stopped server with two snapshots.
 func twoSnapshots(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,8 +31,8 @@ func twoSnapshots(t *testing.T) string {
 	return dir
 }
 
-// A server does not fall back to an older snapshot: it says which one it cannot
-// read, and leaves all as it is.
+// A server does not use an older snapshot. The error names the unreadable one, and no file
+// changes.
 func TestDamagedSnapshot(t *testing.T) {
 	good := twoSnapshots(t)
 	for name, c := range map[string]struct{ file, text, want string }{
@@ -65,8 +65,7 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 }
 
-// A snapshot that could not be written whole leaves nothing behind, whether it failed
-// or a crash came between.
+// An incomplete snapshot leaves nothing behind, whether it failed or a crash occurred.
 func TestUnfinishedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "raft/snapshots/1-2-3.tmp")
@@ -80,7 +79,7 @@ func TestUnfinishedSnapshot(t *testing.T) {
 	}
 	defer s.Close()
 	if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is there: %v", left, err)
+		t.Errorf("%s exists: %v", left, err)
 	}
 	s.lead(t)
 	s.addNamespace(t, "one")
@@ -90,11 +89,11 @@ func TestUnfinishedSnapshot(t *testing.T) {
 	if now, err := filepath.Glob(filepath.Join(dir, "raft/snapshots/*")); len(now) > 0 || err != nil {
 		t.Errorf("the failed snapshot left %v, %v", now, err)
 	}
-	s.addNamespace(t, "two") // the server goes on
+	s.addNamespace(t, "two") // the server continues
 }
 
-// A server killed while it removed a snapshot that it kept no longer starts, and
-// removes the rest. The last snapshots are not taken for that: theirs is an error.
+// A server that was killed while it removed an old snapshot starts and removes the rest. The
+// same remains of a current snapshot are an error.
 func TestHalfRemovedSnapshot(t *testing.T) {
 	good := twoSnapshots(t)
 	for id, starts := range map[string]bool{"2-1-1": true, "1-9000-1": true, "2-9000-1": false, "10-1-1": false, "east": false} {
@@ -124,7 +123,7 @@ func TestHalfRemovedSnapshot(t *testing.T) {
 	}
 }
 
-// failing is an FSM whose snapshots end midway.
+// failing is an FSM whose snapshots fail in the middle.
 type failing struct{ *fsm.FSM }
 
 func (f *failing) Snapshot() (raft.FSMSnapshot, error) { return f, nil }

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Save takes a snapshot of what is applied now. The caller closes the reader.
+// Save takes a snapshot of the applied state. The caller must close the reader.
 func (r *Raft) Save() (*raft.SnapshotMeta, io.ReadCloser, error) {
 	f := r.raft.Snapshot()
 	err := f.Error()
@@ -37,9 +37,9 @@ func (r *Raft) Save() (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return meta, state, nil
 }
 
-// Restore replaces the state of the whole cluster by the snapshot. It must have
-// been checked: one that the FSM can't read stops the server. It returns when a
-// majority has the new state.
+// Restore replaces the state of the cluster with the snapshot. The caller must have checked the
+// snapshot, because a server whose FSM cannot read it stops. Restore returns when a majority
+// has the new state.
 func (r *Raft) Restore(meta *raft.SnapshotMeta, state io.Reader) error {
 	done := make(chan error, 1)
 	go func() { done <- r.raft.Restore(meta, state, 0) }()
@@ -49,7 +49,7 @@ func (r *Raft) Restore(meta *raft.SnapshotMeta, state io.Reader) error {
 			return fmt.Errorf("raft restore: %w", ourError(err))
 		}
 		return nil
-	case <-r.ended: // what it writes last may never be answered
+	case <-r.ended: // its last request may never be answered
 		return fmt.Errorf("raft restore: %w", ErrMaybeApplied)
 	}
 }
@@ -57,8 +57,8 @@ func (r *Raft) Restore(meta *raft.SnapshotMeta, state io.Reader) error {
 // LastIndex returns the index of the last entry of the log.
 func (r *Raft) LastIndex() uint64 { return r.raft.LastIndex() }
 
-// memorySnapshots keeps the last whole snapshots in memory, each in a store of
-// its own: raft's shows one already while it is written.
+// memorySnapshots keeps the last complete snapshots in memory. Each has its own store, because
+// raft's in-memory store lists a snapshot while it is written.
 type memorySnapshots struct {
 	mu   sync.Mutex
 	kept []*raft.InmemSnapshotStore // newest first
@@ -99,10 +99,10 @@ func (m *memorySnapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, er
 			return meta, state, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("there is no snapshot %s", id)
+	return nil, nil, fmt.Errorf("unknown snapshot %s", id)
 }
 
-// memorySink is a snapshot while it is written.
+// memorySink is a snapshot that is being written.
 type memorySink struct {
 	raft.SnapshotSink
 	into  *memorySnapshots
@@ -116,7 +116,7 @@ func (s *memorySink) Cancel() error {
 	return s.SnapshotSink.Cancel()
 }
 
-// Close implements raft.SnapshotSink: the snapshot is whole and others can see it.
+// Close implements raft.SnapshotSink. It makes the complete snapshot visible.
 func (s *memorySink) Close() error {
 	if s.ended {
 		return nil

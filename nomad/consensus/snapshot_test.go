@@ -39,7 +39,7 @@ func TestSaveAndRestore(t *testing.T) {
 			s.addNamespace(t, "one")
 			meta, state := take(t, s)
 			if again, same := take(t, s); again.Index != meta.Index || !bytes.Equal(same, state) {
-				t.Errorf("the same state is another snapshot: index %d, then %d", meta.Index, again.Index)
+				t.Errorf("the same state gives another snapshot: index %d, then %d", meta.Index, again.Index)
 			}
 			last := s.addNamespace(t, "two")
 			old := s.fsm.State()
@@ -49,13 +49,13 @@ func TestSaveAndRestore(t *testing.T) {
 			select {
 			case <-old.Abandoned():
 			default:
-				t.Error("who watches the old state is not told")
+				t.Error("watchers of the old state are not notified")
 			}
 			if got := s.namespaces(); !slices.Equal(got, []string{"default", "one"}) {
-				t.Errorf("after the restore there are %v", got)
+				t.Errorf("namespaces after the restore: %v", got)
 			}
 			if index := s.addNamespace(t, "three"); index <= last {
-				t.Errorf("the log went back from %d to %d", last, index)
+				t.Errorf("the index went back from %d to %d", last, index)
 			}
 			if dir == "" {
 				return
@@ -66,22 +66,22 @@ func TestSaveAndRestore(t *testing.T) {
 			s = open(t, dir)
 			s.lead(t)
 			if got := s.namespaces(); !slices.Equal(got, []string{"default", "one", "three"}) {
-				t.Errorf("after the restart there are %v", got)
+				t.Errorf("namespaces after the restart: %v", got)
 			}
 		})
 	}
 }
 
-// A snapshot that is shorter than it says is refused and changes nothing.
+// A snapshot that is shorter than its metadata claims is refused and changes nothing.
 func TestRestoreOfOtherSize(t *testing.T) {
 	s := open(t, t.TempDir())
 	s.lead(t)
 	meta, state := take(t, s)
 	s.addNamespace(t, "one")
 	if err := s.Restore(meta, bytes.NewReader(state[:len(state)-1])); err == nil {
-		t.Error("Restore() takes it")
+		t.Error("Restore() accepts it")
 	}
 	if got := s.namespaces(); !slices.Equal(got, []string{"default", "one"}) {
-		t.Errorf("there are %v", got)
+		t.Errorf("namespaces: %v", got)
 	}
 }

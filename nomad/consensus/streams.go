@@ -11,18 +11,18 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Bounds of the transport (compat/wire.md section 12).
+// Limits of the transport.
 const (
 	streamPool    = 3
 	streamTimeout = 10 * time.Second
 )
 
-// errUnlocated makes raft use the address that the log has.
+// errUnlocated makes raft use the address in the log.
 var errUnlocated = errors.New("server is not among the members")
 
-// Streams are the connections that carry Raft messages: those that the RPC
-// listener hands over, and those that it dials. It is a raft.StreamLayer and an
-// rpc.RaftConns. A connection to the own address never leaves the process.
+// Streams manages the connections for Raft messages: those that the RPC listener hands over and
+// those that it dials. It implements raft.StreamLayer and rpc.RaftConns. A connection to the
+// server's own address stays in the process.
 type Streams struct {
 	addr   string
 	dial   func(ctx context.Context, addr string) (net.Conn, error)
@@ -30,16 +30,16 @@ type Streams struct {
 	ended  chan struct{}
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool // nil once closed
+	conns map[net.Conn]bool // nil after Close
 }
 
-// NewStreams makes the streams of the server that others reach at addr. Dial
-// opens a connection that the other side will know as one of Raft.
+// NewStreams returns the Streams of the server at addr. dial must open a connection that the
+// peer recognizes as a Raft connection.
 func NewStreams(addr string, dial func(ctx context.Context, addr string) (net.Conn, error)) *Streams {
 	return &Streams{addr: addr, dial: dial, accept: make(chan net.Conn), ended: make(chan struct{}), conns: map[net.Conn]bool{}}
 }
 
-// HandOff takes a connection that another server opened.
+// HandOff takes over a connection that another server opened.
 func (s *Streams) HandOff(conn net.Conn) {
 	held, ok := s.hold(conn)
 	if !ok {
@@ -75,10 +75,10 @@ func (s *Streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, 
 	return s.dial(ctx, string(to))
 }
 
-// Addr returns where others reach this server.
+// Addr returns the address at which others reach this server.
 func (s *Streams) Addr() net.Addr { return streamAddr(s.addr) }
 
-// Close ends all connections that were handed over, and takes no more.
+// Close closes all connections that were handed over and refuses new ones.
 func (s *Streams) Close() error {
 	s.mu.Lock()
 	conns := s.conns
@@ -94,7 +94,7 @@ func (s *Streams) Close() error {
 	return nil
 }
 
-// hold keeps a connection until it is closed by either.
+// hold tracks a connection until it is closed.
 func (s *Streams) hold(conn net.Conn) (net.Conn, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Streams) hold(conn net.Conn) (net.Conn, bool) {
 	return &heldConn{Conn: conn, streams: s}, true
 }
 
-// heldConn is forgotten when it is closed.
+// heldConn is no longer tracked after it is closed.
 type heldConn struct {
 	net.Conn
 	streams *Streams
@@ -136,8 +136,7 @@ func network(s *Streams, id string, locate func(id string) string, c *commits, l
 	})}
 }
 
-// addresses finds servers by their IDs: the log may hold an address that a
-// server had before it moved.
+// addresses looks up servers by ID, because the log may contain an outdated address.
 type addresses struct {
 	self, addr string
 	locate     func(id string) string

@@ -20,8 +20,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// peer opens a server that others reach over a listener. Its timers are long: who leads
-// goes on to, also when the machine has no time for it for seconds.
+// peer opens a server that others reach over a listener. Its timers are long, so that a leader
+// stays leader even on a busy machine.
 func peer(t *testing.T, dir, id string) (server, string) {
 	t.Helper()
 	ln := testnet.Listen(t)
@@ -48,7 +48,8 @@ func peer(t *testing.T, dir, id string) (server, string) {
 	return server{r, f}, addr
 }
 
-// found makes servers a cluster, of which this one leads. Its timer for that is long.
+// found bootstraps a cluster in which this server becomes the leader. Its election timeout is
+// long.
 func (s server) found(t *testing.T, addrs map[string]string) {
 	t.Helper()
 	if err := s.Bootstrap(addrs); err != nil {
@@ -58,7 +59,7 @@ func (s server) found(t *testing.T, addrs map[string]string) {
 	s.lead(t)
 }
 
-// confirmed asks again when the answers did not come in time.
+// confirmed repeats Confirm if the answers were too slow.
 func (s server) confirmed(t *testing.T) (term uint64, err error) {
 	for end := time.Now().Add(time.Minute); ; {
 		term, err = s.Confirm(t.Context())
@@ -107,7 +108,7 @@ func TestServersReplicateOverStreams(t *testing.T) {
 	}
 	until(t, "b leads", b.IsLeader)
 	if err := a.HandOver(t.Context(), "", ""); err == nil {
-		t.Error("who does not lead hands over")
+		t.Error("a follower hands over leadership")
 	}
 	a.Close()
 	until(t, "two of three go on", func() bool {
@@ -123,7 +124,7 @@ func TestServersReplicateOverStreams(t *testing.T) {
 	}
 }
 
-// Of three servers two are lost for good: the last one goes on alone by peers.json.
+// Two of three servers are lost permanently. The last one continues alone with peers.json.
 func TestRecoveryByPeersFile(t *testing.T) {
 	dir := t.TempDir()
 	a, aAddr := peer(t, dir, "")
@@ -144,14 +145,14 @@ func TestRecoveryByPeersFile(t *testing.T) {
 	again, _ := peer(t, dir, "")
 	again.lead(t)
 	if again.fsm.State().Snapshot().Namespace(nil, "kept") == nil {
-		t.Error("what was written is lost")
+		t.Error("written data is lost")
 	}
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("peers.json is still there: %v", err)
+		t.Errorf("peers.json still exists: %v", err)
 	}
 }
 
-// A leader is confirmed by a majority, by nobody once it was replaced, and not by
+// A leader is confirmed by a majority. It is not confirmed after it was replaced, nor by
 // answers that come too late.
 func TestConfirm(t *testing.T) {
 	a, aAddr := peer(t, "", "")
@@ -160,7 +161,7 @@ func TestConfirm(t *testing.T) {
 	a.found(t, map[string]string{a.ID(): aAddr, b.ID(): bAddr, c.ID(): cAddr})
 	want, leads := a.Term()
 	if !leads {
-		t.Fatal("the leader does not lead")
+		t.Fatal("the server is not the leader")
 	}
 	var wg sync.WaitGroup
 	for range 50 {

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft-wal/metadb"
 )
 
-// A server's log that lost its tail to a new leader is whole after the next start.
+// A log that lost its tail to a new leader is readable after the next start.
 func TestTruncatedLogIsRead(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -36,12 +36,12 @@ func TestTruncatedLogIsRead(t *testing.T) {
 	if err := errors.Join(log.Close(), meta.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // it stays so
+	for range 2 { // it stays readable
 		again := open(t, dir)
 		again.lead(t)
 		snap := again.fsm.State().Snapshot()
 		if snap.Namespace(nil, "d") == nil || snap.Namespace(nil, "cut") != nil {
-			t.Error("the log has other entries than those that were left")
+			t.Error("the log does not have exactly the remaining entries")
 		}
 		if err := again.Close(); err != nil {
 			t.Fatal(err)

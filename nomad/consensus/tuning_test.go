@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// tuned opens a log with settings of its own.
+// tuned opens a log with the given settings.
 func tuned(t *testing.T, dir string, tuning consensus.Tuning, noCache bool) server {
 	t.Helper()
 	f := fsm.New(state.New(nil), nil, nil)
@@ -24,8 +24,7 @@ func tuned(t *testing.T, dir string, tuning consensus.Tuning, noCache bool) serv
 	return server{r, f}
 }
 
-// Without settings there are the defaults; what is set arrives, and may change while
-// the server runs.
+// Unset settings have defaults. Set values take effect and may change while the server runs.
 func TestTuning(t *testing.T) {
 	standard := consensus.Tuning{Multiplier: 1, SnapshotThreshold: 8192, SnapshotInterval: 120 * time.Second, TrailingLogs: 10240}
 	if got := tuned(t, "", consensus.Tuning{}, false).Tuned(); got != standard {
@@ -41,12 +40,11 @@ func TestTuning(t *testing.T) {
 		t.Errorf("Tune() = %v, Tuned() = %+v, want %+v", err, s.Tuned(), second)
 	}
 	if err := s.Tune(consensus.Tuning{SnapshotInterval: time.Nanosecond}); err == nil || s.Tuned() != second {
-		t.Errorf("Tune() = %v, Tuned() = %+v, want what was before", err, s.Tuned())
+		t.Errorf("Tune() = %v, Tuned() = %+v, want the previous settings", err, s.Tuned())
 	}
 }
 
-// A snapshot is made when there are as many entries as the threshold says, with and
-// without entries kept in memory.
+// A snapshot is written after the threshold number of entries, with and without the cache.
 func TestSnapshotThreshold(t *testing.T) {
 	for _, noCache := range []bool{false, true} {
 		t.Run(fmt.Sprintf("no cache %v", noCache), func(t *testing.T) {
@@ -66,7 +64,7 @@ func TestSnapshotThreshold(t *testing.T) {
 					return
 				}
 				if time.Now().After(deadline) {
-					t.Fatal("no snapshot was made")
+					t.Fatal("no snapshot was written")
 				}
 				s.addNamespace(t, "again")
 			}

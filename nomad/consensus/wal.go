@@ -18,16 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// segmentSize is how many bytes of the disk the log takes at a time, when the
-// configuration says nothing.
+// segmentSize is the default size of a log segment.
 const segmentSize = 64 << 20
 
-// reserved is how much of the disk the index of the log is given at once, so that a
-// vote and a term can be written when nothing else can. It needs a tenth of it.
+// reserved is the space reserved for the index of the log, so that a vote and a term can be
+// written on a full disk. The index needs a tenth of it.
 const reserved = 256 << 10
 
-// openLog opens the log. An error names what is damaged; nothing is repaired by
-// throwing away.
+// openLog opens the log. If it is damaged, openLog returns an error and repairs nothing.
 func openLog(dir string, size int, log hclog.Logger) (*guardedLog, error) {
 	metaFile := filepath.Join(dir, metadb.FileName)
 	if err := probeLock(metaFile); err != nil {
@@ -50,8 +48,8 @@ func openLog(dir string, size int, log hclog.Logger) (*guardedLog, error) {
 	return g, nil
 }
 
-// openDamageable opens the log and its index. bbolt panics, or touches pages
-// that are not there, when its file is damaged: that is an error like another.
+// openDamageable opens the log and its index. A damaged bbolt file causes a panic or a fault,
+// which openDamageable turns into an error.
 func (g *guardedLog) openDamageable(found map[string]extent) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -66,7 +64,7 @@ func (g *guardedLog) openDamageable(found map[string]extent) (err error) {
 	return err
 }
 
-// openSegments opens the log over its index.
+// openSegments opens the log with its index.
 func (g *guardedLog) openSegments() (*wal.WAL, error) {
 	files := &privateFiles{VFS: fs.New(), opened: []io.Closer{}}
 	w, err := wal.Open(g.dir, wal.WithSegmentFiler(segmentFiles{segment.NewFiler(g.dir, segmentVFS{files})}), wal.WithMetaStore(g.meta),
@@ -81,7 +79,7 @@ func (g *guardedLog) openSegments() (*wal.WAL, error) {
 	return w, nil
 }
 
-// prepare makes sure that the index can be written, now and when the disk is full.
+// prepare ensures that the index can be written, even when the disk is full.
 func (g *guardedLog) prepare(metaFile string) error {
 	if err := os.Chmod(metaFile, 0o600); err != nil {
 		return fmt.Errorf("protect raft log: %w", err)
@@ -90,11 +88,11 @@ func (g *guardedLog) prepare(metaFile string) error {
 	if err != nil {
 		return fmt.Errorf("open index of the raft log: %w", err)
 	}
-	for err = unix.EINTR; err == unix.EINTR; { // Go's own signals interrupt it when the disk is slow
+	for err = unix.EINTR; err == unix.EINTR; { // Go's own signals interrupt fallocate on a slow disk
 		err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, reserved)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		err = nil // a file system that can't promise
+		err = nil // the file system cannot reserve space
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("reserve space for %s: %w", metaFile, err)
@@ -110,8 +108,7 @@ func (g *guardedLog) prepare(metaFile string) error {
 	return err
 }
 
-// probeLock fails when another program has the database open: opening it would
-// wait without end.
+// probeLock fails if another program has locked the database. Opening it would wait forever.
 func probeLock(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -123,13 +120,12 @@ func probeLock(path string) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return errors.Join(fmt.Errorf("lock %s: %w", path, ErrInUse), f.Close())
 	}
-	return f.Close() // the lock goes with it
+	return f.Close() // closing releases the lock
 }
 
-// segmentFiles opens segments that were closed by a truncation. A follower that has
-// entries which the leader does not have removes them; the log then closes the
-// segment they were in without writing an index, and could not read it after the
-// next start. Its frames tell all that the index would.
+// segmentFiles opens segments that a truncation has closed. A follower removes entries that the
+// leader does not have. raft-wal then closes their segment without writing an index and cannot
+// read it after the next start. The frames contain the same information as the index.
 type segmentFiles struct{ *segment.Filer }
 
 // Open implements types.SegmentFiler.
@@ -140,14 +136,13 @@ func (s segmentFiles) Open(info types.SegmentInfo) (types.SegmentReader, error) 
 	return s.Filer.Open(info)
 }
 
-// privateFiles makes log segments that only their owner can read. A segment for
-// which there is no space leaves nothing behind: it is tried again under the same
-// name.
+// privateFiles creates log segments that only their owner can read. If there is no space for a
+// segment, it removes the file, because raft-wal will create it again under the same name.
 type privateFiles struct {
 	types.VFS
 
 	mu     sync.Mutex
-	opened []io.Closer // by an opening of the log that may still fail; nil after it
+	opened []io.Closer // files of an opening that may still fail; nil afterwards
 }
 
 // Create implements types.VFS.
@@ -158,7 +153,7 @@ func (p *privateFiles) Create(dir, name string, size uint64) (types.WritableFile
 		return nil, err
 	}
 	if err != nil {
-		_ = os.Remove(path) // it may not be there at all
+		_ = os.Remove(path) // it may not exist
 		return nil, err
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
@@ -186,7 +181,7 @@ func (p *privateFiles) OpenWriter(dir, name string) (types.WritableFile, error) 
 	return f, err
 }
 
-// keep notes a file while the log is opened.
+// keep records a file while the log is being opened.
 func (p *privateFiles) keep(f io.Closer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,13 +190,13 @@ func (p *privateFiles) keep(f io.Closer) {
 	}
 }
 
-// release leaves the files to the log, or closes them when it could not be opened.
+// release passes the files to the log, or closes them if the opening failed.
 func (p *privateFiles) release(opened error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if opened != nil {
 		for _, f := range p.opened {
-			_ = f.Close() // read or about to be made again: nothing is lost
+			_ = f.Close() // read only, or about to be recreated
 		}
 	}
 	p.opened = nil

@@ -12,11 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// TestBatches feeds the same random commands to two FSMs, to one of them several at a
-// time: their answers, what they tell and their states stay equal, also when a command
-// of a batch fails.
+// TestBatches applies the same random commands to two FSMs, on one of them in batches. Results,
+// notifications and states stay equal, also when a command of a batch fails.
 func TestBatches(t *testing.T) {
-	whole, broken := 0, 0
+	complete, broken := 0, 0
 	for seed := range uint64(20) {
 		one, many := newMachine(), newMachine()
 		s := stream{rand.New(rand.NewPCG(seed, 2))}
@@ -39,17 +38,17 @@ func TestBatches(t *testing.T) {
 			}
 			got := many.ApplyBatch(batch)
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Fatalf("seed %d, before command %d: the batch answers %v, one by one it is %v", seed, n, got, want)
+				t.Fatalf("seed %d, before command %d: the batch returns %v, single commands return %v", seed, n, got, want)
 			}
 			if len(batch) > 1 && failed == 0 {
-				whole++
+				complete++
 			} else if len(batch) > 1 {
 				broken++
 			}
-			if !slices.Equal(one.told, many.told) {
-				t.Fatalf("seed %d, before command %d: the batch tells %v, one by one it is %v", seed, n, many.told, one.told)
+			if !slices.Equal(one.notified, many.notified) {
+				t.Fatalf("seed %d, before command %d: the batch notifies %v, single commands notify %v", seed, n, many.notified, one.notified)
 			}
-			one.told, many.told = nil, nil
+			one.notified, many.notified = nil, nil
 			if one.AppliedIndex() != many.AppliedIndex() || one.State().LatestIndex() != many.State().LatestIndex() {
 				t.Fatalf("seed %d, before command %d: the batch leads to index %d", seed, n, many.AppliedIndex())
 			}
@@ -58,28 +57,28 @@ func TestBatches(t *testing.T) {
 			t.Fatalf("seed %d: states differ", seed)
 		}
 	}
-	if whole < 100 || broken < 100 {
-		t.Errorf("%d batches were whole, %d had a command that failed: too few to say anything", whole, broken)
+	if complete < 100 || broken < 100 {
+		t.Errorf("%d batches without and %d with a failed command: too few", complete, broken)
 	}
 }
 
-// Entries of a cluster's membership are no commands.
+// Membership entries of Raft are not commands.
 func TestBatchWithMembership(t *testing.T) {
 	m := newMachine()
 	data, err := nomad.EncodeCommand(nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, last := range []byte{data[0], 126} { // a command, and one that nobody knows: it ends the batch
+	for _, last := range []byte{data[0], 126} { // a command, and an unknown one, which ends the batch
 		m.index += 3
 		got := m.ApplyBatch([]*raft.Log{{Index: m.index - 2, Data: data}, {Index: m.index - 1, Type: raft.LogConfiguration, Data: []byte("servers")},
 			{Index: m.index, Data: append([]byte{last}, data[1:]...)}})
 		_, failed := got[2].(error)
 		if got[0] != nil || got[1] != nil || failed != (last == 126) {
-			t.Errorf("the answers are %v", got)
+			t.Errorf("the results are %v", got)
 		}
 	}
 	if got := m.ApplyBatch([]*raft.Log{{Index: m.index + 1, Data: data}, {Index: m.index + 2, Data: data}}); got[0] == nil || got[1] == nil {
-		t.Errorf("after an entry that it does not know it answers %v", got)
+		t.Errorf("the result after an unknown entry is %v", got)
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// command is a row of the table: a message number, its name, and what it does.
+// command is a row of the table: a message number, its name and its function.
 type command struct {
 	number nomad.MessageType
 	name   string
-	// apply is nil for a command of a feature that this version does not have.
+	// nil for a command of an unsupported feature
 	apply func(store *state.Store, index uint64, body []byte) (any, *state.Changes, error)
-	body  func() any // an empty body, nil for one that nothing is known of
+	body  func() any // returns an empty body; nil if the type is unknown
 }
 
-// handle is a command whose body is a T.
+// handle returns the row of a command with a body of type T.
 func handle[T any](number nomad.MessageType, name string,
 	apply func(*state.Store, uint64, *T) (*state.Changes, error)) command {
 	return answer(number, name, func(s *state.Store, index uint64, body *T) (any, *state.Changes, error) {
@@ -26,7 +26,7 @@ func handle[T any](number nomad.MessageType, name string,
 	})
 }
 
-// answer is a command whose body is a T and whose result goes back to the caller.
+// answer returns the row of a command with a body of type T and a result for the caller.
 func answer[T any](number nomad.MessageType, name string,
 	apply func(*state.Store, uint64, *T) (any, *state.Changes, error)) command {
 	return command{number: number, name: name, body: func() any { return new(T) }, apply: func(s *state.Store, index uint64, body []byte) (any, *state.Changes, error) {
@@ -38,20 +38,20 @@ func answer[T any](number nomad.MessageType, name string,
 	}}
 }
 
-// ignored is a command of older servers from which nothing follows.
+// ignored returns the row of an obsolete command without any effect.
 func ignored(number nomad.MessageType, name string) command {
 	return command{number: number, name: name, apply: func(*state.Store, uint64, []byte) (any, *state.Changes, error) {
 		return nil, nil, nil
 	}}
 }
 
-// later is a command of a feature that this version does not have. An entry of it stops
-// the server unless the entry carries the ignore flag: see missing.
+// later returns the row of a command of an unsupported feature. Its entries stop the server
+// unless they carry the ignore flag: see missing.
 func later(number nomad.MessageType, name string) command {
 	return command{number: number, name: name}
 }
 
-// commandTable returns every command by its number.
+// commandTable returns all commands by number.
 func commandTable() map[nomad.MessageType]command {
 	table := map[nomad.MessageType]command{}
 	for _, c := range allCommands() {
@@ -60,9 +60,8 @@ func commandTable() map[nomad.MessageType]command {
 	return table
 }
 
-// allCommands lists the message numbers of compat/raft-fsm.md section 1, and those of
-// quotas, which are ours: the numbers that other servers reserve for theirs (66 to 74)
-// stay free, since what their entries hold is not known.
+// allCommands lists Nomad 2.0's message numbers and our own for quotas. The numbers 66 to 74
+// stay free, because other servers reserve them and the contents of their entries are unknown.
 func allCommands() []command {
 	return []command{
 		handle(nomad.NodeRegisterRequestType, "NodeRegister", (*state.Store).RegisterNode),
@@ -143,28 +142,28 @@ func deregisterNode(s *state.Store, index uint64, req *nomad.NodeDeregisterReque
 }
 
 func deregisterNodes(s *state.Store, index uint64, req *nomad.NodeBatchDeregisterRequest) (*state.Changes, error) {
-	// Leaders collect nodes by this command, and write no time.
+	// Leaders of Nomad 2.0 remove nodes with this command, which contains no time.
 	return s.DeregisterNodes(index, state.Deregistration{IDs: req.NodeIDs, Purge: req.PurgedAt != 0, PurgedAt: req.PurgedAt})
 }
 
-// reconcileSummaries has a body that says nothing.
+// reconcileSummaries handles a command with an empty body.
 func reconcileSummaries(s *state.Store, index uint64, _ *nomad.GenericRequest) (*state.Changes, error) {
 	return s.ReconcileJobSummaries(index)
 }
 
-// setScheduler answers whether the configuration was set.
+// setScheduler returns whether the configuration was set.
 func setScheduler(s *state.Store, index uint64, req *nomad.SchedulerSetConfigRequest) (any, *state.Changes, error) {
 	changes, done, err := s.SetSchedulerConfig(index, req)
 	return done, changes, err
 }
 
-// setAutopilot answers whether the configuration was set.
+// setAutopilot returns whether the configuration was set.
 func setAutopilot(s *state.Store, index uint64, req *nomad.AutopilotSetConfigRequest) (any, *state.Changes, error) {
 	changes, done, err := s.SetAutopilotConfig(index, req)
 	return done, changes, err
 }
 
-// applyVariable answers what became of an operation on a variable.
+// applyVariable returns the result of an operation on a variable.
 func applyVariable(s *state.Store, index uint64, req *nomad.VarApplyStateRequest) (any, *state.Changes, error) {
 	defer measureVariable(req.Op, time.Now())
 	out, changes, err := s.ApplyVariable(index, req)

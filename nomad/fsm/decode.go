@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// DecodeCommand says what an entry of the log is: the name of its command, and its
-// body as a value of package nomad, or of generic types when nothing is known of it.
+// DecodeCommand returns the name of a log entry's command and its body. The body is a value of
+// package nomad, or of generic types if its type is unknown.
 func DecodeCommand(data []byte) (name string, body any, err error) {
 	if len(data) == 0 {
 		return "", nil, errors.New("the entry is empty")

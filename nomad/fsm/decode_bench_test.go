@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// BenchmarkDecode decodes the entry that registers a small job.
+// BenchmarkDecode decodes the entry of a small job's registration.
 func BenchmarkDecode(b *testing.B) {
 	body := registration(b, 10).Data[1:]
 	b.ReportAllocs()

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// stream makes random commands over a small world, so that they meet.
+// stream generates random commands about few objects, so that they affect each other.
 type stream struct{ *rand.Rand }
 
 func (s stream) pick(kind string) string { return fmt.Sprint(kind, s.IntN(5)) }
@@ -152,7 +152,7 @@ func (s stream) next() (nomad.MessageType, any) {
 	}
 }
 
-// configuration is what operators set, often against an index that is not the last.
+// configuration returns a change of a configuration, often with an outdated index.
 func (s stream) configuration() (nomad.MessageType, any) {
 	switch s.IntN(4) {
 	case 0:
@@ -167,7 +167,7 @@ func (s stream) configuration() (nomad.MessageType, any) {
 	return nomad.WrappedRootKeysDeleteRequestType, &nomad.KeyringDeleteRootKeyRequest{KeyID: s.pick("key")}
 }
 
-// nodeChange is what is said of nodes beside their own words.
+// nodeChange returns a change of a node that does not come from the node itself.
 func (s stream) nodeChange() (nomad.MessageType, any) {
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
 	switch s.IntN(4) {
@@ -181,7 +181,7 @@ func (s stream) nodeChange() (nomad.MessageType, any) {
 	return nomad.NodeBatchDeregisterRequestType, &nomad.NodeBatchDeregisterRequest{NodeIDs: []string{s.pick("node"), s.pick("node")}}
 }
 
-// name makes and forgets namespaces and node pools.
+// name creates and deletes namespaces and node pools.
 func (s stream) name() (nomad.MessageType, any) {
 	switch s.IntN(4) {
 	case 0:
@@ -194,7 +194,7 @@ func (s stream) name() (nomad.MessageType, any) {
 	return nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{s.pick("pool")}}
 }
 
-// quota makes and forgets quotas, and gives them to the namespace of the jobs.
+// quota creates and deletes quotas, and assigns them to the namespace of the jobs.
 func (s stream) quota() (nomad.MessageType, any) {
 	name := fmt.Sprint("quota", s.IntN(2))
 	switch s.IntN(6) {
@@ -209,7 +209,8 @@ func (s stream) quota() (nomad.MessageType, any) {
 	return nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "default", Quota: name}}}
 }
 
-// variable does something to one of few variables, often one that is held or has changed.
+// variable returns an operation on one of few variables, often one that is locked or has
+// changed.
 func (s stream) variable() *nomad.VarApplyStateRequest {
 	v := &nomad.VariableEncrypted{VariableData: nomad.VariableData{Data: []byte(s.pick("data")), KeyID: s.pick("key")}}
 	v.Namespace, v.Path, v.CreateTime, v.ModifyTime, v.ModifyIndex = "default", s.pick("path"), s.time(), s.time(), uint64(s.IntN(3))
@@ -220,7 +221,7 @@ func (s stream) variable() *nomad.VarApplyStateRequest {
 	return &nomad.VarApplyStateRequest{Op: ops[s.IntN(len(ops))], Var: v, KeepItems: s.IntN(2) == 0}
 }
 
-// access is what is said of who may do what.
+// access returns a change of an ACL object.
 func (s stream) access() (nomad.MessageType, any) {
 	now := time.Unix(0, s.time()).UTC()
 	end := now.Add(time.Duration(s.IntN(3)) * time.Second)
@@ -257,7 +258,7 @@ func (s stream) access() (nomad.MessageType, any) {
 	return nomad.OneTimeTokenExpireRequestType, &acls.OneTimeTokenExpireRequest{Timestamp: now}
 }
 
-// deployment is what is said of deployments and of what they brought.
+// deployment returns a change of a deployment.
 func (s stream) deployment() (nomad.MessageType, any) {
 	switch s.IntN(3) {
 	case 0:
@@ -270,8 +271,8 @@ func (s stream) deployment() (nomad.MessageType, any) {
 	return nomad.DeploymentDeleteRequestType, &nomad.DeploymentDeleteRequest{Deployments: []string{s.pick("dep")}}
 }
 
-// TestDeterminism feeds random commands to two FSMs, one of which goes through a
-// snapshot and a restore now and then: their states stay equal byte for byte.
+// TestDeterminism applies random commands to two FSMs, one of which is sometimes restored from
+// a snapshot. Their states stay byte for byte equal.
 func TestDeterminism(t *testing.T) {
 	for seed := range uint64(20) {
 		one, two := newMachine(), newMachine()
@@ -285,7 +286,7 @@ func TestDeterminism(t *testing.T) {
 			}
 			a, b := one.raw(data), two.raw(data)
 			if fmt.Sprint(a) != fmt.Sprint(b) {
-				t.Fatalf("seed %d, command %d of type %d: one answers %v, the other %v", seed, n, kind, a, b)
+				t.Fatalf("seed %d, command %d of type %d: one returns %v, the other %v", seed, n, kind, a, b)
 			}
 			if _, failed := a.(error); !failed {
 				applied++
@@ -312,15 +313,15 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// Entries that write many rows write them in the same order on every server: what
-// observers and events get, and the snapshot, are equal byte by byte. Each log is applied
-// many times, since the order of a map differs from one walk to the next.
+// Entries that write many rows write them in the same order on every server. Notifications,
+// events and snapshots are byte for byte equal. Each log is applied many times, because the
+// iteration order of maps varies.
 func TestOrderDoesNotDependOnMaps(t *testing.T) {
 	first := orderLog(t)
 	for range 20 {
 		again := orderLog(t)
-		if !slices.Equal(first.told, again.told) {
-			t.Fatalf("the same log tells observers\n%q\nand then\n%q", first.told, again.told)
+		if !slices.Equal(first.notified, again.notified) {
+			t.Fatalf("the same log notifies observers of\n%q\nand then\n%q", first.notified, again.notified)
 		}
 		for i, row := range first.rows {
 			if i >= len(again.rows) || again.rows[i] != row {
@@ -333,7 +334,7 @@ func TestOrderDoesNotDependOnMaps(t *testing.T) {
 	}
 }
 
-// orderLog applies entries that touch several nodes, jobs, namespaces and quotas each.
+// orderLog applies entries that write several nodes, jobs, namespaces and quotas each.
 func orderLog(t *testing.T) *machine {
 	t.Helper()
 	m := newMachine()
@@ -369,7 +370,7 @@ func orderLog(t *testing.T) *machine {
 	return m
 }
 
-// checkUsage counts anew what is kept of quotas.
+// checkUsage compares the usage of quotas with a new calculation.
 func checkUsage(t *testing.T, m *machine) {
 	t.Helper()
 	s := m.State().Snapshot()
@@ -381,13 +382,12 @@ func checkUsage(t *testing.T, m *machine) {
 			}
 		}
 		if got := s.QuotaHeld(nil, q.Name); got != want {
-			t.Fatalf("of quota %s %+v are counted, %+v are held", q.Name, got, want)
+			t.Fatalf("usage of quota %s is %+v, want %+v", q.Name, got, want)
 		}
 	}
 }
 
-// cancelOrphans brings m where a restore does: deployments of jobs that are gone
-// are cancelled by it.
+// cancelOrphans does to m what a restore does: it cancels the deployments of deleted jobs.
 func cancelOrphans(t *testing.T, m *machine) {
 	t.Helper()
 	var orphans bool

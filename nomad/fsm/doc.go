@@ -1,23 +1,22 @@
-// Package fsm applies Raft log entries to state, writes snapshots and reads
-// them back. It is the only writer of nomad/state.
+// Package fsm applies Raft log entries to state, and writes and restores snapshots. It is the
+// only writer of nomad/state.
 //
-// Commands (commands.go) is the table of every message number of
-// compat/raft-fsm.md section 1: applied, ignored because nothing follows from
-// them any more, or of a feature that this version lacks.
+// The table of commands (commands.go) has every message number of Nomad 2.0. A command is
+// applied, ignored because it is obsolete, or unsupported.
 //
-// Snapshot stream: one msgpack header (an empty map), then until the end one type
-// byte and one msgpack value for each record of state.Tables. There is no length
-// and no checksum inside; hashicorp/raft keeps those beside it.
+// A snapshot stream is one msgpack header (an empty map), and then one type byte and one
+// msgpack value per record of state.Tables. The stream contains no length and no checksum;
+// hashicorp/raft stores those in another file.
 //
-// An entry that this version cannot apply must not be skipped: servers would drift
-// apart. Only an entry with the ignore flag (bit 0x80) is skipped. A failed FSM refuses
-// every further entry and writes no snapshot, so a restart fails at the same index.
+// An entry that this version cannot apply must not be skipped, or the servers' states would
+// diverge. Only an entry with the ignore flag (bit 0x80) is skipped. A failed FSM refuses all
+// further entries and writes no snapshot, so the server fails at the same index after a
+// restart.
 //
 //	applying ──unknown or unsupported number, undecodable body, unreadable snapshot──▶ failed
 //
-// Entries that were committed together are applied in one transaction of state
-// (ApplyBatch); the outcome is that of one after the other.
+// Entries that were committed together are applied in one transaction (ApplyBatch). The result
+// is the same as applying them one by one.
 //
-// The package starts no goroutine: raft calls Apply, ApplyBatch, Snapshot and Restore from
-// its own.
+// The package starts no goroutine: raft calls Apply, ApplyBatch, Snapshot and Restore.
 package fsm

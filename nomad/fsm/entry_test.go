@@ -6,8 +6,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// TestEntryWithoutZeroFields applies an entry as earlier versions wrote them to the log:
-// fields with a zero value are missing. A missing field is decoded as zero.
+// TestEntryWithoutZeroFields applies an entry in the encoding of earlier versions, which omits
+// zero fields. A missing field is decoded as zero.
 func TestEntryWithoutZeroFields(t *testing.T) {
 	body := "\x82" +
 		"\xa3Job\x86" + "\xa6Region\xa6global" + "\xa9Namespace\xa7default" + "\xa2ID\xa3web" + "\xa4Type\xa5batch" + "\xa8Priority\x32" +

@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// BenchmarkEvaluated applies what a worker writes of the evaluation of a job that has no
-// place: another one that is blocked, then that this one is complete; eight at once.
+// BenchmarkEvaluated applies a worker's result for a job that cannot be placed: a blocked
+// evaluation, and the completion of this one. Eight are applied at once.
 func BenchmarkEvaluated(b *testing.B) {
 	f := fsm.New(state.New(slog.New(slog.DiscardHandler)), nil, slog.New(slog.DiscardHandler))
 	index := uint64(10)

@@ -14,37 +14,35 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Observer hears of what was applied, after it is visible in state, in the
-// order of the log, on every server. It must not block and must not write to
-// what it is given.
+// Observer is notified of applied commands, on every server, in the order of the log, after
+// they are visible in state. It must not block and must not modify its arguments.
 type Observer interface {
-	// EvalsUpserted tells of evaluations that were created or updated.
+	// EvalsUpserted reports evaluations that were created or updated.
 	EvalsUpserted(index uint64, evals []*nomad.Evaluation)
-	// NodeChanged tells of a node that was registered or changed.
+	// NodeChanged reports a node that was registered or changed.
 	NodeChanged(index uint64, n *nomad.Node)
-	// AllocsStopped tells of allocations that ended at the client: capacity is free.
+	// AllocsStopped reports allocations that stopped on their client, so that capacity is free.
 	AllocsStopped(index uint64, allocs []*nomad.Allocation)
-	// JobRemoved tells of a job that was stopped or purged.
+	// JobRemoved reports a job that was stopped or purged.
 	JobRemoved(ns, id string)
-	// AllocsChanged tells of allocations whose client status or health changed.
+	// AllocsChanged reports allocations whose client status or health changed.
 	AllocsChanged(index uint64, allocs []*nomad.Allocation)
-	// QuotasFreed tells of quotas that may have room again.
+	// QuotasFreed reports quotas that may have free capacity again.
 	QuotasFreed(index uint64, quotas []string)
 }
 
-// Purger is an Observer that is called too after nodes were purged: their identities have
-// ended.
+// Purger is an Observer that is also called after nodes were purged and their identities have
+// become invalid.
 type Purger interface {
 	NodesPurged(ids []string)
 }
 
-// Recorder is an Observer that hears of every row too, as events tell of them, and
-// of a restore: what it heard before is of another state then.
+// Recorder is an Observer that also receives every written row, for the event stream, and
+// restores. After a restore, earlier rows belong to a replaced state.
 type Recorder interface {
-	// Applied tells of the command at index and the rows that it wrote.
+	// Applied reports the command at index and the rows that it wrote.
 	Applied(index uint64, command nomad.MessageType, rows []state.Write)
-	// Replaced tells that a restore has put another state in the place of the one that
-	// it heard of.
+	// Replaced reports that a restore has replaced the state.
 	Replaced()
 }
 
@@ -52,17 +50,17 @@ type Recorder interface {
 type FSM struct {
 	log      *slog.Logger
 	observer Observer
-	recorder Recorder // nil when the observer is none
+	recorder Recorder // nil if the observer is not a Recorder
 	commands map[nomad.MessageType]command
 	store    atomic.Pointer[state.Store]
 	applied  atomic.Uint64
 
-	broken  atomic.Pointer[error]      // why nothing is applied any more; raft's goroutine writes it
-	failed  chan error                 // holds one
-	skipped map[nomad.MessageType]bool // missing types that were logged; used by raft's goroutine only
+	broken  atomic.Pointer[error]      // why the FSM has failed; written by raft's goroutine
+	failed  chan error                 // buffered: receives one value
+	skipped map[nomad.MessageType]bool // unsupported types that were logged; used only by raft's goroutine
 }
 
-// New returns an FSM that writes to store. A nil observer hears nothing.
+// New returns an FSM that writes to store. observer may be nil.
 func New(store *state.Store, observer Observer, log *slog.Logger) *FSM {
 	f := &FSM{log: log, observer: observer, commands: commandTable(), failed: make(chan error, 1),
 		skipped: map[nomad.MessageType]bool{}}
@@ -71,22 +69,21 @@ func New(store *state.Store, observer Observer, log *slog.Logger) *FSM {
 	return f
 }
 
-// State returns the store. A restore puts another one in its place; whoever
-// keeps one watches its Abandoned.
+// State returns the store. A restore replaces the store and closes the old one's Abandoned
+// channel.
 func (f *FSM) State() *state.Store { return f.store.Load() }
 
-// AppliedIndex returns the index of the last entry that was applied.
+// AppliedIndex returns the index of the last applied entry.
 func (f *FSM) AppliedIndex() uint64 { return f.applied.Load() }
 
-// Failed gives the error of the first entry that cannot be applied by this
-// server. The server must stop then: it knows less than the others.
+// Failed returns a channel with the error of the first entry that this server cannot apply. The
+// server must then stop, because its state is incomplete.
 func (f *FSM) Failed() <-chan error { return f.failed }
 
 // ErrBroken means that an earlier entry could not be applied.
 var ErrBroken = errors.New("the state of this server is incomplete")
 
-// Broken returns why the FSM applies nothing any more, nil while it applies entries.
-// It may be called from any goroutine.
+// Broken returns why the FSM has failed, or nil. It may be called from any goroutine.
 func (f *FSM) Broken() error {
 	if err := f.broken.Load(); err != nil {
 		return *err
@@ -94,7 +91,7 @@ func (f *FSM) Broken() error {
 	return nil
 }
 
-// fail stops the FSM for good.
+// fail puts the FSM in the state failed.
 func (f *FSM) fail(err error) error {
 	broken := fmt.Errorf("%w: %w", ErrBroken, err)
 	if f.broken.CompareAndSwap(nil, &broken) {
@@ -103,7 +100,7 @@ func (f *FSM) fail(err error) error {
 	return broken
 }
 
-// Apply implements raft.FSM. The result is an error, or what the command answers.
+// Apply implements raft.FSM. It returns an error or the command's result.
 func (f *FSM) Apply(entry *raft.Log) any {
 	if err := f.Broken(); err != nil {
 		return err
@@ -124,8 +121,8 @@ func (f *FSM) Apply(entry *raft.Log) any {
 	return resp
 }
 
-// ApplyBatch implements raft.BatchingFSM: entries that were committed together are
-// applied as one transaction. Should one of them fail they are applied one by one.
+// ApplyBatch implements raft.BatchingFSM. It applies entries that were committed together in
+// one transaction. If one of them fails, it applies them one by one.
 func (f *FSM) ApplyBatch(entries []*raft.Log) []any {
 	out := make([]any, len(entries))
 	if !f.together(entries, out) {
@@ -138,7 +135,7 @@ func (f *FSM) ApplyBatch(entries []*raft.Log) []any {
 	return out
 }
 
-// together applies entries as one transaction and says whether that was possible.
+// together applies entries in one transaction and reports whether that was possible.
 func (f *FSM) together(entries []*raft.Log, out []any) bool {
 	if len(entries) < 2 || f.Broken() != nil {
 		return false
@@ -167,7 +164,7 @@ func (f *FSM) together(entries []*raft.Log, out []any) bool {
 	return true
 }
 
-// apply finds the command of an entry and runs it.
+// apply looks up the command of an entry and runs it.
 func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, error) {
 	if len(entry.Data) == 0 {
 		return nil, nil, &fatalError{fmt.Errorf("log entry %d is empty", entry.Index)}
@@ -187,16 +184,16 @@ func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, e
 	return nil, nil, missing(number, cmd.name, entry.Index)
 }
 
-// skip passes over an entry that carries the ignore flag. Each type is logged once.
+// skip skips an entry with the ignore flag. It logs each type once.
 func (f *FSM) skip(number nomad.MessageType, index uint64) {
 	if f.skipped[number] {
 		return
 	}
 	f.skipped[number] = true
-	f.log.Warn("log entries of a type that this version lacks are skipped: they carry the ignore flag", "type", uint8(number), "index", index)
+	f.log.Warn("skipping log entries of an unsupported type with the ignore flag", "type", uint8(number), "index", index)
 }
 
-// missing is the error of an entry that this version cannot apply.
+// missing returns the error for an entry that this version cannot apply.
 func missing(number nomad.MessageType, name string, index uint64) error {
 	if name == "" {
 		name = "unknown"
@@ -206,7 +203,7 @@ func missing(number nomad.MessageType, name string, index uint64) error {
 		index, number, name)}
 }
 
-// tell passes on what a command changed.
+// tell notifies the observer of a command's changes.
 func (f *FSM) tell(entry *raft.Log, c *state.Changes) {
 	if c == nil || f.observer == nil {
 		return
@@ -238,13 +235,13 @@ func (f *FSM) tell(entry *raft.Log, c *state.Changes) {
 	}
 }
 
-// fatalError is an error after which this server cannot go on.
+// fatalError is an error after which the FSM fails.
 type fatalError struct{ err error }
 
 func (e *fatalError) Error() string { return e.err.Error() }
 func (e *fatalError) Unwrap() error { return e.err }
 
-// Snapshot implements raft.FSM: it is cheap, the writing happens in Persist.
+// Snapshot implements raft.FSM. It is fast; Persist does the writing.
 func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 	if err := f.Broken(); err != nil {
 		return nil, err
@@ -252,11 +249,11 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 	return &snapshot{state: f.State().Snapshot()}, nil
 }
 
-// Restore implements raft.FSM. The store in use is replaced only when the whole
-// stream was read. A snapshot that cannot be read stops the server: raft has stored it
-// already, and starts from it next time.
+// Restore implements raft.FSM. It replaces the store only after reading the complete stream. An
+// unreadable snapshot stops the server: raft has already stored it and would start from it
+// again.
 func (f *FSM) Restore(stream io.ReadCloser) error {
-	defer stream.Close() // only read from: nothing is lost by a failure
+	defer stream.Close() // read only
 	restored, err := ReadSnapshot(stream, f.log)
 	if err != nil {
 		err = fmt.Errorf("restore snapshot: %w", err)

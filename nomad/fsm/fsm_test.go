@@ -16,12 +16,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// machine is an FSM that counts its entries, and what it told.
+// machine is an FSM that counts its entries and records its notifications.
 type machine struct {
 	*fsm.FSM
-	index uint64
-	told  []string
-	rows  []string // what events are made of
+	index    uint64
+	notified []string
+	rows     []string // the rows for events
 }
 
 func newMachine() *machine {
@@ -32,25 +32,25 @@ func newMachine() *machine {
 
 func (m *machine) EvalsUpserted(index uint64, evals []*nomad.Evaluation) {
 	for _, e := range evals {
-		m.told = append(m.told, fmt.Sprintf("eval %s %s @%d", e.ID, e.Status, index))
+		m.notified = append(m.notified, fmt.Sprintf("eval %s %s @%d", e.ID, e.Status, index))
 	}
 }
 func (m *machine) NodeChanged(index uint64, n *nomad.Node) {
-	m.told = append(m.told, fmt.Sprintf("node %s %s @%d", n.ID, n.Status, index))
+	m.notified = append(m.notified, fmt.Sprintf("node %s %s @%d", n.ID, n.Status, index))
 }
 func (m *machine) AllocsStopped(index uint64, allocs []*nomad.Allocation) {
 	for _, a := range allocs {
-		m.told = append(m.told, fmt.Sprintf("stopped %s @%d", a.ID, index))
+		m.notified = append(m.notified, fmt.Sprintf("stopped %s @%d", a.ID, index))
 	}
 }
-func (m *machine) JobRemoved(ns, id string) { m.told = append(m.told, "removed "+ns+"/"+id) }
+func (m *machine) JobRemoved(ns, id string) { m.notified = append(m.notified, "removed "+ns+"/"+id) }
 func (m *machine) AllocsChanged(index uint64, allocs []*nomad.Allocation) {
 	for _, a := range allocs {
-		m.told = append(m.told, fmt.Sprintf("changed %s %s @%d", a.ID, a.ClientStatus, index))
+		m.notified = append(m.notified, fmt.Sprintf("changed %s %s @%d", a.ID, a.ClientStatus, index))
 	}
 }
 func (m *machine) QuotasFreed(index uint64, quotas []string) {
-	m.told = append(m.told, fmt.Sprintf("quotas %v @%d", quotas, index))
+	m.notified = append(m.notified, fmt.Sprintf("quotas %v @%d", quotas, index))
 }
 
 // Applied implements fsm.Recorder.
@@ -67,7 +67,7 @@ func (m *machine) Applied(index uint64, command nomad.MessageType, rows []state.
 // Replaced implements fsm.Recorder.
 func (m *machine) Replaced() {}
 
-// apply writes a command and returns what the FSM answers.
+// apply applies a command and returns the FSM's result.
 func (m *machine) apply(t testing.TB, kind nomad.MessageType, payload any) any {
 	t.Helper()
 	data, err := nomad.EncodeCommand(kind, payload)
@@ -77,7 +77,7 @@ func (m *machine) apply(t testing.TB, kind nomad.MessageType, payload any) any {
 	return m.raw(data)
 }
 
-// must is apply for commands that succeed.
+// must is apply for commands that must succeed.
 func (m *machine) must(t testing.TB, kind nomad.MessageType, payload any) uint64 {
 	t.Helper()
 	if err, failed := m.apply(t, kind, payload).(error); failed {
@@ -91,7 +91,7 @@ func (m *machine) raw(data []byte) any {
 	return m.Apply(&raft.Log{Index: m.index, Data: data})
 }
 
-// dump is the snapshot stream of the state, the same for equal states.
+// dump returns the snapshot stream of the state. Equal states give equal streams.
 func (m *machine) dump(t testing.TB) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -101,7 +101,7 @@ func (m *machine) dump(t testing.TB) []byte {
 	return buf.Bytes()
 }
 
-// lacking are the commands of features that this version does not have.
+// lacking lists the commands of features that this version does not support.
 var lacking = map[int]string{15: "DeploymentPromote", 35: "CSIVolumeRegister", 36: "CSIVolumeDeregister", 37: "CSIVolumeClaim",
 	38: "ScalingEventRegister", 39: "CSIVolumeClaimBatch", 40: "CSIPluginDelete", 47: "ServiceRegistrationUpsert",
 	48: "ServiceRegistrationDeleteByID", 49: "ServiceRegistrationDeleteByNodeID", 61: "JobVersionTag", 75: "HostVolumeRegister",
@@ -116,7 +116,7 @@ func TestEveryNumber(t *testing.T) {
 		resp := m.apply(t, nomad.MessageType(n), map[string]any{})
 		_, failed := resp.(error)
 		name := lacking[n]
-		known := name == "" && (n <= 77 && !unused[n] || n == 120 || n == 121) // those of quotas, which are ours
+		known := name == "" && (n <= 77 && !unused[n] || n == 120 || n == 121) // the last two are our own for quotas
 		if name == "" {
 			name = "unknown"
 		}
@@ -129,14 +129,14 @@ func TestEveryNumber(t *testing.T) {
 				t.Errorf("command %d: %v", n, fatal)
 			}
 			if again, _ := m.raw([]byte{8, 0x80}).(error); again == nil || m.AppliedIndex() == m.index {
-				t.Errorf("the FSM goes on after command %d", n)
+				t.Errorf("the FSM continues after command %d", n)
 			}
 			if _, err := m.Snapshot(); err == nil {
 				t.Errorf("a snapshot is written after command %d", n)
 			}
 		default:
 			if !known {
-				t.Errorf("command %d was passed over: %v", n, resp)
+				t.Errorf("command %d was skipped: %v", n, resp)
 			}
 		}
 		if ignored[n] && resp != nil {
@@ -148,8 +148,7 @@ func TestEveryNumber(t *testing.T) {
 	}
 }
 
-// Entries with the ignore flag are skipped, alone and together with others, and each
-// type is logged once.
+// Entries with the ignore flag are skipped, alone and in batches, and each type is logged once.
 func TestSkippedTypesAreLoggedOnce(t *testing.T) {
 	var text bytes.Buffer
 	f := fsm.New(state.New(nil), nil, slog.New(slog.NewTextHandler(&text, nil)))
@@ -202,7 +201,7 @@ func TestUndecodable(t *testing.T) {
 			select {
 			case <-m.Failed():
 			default:
-				t.Error("the server would go on")
+				t.Error("the server would continue")
 			}
 		})
 	}
@@ -221,8 +220,8 @@ func TestObserver(t *testing.T) {
 	m.must(t, nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: "j", WriteRequest: nomad.WriteRequest{Namespace: "default"}})
 	want := []string{"node n1 ready @11", "eval e1 pending @12", "changed a1 running @14",
 		"stopped a1 @15", "changed a1 failed @15", "removed default/j"}
-	if fmt.Sprint(m.told) != fmt.Sprint(want) {
-		t.Errorf("told\n%q, want\n%q", m.told, want)
+	if fmt.Sprint(m.notified) != fmt.Sprint(want) {
+		t.Errorf("notified of\n%q, want\n%q", m.notified, want)
 	}
 }
 
@@ -300,7 +299,7 @@ func TestForeignRecordsSurvive(t *testing.T) {
 	}
 }
 
-// oneByte gives one byte at a time: values must not need more.
+// oneByte returns one byte per read.
 type oneByte struct{ r io.Reader }
 
 func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(1, len(p))]) }
@@ -336,7 +335,7 @@ func TestBadSnapshot(t *testing.T) {
 			select {
 			case <-m.Failed():
 			default:
-				t.Error("the server would go on")
+				t.Error("the server would continue")
 			}
 		})
 	}
@@ -384,7 +383,7 @@ func TestRestoreFillsIn(t *testing.T) {
 		t.Error("allocations of one job do not share it, or it has no node pool")
 	}
 	if s.Deployment(nil, "d1").Status != "cancelled" || s.Deployment(nil, "d2").Status != "running" {
-		t.Error("the deployment of a job that is gone is not cancelled, or another one is")
+		t.Error("the deployment of a deleted job is not cancelled, or another one is")
 	}
 	if k := s.ActiveRootKey(nil); k == nil || k.KeyID != "k1" {
 		t.Errorf("legacy root key is %+v", k)

@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// measured are the names of commands in metrics. The duration of a command that is not here is
-// not measured, or is measured with labels by its function.
+// measured maps commands to their names in metrics. Commands without a name are not measured
+// here.
 var measured = map[nomad.MessageType]string{
 	nomad.NodeRegisterRequestType:                 "register_node",
 	nomad.NodeDeregisterRequestType:               "deregister_node",
@@ -59,7 +59,7 @@ var measured = map[nomad.MessageType]string{
 	nomad.QuotaDeleteRequestType:                  "apply_quota_delete",
 }
 
-// measure adds the duration of a command to its metric. Nothing in state depends on it.
+// measure adds a command's duration to its metric. State never depends on it.
 func measure(number nomad.MessageType, begun time.Time) {
 	if name, ok := measured[number]; ok {
 		metrics.MeasureSince([]string{"nomad", "fsm", name}, begun)

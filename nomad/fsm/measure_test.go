@@ -9,11 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// unmeasured are commands whose duration is measured elsewhere, or by nobody.
+// unmeasured lists the commands whose duration is measured elsewhere or not at all.
 var unmeasured = []nomad.MessageType{nomad.VarApplyStateRequestType, nomad.ReconcileJobSummariesRequestType}
 
-// TestCommandsAreMeasured: every command that is applied has a metric, and the list of metrics
-// has the same ones.
+// Every applied command has a metric, and the list of metrics has the same ones.
 func TestCommandsAreMeasured(t *testing.T) {
 	text, err := os.ReadFile("../../e2e/testdata/metrics.tsv")
 	if err != nil {

@@ -16,27 +16,26 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// recorder notes what it hears.
+// recorder records its calls.
 type recorder struct {
 	*broker.Observer
-	heard []string
+	calls []string
 }
 
 func (r *recorder) Applied(index uint64, command nomad.MessageType, rows []state.Write) {
-	said := fmt.Sprint(index, " ", command)
+	call := fmt.Sprint(index, " ", command)
 	for _, w := range rows {
-		said += fmt.Sprintf(" %T", w.Row)
+		call += fmt.Sprintf(" %T", w.Row)
 		if w.Gone {
-			said += " gone"
+			call += " gone"
 		}
 	}
-	r.heard = append(r.heard, said)
+	r.calls = append(r.calls, call)
 }
 
-func (r *recorder) Replaced() { r.heard = append(r.heard, "replaced") }
+func (r *recorder) Replaced() { r.calls = append(r.calls, "replaced") }
 
-// A recorder hears of every entry that wrote something, also of those that were applied
-// together, and of a restore.
+// A Recorder is notified of every entry that wrote rows, also in batches, and of a restore.
 func TestRecorder(t *testing.T) {
 	b := broker.New(broker.Config{})
 	r := &recorder{Observer: broker.NewObserver(b, broker.NewBlocked(b), func(string) (string, bool) { return "", false })}
@@ -66,8 +65,8 @@ func TestRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"10 4 *nomad.Job *nomad.Evaluation", "11 4 *nomad.Job *nomad.Evaluation", "12 4 *nomad.Job *nomad.Evaluation", "14 5 *nomad.Job gone", "replaced"}
-	if !slices.Equal(r.heard, want) {
-		t.Errorf("the recorder heard %q, want %q", r.heard, want)
+	if !slices.Equal(r.calls, want) {
+		t.Errorf("the recorder got %q, want %q", r.calls, want)
 	}
 }
 

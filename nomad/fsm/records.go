@@ -11,9 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// snapshotHandle is nomad.MsgpackHandle with two differences: maps are written
-// in the order of their keys, so that equal states give equal bytes, and a
-// codec.Raw is written as it is.
+// snapshotHandle is nomad.MsgpackHandle with two differences. Map keys are sorted, so that
+// equal states give equal bytes. A codec.Raw is written unchanged.
 var snapshotHandle = func() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
 	h.RawToString = nomad.MsgpackHandle.RawToString
@@ -25,8 +24,8 @@ var snapshotHandle = func() *codec.MsgpackHandle {
 	return h
 }()
 
-// RecordReader reads the records of a snapshot stream one after the other: Next,
-// then Decode, until Next says io.EOF.
+// RecordReader reads the records of a snapshot stream. Call Next and Decode in turn until Next
+// returns io.EOF.
 type RecordReader struct {
 	buf   *bufio.Reader
 	dec   *codec.Decoder
@@ -35,10 +34,10 @@ type RecordReader struct {
 	n     int
 }
 
-// NewRecordReader begins a stream: it reads the header.
+// NewRecordReader reads the header of a stream.
 func NewRecordReader(r io.Reader) (*RecordReader, error) {
-	// The decoder reads byte by byte from the buffer and never past the end of a
-	// value: the type byte that follows is ours.
+	// The decoder must not read past the end of a value, because the next byte is the type of
+	// the next record.
 	buf := bufio.NewReaderSize(r, 1<<20)
 	in := &RecordReader{buf: buf, dec: codec.NewDecoder(buf, snapshotHandle), types: map[byte]state.Record{}}
 	for _, rec := range state.Tables() {
@@ -50,8 +49,8 @@ func NewRecordReader(r io.Reader) (*RecordReader, error) {
 	return in, nil
 }
 
-// Next returns the type of the next record, io.EOF when the stream ends before
-// one. A type outside the table is an error.
+// Next returns the type of the next record, or io.EOF at the end of the stream. An unknown type
+// is an error.
 func (in *RecordReader) Next() (state.Record, error) {
 	kind, err := in.buf.ReadByte()
 	if err == io.EOF {
@@ -70,8 +69,7 @@ func (in *RecordReader) Next() (state.Record, error) {
 	return rec, nil
 }
 
-// Decode reads the record that Next announced into v; a codec.Raw takes any as
-// it is.
+// Decode decodes the record that Next returned into v. A codec.Raw receives the raw bytes.
 func (in *RecordReader) Decode(v any) error {
 	if err := in.dec.Decode(v); err != nil {
 		return fmt.Errorf("record %d of type %d (%s): %w", in.n, in.at.Type, in.at.Name, midway(err))
@@ -79,7 +77,7 @@ func (in *RecordReader) Decode(v any) error {
 	return nil
 }
 
-// midway turns the end of the stream inside a value into an error of its own.
+// midway converts an end of the stream inside a value into io.ErrUnexpectedEOF.
 func midway(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -93,13 +91,13 @@ type RecordWriter struct {
 	enc *codec.Encoder
 }
 
-// NewRecordWriter returns a writer that is to be flushed at the end.
+// NewRecordWriter returns a writer. The caller must call Flush at the end.
 func NewRecordWriter(w io.Writer) *RecordWriter {
 	buf := bufio.NewWriterSize(w, 1<<20)
 	return &RecordWriter{buf, codec.NewEncoder(buf, snapshotHandle)}
 }
 
-// Header writes what every stream begins with.
+// Header writes the header of the stream.
 func (out *RecordWriter) Header() error { return out.enc.Encode(&nomad.SnapshotHeader{}) }
 
 // Write writes one record.
@@ -110,5 +108,5 @@ func (out *RecordWriter) Write(kind byte, row any) error {
 	return out.enc.Encode(row)
 }
 
-// Flush writes what is still held back.
+// Flush writes buffered data.
 func (out *RecordWriter) Flush() error { return out.buf.Flush() }

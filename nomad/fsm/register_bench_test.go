@@ -16,7 +16,7 @@ import (
 	events "github.com/open-nomad/open-nomad/nomad/stream"
 )
 
-// registration is the log entry that registers a small job.
+// registration returns the log entry that registers a small job.
 func registration(b testing.TB, index uint64) *raft.Log {
 	b.Helper()
 	job := &nomad.Job{ID: fmt.Sprintf("job-%d-%d", index%16, index/16), Name: "job", Namespace: "default", Region: "global", Type: nomad.JobTypeBatch,
@@ -31,9 +31,8 @@ func registration(b testing.TB, index uint64) *raft.Log {
 	return &raft.Log{Index: index, Term: 1, Type: raft.LogCommand, Data: data, AppendedAt: time.Now()}
 }
 
-// BenchmarkRegister applies registrations of jobs to a state that has many, one by
-// one and eight that were committed together: every server does so for every
-// registration. It is done with events, which nobody reads, and without.
+// BenchmarkRegister applies job registrations to a large state, singly and in batches of eight,
+// as every server does. It runs with events that nobody reads, and without events.
 func BenchmarkRegister(b *testing.B) {
 	work := broker.New(broker.Config{})
 	observer := broker.NewObserver(work, broker.NewBlocked(work), func(string) (string, bool) { return "", false })
@@ -80,8 +79,8 @@ func benchmarkRegister(b *testing.B, observer fsm.Observer) {
 	}
 }
 
-// cpuTime is what this process has used of its processors: on a busy machine the time
-// that passes says little.
+// cpuTime returns the CPU time of this process. On a busy machine, elapsed time is not a useful
+// measure.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used unix.Rusage

@@ -10,8 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
-// BenchmarkReadSnapshot reads jobs with ten allocations each, as every server does that
-// is given a snapshot.
+// BenchmarkReadSnapshot reads a snapshot of jobs with ten allocations each.
 func BenchmarkReadSnapshot(b *testing.B) {
 	const jobs, perJob = 1000, 10
 	var stream bytes.Buffer

@@ -13,8 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// snapshot is a view of the state that raft writes out while entries go on
-// being applied.
+// snapshot is a view of the state that raft writes while the FSM applies further entries.
 type snapshot struct{ state *state.Snapshot }
 
 // Persist implements raft.FSMSnapshot.
@@ -26,10 +25,10 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	return sink.Close()
 }
 
-// Release implements raft.FSMSnapshot. The garbage collector does it.
+// Release implements raft.FSMSnapshot. It does nothing: the garbage collector frees the view.
 func (s *snapshot) Release() {}
 
-// WriteSnapshot writes the stream of a snapshot.
+// WriteSnapshot writes a snapshot stream.
 func WriteSnapshot(w io.Writer, s *state.Snapshot) error {
 	out := NewRecordWriter(w)
 	if err := out.Header(); err != nil {
@@ -45,8 +44,8 @@ func WriteSnapshot(w io.Writer, s *state.Snapshot) error {
 	return out.Flush()
 }
 
-// ReadSnapshot reads the stream of a snapshot into a new store. A record type
-// outside the table refuses the whole stream by its number.
+// ReadSnapshot reads a snapshot stream into a new store. It refuses a stream with an unknown
+// record type.
 func ReadSnapshot(r io.Reader, log *slog.Logger) (*state.Store, error) {
 	restore := state.NewRestore(log)
 	defer restore.Abort()

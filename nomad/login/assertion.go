@@ -26,13 +26,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// assertionTTL is how long a server's word on who it is may be used.
+// assertionTTL is the lifetime of a client assertion.
 const assertionTTL = time.Minute
 
-// maxPEM bounds a file with a key or a certificate.
+// maxPEM limits the size of a file with a key or a certificate.
 const maxPEM = 64 << 10
 
-// Assertion is what is signed to prove to an identity provider who a client is.
+// Assertion is a client assertion: the signed claims that authenticate a client to an identity
+// provider.
 type Assertion struct {
 	Client   string
 	Audience []string
@@ -41,13 +42,13 @@ type Assertion struct {
 	Now      time.Time
 }
 
-// Claims are what it says (RFC 7523).
+// Claims returns its claims (RFC 7523).
 func (a Assertion) Claims() map[string]any {
 	return map[string]any{"iss": a.Client, "sub": a.Client, "aud": a.Audience, "jti": random(),
 		"iat": a.Now.Unix(), "nbf": a.Now.Unix(), "exp": a.Now.Add(assertionTTL).Unix()}
 }
 
-// assert signs who the client of a method is.
+// assert signs a client assertion for an auth method.
 func (d *Desk) assert(ctx context.Context, c *acls.AuthMethodConfig, a *acls.OIDCClientAssertion) (string, error) {
 	out := Assertion{Client: c.OIDCClientID, Audience: a.Audience, Alg: a.KeyAlgorithm, Headers: a.ExtraHeaders, Now: d.now()}
 	if len(out.Audience) == 0 {
@@ -66,7 +67,7 @@ func (d *Desk) assert(ctx context.Context, c *acls.AuthMethodConfig, a *acls.OID
 		out.Alg = cmp.Or(out.Alg, string(jose.RS256))
 		signed, err = out.byPrivateKey(a.PrivateKey)
 	default:
-		err = fmt.Errorf("the key source %q is none", a.KeySource)
+		err = fmt.Errorf("unknown key source %q", a.KeySource)
 	}
 	if err != nil {
 		return "", fmt.Errorf("sign a client assertion: %w", err)
@@ -74,7 +75,7 @@ func (d *Desk) assert(ctx context.Context, c *acls.AuthMethodConfig, a *acls.OID
 	return signed, nil
 }
 
-// sign signs with a key, naming it in headers.
+// sign signs with a key and adds the headers that identify it.
 func (a Assertion) sign(key any, named map[jose.HeaderKey]any) (string, error) {
 	opts := (&jose.SignerOptions{ExtraHeaders: named}).WithType("JWT")
 	for name, v := range a.Headers {
@@ -82,7 +83,7 @@ func (a Assertion) sign(key any, named map[jose.HeaderKey]any) (string, error) {
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(a.Alg), Key: key}, opts)
 	if err != nil {
-		return "", fmt.Errorf("the key does not sign %s", a.Alg)
+		return "", fmt.Errorf("the key cannot sign with %s", a.Alg)
 	}
 	text, err := json.Marshal(a.Claims())
 	if err != nil {
@@ -90,15 +91,15 @@ func (a Assertion) sign(key any, named map[jose.HeaderKey]any) (string, error) {
 	}
 	signed, err := signer.Sign(text)
 	if err != nil {
-		return "", fmt.Errorf("the key does not sign %s", a.Alg)
+		return "", fmt.Errorf("the key cannot sign with %s", a.Alg)
 	}
 	return signed.CompactSerialize()
 }
 
-// byPrivateKey signs with a key that the operator gave.
+// byPrivateKey signs with the operator's key.
 func (a Assertion) byPrivateKey(k *acls.OIDCClientAssertionKey) (string, error) {
 	if k == nil {
-		return "", errors.New("there is no private key")
+		return "", errors.New("the private key is missing")
 	}
 	private, err := privateKey(k)
 	if err != nil {
@@ -111,7 +112,7 @@ func (a Assertion) byPrivateKey(k *acls.OIDCClientAssertionKey) (string, error) 
 	return a.sign(private, named)
 }
 
-// privateKey reads an RSA key in PEM. No error shows any of it.
+// privateKey reads an RSA key in PEM. Its errors contain no part of the key.
 func privateKey(k *acls.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
 	text, err := pemText(k.PemKey, k.PemKeyFile)
 	if err != nil {
@@ -135,7 +136,7 @@ func privateKey(k *acls.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
 	return key, checkKey(crypto.PublicKey(key.Public()))
 }
 
-// keyHeader names the key, as the operator chose.
+// keyHeader returns the header that identifies the key, as configured.
 func keyHeader(k *acls.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) {
 	if k.KeyID != "" {
 		return map[jose.HeaderKey]any{"kid": k.KeyID}, nil
@@ -146,11 +147,11 @@ func keyHeader(k *acls.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) {
 	}
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
-		return nil, errors.New("the certificate is not PEM")
+		return nil, errors.New("the certificate is not in PEM")
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, errors.New("the certificate is none")
+		return nil, errors.New("the certificate is invalid")
 	}
 	encode := base64.RawURLEncoding.EncodeToString
 	long, brief := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw)
@@ -160,21 +161,21 @@ func keyHeader(k *acls.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) {
 	case acls.OIDCClientAssertionHeaderX5tS256, acls.OIDCClientAssertionHeaderKid:
 		return map[jose.HeaderKey]any{jose.HeaderKey(header): encode(long[:])}, nil
 	}
-	return nil, fmt.Errorf("the key ID header %q is none", k.KeyIDHeader)
+	return nil, fmt.Errorf("unknown key ID header %q", k.KeyIDHeader)
 }
 
-// pemText is text that stands in the configuration, or in a file of the server.
+// pemText returns text, or the contents of a file on this server if text is empty.
 func pemText(text, file string) (string, error) {
 	if text != "" || file == "" {
 		return text, nil
 	}
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hold a login
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not block a login
 	if err != nil {
 		return "", errors.New("its file cannot be opened on this server")
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", errors.New("its file is no regular one")
+		return "", errors.New("its file is not a regular file")
 	}
 	out, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
 	if err != nil || len(out) > maxPEM {
@@ -183,26 +184,26 @@ func pemText(text, file string) (string, error) {
 	return string(out), nil
 }
 
-// checkAssertion refuses what is wrong with how a client proves who it is.
+// checkAssertion validates the configuration of client assertions.
 func checkAssertion(a *acls.OIDCClientAssertion, secret string) error {
 	k := a.PrivateKey
 	for name := range a.ExtraHeaders {
 		if slices.Contains([]string{"", "alg", "kid", "typ", "crit", "b64", "jwk", "jku", "x5u"}, strings.ToLower(name)) {
-			return fmt.Errorf("the extra header %q is not for operators to set", name)
+			return fmt.Errorf("the extra header %q is reserved", name)
 		}
 	}
 	switch {
 	case a.KeySource != acls.OIDCKeySourcePrivateKey && k != nil:
-		return fmt.Errorf("a private key is for the key source %q only", acls.OIDCKeySourcePrivateKey)
+		return fmt.Errorf("a private key requires the key source %q", acls.OIDCKeySourcePrivateKey)
 	case a.KeySource != acls.OIDCKeySourceClientSecret && a.ClientSecret != "":
-		return fmt.Errorf("the client secret of an assertion is for the key source %q only", acls.OIDCKeySourceClientSecret)
+		return fmt.Errorf("the client secret of an assertion requires the key source %q", acls.OIDCKeySourceClientSecret)
 	}
 	switch a.KeySource {
 	case acls.OIDCKeySourceNomad:
 		return oneOf(a.KeyAlgorithm, "RS256", "EdDSA")
 	case acls.OIDCKeySourceClientSecret:
 		if len(cmp.Or(a.ClientSecret, secret)) < 32 {
-			return errors.New("a client secret that signs has 32 characters at least")
+			return errors.New("a client secret that signs assertions must have at least 32 characters")
 		}
 		return oneOf(a.KeyAlgorithm, "HS256", "HS384", "HS512")
 	case acls.OIDCKeySourcePrivateKey:
@@ -217,20 +218,20 @@ func checkAssertion(a *acls.OIDCClientAssertion, secret string) error {
 	return fmt.Errorf("the key source must be %q, %q or %q, not %q", acls.OIDCKeySourceNomad, acls.OIDCKeySourcePrivateKey, acls.OIDCKeySourceClientSecret, a.KeySource)
 }
 
-// checkAssertionKey refuses what is wrong with the key of an operator, as far as it can be
-// seen here: its files may be on other servers.
+// checkAssertionKey validates the operator's key, except for the contents of files, which may
+// exist on other servers only.
 func checkAssertionKey(k *acls.OIDCClientAssertionKey) error {
 	switch {
 	case (k.PemKey == "") == (k.PemKeyFile == ""):
-		return errors.New("the private key is given as PemKey or as PemKeyFile")
+		return errors.New("exactly one of PemKey and PemKeyFile is required")
 	case set(k.PemCert)+set(k.PemCertFile)+set(k.KeyID) != 1:
-		return errors.New("what names the private key is one of PemCert, PemCertFile and KeyID")
+		return errors.New("exactly one of PemCert, PemCertFile and KeyID is required")
 	case k.KeyID != "" && k.KeyIDHeader != "" && k.KeyIDHeader != acls.OIDCClientAssertionHeaderKid:
-		return fmt.Errorf("a KeyID stands in the header kid, not %q", k.KeyIDHeader)
+		return fmt.Errorf("a KeyID requires the header kid, not %q", k.KeyIDHeader)
 	}
 	for _, file := range []string{k.PemKeyFile, k.PemCertFile} {
 		if file != "" && !strings.HasPrefix(file, "/") {
-			return errors.New("a file is named by its absolute path")
+			return errors.New("the path of a file must be absolute")
 		}
 	}
 	if k.PemKey != "" {
@@ -252,15 +253,15 @@ func set(s string) int {
 	return 1
 }
 
-// oneOf takes the names, or none.
+// oneOf accepts an empty value and the names.
 func oneOf(v string, names ...string) error {
 	if v == "" || slices.Contains(names, v) {
 		return nil
 	}
-	return fmt.Errorf("%q is none of %s", v, strings.Join(names, ", "))
+	return fmt.Errorf("%q is not one of %s", v, strings.Join(names, ", "))
 }
 
-// random is text of 256 bits.
+// random returns 256 random bits as text.
 func random() string {
 	b := make([]byte, 32)
 	rand.Read(b) // never fails

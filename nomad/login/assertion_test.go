@@ -23,7 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
-// signer signs as the keyring does, with one key.
+// signer signs with one key, like the keyring.
 type signer struct{ key *rsa.PrivateKey }
 
 func (s signer) ClientAssertion(_ context.Context, a login.Assertion) (string, error) {
@@ -54,7 +54,7 @@ func TestClientAssertions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		a      acls.OIDCClientAssertion
 		verify any
-		header string // that names the key
+		header string // the header that identifies the key
 	}{
 		"nomad":       {acls.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"x": "y"}}, key.Public(), "kid"},
 		"secret":      {acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: secret}, []byte(secret), ""},
@@ -82,7 +82,7 @@ func TestClientAssertions(t *testing.T) {
 	}
 }
 
-// checkAssertion is what a provider does with one.
+// checkAssertion verifies an assertion like a provider.
 func checkAssertion(raw string, key any, header string, p *testidp.Provider, audience []string) error {
 	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.HS256})
 	if err != nil {
@@ -114,8 +114,8 @@ func checkAssertion(raw string, key any, header string, p *testidp.Provider, aud
 	return nil
 }
 
-// What a file of the server holds is in no error.
-func TestKeyFileIsNotShown(t *testing.T) {
+// Errors contain nothing from a file of the server.
+func TestErrorsHideKeyFile(t *testing.T) {
 	p := testidp.New(t)
 	dir := t.TempDir()
 	for name, content := range map[string]string{"text": "canary-of-a-file", "pem": "-----BEGIN X-----\nY2FuYXJ5LW9mLWEtZmlsZQ==\n-----END X-----\n"} {

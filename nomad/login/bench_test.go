@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
-// A login with a token whose key is known, and a hundred rules.
+// BenchmarkLogin measures a login with a token whose key is cached, and a hundred rules.
 func BenchmarkLogin(b *testing.B) {
 	p, clk := testidp.New(b), newClock()
 	m := jwtMethod(acls.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA,

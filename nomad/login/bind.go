@@ -10,25 +10,25 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// Bounds of a binding rule, and of the name of a token.
+// Limits for binding rules and token names.
 const (
 	maxDescription = 256
 	maxTokenName   = 256
 )
 
-// CheckRule refuses what is wrong with a binding rule.
+// CheckRule validates a binding rule.
 func CheckRule(r *acls.BindingRule) error {
 	_, _, err := parseRule(r)
 	return err
 }
 
-// parseRule reads the selector and the bind name of a rule that is valid.
+// parseRule parses the selector and the bind name of a rule.
 func parseRule(r *acls.BindingRule) (*Selector, template, error) {
 	switch {
 	case !objectName.MatchString(r.AuthMethod):
-		return nil, nil, errors.New("a binding rule needs the name of its auth method")
+		return nil, nil, errors.New("the auth method of the binding rule is missing")
 	case len(r.Description) > maxDescription:
-		return nil, nil, fmt.Errorf("the description of a binding rule is longer than %d", maxDescription)
+		return nil, nil, fmt.Errorf("the description of the binding rule is longer than %d", maxDescription)
 	}
 	name, err := parseBindName(r)
 	if err != nil {
@@ -38,17 +38,17 @@ func parseRule(r *acls.BindingRule) (*Selector, template, error) {
 	return selector, name, err
 }
 
-// parseBindName reads what a rule binds.
+// parseBindName parses the bind name of a rule.
 func parseBindName(r *acls.BindingRule) (template, error) {
 	switch r.BindType {
 	case acls.BindingRuleBindTypeManagement:
 		if r.BindName != "" {
-			return nil, errors.New("a binding rule of the type management has no bind name")
+			return nil, errors.New("a binding rule of type management must not have a bind name")
 		}
 		return nil, nil
 	case acls.BindingRuleBindTypeRole, acls.BindingRuleBindTypePolicy:
 	default:
-		return nil, fmt.Errorf("the bind type is role, policy or management, not %q", r.BindType)
+		return nil, fmt.Errorf("the bind type must be role, policy or management, not %q", r.BindType)
 	}
 	name, err := parseTemplate(r.BindName)
 	switch {
@@ -59,61 +59,61 @@ func parseBindName(r *acls.BindingRule) (template, error) {
 	}
 	for _, p := range name {
 		if p.name == "" && !objectName.MatchString(p.text) {
-			return nil, fmt.Errorf("the bind name %q holds what no name of a %s has", r.BindName, r.BindType)
+			return nil, fmt.Errorf("the bind name %q contains characters that are invalid in the name of a %s", r.BindName, r.BindType)
 		}
 	}
 	return name, nil
 }
 
-// Existing says what may be bound.
+// Existing looks up the roles and policies that can be bound.
 type Existing interface {
-	// Role returns the ID of a role, "" when there is none with the name.
+	// Role returns the ID of the role with the name, or "".
 	Role(name string) (id string)
-	// Policy says whether there is a policy with the name.
+	// Policy reports whether the policy exists.
 	Policy(name string) bool
 }
 
-// Grant is what who logged in gets.
+// Grant is what a login receives.
 type Grant struct {
 	Management bool
 	Policies   []string
 	Roles      []*acls.TokenRoleLink
-	// Outcomes say for each rule, in their order, what became of it.
+	// Outcomes has the result of each rule, in the order of the rules.
 	Outcomes []Outcome
 }
 
-// Outcome is what became of one rule. It holds names, not what claims say.
+// Outcome is the result of one rule. It contains names but no claim values.
 type Outcome struct {
 	Rule   string
 	Bound  bool
 	Reason string
 }
 
-// Empty says that nothing was bound.
+// Empty reports whether nothing was bound.
 func (g *Grant) Empty() bool { return !g.Management && len(g.Policies) == 0 && len(g.Roles) == 0 }
 
-// Bind finds what rules give to claims: the union of all that match.
+// Bind returns the union of what all matching rules bind.
 func Bind(rules []*acls.BindingRule, c *Claims, there Existing) *Grant {
 	g := &Grant{}
 	for _, r := range rules {
 		reason := g.bind(r, c, there)
 		g.Outcomes = append(g.Outcomes, Outcome{Rule: r.ID, Bound: reason == "", Reason: reason})
 	}
-	if g.Management { // it may do everything: such tokens have no policies
+	if g.Management { // management includes everything: such tokens have no policies
 		g.Policies, g.Roles = nil, nil
 	}
 	return g
 }
 
-// bind adds what one rule gives; it returns why it gives nothing.
+// bind adds what one rule binds. If it binds nothing, bind returns the reason.
 func (g *Grant) bind(r *acls.BindingRule, c *Claims, there Existing) (reason string) {
 	selector, parsed, err := parseRule(r)
 	if err != nil {
-		return "the rule is not valid: " + err.Error()
+		return "the rule is invalid: " + err.Error()
 	}
 	switch ok, missing := selector.Match(c); {
 	case missing != "":
-		return "its selector names the claim " + missing + ", which is absent"
+		return "its selector uses the claim " + missing + ", which is absent"
 	case !ok:
 		return "its selector does not match"
 	}
@@ -124,14 +124,14 @@ func (g *Grant) bind(r *acls.BindingRule, c *Claims, there Existing) (reason str
 	name, missing := parsed.fill(c, nil)
 	switch {
 	case missing != "":
-		return "its bind name holds the claim " + missing + ", which is absent"
+		return "its bind name uses the claim " + missing + ", which is absent"
 	case !objectName.MatchString(name):
-		return "its bind name is no name once claims are filled in"
+		return "its bind name with the claims filled in is not a valid name"
 	case r.BindType == acls.BindingRuleBindTypeRole:
 		return g.addRole(name, there.Role(name))
 	}
 	if !there.Policy(name) {
-		return "there is no policy with its bind name"
+		return "no policy has its bind name"
 	}
 	if !slices.Contains(g.Policies, name) {
 		g.Policies = append(g.Policies, name)
@@ -141,7 +141,7 @@ func (g *Grant) bind(r *acls.BindingRule, c *Claims, there Existing) (reason str
 
 func (g *Grant) addRole(name, id string) (reason string) {
 	if id == "" {
-		return "there is no role with its bind name"
+		return "no role has its bind name"
 	}
 	if !slices.ContainsFunc(g.Roles, func(l *acls.TokenRoleLink) bool { return l.ID == id }) {
 		g.Roles = append(g.Roles, &acls.TokenRoleLink{ID: id, Name: name})
@@ -149,7 +149,7 @@ func (g *Grant) addRole(name, id string) (reason string) {
 	return ""
 }
 
-// TokenName is what a token is called that somebody got by logging in.
+// TokenName returns the name of a token that a login creates.
 func TokenName(m *acls.AuthMethod, c *Claims) (string, error) {
 	format, err := parseTemplate(m.TokenNameFormat, methodType, methodName)
 	if err != nil {
@@ -157,12 +157,12 @@ func TokenName(m *acls.AuthMethod, c *Claims) (string, error) {
 	}
 	name, missing := format.fill(c, map[string]string{methodType: m.Type, methodName: m.Name})
 	if missing != "" {
-		return "", fmt.Errorf("%w: the token name format of auth method %q holds the claim %s, which is absent", ErrDenied, m.Name, missing)
+		return "", fmt.Errorf("%w: the token name format of auth method %q uses the claim %s, which is absent", ErrDenied, m.Name, missing)
 	}
 	return printable(name), nil
 }
 
-// printable is text that fits in a line, and in the name of a token.
+// printable returns text that fits in one line and in a token's name.
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -173,7 +173,7 @@ func printable(text string) string {
 	for len(text) > maxTokenName {
 		cut := maxTokenName
 		for cut > 0 && text[cut]&0xc0 == 0x80 {
-			cut-- // not within a character
+			cut-- // not inside a character
 		}
 		text = text[:cut]
 	}

@@ -40,7 +40,7 @@ func TestSelectors(t *testing.T) {
 		`not value.team == "ops"`:                    true,
 		`value.team == "x" or value.name == "alice"`: true,
 
-		// What names an absent claim matches nobody, whatever it says of it.
+		// A selector with an absent claim never matches.
 		`value.absent == "x"`:                                         false,
 		`value.absent != "x"`:                                         false,
 		`not value.absent == "x"`:                                     false,
@@ -62,9 +62,9 @@ func TestSelectors(t *testing.T) {
 		`value.team == "eng" or value.absent == "x"`:                  false,
 		`value.team == "eng" and value.absent != "x"`:                 false,
 		`any list.groups as g { g == "dev" and value.absent != "x" }`: false,
-		`list.name == "alice"`:                                        false, // a value is no list
+		`list.name == "alice"`:                                        false, // a value is not a list
 
-		// What cannot be compared matches nobody.
+		// A comparison of incompatible types never matches.
 		`list.groups == "ops"`:  false,
 		`list.groups != "root"`: false,
 	} {
@@ -92,7 +92,7 @@ func TestSelectorsRefused(t *testing.T) {
 			t.Errorf("%.80q matches", selector)
 		}
 		if selector != `value.x matches "("` {
-			t.Errorf("ParseSelector(%.80q) takes it", selector)
+			t.Errorf("ParseSelector(%.80q) accepts it", selector)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func FuzzSelector(f *testing.F) {
 		}
 		s.Match(alice)
 		if ok, _ := s.Match(&login.Claims{}); ok && (strings.Contains(text, "value.") || strings.Contains(text, "list.")) && !strings.ContainsAny(text, `"`+"`") {
-			t.Errorf("%q matches who has no claims", text)
+			t.Errorf("%q matches without claims", text)
 		}
 	})
 }
@@ -202,7 +202,7 @@ func TestCheckRule(t *testing.T) {
 		"long description":       {AuthMethod: "m", BindType: "policy", BindName: "x", Description: strings.Repeat("d", 257)},
 	} {
 		if err := login.CheckRule(r); err == nil {
-			t.Errorf("%s: CheckRule() takes it", name)
+			t.Errorf("%s: CheckRule() accepts it", name)
 		}
 	}
 	if err := login.CheckRule(rule("role", "team-${value.team}-x", `value.team != "x"`)); err != nil {
@@ -220,6 +220,6 @@ func TestTokenName(t *testing.T) {
 		t.Errorf("TokenName() = %q (%d bytes)", got, len(got))
 	}
 	if _, err := login.TokenName(m, &login.Claims{}); err == nil {
-		t.Error("TokenName() takes an absent claim")
+		t.Error("TokenName() accepts an absent claim")
 	}
 }

@@ -10,18 +10,17 @@ import (
 	"strings"
 )
 
-// maxList bounds the elements of a list that is mapped.
+// maxList limits the elements of a mapped list.
 const maxList = 4096
 
-// Claims are what a token said, under the names that the mappings of its method give:
-// what selectors and templates see.
+// Claims are the mapped claims of a token: the values for selectors and templates.
 type Claims struct {
 	Values map[string]string
 	Lists  map[string][]string
 }
 
-// mapClaims picks what the mappings name. A claim that is not there, or null, stays
-// absent; one that is of another kind than its mapping says is an error.
+// mapClaims selects the claims in the mappings. A missing or null claim stays absent. A claim
+// of another type than its mapping requires is an error.
 func mapClaims(all map[string]any, values, lists map[string]string) (*Claims, error) {
 	out := &Claims{Values: map[string]string{}, Lists: map[string][]string{}}
 	for _, from := range slices.Sorted(maps.Keys(values)) {
@@ -31,7 +30,7 @@ func mapClaims(all map[string]any, values, lists map[string]string) (*Claims, er
 		}
 		text, ok := scalar(found)
 		if !ok {
-			return nil, fmt.Errorf("%w: the claim %q is no string, number or boolean", ErrDenied, from)
+			return nil, fmt.Errorf("%w: the claim %q is not a string, number or boolean", ErrDenied, from)
 		}
 		out.Values[values[from]] = text
 	}
@@ -49,7 +48,7 @@ func mapClaims(all map[string]any, values, lists map[string]string) (*Claims, er
 	return out, nil
 }
 
-// texts is a list of scalars; a single one is a list of one.
+// texts converts a list of scalars to strings. A single scalar is a list of one.
 func texts(v any) ([]string, error) {
 	if one, ok := scalar(v); ok {
 		return []string{one}, nil
@@ -57,7 +56,7 @@ func texts(v any) ([]string, error) {
 	list, ok := v.([]any)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("is no list")
+		return nil, fmt.Errorf("is not a list")
 	case len(list) > maxList:
 		return nil, fmt.Errorf("has more than %d elements", maxList)
 	}
@@ -65,14 +64,14 @@ func texts(v any) ([]string, error) {
 	for _, elem := range list {
 		text, ok := scalar(elem)
 		if !ok {
-			return nil, fmt.Errorf("is no list of strings, numbers or booleans")
+			return nil, fmt.Errorf("is not a list of strings, numbers or booleans")
 		}
 		out = append(out, text)
 	}
 	return out, nil
 }
 
-// scalar is the text of a value that is one. A number is as the token wrote it.
+// scalar returns the text of a scalar. Numbers keep the notation of the token.
 func scalar(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -85,8 +84,8 @@ func scalar(v any) (string, bool) {
 	return "", false
 }
 
-// lookup finds a claim by its name at the top, or by a JSON pointer (RFC 6901), which
-// begins with a slash. A null is not there.
+// lookup finds a claim by its top-level name, or by a JSON pointer (RFC 6901), which begins
+// with a slash. It treats null as absent.
 func lookup(all map[string]any, name string) (any, bool) {
 	if !strings.HasPrefix(name, "/") {
 		v, ok := all[name]
@@ -114,17 +113,17 @@ func lookup(all map[string]any, name string) (any, bool) {
 	return at, at != nil
 }
 
-// element reads the index of an element, as JSON pointers write it.
+// element parses the index of a list element in a JSON pointer.
 func element(part string, n int) (int, bool) {
 	i, err := strconv.Atoi(part)
 	return i, err == nil && i >= 0 && i < n && strconv.Itoa(i) == part
 }
 
-// maxShown is how much of a value is shown.
+// maxShown is how many bytes of a value are shown.
 const maxShown = 64
 
-// LogValue shows names, and the beginnings of values: enough to see why a rule does not
-// match, and of a token that was mapped not enough to use it.
+// LogValue shows the names and the beginnings of values. That is enough to see why a rule does
+// not match, but too little to use a token that was mapped.
 func (c *Claims) LogValue() slog.Value {
 	var attrs []slog.Attr
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Bounds of what is asked of an identity provider.
+// Limits for requests to identity providers.
 const (
 	maxAnswer    = 1 << 20
 	maxRedirects = 3
@@ -23,18 +23,18 @@ const (
 	answerWithin = 10 * time.Second
 )
 
-// errTooLong is the error of an answer that nobody reads to its end.
+// errTooLong is the error for an answer that exceeds the limit.
 var errTooLong = fmt.Errorf("its answer is longer than %d bytes", maxAnswer)
 
-// newClient makes the client for one identity provider. Without CAs those of the system
-// are trusted. It keeps no connection: logins are rare.
+// newClient returns the HTTP client for one identity provider. Without cas it trusts the
+// system's CAs. It keeps no idle connections, because logins are rare.
 func newClient(cas []string) (*http.Client, error) {
 	pool, err := parseCAs(cas)
 	if err != nil {
 		return nil, err
 	}
 	transport := &http.Transport{
-		Proxy:                  nil, // what an operator set for something else is not for tokens
+		Proxy:                  nil, // a proxy configured for other purposes must not see tokens
 		DialContext:            (&net.Dialer{Timeout: dialWithin}).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool},
 		TLSHandshakeTimeout:    dialWithin,
@@ -45,7 +45,7 @@ func newClient(cas []string) (*http.Client, error) {
 	return &http.Client{Transport: bounded{transport}, Timeout: answerWithin, CheckRedirect: sameHost}, nil
 }
 
-// parseCAs reads CA certificates in PEM; nil is those of the system.
+// parseCAs parses CA certificates in PEM; nil means the system's CAs.
 func parseCAs(texts []string) (*x509.CertPool, error) {
 	texts = slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return strings.TrimSpace(s) == "" })
 	if len(texts) == 0 {
@@ -54,13 +54,14 @@ func parseCAs(texts []string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for i, text := range texts {
 		if !pool.AppendCertsFromPEM([]byte(text)) {
-			return nil, fmt.Errorf("CA %d holds no certificate in PEM", i+1)
+			return nil, fmt.Errorf("CA %d contains no certificate in PEM", i+1)
 		}
 	}
 	return pool, nil
 }
 
-// sameHost lets reads be redirected within a host: a token or a secret goes nowhere else.
+// sameHost allows redirects of reads within a host, so that tokens and secrets go to no other
+// host.
 func sameHost(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
@@ -74,7 +75,7 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// bounded cuts answers that are too long, with an error.
+// bounded limits the size of answers.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -88,7 +89,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// short is a body that fails when it goes on for too long.
+// short is a body that fails beyond the size limit.
 type short struct {
 	io.ReadCloser
 	left int
@@ -105,7 +106,7 @@ func (s *short) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// parseURL reads a URL of an identity provider.
+// parseURL parses the URL of an identity provider.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -114,17 +115,17 @@ func parseURL(text string) (*url.URL, error) {
 	return u, checkURL(u)
 }
 
-// checkURL refuses what is not protected by TLS, unless it stays in this machine.
+// checkURL requires TLS, except for loopback addresses.
 func checkURL(u *url.URL) error {
 	switch {
 	case u.Host == "", u.User != nil:
-		return errors.New("not a URL with a host, and without a user")
+		return errors.New("the URL must have a host and no user")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme == "http" && loopback(u.Hostname()):
 		return nil
 	case u.Scheme == "http":
-		return errors.New("http is for loopback addresses only: use https")
+		return errors.New("http is allowed for loopback addresses only: use https")
 	}
 	return fmt.Errorf("the scheme %q is not https", u.Scheme)
 }

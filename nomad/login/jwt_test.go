@@ -25,7 +25,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
-// clock is the time that a test says it is.
+// clock is an adjustable clock.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -50,7 +50,7 @@ func jwtMethod(c acls.AuthMethodConfig) *acls.AuthMethod {
 	return &acls.AuthMethod{Name: "ci", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &c}
 }
 
-// with is the claims with others beside them; nil takes one away.
+// with returns a copy of the claims with other values. A nil value removes a claim.
 func with(claims map[string]any, pairs ...any) map[string]any {
 	out := maps.Clone(claims)
 	for i := 0; i < len(pairs); i += 2 {
@@ -153,7 +153,7 @@ func TestLoginRefuses(t *testing.T) {
 			if err == nil {
 				t.Fatalf("Login() = %v, want an error", claims)
 			}
-			for _, part := range parts { // what is long in a token is in no error
+			for _, part := range parts { // long parts of a token must not appear in errors
 				if strings.Contains(err.Error(), part) {
 					t.Errorf("the error shows a part of the token: %v", err)
 				}
@@ -162,7 +162,7 @@ func TestLoginRefuses(t *testing.T) {
 	}
 }
 
-// deep is an object in an object, and so on.
+// deep returns nested objects.
 func deep(n int) any {
 	if n == 0 {
 		return 1
@@ -200,7 +200,7 @@ func TestKeyTypes(t *testing.T) {
 		if alg == jose.RS256 {
 			continue
 		}
-		m.Config.SigningAlgs = nil // the default is RS256 alone
+		m.Config.SigningAlgs = nil // the default is RS256 only
 		if _, err := desk.Login(t.Context(), m, token); !errors.Is(err, login.ErrDenied) {
 			t.Errorf("%s with the default algorithms: %v, want it denied", alg, err)
 		}
@@ -226,13 +226,13 @@ func TestJWKSRotation(t *testing.T) {
 		t.Errorf("after a rotation: %v", err)
 	}
 	if err := logIn(old); !errors.Is(err, login.ErrDenied) {
-		t.Errorf("a token of the key that is gone: %v, want it denied", err)
+		t.Errorf("a token of the removed key: %v, want it denied", err)
 	}
 	if n := p.Fetches(); n != 2 {
 		t.Errorf("%d fetches, want 2: the key ID of the old token came within the pause", n)
 	}
 
-	// A key that the provider withdraws is good for as long as the set is cached, no longer.
+	// A key that the provider removes stays valid while the set is cached, no longer.
 	kept := p.Token(with(fresh(), "iat", clk.now().Unix(), "exp", clk.now().Add(time.Hour).Unix()))
 	clk.pass(11 * time.Second)
 	if err := logIn(kept); err != nil {
@@ -241,7 +241,7 @@ func TestJWKSRotation(t *testing.T) {
 	p.Rotate(t)
 	clk.pass(11 * time.Minute)
 	if err := logIn(kept); !errors.Is(err, login.ErrDenied) {
-		t.Errorf("a withdrawn key: %v, want it denied", err)
+		t.Errorf("a removed key: %v, want it denied", err)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestUnknownKeyStorm(t *testing.T) {
 		token := testidp.Sign(jose.RS256, key, map[string]any{"kid": fmt.Sprint("made-up-", i)}, map[string]any{"exp": clk.at.Unix() + 60})
 		wg.Go(func() {
 			if _, err := desk.Login(t.Context(), m, token); err == nil {
-				t.Error("a made up key was taken")
+				t.Error("an invented key was accepted")
 			}
 		})
 	}
@@ -268,7 +268,7 @@ func TestUnknownKeyStorm(t *testing.T) {
 	}
 	clk.pass(11 * time.Second)
 	if _, err := desk.Login(t.Context(), m, p.Token(map[string]any{"exp": clk.now().Unix() + 60})); err != nil {
-		t.Errorf("a good login after the storm: %v", err)
+		t.Errorf("a valid login after many invalid ones: %v", err)
 	}
 }
 
@@ -285,12 +285,12 @@ func TestProviderDown(t *testing.T) {
 	}
 	clk.pass(20 * time.Minute)
 	if _, err := desk.Login(t.Context(), m, token); err != nil {
-		t.Errorf("the keys of 20 minutes ago: %v, want them used while the provider is down", err)
+		t.Errorf("keys fetched 20 minutes ago: %v, want them valid while the provider is down", err)
 	}
 	clk.pass(time.Hour)
 	_, err := desk.Login(t.Context(), m, token)
 	if !errors.Is(err, login.ErrProvider) || strings.Contains(err.Error(), "canary") {
-		t.Errorf("the keys of long ago: %v, want an error of the provider without its answer", err)
+		t.Errorf("expired keys: %v, want an error of the provider without its answer", err)
 	}
 }
 
@@ -304,15 +304,15 @@ func TestBadProviders(t *testing.T) {
 		ca   bool
 	}{
 		"unknown CA": {},
-		"no end":     {keys: huge, ca: true},
-		"no JSON":    {keys: func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, ca: true},
+		"endless":    {keys: huge, ca: true},
+		"not JSON":   {keys: func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, ca: true},
 		"another host": {keys: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://localhost:1/keys", http.StatusFound)
 		}, ca: true},
 		"plain HTTP": {keys: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+r.Host+"/keys", http.StatusFound)
 		}, ca: true},
-		"round and round": {keys: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) }, ca: true},
+		"redirect loop": {keys: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) }, ca: true},
 		"symmetric key only": {keys: func(w http.ResponseWriter, _ *http.Request) {
 			w.Write([]byte(`{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`))
 		}, ca: true},
@@ -325,7 +325,7 @@ func TestBadProviders(t *testing.T) {
 				m.Config.JWKSCACert = p.CA
 			}
 			if _, err := login.NewDesk(login.Config{Now: clk.now}).Login(t.Context(), m, p.Token(map[string]any{"exp": clk.at.Unix() + 60})); err == nil {
-				t.Error("a token was taken")
+				t.Error("a token was accepted")
 			}
 			if n := p.Fetches(); n > 5 {
 				t.Errorf("%d fetches", n)

@@ -17,30 +17,29 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Bounds of keys: how many a set may have, and the bits of an RSA modulus.
+// Limits for keys: the number of keys in a set, and the bits of an RSA modulus.
 const (
 	maxKeys    = 100
 	minRSABits = 2048
 	maxRSABits = 8192
 )
 
-// algorithms are those that a method may allow: signatures by a key that the other side
-// alone has.
+// algorithms lists the algorithms that a method may allow. All are asymmetric.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512,
 	jose.PS256, jose.PS384, jose.PS512, jose.EdDSA}
 
-// key verifies tokens. An id or alg that is empty is not known.
+// key is a public key. Empty id or alg means unknown.
 type key struct {
 	id, alg string
 	public  crypto.PublicKey
 }
 
-// keySource has the keys that may have signed a token with the key ID.
+// keySource returns the keys that may have signed a token with the key ID.
 type keySource interface {
 	keys(ctx context.Context, kid string) ([]key, error)
 }
 
-// fits says whether the key is one for the algorithm.
+// fits reports whether the key can be used with the algorithm.
 func (k key) fits(alg string) bool {
 	if k.alg != "" && k.alg != alg {
 		return false
@@ -56,12 +55,12 @@ func (k key) fits(alg string) bool {
 	return false
 }
 
-// checkKey refuses keys that should not sign anything.
+// checkKey refuses weak and unsupported keys.
 func checkKey(public crypto.PublicKey) error {
 	switch k := public.(type) {
 	case *rsa.PublicKey:
 		if n := k.N.BitLen(); n < minRSABits || n > maxRSABits {
-			return fmt.Errorf("an RSA key has %d to %d bits, not %d", minRSABits, maxRSABits, n)
+			return fmt.Errorf("an RSA key must have %d to %d bits, not %d", minRSABits, maxRSABits, n)
 		}
 		return nil
 	case ed25519.PublicKey:
@@ -75,12 +74,12 @@ func checkKey(public crypto.PublicKey) error {
 	return errors.New("not an RSA, ECDSA (P-256, P-384, P-521) or Ed25519 key")
 }
 
-// static are keys that the method itself has: none of them has an ID.
+// static holds the keys in the configuration of a method. They have no IDs.
 type static []key
 
 func (s static) keys(context.Context, string) ([]key, error) { return s, nil }
 
-// parseKeys reads public keys in PEM.
+// parseKeys parses public keys in PEM.
 func parseKeys(texts []string) (static, error) {
 	var out static
 	if len(texts) > maxKeys {
@@ -100,11 +99,11 @@ func parseKey(text string) (crypto.PublicKey, error) {
 	block, rest := pem.Decode([]byte(text))
 	switch {
 	case block == nil:
-		return nil, errors.New("not PEM")
+		return nil, errors.New("not in PEM")
 	case strings.TrimSpace(string(rest)) != "":
-		return nil, errors.New("something follows its PEM block: give each key as an element of its own")
+		return nil, errors.New("data follows its PEM block: use one list element per key")
 	case strings.Contains(block.Type, "PRIVATE"):
-		return nil, errors.New("it is a private key, which nobody but the issuer should have")
+		return nil, errors.New("it is a private key, which only the issuer should have")
 	}
 	var public any
 	var err error
@@ -125,7 +124,7 @@ func parseKey(text string) (crypto.PublicKey, error) {
 	return public, checkKey(public)
 }
 
-// parseJWKS reads a key set (RFC 7517). What in it is of no use to us is passed over.
+// parseJWKS parses a key set (RFC 7517). It skips keys that cannot be used.
 func parseJWKS(text []byte) ([]key, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -8,22 +8,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// Signer signs, with a key of this cluster, who an OIDC client is.
+// Signer signs client assertions with a key of this cluster.
 type Signer interface {
-	// ClientAssertion signs that the caller is the client, for an audience, with an
-	// algorithm; headers are put beside its own.
+	// ClientAssertion signs a client assertion and adds the headers to its own.
 	ClientAssertion(ctx context.Context, a Assertion) (string, error)
 }
 
-// Config is what a Desk is made of.
+// Config configures a Desk.
 type Config struct {
 	Now func() time.Time
-	// Signer is needed by methods whose key source is "nomad".
+	// Signer is required for methods with the key source "nomad".
 	Signer Signer
 }
 
-// Desk is where people and machines log in: it keeps identity providers, their keys, and
-// which logins ended. It is safe for many goroutines.
+// Desk performs logins. It caches identity providers and their keys, and records which logins
+// have ended. It is safe for concurrent use.
 type Desk struct {
 	now       func() time.Time
 	signer    Signer
@@ -31,14 +30,14 @@ type Desk struct {
 	pending   *pending
 }
 
-// NewDesk makes a desk.
+// NewDesk returns a Desk.
 func NewDesk(c Config) *Desk {
 	return &Desk{now: c.Now, signer: c.Signer,
 		providers: providers{now: c.Now, byKey: map[string]*provider{}},
 		pending:   newPending(c.Now)}
 }
 
-// Login returns the claims of a token that a JWT method takes.
+// Login verifies a token for a JWT method and returns its claims.
 func (d *Desk) Login(ctx context.Context, m *acls.AuthMethod, token string) (*Claims, error) {
 	p, err := d.providers.of(m)
 	if err != nil {

@@ -14,23 +14,22 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// Redacted stands in replies where a secret is. In a write it means the secret that there
-// is.
+// Redacted replaces secrets in replies. In a write it means the existing secret.
 const Redacted = "redacted"
 
-// The names that the format of token names may hold, beside claims.
+// The variables, besides claims, in the format of token names.
 const (
 	methodType = "auth_method_type"
 	methodName = "auth_method_name"
 )
 
-// maxName bounds the name of a mapped claim.
+// maxName limits the length of the name of a mapped claim.
 const maxName = 128
 
-// objectName is what methods, roles and policies may be called.
+// objectName matches the valid names of methods, roles and policies.
 var objectName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
-// Complete fills in what an operator may leave out.
+// Complete sets the defaults of an auth method.
 func Complete(m *acls.AuthMethod) {
 	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, acls.DefaultAuthMethodTokenNameFormat)
 	for _, known := range []string{acls.AuthMethodTypeJWT, acls.AuthMethodTypeOIDC} {
@@ -40,8 +39,8 @@ func Complete(m *acls.AuthMethod) {
 	}
 }
 
-// CheckMethod refuses what is wrong with an auth method. Its tokens live between shortest
-// and longest.
+// CheckMethod validates an auth method. The lifetime of its tokens must be between shortest and
+// longest.
 func CheckMethod(m *acls.AuthMethod, shortest, longest time.Duration) error {
 	switch {
 	case !objectName.MatchString(m.Name):
@@ -70,7 +69,7 @@ func CheckMethod(m *acls.AuthMethod, shortest, longest time.Duration) error {
 	return nil
 }
 
-// checkCommon refuses what is wrong with a configuration of either type.
+// checkCommon validates the settings that both types have.
 func checkCommon(c *acls.AuthMethodConfig) error {
 	if _, err := allowed(c.SigningAlgs); err != nil {
 		return err
@@ -97,7 +96,7 @@ func checkMappings(field string, m map[string]string) error {
 	for claim, name := range m {
 		switch {
 		case claim == "" || name == "" || len(name) > maxName || strings.ContainsAny(name, "${} \t\r\n"):
-			return fmt.Errorf("%s: claim %q is mapped to %q: a name has 1 to %d characters, no space and none of ${}", field, claim, name, maxName)
+			return fmt.Errorf("%s: claim %q is mapped to %q: a name must have 1 to %d characters, without spaces and ${}", field, claim, name, maxName)
 		case seen[name]:
 			return fmt.Errorf("%s: two claims are mapped to %q", field, name)
 		}
@@ -106,11 +105,11 @@ func checkMappings(field string, m map[string]string) error {
 	return nil
 }
 
-// checkJWT refuses what is wrong with a configuration for tokens.
+// checkJWT validates the configuration of a JWT method.
 func checkJWT(c *acls.AuthMethodConfig) error {
 	n := min(len(c.JWTValidationPubKeys), 1) + set(c.JWKSURL) + set(c.OIDCDiscoveryURL)
 	if n != 1 {
-		return errors.New("one of JWTValidationPubKeys, JWKSURL and OIDCDiscoveryURL says which keys sign")
+		return errors.New("exactly one of JWTValidationPubKeys, JWKSURL and OIDCDiscoveryURL is required")
 	}
 	if _, err := parseKeys(c.JWTValidationPubKeys); err != nil {
 		return fmt.Errorf("JWTValidationPubKeys: %w", err)
@@ -126,11 +125,11 @@ func checkJWT(c *acls.AuthMethodConfig) error {
 	return nil
 }
 
-// checkOIDC refuses what is wrong with a configuration for browsers.
+// checkOIDC validates the configuration of an OIDC method.
 func checkOIDC(c *acls.AuthMethodConfig) error {
 	switch {
 	case len(c.JWTValidationPubKeys) > 0 || c.JWKSURL != "":
-		return errors.New("JWTValidationPubKeys and JWKSURL are for the type JWT: OIDCDiscoveryURL says which keys sign")
+		return errors.New("JWTValidationPubKeys and JWKSURL require the type JWT: use OIDCDiscoveryURL")
 	case c.OIDCClientID == "":
 		return errors.New("OIDCClientID is missing")
 	}
@@ -140,7 +139,7 @@ func checkOIDC(c *acls.AuthMethodConfig) error {
 	for _, text := range c.AllowedRedirectURIs {
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" || u.User != nil {
-			return fmt.Errorf("the redirect URI %q is no http or https URL without a fragment", text)
+			return fmt.Errorf("the redirect URI %q must be an http or https URL without a fragment", text)
 		}
 	}
 	if c.OIDCClientAssertion == nil {
@@ -152,7 +151,7 @@ func checkOIDC(c *acls.AuthMethodConfig) error {
 	return nil
 }
 
-// Warnings lists what is unwise in an auth method that CheckMethod accepts.
+// Warnings lists the questionable settings of an auth method that CheckMethod accepts.
 func Warnings(m *acls.AuthMethod) []string {
 	if m.Type != acls.AuthMethodTypeOIDC {
 		return nil
@@ -167,13 +166,12 @@ func Warnings(m *acls.AuthMethod) []string {
 	return out
 }
 
-// isPublic reports whether the servers have nothing that proves to the identity provider
-// who they are.
+// isPublic reports whether the client has no credential for the identity provider.
 func isPublic(c *acls.AuthMethodConfig) bool {
 	return c.OIDCClientSecret == "" && c.OIDCClientAssertion == nil
 }
 
-// secrets are where a configuration has its secrets.
+// secrets returns pointers to the secrets in a configuration.
 func secrets(c *acls.AuthMethodConfig) []*string {
 	out := []*string{&c.OIDCClientSecret}
 	if a := c.OIDCClientAssertion; a != nil {
@@ -185,7 +183,7 @@ func secrets(c *acls.AuthMethodConfig) []*string {
 	return out
 }
 
-// Redact returns a copy of the method that says only where it has secrets.
+// Redact returns a copy of the method with its secrets replaced by Redacted.
 func Redact(m *acls.AuthMethod) *acls.AuthMethod {
 	out := nomad.Copy(m)
 	if out == nil || out.Config == nil {
@@ -199,9 +197,9 @@ func Redact(m *acls.AuthMethod) *acls.AuthMethod {
 	return out
 }
 
-// Merge completes a method that is to take the place of old: what it leaves out stays as
-// it was. A list or a map that is there and empty is none. The secrets of old stay only
-// with the identity provider that they were for.
+// Merge fills the unset fields of a method from old, which it replaces. An empty list or map
+// that is not nil clears the field. The secrets of old are kept only for the same identity
+// provider.
 func Merge(m, old *acls.AuthMethod) error {
 	if old == nil {
 		old = &acls.AuthMethod{}
@@ -224,13 +222,13 @@ func Merge(m, old *acls.AuthMethod) error {
 	}
 	for _, s := range secrets(m.Config) {
 		if *s == Redacted {
-			return fmt.Errorf("auth method %q: a secret is %q: give the secret itself, since there is none for this identity provider", m.Name, Redacted)
+			return fmt.Errorf("auth method %q: a secret is %q, but no secret is stored for this identity provider: send the secret itself", m.Name, Redacted)
 		}
 	}
 	return nil
 }
 
-// mergeConfig fills what is left out of c.
+// mergeConfig fills the unset fields of c.
 func mergeConfig(c, old *acls.AuthMethodConfig) {
 	if len(c.JWTValidationPubKeys) == 0 && c.JWKSURL == "" && c.OIDCDiscoveryURL == "" {
 		c.JWTValidationPubKeys, c.JWKSURL, c.OIDCDiscoveryURL = old.JWTValidationPubKeys, old.JWKSURL, old.OIDCDiscoveryURL

@@ -103,7 +103,7 @@ func TestCheckMethod(t *testing.T) {
 		for _, x := range []*acls.AuthMethod{m, o} {
 			err := login.CheckMethod(x, time.Minute, 24*time.Hour)
 			if err == nil {
-				t.Errorf("%s: CheckMethod() takes the %s method", name, x.Type)
+				t.Errorf("%s: CheckMethod() accepts the %s method", name, x.Type)
 			}
 			if err != nil && (strings.Contains(err.Error(), "MII") || strings.Contains(err.Error(), "secret@")) {
 				t.Errorf("%s: the error shows a secret: %v", name, err)
@@ -118,7 +118,7 @@ func TestCheckMethod(t *testing.T) {
 		"two keys":          assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, PemKeyFile: "/x", KeyID: "k"}}),
 		"unnamed key":       assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private}}),
 		"relative file":     assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: "k.pem", KeyID: "k"}}),
-		"key is none":       assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: "MIIcanary", KeyID: "k"}}),
+		"invalid key":       assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: "MIIcanary", KeyID: "k"}}),
 		"short secret":      assert(acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: "short"}),
 		"symmetric nomad":   assert(acls.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: "HS256"}),
 		"alg in a header":   assert(acls.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"ALG": "none"}}),
@@ -132,7 +132,7 @@ func TestCheckMethod(t *testing.T) {
 	}
 }
 
-// What upstream accepts and nobody should want is accepted, with a warning.
+// Settings that upstream accepts but that are unwise are accepted with a warning.
 func TestUnwiseMethods(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*acls.AuthMethodConfig)
@@ -177,12 +177,12 @@ func TestRedactAndMerge(t *testing.T) {
 		t.Errorf("Redact() = %s, %v", text, err)
 	}
 	if old.Config.OIDCClientSecret != "canary-3" {
-		t.Error("Redact() writes to what it is given")
+		t.Error("Redact() modifies its argument")
 	}
 
-	// What was shown can be written back.
+	// A redacted method can be written back.
 	if err := login.Merge(shown, old); err != nil || !reflect.DeepEqual(shown, old) {
-		t.Errorf("Merge() of what was shown = %v", err)
+		t.Errorf("Merge() of a redacted method = %v", err)
 	}
 
 	change := &acls.AuthMethod{Name: "people", MaxTokenTTL: time.Minute, Config: &acls.AuthMethodConfig{OIDCScopes: []string{}, BoundAudiences: []string{"x"}}}
@@ -196,19 +196,19 @@ func TestRedactAndMerge(t *testing.T) {
 	}
 	c.OIDCClientAssertion.PrivateKey.PemKey = "changed"
 	if old.Config.OIDCClientAssertion.PrivateKey.PemKey != "canary-2" {
-		t.Error("Merge() shares memory with what is in state")
+		t.Error("Merge() shares memory with state")
 	}
 
-	// A secret is not handed to another provider.
+	// A secret is not sent to another provider.
 	moved := &acls.AuthMethod{Name: "people", Config: &acls.AuthMethodConfig{OIDCDiscoveryURL: "https://evil.example.com"}}
 	if err := login.Merge(moved, old); err != nil || moved.Config.OIDCClientSecret != "" || moved.Config.OIDCClientAssertion != nil {
 		t.Errorf("Merge() with another provider keeps secrets: %v", err)
 	}
 	moved.Config.OIDCClientSecret = login.Redacted
 	if err := login.Merge(moved, old); err == nil {
-		t.Error("Merge() takes the word redacted for a secret")
+		t.Error("Merge() stores the placeholder as a secret")
 	}
 	if err := login.Merge(&acls.AuthMethod{Config: &acls.AuthMethodConfig{OIDCClientSecret: login.Redacted}}, nil); err == nil {
-		t.Error("Merge() takes the word redacted for a new secret")
+		t.Error("Merge() stores the placeholder as a new secret")
 	}
 }

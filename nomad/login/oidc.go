@@ -15,18 +15,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// Bounds of what a login with OIDC is begun and ended with.
+// Limits for the parameters of an OIDC login.
 const (
 	minNonce = 16
 	maxNonce = 256
 	maxCode  = 16 << 10
 )
 
-// Begin returns the URL that a browser is to open. The browser returns to redirect, which
-// must be one that the method allows, with the state of the login.
+// Begin returns the URL to open in a browser. The provider sends the browser to redirect, which
+// the method must allow, with the state of the login.
 func (d *Desk) Begin(ctx context.Context, m *acls.AuthMethod, redirect, nonce string) (string, error) {
 	if len(nonce) < minNonce || len(nonce) > maxNonce {
-		return "", fmt.Errorf("%w: the client nonce has %d to %d characters", ErrDenied, minNonce, maxNonce)
+		return "", fmt.Errorf("%w: the client nonce must have %d to %d characters", ErrDenied, minNonce, maxNonce)
 	}
 	if !slices.Contains(m.Config.AllowedRedirectURIs, redirect) {
 		return "", fmt.Errorf("%w: the auth method does not allow this redirect URI", ErrDenied)
@@ -42,7 +42,7 @@ func (d *Desk) Begin(ctx context.Context, m *acls.AuthMethod, redirect, nonce st
 	l := login{method: m.Name, nonce: nonce, redirect: redirect}
 	query := url.Values{"response_type": {"code"}, "client_id": {m.Config.OIDCClientID}, "redirect_uri": {redirect},
 		"scope": {scopes(m.Config)}, "nonce": {nonce}}
-	if m.Config.OIDCEnablePKCE || isPublic(m.Config) { // nothing else protects the code of a public client
+	if m.Config.OIDCEnablePKCE || isPublic(m.Config) { // a public client has no other protection for its code
 		l.verifier = oauth2.GenerateVerifier()
 		query.Set("code_challenge", oauth2.S256ChallengeFromVerifier(l.verifier))
 		query.Set("code_challenge_method", "S256")
@@ -55,7 +55,7 @@ func (d *Desk) Begin(ctx context.Context, m *acls.AuthMethod, redirect, nonce st
 	return authorize(at, query)
 }
 
-// scopes are what is asked for, openid always.
+// scopes returns the requested scopes, which always include openid.
 func scopes(c *acls.AuthMethodConfig) string {
 	out := "openid"
 	for _, s := range c.OIDCScopes {
@@ -66,18 +66,18 @@ func scopes(c *acls.AuthMethodConfig) string {
 	return out
 }
 
-// Returned is what a browser came back with.
+// Returned holds the parameters of the redirect from the provider.
 type Returned struct {
 	State, Code, Nonce, Redirect string
-	// Issuer is who sent it back, if that was said.
+	// Issuer is the issuer parameter (RFC 9207), if present.
 	Issuer string
 }
 
-// errOther is one answer for all that a login may be wrong in.
-var errOther = fmt.Errorf("%w: no such login is under way: it took longer than %s, was ended already, or another server leads now; log in again", ErrDenied, pendingWithin)
+// errOther is the single error for an unknown, expired or mismatching login.
+var errOther = fmt.Errorf("%w: unknown login: it took longer than %s, has already ended, or another server has become the leader; log in again", ErrDenied, pendingWithin)
 
-// End exchanges the code that a login came back with, and returns the claims of who
-// logged in. It does so once.
+// End exchanges the code of a login for tokens and returns the user's claims. A login can end
+// only once.
 func (d *Desk) End(ctx context.Context, m *acls.AuthMethod, r Returned) (*Claims, error) {
 	switch {
 	case r.Code == "" || len(r.Code) > maxCode:
@@ -97,7 +97,7 @@ func (d *Desk) End(ctx context.Context, m *acls.AuthMethod, r Returned) (*Claims
 	if err != nil {
 		return nil, err
 	}
-	if r.Issuer != p.issuer && (r.Issuer != "" || found.saysIss) {
+	if r.Issuer != p.issuer && (r.Issuer != "" || found.sendsIss) {
 		return nil, fmt.Errorf("%w: another identity provider answered", ErrDenied)
 	}
 	tokens, err := d.exchange(ctx, m, p, found, l, r.Code)
@@ -111,7 +111,7 @@ func (d *Desk) End(ctx context.Context, m *acls.AuthMethod, r Returned) (*Claims
 	return mapClaims(said, m.Config.ClaimMappings, m.Config.ListClaimMappings)
 }
 
-// exchange gives the code away for tokens.
+// exchange exchanges the code for tokens.
 func (d *Desk) exchange(ctx context.Context, m *acls.AuthMethod, p *provider, found *discovered, l *login, code string) (*oauth2.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -136,29 +136,29 @@ func (d *Desk) exchange(ctx context.Context, m *acls.AuthMethod, p *provider, fo
 	var refused *oauth2.RetrieveError
 	switch {
 	case errors.As(err, &refused) && refused.ErrorCode != "":
-		return nil, fmt.Errorf("%w: the identity provider does not take the code: %.64q", ErrDenied, refused.ErrorCode)
-	case errors.As(err, &refused): // its text would hold what was answered
-		return nil, fmt.Errorf("%w: exchange the code: it answers with the status %d", ErrProvider, refused.Response.StatusCode)
+		return nil, fmt.Errorf("%w: the identity provider rejected the code: %.64q", ErrDenied, refused.ErrorCode)
+	case errors.As(err, &refused): // its text would contain the answer
+		return nil, fmt.Errorf("%w: exchange the code: it returned status %d", ErrProvider, refused.Response.StatusCode)
 	case err != nil:
 		return nil, fmt.Errorf("%w: exchange the code: %w", ErrProvider, withoutQuery(err))
 	}
 	return tokens, nil
 }
 
-// withoutQuery is an error of a request without what its URL held.
+// withoutQuery removes the query of the URL from an error.
 func withoutQuery(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
 		return failed.Err
 	}
-	return errors.New("its answer is none")
+	return errors.New("invalid answer")
 }
 
-// readTokens verifies the ID token, and adds what the provider knows of the user.
+// readTokens verifies the ID token and adds the user info.
 func (d *Desk) readTokens(ctx context.Context, m *acls.AuthMethod, p *provider, found *discovered, l *login, tokens *oauth2.Token) (map[string]any, error) {
 	raw, ok := tokens.Extra("id_token").(string)
 	if !ok || raw == "" {
-		return nil, fmt.Errorf("%w: it gave no ID token", ErrProvider)
+		return nil, fmt.Errorf("%w: it returned no ID token", ErrProvider)
 	}
 	c := m.Config
 	want := expected{issuers: []string{p.issuer}, audiences: c.BoundAudiences, client: c.OIDCClientID, nonce: l.nonce, config: c}
@@ -176,8 +176,8 @@ func (d *Desk) readTokens(ctx context.Context, m *acls.AuthMethod, p *provider, 
 	return p.addUserInfo(ctx, found, tokens, said)
 }
 
-// addUserInfo adds claims that the ID token does not have. Those that it has stay: they
-// were signed.
+// addUserInfo adds the claims of the user info that the ID token does not have. Claims in the
+// ID token take precedence, because they are signed.
 func (p *provider) addUserInfo(ctx context.Context, found *discovered, tokens *oauth2.Token, said map[string]any) (map[string]any, error) {
 	if _, err := parseURL(found.oidc.UserInfoEndpoint()); err != nil {
 		return nil, fmt.Errorf("%w: the URL of its user info: %w", ErrProvider, err)
@@ -186,24 +186,24 @@ func (p *provider) addUserInfo(ctx context.Context, found *discovered, tokens *o
 	defer cancel()
 	info, err := found.oidc.UserInfo(p.context(ctx), oauth2.StaticTokenSource(tokens))
 	if err != nil {
-		return nil, fmt.Errorf("%w: ask for user info: %w", ErrProvider, withoutQuery(err))
+		return nil, fmt.Errorf("%w: request user info: %w", ErrProvider, withoutQuery(err))
 	}
 	if info.Subject != said["sub"] {
 		return nil, fmt.Errorf("%w: the user info is of another user", ErrDenied)
 	}
 	var more numbers
 	if err := info.Claims(&more); err != nil {
-		return nil, fmt.Errorf("%w: its user info is none", ErrProvider)
+		return nil, fmt.Errorf("%w: its user info is invalid", ErrProvider)
 	}
 	out := maps.Clone(map[string]any(more))
 	maps.Copy(out, said)
 	return out, nil
 }
 
-// numbers is an object whose numbers stay as they were written.
+// numbers is a JSON object whose numbers keep their notation.
 type numbers map[string]any
 
-// UnmarshalJSON reads the object.
+// UnmarshalJSON implements json.Unmarshaler.
 func (n *numbers) UnmarshalJSON(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

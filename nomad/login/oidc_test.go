@@ -32,7 +32,7 @@ func oidcMethod(p *testidp.Provider) *acls.AuthMethod {
 		ListClaimMappings: map[string]string{"groups": "groups"}}}
 }
 
-// browse opens a URL as a browser does, and returns what it was sent back with.
+// browse opens a URL like a browser and returns the parameters of the redirect.
 func browse(t testing.TB, p *testidp.Provider, at string) url.Values {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -83,7 +83,7 @@ func TestOIDC(t *testing.T) {
 				t.Fatal(err)
 			}
 			if q := mustParse(t, at).Query(); q.Get("scope") != "openid groups" || q.Get("nonce") != nonce || (q.Get("code_challenge") != "") != (m.Config.OIDCEnablePKCE || m.Config.OIDCClientSecret == "") {
-				t.Errorf("the login page is asked %v", q)
+				t.Errorf("the login page gets %v", q)
 			}
 			claims, err := desk.End(t.Context(), m, returned(browse(t, p, at)))
 			if err != nil {
@@ -123,10 +123,10 @@ func TestOIDCRefuses(t *testing.T) {
 		},
 		"another method": func(w *world) { w.m = nomad.Copy(w.m); w.m.Name = "other" },
 		"too late":       func(w *world) { w.clk.pass(5 * time.Minute) },
-		"made up code":   func(w *world) { w.back.Code = "made-up" },
+		"invented code":  func(w *world) { w.back.Code = "made-up" },
 		"no code":        func(w *world) { w.back.Code = "" },
 		"another issuer": func(w *world) { w.back.Issuer = "https://evil" },
-		"issuer is promised": func(w *world) {
+		"missing issuer": func(w *world) {
 			w.p.Discovery = func(doc map[string]any) { doc["authorization_response_iss_parameter_supported"] = true }
 		},
 		"ID token of another login":  func(w *world) { w.p.Edit = func(c map[string]any) { c["nonce"] = "replayed from another login" } },
@@ -164,7 +164,7 @@ func TestOIDCRefuses(t *testing.T) {
 			back := returned(browse(t, p, at))
 			w := &world{p: p, m: m, back: &back, clk: clk}
 			edit(w)
-			if p.Discovery != nil { // what was discovered is forgotten
+			if p.Discovery != nil { // forget the cached metadata
 				m.Config.OIDCScopes = append(m.Config.OIDCScopes, "new")
 			}
 			claims, err := desk.End(t.Context(), w.m, *w.back)
@@ -204,7 +204,7 @@ func TestCodeReplay(t *testing.T) {
 	}
 }
 
-// Whoever begins logins with the nonce of another does not end theirs.
+// A login that begins with another's nonce does not end the other login.
 func TestSameNonceOften(t *testing.T) {
 	p := testidp.New(t)
 	m := oidcMethod(p)
@@ -231,15 +231,14 @@ func TestSameNonceOften(t *testing.T) {
 	seen := map[string]bool{}
 	for s := range states {
 		if seen[s] {
-			t.Fatal("two logins have one state")
+			t.Fatal("two logins have the same state")
 		}
 		seen[s] = true
 	}
 }
 
-// However many logins strangers begin, or end without a valid code, the login of another
-// is not evicted.
-func TestStrangersEvictNoLogin(t *testing.T) {
+// However many logins others begin, or end without a valid code, no login is evicted.
+func TestLoginsAreNotEvicted(t *testing.T) {
 	p, clk := testidp.New(t), newClock()
 	p.Now = clk.now
 	m := oidcMethod(p)
@@ -261,7 +260,7 @@ func TestStrangersEvictNoLogin(t *testing.T) {
 		t.Errorf("10001 logins have %d states", len(states))
 	}
 	p.Discovery = func(doc map[string]any) { doc["authorization_response_iss_parameter_supported"] = true }
-	for state := range states { // refused before the provider is asked, and ended all the same
+	for state := range states { // refused before a request to the provider, but ended all the same
 		if _, err := desk.End(t.Context(), m, login.Returned{State: state, Code: "x", Nonce: nonce, Redirect: redirect, Issuer: "https://evil"}); !errors.Is(err, login.ErrDenied) {
 			t.Fatal(err)
 		}
@@ -272,7 +271,7 @@ func TestStrangersEvictNoLogin(t *testing.T) {
 	}
 }
 
-// A state that was changed in any byte is refused, and one of another process.
+// A state with any changed byte is refused, and so is the state of another process.
 func TestStatesAreSealed(t *testing.T) {
 	p := testidp.New(t)
 	m := oidcMethod(p)
@@ -288,14 +287,14 @@ func TestStatesAreSealed(t *testing.T) {
 		bad := back
 		bad.State = string(changed)
 		if _, err := desk.End(t.Context(), m, bad); !errors.Is(err, login.ErrDenied) {
-			t.Fatalf("a state with another byte %d: %v", n, err)
+			t.Fatalf("a state with a changed byte %d: %v", n, err)
 		}
 	}
 	if _, err := login.NewDesk(login.Config{Now: time.Now}).End(t.Context(), m, back); !errors.Is(err, login.ErrDenied) {
 		t.Errorf("the state of another process: %v", err)
 	}
 	if _, err := desk.End(t.Context(), m, back); err != nil {
-		t.Errorf("the state as it was: %v", err)
+		t.Errorf("the unchanged state: %v", err)
 	}
 }
 

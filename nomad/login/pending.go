@@ -12,45 +12,45 @@ import (
 	"time"
 )
 
-// How long a login may take, and how many ended logins are kept to refuse a second end.
+// How long a login may take, and how many ended logins are recorded to refuse their reuse.
 const (
 	pendingWithin = 5 * time.Minute
 	maxEnded      = 10_000
 )
 
-// pending are the logins that a browser was sent away for. What must be known of a login
-// is in its state, sealed with a key of this process: a login that was begun takes no
-// memory here, so that no number of strangers evicts the login of another. Only the
-// states of ended logins are kept, until they expire. Who ends many drops the oldest of
-// these; the identity provider takes a code once in any case.
+// pending manages the OIDC logins in progress. All data of a login is in its state parameter,
+// encrypted with a key of this process. A login in progress takes no memory, so nobody can
+// evict the logins of others. Only the states of ended logins are recorded, until they expire.
+// If there are too many, the oldest are dropped; the identity provider accepts a code only once
+// in any case.
 //
-// A state is base64url of a nonce of 12 bytes and of AES-256-GCM over: 8 bytes the time
-// at which the login began (nanoseconds, big endian), 32 bytes the digest of method, nonce
-// and redirect URI, the rest the verifier of PKCE.
+// A state is the base64url encoding of a 12-byte nonce and an AES-256-GCM ciphertext. The
+// plaintext is the start time of the login (8 bytes, nanoseconds, big endian), the digest of
+// method, nonce and redirect URI (32 bytes), and the PKCE verifier.
 type pending struct {
 	now  func() time.Time
 	seal cipher.AEAD
 
 	mu    sync.Mutex
 	ended map[[sha256.Size]byte]bool
-	order []endedLogin // the oldest first
+	order []endedLogin // oldest first
 }
 
-// endedLogin is a state that was used.
+// endedLogin is a used state.
 type endedLogin struct {
 	state [sha256.Size]byte
 	begun time.Time
 }
 
-// login is one that was begun.
+// login holds the data of a login.
 type login struct {
 	method   string
 	nonce    string
 	redirect string
-	verifier string // of PKCE, "" without
+	verifier string // PKCE verifier, or ""
 }
 
-// newPending returns a pending with a key of its own.
+// newPending returns a pending with a new key.
 func newPending(now func() time.Time) *pending {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails
@@ -60,12 +60,12 @@ func newPending(now func() time.Time) *pending {
 	}
 	seal, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		panic("sso: bug: " + err.Error()) // the block size is that of AES
+		panic("sso: bug: " + err.Error()) // AES has the right block size
 	}
 	return &pending{now: now, seal: seal, ended: map[[sha256.Size]byte]bool{}}
 }
 
-// begin returns the sealed state of a login. Only this process can make one.
+// begin returns the encrypted state of a login. Only this process can create one.
 func (p *pending) begin(l login) (state string) {
 	digest := l.digest()
 	plain := binary.BigEndian.AppendUint64(nil, uint64(p.now().UnixNano()))
@@ -73,8 +73,8 @@ func (p *pending) begin(l login) (state string) {
 	return base64.RawURLEncoding.EncodeToString(p.seal.Seal(nil, nil, plain, nil))
 }
 
-// end returns the login that a state belongs to, once. Who does not know its nonce, and
-// the redirect URI, does not end it for who does.
+// end returns the login with the state, once. A caller with a wrong nonce or redirect URI does
+// not end the login.
 func (p *pending) end(state string, l login) (*login, bool) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(state)
 	if err != nil {
@@ -93,7 +93,7 @@ func (p *pending) end(state string, l login) (*login, bool) {
 	return &l, p.use(endedLogin{sha256.Sum256(sealed), begun})
 }
 
-// use reports whether the login ends for the first time.
+// use reports whether the login ends for the first time, and records it.
 func (p *pending) use(e endedLogin) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *pending) over(begun time.Time) bool {
 	return p.now().Sub(begun) >= pendingWithin
 }
 
-// digest is of what the end of a login must repeat.
+// digest covers the values that the end of a login must repeat.
 func (l login) digest() (out [sha256.Size]byte) {
 	h := sha256.New()
 	for _, part := range []string{l.method, l.nonce, l.redirect} {

@@ -19,14 +19,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// How long what a provider says of itself is used, and the pause after a failure.
+// How long a provider's metadata is cached, and the pause after a failed request.
 const (
 	discoveryFresh = time.Hour
 	maxProviders   = 1000
 )
 
-// providers are the identity providers of methods, as far as they were asked: each is
-// known by the name of its method, until the configuration of that is another.
+// providers caches the identity providers by the name of the method. A changed configuration
+// replaces the entry.
 type providers struct {
 	now func() time.Time
 
@@ -36,7 +36,7 @@ type providers struct {
 
 // provider is one identity provider.
 type provider struct {
-	print  [sha256.Size]byte // of the configuration that it was made from
+	print  [sha256.Size]byte // digest of the configuration
 	client *http.Client
 	issuer string // "" without discovery
 	source keySource
@@ -47,15 +47,15 @@ type provider struct {
 	known *discovered
 	read  time.Time
 	tried time.Time
-	err   error // of the last try
+	err   error // of the last attempt
 }
 
-// discovered is what a provider says of itself.
+// discovered is the metadata of a provider.
 type discovered struct {
 	oidc      *oidc.Provider
 	jwks      string
-	saysIss   bool // in the redirect, too
-	basicAuth bool // it takes secrets in a header
+	sendsIss  bool // the redirect has the issuer parameter
+	basicAuth bool // the token endpoint accepts client secrets in a header
 }
 
 // of returns the provider of a method.
@@ -79,13 +79,13 @@ func (p *providers) of(m *acls.AuthMethod) (*provider, error) {
 	}
 	made.print = print
 	if len(p.byKey) >= maxProviders {
-		clear(p.byKey) // they are asked again
+		clear(p.byKey) // they will be created again
 	}
 	p.byKey[m.Name] = made
 	return made, nil
 }
 
-// open makes what speaks to the provider of a method.
+// open creates the provider of a method.
 func (p *providers) open(m *acls.AuthMethod) (*provider, error) {
 	out, c := &provider{now: p.now}, m.Config
 	jwt := m.Type == acls.AuthMethodTypeJWT
@@ -119,7 +119,7 @@ func (p *providers) open(m *acls.AuthMethod) (*provider, error) {
 	return out, err
 }
 
-// discover returns what the provider says of itself, as it was said within the hour.
+// discover returns the provider's metadata, at most one hour old.
 func (p *provider) discover(ctx context.Context) (*discovered, error) {
 	p.mu.Lock()
 	known, age, failed, pause := p.known, p.now().Sub(p.read), p.err, p.now().Sub(p.tried)
@@ -153,41 +153,41 @@ func (p *provider) discover(ctx context.Context) (*discovered, error) {
 	}
 }
 
-// ask reads the discovery document.
+// ask fetches the discovery document.
 func (p *provider) ask(ctx context.Context) (*discovered, error) {
 	if p.issuer == "" {
 		return nil, fmt.Errorf("%w: it has no discovery URL", ErrProvider)
 	}
 	found, err := oidc.NewProvider(p.context(ctx), p.issuer)
 	if err != nil {
-		return nil, fmt.Errorf("%w: read its discovery document: %.200q", ErrProvider, err) // it may hold the whole answer
+		return nil, fmt.Errorf("%w: read its discovery document: %.200q", ErrProvider, err) // it may contain the complete answer
 	}
 	var more struct {
-		JWKS    string   `json:"jwks_uri"`
-		SaysIss bool     `json:"authorization_response_iss_parameter_supported"`
-		Methods []string `json:"token_endpoint_auth_methods_supported"`
+		JWKS     string   `json:"jwks_uri"`
+		SendsIss bool     `json:"authorization_response_iss_parameter_supported"`
+		Methods  []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := found.Claims(&more); err != nil {
-		return nil, fmt.Errorf("%w: its discovery document is none", ErrProvider)
+		return nil, fmt.Errorf("%w: its discovery document is invalid", ErrProvider)
 	}
 	for _, u := range []string{more.JWKS, found.Endpoint().TokenURL, found.Endpoint().AuthURL} {
 		if u == "" && u != more.JWKS {
-			continue // one of tokens only
+			continue // a provider for tokens only has no such endpoint
 		}
 		if _, err := parseURL(u); err != nil {
 			return nil, fmt.Errorf("%w: a URL of its discovery document: %w", ErrProvider, err)
 		}
 	}
 	basic := len(more.Methods) == 0 || slices.Contains(more.Methods, "client_secret_basic")
-	return &discovered{oidc: found, jwks: more.JWKS, saysIss: more.SaysIss, basicAuth: basic}, nil
+	return &discovered{oidc: found, jwks: more.JWKS, sendsIss: more.SendsIss, basicAuth: basic}, nil
 }
 
-// context makes the libraries use our client.
+// context returns a context in which the libraries use the provider's HTTP client.
 func (p *provider) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, p.client)
 }
 
-// endpoint is where codes are exchanged.
+// endpoint returns the token endpoint.
 func (d *discovered) endpoint() oauth2.Endpoint {
 	e := d.oidc.Endpoint()
 	e.AuthStyle = oauth2.AuthStyleInParams
@@ -197,11 +197,11 @@ func (d *discovered) endpoint() oauth2.Endpoint {
 	return e
 }
 
-// authorize is the URL that a browser is sent to.
+// authorize returns the URL to open in a browser.
 func authorize(at string, query url.Values) (string, error) {
 	u, err := parseURL(at)
 	if err != nil {
-		return "", fmt.Errorf("%w: where it logs people in: %w", ErrProvider, err)
+		return "", fmt.Errorf("%w: its authorization endpoint: %w", ErrProvider, err)
 	}
 	all := u.Query()
 	for name, values := range query {

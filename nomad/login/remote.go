@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// How long fetched keys are used, how long at most when they can't be fetched anew, and
-// the pauses between two fetches.
+// How long fetched keys are cached, how long they stay valid if they can't be fetched again,
+// and the pauses between two fetches.
 const (
 	keysFresh   = 10 * time.Minute
 	keysStale   = time.Hour
-	unknownWait = 10 * time.Second // for a key ID that is not known
+	unknownWait = 10 * time.Second // for an unknown key ID
 	failedWait  = 2 * time.Second
 )
 
-// remote are the keys that a provider publishes. What strangers log in with makes it
-// fetch them no oftener than every unknownWait.
+// remote is the key set that a provider publishes. Tokens with unknown key IDs cause at most
+// one fetch per unknownWait.
 type remote struct {
 	fetch  func(ctx context.Context) ([]key, error)
 	now    func() time.Time
@@ -29,19 +29,19 @@ type remote struct {
 
 	mu      sync.Mutex
 	known   []key
-	fetched time.Time // when known was
+	fetched time.Time // time of the last successful fetch
 	tried   time.Time
-	failed  error // of the last try
+	failed  error // of the last attempt
 }
 
-// keys returns those with the key ID, or all for a token without one.
+// keys returns the keys with the ID, or all keys if the ID is empty.
 func (r *remote) keys(ctx context.Context, kid string) ([]key, error) {
 	found, wait, err := r.look(kid)
 	if !wait {
 		return found, err
 	}
 	done := r.flight.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin) // the next in line has no part in this one's going away
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin) // other callers share the fetch, so it must survive this caller
 		defer cancel()
 		r.refresh(ctx)
 		return nil, nil
@@ -55,7 +55,7 @@ func (r *remote) keys(ctx context.Context, kid string) ([]key, error) {
 	return found, err
 }
 
-// look says what is known, and whether to fetch the keys first.
+// look returns the cached keys, and whether the keys must be fetched first.
 func (r *remote) look(kid string) (found []key, fetch bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *remote) look(kid string) (found []key, fetch bool, err error) {
 	return found, fetch, nil
 }
 
-// refresh fetches the keys and remembers how that went.
+// refresh fetches the keys and records the result.
 func (r *remote) refresh(ctx context.Context) {
 	keys, err := r.fetch(ctx)
 	r.mu.Lock()
@@ -91,7 +91,7 @@ func (r *remote) refresh(ctx context.Context) {
 	}
 }
 
-// fetchJWKS reads a key set from a URL.
+// fetchJWKS fetches a key set.
 func fetchJWKS(ctx context.Context, client *http.Client, url string) ([]key, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -9,28 +9,28 @@ import (
 	"github.com/hashicorp/go-bexpr/grammar"
 )
 
-// Bounds of a selector: its text, and the steps of the parser.
+// Limits for a selector: the length of its text, and the parser's steps.
 const (
 	maxSelector = 8 << 10
 	maxSteps    = 200_000
 )
 
-var errNotAClaim = errors.New("a selector names claims as value.<name> or list.<name>")
+var errNotAClaim = errors.New("claims in a selector must have the form value.<name> or list.<name>")
 
-// Selector says whom a binding rule is for.
+// Selector is the condition of a binding rule.
 type Selector struct {
-	eval  *bexpr.Evaluator // nil: everybody
-	names [][]string       // the paths of the claims that it names
+	eval  *bexpr.Evaluator // nil matches everything
+	names [][]string       // the paths of the claims in the expression
 }
 
-// selectable is what selectors see.
+// selectable is the data that selectors are evaluated on.
 type selectable struct {
 	Value map[string]string   `bexpr:"value"`
 	List  map[string][]string `bexpr:"list"`
 }
 
-// ParseSelector reads a selector: an expression over value.<name> and list.<name>. An empty
-// one is for everybody who has a good token.
+// ParseSelector parses a selector, which is an expression over value.<name> and list.<name>. An
+// empty selector matches every valid token.
 func ParseSelector(text string) (*Selector, error) {
 	if text == "" {
 		return &Selector{}, nil
@@ -57,8 +57,8 @@ func ParseSelector(text string) (*Selector, error) {
 	return s, nil
 }
 
-// collect finds the claims that an expression names. bound are the names that stand for
-// elements of lists.
+// collect finds the claims in an expression. bound holds the variables that stand for list
+// elements.
 func (s *Selector) collect(e grammar.Expression, bound []string) error {
 	switch e := e.(type) {
 	case *grammar.UnaryExpression:
@@ -80,7 +80,7 @@ func (s *Selector) collect(e grammar.Expression, bound []string) error {
 	return fmt.Errorf("an expression of type %T", e)
 }
 
-// name takes note of one claim.
+// name records one claim.
 func (s *Selector) name(path, bound []string) error {
 	if len(path) == 1 && path[0] != "" && slices.Contains(bound, path[0]) {
 		return nil
@@ -93,9 +93,9 @@ func (s *Selector) name(path, bound []string) error {
 	return nil
 }
 
-// Match says whether claims are those that the selector is for. Whoever lacks one of the
-// claims that it names is not: whatever it says of them, and however the parts of it are
-// joined. What is missing is returned, as value.<name> or list.<name>.
+// Match reports whether the selector matches the claims. If a claim in the expression is
+// absent, the selector never matches, even in a negation or an alternative. missing is that
+// claim, as value.<name> or list.<name>.
 func (s *Selector) Match(c *Claims) (ok bool, missing string) {
 	if s.eval == nil {
 		return true, ""
@@ -109,7 +109,7 @@ func (s *Selector) Match(c *Claims) (ok bool, missing string) {
 	return ok && err == nil, ""
 }
 
-// has says whether there is what a path names.
+// has reports whether the claim at a path exists.
 func (c *Claims) has(path []string) bool {
 	if path[0] == "value" {
 		_, ok := c.Values[path[1]]

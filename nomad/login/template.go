@@ -8,13 +8,13 @@ import (
 
 var errUnclosed = errors.New("a ${ is not closed")
 
-// part is text, or the name of what takes its place.
+// part is text or a variable.
 type part struct{ text, name string }
 
-// template is text with ${names}.
+// template is text with ${variables}.
 type template []part
 
-// parseTemplate reads text with ${value.<name>}; also names others that it may hold.
+// parseTemplate parses text with ${value.<name>} and the variables in also.
 func parseTemplate(text string, also ...string) (template, error) {
 	var out template
 	for text != "" {
@@ -39,7 +39,7 @@ func parseTemplate(text string, also ...string) (template, error) {
 	return out, nil
 }
 
-// fitName refuses what a template can't name.
+// fitName refuses unknown variables.
 func fitName(name string, also []string) error {
 	for _, other := range also {
 		if name == other {
@@ -50,11 +50,11 @@ func fitName(name string, also []string) error {
 		return nil
 	}
 	known := append([]string{"value.<name>"}, also...)
-	return fmt.Errorf("${%s} is none of %s", name, strings.Join(known, ", "))
+	return fmt.Errorf("${%s} is not one of %s", name, strings.Join(known, ", "))
 }
 
-// fill puts claims, and what also has, into their places. What a claim says is text: a
-// ${ in it stands for nothing. missing is the first claim that is absent.
+// fill replaces the variables with claims and the values in also. It does not expand a ${
+// inside a claim. missing is the first absent claim.
 func (t template) fill(c *Claims, also map[string]string) (text, missing string) {
 	var b strings.Builder
 	for _, p := range t {

@@ -17,38 +17,38 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// ErrDenied means that who logs in is not let in. What wraps it says why, and nothing of
-// what the token held.
+// ErrDenied means that the login was denied. The wrapping error has the reason, and nothing
+// from the token.
 var ErrDenied = errors.New("login denied")
 
-// ErrProvider means that an identity provider could not be asked, or that its answer is
-// none.
+// ErrProvider means that a request to an identity provider failed or returned an invalid
+// answer.
 var ErrProvider = errors.New("identity provider")
 
-// maxToken bounds a token that somebody logs in with, before anything in it is looked at.
+// maxToken limits the size of a token. It is checked first.
 const maxToken = 64 << 10
 
 // latest is the last second of the year 9999.
 const latest = 253_402_300_799
 
-// The times that are allowed for when a method says nothing of them.
+// The default leeways for times.
 const (
 	defaultExpiration = 150 * time.Second
 	defaultNotBefore  = 150 * time.Second
 	defaultSkew       = time.Minute
 )
 
-// expected is what a token must say.
+// expected holds the required claims.
 type expected struct {
 	algs      []jose.SignatureAlgorithm
-	issuers   []string // one of them, if any
+	issuers   []string // one of them, if not empty
 	audiences []string // one of them
-	client    string   // audience, and authorized party, of an ID token
-	nonce     string   // of an ID token
+	client    string   // audience and authorized party of an ID token
+	nonce     string   // nonce of an ID token
 	config    *acls.AuthMethodConfig
 }
 
-// allowed are the algorithms that a method allows.
+// allowed returns the algorithms that a method allows.
 func allowed(names []string) ([]jose.SignatureAlgorithm, error) {
 	if len(names) == 0 {
 		return []jose.SignatureAlgorithm{jose.RS256}, nil
@@ -57,15 +57,15 @@ func allowed(names []string) ([]jose.SignatureAlgorithm, error) {
 	for _, name := range names {
 		alg := jose.SignatureAlgorithm(name)
 		if !slices.Contains(algorithms, alg) {
-			return nil, fmt.Errorf("signing algorithm %q is none of %v", name, algorithms)
+			return nil, fmt.Errorf("signing algorithm %q is not one of %v", name, algorithms)
 		}
 		out = append(out, alg)
 	}
 	return out, nil
 }
 
-// verify returns what a token says, when one of the keys signed it and it says what it
-// must. Nothing of its payload is read before the signature was found good.
+// verify returns the claims of a token after checking its signature and the required claims. It
+// parses the payload only after the signature was verified.
 func verify(ctx context.Context, raw string, keys keySource, want expected, now time.Time) (map[string]any, error) {
 	payload, err := verifySignature(ctx, raw, keys, want.algs)
 	if err != nil {
@@ -86,14 +86,14 @@ func verify(ctx context.Context, raw string, keys keySource, want expected, now 
 	return claims, nil
 }
 
-// verifySignature returns the payload that one of the keys signed.
+// verifySignature returns the payload if one of the keys signed it.
 func verifySignature(ctx context.Context, raw string, keys keySource, algs []jose.SignatureAlgorithm) ([]byte, error) {
 	if len(raw) > maxToken {
 		return nil, fmt.Errorf("%w: the token has more than %d bytes", ErrDenied, maxToken)
 	}
 	signed, err := jose.ParseSignedCompact(raw, algs)
 	if err != nil || len(signed.Signatures) != 1 {
-		return nil, fmt.Errorf("%w: not a token that was signed as %v", ErrDenied, algs)
+		return nil, fmt.Errorf("%w: not a token signed with %v", ErrDenied, algs)
 	}
 	head := signed.Signatures[0].Header
 	known, err := keys.keys(ctx, head.KeyID)
@@ -111,14 +111,14 @@ func verifySignature(ctx context.Context, raw string, keys keySource, algs []jos
 	return nil, fmt.Errorf("%w: no key of the auth method signed the token", ErrDenied)
 }
 
-// check refuses what is wrong with claims.
+// check validates the claims.
 func (w expected) check(claims map[string]any, now time.Time) error {
 	if err := w.checkTimes(claims, now); err != nil {
 		return err
 	}
 	issuer, _ := claims["iss"].(string)
 	if len(w.issuers) > 0 && !slices.Contains(w.issuers, issuer) {
-		return errors.New("the token is of another issuer")
+		return errors.New("the token is from another issuer")
 	}
 	audience, err := audienceOf(claims)
 	if err != nil {
@@ -133,12 +133,12 @@ func (w expected) check(claims map[string]any, now time.Time) error {
 	case len(w.audiences) > 0 && !slices.ContainsFunc(audience, func(a string) bool { return slices.Contains(w.audiences, a) }):
 		return errors.New("the token is for another audience")
 	case len(w.audiences) == 0 && w.client == "" && len(audience) > 0:
-		return errors.New("the token is for an audience, and the auth method has no bound audiences")
+		return errors.New("the token has an audience, but the auth method has no bound audiences")
 	}
 	return nil
 }
 
-// checkClient refuses an ID token that was not made for this client and this login.
+// checkClient refuses an ID token for another client or another login.
 func (w expected) checkClient(claims map[string]any, audience []string) error {
 	party, given := claims["azp"]
 	nonce, _ := claims["nonce"].(string)
@@ -148,7 +148,7 @@ func (w expected) checkClient(claims map[string]any, audience []string) error {
 	case len(audience) > 1 && !given, given && party != w.client:
 		return errors.New("the ID token was issued to another party")
 	case nonce == "" || nonce != w.nonce:
-		return errors.New("the ID token is of another login")
+		return errors.New("the ID token is from another login")
 	}
 	if subject, _ := claims["sub"].(string); subject == "" {
 		return errors.New("the ID token has no subject")
@@ -156,7 +156,7 @@ func (w expected) checkClient(claims map[string]any, audience []string) error {
 	return nil
 }
 
-// audienceOf is whom a token is for.
+// audienceOf returns the audience of a token.
 func audienceOf(claims map[string]any) ([]string, error) {
 	switch aud := claims["aud"].(type) {
 	case nil:
@@ -168,17 +168,17 @@ func audienceOf(claims map[string]any) ([]string, error) {
 		for _, v := range aud {
 			text, ok := v.(string)
 			if !ok {
-				return nil, errors.New("the audience of the token is no list of strings")
+				return nil, errors.New("the audience of the token is not a list of strings")
 			}
 			out = append(out, text)
 		}
 		return out, nil
 	}
-	return nil, errors.New("the audience of the token is no string")
+	return nil, errors.New("the audience of the token is not a string")
 }
 
-// checkTimes refuses a token that is not of now. A begin or an end that it does not name
-// is made up from the others; one of the three it must name.
+// checkTimes refuses an expired token and one that is not valid yet. It derives a missing nbf
+// or exp from the other times. At least one of the three must be present.
 func (w expected) checkTimes(claims map[string]any, now time.Time) error {
 	var at [3]float64
 	for i, name := range []string{"iat", "nbf", "exp"} {
@@ -189,7 +189,7 @@ func (w expected) checkTimes(claims map[string]any, now time.Time) error {
 		n, isNumber := v.(json.Number)
 		sec, err := n.Float64()
 		if !isNumber || err != nil || math.IsNaN(sec) || sec <= 0 || sec > latest {
-			return fmt.Errorf("%s of the token is no time", name)
+			return fmt.Errorf("%s of the token is not a time", name)
 		}
 		at[i] = sec
 	}
@@ -213,7 +213,7 @@ func (w expected) checkTimes(claims map[string]any, now time.Time) error {
 	return nil
 }
 
-// leeway is a configured time in seconds: zero is the default, less is none.
+// leeway returns a configured leeway in seconds. Zero means the default, a negative value none.
 func leeway(d, unset time.Duration) float64 {
 	switch {
 	case d < 0:

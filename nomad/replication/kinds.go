@@ -11,31 +11,31 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// object is one thing of a kind, here or there.
+// object is one object of a kind, in this or in the authoritative region.
 type object struct {
 	id       string
-	version  string // tells it from what it was and will be
-	born     string // tells it from another of the same ID; "" where that does not matter
+	version  string // differs between versions of the object
+	born     string // differs between objects with the same ID; "" if not needed
 	modified uint64
-	value    any // what is to be stored, where the list holds it
+	value    any // the object to store, if the list contains it
 }
 
-// entry is a log entry; one without a payload is not written.
+// entry is a log entry. An entry without a payload is not written.
 type entry struct {
 	number  nomad.MessageType
 	payload any
 }
 
-// kind is one kind of things that are the same in all regions.
+// kind is one kind of replicated objects.
 type kind struct {
 	name   string
-	access bool // it matters with access control only
-	// clashes says that one may have what another of the same kind has now, and both
-	// cannot, such as a name.
+	access bool // replicated only with ACLs enabled
+	// clashes means that an object can have a unique attribute, such as a name, that another
+	// object of the kind still has here.
 	clashes bool
 	list    func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error)
 	local   func(snap *state.Snapshot) []object
-	// fetch gets objects and makes the entry that stores them.
+	// fetch gets objects and returns the entry that stores them.
 	fetch  func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error)
 	remove func(ids []string) entry
 }
@@ -44,7 +44,8 @@ func kinds() []kind {
 	return []kind{quotas(), namespaces(), nodePools(), policies(), roles(), tokens(), authMethods(), bindingRules()}
 }
 
-// objects turns a list into objects; what is not there, or not for us, makes none.
+// objects converts a list to objects. It skips nil elements and those for which of returns the
+// zero object.
 func objects[T any](list []*T, of func(*T) object) []object {
 	out := make([]object, 0, len(list))
 	for _, v := range list {
@@ -66,7 +67,7 @@ func collect[T any](seq iter.Seq[*T], of func(*T) object) []object {
 	return objects(list, of)
 }
 
-// ids are the IDs of objects.
+// ids returns the IDs of objects.
 func ids(batch []object) []string {
 	out := make([]string, 0, len(batch))
 	for _, o := range batch {
@@ -75,7 +76,7 @@ func ids(batch []object) []string {
 	return out
 }
 
-// values are the objects that a list held.
+// values returns the objects from a list.
 func values[T any](batch []object) []*T {
 	out := make([]*T, 0, len(batch))
 	for _, o := range batch {
@@ -84,7 +85,7 @@ func values[T any](batch []object) []*T {
 	return out
 }
 
-// found are the objects of a batch that an answer holds, in the order of the batch.
+// found returns the objects of a batch that an answer contains, in the order of the batch.
 func found[T any](batch []object, all map[string]*T, pass func(*T) bool) []*T {
 	var out []*T
 	for _, o := range batch {
@@ -97,11 +98,11 @@ func found[T any](batch []object, all map[string]*T, pass func(*T) bool) []*T {
 
 func every[T any](*T) bool { return true }
 
-// text is a value as a version: its JSON has its keys in order.
+// text encodes a value as a version. JSON has a fixed order of keys.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "" // plain data always can be written
+		return "" // plain data can always be encoded
 	}
 	return string(b)
 }
@@ -202,8 +203,8 @@ func policies() kind {
 	}
 }
 
-// roles differ by their policies too: a list leaves out those that are gone, and they may
-// come again.
+// roles includes the policies in the version. A list omits deleted policies, which may be
+// created again.
 func roles() kind {
 	version := func(hash []byte, policies []*acls.RolePolicyLink) string {
 		v := string(hash)
@@ -228,7 +229,7 @@ func roles() kind {
 			var out acls.RolesByIDResponse
 			err := rpc.Call(ctx, "ACL.GetRolesByID", &acls.RolesByIDRequest{ACLRoleIDs: ids(batch), QueryOptions: q}, &out)
 			return entry{nomad.ACLRolesUpsertRequestType, &acls.RolesUpsertRequest{ACLRoles: found(batch, out.ACLRoles, every),
-				AllowMissingPolicies: true}}, err // their policies may come later
+				AllowMissingPolicies: true}}, err // their policies may arrive later
 		},
 		remove: func(ids []string) entry {
 			return entry{nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: ids}}
@@ -236,7 +237,7 @@ func roles() kind {
 	}
 }
 
-// tokens are those of all regions.
+// tokens replicates global tokens.
 func tokens() kind {
 	return kind{
 		name: "ACL tokens", access: true, clashes: true,
@@ -308,7 +309,7 @@ func bindingRules() kind {
 			var out acls.BindingRulesResponse
 			err := rpc.Call(ctx, "ACL.GetBindingRules", &acls.BindingRulesRequest{ACLBindingRuleIDs: ids(batch), QueryOptions: q}, &out)
 			return entry{nomad.ACLBindingRulesUpsertRequestType, &acls.BindingRulesUpsertRequest{ACLBindingRules: found(batch, out.ACLBindingRules, every),
-				AllowMissingAuthMethods: true}}, err // their auth methods may come later
+				AllowMissingAuthMethods: true}}, err // their auth methods may arrive later
 		},
 		remove: func(ids []string) entry {
 			return entry{nomad.ACLBindingRulesDeleteRequestType, &acls.BindingRulesDeleteRequest{ACLBindingRuleIDs: ids}}

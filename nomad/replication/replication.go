@@ -1,19 +1,17 @@
-// Package replica copies what is the same in all regions from the authoritative one:
+// Package replication copies the objects that all regions share from the authoritative region:
 // policies, roles, global tokens, auth methods, binding rules, quotas, namespaces and node
-// pools.
-// The leader of every other region runs it.
+// pools. The leader of every other region runs it.
 //
-//	list, waiting for a change ─▶ compare with state ─▶ remove what is gone
+//	list, waiting for a change ─▶ compare with state ─▶ remove deleted objects
 //	        ▲                                                │
-//	        └── log what changed ◀── get what differs ◀──────┘
+//	        └── write changed objects ◀── get them ◀─────────┘
 //
-// Each kind has a goroutine of its own. What is compared is the hash of an object, or
-// the object itself where the list holds it. A list is taken for whole only when the
-// token is one of management: others are told of less, and what they are not told of
-// would be taken for gone. Tokens of one region stay in it.
+// Each kind has its own goroutine. It compares the hash of an object, or the object itself if
+// the list contains it. The token must be a management token: other tokens get filtered lists,
+// and the missing objects would be deleted. Local tokens are not replicated.
 //
-// It reads snapshots, calls the authoritative region by RPC and writes log entries. It
-// keeps nothing, and never logs the token.
+// The package reads snapshots, calls the authoritative region by RPC and writes log entries. It
+// has no state of its own and never logs the token.
 package replication
 
 import (
@@ -33,43 +31,43 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Bounds of copying.
+// Limits and intervals of the replication.
 const (
 	waitFor  = time.Minute // for a change, before everything is compared again
 	pause    = 100 * time.Millisecond
 	minRetry = time.Second
 	maxRetry = 30 * time.Second
-	inOne    = 64 // objects of one log entry
+	inOne    = 64 // objects per log entry
 )
 
-// Caller calls RPC methods, here of another region.
+// Caller calls RPC methods of another region.
 type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
-// Config of a Replica.
+// Config configures a Replica.
 type Config struct {
 	// From is the authoritative region.
 	From string
-	// Token is a management token of that region; "" where there is no access control.
+	// Token is a management token of that region, or "" without ACLs.
 	Token string
-	// Access says that there is access control here. Otherwise only quotas, namespaces and
-	// node pools are copied.
+	// Access means that ACLs are enabled. Without ACLs only quotas, namespaces and node pools
+	// are copied.
 	Access bool
 	RPC    Caller
-	Store  func() *state.Store // the store of now: a restore replaces it
-	// Apply writes a log entry. It returns when it was applied here.
+	Store  func() *state.Store // the current store; a restore replaces it
+	// Apply writes a log entry and returns after it was applied.
 	Apply func(ctx context.Context, t nomad.MessageType, payload any) error
 	Log   *slog.Logger
 }
 
-// Replica copies from the authoritative region.
+// Replica copies objects from the authoritative region.
 type Replica struct{ cfg Config }
 
 // New returns a Replica.
 func New(cfg Config) *Replica { return &Replica{cfg: cfg} }
 
-// Run copies until ctx ends.
+// Run replicates until ctx ends.
 func (r *Replica) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -82,10 +80,10 @@ func (r *Replica) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow keeps one kind as it is in the authoritative region.
+// follow replicates one kind.
 func (r *Replica) follow(ctx context.Context, k kind) {
 	var index uint64
-	retry, told, sure := minRetry, "", false
+	retry, reported, sure := minRetry, "", false
 	for ctx.Err() == nil {
 		var err error
 		if !sure {
@@ -97,18 +95,18 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 		}
 		wait := pause
 		if err != nil {
-			if ctx.Err() == nil && err.Error() != told {
-				r.cfg.Log.Warn("copy from the authoritative region", "what", k.name, "region", r.cfg.From, "err", err)
-				told = err.Error()
+			if ctx.Err() == nil && err.Error() != reported {
+				r.cfg.Log.Warn("replication from the authoritative region failed", "what", k.name, "region", r.cfg.From, "err", err)
+				reported = err.Error()
 			}
 			index, sure = 0, false
 			wait = retry + rand.N(retry/4)
 			retry = min(2*retry, maxRetry)
 		} else {
-			if told != "" {
-				r.cfg.Log.Info("copied again from the authoritative region", "what", k.name, "region", r.cfg.From)
+			if reported != "" {
+				r.cfg.Log.Info("replication from the authoritative region works again", "what", k.name, "region", r.cfg.From)
 			}
-			retry, told = minRetry, ""
+			retry, reported = minRetry, ""
 		}
 		select {
 		case <-ctx.Done():
@@ -117,18 +115,17 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 	}
 }
 
-// query is how every read of the authoritative region begins. Its leader answers: what
-// another server does not know yet would be taken for gone.
+// query returns the options of all reads. They go to the leader of the authoritative region,
+// because objects that another server does not have yet would be deleted here.
 func (r *Replica) query() nomad.QueryOptions {
 	return nomad.QueryOptions{Region: r.cfg.From, AuthToken: r.cfg.Token}
 }
 
-// permitted refuses a token that is not told of everything. The type of a token never
-// changes.
+// permitted refuses a token that is not a management token. The type of a token never changes.
 func (r *Replica) permitted(ctx context.Context) error {
 	var who acls.WhoAmIResponse
 	if err := r.cfg.RPC.Call(ctx, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: r.query()}, &who); err != nil {
-		return fmt.Errorf("present acl.replication_token: %w", err)
+		return fmt.Errorf("look up acl.replication_token: %w", err)
 	}
 	if who.Identity == nil || !who.Identity.ACLToken.Management() {
 		return errors.New("acl.replication_token must be a management token of the authoritative region")
@@ -136,8 +133,7 @@ func (r *Replica) permitted(ctx context.Context) error {
 	return nil
 }
 
-// round waits for a change after index and follows it. It returns the index that it
-// knows then.
+// round waits for a change after index and replicates it. It returns the new index.
 func (r *Replica) round(ctx context.Context, k kind, index uint64) (uint64, error) {
 	q := r.query()
 	q.MinQueryIndex, q.MaxQueryTime = index, waitFor
@@ -148,7 +144,7 @@ func (r *Replica) round(ctx context.Context, k kind, index uint64) (uint64, erro
 	gone, differ := compare(there, k.local(r.cfg.Store().Snapshot()))
 	var errs []error
 	for _, id := range gone {
-		if err := r.log(ctx, k.remove([]string{id})); err != nil { // one that is in use stays, the others go
+		if err := r.log(ctx, k.remove([]string{id})); err != nil { // an object in use stays, the others are removed
 			errs = append(errs, fmt.Errorf("remove %s %s: %w", k.name, id, err))
 		}
 	}
@@ -160,11 +156,11 @@ func (r *Replica) round(ctx context.Context, k kind, index uint64) (uint64, erro
 	if n := len(gone) + len(differ); n > 0 && len(errs) == 0 {
 		r.cfg.Log.Debug("copied from the authoritative region", "what", k.name, "count", n)
 	}
-	return max(next, 1), errors.Join(errs...) // a request with index 0 does not wait
+	return max(next, 1), errors.Join(errs...) // a request with index 0 does not block
 }
 
-// put stores objects as the authoritative region has them: together or, where that fails,
-// one by one, so that one which cannot be stored hinders no other.
+// put stores objects in one entry. If that fails, it stores them one by one, so that one
+// invalid object does not block the others.
 func (r *Replica) put(ctx context.Context, k kind, batch []object) error {
 	err := r.store(ctx, k, batch)
 	if err != nil && k.clashes {
@@ -195,13 +191,13 @@ func (r *Replica) store(ctx context.Context, k kind, batch []object) error {
 	return nil
 }
 
-// makeRoom removes what there is of the objects: one may stand in the way of another, by
-// its name.
+// makeRoom removes the local versions of the objects, because the name of one may conflict with
+// another.
 func (r *Replica) makeRoom(ctx context.Context, k kind, batch []object) error {
 	for _, o := range k.local(r.cfg.Store().Snapshot()) {
 		if slices.ContainsFunc(batch, func(b object) bool { return b.id == o.id }) {
 			if err := r.log(ctx, k.remove([]string{o.id})); err != nil {
-				return fmt.Errorf("make room for %s %s: %w", k.name, o.id, err)
+				return fmt.Errorf("remove conflicting %s %s: %w", k.name, o.id, err)
 			}
 		}
 	}
@@ -215,8 +211,9 @@ func (r *Replica) log(ctx context.Context, e entry) error {
 	return r.cfg.Apply(ctx, e.number, e.payload)
 }
 
-// compare says what is gone there, and what there is that is not here or differs, in the
-// order of its changes there. What was made anew under the same ID is both.
+// compare returns the IDs that exist only here, and the objects that are missing here or
+// differ, in the order of their changes there. An object that was deleted and created again
+// with the same ID is in both.
 func compare(there, here []object) (gone []string, differ []object) {
 	old := map[string]object{}
 	for _, o := range here {

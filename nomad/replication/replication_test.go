@@ -21,15 +21,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// region has state, and answers for the authoritative one.
+// region has a state and answers as the authoritative region.
 type region struct {
 	testing.TB
 	mu      sync.Mutex
 	machine *fsm.FSM
 	index   uint64
-	typ     string // of the token that is presented
+	typ     string // type of the token
 	broken  error
-	refuse  string // the name of a namespace that is not stored
+	refuse  string // the name of a namespace that cannot be stored
 }
 
 func newRegion(t testing.TB) *region {
@@ -64,21 +64,21 @@ func (r *region) must(number nomad.MessageType, payload any) {
 	}
 }
 
-// set changes how the region answers.
+// set changes the answers of the region.
 func (r *region) set(typ string, broken error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.typ, r.broken = typ, broken
 }
 
-// refusing names the namespace that is not stored.
+// refusing sets the namespace that cannot be stored.
 func (r *region) refusing(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refuse = name
 }
 
-// Call answers an RPC. What is not management is told of nothing, as of lists.
+// Call answers an RPC. Tokens other than management tokens get empty lists.
 func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 	q := req.(interface{ Query() *nomad.QueryOptions }).Query()
 	if q.Region != "home" || q.AuthToken != "secret" || q.AllowStale {
@@ -120,7 +120,7 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 	case *acls.RolesByIDResponse:
 		out.ACLRoles = chosen(req.(*acls.RolesByIDRequest).ACLRoleIDs, func(id string) *acls.Role { return snap.ACLRole(nil, id) })
 	case *acls.TokenListResponse:
-		for v := range snap.ACLTokens(nil) { // more than is asked for: tokens of one region must not be taken
+		for v := range snap.ACLTokens(nil) { // includes local tokens, which must not be copied
 			out.Tokens = append(out.Tokens, v.Stub())
 		}
 		out.Tokens, out.Index = list(all, out.Tokens), snap.Index()
@@ -163,7 +163,7 @@ func chosen[T any](ids []string, get func(string) *T) map[string]*T {
 	return out
 }
 
-// names is everything that is copied, and what tells it from another.
+// names lists all replicated objects with their versions.
 func (r *region) names() string {
 	snap := r.snap()
 	var out []string
@@ -194,7 +194,8 @@ func (r *region) names() string {
 	return strings.Join(out, "\n")
 }
 
-// follow runs a replica of a region that has one of each, and calls fn with both.
+// follow runs a replica of a region with one object of each kind and calls fn with both
+// regions.
 func follow(t *testing.T, fn func(home, here *region)) {
 	synctest.Test(t, func(t *testing.T) {
 		home, here := newRegion(t), newRegion(t)
@@ -212,17 +213,17 @@ func follow(t *testing.T, fn func(home, here *region)) {
 	})
 }
 
-// same waits as long as copying may take, and compares.
+// same waits for the replication and compares.
 func same(t testing.TB, home, here *region) {
 	t.Helper()
-	time.Sleep(5 * time.Minute) // of the test's own time
+	time.Sleep(5 * time.Minute) // synthetic time
 	synctest.Wait()
 	if a, b := home.names(), here.names(); a != b {
 		t.Errorf("here is\n%s\nwant\n%s", b, a)
 	}
 }
 
-// role makes a role with a policy.
+// role returns a role with a policy.
 func role(id, name string) *acls.Role {
 	return &acls.Role{ID: id, Name: name, Policies: []*acls.RolePolicyLink{{Name: "p"}}}
 }
@@ -243,7 +244,7 @@ func (r *region) methods(methods ...*acls.AuthMethod) {
 	r.must(nomad.ACLAuthMethodsUpsertRequestType, &acls.AuthMethodUpsertRequest{AuthMethods: methods})
 }
 
-// full gives a region one of each.
+// full adds one object of each kind to a region.
 func (r *region) full() {
 	r.Helper()
 	r.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Rules: "r"}}})
@@ -263,16 +264,16 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 		"policy": func(h *region) {
 			h.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: "new"}}})
 		},
-		"policy gone": func(h *region) {
+		"policy deleted": func(h *region) {
 			h.must(nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: []string{"p"}})
 		},
-		"policy gone and back": func(h *region) {
+		"policy deleted and created again": func(h *region) {
 			h.must(nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: []string{"p"}})
 			h.roles(role("3", "three"))
 			time.Sleep(time.Minute)
 			h.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p"}}})
 		},
-		"names of roles change places": func(h *region) {
+		"roles exchange names": func(h *region) {
 			h.roles(role("1", "three"))
 			h.roles(role("2", "one"))
 			h.roles(role("1", "two"))
@@ -281,7 +282,7 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.must(nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{"1"}})
 			h.roles(role("3", "one"))
 		},
-		"a token is made anew": func(h *region) {
+		"a token is created again": func(h *region) {
 			h.must(nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: []string{"t"}})
 			h.token("t", "another", 2, true)
 		},
@@ -289,13 +290,13 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.methods(&acls.AuthMethod{Name: "a", Type: "JWT"})
 			h.methods(&acls.AuthMethod{Name: "b", Type: "JWT", Default: true})
 		},
-		"auth method gone": func(h *region) {
+		"auth method deleted": func(h *region) {
 			h.must(nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: []string{"a"}})
 		},
 		"namespace": func(h *region) {
 			h.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "default", Description: "ours"}}})
 		},
-		"namespace and pool gone": func(h *region) {
+		"namespace and pool deleted": func(h *region) {
 			h.must(nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: []string{"n"}})
 			h.must(nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{"pool"}})
 		},
@@ -317,23 +318,23 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 				step(home)
 				same(t, home, here)
 				if here.snap().ACLToken(nil, "own") != nil {
-					t.Error("a token of one region came to the other")
+					t.Error("a local token was replicated")
 				}
 			})
 		})
 	}
 }
 
-// A token that is not told of everything takes nothing away.
-func TestNothingIsLostByALesserToken(t *testing.T) {
+// Without a management token nothing is removed.
+func TestOtherTokensRemoveNothing(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		had := here.names()
 		for what, change := range map[string]func(){
-			"a client token":    func() { home.set(acls.ClientToken, nil) },
-			"nobody answers":    func() { home.set(acls.ManagementToken, nomad.ErrNoRegionPath) },
-			"the token is gone": func() { home.set(acls.ManagementToken, nomad.ErrPermissionDenied) },
-			"no access control": func() { home.set(acls.ManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
+			"a client token":        func() { home.set(acls.ClientToken, nil) },
+			"no answer":             func() { home.set(acls.ManagementToken, nomad.ErrNoRegionPath) },
+			"the token was deleted": func() { home.set(acls.ManagementToken, nomad.ErrPermissionDenied) },
+			"no access control":     func() { home.set(acls.ManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
 		} {
 			home.set(acls.ManagementToken, errors.New("between"))
 			time.Sleep(5 * time.Minute)
@@ -349,8 +350,8 @@ func TestNothingIsLostByALesserToken(t *testing.T) {
 	})
 }
 
-// What is in use here stays, and hinders nothing else.
-func TestANamespaceInUseStays(t *testing.T) {
+// An object in use stays and does not block others.
+func TestNamespaceInUseStays(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		here.must(nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "n", Type: "batch"}})
@@ -365,8 +366,8 @@ func TestANamespaceInUseStays(t *testing.T) {
 	})
 }
 
-// What somebody changes here alone is undone.
-func TestWhatIsOnlyHereGoes(t *testing.T) {
+// Local changes to replicated objects are reverted.
+func TestLocalChangesAreReverted(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		here.token("x", "x", 1, true)
@@ -374,13 +375,13 @@ func TestWhatIsOnlyHereGoes(t *testing.T) {
 		here.token("local", "local", 1, false)
 		same(t, home, here)
 		if here.snap().ACLToken(nil, "local") == nil {
-			t.Error("a token of this region is gone")
+			t.Error("a local token was removed")
 		}
 	})
 }
 
-// One that cannot be stored hinders no other, and takes nothing away.
-func TestOneThatCannotBeStoredHindersNoOther(t *testing.T) {
+// An object that cannot be stored does not block others, and nothing is removed.
+func TestInvalidObjectDoesNotBlockOthers(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		here.refusing("refused")

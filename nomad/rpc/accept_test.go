@@ -19,8 +19,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// exhausted is a listener of a process that has no descriptors left for some time: only
-// one connection in ten is accepted.
+// exhausted is a listener of a process without free descriptors: only one accept in ten
+// succeeds.
 type exhausted struct {
 	until time.Time
 	conns chan net.Conn
@@ -41,7 +41,7 @@ func (l *exhausted) Accept() (net.Conn, error) {
 func (l *exhausted) Close() error   { close(l.conns); return nil }
 func (l *exhausted) Addr() net.Addr { return &net.TCPAddr{} }
 
-// records counts log records by their message.
+// records counts the log lines with a message.
 type records struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -56,8 +56,8 @@ func (r *records) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An agent without descriptors logs it once in a while, does not spin, and answers once it
-// has some again.
+// An agent without free descriptors logs this at intervals and does not spin. It answers once
+// descriptors are free.
 func TestAcceptWithoutDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &records{seen: map[string]int{}}
@@ -74,7 +74,7 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Serve(ctx, ln) }()
-		time.Sleep(2 * time.Minute) // of the test's own time
+		time.Sleep(2 * time.Minute) // synthetic time
 		near, far := net.Pipe()
 		ln.conns <- far
 		if _, err := near.Write(append([]byte{0x01}, callBytes(t, "Test.Get", ask("n", "me"))...)); err != nil {
@@ -97,7 +97,7 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 		log.mu.Lock()
 		defer log.mu.Unlock()
 		if n := log.seen["accept"]; n < 1 || n > 7 {
-			t.Errorf("a minute without descriptors was logged %d times, want once in 10 s", n)
+			t.Errorf("two minutes without descriptors were logged %d times, want once per 10 s", n)
 		}
 		if ln.calls > 20_000 {
 			t.Errorf("%d tries to accept", ln.calls)

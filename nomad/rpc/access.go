@@ -11,16 +11,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Access is what the caller of one call may do. It remembers what was asked of it: a
-// call is answered only when something was, and what lasts is asked the same again. It
+// Access is the rights of the caller of one call. It records which rights were checked: a call
+// without any check gets no answer, and a long-lived stream repeats its checks. An Access
 // belongs to one call. The zero Access allows nothing.
 type Access struct {
-	// Rights is what the caller's policies grant; nil grants nothing.
+	// Rights holds the rights that the caller's policies grant; nil grants nothing.
 	Rights *acl.ACL
-	// Workload is nil for who is no workload: it reads its own variables without a policy.
+	// Workload is nil unless the caller is a workload. A workload reads its own variables
+	// without a policy.
 	Workload *acl.Workload
-	// Off says that there is no access control. Everything is allowed then but the
-	// variables of others to a workload.
+	// Off means that access control is disabled. Everything is allowed then, except that a
+	// workload reads only its own variables.
 	Off bool
 
 	asked atomic.Bool
@@ -28,8 +29,8 @@ type Access struct {
 	needs []acl.Question
 }
 
-// Need refuses who may not do what the question asks, with a nomad.ErrPermissionDenied
-// that names what is missing.
+// Need returns nomad.ErrPermissionDenied, with the missing right, if the caller lacks the right
+// in q.
 func (a *Access) Need(q acl.Question) error {
 	if !a.Allows(q) {
 		return Denied(q)
@@ -40,7 +41,7 @@ func (a *Access) Need(q acl.Question) error {
 	return nil
 }
 
-// NeedManagement refuses who has not every right.
+// NeedManagement refuses callers without all rights.
 func (a *Access) NeedManagement() error {
 	if !a.IsManagement() {
 		return nomad.Denied("needs a management token")
@@ -48,8 +49,8 @@ func (a *Access) NeedManagement() error {
 	return nil
 }
 
-// NeedAnywhere refuses a caller that no policy grants one of the rights of the question,
-// whatever the name of the thing.
+// NeedAnywhere refuses a caller that has none of the rights in q on any object, whatever the
+// object's name.
 func (a *Access) NeedAnywhere(q acl.Question) error {
 	a.asked.Store(true)
 	if !a.Rights.AskAnywhere(q) {
@@ -58,12 +59,12 @@ func (a *Access) NeedAnywhere(q acl.Question) error {
 	return nil
 }
 
-// Denied is the error for a caller without the right.
+// Denied is the error for a caller without the right in q.
 func Denied(q acl.Question) error {
 	return nomad.Denied("needs %s", q)
 }
 
-// Allows answers a question, for what is left out of an answer without the right.
+// Allows reports whether the caller has the right in q. Handlers use it to filter lists.
 func (a *Access) Allows(q acl.Question) bool {
 	a.asked.Store(true)
 	if q.Kind == acl.Variables {
@@ -75,8 +76,7 @@ func (a *Access) Allows(q acl.Question) bool {
 	return a.Rights.Ask(q)
 }
 
-// AllowsSearch says whether there may be variables in the namespace that the caller may
-// list.
+// AllowsSearch reports whether the caller may list variables anywhere in the namespace.
 func (a *Access) AllowsSearch(namespace string) bool {
 	a.asked.Store(true)
 	if a.Off && a.Workload != nil {
@@ -85,19 +85,19 @@ func (a *Access) AllowsSearch(namespace string) bool {
 	return a.Rights.AllowVariableSearch(namespace, a.Workload)
 }
 
-// own grants nothing but what workloads have without a policy.
+// own grants only the rights that workloads have without a policy.
 var own = acl.New(false)
 
-// IsManagement says whether the caller has every right.
+// IsManagement reports whether the caller has all rights.
 func (a *Access) IsManagement() bool {
 	a.asked.Store(true)
 	return a.Rights.IsManagement()
 }
 
-// Open says that the answer needs no right: whoever has a good token gets it.
+// Open records that the answer needs no right beyond a valid token.
 func (a *Access) Open() { a.asked.Store(true) }
 
-// Explain answers a question like Allows, and says why.
+// Explain is Allows with a reason.
 func (a *Access) Explain(q acl.Question) acl.Decision {
 	if q.Kind == acl.Variables {
 		q.Workload = a.Workload
@@ -105,7 +105,7 @@ func (a *Access) Explain(q acl.Question) acl.Decision {
 	return a.Rights.Explain(q)
 }
 
-// again asks what was needed before of what the caller may do now.
+// again repeats the checks of an earlier Access with the current rights.
 func (a *Access) again(before *Access) error {
 	if before.Rights == a.Rights {
 		return nil
@@ -121,16 +121,16 @@ func (a *Access) again(before *Access) error {
 	return nil
 }
 
-// Check is what a method asks of its callers. The zero Check is none: a method that
-// admits whoever has a good token must have another.
+// Check is the access check of a method. The zero Check is invalid for methods with the rule
+// Token.
 type Check struct {
-	says string
+	desc string
 	ask  func(a *Access, env nomad.Envelope) error
-	// first is asked before the body of the request is known.
+	// first runs before the request body is decoded.
 	first func(a *Access, env nomad.Envelope) error
 }
 
-// early returns what can be asked before the body is known, nil if nothing can.
+// early returns the part of the check that does not need the request body, or nil.
 func (c Check) early() func(a *Access, env nomad.Envelope) error {
 	if c.first != nil {
 		return c.first
@@ -138,29 +138,29 @@ func (c Check) early() func(a *Access, env nomad.Envelope) error {
 	return c.ask
 }
 
-// String says what is asked for, as compat/rpc.tsv does, such as: ns:read-job.
-func (c Check) String() string { return c.says }
+// String returns the required rights, for example "ns:read-job".
+func (c Check) String() string { return c.desc }
 
-// Questions returns what the check asks of whoever makes a call in the namespace; nothing
-// when only the handler knows.
+// Questions returns the rights that the check requires of a caller in the namespace. It returns
+// none if only the handler can decide.
 func (c Check) Questions(env nomad.Envelope) []acl.Question {
 	if c.ask == nil {
 		return nil
 	}
 	everything := &Access{Rights: acl.New(true)}
 	if err := c.ask(everything, env); err != nil {
-		return nil // of every right there is none left to ask for
+		return nil // every right has been excluded
 	}
 	return everything.needs
 }
 
-// Needs is the check of one question that is the same for every request.
+// Needs returns a check for one right that does not depend on the request.
 func Needs(q acl.Question) Check {
-	return Check{says: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.Need(q) }}
+	return Check{desc: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.Need(q) }}
 }
 
-// InNamespace asks for one of the rights in the namespace of the request. All
-// namespaces at once pass: the handler leaves out what the caller may not see.
+// InNamespace requires one of the rights in the namespace of the request. Requests for all
+// namespaces pass: the handler filters its answer.
 func InNamespace(ops ...acl.NamespaceCapability) Check {
 	one := InOneNamespace(ops...)
 	return one.unlessAll(func(a *Access) error {
@@ -169,14 +169,14 @@ func InNamespace(ops ...acl.NamespaceCapability) Check {
 	})
 }
 
-// InSomeNamespace is InNamespace that refuses a caller who asks for all namespaces and has
-// the rights in none.
+// InSomeNamespace is InNamespace, except that requests for all namespaces need one of the
+// rights in at least one namespace.
 func InSomeNamespace(ops ...acl.NamespaceCapability) Check {
 	one := InOneNamespace(ops...)
 	return one.unlessAll(func(a *Access) error { return a.NeedAnywhere(acl.InNamespace("", slices.Clone(ops)...)) })
 }
 
-// unlessAll returns the check with another question for requests in all namespaces.
+// unlessAll returns the check with another check for requests for all namespaces.
 func (c Check) unlessAll(all func(*Access) error) Check {
 	unless := func(one func(*Access, nomad.Envelope) error) func(*Access, nomad.Envelope) error {
 		return func(a *Access, env nomad.Envelope) error {
@@ -186,21 +186,21 @@ func (c Check) unlessAll(all func(*Access) error) Check {
 			return one(a, env)
 		}
 	}
-	return Check{says: c.says, ask: unless(c.ask), first: unless(c.first)}
+	return Check{desc: c.desc, ask: unless(c.ask), first: unless(c.first)}
 }
 
-// InOneNamespace is InNamespace for a method that is about one thing: in all namespaces
-// at once there is none, and nobody but who has every right may ask.
+// InOneNamespace is InNamespace for a method about a single object. Requests for all namespaces
+// need all rights.
 func InOneNamespace(ops ...acl.NamespaceCapability) Check {
-	return Check{says: fmt.Sprintf("ns:%s", ops), first: InNamed(ops...).ask, ask: func(a *Access, env nomad.Envelope) error {
+	return Check{desc: fmt.Sprintf("ns:%s", ops), first: InNamed(ops...).ask, ask: func(a *Access, env nomad.Envelope) error {
 		return a.Need(acl.InNamespace(cmp.Or(env.Namespace, nomad.DefaultNamespace), slices.Clone(ops)...))
 	}}
 }
 
-// InNamed asks for one of the rights in the namespace that the request names. If it names none,
-// the body can name any: the caller must have one of the rights in some namespace.
+// InNamed requires one of the rights in the namespace that the request names. If it names none,
+// the body may name any, so the caller needs one of the rights in some namespace.
 func InNamed(ops ...acl.NamespaceCapability) Check {
-	return Check{says: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
+	return Check{desc: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
 		if env.Namespace == "" {
 			return a.NeedAnywhere(acl.InNamespace("", slices.Clone(ops)...))
 		}
@@ -208,27 +208,26 @@ func InNamed(ops ...acl.NamespaceCapability) Check {
 	}}
 }
 
-// Somewhere asks for one of the rights on some thing of the kind, whatever its name.
+// Somewhere requires one of the rights on any object of the kind, whatever its name.
 func Somewhere(q acl.Question) Check {
-	return Check{says: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.NeedAnywhere(q) }}
+	return Check{desc: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.NeedAnywhere(q) }}
 }
 
-// Good is the check of what everybody with a good token, or none, may have.
-var Good = Check{says: "any token", ask: func(a *Access, _ nomad.Envelope) error { a.Open(); return nil }}
+// Good admits every caller with a valid token or without a token.
+var Good = Check{desc: "any token", ask: func(a *Access, _ nomad.Envelope) error { a.Open(); return nil }}
 
-// Asked is the check of a method whose handler asks, since only it knows the thing in
-// question. Says is what it asks for. A call that is answered without a question is
-// refused.
-func Asked(says string) Check { return Check{says: says} }
+// Asked is the check of a method whose handler checks the rights itself, because they depend on
+// the object. desc describes the rights. If the handler checks nothing, the call fails.
+func Asked(desc string) Check { return Check{desc: desc} }
 
-// AnyWorkload and AnyNode admit the identities of tasks, and nodes. They are alternatives of
-// another check.
+// AnyWorkload and AnyNode admit the identities of workloads and of nodes. They are used as
+// alternatives of another check.
 var (
-	AnyWorkload = Check{says: "any workload", ask: only(func(a *Access) bool { return a.Workload != nil })}
-	AnyNode     = Check{says: "any node", ask: only(func(a *Access) bool { return a.Rights == acl.OfNodes })}
+	AnyWorkload = Check{desc: "any workload", ask: only(func(a *Access) bool { return a.Workload != nil })}
+	AnyNode     = Check{desc: "any node", ask: only(func(a *Access) bool { return a.Rights == acl.OfNodes })}
 )
 
-// only is a check of the kind of caller.
+// only returns a check of the kind of caller.
 func only(is func(*Access) bool) func(*Access, nomad.Envelope) error {
 	return func(a *Access, _ nomad.Envelope) error {
 		if !is(a) {
@@ -239,7 +238,7 @@ func only(is func(*Access) bool) func(*Access, nomad.Envelope) error {
 	}
 }
 
-// And asks for what both checks ask for.
+// And requires both checks.
 func (c Check) And(other Check) Check {
 	return c.with(" and ", other, func(err error, second func() error) error {
 		if err != nil {
@@ -249,7 +248,7 @@ func (c Check) And(other Check) Check {
 	})
 }
 
-// Or asks for what one of the checks asks for. The error is that of the first.
+// Or requires one of the checks. The error is that of the first.
 func (c Check) Or(other Check) Check {
 	return c.with(", or ", other, func(err error, second func() error) error {
 		if err == nil || second() == nil {
@@ -259,25 +258,25 @@ func (c Check) Or(other Check) Check {
 	})
 }
 
-// with joins two checks. join gets the answer of the first.
+// with joins two checks. join receives the result of the first.
 func (c Check) with(word string, other Check, join func(error, func() error) error) Check {
 	joined := func(one, two func(*Access, nomad.Envelope) error) func(*Access, nomad.Envelope) error {
 		return func(a *Access, env nomad.Envelope) error {
 			return join(one(a, env), func() error { return two(a, env) })
 		}
 	}
-	return Check{says: c.says + word + other.says, ask: joined(c.ask, other.ask), first: joined(c.early(), other.early())}
+	return Check{desc: c.desc + word + other.desc, ask: joined(c.ask, other.ask), first: joined(c.early(), other.early())}
 }
 
-// First adds to a check of a handler's own what is asked before the request is decoded.
+// First adds a check that runs before the request is decoded to a check by the handler.
 func (c Check) First(before Check) Check {
 	c.first = before.early()
 	return c
 }
 
-// Early returns what can be asked of a caller before the body of a request is known, nil if
-// nothing can. It refuses nobody who may make some call of the method in the namespace of the
-// envelope, or in any namespace if that is empty.
+// Early returns the check that runs before the request body is decoded, or nil. It passes every
+// caller that may make some call of the method in the namespace of the envelope. An empty
+// namespace means any namespace.
 func (m Method) Early() func(*Access, nomad.Envelope) error {
 	switch m.Rule {
 	case Management:
@@ -288,7 +287,7 @@ func (m Method) Early() func(*Access, nomad.Envelope) error {
 	return nil
 }
 
-// Needs sets what the method asks of its callers.
+// Needs sets the access check of the method.
 func (m Method) Needs(c Check) Method {
 	m.Check = c
 	return m

@@ -14,8 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// rights is an authenticator whose callers have what the policy grants; another takes
-// its place when it is stored.
+// rights is an authenticator whose callers have the rights of the stored policy.
 type rights struct{ now *atomic.Pointer[acl.ACL] }
 
 func granted(t *testing.T, text string) *acl.ACL {
@@ -88,7 +87,7 @@ func TestChecks(t *testing.T) {
 		{"Test.All", "", `operator { policy = "write" }`, "needs a management token: Permission denied"},
 		{"Test.Asking", "other", `namespace "prod" { policy = "read" }`, ""},
 		{"Test.Asking", "prod", ``, `needs read-job in namespace "prod": Permission denied`},
-		{"Test.Forgot", "", ``, "internal error in Test.Forgot: its access rule was not asked"},
+		{"Test.Forgot", "", ``, "internal error in Test.Forgot: its access rule was not checked"},
 	} {
 		switch c.policy {
 		case "", "management":
@@ -117,7 +116,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// What is asked before a body is read refuses nobody whose body could make the call allowed.
+// The early check never refuses a caller if some body would make the call allowed.
 func TestEarly(t *testing.T) {
 	handle := func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
 		return readNode("n"), nil
@@ -147,7 +146,7 @@ func TestEarly(t *testing.T) {
 	}
 	for name, m := range map[string]rpc.Method{"handler's own": token.Needs(rpc.Asked("x")), "anonymous": rpc.Handle("Test.Early", rpc.Anonymous, rpc.Here, handle)} {
 		if m.Early() != nil {
-			t.Errorf("%s: something is asked before the body is known", name)
+			t.Errorf("%s: an early check exists", name)
 		}
 	}
 }
@@ -159,8 +158,8 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// A read that waited is answered by the rights of its end.
-func TestRightsThatChangeMeanwhile(t *testing.T) {
+// A blocking read is answered according to the rights at its end.
+func TestRightsChangeDuringRead(t *testing.T) {
 	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
 	var then *acl.ACL
 	s, _ := serve(t, func(c *rpc.Config) {
@@ -192,12 +191,12 @@ func TestRightsThatChangeMeanwhile(t *testing.T) {
 		return out.Node.ID, nil
 	}
 	if got, err := call("Test.List", prod, prod); got != "of prod" || err != nil {
-		t.Errorf("rights that stay: %q, %v", got, err)
+		t.Errorf("unchanged rights: %q, %v", got, err)
 	}
 	if got, err := call("Test.List", prod, acl.New(false)); got != "of nothing" || err != nil {
-		t.Errorf("rights that are gone: %q, %v", got, err)
+		t.Errorf("revoked rights: %q, %v", got, err)
 	}
 	if got, err := call("Test.Get", prod, acl.New(false)); !errors.Is(err, nomad.ErrPermissionDenied) {
-		t.Errorf("a right that was needed is gone: %q, %v", got, err)
+		t.Errorf("a required right was revoked: %q, %v", got, err)
 	}
 }

@@ -1,7 +1,7 @@
 package rpc
 
-// audit begins the record of a call that came over a connection. Refused is what is
-// wrong with its caller. What done returns is the answer in place of err.
+// audit starts the audit record of a call that came over a connection. refused is the
+// authentication error of its caller. The error that done returns replaces err in the answer.
 func (s *Server) audit(m Method, c *Call, req Request, refused error) (done func(err error) error, err error) {
 	if s.cfg.Audit == nil || c.Conn == nil {
 		return func(err error) error { return err }, nil

@@ -13,11 +13,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// ledger is a record of calls that can be full.
+// ledger is an audit log that can fail.
 type ledger struct {
 	mu         sync.Mutex
 	lines      []string
-	full, late error // refuse calls, and answers
+	full, late error // errors before calls, and at their end
 }
 
 func (l *ledger) audit(m rpc.Method, c *rpc.Call, _ rpc.Request, refused error) (func(error) error, error) {
@@ -45,9 +45,9 @@ func (l *ledger) take() []string {
 	return out
 }
 
-// What comes over a connection is told before it runs and after, with who calls; what
-// comes from this process is not.
-func TestAuditIsToldOfCalls(t *testing.T) {
+// Calls over a connection are recorded before and after they run, with their caller. In-process
+// calls are not.
+func TestAuditRecordsCalls(t *testing.T) {
 	l := &ledger{}
 	s, addr := serve(t, func(c *rpc.Config) { c.Audit = l.audit })
 	pool := rpc.NewPool(rpc.PoolConfig{})
@@ -70,11 +70,11 @@ func TestAuditIsToldOfCalls(t *testing.T) {
 			t.Errorf("%s: %v", tt.method, err)
 		}
 		if got := l.take(); !slices.Equal(got, tt.want) {
-			t.Errorf("%s was told as %q, want %q", tt.method, got, tt.want)
+			t.Errorf("%s was recorded as %q, want %q", tt.method, got, tt.want)
 		}
 	}
 	if err := s.Call(t.Context(), "Test.Get", &nomad.NodeSpecificRequest{}, nil); err != nil || len(l.take()) != 0 {
-		t.Errorf("a call of this process was told, or failed: %v", err)
+		t.Errorf("an in-process call was recorded, or failed: %v", err)
 	}
 	stream, err := pool.Stream(t.Context(), addr, "Test.Echo")
 	if err != nil {
@@ -86,11 +86,11 @@ func TestAuditIsToldOfCalls(t *testing.T) {
 		t.Fatalf("%v %+v", err, out)
 	}
 	if got, want := l.take(), []string{`Test.Echo by "" refused=false`, `Test.Echo: no path`}; !slices.Equal(got, want) {
-		t.Errorf("a stream was told as %q, want %q", got, want)
+		t.Errorf("a stream was recorded as %q, want %q", got, want)
 	}
 }
 
-// What can't be told isn't run, or isn't answered.
+// If the audit log fails, a call is not run, or not answered.
 func TestAuditRefuses(t *testing.T) {
 	ran := false
 	row := rpc.Handle("Test.Do", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {

@@ -9,31 +9,30 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// body is the request of one call. That of a call over a connection is decoded in two
-// steps: first its options, which every request has, and the rest once the caller may make
-// the call.
+// body is the request of one call. A request from a connection is decoded in two steps: first
+// the options, which every request has, and the rest after the caller is authorized.
 //
-//	read ──▶ options ──▶ authenticate ──▶ ask for rights ──▶ charge ──▶ decode
+//	read ──▶ options ──▶ authenticate ──▶ check rights ──▶ charge ──▶ decode
 //
-// What decodes to little is decoded before the question for rights: the audit log wants it.
+// A small request is decoded before the rights are checked, because the audit log needs it.
 type body struct {
-	req  Request // its options are set; the rest only once raw is nil
+	req  Request // only the options are set until raw is nil
 	raw  *[]byte
-	in   *intake // paid for raw
-	cost int64   // bound of the memory of the decoded request
-	paid *budget // that was charged for it
+	in   *intake // charged for raw
+	cost int64   // upper bound of the memory of the decoded request
+	paid *budget // the budget that was charged for cost
 }
 
-// bodies are where requests are read to. What is decoded from one holds nothing of it.
+// bodies holds reusable read buffers. A decoded request never refers to its buffer.
 var bodies = sync.Pool{New: func() any {
 	b := make([]byte, 0, usualRequest)
 	return &b
 }}
 
-// decoded is the body of a call of this process.
+// decoded returns the body of an in-process call.
 func decoded(req Request) *body { return &body{req: req} }
 
-// received returns the body of a call that was read by in, with its options decoded.
+// received returns the body of a call that was read through in, with its options decoded.
 func received(m Method, raw *[]byte, in *intake) (*body, error) {
 	b := &body{req: m.request(), raw: raw, in: in, cost: m.size.cost(in, len(*raw))}
 	var err error
@@ -56,8 +55,8 @@ func undecodable(m Method, err error) error {
 // free reports whether the decoded request is too small to be charged for.
 func (b *body) free() bool { return b.raw == nil || b.cost <= freeCost }
 
-// decode decodes the whole request. Options that differ from those that the caller was
-// admitted by are refused.
+// decode decodes the complete request. It refuses options that differ from those that were
+// authorized.
 func (b *body) decode(m Method) error {
 	if b.raw == nil {
 		return nil
@@ -68,14 +67,14 @@ func (b *body) decode(m Method) error {
 		return undecodable(m, err)
 	}
 	if req.Envelope() != b.req.Envelope() {
-		return nomad.Errorf(http.StatusBadRequest, "decode the request of %s: it has its options more than once", m.Name)
+		return nomad.Errorf(http.StatusBadRequest, "decode the request of %s: duplicate options", m.Name)
 	}
 	b.req = req
 	b.drop()
 	return nil
 }
 
-// drop gives the buffer back.
+// drop returns the buffer to the pool.
 func (b *body) drop() {
 	if b.raw == nil {
 		return
@@ -87,7 +86,7 @@ func (b *body) drop() {
 	b.in.release()
 }
 
-// end gives back the buffer and what was charged. The call is over.
+// end releases the buffer and the charge at the end of the call.
 func (b *body) end() {
 	b.drop()
 	if b.paid != nil {
@@ -96,8 +95,8 @@ func (b *body) end() {
 	}
 }
 
-// load decodes the request of a call. A caller that may not make the call, or for which
-// nobody has said so yet, gets a small share of memory for it.
+// load decodes the request of a call. Callers without authorization, or whose authorization has
+// not been checked yet, share a small memory budget.
 func (s *Server) load(ctx context.Context, m Method, c *Call, b *body) error {
 	if b.raw == nil || b.free() {
 		return b.decode(m)
@@ -117,8 +116,8 @@ func (s *Server) load(ctx context.Context, m Method, c *Call, b *body) error {
 	return b.decode(m)
 }
 
-// loadSmall decodes the request of a stream, which is small. It is charged for as long as
-// that takes.
+// loadSmall decodes the request of a stream, which is small. It is charged only during the
+// decoding.
 func (s *Server) loadSmall(ctx context.Context, m Method, b *body) error {
 	defer b.end()
 	if !b.free() {
@@ -130,7 +129,7 @@ func (s *Server) loadSmall(ctx context.Context, m Method, b *body) error {
 	return b.decode(m)
 }
 
-// entitled refuses a caller that has not shown that it may make the call.
+// entitled refuses a caller that is not authorized for the call.
 func (s *Server) entitled(ctx context.Context, m Method, c *Call, b *body) error {
 	if c.refused != nil {
 		return c.refused
@@ -154,7 +153,7 @@ func (s *Server) entitled(ctx context.Context, m Method, c *Call, b *body) error
 	return tooCostly(b.cost, s.strangers.each)
 }
 
-// proven reports whether a credential showed who calls.
+// proven reports whether a credential identified the caller.
 func proven(id *acls.AuthenticatedIdentity) bool {
 	return id.ClientID != "" || id.Claims != nil || id.ACLToken != nil && id.ACLToken.AccessorID != acls.AnonymousAccessor
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The memory budgets of a server. A request takes memory twice: as bytes while it is read,
-// and decoded until its call ended. Both are charged, by whether the caller has proven who
-// it is.
+// The memory budgets of a server. A request uses memory twice: as bytes while it is read, and
+// decoded until its call ends. Both are charged. Unauthenticated callers have smaller budgets.
 const (
-	readingAll      = 512 << 20 // bytes that are being read, connections with a proven caller
+	readingAll      = 512 << 20 // bytes being read, connections with an authenticated caller
 	strangeReading  = 64 << 20  // the same, other connections
-	decodedAll      = 512 << 20 // decoded requests of callers that have the right for the call
+	decodedAll      = 512 << 20 // decoded requests of authorized callers
 	decodedEach     = 256 << 20
 	strangeDecoded  = 32 << 20 // decoded requests of other callers
 	strangeEach     = 4 << 20
@@ -26,18 +25,18 @@ const (
 	streamedRequest = 256 << 10
 )
 
-// Sizes of what the codec makes of one value beside its bytes: a scalar is at most an
-// interface that points to a string, an untyped container a map with one group of slots.
+// Memory that the codec allocates for one value in addition to its bytes. A scalar is at most
+// an interface that points to a string. An untyped container is a map with one group of slots.
 const (
 	scalarSize  = 32
 	untypedSize = 512
 	headerSize  = 64
 )
 
-// errBusy ends the reading of a request for which the budget has no room.
+// errBusy ends the reading of a request that exceeds the free part of the budget.
 var errBusy = nomad.Errorf(http.StatusServiceUnavailable, "the server is busy with other large requests: try again")
 
-// budget is memory that calls share.
+// budget is an amount of memory that calls share.
 type budget struct {
 	each, all int64
 	used      *semaphore.Weighted
@@ -47,7 +46,7 @@ func newBudget(each, all int64) *budget {
 	return &budget{each: each, all: all, used: semaphore.NewWeighted(all)}
 }
 
-// take waits for room, at most as long as hold.
+// take waits up to hold for n free bytes.
 func (b *budget) take(ctx context.Context, n int64, hold time.Duration) error {
 	if n > b.each {
 		return tooCostly(n, b.each)
@@ -64,11 +63,11 @@ func (b *budget) take(ctx context.Context, n int64, hold time.Duration) error {
 }
 
 func tooCostly(n, most int64) error {
-	return nomad.Errorf(http.StatusRequestEntityTooLarge, "the request is too large: decoded it may take %d bytes, at most %d are allowed", n, most)
+	return nomad.Errorf(http.StatusRequestEntityTooLarge, "the request is too large: it may need %d bytes of memory, at most %d are allowed", n, most)
 }
 
-// intake counts what is read of one value, and charges the bytes to a budget. The zero
-// budget is none.
+// intake counts the bytes read of one value and charges them to a budget. The zero intake has
+// no budget.
 type intake struct {
 	limit                    int // bytes
 	budget                   *budget
@@ -76,7 +75,7 @@ type intake struct {
 	values, containers, nils int
 }
 
-// pay charges the budget for a buffer of n bytes.
+// pay charges a buffer of n bytes to the budget.
 func (in *intake) pay(n int) error {
 	if in.budget == nil || n <= in.free+in.paid {
 		return nil
@@ -89,7 +88,7 @@ func (in *intake) pay(n int) error {
 	return nil
 }
 
-// release gives back what was paid.
+// release returns the charge to the budget.
 func (in *intake) release() {
 	if in.paid > 0 {
 		in.budget.used.Release(int64(in.paid))
@@ -97,11 +96,11 @@ func (in *intake) release() {
 	}
 }
 
-// footprint is what one container and one nil of a request may take when it is decoded
+// footprint is the maximum memory of one container and of one nil in a request that is decoded
 // into its Go type.
 type footprint struct{ container, null int64 }
 
-// footprintOf looks for the largest type that a container can be decoded into.
+// footprintOf finds the largest type into which a container can be decoded.
 func footprintOf(t reflect.Type) footprint {
 	f := footprint{container: headerSize, null: scalarSize}
 	f.add(t, map[reflect.Type]bool{})
@@ -118,7 +117,7 @@ func (f *footprint) add(t reflect.Type, seen map[reflect.Type]bool) {
 		f.add(t.Elem(), seen)
 	case reflect.Interface:
 		f.container = max(f.container, untypedSize)
-	case reflect.Slice, reflect.Array: // a slice that grows holds up to twice its elements
+	case reflect.Slice, reflect.Array: // append allocates up to twice the elements
 		f.element(2 * int64(t.Elem().Size()))
 		f.add(t.Elem(), seen)
 	case reflect.Map: // the smallest map has room for eight
@@ -136,7 +135,7 @@ func (f *footprint) element(size int64) {
 	f.container, f.null = max(f.container, size+headerSize), max(f.null, size)
 }
 
-// cost bounds the memory of a decoded value that was read by in.
+// cost returns an upper bound of the memory of a decoded value that in has read.
 func (f footprint) cost(in *intake, size int) int64 {
 	n := int64(size) + int64(in.values)*scalarSize + int64(in.containers)*f.container + int64(in.nils)*f.null
 	if n < 0 {
@@ -145,8 +144,8 @@ func (f footprint) cost(in *intake, size int) int64 {
 	return n
 }
 
-// intake bounds the next request of a connection. Servers, and whoever has a certificate of
-// the region, share more than a connection over which nobody has proven yet who calls.
+// intake returns the limits for the next request of a connection. Servers, and peers with a
+// certificate of the region, may use more than connections without an authenticated caller.
 func (s *Server) intake(c *Conn) *intake {
 	in := &intake{limit: maxRequest, budget: s.reading, free: readStep}
 	if c.strange() {

@@ -19,34 +19,34 @@ import (
 type Conn struct {
 	remote      net.Addr
 	established time.Time
-	session     *yamux.Session // nil on a connection of one stream
-	perStream   bool           // each stream begins with a byte of its own
+	session     *yamux.Session // nil on a single-stream connection
+	perStream   bool           // each stream begins with its own type byte
 	owner       *nodeConns     // nil on connections that were dialed
 	peer        *certs.Peer    // nil without TLS
-	unread      *unread        // nil on sessions whose other side was known at once
-	known       atomic.Bool    // a call over it came from somebody who proved who it is
+	unread      *unread        // nil on sessions whose peer was authenticated at once
+	known       atomic.Bool    // an authenticated caller has made a call over it
 }
 
 // accepted reports whether the other side opened the connection.
 func (c *Conn) accepted() bool { return c != nil && c.owner != nil }
 
-// authenticated notes who made a call over the connection.
+// authenticated records the caller of a call over the connection.
 func (c *Conn) authenticated(id *acls.AuthenticatedIdentity) {
 	if c != nil && !c.known.Load() && proven(id) {
 		c.known.Store(true)
 	}
 }
 
-// strange reports whether nobody has proved yet who is on the other side.
+// strange reports whether no peer or caller has been authenticated on the connection.
 func (c *Conn) strange() bool { return c.accepted() && c.peer == nil && !c.known.Load() }
 
-// Peer returns what the other side proved by its certificate, nil without TLS.
+// Peer returns the identity from the peer's certificate, or nil without TLS.
 func (c *Conn) Peer() *certs.Peer { return c.peer }
 
-// RemoteAddr returns the address of the other side.
+// RemoteAddr returns the peer's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// RemoteIP returns the IP address of the other side, nil when it has none.
+// RemoteIP returns the peer's IP address, or nil if it has none.
 func (c *Conn) RemoteIP() net.IP {
 	if a, ok := c.remote.(*net.TCPAddr); ok {
 		return a.IP
@@ -54,22 +54,22 @@ func (c *Conn) RemoteIP() net.IP {
 	return nil
 }
 
-// BindNode records that the connection belongs to a node, so that NodeCall and
-// NodeStream reach the node over it until it ends. The first node stays.
+// BindNode binds the connection to a node. NodeCall and NodeStream then reach the node over it
+// until it ends. A connection keeps its first node.
 func (c *Conn) BindNode(id string) {
 	if c.owner != nil && c.session != nil {
 		c.owner.bind(id, c)
 	}
 }
 
-// UnbindNode forgets that the connection belongs to a node: it was another's.
+// UnbindNode removes the binding, because the connection belonged to another node.
 func (c *Conn) UnbindNode() {
 	if c.owner != nil {
 		c.owner.drop(c)
 	}
 }
 
-// accept waits for a stream that the other side opens.
+// accept waits for a stream that the peer opens.
 func (c *Conn) accept() (net.Conn, error) {
 	stream, err := c.session.AcceptStream()
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *Conn) accept() (net.Conn, error) {
 	return c.counted(stream), nil
 }
 
-// counted returns a stream that counts what is read of it, while nobody has authenticated.
+// counted wraps a stream to count the bytes read from it until a caller is authenticated.
 func (c *Conn) counted(stream *yamux.Stream) net.Conn {
 	if c.unread != nil && c.strange() {
 		return &countedStream{stream, c.unread}
@@ -86,7 +86,7 @@ func (c *Conn) counted(stream *yamux.Stream) net.Conn {
 	return stream
 }
 
-// open begins a stream towards the other side.
+// open opens a stream to the peer.
 func (c *Conn) open(kind byte) (net.Conn, error) {
 	opened, err := c.session.OpenStream()
 	if err != nil {
@@ -102,20 +102,20 @@ func (c *Conn) open(kind byte) (net.Conn, error) {
 	return stream, nil
 }
 
-// closingStream ends its reads when it is closed. Those of a yamux stream go on until the other
-// side closes it, too, and upstream's servers do that only after they have answered.
+// closingStream ends pending reads when it is closed. Reads of a yamux stream continue until
+// the peer closes it as well, and Nomad's servers do so only after they have answered.
 type closingStream struct{ net.Conn }
 
 // Close implements net.Conn.
 func (s closingStream) Close() error {
-	s.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a yamux stream takes any
+	s.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a yamux stream accepts any deadline
 	return s.Conn.Close()
 }
 
-// nodeConns finds the connections of nodes, and nodes of this same process.
+// nodeConns maps node IDs to connections, and to the nodes in this process.
 type nodeConns struct {
 	mu    sync.RWMutex
-	conns map[string][]*Conn // by node, oldest first
+	conns map[string][]*Conn // node ID to connections, oldest first
 	nodes map[*Conn]string
 	local map[string]*Server
 }
@@ -153,7 +153,7 @@ func (n *nodeConns) drop(c *Conn) {
 	}
 }
 
-// gone returns the connections of the nodes that are gone.
+// gone returns the connections of the nodes for which is returns true.
 func (n *nodeConns) gone(is func(id string) bool) []*Conn {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -166,8 +166,8 @@ func (n *nodeConns) gone(is func(id string) bool) []*Conn {
 	return out
 }
 
-// find returns the newest connection of a node, or the node's own server when it
-// runs in this process.
+// find returns the newest connection of a node, or the node's Server if it runs in this
+// process.
 func (n *nodeConns) find(id string) (*Conn, *Server, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -181,8 +181,8 @@ func (n *nodeConns) find(id string) (*Conn, *Server, error) {
 	return all[len(all)-1], nil, nil
 }
 
-// AttachNode makes a node of this same process reachable: its own Server answers
-// NodeCall and NodeStream. The returned function undoes it.
+// AttachNode makes a node in this process reachable: NodeCall and NodeStream use its Server.
+// The returned function removes it.
 func (s *Server) AttachNode(id string, node *Server) (detach func()) {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
@@ -194,15 +194,15 @@ func (s *Server) AttachNode(id string, node *Server) (detach func()) {
 	}
 }
 
-// CloseNodes closes the connections of the nodes that are gone, with every call and
-// stream on them.
+// CloseNodes closes the connections of the nodes for which gone returns true, with all their
+// calls and streams.
 func (s *Server) CloseNodes(gone func(id string) bool) {
 	for _, c := range s.nodes.gone(gone) {
-		c.session.Close() // the connection ends either way
+		c.session.Close() // the connection ends in any case
 	}
 }
 
-// NodeConn says since when this server holds a connection of the node.
+// NodeConn returns the start time of the newest connection to the node, if one exists.
 func (s *Server) NodeConn(id string) (since time.Time, ok bool) {
 	c, local, err := s.nodes.find(id)
 	switch {
@@ -214,9 +214,9 @@ func (s *Server) NodeConn(id string) (since time.Time, ok bool) {
 	return c.established, true
 }
 
-// NodeCall calls a method of a node over the connection that the node opened. It
-// fails with nomad.ErrNoNodeConn when this server holds none. A reply has bounds, and is
-// charged until the call that ctx is of was answered.
+// NodeCall calls a method of a node over the connection that the node opened. Without such a
+// connection it returns nomad.ErrNoNodeConn. The size of a reply is limited, and charged until
+// the call behind ctx has been answered.
 func (s *Server) NodeCall(ctx context.Context, node, method string, req Request, resp any) error {
 	c, local, err := s.nodes.find(node)
 	if err != nil {
@@ -242,8 +242,8 @@ func (s *Server) NodeCall(ctx context.Context, node, method string, req Request,
 	return err
 }
 
-// NodeStream opens a streaming call to a node, as NodeCall does. The caller sends
-// the request and closes the stream.
+// NodeStream opens a streaming call to a node, like NodeCall. The caller sends the request and
+// closes the stream.
 func (s *Server) NodeStream(ctx context.Context, node, method string) (*Stream, error) {
 	c, local, err := s.nodes.find(node)
 	if err != nil {

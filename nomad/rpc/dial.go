@@ -14,8 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// DialRaft opens a connection to the server of this region at addr that its
-// RaftConns will take.
+// DialRaft opens a Raft connection to the server of this region at addr.
 func (p *Pool) DialRaft(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := p.dial(ctx, addr, p.cfg.Region, byteRaft)
 	if err != nil {
@@ -34,8 +33,8 @@ func (p *Pool) regionOf(addr string) string {
 	return p.cfg.Region
 }
 
-// dial opens a connection and says what it is. With TLS the server shows that it is
-// one of the region. Nothing was asked of it when dial fails.
+// dial opens a connection and sends its first byte. With TLS the server must prove that it
+// belongs to the region. If dial fails, no request was sent.
 func (p *Pool) dial(ctx context.Context, addr, region string, kind byte) (*dialed, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.DialTimeout)
 	defer cancel()
@@ -50,7 +49,7 @@ func (p *Pool) dial(ctx context.Context, addr, region string, kind byte) (*diale
 	return &dialed{Conn: conn, addr: addr, region: region}, nil
 }
 
-// HandshakeError says why a server and this agent did not agree on TLS.
+// HandshakeError is the error of a failed TLS handshake between this agent and a server.
 type HandshakeError struct {
 	Addr, Region string
 	Err          error
@@ -61,11 +60,11 @@ func (e *HandshakeError) Error() string {
 	return fmt.Sprintf("TLS with the server of region %q at %s: %v", e.Region, e.Addr, e.Err)
 }
 
-// Unwrap returns the reason.
+// Unwrap returns the cause.
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// secure connects and does the handshake. In upgrade mode a server that hangs up on
-// it, as one without TLS does, is called without.
+// secure connects and does the handshake. In upgrade mode, if the server closes the connection,
+// as one without TLS does, secure connects again without TLS.
 func (p *Pool) secure(ctx context.Context, addr, region string) (net.Conn, error) {
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", addr)
@@ -84,7 +83,7 @@ func (p *Pool) secure(ctx context.Context, addr, region string) (net.Conn, error
 	if !p.cfg.TLS.Upgrading() || !hungUp(err) {
 		return nil, &HandshakeError{Addr: addr, Region: region, Err: err}
 	}
-	p.log.Debug("a server speaks no TLS yet", "addr", addr)
+	p.log.Debug("server does not support TLS yet", "addr", addr)
 	if raw, err = d.DialContext(ctx, "tcp", addr); err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func (p *Pool) secure(ctx context.Context, addr, region string) (net.Conn, error
 	return plain, nil
 }
 
-// handshake makes a connection one of TLS, when this agent speaks it.
+// handshake wraps the connection in TLS, if this agent has TLS enabled.
 func (p *Pool) handshake(ctx context.Context, raw net.Conn, region string) (net.Conn, error) {
 	if p.cfg.TLS.RPC() {
 		if _, err := raw.Write([]byte{byteTLS}); err != nil {
@@ -110,14 +109,14 @@ func (p *Pool) handshake(ctx context.Context, raw net.Conn, region string) (net.
 	return conn, nil
 }
 
-// hungUp says whether the other side ended a connection without a reason.
+// hungUp reports whether the peer closed a connection without a reason.
 func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// dialed is a connection to a server. With TLS 1.3 a server refuses the certificate
-// of a caller after the caller's side of the handshake is done: the reason then
-// comes where an answer was expected, and is kept.
+// dialed is a connection to a server. With TLS 1.3 a server can reject a client's certificate
+// after the client's part of the handshake is done. The alert then arrives in place of an
+// answer. dialed keeps it.
 type dialed struct {
 	net.Conn
 	addr, region string
@@ -135,18 +134,18 @@ func (d *dialed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ofHandshake says whether an alert of TLS is one that only ends a handshake. The
-// alerts of crypto/tls have no exported type; all that speak of certificates are.
+// ofHandshake reports whether a TLS alert only occurs in a handshake. The alerts of crypto/tls
+// have no exported type, so it looks for the word that all alerts about certificates contain.
 func ofHandshake(alert error) bool { return strings.Contains(alert.Error(), "certificate") }
 
-// refused puts the reason in place of err when the server refused the handshake: it
-// did nothing of what was asked.
+// refused replaces err with the alert if the server rejected the handshake. The server has then
+// executed nothing.
 func (d *dialed) refused(err error) error {
 	if err == nil || errors.Is(err, nomad.ErrUnsent) {
 		return err
 	}
 	if alert := d.alert.Load(); alert != nil {
-		why := fmt.Errorf("the server refuses this agent: %w", *alert)
+		why := fmt.Errorf("the server rejected this agent: %w", *alert)
 		return fmt.Errorf("%w: %w", nomad.ErrUnsent, &HandshakeError{Addr: d.addr, Region: d.region, Err: why})
 	}
 	return err

@@ -10,22 +10,22 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// How long a call is held while no server can answer it, and the pause between
-// two tries (compat/wire.md section 7).
+// How long a call waits while no server can answer it, and the interval between attempts, as in
+// Nomad 2.0.
 const (
 	holdTimeout = 5 * time.Second
 	holdPause   = 25 * time.Millisecond
 )
 
-// maxLosses is how often the loss of a connection lets a call be held for the whole time
-// again: it went by while a server hung, not in looking for one.
+// maxLosses is how often a call may start its waiting time again after a lost connection. The
+// time passed because a server hung, not because no server was found.
 const maxLosses = 3
 
-// routed finds the server that answers and tries it. When it certainly did not
-// take the call, another is looked for as long as calls are held: a leader that is
-// gone is replaced within that time. A read whose connection was lost is made again,
-// however late that came; a write that may have been done never is. What another server
-// forwarded is for that server to make again; a stream it only carries.
+// routed finds the server that answers and calls try with its address. If that server certainly
+// did not accept the call, routed looks for another until the hold time ends. A new leader is
+// usually elected within that time. routed repeats a read whose connection was lost, however
+// late the loss is noticed. It never repeats a write that may have been applied. Requests that
+// another server forwarded are repeated by that server; streams are not repeated.
 func (s *Server) routed(ctx context.Context, m Method, env nomad.Envelope, try func(addr string) error) error {
 	if s.cfg.Router == nil || m.Where == Here {
 		return try("")
@@ -54,7 +54,7 @@ func (s *Server) routed(ctx context.Context, m Method, env nomad.Envelope, try f
 	}
 }
 
-// route asks for the server that answers until end.
+// route waits until end for the address of the server that answers.
 func (s *Server) route(ctx context.Context, end time.Time, where Where, env nomad.Envelope) (addr string, err error) {
 	hold, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
@@ -65,7 +65,7 @@ func (s *Server) route(ctx context.Context, end time.Time, where Where, env noma
 	return addr, nil
 }
 
-// envelope is what is read of a request, with the region that answers it.
+// envelope returns the envelope of a request, with the region that answers it.
 func (s *Server) envelope(m Method, req Request) nomad.Envelope {
 	env := req.Envelope()
 	if s.cfg.Home != "" && m.Home != nil && m.Home(req) {
@@ -74,9 +74,9 @@ func (s *Server) envelope(m Method, req Request) nomad.Envelope {
 	return env
 }
 
-// untaken says whether a failed try did nothing, or may be done twice. A read that is
-// answered here may have asked a node, and lost the connection to that: it is made again
-// once, since the node comes back over another or is gone.
+// untaken reports whether a failed attempt did nothing or may safely be repeated. A read on
+// this server may have lost the connection to a node. It is repeated once, because the node
+// reconnects or is gone.
 func untaken(err error, addr string, env nomad.Envelope) bool {
 	if env.Write && errors.Is(err, nomad.ErrMaybeApplied) {
 		return false
@@ -90,7 +90,7 @@ func untaken(err error, addr string, env nomad.Envelope) bool {
 	return errors.Is(err, nomad.ErrUnsent) || errors.Is(err, nomad.ErrNoStream) || !env.Write && Lost(err)
 }
 
-// forward makes the call at another server.
+// forward sends the call to another server.
 func (s *Server) forward(ctx context.Context, to hop, m Method, c *Call, req Request) (any, error) {
 	out := m.response()
 	next, err := s.passed(ctx, to, m, c, req)
@@ -111,15 +111,16 @@ func (s *Server) forward(ctx context.Context, to hop, m Method, c *Call, req Req
 	return out, nil
 }
 
-// hop is the next server of a request, and the region that answers it.
+// hop is the next server of a request, and the region that answers the request.
 type hop struct{ addr, region string }
 
-// passed returns a request as it is passed on: marked, in its region, and with this server's own
-// token when this process calls what only servers may call. A call that was admitted by the
-// certificate of its caller is not passed on: the next server would see the certificate of this one.
+// passed returns the request to forward: marked as forwarded, with its region, and with this
+// server's token if an in-process caller uses a method for servers only. A call that was
+// authenticated by a certificate is not forwarded, because the next server would see the
+// certificate of this server.
 func (s *Server) passed(ctx context.Context, to hop, m Method, c *Call, req Request) (Request, error) {
 	if c.ByCertificate() {
-		return nil, nomad.Denied("forward %s: this server is not the leader, and a certificate counts only there; call the leader, or show the identity of a server", m.Name)
+		return nil, nomad.Denied("forward %s: this server is not the leader, and a TLS certificate authenticates a call only at the leader; call the leader or send a server's identity token", m.Name)
 	}
 	next := reflect.New(reflect.TypeOf(req).Elem())
 	next.Elem().Set(reflect.ValueOf(req).Elem())
@@ -142,7 +143,7 @@ func (s *Server) passed(ctx context.Context, to hop, m Method, c *Call, req Requ
 	return copied, nil
 }
 
-// setRegion names the region that answers a request.
+// setRegion sets the region that answers a request.
 func setRegion(req Request, region string) {
 	switch r := req.(type) {
 	case interface{ Write() *nomad.WriteRequest }:

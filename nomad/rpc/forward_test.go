@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// inTurn sends calls for the leader to one address after the other; the last stays.
+// inTurn routes calls for the leader to one address after another; the last one stays.
 type inTurn struct {
 	addrs []string
 	asked atomic.Int32
@@ -29,7 +29,7 @@ func (r *inTurn) Route(_ context.Context, _ rpc.Where, env nomad.Envelope) (stri
 	return r.addrs[min(n, len(r.addrs)-1)], nil
 }
 
-// leaderMethods answer as change says; calls counts.
+// leaderMethods returns methods that count their calls and return the result of answer.
 func leaderMethods(calls *atomic.Int32, answer func() error) func(*rpc.Config) {
 	return func(c *rpc.Config) {
 		c.Methods = []rpc.Method{
@@ -47,20 +47,20 @@ func leaderMethods(calls *atomic.Int32, answer func() error) func(*rpc.Config) {
 }
 
 func TestACallIsTriedAgainOnlyWhenItWasNotTaken(t *testing.T) {
-	gone := testnet.Take(t).Addr(4647) // where nobody listens
+	gone := testnet.Take(t).Addr(4647) // nobody listens there
 	for name, c := range map[string]struct {
 		method string
 		req    func() rpc.Request
-		first  error // of the first server; nil closes the connection, errGone is no server at all
+		first  error // of the first server; nil closes the connection, errGone means there is no server
 		again  bool
 	}{
-		"nobody is there":             {"Test.Write", write, errGone, true},
-		"it does not lead":            {"Test.Write", write, nomad.ErrNoLeader, true},
-		"it does not lead yet":        {"Test.Write", write, nomad.ErrNotReady, true},
-		"a write was refused":         {"Test.Write", write, nomad.Errorf(400, "no"), false},
-		"a write may have been done":  {"Test.Write", write, errors.New("leadership lost while committing log"), false},
-		"a write whose reply is lost": {"Test.Write", write, nil, false},
-		"a read whose reply is lost":  {"Test.Read", readAll, nil, true},
+		"no server":              {"Test.Write", write, errGone, true},
+		"not the leader":         {"Test.Write", write, nomad.ErrNoLeader, true},
+		"leader not ready":       {"Test.Write", write, nomad.ErrNotReady, true},
+		"write refused":          {"Test.Write", write, nomad.Errorf(400, "no"), false},
+		"write possibly applied": {"Test.Write", write, errors.New("leadership lost while committing log"), false},
+		"reply of a write lost":  {"Test.Write", write, nil, false},
+		"reply of a read lost":   {"Test.Read", readAll, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var second atomic.Int32
@@ -83,7 +83,7 @@ func TestACallIsTriedAgainOnlyWhenItWasNotTaken(t *testing.T) {
 				t.Errorf("Call() = %v; the second server was called %d times", err, second.Load())
 			}
 			if req.Envelope().Forwarded {
-				t.Error("the caller's request was written to")
+				t.Error("the caller's request was modified")
 			}
 		})
 	}
@@ -95,8 +95,8 @@ func write() rpc.Request { return &nomad.JobRegisterRequest{} }
 
 func readAll() rpc.Request { return &nomad.GenericRequest{} }
 
-// swallow takes one connection, reads some of what is called over it and closes it
-// without an answer.
+// swallow accepts one connection, reads part of a call and closes the connection without an
+// answer.
 func swallow(t *testing.T) string {
 	t.Helper()
 	ln := testnet.Listen(t)
@@ -121,10 +121,10 @@ func swallow(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// A read at a leader that hangs for longer than calls are held goes on at the next one.
-func TestAReadOutlivesALeaderThatHangs(t *testing.T) {
+// A read at a leader that hangs for longer than the hold time continues at the next leader.
+func TestReadSurvivesHungLeader(t *testing.T) {
 	t.Parallel()
-	hangs := rpc.PoolConfig{Patience: 100 * time.Millisecond, AnswerWithin: 6 * time.Second} // the next one may be on a machine that is busy
+	hangs := rpc.PoolConfig{Patience: 100 * time.Millisecond, AnswerWithin: 6 * time.Second} // the next server may be on a busy machine
 	_, good := serve(t, leaderMethods(new(atomic.Int32), func() error { return nil }))
 	follower, _ := serve(t, func(cfg *rpc.Config) {
 		leaderMethods(new(atomic.Int32), nil)(cfg)
@@ -136,9 +136,9 @@ func TestAReadOutlivesALeaderThatHangs(t *testing.T) {
 	}
 }
 
-// A call that went through another server, which lost its connection to the next: a read
-// is made again, a write may have been done.
-func TestALossIsToldByTheServerThatForwarded(t *testing.T) {
+// A forwarding server loses its connection to the next server. It repeats a read; a write may
+// have been applied.
+func TestForwardingServerReportsLoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		method string
 		req    rpc.Request
@@ -167,7 +167,7 @@ func TestALossIsToldByTheServerThatForwarded(t *testing.T) {
 	}
 }
 
-// always sends calls to one address, also those that were forwarded.
+// always routes all calls to one address, including forwarded ones.
 type always string
 
 func (a always) Route(context.Context, rpc.Where, nomad.Envelope) (string, error) {

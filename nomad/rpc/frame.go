@@ -19,10 +19,10 @@ const (
 	byteStream   = 0x05
 	byteMux      = 0x06
 	maxHeader    = 64 << 10
-	maxPipelined = 64 // calls of one stream that run at a time
+	maxPipelined = 64 // concurrent calls of one stream
 )
 
-// requestHeader and responseHeader come before each body (compat/wire.md section 5).
+// requestHeader and responseHeader precede each body.
 type requestHeader struct {
 	ServiceMethod string
 	Seq           uint64
@@ -49,7 +49,7 @@ func writePair(w io.Writer, head, body any) error {
 	return err
 }
 
-// pair encodes two values, one after the other.
+// pair encodes two values in sequence.
 func pair(head, body any) ([]byte, error) {
 	h, err := nomad.Encode(head)
 	if err != nil {
@@ -62,8 +62,8 @@ func pair(head, body any) ([]byte, error) {
 	return append(h, b...), nil
 }
 
-// readHeader receives one value into v, which is empty. It goes through buf, which is
-// returned as it has grown.
+// readHeader reads one value into v, which must be empty. It uses buf and returns it, possibly
+// grown.
 func readHeader(r *bufio.Reader, buf []byte, v any) ([]byte, error) {
 	b, err := readValue(r, buf, &intake{limit: maxHeader})
 	if err != nil {
@@ -75,7 +75,7 @@ func readHeader(r *bufio.Reader, buf []byte, v any) ([]byte, error) {
 	return b, nil
 }
 
-// caller makes calls over one stream, one at a time.
+// caller makes calls over one stream, one after another.
 type caller struct {
 	conn io.ReadWriteCloser
 	in   *bufio.Reader
@@ -87,8 +87,8 @@ func newCaller(conn io.ReadWriteCloser) *caller {
 	return &caller{conn: conn, in: bufio.NewReader(conn)}
 }
 
-// call makes one call and decodes the reply. broken says that the stream can't be used again,
-// and that the call may have been taken.
+// call makes one call and decodes the reply. broken reports that the stream can't be used again
+// and that the server may have executed the call.
 func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 	body, broken, err := c.ask(method, req, &intake{limit: maxReply})
 	if err != nil || resp == nil {
@@ -97,7 +97,8 @@ func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 	return false, nomad.Decode(body, resp)
 }
 
-// ask makes one call and returns the reply as it was read by in. It holds until the next call.
+// ask makes one call and returns the reply, read through in. The reply is valid until the next
+// call.
 func (c *caller) ask(method string, req any, in *intake) (reply []byte, broken bool, err error) {
 	c.seq++
 	b, err := pair(&requestHeader{ServiceMethod: method, Seq: c.seq}, req)
@@ -126,8 +127,8 @@ func (c *caller) ask(method string, req any, in *intake) (reply []byte, broken b
 	return body, false, nil
 }
 
-// lost says that a connection ended, whatever it was that ended it, unless what came
-// over it is bad, or there is no memory for it.
+// lost marks an error as a lost connection, unless the received data is invalid or exceeds the
+// memory budget.
 func lost(err error) error {
 	if errors.Is(err, errBusy) {
 		return err
@@ -138,8 +139,8 @@ func lost(err error) error {
 	return fmt.Errorf("%w: %w", nomad.ErrLost, err)
 }
 
-// openStream does the caller's side of the streaming handshake. Nothing was asked yet
-// when it fails: the request follows.
+// openStream does the caller's part of the streaming handshake. If it fails, no request was
+// sent, because the request follows the handshake.
 func openStream(conn io.ReadWriteCloser, method string) (*Stream, error) {
 	s := NewStream(conn)
 	if err := s.Encode(&streamHeader{Method: method}); err != nil {
@@ -158,7 +159,7 @@ func openStream(conn io.ReadWriteCloser, method string) (*Stream, error) {
 	return s, nil
 }
 
-// unknownMethod is the error for a name that no row has, in the words of Go's net/rpc.
+// unknownMethod is the error for a name without a row, in the wording of Go's net/rpc.
 func unknownMethod(name string, services map[string]bool) error {
 	service, _, _ := strings.Cut(name, ".")
 	if services[service] {

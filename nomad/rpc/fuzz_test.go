@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// FuzzRequest reads what a connection sends as a request: no bytes may panic, and
-// what is taken as one value is decoded as one, or refused.
+// FuzzRequest reads arbitrary bytes as a request. No input may panic. A value that was read
+// must be decoded or refused.
 func FuzzRequest(f *testing.F) {
 	good, err := nomad.Encode(&nomad.JobRegisterRequest{Job: &nomad.Job{ID: "a", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Config: map[string]any{"x": []any{1, "y"}}}}}}}})
 	if err != nil {
@@ -30,17 +30,17 @@ func FuzzRequest(f *testing.F) {
 		}
 		var req nomad.JobRegisterRequest
 		if nomad.Decode(body, &req) == nil {
-			nomad.Whole(&req) //nolint:errcheck // that it returns is what counts
+			nomad.Whole(&req) //nolint:errcheck // only that it returns matters
 		}
 		var update nomad.AllocUpdateRequest
 		if nomad.Decode(body, &update) == nil {
-			nomad.Whole(&update) //nolint:errcheck // that it returns is what counts
+			nomad.Whole(&update) //nolint:errcheck // only that it returns matters
 		}
 	})
 }
 
-// A request may not hold more of what costs a byte on the wire and hundreds in
-// memory than its bound allows.
+// A request may contain only a limited number of values that need hundreds of bytes of memory
+// for one byte.
 func TestRequestsThatGrow(t *testing.T) {
 	const limit = 1 << 20
 	long := func(c byte, n int) []byte {

@@ -10,11 +10,11 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 )
 
-// errTwice refuses a second TLS byte: inside of TLS there is none.
+// errTwice refuses a second TLS byte inside TLS.
 var errTwice = errors.New("TLS inside of TLS")
 
-// greet reads what a new connection is, after the handshake of TLS if it asks for
-// one. All of it ends within the handshake timeout.
+// greet reads the first byte of a new connection, after the TLS handshake if one is requested.
+// All of it must end within the handshake timeout.
 func (s *Server) greet(ctx context.Context, raw net.Conn) (kind byte, conn *certs.Conn, err error) {
 	release, err := s.greeted(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) greet(ctx context.Context, raw net.Conn) (kind byte, conn *cert
 	return kind, conn, nil
 }
 
-// handshakeEnd is until when a handshake that begins now may take.
+// handshakeEnd returns the deadline of a handshake that begins now.
 func (s *Server) handshakeEnd() time.Time {
 	if s.cfg.HandshakeTimeout < 0 {
 		return time.Time{}

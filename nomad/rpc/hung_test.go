@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// hung takes connections and answers nothing, as a process that is stopped does.
+// hung accepts connections and answers nothing, like a stopped process.
 func hung(t *testing.T) string {
 	t.Helper()
 	ln := testnet.Listen(t)
@@ -30,7 +30,7 @@ func hung(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// hasty soon asks whether the other side is there.
+// hasty pings the peer after a short time.
 var hasty = rpc.PoolConfig{Patience: 20 * time.Millisecond, AnswerWithin: 50 * time.Millisecond}
 
 func TestAServerThatHangsEndsItsCalls(t *testing.T) {
@@ -69,8 +69,8 @@ func TestAServerThatHangsEndsItsCalls(t *testing.T) {
 	}
 }
 
-// keeping answers nothing and closes no stream, as a server does while a query waits. It tells of
-// each stream.
+// keeping answers nothing and closes no stream, like a server during a blocking query. It
+// reports each stream.
 func keeping(t *testing.T) (addr string, streams chan *yamux.Stream) {
 	t.Helper()
 	ln := testnet.Listen(t)
@@ -81,7 +81,7 @@ func keeping(t *testing.T) (addr string, streams chan *yamux.Stream) {
 			return
 		}
 		t.Cleanup(func() { conn.Close() })
-		conn.Read(make([]byte, 1)) // the kind of the connection
+		conn.Read(make([]byte, 1)) // the type byte of the connection
 		session, err := yamux.Server(conn, nil)
 		if err != nil {
 			t.Error(err)
@@ -98,7 +98,7 @@ func keeping(t *testing.T) (addr string, streams chan *yamux.Stream) {
 	return ln.Addr().String(), streams
 }
 
-// The end of a context ends a call and a stream at once, though the other side keeps its half.
+// The end of a context ends a call and a stream at once, although the peer keeps its side open.
 func TestCallsEndWithoutTheServer(t *testing.T) {
 	addr, streams := keeping(t)
 	p := pool(t, rpc.PoolConfig{Mux: rpc.Mux{CloseTimeout: time.Hour}})
@@ -110,7 +110,7 @@ func TestCallsEndWithoutTheServer(t *testing.T) {
 				return err
 			}
 			if err := s.Decode(new(nomad.StreamErrWrapper)); err == nil {
-				return errors.New("something was read")
+				return errors.New("unexpected data")
 			}
 			return ctx.Err()
 		},
@@ -126,15 +126,15 @@ func TestCallsEndWithoutTheServer(t *testing.T) {
 				t.Errorf("%s: %v, want the end of the context", name, err)
 			}
 		case <-within(t).Done():
-			t.Fatalf("%s goes on", name)
+			t.Fatalf("%s does not end", name)
 		}
 	}
 }
 
-// A slow answer is waited for: the other side is there.
-func TestASlowServerIsWaitedFor(t *testing.T) {
+// A slow answer is awaited as long as the peer answers pings.
+func TestSlowServer(t *testing.T) {
 	_, addr := serve(t, nil)
-	p := pool(t, rpc.PoolConfig{Patience: hasty.Patience, AnswerWithin: time.Minute}) // it may be on a machine that is busy
+	p := pool(t, rpc.PoolConfig{Patience: hasty.Patience, AnswerWithin: time.Minute}) // it may be on a busy machine
 	ctx, cancel := context.WithTimeout(context.Background(), 10*hasty.Patience)
 	defer cancel()
 	if err := p.Call(ctx, addr, "Test.Wait", &nomad.GenericRequest{}, nil); !errors.Is(err, context.DeadlineExceeded) {
@@ -146,7 +146,7 @@ func TestASlowServerIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A stream goes over the session of calls, and keeps it in use.
+// A stream uses the session of calls and keeps it from being idle.
 func TestAStreamKeepsItsSession(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.MaxConnsPerAddr = 1 })
 	p := pool(t, rpc.PoolConfig{IdleTimeout: 20 * time.Millisecond})
@@ -165,17 +165,17 @@ func TestAStreamKeepsItsSession(t *testing.T) {
 		t.Errorf("the idle stream: %q, %v", got.Payload, err)
 	}
 	if err := p.Call(within(t), addr, "Test.Get", ask("n", ""), nil); err != nil {
-		t.Errorf("a call beside the stream: %v", err)
+		t.Errorf("a call during the stream: %v", err)
 	}
 	st.Close()
 }
 
-// takesRaft holds the connections that it is given.
+// takesRaft receives and holds Raft connections.
 type takesRaft chan net.Conn
 
 func (r takesRaft) HandOff(conn net.Conn) { r <- conn }
 
-// Connections of Raft count among those of an address until they are closed.
+// Raft connections count towards the limit of an address until they are closed.
 func TestRaftConnectionsAreCounted(t *testing.T) {
 	got := make(takesRaft, 2)
 	_, addr := serve(t, func(c *rpc.Config) { c.MaxConnsPerAddr, c.Raft = 1, got })
@@ -193,10 +193,10 @@ func TestRaftConnectionsAreCounted(t *testing.T) {
 	dial()
 	held := <-got
 	if _, err := dial().Read(make([]byte, 1)); err == nil {
-		t.Error("a second connection was taken")
+		t.Error("a second connection was accepted")
 	}
 	held.Close()
-	held.Close() // twice gives one place free
+	held.Close() // a second Close releases only one slot
 	for done := false; !done; {
 		conn := dial()
 		select {
@@ -204,17 +204,17 @@ func TestRaftConnectionsAreCounted(t *testing.T) {
 			done = true
 		case <-closed(conn):
 		case <-within(t).Done():
-			t.Fatal("no connection is taken after the first ended")
+			t.Fatal("no connection is accepted after the first ended")
 		}
 	}
 }
 
-// closed is closed when the other side closed the connection.
+// closed returns a channel that is closed when the peer has closed the connection.
 func closed(conn net.Conn) <-chan struct{} {
 	c := make(chan struct{})
 	go func() {
 		defer close(c)
-		conn.Read(make([]byte, 1)) // its end is what counts
+		conn.Read(make([]byte, 1)) // only the end matters
 	}()
 	return c
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// addrLimit counts the connections of each address.
+// addrLimit counts the connections per address.
 type addrLimit struct {
 	max int
 
@@ -16,8 +16,8 @@ type addrLimit struct {
 
 func newAddrLimit(max int) *addrLimit { return &addrLimit{max: max, used: map[string]int{}} }
 
-// take counts one more connection of addr. used is how many there are now; release
-// must be called once when the connection ended.
+// take counts one more connection of addr. used is the new count. The caller must call release
+// once, after the connection ended.
 func (l *addrLimit) take(addr net.Addr) (release func(), used int, ok bool) {
 	host, _, err := net.SplitHostPort(addr.String())
 	if err != nil || l.max < 0 {
@@ -38,18 +38,17 @@ func (l *addrLimit) take(addr net.Addr) (release func(), used int, ok bool) {
 	}, l.used[host], true
 }
 
-// leaves says whether used connections leave reserve of them free.
+// leaves reports whether at least reserve connections of an address remain when used are open.
 func (l *addrLimit) leaves(used, reserve int) bool { return l.max < 0 || used <= l.max-reserve }
 
-// countedConn counts until it is closed: the connections of Raft, too, are those of an
-// address.
+// countedConn is counted until it is closed. Raft connections are counted too.
 type countedConn struct {
 	net.Conn
 	once    sync.Once
 	release func()
 }
 
-// CloseWrite ends one direction.
+// CloseWrite closes the connection for writing.
 func (c *countedConn) CloseWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()

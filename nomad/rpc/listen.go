@@ -15,17 +15,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Bounds of accepting.
+// Limits for accepted connections.
 const (
 	acceptBackoffMin = 5 * time.Millisecond
 	acceptBackoffMax = time.Second
 	acceptLogEvery   = 10 * time.Second
-	streamReserve    = 20      // connections of one address that streams leave free
-	maxStreams       = 1 << 14 // of one connection that are open at a time
+	streamReserve    = 20      // connections per address that streaming calls must leave free
+	maxStreams       = 1 << 14 // open streams per connection
 )
 
-// Serve answers connections of ln until ctx ends, then closes all of them and
-// waits for the calls that run.
+// Serve answers connections of ln until ctx ends. It then closes them and waits for the running
+// calls.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -62,13 +62,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// serveConn reads what a new connection is, and serves it.
+// serveConn identifies the protocol of a new connection and serves it.
 func (s *Server) serveConn(ctx context.Context, raw net.Conn) {
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	defer stop()
 	release, used, ok := s.limit.take(raw.RemoteAddr())
 	if !ok {
-		s.log.Warn("too many rpc connections of one address", "addr", raw.RemoteAddr())
+		s.log.Warn("too many rpc connections from one address", "addr", raw.RemoteAddr())
 		raw.Close()
 		return
 	}
@@ -88,7 +88,7 @@ func (s *Server) serveConn(ctx context.Context, raw net.Conn) {
 	s.serveKind(ctx, c, known, kind, used)
 }
 
-// serveKind serves a connection that said what it is.
+// serveKind serves a connection of a known protocol.
 func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byte, used int) {
 	switch kind {
 	case byteRaft:
@@ -105,7 +105,7 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 		s.serveCalls(ctx, c, conn, func() {})
 	case byteStream:
 		if !s.limit.leaves(used, streamReserve) {
-			s.log.Warn("too many streaming connections of one address", "addr", c.remote)
+			s.log.Warn("too many streaming connections from one address", "addr", c.remote)
 			break
 		}
 		s.serveStream(ctx, c, conn, func() {})
@@ -118,13 +118,13 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 	conn.Close()
 }
 
-// serveMux runs a yamux session over conn and serves its streams. The other side opened conn.
+// serveMux runs a yamux session over conn and serves its streams. The peer opened conn.
 func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
 	if c.strange() {
 		c.unread = &unread{budget: s.strangerReading}
 		defer func() {
 			if err := c.unread.end(); err != nil {
-				s.log.Warn("ended an rpc session on which nobody has authenticated", "addr", c.remote, "err", err)
+				s.log.Warn("closed an unauthenticated rpc session", "addr", c.remote, "err", err)
 			}
 		}()
 		conn = &countedSession{Conn: conn, c: c, unread: c.unread}
@@ -140,7 +140,7 @@ func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
 	s.serveSession(ctx, c)
 }
 
-// serveSession answers the streams that the other side opens, until the session ends.
+// serveSession answers the streams that the peer opens, until the session ends.
 func (s *Server) serveSession(ctx context.Context, c *Conn) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -160,7 +160,7 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 			return
 		}
 		if len(slots) >= c.maxStreams() {
-			s.log.Warn("too many streams of one connection", "addr", c.remote)
+			s.log.Warn("too many streams on one connection", "addr", c.remote)
 			spoken()
 			stream.Close()
 			continue
@@ -193,15 +193,15 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 	}
 }
 
-// request is one call as it came over a stream.
+// request is one call from a stream.
 type request struct {
 	head requestHeader
-	raw  *[]byte // of bodies, until it is decoded
+	raw  *[]byte // from bodies, until it is decoded
 	in   *intake
 }
 
-// serveCalls answers the calls of one stream. Each call runs in a goroutine of its own, so that
-// replies may come in another order than requests. It calls spoken when a request has arrived.
+// serveCalls answers the calls of one stream. Each call has its own goroutine, so replies may
+// be in a different order than requests. It calls spoken when a request has arrived.
 func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken func()) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -209,7 +209,7 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken 
 	defer cancel()
 	wire := &paced{Conn: conn, timeout: s.cfg.FrameTimeout}
 	if c.strange() {
-		wire.begun = time.Now() // the first request is due
+		wire.begun = time.Now() // the first request must arrive now
 	}
 	in := bufio.NewReader(wire)
 	var mu sync.Mutex // guards writes
@@ -273,7 +273,7 @@ func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*responseHead
 	return reply, out
 }
 
-// serveStream does the callee's side of the streaming handshake, then runs the method.
+// serveStream does the callee's part of the streaming handshake and runs the method.
 func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn, spoken func()) {
 	stream := NewStream(conn)
 	defer stream.Close()
@@ -298,7 +298,7 @@ func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn, spoken
 	s.runStream(ctx, m, c, stream)
 }
 
-// ended notes why a stream ended, unless it just ended.
+// ended logs why a stream ended, except after a normal end.
 func (s *Server) ended(c *Conn, err error) {
 	switch {
 	case errors.Is(err, errBusy):
@@ -308,7 +308,7 @@ func (s *Server) ended(c *Conn, err error) {
 	}
 }
 
-// isEOF says whether err is only the end of a connection.
+// isEOF reports whether err is a normal end of a connection.
 func isEOF(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, yamux.ErrSessionShutdown) || errors.Is(err, yamux.ErrStreamClosed) || errors.Is(err, yamux.ErrConnectionReset)

@@ -8,113 +8,113 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// Rule says what kind of caller may use a method. The zero Rule is refused by
-// NewServer.
+// Rule is the kind of callers that may use a method. NewServer refuses the zero Rule.
 type Rule uint8
 
-// The kinds of callers (compat/identity.md section 5).
+// The kinds of callers.
 const (
-	// Anonymous admits everybody; a bad token is ignored.
+	// Anonymous admits every caller and ignores invalid tokens.
 	Anonymous Rule = 1
-	// Token admits callers whose token, if any, is good, and who have what the Check of
-	// the method asks for.
+	// Token admits callers without a token or with a valid one, if they have the rights that
+	// the Check of the method requires.
 	Token Rule = 2
-	// NodeOnly admits clients: a node identity or a node's secret ID.
+	// NodeOnly admits clients that send a node identity or a node's secret ID.
 	NodeOnly Rule = 3
-	// NodeRegister admits what may register a node: nothing, a node's secret ID,
-	// a node identity even after its time, an introduction token.
+	// NodeRegister admits clients that register: without a token, or with a node's secret ID, a
+	// node identity (even an expired one) or an introduction token.
 	NodeRegister Rule = 4
-	// NodeStatus admits what NodeRegister does, but no token after its time.
+	// NodeStatus admits the same callers as NodeRegister, but no expired tokens.
 	NodeStatus Rule = 5
 	// ServerOnly admits servers.
 	ServerOnly Rule = 6
-	// Management admits callers with every right.
+	// Management admits callers with all rights.
 	Management Rule = 7
-	// ServerOrCertificate admits the callers of ServerOnly. At the server that answers it also admits
-	// callers whose TLS certificate is that of a server of the region, which is the only proof that
-	// servers of Nomad 2.0 have.
+	// ServerOrCertificate admits the callers of ServerOnly. At the server that answers, it also
+	// admits callers with the TLS certificate of a server of the region. Servers of Nomad 2.0
+	// authenticate only that way.
 	ServerOrCertificate Rule = 8
 )
 
 var ruleNames = map[Rule]string{Anonymous: "anonymous", Token: "token", NodeOnly: "node", NodeRegister: "node register",
 	NodeStatus: "node status", ServerOnly: "server", Management: "management", ServerOrCertificate: "server or certificate"}
 
-// String names the rule.
+// String returns the name of the rule.
 func (r Rule) String() string { return ruleNames[r] }
 
 // ofServers reports whether the rule admits servers only.
 func (r Rule) ofServers() bool { return r == ServerOnly || r == ServerOrCertificate }
 
-// Where says which server answers a method.
+// Where is the server that answers a method.
 type Where uint8
 
 const (
-	// Here never forwards.
+	// Here is the server that received the call. It never forwards.
 	Here Where = 1
-	// Leader goes to the leader of the request's region; a read that allows
-	// stale answers stays in the region's nearest server.
+	// Leader is the leader of the request's region. A read that allows stale answers goes to
+	// the nearest server of the region.
 	Leader Where = 2
-	// Region goes to any server of the request's region.
+	// Region is any server of the request's region.
 	Region Where = 3
 )
 
-// Request is what the transport needs of every request: all that embed
-// nomad.QueryOptions or nomad.WriteRequest have it.
+// Request is the transport's view of a request. Types that embed nomad.QueryOptions or
+// nomad.WriteRequest implement it.
 type Request interface {
 	Envelope() nomad.Envelope
 	MarkForwarded()
 }
 
-// Call is one running call, as its handler sees it.
+// Call is one running call, as seen by its handler.
 type Call struct {
-	// Method is the name of the row.
+	// Method is the method's name.
 	Method string
-	// Identity is who calls; never nil.
+	// Identity is the caller; never nil.
 	Identity *acls.AuthenticatedIdentity
-	// Access is what the caller may do, for the rules Token and Management; never nil.
+	// Access holds the caller's rights under the rules Token and Management; never nil.
 	Access *Access
-	// Conn is the connection that the call came over, nil in this process.
+	// Conn is the connection of the call, nil for in-process calls.
 	Conn *Conn
-	// Expired says that the token's time is over (NodeRegister only).
+	// Expired means that the token has expired (NodeRegister only).
 	Expired bool
-	// Forwarded says that another server passed the call on.
+	// Forwarded means that another server forwarded the call.
 	Forwarded bool
 
 	rule    Rule
-	refused error                                // what is wrong with the token
-	renew   func(context.Context) (*Call, error) // of a stream
+	refused error                                // the authentication error
+	renew   func(context.Context) (*Call, error) // for streams
 }
 
-// ByCertificate reports whether another agent made the call and its TLS certificate is the only proof
+// ByCertificate reports whether another agent made the call and only its TLS certificate proves
 // that it is a server.
 func (c *Call) ByCertificate() bool {
 	return c.rule == ServerOrCertificate && c.Conn != nil && c.Identity.Claims == nil
 }
 
-// Renewed returns a streaming call as it would be begun now. The error is a
-// nomad.ErrPermissionDenied for who may no longer make it.
+// Renewed authenticates the caller of a stream again and returns a new Call. It returns
+// nomad.ErrPermissionDenied if the caller may no longer make the call.
 func (c *Call) Renewed(ctx context.Context) (*Call, error) {
 	now, err := c.renew(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case now == nil:
-		return nil, fmt.Errorf("%s: nobody can tell now whether the token is still good", c.Method)
+		return nil, fmt.Errorf("%s: the token cannot be verified at the moment", c.Method)
 	}
 	return now, nil
 }
 
-// Method is one row of a table of methods. Handle and HandleStream make it.
+// Method is one row of a method table. Handle and HandleStream create rows.
 type Method struct {
 	Name  string
 	Rule  Rule
 	Where Where
-	// Check is what a method with the rule Token asks of its callers; no other has one.
+	// Check is the access check of a method with the rule Token. Methods with other rules have
+	// none.
 	Check Check
-	// Stream says that the method is a streaming one.
+	// Stream marks a streaming method.
 	Stream bool
-	// Home says which requests the authoritative region answers, whichever region they
-	// name; nil says none.
+	// Home selects the requests that the authoritative region answers, whatever region they
+	// name. Nil selects none.
 	Home func(Request) bool
 
 	requires func() error // must return nil before the handler runs; nil for no condition
@@ -127,8 +127,8 @@ type Method struct {
 	size     footprint // of a request
 }
 
-// Handle makes the row of a method that takes a Req and answers with a Resp.
-// The handler never writes to the request of an in-process caller.
+// Handle returns the row of a method with request type Req and reply type Resp. The handler
+// must not write to the request of an in-process caller.
 func Handle[Req, Resp any, P interface {
 	*Req
 	Request
@@ -159,10 +159,9 @@ func Handle[Req, Resp any, P interface {
 	}
 }
 
-// HandleStream makes the row of a streaming method. The request that follows the
-// handshake is read, authenticated and routed before fn runs. An error that fn
-// returns goes to the caller as a nomad.StreamErrWrapper; the stream is closed
-// when fn returns.
+// HandleStream returns the row of a streaming method. The request after the handshake is read,
+// authenticated and routed before fn runs. The caller receives an error of fn as a
+// nomad.StreamErrWrapper. The stream is closed when fn returns.
 func HandleStream[Req any, P interface {
 	*Req
 	Request
@@ -180,29 +179,29 @@ func HandleStream[Req any, P interface {
 	}
 }
 
-// FailingAs returns the row of a streaming method whose errors go to the caller as
-// what reply makes of them, not as a nomad.StreamErrWrapper.
+// FailingAs returns the row with another format for errors: the caller receives the result of
+// reply instead of a nomad.StreamErrWrapper.
 func (m Method) FailingAs(reply func(*nomad.RpcError) any) Method {
 	m.failure = reply
 	return m
 }
 
-// AtHome returns the row of a method whose requests the authoritative region answers
-// when the condition holds, whichever region they name. The first server that a request
-// comes to decides.
+// AtHome returns the row with a condition for the authoritative region. If it is true, that
+// region answers, whatever region the request names. The first server that receives the request
+// decides.
 func (m Method) AtHome(when func(Request) bool) Method {
 	m.Home = when
 	return m
 }
 
-// Requires returns the row of a method whose calls fail with the error of check, if it
-// returns one. The server that runs the handler calls it, after the caller was authorized.
+// Requires returns the row with a precondition. If check returns an error, the call fails with
+// it. The server that runs the handler calls check after the caller was authorized.
 func (m Method) Requires(check func() error) Method {
 	m.requires = check
 	return m
 }
 
-// available returns the error of what the method requires.
+// available returns the error of the precondition.
 func (m Method) available() error {
 	if m.requires == nil {
 		return nil
@@ -213,7 +212,7 @@ func (m Method) available() error {
 // NewRequest returns an empty request of the method.
 func (m Method) NewRequest() Request { return m.request() }
 
-// NewResponse returns an empty reply of the method, nil for a streaming one.
+// NewResponse returns an empty reply of the method, or nil for a streaming method.
 func (m Method) NewResponse() any {
 	if m.response == nil {
 		return nil
@@ -221,7 +220,7 @@ func (m Method) NewResponse() any {
 	return m.response()
 }
 
-// Refuse makes the row of a method that fails with err for every caller that may call it.
+// Refuse returns the row of a method that fails with err for every caller that may call it.
 func Refuse(name string, rule Rule, err error) Method {
 	return Method{
 		Name: name, Rule: rule, Where: Here,

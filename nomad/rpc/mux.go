@@ -7,22 +7,22 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Mux are the settings of multiplexed sessions; zero values mean the defaults of
-// compat/wire.md section 2.
+// Mux holds the settings of multiplexed sessions. Zero values mean the defaults, which are
+// those of Nomad 2.0.
 type Mux struct {
-	// AcceptBacklog is how many streams may wait to be taken. Default 256.
+	// AcceptBacklog is how many streams may wait to be accepted. Default 256.
 	AcceptBacklog int
-	// KeepAlive is how often the other side is asked whether it is there. Default 30 s.
+	// KeepAlive is the interval between keepalive pings. Default 30 s.
 	KeepAlive time.Duration
-	// WriteTimeout bounds a write, and the answer to a keepalive. Default 10 s.
+	// WriteTimeout limits a write, and the wait for the answer to a keepalive. Default 10 s.
 	WriteTimeout time.Duration
-	// OpenTimeout bounds the opening of a stream. Default 75 s, negative is no bound.
+	// OpenTimeout limits the opening of a stream. Default 75 s, negative means no limit.
 	OpenTimeout time.Duration
-	// CloseTimeout bounds the closing of a stream. Default 5 min, negative is no bound.
+	// CloseTimeout limits the closing of a stream. Default 5 min, negative means no limit.
 	CloseTimeout time.Duration
 }
 
-// config is the yamux configuration of either side.
+// config returns the yamux configuration for either side.
 func (m Mux) config(log *slog.Logger) *yamux.Config {
 	cfg := yamux.DefaultConfig()
 	if m.AcceptBacklog > 0 {

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// Bounds of what has not authenticated, and of the time that a request may take to arrive.
+// Limits for unauthenticated connections, and for the time in which a request must arrive.
 const (
-	frameRate        = 256 << 10 // bytes a second that a large request must reach
-	maxGreeting      = 256       // handshakes at a time
-	maxSilent        = 32        // streams of a session, not authenticated, without a first request
+	frameRate        = 256 << 10 // minimum bytes per second of a large request
+	maxGreeting      = 256       // concurrent handshakes
+	maxSilent        = 32        // streams without a first request, per unauthenticated session
 	maxStrangeStream = 1 << 10   // all streams of such a session
-	strangePipelined = 4         // calls of one such stream that run at a time
-	strangeFree      = 4 << 10   // bytes of a request that such a connection is not charged for
+	strangePipelined = 4         // concurrent calls of one such stream
+	strangeFree      = 4 << 10   // bytes of a request on such a connection that are not charged
 )
 
 var errGreeting = errors.New("too many handshakes at a time")
 
-// paced is a connection on which a request must arrive within a time. Between two requests
-// it waits without end.
+// paced is a connection on which a request must arrive within a timeout. Between two requests
+// it waits without a timeout.
 type paced struct {
 	net.Conn
 	timeout time.Duration
-	begun   time.Time // of the request that is being read, else zero
+	begun   time.Time // start of the request that is being read, or zero
 	got     int
-	set     bool // there is a deadline
+	set     bool // a deadline is set
 }
 
 // Read implements io.Reader.
@@ -46,7 +46,7 @@ func (p *paced) until(t time.Time) {
 	p.set = true
 }
 
-// next waits for the first byte of a request. From then on its time runs.
+// next waits for the first byte of a request and then starts the timeout.
 func (p *paced) next(in *bufio.Reader) error {
 	_, err := in.Peek(1)
 	if p.begun.IsZero() {
@@ -55,7 +55,7 @@ func (p *paced) next(in *bufio.Reader) error {
 	return err
 }
 
-// done ends the time of a request, which was read.
+// done ends the timeout after a request was read.
 func (p *paced) done() {
 	if p.begun, p.got = (time.Time{}), 0; p.set {
 		p.Conn.SetReadDeadline(time.Time{})
@@ -63,8 +63,7 @@ func (p *paced) done() {
 	}
 }
 
-// greeted takes one of the places for handshakes, and waits for one as long as a handshake may
-// take.
+// greeted takes a handshake slot. It waits for one up to the handshake timeout.
 func (s *Server) greeted(ctx context.Context) (release func(), err error) {
 	release = func() { <-s.greeting }
 	select {
@@ -86,14 +85,14 @@ func (s *Server) greeted(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// silence bounds the streams of a session that have not sent a request yet, until somebody
-// has authenticated over it. More streams wait: each sends its request in time or ends.
+// silence limits the streams of an unauthenticated session that have not sent a request yet.
+// Further streams wait, since each stream sends its request in time or ends.
 type silence struct{ slots chan struct{} }
 
 func newSilence() silence { return silence{make(chan struct{}, maxSilent)} }
 
-// begin waits for a place for a stream. The caller calls spoken when the first request is
-// there and when the stream ended.
+// begin waits for a slot for a stream. The caller must call spoken after the first request and
+// at the end of the stream.
 func (q silence) begin(c *Conn) (spoken func(), ok bool) {
 	if !c.strange() {
 		return func() {}, true
@@ -106,7 +105,7 @@ func (q silence) begin(c *Conn) (spoken func(), ok bool) {
 	}
 }
 
-// maxStreams is how many streams a session may have.
+// maxStreams returns how many streams a session may have.
 func (c *Conn) maxStreams() int {
 	if c.strange() {
 		return maxStrangeStream
@@ -114,8 +113,8 @@ func (c *Conn) maxStreams() int {
 	return maxStreams
 }
 
-// maxPipelined is how many calls of a stream that begins now may run at a time. Other agents
-// make one.
+// maxPipelined returns how many calls of a new stream may run concurrently. Other agents make
+// one at a time.
 func (c *Conn) maxPipelined() int {
 	if c.strange() {
 		return strangePipelined
@@ -123,7 +122,7 @@ func (c *Conn) maxPipelined() int {
 	return maxPipelined
 }
 
-// endIdle closes a session on which nobody authenticates and no stream is open.
+// endIdle closes a session without authenticated calls and without open streams.
 func (s *Server) endIdle(ctx context.Context, c *Conn) {
 	for c.strange() {
 		select {

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// callBytes is one call as it is sent: a header and a body.
+// callBytes returns the encoding of a call: a header and a body.
 func callBytes(t *testing.T, method string, body any) []byte {
 	t.Helper()
 	head, err := nomad.Encode(map[string]any{"ServiceMethod": method, "Seq": 1})
@@ -32,7 +32,7 @@ func callBytes(t *testing.T, method string, body any) []byte {
 	return append(head, b...)
 }
 
-// unfinished is a call whose body claims n bytes, of which have are sent.
+// unfinished returns a call whose body claims n bytes, of which have are included.
 func unfinished(t *testing.T, n uint32, have int) []byte {
 	t.Helper()
 	wire := append([]byte{0x01}, callBytes(t, "Test.Get", map[string]any{})...)
@@ -49,22 +49,22 @@ func ends(t *testing.T, name string, conn net.Conn) {
 	}
 }
 
-// Requests that never arrive completely are ended, wherever they stop. A stream between two
-// requests stays.
-func TestRequestsThatNeverEnd(t *testing.T) {
+// The server closes the connection of an incomplete request, wherever it stops. It keeps a
+// stream between two requests.
+func TestIncompleteRequests(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.FrameTimeout = 50 * time.Millisecond })
 	p := pool(t, rpc.PoolConfig{})
 	if err := p.Call(within(t), addr, "Test.Get", ask("n", "me"), nil); err != nil {
 		t.Fatal(err)
 	}
-	whole := append([]byte{0x01}, callBytes(t, "Test.Get", ask("n", "me"))...)
+	complete := append([]byte{0x01}, callBytes(t, "Test.Get", ask("n", "me"))...)
 	for name, wire := range map[string][]byte{
 		"no request":            {0x01},
-		"half a header":         whole[:5],
-		"no body":               whole[:len(callBytes(t, "Test.Get", nil))],
-		"half a body":           whole[:len(whole)-3],
+		"half a header":         complete[:5],
+		"no body":               complete[:len(callBytes(t, "Test.Get", nil))],
+		"half a body":           complete[:len(complete)-3],
 		"a large body":          unfinished(t, 1<<20, 200_000),
-		"half a second request": append(whole[:len(whole):len(whole)], whole[1:9]...),
+		"half a second request": append(complete[:len(complete):len(complete)], complete[1:9]...),
 		"half a stream header":  {0x05, 0x81, 0xa6},
 		"no stream request":     append([]byte{0x05}, streamHead(t, "Test.Echo")...),
 	} {
@@ -89,7 +89,7 @@ func streamHead(t *testing.T, method string) []byte {
 	return b
 }
 
-// A request takes longer than the time of a small one when it is large and goes on arriving.
+// A large request gets more time than a small one while data arrives.
 func TestLargeRequestsHaveTime(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.FrameTimeout = 100 * time.Millisecond })
 	conn := dial(t, addr)
@@ -99,7 +99,7 @@ func TestLargeRequestsHaveTime(t *testing.T) {
 	if _, err := conn.Write(wire[:half]); err != nil {
 		t.Fatal(err)
 	}
-	other := dial(t, addr) // it ends after the time of a small request, and before this one
+	other := dial(t, addr) // it ends after the timeout of a small request, and before this one
 	if _, err := other.Write(wire[:9]); err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +112,8 @@ func TestLargeRequestsHaveTime(t *testing.T) {
 	}
 }
 
-// Unfinished requests of callers that have not authenticated share a bounded memory, however
-// many they are. Other callers are served meanwhile.
+// Incomplete requests of unauthenticated callers share a memory budget, however many there are.
+// Other callers are served meanwhile.
 func TestUnfinishedRequestsShareMemory(t *testing.T) {
 	const conns = 300
 	_, addr := serve(t, func(c *rpc.Config) {
@@ -135,7 +135,7 @@ func TestUnfinishedRequestsShareMemory(t *testing.T) {
 		})
 	}
 	if err := p.Call(within(t), addr, "Test.Get", ask(string(bytes.Repeat([]byte{'y'}, 1<<20)), "me"), nil); err != nil {
-		t.Errorf("a large call of a known caller: %v", err)
+		t.Errorf("a large call of an authenticated caller: %v", err)
 	}
 	wg.Wait()
 	runtime.ReadMemStats(&after)
@@ -144,7 +144,7 @@ func TestUnfinishedRequestsShareMemory(t *testing.T) {
 	}
 }
 
-// muxTo opens a session to a server, with nothing on it.
+// muxTo opens a session to a server.
 func muxTo(t *testing.T, addr string) *yamux.Session {
 	t.Helper()
 	conn := dial(t, addr)
@@ -159,7 +159,7 @@ func muxTo(t *testing.T, addr string) *yamux.Session {
 	return s
 }
 
-// onStream makes a call over a new stream, which stays open.
+// onStream makes a call over a new stream and keeps the stream open.
 func onStream(t *testing.T, s *yamux.Session, token string) error {
 	t.Helper()
 	stream, err := s.OpenStream()
@@ -173,8 +173,8 @@ func onStream(t *testing.T, s *yamux.Session, token string) error {
 	return err
 }
 
-// Before the first call that is authenticated a session has a bounded number of streams, and
-// one without any stream is closed.
+// Before the first authenticated call, a session has a limited number of streams, and a session
+// without streams is closed.
 func TestStreamsBeforeAuthentication(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.FrameTimeout = 50 * time.Millisecond })
 	<-muxTo(t, addr).CloseChan()
@@ -192,7 +192,7 @@ func TestStreamsBeforeAuthentication(t *testing.T) {
 	}
 }
 
-// Streams that send no request end in time, and others wait for their places meanwhile.
+// Streams that send no request end in time. Others wait for their slots.
 func TestSilentStreams(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.FrameTimeout = 50 * time.Millisecond })
 	s := muxTo(t, addr)

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// pipeBuffer is how much one end may be ahead of the other.
+// pipeBuffer is the size of the buffer in each direction.
 const pipeBuffer = 256 << 10
 
-// pipe returns the two ends of a buffered connection inside one process.
+// pipe returns the two ends of a buffered in-process connection.
 func pipe() (io.ReadWriteCloser, io.ReadWriteCloser) {
 	x, y := newHalf(), newHalf()
 	return &pipeEnd{in: x, out: y}, &pipeEnd{in: y, out: x}
@@ -19,7 +19,7 @@ type pipeEnd struct{ in, out *half }
 func (p *pipeEnd) Read(b []byte) (int, error)  { return p.in.read(b) }
 func (p *pipeEnd) Write(b []byte) (int, error) { return p.out.write(b) }
 
-// Close ends both directions: what was written can still be read.
+// Close closes both directions. Data in the buffers can still be read.
 func (p *pipeEnd) Close() error {
 	p.in.close()
 	p.out.close()

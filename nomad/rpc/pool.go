@@ -16,38 +16,39 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// PoolConfig is what a Pool is made of; zero values mean the defaults of
-// compat/wire.md section 2 for a client.
+// PoolConfig configures a Pool. Zero values mean the defaults, which are those of a client of
+// Nomad 2.0.
 type PoolConfig struct {
-	// Serve answers the streams that the other side opens; nil refuses them.
+	// Serve answers the streams that the peer opens; nil refuses them.
 	Serve *Server
-	// DialTimeout bounds connecting; zero means 10 s.
+	// DialTimeout limits the connecting; zero means 10 s.
 	DialTimeout time.Duration
-	// IdleTimeout closes sessions that nothing used for so long; zero means 5 min.
+	// IdleTimeout is how long an unused session stays open; zero means 5 min.
 	IdleTimeout time.Duration
 	// MaxIdleStreams is how many unused streams a session keeps; zero means 2.
 	MaxIdleStreams int
-	// TLS does the handshakes with servers; nil is none.
+	// TLS does the handshakes with servers; nil disables TLS.
 	TLS *certs.Store
-	// Region is the own one, RegionOf says that of the server at an address: "" or a
-	// nil function means the own one. Servers show it by their certificates.
+	// Region is the region of this agent. RegionOf returns the region of the server at an
+	// address. If it is nil or returns "", that is the region of this agent. Servers prove
+	// their region by certificates.
 	Region   string
 	RegionOf func(addr string) string
-	// Patience is how long a call that is not answered goes on before the other side
-	// is asked whether it is there; zero means 5 s. A blocking query has its time on top.
+	// Patience is how long a call waits for its answer before the peer is pinged; zero means 5
+	// s. The wait time of a blocking query is added.
 	Patience time.Duration
-	// AnswerWithin is how long it may then take to say so; zero means 3 s.
+	// AnswerWithin is the timeout of that ping; zero means 3 s.
 	AnswerWithin time.Duration
-	// Mux are the settings of the sessions.
+	// Mux holds the settings of the sessions.
 	Mux Mux
 	Log *slog.Logger
 }
 
-// Pool holds one session to each server address that was called.
+// Pool holds one session per server address.
 type Pool struct {
 	cfg    PoolConfig
 	log    *slog.Logger
-	ctx    context.Context // ends with Close; the parent of what sessions serve
+	ctx    context.Context // ends with Close; parent of the contexts of served streams
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
@@ -55,7 +56,7 @@ type Pool struct {
 	peers map[string]*peer
 }
 
-// NewPool makes an empty pool. The caller closes it.
+// NewPool returns an empty pool. The caller must close it.
 func NewPool(cfg PoolConfig) *Pool {
 	if cfg.DialTimeout == 0 {
 		cfg.DialTimeout = 10 * time.Second
@@ -79,7 +80,7 @@ func NewPool(cfg PoolConfig) *Pool {
 	return &Pool{cfg: cfg, log: cfg.Log, ctx: ctx, cancel: cancel, peers: map[string]*peer{}}
 }
 
-// peer is one session, or the wait for it.
+// peer is one session, or a session that is being opened.
 type peer struct {
 	addr  string
 	ready chan struct{} // closed once conn or err is set
@@ -93,9 +94,9 @@ type peer struct {
 	busy int
 }
 
-// Call makes one call to the server at addr. The end of ctx ends the call. A server
-// that is not there any more, though its machine keeps the connection, ends it within
-// seconds. A write whose reply was lost fails with nomad.ErrMaybeApplied.
+// Call makes one call to the server at addr. The end of ctx ends the call. A server that no
+// longer answers pings ends it within seconds, even if its TCP connection persists. A write
+// whose reply was lost fails with nomad.ErrMaybeApplied.
 func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) error {
 	peer, c, err := p.acquire(ctx, addr, byteCalls)
 	if err != nil {
@@ -118,8 +119,8 @@ func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) err
 	return maybeApplied(req, peer.refused(err))
 }
 
-// maybeApplied says of a write whose reply was lost, or makes no sense, that it may have
-// been done.
+// maybeApplied marks the error of a write whose reply was lost or is invalid: the write may
+// have been applied.
 func maybeApplied(req any, err error) error {
 	if r, ok := req.(Request); ok && r.Envelope().Write && !errors.Is(err, nomad.ErrUnsent) {
 		return fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, err)
@@ -127,7 +128,7 @@ func maybeApplied(req any, err error) error {
 	return err
 }
 
-// blockTime is how long the answer of a request may take on purpose.
+// blockTime returns the wait time of a blocking query.
 func blockTime(req any) time.Duration {
 	q, ok := req.(interface{ Query() *nomad.QueryOptions })
 	if !ok || q.Query().MinQueryIndex == 0 {
@@ -137,8 +138,8 @@ func blockTime(req any) time.Duration {
 	return wait + wait/nomad.JitterFraction
 }
 
-// Stream opens a streaming call. The caller sends the request and closes the stream;
-// the end of ctx closes it too.
+// Stream opens a streaming call. The caller sends the request and closes the stream. The end of
+// ctx also closes it.
 func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error) {
 	peer, c, err := p.acquire(ctx, addr, byteStream)
 	if err != nil {
@@ -158,7 +159,7 @@ func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error)
 	return s, err
 }
 
-// heldStream keeps its session in use until it is closed.
+// heldStream keeps its session from being idle until the stream is closed.
 type heldStream struct {
 	io.ReadWriteCloser
 	once  sync.Once
@@ -172,9 +173,9 @@ func (h *heldStream) Close() error {
 	return err
 }
 
-// Check asks the server at addr whether it is there, when there is a session to it. If
-// it does not answer within seconds, all calls to it end: a process that is stopped, or
-// cut off, keeps its connections, and what waits for it would wait long.
+// Check pings the server at addr, if there is a session to it. If it does not answer within
+// seconds, Check closes the session and so ends all its calls. A stopped or disconnected
+// process keeps its connections, so its callers would otherwise wait for a long time.
 func (p *Pool) Check(addr string) {
 	p.mu.Lock()
 	pe := p.peers[addr]
@@ -188,13 +189,13 @@ func (p *Pool) Check(addr string) {
 		return
 	}
 	if pe.err == nil && !pe.answers(p.cfg.AnswerWithin) {
-		p.log.Warn("a server does not answer: closing its connection", "addr", addr)
+		p.log.Warn("server does not answer pings, closing its connection", "addr", addr)
 		p.drop(pe)
 	}
 }
 
-// watch checks the other side of a session once patience has passed, and from time to
-// time after that, until stop is called.
+// watch pings the peer of a session after patience has passed, and then periodically, until
+// stop is called.
 func (p *Pool) watch(pe *peer, patience time.Duration) (stop func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(patience, func() {
@@ -213,7 +214,7 @@ func (p *Pool) watch(pe *peer, patience time.Duration) (stop func()) {
 	}
 }
 
-// answers says whether the other side of the session is there.
+// answers reports whether the peer answers a ping in time.
 func (pe *peer) answers(within time.Duration) bool {
 	answer := make(chan error, 1)
 	go func() {
@@ -228,7 +229,7 @@ func (pe *peer) answers(within time.Duration) bool {
 	}
 }
 
-// Close ends all sessions and waits for what they serve.
+// Close closes all sessions and waits for the streams that they serve.
 func (p *Pool) Close() error {
 	p.cancel()
 	p.mu.Lock()
@@ -243,8 +244,8 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// acquire returns a stream to addr, one that was used before if it is for calls. A
-// session that died unnoticed is replaced once: nothing was sent over it yet.
+// acquire returns a stream to addr. For calls it reuses an open stream if possible. It replaces
+// a dead session once, because nothing was sent over it yet.
 func (p *Pool) acquire(ctx context.Context, addr string, kind byte) (*peer, *caller, error) {
 	for again := true; ; again = false {
 		pe, err := p.session(ctx, addr)
@@ -267,7 +268,7 @@ func (p *Pool) acquire(ctx context.Context, addr string, kind byte) (*peer, *cal
 	}
 }
 
-// session returns the session to addr, a new one if there is none.
+// session returns the session to addr. It opens one if necessary.
 func (p *Pool) session(ctx context.Context, addr string) (*peer, error) {
 	p.mu.Lock()
 	if p.peers == nil {
@@ -310,7 +311,7 @@ func (p *Pool) connect(pe *peer) {
 		p.cfg.Serve.serveSession(p.ctx, pe.conn)
 		return
 	}
-	for { // nobody serves here: refuse by closing
+	for { // no local server: refuse by closing
 		s, err := pe.conn.session.AcceptStream()
 		if err != nil {
 			return
@@ -319,7 +320,7 @@ func (p *Pool) connect(pe *peer) {
 	}
 }
 
-// release gives a stream back, or closes it when it is broken or not needed.
+// release returns a stream to the session, or closes it if it is broken or not needed.
 func (p *Pool) release(pe *peer, c *caller, broken bool, err error) {
 	pe.mu.Lock()
 	pe.busy--
@@ -338,7 +339,7 @@ func (p *Pool) release(pe *peer, c *caller, broken bool, err error) {
 	}
 }
 
-// reap closes a session that nothing used.
+// reap closes an idle session.
 func (p *Pool) reap(pe *peer) {
 	pe.mu.Lock()
 	busy := pe.busy > 0
@@ -350,7 +351,7 @@ func (p *Pool) reap(pe *peer) {
 	p.drop(pe)
 }
 
-// drop forgets a session and closes it.
+// drop removes a session from the pool and closes it.
 func (p *Pool) drop(pe *peer) {
 	p.mu.Lock()
 	if p.peers[pe.addr] == pe {
@@ -360,8 +361,7 @@ func (p *Pool) drop(pe *peer) {
 	pe.close()
 }
 
-// take returns an unused stream of calls, nil when there is none or another kind is
-// asked for; either way the session counts as used.
+// take returns an unused stream for calls, or nil. In either case the session counts as used.
 func (pe *peer) take(kind byte) *caller {
 	pe.mu.Lock()
 	defer pe.mu.Unlock()
@@ -375,7 +375,7 @@ func (pe *peer) take(kind byte) *caller {
 	return c
 }
 
-// refused names the reason when the server refused this agent's certificate.
+// refused returns the cause if the server rejected this agent's certificate.
 func (pe *peer) refused(err error) error { return pe.wire.refused(err) }
 
 func (pe *peer) close() {
@@ -385,8 +385,8 @@ func (pe *peer) close() {
 	}
 }
 
-// Lost says whether an error means that the connection ended during a call, so that it
-// may have been taken or not.
+// Lost reports whether err means that the connection ended during a call. The server may or may
+// not have executed the call.
 func Lost(err error) bool {
 	return errors.Is(err, nomad.ErrLost) || isEOF(err) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// turning is a server that comes to lead while a call waits for that, and knows then
-// whether the token is good. It is an Authenticator and a Router.
+// turning is a server that becomes leader while a call waits, and only then knows whether the
+// token is valid. It is an Authenticator and a Router.
 type turning struct {
 	fading
 	good, later bool
@@ -23,7 +23,7 @@ type turning struct {
 }
 
 func (t *turning) Route(context.Context, rpc.Where, nomad.Envelope) (string, error) {
-	time.Sleep(t.wait) // of the test's own time
+	time.Sleep(t.wait) // synthetic time
 	t.led.Store(true)
 	return "", nil
 }
@@ -35,13 +35,14 @@ func (t *turning) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*a
 	return &acls.AuthenticatedIdentity{}, nil
 }
 
-// A server that waited until it leads looks at the caller anew: it knew less before.
-func TestWhoWaitsIsLookedAtAgain(t *testing.T) {
+// A server that waited until it is the leader authenticates the caller again, because its state
+// was older before.
+func TestReadmitAuthenticatesAgain(t *testing.T) {
 	for name, c := range map[string]*turning{
-		"the token was not known yet": {good: false, later: true},
-		"it was deleted meanwhile":    {good: true, later: false, wait: time.Second},
-		"it is bad":                   {wait: time.Second},
-		"it is good":                  {good: true, later: true, wait: time.Second},
+		"token not in state yet":  {good: false, later: true},
+		"token deleted meanwhile": {good: true, later: false, wait: time.Second},
+		"invalid token":           {wait: time.Second},
+		"valid token":             {good: true, later: true, wait: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// watched runs a method here. A read that waits for changes on behalf of a person or a
-// workload ends as soon as that one may no longer make it.
+// watched runs a method on this server. A blocking read of a user or a workload ends as soon as
+// the caller loses the right to make it.
 func (s *Server) watched(ctx context.Context, m Method, c *Call, req Request) (any, error) {
 	if m.Rule != Token && m.Rule != Management || !waits(req) {
 		return s.handle(ctx, m, c, req)
@@ -33,8 +33,8 @@ func (s *Server) watched(ctx context.Context, m Method, c *Call, req Request) (a
 	return out, err
 }
 
-// untilDenied returns the error once a caller may no longer make a call, nil when ctx ended.
-// Most calls are over before the first look.
+// untilDenied returns an error as soon as the caller may no longer make the call, or nil when
+// ctx ends. Most calls end before the first recheck.
 func (s *Server) untilDenied(ctx context.Context, m Method, c *Call, env nomad.Envelope) error {
 	wait := s.pause
 	for {
@@ -42,18 +42,18 @@ func (s *Server) untilDenied(ctx context.Context, m Method, c *Call, env nomad.E
 		if ctx.Err() != nil {
 			return nil
 		}
-		wait = s.changes(c.Identity) // before the look, so that no change is missed
+		wait = s.changes(c.Identity) // before the check, so that no change is missed
 		now, err := s.stillGood(ctx, m, c, env)
 		switch {
 		case errors.Is(err, nomad.ErrPermissionDenied):
 			return err
-		case err != nil || now == nil: // not decided
+		case err != nil || now == nil: // undecided
 			wait = s.pause
 		}
 	}
 }
 
-// pause waits as long as a caller without a Watcher is not asked about.
+// pause waits for the recheck interval of callers without a Watcher.
 func (s *Server) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -61,7 +61,7 @@ func (s *Server) pause(ctx context.Context) {
 	}
 }
 
-// changes returns the wait for a change of what a caller may do.
+// changes returns a function that waits for a change of the caller's rights.
 func (s *Server) changes(id *acls.AuthenticatedIdentity) func(context.Context) {
 	if w, ok := s.cfg.Auth.(Watcher); ok {
 		if wait := w.Watch(id); wait != nil {
@@ -71,13 +71,13 @@ func (s *Server) changes(id *acls.AuthenticatedIdentity) func(context.Context) {
 	return s.pause
 }
 
-// waits says whether a request is a read that waits for changes.
+// waits reports whether a request is a blocking query.
 func waits(req Request) bool {
 	q, ok := req.(interface{ Query() *nomad.QueryOptions })
 	return ok && q.Query().MinQueryIndex > 0
 }
 
-// atOnce is a read that does not wait.
+// atOnce returns the request without blocking.
 func atOnce(req Request) Request {
 	if !waits(req) {
 		return req
@@ -89,8 +89,9 @@ func atOnce(req Request) Request {
 	return copied
 }
 
-// afterWait looks once more at the caller of a read that took its time. Who may no
-// longer have the answer is refused; who may do more or less than before gets another.
+// afterWait checks the caller of a blocking read again before the answer. It refuses a caller
+// that may no longer read the answer. It runs the read again if the caller's rights have
+// changed.
 func (s *Server) afterWait(ctx context.Context, m Method, c *Call, req Request, out any) (any, error) {
 	now, err := s.stillGood(ctx, m, c, req.Envelope())
 	if err != nil || now == nil || now.Access.Rights == c.Access.Rights {
@@ -99,9 +100,9 @@ func (s *Server) afterWait(ctx context.Context, m Method, c *Call, req Request, 
 	return s.handle(ctx, m, now, atOnce(req))
 }
 
-// stillGood refuses who may no longer make a call that was begun before, and returns
-// the call as it would be begun now, nil when nothing can have changed. A node whose
-// token ended meanwhile is still the node that it was.
+// stillGood authenticates and authorizes the caller of a running call again. It returns the new
+// Call, or nil if nothing can have changed. A node whose token expired in the meantime remains
+// authenticated.
 func (s *Server) stillGood(ctx context.Context, m Method, before *Call, env nomad.Envelope) (*Call, error) {
 	if m.Rule == Anonymous {
 		return nil, nil
@@ -113,7 +114,7 @@ func (s *Server) stillGood(ctx context.Context, m Method, before *Call, env noma
 		case errors.Is(err, nomad.ErrPermissionDenied) && !(m.Rule == NodeOnly && errors.Is(err, ErrExpired)):
 			return nil, err
 		case err != nil:
-			return nil, nil // nobody can say now
+			return nil, nil // undecided at the moment
 		}
 		now.Identity = id
 	}

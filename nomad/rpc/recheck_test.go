@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// fading admits everybody until it is over.
+// fading admits all callers until over is set.
 type fading struct {
 	over *atomic.Bool
 	err  error
@@ -32,9 +32,8 @@ func (fading) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
-// A read that waits, and a stream, end without an answer when the token with which they
-// began is good no more.
-func TestTokenThatEndsMeanwhile(t *testing.T) {
+// A blocking read and a stream end without an answer when their token becomes invalid.
+func TestTokenExpiresDuringCall(t *testing.T) {
 	over := &atomic.Bool{}
 	expired := fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, rpc.ErrExpired)
 	wait := func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
@@ -48,13 +47,13 @@ func TestTokenThatEndsMeanwhile(t *testing.T) {
 		err     error
 		refused bool
 	}{
-		{"its holder is gone", rpc.Token, "t", nomad.ErrPermissionDenied, true},
-		{"it is over", rpc.Token, "t", expired, true},
-		{"everybody may", rpc.Anonymous, "t", nomad.ErrPermissionDenied, false},
-		{"there is none", rpc.Token, "", nomad.ErrPermissionDenied, false},
-		{"a node's", rpc.NodeOnly, "t", nomad.ErrPermissionDenied, true},
-		{"a node's that is over", rpc.NodeOnly, "t", expired, false},
-		{"nobody can tell", rpc.Token, "t", nomad.ErrNotReady, false},
+		{"revoked", rpc.Token, "t", nomad.ErrPermissionDenied, true},
+		{"expired", rpc.Token, "t", expired, true},
+		{"anonymous", rpc.Anonymous, "t", nomad.ErrPermissionDenied, false},
+		{"no token", rpc.Token, "", nomad.ErrPermissionDenied, false},
+		{"node token", rpc.NodeOnly, "t", nomad.ErrPermissionDenied, true},
+		{"expired node token", rpc.NodeOnly, "t", expired, false},
+		{"not verifiable", rpc.Token, "t", nomad.ErrNotReady, false},
 	} {
 		for way, caller := range callers(t, func(cfg *rpc.Config) {
 			cfg.Auth, cfg.Recheck = fading{over, c.err}, time.Nanosecond
@@ -84,14 +83,14 @@ func TestTokenThatEndsMeanwhile(t *testing.T) {
 	with, without := echo("t"), echo("")
 	over.Store(true)
 	if err := with.Decode(&nomad.StreamErrWrapper{}); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("the stream goes on: %v", err)
+		t.Errorf("the stream does not end: %v", err)
 	}
 	if err := without.Encode(&nomad.StreamErrWrapper{Payload: []byte("b")}); err != nil || string(next(t, without).Payload) != "b" {
 		t.Errorf("a stream without a token: %v", err)
 	}
 }
 
-// A read that waits ends soon after its token, not after its time.
+// A blocking read ends soon after its token has expired, not after its wait time.
 func TestWaitEndsWithTheToken(t *testing.T) {
 	over := &atomic.Bool{}
 	for _, rule := range []rpc.Rule{rpc.Token, rpc.Management} {
@@ -118,7 +117,7 @@ func TestWaitEndsWithTheToken(t *testing.T) {
 	}
 }
 
-// Who has other rights when the time of a wait is over does not wait once more.
+// If the caller's rights changed before the end of the wait time, the read does not wait again.
 func TestNoSecondWait(t *testing.T) {
 	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
 	s, _ := serve(t, func(c *rpc.Config) {

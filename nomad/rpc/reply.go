@@ -10,21 +10,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Bounds of the replies of nodes. A node is trusted less than a server: its reply is read and
-// decoded by a server, on behalf of anybody who may ask for it. The largest reply of a node is
-// the list of a directory, of which 16 MiB hold about 100,000 files. Decoded, they take some
-// five times as much.
+// Limits for the replies of nodes. Nodes are less trusted than servers, and a server decodes
+// their replies on behalf of any caller with the right to ask. The largest reply is a directory
+// listing: 16 MiB hold about 100,000 files, which take about five times as much memory when
+// decoded.
 const (
 	maxNodeReply    = 16 << 20
 	repliesReading  = 64 << 20  // bytes of all replies that are being read
 	repliesDecoded  = 256 << 20 // all decoded replies
 	repliesEach     = 128 << 20
 	replyTooLarge   = "the reply of the node is larger than %d bytes"
-	replyTooComplex = "the reply of the node is too large: decoded it may take %d bytes, at most %d are allowed"
+	replyTooComplex = "the reply of the node is too large: it may need %d bytes of memory, at most %d are allowed"
 )
 
-// charges are what a call has taken from budgets beside its request. They are given back when
-// the answer of the call has been written.
+// charges holds what a call has taken from budgets in addition to its request. It is released
+// after the answer of the call was written.
 type charges struct {
 	mu   sync.Mutex
 	ends []func()
@@ -32,13 +32,13 @@ type charges struct {
 
 type chargesKey struct{}
 
-// charging returns a context in which replies of nodes are added to the charges.
+// charging returns a context that collects the charges for replies of nodes.
 func charging(ctx context.Context) (context.Context, *charges) {
 	c := &charges{}
 	return context.WithValue(ctx, chargesKey{}, c), c
 }
 
-// release gives back what was charged.
+// release returns the charges to their budgets.
 func (c *charges) release() {
 	c.mu.Lock()
 	ends := c.ends
@@ -49,8 +49,8 @@ func (c *charges) release() {
 	}
 }
 
-// releaseAfter gives it back when ctx has ended: the caller in this process has the answer
-// until then. A context that never ends is not waited for.
+// releaseAfter releases the charges when ctx ends, because an in-process caller uses the answer
+// until then. It does not wait for a context that never ends.
 func (c *charges) releaseAfter(ctx context.Context) {
 	c.mu.Lock()
 	none := len(c.ends) == 0
@@ -64,15 +64,15 @@ func (c *charges) releaseAfter(ctx context.Context) {
 	}
 }
 
-// add charges n bytes of a budget.
+// add records a charge of n bytes to a budget.
 func (c *charges) add(b *budget, n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ends = append(c.ends, func() { b.used.Release(n) })
 }
 
-// replySizes are the footprints of the types of replies.
-var replySizes sync.Map // of reflect.Type to footprint
+// replySizes caches the footprints of reply types.
+var replySizes sync.Map // reflect.Type to footprint
 
 func replySize(resp any) footprint {
 	t := reflect.TypeOf(resp)
@@ -84,8 +84,8 @@ func replySize(resp any) footprint {
 	return f
 }
 
-// askNode makes one call over a stream to a node and decodes the reply, both within the bounds
-// of such replies.
+// askNode makes one call over a stream to a node and decodes the reply, within the limits for
+// such replies.
 func (s *Server) askNode(ctx context.Context, c *caller, method string, req Request, resp any) (broken bool, err error) {
 	in := &intake{limit: maxNodeReply, budget: s.nodeReading, free: readStep}
 	defer in.release()
@@ -105,7 +105,7 @@ func (s *Server) askNode(ctx context.Context, c *caller, method string, req Requ
 			return false, err
 		}
 		held, ok := ctx.Value(chargesKey{}).(*charges)
-		if !ok { // this server asks for itself
+		if !ok { // this server itself is the caller
 			held = &charges{}
 			defer held.release()
 		}

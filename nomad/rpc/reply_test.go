@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// relayed starts a server with a node that is connected to it and answers Test.Files with what
-// files returns. Test.Relay of the server asks the node.
+// relayed starts a server with a connected node that answers Test.Files with the result of
+// files. The server's method Test.Relay calls the node.
 func relayed(t *testing.T, files func() []*nomad.AllocFileInfo) (*rpc.Server, string) {
 	t.Helper()
 	onNode := rpc.Handle("Test.Files", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.FsListResponse, error) {
@@ -39,8 +39,8 @@ func relayed(t *testing.T, files func() []*nomad.AllocFileInfo) (*rpc.Server, st
 	return s, addr
 }
 
-// A node that answers with a bomb, in bytes or in what they decode to, gets an error for its
-// reader, and the server goes on.
+// If a node returns an excessive reply, encoded or decoded, the caller gets an error and the
+// server continues.
 func TestRepliesOfNodesAreBounded(t *testing.T) {
 	small := []*nomad.AllocFileInfo{{Name: "small"}}
 	var reply atomic.Pointer[[]*nomad.AllocFileInfo]
@@ -78,8 +78,8 @@ func slicesOf(n int, f *nomad.AllocFileInfo) []*nomad.AllocFileInfo {
 	return out
 }
 
-// Replies of nodes share a bounded memory until they have been passed on, and callers that do
-// not read theirs get no more than that.
+// Replies of nodes share a memory budget until they were forwarded, even if callers do not read
+// them.
 func TestRepliesOfNodesShareMemory(t *testing.T) {
 	var large atomic.Bool
 	large.Store(true)

@@ -16,10 +16,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// leaders routes to a server that leads from a time on, counted from the first call.
+// leaders routes to a server that is the leader from a given time after the first call.
 type leaders struct {
-	none time.Duration // how long after a try there is none
-	last time.Time     // of the last try
+	none time.Duration // time without a leader after an attempt
+	last time.Time     // of the last attempt
 	addr string
 }
 
@@ -35,14 +35,14 @@ func (l *leaders) Route(ctx context.Context, _ Where, _ nomad.Envelope) (string,
 	}
 }
 
-// try is one try of a call: how long it takes and how it ends.
+// try is the duration and the result of one attempt.
 type try struct {
 	takes time.Duration
 	err   error
 }
 
 func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
-	late := holdTimeout - holdPause/2 // the time that calls are held ends in the pause after it
+	late := holdTimeout - holdPause/2 // the hold time ends in the pause after it
 	lost := fmt.Errorf("%w: %w", nomad.ErrLost, io.EOF)
 	remote := nomad.ErrorFromText(lost.Error())
 	read, write := &nomad.GenericRequest{}, &nomad.JobRegisterRequest{}
@@ -51,27 +51,27 @@ func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
 		req   Request
 		addr  string
 		none  time.Duration
-		tries []try // the first is made, the others are owed when the one before fails
+		tries []try // the first is made at once, the others each after a failure
 		made  int
 		want  error
 	}{
-		"at once":                           {read, "a", 0, []try{{0, lost}, {}}, 2, nil},
+		"immediately":                       {read, "a", 0, []try{{0, lost}, {}}, 2, nil},
 		"just before the hold ends":         {read, "a", 0, []try{{late, lost}, {}}, 2, nil},
-		"as the hold ends":                  {read, "a", 0, []try{{holdTimeout, lost}, {}}, 2, nil},
+		"when the hold ends":                {read, "a", 0, []try{{holdTimeout, lost}, {}}, 2, nil},
 		"long after":                        {read, "a", 0, []try{{10 * holdTimeout, lost}, {}}, 2, nil},
 		"late, and a leader is missing":     {read, "a", 3 * time.Second, []try{{late, lost}, {}}, 2, nil},
 		"late, a leader is missing for two": {read, "a", 3 * time.Second, []try{{late, lost}, {late, lost}, {late, lost}, {}}, 4, nil},
-		"then it is not ready":              {read, "a", 0, []try{{late, lost}, {0, nomad.ErrNotReady}, {}}, 3, nil},
-		"another server lost it":            {read, "a", 0, []try{{late, remote}, {}}, 2, nil},
+		"next leader not ready":             {read, "a", 0, []try{{late, lost}, {0, nomad.ErrNotReady}, {}}, 3, nil},
+		"lost by another server":            {read, "a", 0, []try{{late, remote}, {}}, 2, nil},
 		"a node's connection":               {read, "", 0, []try{{late, remote}, {}}, 2, nil},
 		"a node's connection, twice":        {read, "", 0, []try{{0, lost}, {0, lost}}, 2, io.EOF},
 		"no leader for long":                {read, "a", 2 * holdTimeout, []try{{late, lost}}, 1, nomad.ErrNoLeader},
 		"again and again":                   {read, "a", 0, []try{{late, lost}, {late, lost}, {late, lost}, {holdTimeout, lost}}, 4, io.EOF},
-		"by a server that was asked":        {forwarded, "a", 0, []try{{late, lost}}, 1, io.EOF},
+		"forwarded request":                 {forwarded, "a", 0, []try{{late, lost}}, 1, io.EOF},
 		"a write":                           {write, "a", 0, []try{{late, fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, lost)}}, 1, nomad.ErrMaybeApplied},
-		"a write that lost its leader, too": {write, "a", 0, []try{{0, fmt.Errorf("%w: %w", nomad.ErrNoLeader, nomad.ErrMaybeApplied)}}, 1, nomad.ErrMaybeApplied},
-		"a write that nobody took":          {write, "a", 0, []try{{time.Second, nomad.ErrUnsent}, {}}, 2, nil},
-		"a write that a handler lost":       {write, "", 0, []try{{0, lost}}, 1, io.EOF},
+		"a write during a leader change":    {write, "a", 0, []try{{0, fmt.Errorf("%w: %w", nomad.ErrNoLeader, nomad.ErrMaybeApplied)}}, 1, nomad.ErrMaybeApplied},
+		"an unsent write":                   {write, "a", 0, []try{{time.Second, nomad.ErrUnsent}, {}}, 2, nil},
+		"a write lost in a handler":         {write, "", 0, []try{{0, lost}}, 1, io.EOF},
 		"a restart":                         {&nomad.AllocRestartRequest{}, "a", 0, []try{{late, maybeApplied(&nomad.AllocRestartRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
 		"a signal":                          {&nomad.AllocSignalRequest{}, "a", 0, []try{{late, maybeApplied(&nomad.AllocSignalRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
 	} {
@@ -99,16 +99,16 @@ func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
 	}
 }
 
-// failing fails as a connection does.
+// failing is a connection that returns errors.
 type failing struct{ read, write error }
 
 func (f failing) Read([]byte) (int, error)    { return 0, f.read }
 func (f failing) Write(b []byte) (int, error) { return len(b), f.write }
 func (f failing) Close() error                { return nil }
 
-// Whatever ends a connection, the call says that it was lost, here and at the agent that
-// is told of it.
-func TestEveryEndOfAConnectionIsALoss(t *testing.T) {
+// Every kind of connection error is reported as a lost connection, on this server and on the
+// agent that it answers.
+func TestConnectionErrorsAreLosses(t *testing.T) {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, yamux.ErrSessionShutdown, yamux.ErrStreamClosed,
 		yamux.ErrConnectionReset, yamux.ErrConnectionWriteTimeout, yamux.ErrKeepAliveTimeout, yamux.ErrTimeout, errors.New("no route to host")} {
 		for name, conn := range map[string]failing{"read": {read: end}, "write": {write: end}} {
@@ -118,8 +118,8 @@ func TestEveryEndOfAConnectionIsALoss(t *testing.T) {
 					t.Errorf("call() = %v, %v", broken, err)
 				}
 				err = maybeApplied(&nomad.JobRegisterRequest{}, err)
-				if told := nomad.ErrorFromText(err.Error()); !errors.Is(told, nomad.ErrMaybeApplied) || Lost(told) {
-					t.Errorf("a write: %v", told)
+				if remote := nomad.ErrorFromText(err.Error()); !errors.Is(remote, nomad.ErrMaybeApplied) || Lost(remote) {
+					t.Errorf("a write: %v", remote)
 				}
 				if _, err := openStream(conn, "Test.Echo"); !errors.Is(err, nomad.ErrNoStream) || !Lost(err) {
 					t.Errorf("openStream() = %v", err)

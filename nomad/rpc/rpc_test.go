@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// everybody admits all callers, except those that show the token "bad".
+// everybody admits all callers, except those with the token "bad".
 type everybody struct{}
 
 func (everybody) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
@@ -79,7 +79,7 @@ func methods() []rpc.Method {
 	}
 }
 
-// serve starts a server of the test's methods; it ends with the test.
+// serve starts a server with the test's methods. It ends with the test.
 func serve(t testing.TB, change func(*rpc.Config)) (*rpc.Server, string) {
 	t.Helper()
 	cfg := rpc.Config{Methods: methods(), Auth: everybody{}}
@@ -122,7 +122,7 @@ func ask(node, token string) *nomad.NodeSpecificRequest {
 	return &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{AuthToken: token}}
 }
 
-// callers are the two ways to call: over TCP and in process.
+// callers returns the two ways to call: over TCP and in process.
 func callers(t *testing.T, change func(*rpc.Config)) map[string]rpc.Caller {
 	s, addr := serve(t, change)
 	return map[string]rpc.Caller{"tcp": over{pool(t, rpc.PoolConfig{}), addr}, "in process": s}
@@ -155,13 +155,13 @@ func TestCall(t *testing.T) {
 				"bad token":     {"Test.Get", "bad", nil, is(nomad.ErrPermissionDenied)},
 				"open to all":   {"Test.Open", "bad", nil, is(nil)},
 				"expired":       {"Test.Get", "old", nil, is(nomad.ErrPermissionDenied)},
-				"still joins":   {"Test.Register", "old", nil, is(nil)},
+				"may register":  {"Test.Register", "old", nil, is(nil)},
 				"handler fails": {"Test.Fail", "", &nomad.GenericRequest{}, coded(409)},
 				"handler bug":   {"Test.Panic", "", &nomad.GenericRequest{}, text("internal error in Test.Panic")},
 				"no method":     {"Test.No", "", nil, text("rpc: can't find method Test.No")},
 				"no service":    {"No.No", "", nil, text("rpc: can't find service No.No")},
 				"a stream":      {"Test.Echo", "", nil, text("rpc: can't find method Test.Echo")},
-				"known as such": {"Test.No", "", nil, is(nomad.ErrNoMethod)},
+				"error value":   {"Test.No", "", nil, is(nomad.ErrNoMethod)},
 			} {
 				req := c2.req
 				if req == nil {
@@ -198,22 +198,22 @@ func TestServerOnlyIsRefusedOverTCP(t *testing.T) {
 }
 
 func TestTableIsChecked(t *testing.T) {
-	whole := rpc.Handle("A.B", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
+	complete := rpc.Handle("A.B", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
 		return nil, nil
 	}).Needs(rpc.Good)
-	noRule := whole
+	noRule := complete
 	noRule.Rule = 0
-	noCheck := whole
+	noCheck := complete
 	noCheck.Check = rpc.Check{}
 	for name, rows := range map[string][]rpc.Method{
-		"twice": {whole, whole}, "no rule": {noRule}, "no check": {noCheck}, "no handler": {{Name: "A.C", Rule: rpc.Token, Where: rpc.Here}},
+		"twice": {complete, complete}, "no rule": {noRule}, "no check": {noCheck}, "no handler": {{Name: "A.C", Rule: rpc.Token, Where: rpc.Here}},
 	} {
 		if _, err := rpc.NewServer(rpc.Config{Methods: rows, Auth: everybody{}}); err == nil {
-			t.Errorf("%s: NewServer() took the table", name)
+			t.Errorf("%s: NewServer() accepted the table", name)
 		}
 	}
-	if _, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{whole}}); err == nil {
-		t.Error("NewServer() took no authenticator")
+	if _, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{complete}}); err == nil {
+		t.Error("NewServer() accepted a missing authenticator")
 	}
 }
 
@@ -267,10 +267,10 @@ func TestStream(t *testing.T) {
 			}
 			st = begin(t, open, &nomad.FsStreamRequest{Path: "a", QueryOptions: nomad.QueryOptions{AuthToken: "bad"}})
 			if got := next(t, st); got.Error == nil || got.Error.Message != "Permission denied" {
-				t.Errorf("bad token is told %+v", got)
+				t.Errorf("reply to a bad token: %+v", got)
 			}
 			if _, err := open(within(t), "Test.Get"); !errors.Is(err, nomad.ErrUnknownMethod) {
-				t.Errorf("open of a method that is no stream = %v", err)
+				t.Errorf("open of a method that is not a stream = %v", err)
 			}
 		})
 	}
@@ -306,7 +306,7 @@ func TestServerReachesNodeOverItsSession(t *testing.T) {
 	}
 	p := pool(t, rpc.PoolConfig{Serve: node})
 	if err := s.NodeCall(within(t), "n1", "Test.Get", ask("x", ""), nil); !errors.Is(err, nomad.ErrNoNodeConn) {
-		t.Fatalf("NodeCall() before the node came = %v", err)
+		t.Fatalf("NodeCall() before the node connected = %v", err)
 	}
 	if err := p.Call(within(t), addr, "Test.Bind", ask("n1", ""), nil); err != nil {
 		t.Fatal(err)
@@ -331,7 +331,7 @@ func TestServerReachesNodeOverItsSession(t *testing.T) {
 			break
 		}
 		if ctx.Err() != nil {
-			t.Fatal("the node is still known after its session ended")
+			t.Fatal("the node is still connected after its session ended")
 		}
 	}
 }
@@ -350,7 +350,7 @@ func TestAttachedNodeIsReachedInProcess(t *testing.T) {
 	}
 }
 
-// to sends every call for the leader to one address.
+// to routes every call for the leader to one address.
 type to string
 
 func (a to) Route(_ context.Context, where rpc.Where, env nomad.Envelope) (string, error) {
@@ -367,13 +367,13 @@ func TestCallsForTheLeaderAreForwarded(t *testing.T) {
 	if err := follower.Call(within(t), "Test.Leader", ask("n1", "me"), &out); err != nil || out.Node.Name != "me" {
 		t.Errorf("Call() = %+v, %v", out.Node, err)
 	}
-	// The leader judges the token again.
+	// The leader authenticates the token again.
 	if err := follower.Call(within(t), "Test.Leader", ask("n1", "bad"), &out); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("Call() with a bad token = %v", err)
 	}
 }
 
-// TestBytesOnTheWire holds a call against bytes written by hand from compat/wire.md.
+// TestBytesOnTheWire compares a call with hand-written bytes.
 func TestBytesOnTheWire(t *testing.T) {
 	_, addr := serve(t, nil)
 	// {"Seq":7,"ServiceMethod":"Test.Fail"} {"AuthToken":"x"}
@@ -411,7 +411,7 @@ func dial(t *testing.T, addr string) net.Conn {
 func TestConnectionsThatAreClosed(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.HandshakeTimeout = 50 * time.Millisecond })
 	for name, first := range map[string][]byte{
-		"says nothing":  nil,
+		"no data":       nil,
 		"TLS":           {0x04, 0x16, 0x03},
 		"raft":          {0x02, 0x00},
 		"unknown byte":  {0x47},
@@ -466,12 +466,12 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatal("a place that became free is not given")
+			t.Fatal("a free slot is not used")
 		}
 	}
 }
 
-// handOff is a raft layer that takes one connection.
+// handOff is a Raft layer that receives one connection.
 type handOff chan net.Conn
 
 func (h handOff) HandOff(c net.Conn) { h <- c }
@@ -507,7 +507,7 @@ func TestPoolFindsServerThatCameBack(t *testing.T) {
 			defer close(done)
 			s.Serve(ctx, ln)
 		}()
-		for limit := within(t); ; { // a read may be tried again
+		for limit := within(t); ; { // a read may be repeated
 			err := p.Call(limit, block.Addr(4647), "Test.Get", ask("n", ""), nil)
 			if err == nil {
 				break

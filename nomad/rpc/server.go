@@ -17,44 +17,44 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// ErrExpired is what an Authenticator wraps for a token whose time is over.
+// ErrExpired is the error that an Authenticator wraps for an expired token.
 var ErrExpired = errors.New("token expired")
 
-// Authenticator says who calls. With an error the identity may still be set: it
-// is what the token claimed. Conn is nil for callers of this process. Access says what
-// a caller may do who was admitted by the rules Token or Management.
+// Authenticator authenticates callers. With an error, the identity may still hold what the
+// token claimed. conn is nil for in-process callers. Access returns the rights of a caller
+// under the rules Token or Management.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string, rule Rule, conn *Conn) (*acls.AuthenticatedIdentity, error)
 	Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*Access, error)
 }
 
-// Watcher is an Authenticator that notices when its answers for a caller may change. Watch
-// arms the watch and returns the wait, which the end of ctx ends too; nil means that only
-// asking again shows a change.
+// Watcher is an Authenticator that notices when a caller's rights may have changed. Watch
+// starts the watch and returns a function that waits for a change or the end of ctx. Nil means
+// that changes can only be found by polling.
 type Watcher interface {
 	Watch(id *acls.AuthenticatedIdentity) (wait func(ctx context.Context))
 }
 
-// Router says which server answers: "" is this one, else the address of another.
-// While there is none it waits, until ctx ends.
+// Router finds the server that answers: "" is this server, otherwise the result is an address.
+// Without such a server it waits until ctx ends.
 type Router interface {
 	Route(ctx context.Context, where Where, env nomad.Envelope) (addr string, err error)
 }
 
-// RaftConns takes the connections whose first byte says raft.
+// RaftConns receives the connections whose first byte selects Raft.
 type RaftConns interface{ HandOff(net.Conn) }
 
-// Caller makes calls; Server and the client's list of servers are Callers.
+// Caller makes calls. Server and the client's server list implement it.
 type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
-// Observer is notified of calls and connections. Its methods must not block, nor write to
-// what they are given.
+// Observer is notified of calls and connections. Its methods must not block or modify their
+// arguments.
 type Observer interface {
-	// Called is called when a call was answered, after took.
+	// Called is called after a call was answered. took is its duration.
 	Called(m Method, c *Call, took time.Duration, err error)
-	// Streamed is called when a stream has ended, after took.
+	// Streamed is called after a stream has ended. took is its duration.
 	Streamed(m Method, c *Call, took time.Duration, err error)
 	// Accepted is called for each connection that was accepted.
 	Accepted()
@@ -62,53 +62,52 @@ type Observer interface {
 	HandedOff()
 }
 
-// Config is what a Server is made of. Auth is required.
+// Config configures a Server. Auth is required.
 type Config struct {
 	Methods []Method
 	Auth    Authenticator
-	// Router decides who answers; nil runs every call here.
+	// Router finds the server that answers; nil runs every call on this server.
 	Router Router
-	// Peers carries calls that another server must answer; needed with a Router.
+	// Peers forwards calls to other servers; required with a Router.
 	Peers *Pool
-	// Home is the authoritative region: requests that are the same for all regions go
-	// there. "" is the region that they name.
+	// Home is the authoritative region, which answers the requests for data that all regions
+	// share. If it is empty, the region of the request answers.
 	Home string
-	// Self makes the token with which this server calls what only servers may call
-	// of another; needed with Peers.
+	// Self returns the token for calls that only servers may make; required with Peers.
 	Self func(ctx context.Context) (string, error)
-	// Bound names the node whose connection a forwarded call came over, once it was
-	// answered: "" for most calls. Nil binds none.
+	// Bound returns the ID of the node over whose connection an answered forwarded call came.
+	// It returns "" for most calls. Nil binds no connection.
 	Bound func(method string, req Request) string
-	// Raft takes raft connections; nil refuses them.
+	// Raft receives Raft connections; nil refuses them.
 	Raft RaftConns
-	// TLS does the handshakes and knows who may speak Raft; nil is none.
+	// TLS does the TLS handshakes and checks which peers may use Raft; nil disables TLS.
 	TLS *certs.Store
 	// Hold is how long a call is held while no server can answer it; zero means 5 s.
 	Hold time.Duration
-	// Recheck is how often a stream is asked again whether its token is still good, and
-	// how long a read lasts until it is. Later a read is asked when a Watcher notices a
-	// change, without one as often as a stream. Zero means 1 s.
+	// Recheck is the interval at which the token of a stream is verified again, and the time
+	// before the first recheck of a read. Later rechecks of a read follow the changes that a
+	// Watcher reports, or this interval without a Watcher. Zero means 1 s.
 	Recheck time.Duration
-	// HandshakeTimeout bounds the time until a connection said what it is, TLS
-	// included; zero means 5 s, negative no bound.
+	// HandshakeTimeout limits the time until a connection has identified its protocol,
+	// including TLS. Zero means 5 s, negative no limit.
 	HandshakeTimeout time.Duration
-	// FrameTimeout bounds the time until a request has arrived, from its first byte on;
-	// large ones get more, by their size. Zero means 30 s.
+	// FrameTimeout limits the time from the first byte of a request to its last. Large requests
+	// get more time, in proportion to their size. Zero means 30 s.
 	FrameTimeout time.Duration
-	// MaxConnsPerAddr bounds the connections of one address; zero means 100, negative no bound.
+	// MaxConnsPerAddr limits the connections per address; zero means 100, negative no limit.
 	MaxConnsPerAddr int
-	// Mux are the settings of the sessions that others open.
+	// Mux holds the settings of the sessions that peers open.
 	Mux Mux
 	// Observer, when set, is notified of every call and connection.
 	Observer Observer
-	// Audit, when set, is told of every call that came over a connection before it is
-	// run, and by done how it ended. Refused is what is wrong with the token. An error
-	// of Audit refuses the call, one of done takes the place of the answer.
+	// Audit, if set, is called before every call that came over a connection. done is called at
+	// its end. refused is the authentication error. An error of Audit refuses the call. The
+	// error that done returns replaces the error of the answer.
 	Audit func(m Method, c *Call, req Request, refused error) (done func(err error) error, err error)
 	Log   *slog.Logger
 }
 
-// Server answers the methods of a table, over connections and in process.
+// Server answers the methods of a table over connections and in process.
 type Server struct {
 	cfg      Config
 	log      *slog.Logger
@@ -120,12 +119,12 @@ type Server struct {
 
 	greeting chan struct{} // handshakes
 
-	callers, strangers       *budget // of decoded requests
-	reading, strangerReading *budget // of requests that are being read
-	nodeReading, nodeReplies *budget // of replies of nodes that are being read, and decoded
+	callers, strangers       *budget // for decoded requests
+	reading, strangerReading *budget // for requests that are being read
+	nodeReading, nodeReplies *budget // for replies of nodes that are being read, and decoded
 }
 
-// NewServer checks the table and makes a server of it.
+// NewServer validates the method table and returns a Server for it.
 func NewServer(cfg Config) (*Server, error) {
 	if cfg.Auth == nil {
 		return nil, errors.New("rpc: no authenticator")
@@ -155,8 +154,8 @@ func NewServer(cfg Config) (*Server, error) {
 		reading: newBudget(maxRequest, readingAll), strangerReading: newBudget(maxRequest, strangeReading),
 		nodeReading: newBudget(maxNodeReply, repliesReading), nodeReplies: newBudget(repliesEach, repliesDecoded)}
 	for _, m := range cfg.Methods {
-		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != (m.Check.says != "") {
-			return nil, fmt.Errorf("rpc: row %q of the method table is not whole", m.Name)
+		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != (m.Check.desc != "") {
+			return nil, fmt.Errorf("rpc: row %q of the method table is incomplete", m.Name)
 		}
 		if _, twice := s.methods[m.Name]; twice {
 			return nil, fmt.Errorf("rpc: two rows for %q in the method table", m.Name)
@@ -169,7 +168,7 @@ func NewServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Methods returns the table, in no order.
+// Methods returns the method table in no particular order.
 func (s *Server) Methods() []Method {
 	out := make([]Method, 0, len(s.methods))
 	for _, m := range s.methods {
@@ -178,8 +177,8 @@ func (s *Server) Methods() []Method {
 	return out
 }
 
-// Call runs a method for a caller of this process: the same checks, nothing encoded.
-// Reply values may be shared with others: they are read, never written to.
+// Call runs a method for a caller in this process. It applies the same checks but encodes
+// nothing. Reply values may be shared with other callers: treat them as read-only.
 func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	m, ok := s.methods[method]
 	if !ok || m.Stream {
@@ -198,8 +197,8 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	return m.assign(resp, out)
 }
 
-// Stream opens a streaming method for a caller of this process. The caller sends
-// the request and closes the stream; the end of ctx closes it too.
+// Stream opens a streaming method for a caller in this process. The caller sends the request
+// and closes the stream. The end of ctx also closes it.
 func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 	m, ok := s.methods[method]
 	if !ok || !m.Stream {
@@ -215,8 +214,8 @@ func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 	return near, nil
 }
 
-// admit authenticates one call. What is wrong with its token is kept in the call: the
-// server that answers says so.
+// admit authenticates one call. It stores an authentication error in the call, so that the
+// server that answers can report it.
 func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) (*Call, error) {
 	c := &Call{Method: m.Name, rule: m.Rule, Conn: conn, Forwarded: env.Forwarded, Identity: &acls.AuthenticatedIdentity{}}
 	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
@@ -229,7 +228,7 @@ func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Enve
 	}
 	switch {
 	case errors.Is(refused, certs.ErrPeer):
-		return c, refused // the next server would see the certificate of this one
+		return c, refused // the next server would see this server's certificate
 	case m.Rule == Anonymous:
 		refused = nil
 	case m.Rule == NodeRegister && errors.Is(refused, ErrExpired):
@@ -241,12 +240,12 @@ func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Enve
 	return c, nil
 }
 
-// waited is how long looking for the server that answers may take until the caller is
-// looked at again.
+// waited is how long finding the answering server may take before the caller is authenticated
+// again.
 const waited = 100 * time.Millisecond
 
-// readmit looks at the caller again before this server answers: it may have waited until
-// it led, and known less of tokens before than it does now.
+// readmit authenticates the caller again before this server answers. The server may have waited
+// to become leader and may now have tokens that it did not have before.
 func (s *Server) readmit(ctx context.Context, m Method, c *Call, env nomad.Envelope, begun time.Time) error {
 	if c.refused == nil && time.Since(begun) < waited {
 		return nil
@@ -259,7 +258,7 @@ func (s *Server) readmit(ctx context.Context, m Method, c *Call, env nomad.Envel
 	return c.refused
 }
 
-// run answers one call, here or through another server.
+// run answers one call, on this server or through another.
 func (s *Server) run(ctx context.Context, m Method, conn *Conn, b *body) (out any, err error) {
 	begun := time.Now()
 	defer b.end()
@@ -283,7 +282,7 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, b *body) (out an
 	if err = cmp.Or(err, bad); err != nil {
 		return nil, err
 	}
-	if m.Home != nil { // it may ask for any part of the request
+	if m.Home != nil { // it may need any part of the request
 		if err := s.load(ctx, m, c, b); err != nil {
 			return nil, err
 		}
@@ -325,7 +324,7 @@ func (s *Server) here(ctx context.Context, m Method, c *Call, b *body, looked ti
 	return out, err
 }
 
-// authorize finds out what the caller may do, and refuses who may not make the call.
+// authorize determines the caller's rights and refuses callers that may not make the call.
 func (s *Server) authorize(ctx context.Context, m Method, c *Call, env nomad.Envelope) (err error) {
 	if c.Access = new(Access); m.Rule != Token && m.Rule != Management {
 		return nil
@@ -342,13 +341,13 @@ func (s *Server) authorize(ctx context.Context, m Method, c *Call, env nomad.Env
 		return m.Check.ask(access, env)
 	case m.Check.first != nil:
 		err := m.Check.first(access, env)
-		access.asked.Store(false) // the handler asks, too
+		access.asked.Store(false) // the handler must check as well
 		return err
 	}
 	return nil
 }
 
-// handle runs a method here.
+// handle runs a method on this server.
 func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (out any, err error) {
 	if !m.Rule.ofServers() || c.ByCertificate() { // servers of this project send complete requests
 		if err := nomad.Whole(req); err != nil {
@@ -367,17 +366,17 @@ func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (ou
 	return out, err
 }
 
-// unasked refuses the answer of a handler that should have asked what the caller may do
-// and did not: such a handler has a hole.
+// unasked refuses the answer of a handler that should have checked the caller's rights but did
+// not. Such a handler has a security bug.
 func (s *Server) unasked(m Method, c *Call) error {
 	if m.Rule != Token || c.Access.asked.Load() {
 		return nil
 	}
-	s.log.Error("a method did not ask what its caller may do", "method", m.Name, "needs", m.Check)
-	return fmt.Errorf("internal error in %s: its access rule was not asked", m.Name)
+	s.log.Error("method did not check its caller's rights", "method", m.Name, "needs", m.Check)
+	return fmt.Errorf("internal error in %s: its access rule was not checked", m.Name)
 }
 
-// runStream answers one streaming call whose handshake is done.
+// runStream answers one streaming call after its handshake.
 func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *Stream) {
 	in := s.intake(conn)
 	in.limit = streamedRequest
@@ -446,7 +445,7 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, b *body, stre
 	return Bridge(stream, next)
 }
 
-// serve runs a streaming method here, as long as its caller may have it.
+// serve runs a streaming method on this server while its caller is authorized.
 func (s *Server) serve(ctx context.Context, m Method, c *Call, req Request, stream *Stream) (err error) {
 	if err := m.available(); err != nil {
 		return err
@@ -464,8 +463,8 @@ func (s *Server) serve(ctx context.Context, m Method, c *Call, req Request, stre
 	return s.unasked(m, c)
 }
 
-// recovered turns a panic of a handler into an error of that call: a bug in one
-// method must not end the tasks and the elections of the whole agent.
+// recovered turns a panic of a handler into an error of that call. A bug in one method must not
+// stop the tasks and the elections of the agent.
 func (s *Server) recovered(method string, err *error) {
 	if p := recover(); p != nil {
 		s.log.Error("handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))

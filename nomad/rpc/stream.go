@@ -15,8 +15,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Stream is one streaming call after its handshake. Encode and Write are safe
-// beside Decode and Read, and beside each other.
+// Stream is one streaming call after its handshake. Writers may run concurrently with readers
+// and with each other.
 type Stream struct {
 	conn io.ReadWriteCloser
 	in   *bufio.Reader
@@ -26,12 +26,12 @@ type Stream struct {
 	mu   sync.Mutex // guards writes
 }
 
-// NewStream makes a stream of a connection.
+// NewStream returns a stream over a connection.
 func NewStream(conn io.ReadWriteCloser) *Stream {
 	return &Stream{conn: conn, in: bufio.NewReader(conn)}
 }
 
-// Pipe returns the two ends of a stream inside one process.
+// Pipe returns the two ends of an in-process stream.
 func Pipe() (*Stream, *Stream) {
 	a, b := pipe()
 	return NewStream(a), NewStream(b)
@@ -63,8 +63,7 @@ func (s *Stream) DecodeWithin(v any, limit int) error {
 	return nil
 }
 
-// request receives the request of a streaming call by in, within the time that a frame may
-// take.
+// request reads the request of a streaming call through in, within the frame timeout.
 func (s *Stream) request(m Method, in *intake, within time.Duration) (*body, error) {
 	if d, ok := s.conn.(interface{ SetReadDeadline(time.Time) error }); ok {
 		d.SetReadDeadline(time.Now().Add(within))
@@ -77,8 +76,8 @@ func (s *Stream) request(m Method, in *intake, within time.Duration) (*body, err
 	return received(m, &raw, in)
 }
 
-// refuseLarge answers a request that is too large. It drops the rest of the request: a caller
-// that cannot send it would not read the answer.
+// refuseLarge refuses a request that is too large. It discards the rest of the request, because
+// a caller that blocks on sending would not read the answer.
 func (s *Stream) refuseLarge(m Method, within time.Duration) {
 	err := nomad.Errorf(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", streamedRequest)
 	if m.sendError(s, err) != nil {
@@ -87,7 +86,7 @@ func (s *Stream) refuseLarge(m Method, within time.Duration) {
 	if d, ok := s.conn.(interface{ SetReadDeadline(time.Time) error }); ok {
 		d.SetReadDeadline(time.Now().Add(within))
 	}
-	io.CopyN(io.Discard, s.in, maxRequest) // any end will do
+	io.CopyN(io.Discard, s.in, maxRequest) // any end is fine
 }
 
 // Read reads raw bytes.
@@ -100,28 +99,28 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return s.conn.Write(p)
 }
 
-// Close ends the stream both ways. The other side reads io.EOF.
+// Close closes the stream in both directions. The peer reads io.EOF.
 func (s *Stream) Close() error {
 	var err error
 	s.once.Do(func() { err = s.conn.Close() })
 	return err
 }
 
-// UntilClosed returns a context that also ends when the other side closes the
-// stream. It reads and drops what still comes, so it is for methods whose caller
-// sends nothing after the request. The caller of UntilClosed calls cancel.
+// UntilClosed returns a context that also ends when the peer closes the stream. It discards all
+// further input, so use it only if the caller sends nothing after the request. The caller must
+// call cancel.
 func (s *Stream) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		io.Copy(io.Discard, s.in) // any end of the stream is the end
+		io.Copy(io.Discard, s.in) // a read error is an end as well
 	}()
 	return ctx, cancel
 }
 
-// While ends the context that it returns, and the stream, once check refuses it with
-// nomad.ErrPermissionDenied; it asks again and again, since what opened a stream may not
-// be good as long as it runs. The caller of While calls stop, which waits for the check.
+// While calls check at every interval. Once check returns nomad.ErrPermissionDenied, While ends
+// the returned context and the stream, because a token can expire before its stream ends. The
+// caller must call stop, which waits for the last check.
 func (s *Stream) While(ctx context.Context, every time.Duration, check func(context.Context) error) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -148,12 +147,12 @@ func (s *Stream) While(ctx context.Context, every time.Duration, check func(cont
 	}
 }
 
-// SendError tells the other side why the stream ends.
+// SendError sends the peer the error that ends the stream.
 func (s *Stream) SendError(err error) error {
 	return s.Encode(&nomad.StreamErrWrapper{Error: wireError(err)})
 }
 
-// sendError tells the caller of a method why it failed, in the method's words.
+// sendError sends the caller the error of a method, in the format of the method.
 func (m Method) sendError(s *Stream, err error) error {
 	if m.failure == nil {
 		return s.SendError(err)
@@ -171,9 +170,9 @@ func wireError(err error) *nomad.RpcError {
 	return wire
 }
 
-// Bridge copies bytes both ways until either side ends, then closes both. When the
-// connection of b is lost it says so and leaves a open: the caller tells that side, for
-// which what came so far would else look whole.
+// Bridge copies bytes in both directions until one side ends, then closes both. If the
+// connection of b is lost, it returns an error and leaves a open. The caller must then report
+// the error on a: otherwise the truncated stream looks complete.
 func Bridge(a, b *Stream) error {
 	ended := make(chan struct{})
 	go func() {
@@ -184,15 +183,15 @@ func Bridge(a, b *Stream) error {
 	_, err := io.Copy(a, b)
 	b.Close()
 	if errors.Is(err, nomad.ErrLost) {
-		return err // the copy the other way ends with a
+		return err // the copy in the other direction ends with a
 	}
 	a.Close()
 	<-ended
 	return nil
 }
 
-// sessionStream is a stream of a multiplexed session. One that ends with the session was
-// not ended by the other side.
+// sessionStream is a stream of a multiplexed session. It distinguishes a lost session from a
+// stream that the peer closed.
 type sessionStream struct {
 	io.ReadWriteCloser
 	session *yamux.Session

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The request of a stream is charged while it is read, as that of a call.
+// The request of a stream is charged while it is read, like that of a call.
 func TestStreamRequestsAreCharged(t *testing.T) {
 	m := HandleStream("Test.Stream", Anonymous, Here, func(context.Context, *Call, *nomad.NodeSpecificRequest, *Stream) error { return nil })
 	s, err := NewServer(Config{Methods: []Method{m}, Auth: TrustPeer{}})
@@ -26,7 +26,7 @@ func TestStreamRequestsAreCharged(t *testing.T) {
 		}
 		return ok
 	}
-	near, far := net.Pipe() // a write returns when the other side has read it
+	near, far := net.Pipe() // a write returns after the other side has read it
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -48,8 +48,8 @@ func TestStreamRequestsAreCharged(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestIsReleased checks that a request gives back what it was charged when its
-// stream ends before its call begins.
+// TestWaitingRequestIsReleased checks that the charge of a request is released if its stream
+// ends before its call begins.
 func TestWaitingRequestIsReleased(t *testing.T) {
 	release := make(chan struct{})
 	m := Handle("Test.Block", Anonymous, Here, func(context.Context, *Call, *nomad.NodeSpecificRequest) (*nomad.GenericResponse, error) {
@@ -81,7 +81,7 @@ func TestWaitingRequestIsReleased(t *testing.T) {
 		<-arrived
 	}
 	if s.strangerReading.used.TryAcquire(strangeReading) {
-		t.Fatal("a request of 100 KiB that waits for its call is not charged")
+		t.Fatal("a request of 100 KiB waiting for its call is not charged")
 	}
 	cancel()
 	limit, stop := context.WithTimeout(t.Context(), 10*time.Second)

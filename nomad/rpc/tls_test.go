@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// tlsTest is a server that speaks TLS, and those who call it.
+// tlsTest is a server with TLS and its callers.
 type tlsTest struct {
 	t     *testing.T
 	ca    *testpki.CA
@@ -28,7 +28,7 @@ type tlsTest struct {
 	raft  handOff
 }
 
-// overTLS starts a server of the region "global".
+// overTLS starts a server in the region "global".
 func overTLS(t *testing.T, edit func(*certs.Config), change func(*rpc.Config)) *tlsTest {
 	t.Helper()
 	x := &tlsTest{t: t, ca: testpki.New(t), raft: make(handOff, 10)}
@@ -47,7 +47,7 @@ func overTLS(t *testing.T, edit func(*certs.Config), change func(*rpc.Config)) *
 	return x
 }
 
-// pool makes a caller with a certificate of some names; none is a caller without TLS.
+// pool returns a caller with a certificate for the names, or without TLS if there are none.
 func (x *tlsTest) pool(names ...string) *rpc.Pool {
 	x.t.Helper()
 	if len(names) == 0 {
@@ -62,7 +62,7 @@ func (x *tlsTest) call(p *rpc.Pool) error {
 	return p.Call(within(x.t), x.addr, "Test.Get", ask("n", "me"), nil)
 }
 
-// raftTaken says whether a connection for Raft arrives there.
+// raftTaken reports whether the server accepts a Raft connection.
 func (x *tlsTest) raftTaken(p *rpc.Pool) bool {
 	x.t.Helper()
 	conn, err := p.DialRaft(within(x.t), x.addr)
@@ -117,7 +117,7 @@ func TestWhoIsServed(t *testing.T) {
 	var plain []string
 	for name, c := range map[string]struct {
 		edit  func(*certs.Config)
-		calls map[bool][][]string // may, may not
+		calls map[bool][][]string // allowed, refused
 		rafts map[bool][][]string
 	}{
 		"names": {nil, map[bool][][]string{true: {server, client, far}, false: {alien, cli, plain}},
@@ -141,7 +141,7 @@ func TestWhoIsServed(t *testing.T) {
 			for may, all := range c.rafts {
 				for _, names := range all {
 					if got := x.raftTaken(x.pool(names...)); got != may {
-						t.Errorf("%q speaks Raft: %t", names, got)
+						t.Errorf("%q may use Raft: %t", names, got)
 					}
 				}
 			}
@@ -149,8 +149,8 @@ func TestWhoIsServed(t *testing.T) {
 	}
 }
 
-// The caller is told why, in words that say what to mend.
-func TestRefusalIsTold(t *testing.T) {
+// The caller gets the reason, in terms that help to correct it.
+func TestHandshakeErrorNamesReason(t *testing.T) {
 	x := overTLS(t, nil, nil)
 	other := testpki.New(t)
 	alone := func(edit func(*certs.Config)) *rpc.Pool {
@@ -162,8 +162,8 @@ func TestRefusalIsTold(t *testing.T) {
 		p    *rpc.Pool
 		want string
 	}{
-		"another role":     {x.pool("cli.global.nomad"), "the server refuses this agent: remote error: tls: bad certificate"},
-		"signed elsewhere": {alone(func(c *certs.Config) { f := other.Agent("client.global.nomad"); c.CertFile, c.KeyFile = f.Cert, f.Key }), "the server refuses this agent"},
+		"another role":     {x.pool("cli.global.nomad"), "the server rejected this agent: remote error: tls: bad certificate"},
+		"signed elsewhere": {alone(func(c *certs.Config) { f := other.Agent("client.global.nomad"); c.CertFile, c.KeyFile = f.Cert, f.Key }), "the server rejected this agent"},
 		"another CA":       {alone(func(c *certs.Config) { *c = other.Agent("client.global.nomad").Config() }), "certificate signed by unknown authority"},
 		"another region":   {alone(func(c *certs.Config) { *c = x.ca.Agent("client.far.nomad").Config(); c.Region = "far" }), `region "far"`},
 	} {
@@ -179,8 +179,8 @@ func TestRefusalIsTold(t *testing.T) {
 	}
 }
 
-// A server of another region is asked for its own name, never for that of this one.
-func TestServersOfOtherRegionsShowTheirName(t *testing.T) {
+// A server of another region must present a certificate with its own region's name.
+func TestOtherRegionServerName(t *testing.T) {
 	x := overTLS(t, func(c *certs.Config) { c.Region = "far"; c.VerifyServerHostname = false }, nil)
 	far := x.ca.Agent("server.far.nomad")
 	cfg := x.cfg
@@ -192,11 +192,11 @@ func TestServersOfOtherRegionsShowTheirName(t *testing.T) {
 	for region, want := range map[string]bool{"far": true, "": false, "elsewhere": false} {
 		p := pool(t, rpc.PoolConfig{Region: "global", RegionOf: func(string) string { return region }, TLS: own})
 		if err := x.call(p); (err == nil) != want {
-			t.Errorf("a server that is thought to be of region %q: %v", region, err)
+			t.Errorf("a server with the assumed region %q: %v", region, err)
 		}
 		if conn, err := p.DialRaft(within(t), x.addr); err == nil {
 			conn.Close()
-			t.Error("Raft was begun with a server of another region")
+			t.Error("a Raft connection to a server of another region was opened")
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestConnectionsThatNeverBecomeTLS(t *testing.T) {
 	for name, first := range map[string][]byte{
 		"only the byte":     {0x04},
 		"half a handshake":  hello[:40],
-		"a whole hello":     hello,
+		"a complete hello":  hello,
 		"no handshake":      append([]byte{0x04}, "GET / HTTP/1.1\r\n\r\n"...),
 		"plain calls":       {0x01},
 		"plain raft":        {0x02},
@@ -248,8 +248,8 @@ func TestConnectionsThatNeverBecomeTLS(t *testing.T) {
 	}
 }
 
-// Slow handshakes hold no more places than an address has, and only for as long as
-// the deadline allows; other addresses never notice.
+// Slow handshakes take at most the slots of their address, and only until the deadline. Other
+// addresses are not affected.
 func TestSlowHandshakesAreBounded(t *testing.T) {
 	const places, all = 30, 60
 	for name, c := range map[string]struct {
@@ -268,11 +268,11 @@ func TestSlowHandshakesAreBounded(t *testing.T) {
 				defer conn.Close()
 				conn.Write([]byte{0x04})
 				go func() {
-					io.Copy(io.Discard, conn) // its end is what counts
+					io.Copy(io.Discard, conn) // only the end matters
 					ended <- struct{}{}
 				}()
 			}
-			if c.limit == time.Hour { // else a good handshake may be too slow as well
+			if c.limit == time.Hour { // otherwise a good handshake may be too slow as well
 				if err := x.call(x.pool("client.global.nomad")); err != nil {
 					t.Errorf("while another address is slow: %v", err)
 				}
@@ -288,7 +288,7 @@ func TestSlowHandshakesAreBounded(t *testing.T) {
 	}
 }
 
-// A cluster moves to TLS and back, one agent after the other, and is never cut off.
+// A cluster switches to TLS and back, one agent after another, without an interruption.
 func TestUpgradeToTLSAndBack(t *testing.T) {
 	x := overTLS(t, func(c *certs.Config) { c.RPC = false }, nil)
 	cfg := x.ca.Agent("client.global.nomad").Config()
@@ -301,7 +301,7 @@ func TestUpgradeToTLSAndBack(t *testing.T) {
 		rpc, up bool
 	}{
 		{x.store, &x.cfg, false, false},
-		{caller, &cfg, true, true}, // speaks TLS, the server does not yet
+		{caller, &cfg, true, true}, // uses TLS, the server does not yet
 		{x.store, &x.cfg, true, true},
 		{caller, &cfg, true, false},
 		{x.store, &x.cfg, true, false},
@@ -318,7 +318,7 @@ func TestUpgradeToTLSAndBack(t *testing.T) {
 			t.Fatalf("step %d: %v", i, err)
 		}
 	}
-	cfg.RPC = true // without upgrade mode there is no way without TLS
+	cfg.RPC = true // without upgrade mode, connections require TLS
 	if err := caller.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestUpgradeToTLSAndBack(t *testing.T) {
 	}
 }
 
-// until tries for some seconds.
+// until retries for some seconds.
 func until(t *testing.T, try func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -344,7 +344,7 @@ func until(t *testing.T, try func() error) error {
 	}
 }
 
-// After the CA was rotated on a server, a session that shows the old one is over.
+// After a server's CA was rotated, sessions with certificates of the old CA end.
 func TestRotatedCAsEndSessions(t *testing.T) {
 	x := overTLS(t, nil, nil)
 	next := testpki.New(t)

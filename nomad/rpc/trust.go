@@ -7,11 +7,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// TrustPeer is the Authenticator of an agent that is called only over sessions
-// that it opened itself, to servers that it trusts: a client.
+// TrustPeer is the Authenticator of a client agent. It is called only over sessions that the
+// agent itself opened to servers that it trusts.
 type TrustPeer struct{}
 
-// Authenticate admits everybody.
+// Authenticate admits every caller.
 func (TrustPeer) Authenticate(_ context.Context, _ string, _ Rule, conn *Conn) (*acls.AuthenticatedIdentity, error) {
 	id := &acls.AuthenticatedIdentity{}
 	if conn != nil {
@@ -20,7 +20,7 @@ func (TrustPeer) Authenticate(_ context.Context, _ string, _ Rule, conn *Conn) (
 	return id, nil
 }
 
-// Access allows everything: the servers have asked.
+// Access allows everything: the servers have checked the rights.
 func (TrustPeer) Access(context.Context, *acls.AuthenticatedIdentity) (*Access, error) {
 	return &Access{Rights: everything, Off: true}, nil
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Bounds of what a session has received and nobody has read yet, until somebody has
-// authenticated. Streams that wait to be accepted have such data, too.
+// Limits for data that a session has received but not read yet, until a caller is
+// authenticated. Streams that wait to be accepted hold such data too.
 const (
 	maxUnread    = 4 << 20
 	freeUnread   = 256 << 10 // not charged to the budget
-	streamWindow = 256 << 10 // that each stream may have; sessions cannot have less
+	streamWindow = 256 << 10 // per stream; yamux allows no smaller window
 )
 
-// Positions in the header of a yamux frame: version, type, flags, stream ID, length.
+// Offsets in the header of a yamux frame: version, type, flags, stream ID, length.
 const (
 	frameHeader = 12
 	frameType   = 1
@@ -27,20 +27,20 @@ const (
 	frameData   = 0
 )
 
-var errUnread = errors.New("too much data on streams that nobody reads")
+var errUnread = errors.New("too much unread data on streams")
 
-// unread counts those bytes, and charges them to a budget.
+// unread counts the unread bytes and charges them to a budget.
 type unread struct {
 	budget *budget
 
 	mu    sync.Mutex
 	bytes int
 	paid  int
-	over  bool  // nothing is counted any more
-	fault error // ended the session
+	over  bool  // counting has ended
+	fault error // the error that ended the session
 }
 
-// received counts n more bytes.
+// received adds n bytes.
 func (u *unread) received(n int) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -62,7 +62,7 @@ func (u *unread) received(n int) error {
 	return u.fault
 }
 
-// read counts n bytes less.
+// read subtracts n bytes.
 func (u *unread) read(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -73,7 +73,7 @@ func (u *unread) read(n int) {
 	}
 }
 
-// end gives everything back and ends the counting. The error is why it ended the session.
+// end releases the charge and stops the counting. It returns the error that ended the session.
 func (u *unread) end() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -82,15 +82,15 @@ func (u *unread) end() error {
 	return u.fault
 }
 
-// countedSession is the connection of a session that another agent opened. It counts the data
-// of frames as long as nobody has authenticated.
+// countedSession is the connection of a session that a peer opened. It counts the data of
+// frames until a caller is authenticated.
 type countedSession struct {
 	net.Conn
 	c      *Conn
 	unread *unread
 	known  bool
-	header []byte // of the next frame, as far as it has arrived
-	data   int    // bytes of the current frame that have not arrived
+	header []byte // the part of the next header that has arrived
+	data   int    // bytes of the current frame that are outstanding
 }
 
 // Read implements io.Reader.
@@ -100,7 +100,7 @@ func (s *countedSession) Read(p []byte) (int, error) {
 		return n, err
 	}
 	if s.known = !s.c.strange(); s.known {
-		s.unread.end() // without a fault, or there was no next read
+		s.unread.end() // there is no error: otherwise Read would not have been called
 		return n, err
 	}
 	if err := s.count(p[:n]); err != nil {
@@ -109,8 +109,8 @@ func (s *countedSession) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count follows the frames. Their data counts when it is announced: the session makes room for
-// it then.
+// count parses the frame headers. It counts the data of a frame as soon as its header arrives,
+// because the session allocates the buffer then.
 func (s *countedSession) count(b []byte) error {
 	for len(b) > 0 {
 		if s.data > 0 {
@@ -140,7 +140,7 @@ type countedStream struct {
 	unread *unread
 }
 
-// Read implements io.Reader. The buffer of the stream is let go when it is empty.
+// Read implements io.Reader. It releases the buffer of the stream when it is empty.
 func (s *countedStream) Read(p []byte) (int, error) {
 	n, err := s.Stream.Read(p)
 	if n > 0 {
@@ -150,10 +150,10 @@ func (s *countedStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn. It drops what was not read: a closed stream would keep it until the
-// other side closes, too.
+// Close implements net.Conn. It discards unread data: otherwise a closed stream would keep it
+// until the peer closes the stream as well.
 func (s *countedStream) Close() error {
 	s.SetReadDeadline(time.Now())
-	io.CopyN(io.Discard, s, streamWindow) // what is there already
+	io.CopyN(io.Discard, s, streamWindow) // what has arrived already
 	return s.Stream.Close()
 }

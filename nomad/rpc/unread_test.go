@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// fill opens streams with an unfinished call of a full window each, and returns how many of them
-// were taken until the server closed the session.
+// fill opens streams, each with an incomplete call of a full window. It returns how many were
+// accepted before the server closed the session.
 func fill(t *testing.T, s *yamux.Session, streams int) int {
 	t.Helper()
 	part := unfinished(t, 2<<20, 255<<10)[1:]
@@ -24,27 +24,27 @@ func fill(t *testing.T, s *yamux.Session, streams int) int {
 	return streams
 }
 
-// Before the first call that is authenticated a session holds little data that nobody has read,
-// however many streams have it, and all such sessions share a budget.
+// Before the first authenticated call, the unread data of a session is limited, whatever the
+// number of its streams. All such sessions share a budget.
 func TestUnreadDataBeforeAuthentication(t *testing.T) {
 	const streams = 200 // 50 MiB, of which the server reads 32 streams
 	_, addr := serve(t, nil)
 	if n := fill(t, muxTo(t, addr), streams); n == streams {
-		t.Errorf("a session of a stranger was given %d streams with 255 KiB each", n)
+		t.Errorf("an unauthenticated session opened %d streams with 255 KiB each", n)
 	}
 	known := muxTo(t, addr)
 	if err := onStream(t, known, "me"); err != nil {
 		t.Fatal(err)
 	}
 	if n := fill(t, known, streams); n != streams {
-		t.Errorf("a session of a known caller was closed after %d streams", n)
+		t.Errorf("a session of an authenticated caller was closed after %d streams", n)
 	}
 	if err := onStream(t, known, "me"); err != nil {
-		t.Errorf("a call beside them: %v", err)
+		t.Errorf("a concurrent call: %v", err)
 	}
 }
 
-// What was read does not count any more: a stranger may send many large requests.
+// Data that was read no longer counts: an unauthenticated caller may send many large requests.
 func TestReadDataDoesNotCount(t *testing.T) {
 	_, addr := serve(t, nil)
 	s := muxTo(t, addr)

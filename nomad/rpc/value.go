@@ -8,32 +8,32 @@ import (
 	"math"
 )
 
-// Bounds of one msgpack value.
+// Limits for one msgpack value.
 const (
-	maxRequest = 64 << 20 // a request: above limits.http_max_request_body
-	maxReply   = 1 << 30  // a reply of a server that we called
-	readStep   = 64 << 10 // most that is allocated ahead of what has arrived
-	// A byte can be an empty list or map, or nothing, and stand for a struct of some
-	// hundred: of so many bytes that are allowed, one may be such.
+	maxRequest = 64 << 20 // a request: more than limits.http_max_request_body
+	maxReply   = 1 << 30  // a reply of a server that this agent called
+	readStep   = 64 << 10 // maximum allocation beyond the bytes that have arrived
+	// One byte can encode an empty container or nil, and decode to a struct of several hundred
+	// bytes. A value may hold one container per this many permitted bytes.
 	bytesPerContainer = 64
 	bytesPerNil       = 16
 )
 
-// What most take, so that a buffer need not grow.
+// Usual sizes, so that a buffer seldom grows.
 const (
 	usualHeader  = 64
 	usualRequest = 1 << 10
 )
 
-// errBadValue means that what came is no value, or none that is taken: the connection
-// itself is well.
+// errBadValue means that the peer sent an invalid or oversized value. The connection itself
+// works.
 var (
 	errBadValue = errors.New("rpc: bad message")
 	errTooLarge = fmt.Errorf("%w: too large", errBadValue)
 )
 
-// readValue reads exactly one msgpack value from r into buf[:0], within the bounds of in.
-// Nothing is allocated for a length before its bytes arrive, and nesting costs no stack.
+// readValue reads exactly one msgpack value from r into buf[:0], within the limits of in. It
+// allocates memory only for bytes that have arrived, and it does not recurse.
 func readValue(r *bufio.Reader, buf []byte, in *intake) ([]byte, error) {
 	buf = buf[:0]
 	limit := in.limit
@@ -88,14 +88,14 @@ func readValue(r *bufio.Reader, buf []byte, in *intake) ([]byte, error) {
 	return buf, nil
 }
 
-// shape describes the value that begins with c: how many bytes of size or number
-// follow it, whether a run of bytes of that length follows, and how many values
-// each item of that length holds. The size is -1 for no value at all.
+// shape describes the value that begins with byte c. size is the number of bytes of length or
+// number that follow, or -1 for an invalid byte. raw reports whether as many raw bytes as the
+// length follow. items is the number of values per element of the length.
 func shape(c byte) (size int, raw bool, items uint64) {
 	switch {
 	case c <= 0x7f, c >= 0xe0, c == 0xc0, c == 0xc2, c == 0xc3:
 		return 0, false, 0
-	case c <= 0x9f: // fixmap, fixarray: fixed counts the values
+	case c <= 0x9f: // fixmap, fixarray: fixed returns the count
 		return 0, false, 1
 	case c <= 0xbf, c >= 0xd4 && c <= 0xd8: // fixstr, fixext
 		return 0, true, 0
@@ -127,7 +127,7 @@ func shape(c byte) (size int, raw bool, items uint64) {
 	return -1, false, 0
 }
 
-// fixed returns the length that the first byte itself carries.
+// fixed returns the length that is encoded in the first byte.
 func fixed(c byte) uint64 {
 	switch {
 	case c >= 0xd4: // fixext 1, 2, 4, 8, 16 and their type byte
@@ -148,7 +148,7 @@ func number(b []byte) (n uint64) {
 	return n
 }
 
-// grow adds n values to those that must still come. Each takes a byte at least.
+// grow adds n values to the number of outstanding values. Each takes at least one byte.
 func grow(pending, n uint64, limit int) (uint64, error) {
 	if n > uint64(limit) || pending > uint64(limit) {
 		return 0, errTooLarge
@@ -156,7 +156,7 @@ func grow(pending, n uint64, limit int) (uint64, error) {
 	return pending + n, nil
 }
 
-// readN appends the next n bytes of r to buf, in steps.
+// readN appends the next n bytes of r to buf in steps.
 func readN(r *bufio.Reader, buf []byte, n uint64, in *intake) ([]byte, error) {
 	if n > math.MaxInt32 || len(buf)+int(n) > in.limit {
 		return buf, errTooLarge
@@ -182,7 +182,7 @@ func readN(r *bufio.Reader, buf []byte, n uint64, in *intake) ([]byte, error) {
 	return buf, nil
 }
 
-// midway turns the end of the stream inside a value into an error of its own.
+// midway converts an end of the stream inside a value into a separate error.
 func midway(err error, have int) error {
 	if err == io.EOF && have > 0 {
 		return io.ErrUnexpectedEOF

@@ -46,7 +46,7 @@ func TestReadValueTakesExactlyOneValue(t *testing.T) {
 }
 
 func TestReadValueForms(t *testing.T) {
-	// Forms that our encoder never writes but others may.
+	// Encodings that our encoder never uses but others may use.
 	for name, wire := range map[string][]byte{
 		"bin8":     {0xc4, 2, 'a', 'b'},
 		"bin16":    {0xc5, 0, 1, 'a'},
@@ -88,17 +88,17 @@ func TestReadValueRefuses(t *testing.T) {
 		}
 	}
 	if _, err := readValue(bufio.NewReader(bytes.NewReader([]byte{0xc1})), nil, &intake{limit: maxRequest}); err == nil {
-		t.Error("readValue() took a byte that begins no value")
+		t.Error("readValue() accepted a byte that does not begin a value")
 	}
 }
 
 func TestLengthsAllocateNothing(t *testing.T) {
-	claim := []byte{0xdb, 0x03, 0xff, 0xff, 0xff} // a string of nearly 64 MiB, of which nothing comes
+	claim := []byte{0xdb, 0x03, 0xff, 0xff, 0xff} // a string of nearly 64 MiB, of which nothing arrives
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 100 {
 		if _, err := readValue(bufio.NewReader(bytes.NewReader(claim)), nil, &intake{limit: maxRequest}); err == nil {
-			t.Fatal("readValue() took a string that never came")
+			t.Fatal("readValue() accepted a string that never arrived")
 		}
 	}
 	runtime.ReadMemStats(&after)

@@ -18,7 +18,7 @@ type watching struct {
 	fading
 	changed chan struct{}
 	asked   *atomic.Int32
-	blind   bool // only asking again shows a change
+	blind   bool // changes are found only by polling
 }
 
 func (w watching) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
@@ -38,8 +38,8 @@ func (w watching) Watch(*acls.AuthenticatedIdentity) func(context.Context) {
 	}
 }
 
-// A read that waits is not authenticated again while nothing changed, and ends at once when
-// its token is revoked.
+// A blocking read is not authenticated again while nothing changes. It ends at once when its
+// token is revoked.
 func TestHeldReadsAreWatched(t *testing.T) {
 	for _, blind := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestHeldReadsAreWatched(t *testing.T) {
 			req.MinQueryIndex = 7
 			ended := make(chan error, 1)
 			go func() { ended <- s.Call(t.Context(), "Test.Wait", req, nil) }()
-			time.Sleep(2 * time.Minute) // of the test's own time
+			time.Sleep(2 * time.Minute) // synthetic time
 			if n := auth.asked.Load(); !blind && n > 2 || blind && n < 100 {
 				t.Errorf("blind %t: authenticated %d times in two minutes without a change", blind, n)
 			}

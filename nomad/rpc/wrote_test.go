@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// A call that lost its leader is made again, but not when it has written something.
-func TestNothingIsWrittenTwice(t *testing.T) {
+// A call that lost its leader is repeated, unless it has already written something.
+func TestWritesAreNotRepeated(t *testing.T) {
 	for _, wrote := range []bool{false, true} {
 		calls := 0
 		m := rpc.Handle("Test.Write", rpc.Anonymous, rpc.Leader, func(ctx context.Context, _ *rpc.Call, _ *nomad.NodeDeregisterRequest) (*nomad.GenericResponse, error) {

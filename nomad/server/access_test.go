@@ -29,19 +29,19 @@ const (
 
 var everyone = []string{anonymous, workload, sameNode, nodeByID, otherNode, itself}
 
-// anybody adds those whose token is good for nothing but what servers ask each other.
+// anybody also includes callers whose tokens are valid only between servers.
 var anybody = append([]string{badToken, peer, farServer}, everyone...)
 
-// serverOnly are those that call what only servers may call.
+// serverOnly lists the callers of methods for servers.
 var serverOnly = []string{itself, peer}
 
-// admitted says who may call the methods that not everyone may call. It is written
-// by hand from compat/rpc.tsv, not taken from the table of methods.
+// admitted lists the callers of the methods that are not open to everyone. It is written by
+// hand, not taken from the table of methods.
 var admitted = map[string][]string{
 	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly, "Eval.Finish": serverOnly,
 	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Keyring.Update": serverOnly, "Deployment.Reap": serverOnly,
 	"NodeIdentity.Session": serverOnly, "Status.Regroup": serverOnly,
-	// Of features that are not built yet.
+	// Unsupported features.
 	"Keyring.Get": serverOnly, "ClientHostVolume.Create": serverOnly, "ClientHostVolume.Delete": serverOnly, "ClientHostVolume.Register": serverOnly,
 	"ClientCSI.ControllerAttachVolume": serverOnly, "ClientCSI.ControllerCreateSnapshot": serverOnly, "ClientCSI.ControllerCreateVolume": serverOnly,
 	"ClientCSI.ControllerDeleteSnapshot": serverOnly, "ClientCSI.ControllerDeleteVolume": serverOnly, "ClientCSI.ControllerDetachVolume": serverOnly,
@@ -56,22 +56,22 @@ var admitted = map[string][]string{
 	"Node.UpdateStatus":    {sameNode, nodeByID},
 	// A node does not change its own eligibility.
 	"Node.UpdateEligibility": {anonymous, workload, nodeByID, itself},
-	// Registration is proved by the secret ID in the request, whoever calls.
+	// Registration is authenticated by the secret ID in the request, whoever calls.
 	"Node.Register": {anonymous, sameNode, nodeByID, otherNode, itself},
-	// Operators introduce nodes; what has an identity is none.
+	// Operators introduce nodes; a caller with an identity is not an operator.
 	"ACL.CreateClientIntroductionToken": {anonymous, nodeByID, itself},
-	// An archive holds the root keys.
+	// An archive contains the root keys.
 	"Operator.SnapshotSave": {anonymous, nodeByID, itself}, "Operator.SnapshotRestore": {anonymous, nodeByID, itself},
-	// Operators write variables; a workload reads its own, nodes and servers none.
+	// Operators write variables. A workload reads its own; nodes and servers read none.
 	"Variables.Apply": {anonymous, nodeByID, itself}, "Variables.RenewLock": {anonymous, nodeByID, itself},
 	"Variables.Read": {anonymous, workload, nodeByID, itself}, "Variables.List": {anonymous, workload, nodeByID, itself},
 	"Status.Ping": anybody, "Status.Leader": anybody,
 	"Status.Peers": anybody, "Status.RaftStats": anybody,
 	"Status.HasNodeConn": anybody, "Region.List": anybody,
 	"Keyring.ListPublic": anybody, "Keyring.GetConfig": anybody,
-	// What is brought along is the proof.
+	// The credential is in the request body.
 	"ACL.Login": anybody, "ACL.OIDCAuthURL": anybody, "ACL.OIDCCompleteAuth": anybody, "ACL.ListAuthMethods": anybody,
-	// The secret in the request is the proof, or there is no token yet.
+	// The secret is in the request body, or there is no token yet.
 	"ACL.Bootstrap": anybody, "ACL.ResolveToken": anybody, "ACL.ExchangeOneTimeToken": anybody,
 }
 
@@ -80,10 +80,10 @@ type access struct {
 	s     *server.Server
 	a, b  *fakeNode
 	alloc *nomad.Allocation
-	far   *server.Server // of another region, another cluster
+	far   *server.Server // in another region, with its own cluster
 }
 
-// request fills in what a method needs so that only the caller is in question.
+// request returns a request that is valid, so that only the caller decides.
 func (x access) request(m rpc.Method) rpc.Request {
 	req := m.NewRequest()
 	switch r := req.(type) {
@@ -137,7 +137,7 @@ func (x access) call(t *testing.T, m rpc.Method, who string) error {
 	})
 }
 
-// ownToken is the identity with which a server calls others.
+// ownToken returns the identity token with which a server calls others.
 func ownToken(t *testing.T, s *server.Server) string {
 	t.Helper()
 	token, err := s.OwnToken(within(t))
@@ -147,7 +147,7 @@ func ownToken(t *testing.T, s *server.Server) string {
 	return token
 }
 
-// streamError opens a stream and returns the error that it carries.
+// streamError opens a stream and returns the error that it receives.
 func streamError(open func() (*rpc.Stream, error), req any) error {
 	st, err := open()
 	if err != nil {
@@ -205,7 +205,7 @@ func everyMethod(t *testing.T, s *server.Server) {
 	table := s.Methods()
 	for name := range admitted {
 		if !slices.ContainsFunc(table, func(m rpc.Method) bool { return m.Name == name }) {
-			t.Errorf("there is no method %s", name)
+			t.Errorf("unknown method %s", name)
 		}
 	}
 	for _, m := range table {
@@ -245,7 +245,7 @@ func TestOnlyTheOwnNodeSeesSignedIdentities(t *testing.T) {
 	if got := read[nomad.SingleNodeResponse](t, s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}); got.Node.SecretID != "" {
 		t.Error("Node.GetNode shows the secret ID")
 	}
-	// A filter must not tell either what it may not show.
+	// A filter must not reveal hidden fields either.
 	for method, req := range map[string]any{
 		"Alloc.List": &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Filter: `SignedIdentities is not empty`}},
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// restoredWith puts the server back to the state that it has now, and more records.
+// restoredWith restores the server to its current state with additional records.
 func (g *guarded) restoredWith(records ...[]byte) {
 	g.Helper()
 	state := archived(g.T, g.s)
@@ -39,9 +39,9 @@ func (g *guarded) restoredWith(records ...[]byte) {
 	}
 }
 
-// A policy that an archive holds and nobody can read grants nothing and denies
-// everything to who has it, until it is written again. Others are as before.
-func TestAPolicyThatCannotBeReadDenies(t *testing.T) {
+// An unreadable policy in an archive denies everything to its holders until it is written
+// again. Other callers are not affected.
+func TestUnreadablePolicyDenies(t *testing.T) {
 	g := guard(t, nil)
 	for _, name := range []string{"good", "bad"} {
 		g.policy(name, "default", nil)
@@ -67,7 +67,7 @@ func TestAPolicyThatCannotBeReadDenies(t *testing.T) {
 		}
 	}
 	if err := jobs(other.SecretID); err != nil {
-		t.Errorf("who does not have it: %v", err)
+		t.Errorf("callers without it: %v", err)
 	}
 	var out acls.SinglePolicyResponse
 	g.must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "bad"}, &out)
@@ -75,7 +75,7 @@ func TestAPolicyThatCannotBeReadDenies(t *testing.T) {
 		t.Errorf("it is shown as %+v", out.Policy)
 	}
 	if _, err := g.bootstrap(""); !isCoded(err, 400, "ACL bootstrap already done") {
-		t.Errorf("after a restore a first token is made: %v", err)
+		t.Errorf("after a restore ACL bootstrap succeeds: %v", err)
 	}
 	g.policy("bad", "default", nil)
 	if err := jobs(direct.SecretID); err != nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// guarded is a server with access control, and the secret of its first token.
+// guarded is a server with ACLs, and the secret of its management token.
 type guarded struct {
 	*testing.T
 	s      *server.Server
 	root   string
-	region string // "global" unless it says another
+	region string // "global" unless the test sets another
 }
 
 func (g *guarded) in() string { return cmp.Or(g.region, "global") }
@@ -56,7 +56,7 @@ func (g *guarded) bootstrap(secret string) (*acls.Token, error) {
 	return out.Tokens[0], nil
 }
 
-// call calls a method with a secret, as if from elsewhere.
+// call calls a method with a secret over the network.
 func (g *guarded) call(secret, method string, req, resp any) error {
 	switch r := req.(type) {
 	case interface{ Write() *nomad.WriteRequest }:
@@ -74,7 +74,7 @@ func (g *guarded) must(method string, req, resp any) {
 	}
 }
 
-// policy writes a policy that reads jobs of a namespace.
+// policy writes a policy with rights to read the jobs of a namespace.
 func (g *guarded) policy(name, namespace string, job *acls.JobACL) {
 	g.Helper()
 	p := &acls.Policy{Name: name, Rules: fmt.Sprintf("namespace %q { policy = \"read\" }", namespace), JobACL: job}
@@ -115,7 +115,7 @@ func links(names ...string) (out []*acls.RolePolicyLink) {
 	return out
 }
 
-// isCoded says whether an error has the status, and its text holds what is wanted.
+// isCoded reports whether an error has the status and contains the text.
 func isCoded(err error, code int, text string) bool {
 	var coded *nomad.CodedError
 	return errors.As(err, &coded) && coded.Code == code && strings.Contains(coded.Message, text)
@@ -126,7 +126,7 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.Access.Enabled, c.DataDir = true, dir })
 	g := &guarded{T: t, s: s}
 	if _, err := g.bootstrap("letmein"); !isCoded(err, 400, "invalid acl token") {
-		t.Errorf("a secret that is no UUID: %v", err)
+		t.Errorf("a secret that is not a UUID: %v", err)
 	}
 	secret := nomad.NewID()
 	first, err := g.bootstrap(secret)
@@ -139,7 +139,7 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 	}
 	file := filepath.Join(dir, "server", "acl-bootstrap-reset")
 	for text, want := range map[string]string{
-		"not a number": "does not hold a decimal index",
+		"not a number": "does not contain a decimal index",
 		"7\n":          fmt.Sprintf("Invalid bootstrap reset index (specified 7, reset index: %d)", first.CreateIndex),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -157,7 +157,7 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 		t.Fatalf("with the index in the file: %v", err)
 	}
 	if _, err = g.bootstrap(""); !isCoded(err, 400, "Invalid bootstrap reset index") {
-		t.Errorf("the file counts twice: %v", err)
+		t.Errorf("the file works twice: %v", err)
 	}
 	var list acls.TokenListResponse
 	if err := g.call(second.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, &list); err != nil || len(list.Tokens) != 2 {
@@ -169,12 +169,11 @@ func TestManyWantToBeTheFirst(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.Access.Enabled = true })
 	g := &guarded{T: t, s: s}
 	if won := race(40, func() error { _, err := g.bootstrap(""); return err }, func(err error) bool { return isCoded(err, 400, "ACL bootstrap already done") }, t); won != 1 {
-		t.Errorf("%d first tokens were made", won)
+		t.Errorf("%d initial tokens were created", won)
 	}
 }
 
-// race calls fn many times at once and counts how often it succeeds; every failure must
-// be an expected one.
+// race calls fn concurrently and counts the successes. Every failure must be an expected one.
 func race(n int, fn func() error, expected func(error) bool, t *testing.T) (won int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -258,12 +257,12 @@ operator { policy = "read" }`
 	var none acls.SinglePolicyResponse
 	g.must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "none"}, &none)
 	if none.Policy != nil || none.Index == 0 {
-		t.Errorf("a policy that there is none of: %+v", none)
+		t.Errorf("a missing policy: %+v", none)
 	}
 }
 
-// A caller is told of its own policies and roles, and of the policy of everybody.
-func TestWhatOthersAreNotTold(t *testing.T) {
+// A caller can read its own policies and roles, and the anonymous policy.
+func TestCallersReadOwnPolicies(t *testing.T) {
 	g := guard(t, nil)
 	for _, name := range []string{"direct", "by-role", "foreign", "anonymous"} {
 		g.policy(name, "default", nil)
@@ -363,7 +362,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 			if err != nil && strings.Contains(err.Error(), is.SecretID) {
-				t.Errorf("the error tells a secret: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
 		})
 	}
@@ -384,23 +383,23 @@ func TestTokensAreMadeAndChanged(t *testing.T) {
 	made := g.token(chosen)
 	if made.AccessorID != chosen.AccessorID || made.SecretID != chosen.SecretID || !made.ExpirationTime.Equal(made.CreateTime.Add(time.Hour)) ||
 		len(made.Roles) != 1 || *made.Roles[0] != (acls.TokenRoleLink{ID: r.ID, Name: "r"}) {
-		t.Fatalf("made %+v", made.Stub())
+		t.Fatalf("created %+v", made.Stub())
 	}
 	next := g.token(&acls.Token{AccessorID: made.AccessorID, Name: "new", Policies: []string{"p", "later"}})
 	if next.SecretID != made.SecretID || next.Type != "client" || next.Name != "new" || next.CreateIndex != made.CreateIndex || next.ModifyIndex <= made.ModifyIndex ||
 		!next.ExpirationTime.Equal(*made.ExpirationTime) || !next.CreateTime.Equal(made.CreateTime) || slices.Equal(next.Hash, made.Hash) || len(next.Roles) != 0 {
-		t.Errorf("changed into %+v", next.Stub())
+		t.Errorf("updated to %+v", next.Stub())
 	}
 	var own, other acls.SingleTokenResponse
 	if err := g.call(next.SecretID, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: next.AccessorID}, &own); err != nil || own.Token.SecretID != next.SecretID {
 		t.Errorf("a token reads itself: %v", err)
 	}
 	if err := g.call(g.root, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: nomad.NewID()}, &other); err != nil || other.Token != nil {
-		t.Errorf("a token that there is none of: %+v, %v", other.Token, err)
+		t.Errorf("a missing token: %+v, %v", other.Token, err)
 	}
 	for _, secret := range []string{"", next.SecretID} {
 		if err := g.call(secret, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: nomad.NewID()}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
-			t.Errorf("somebody else's token: %v", err)
+			t.Errorf("another caller's token: %v", err)
 		}
 	}
 	for secret, want := range map[string]string{next.SecretID: next.AccessorID, nomad.NewID(): "", "": "", next.AccessorID: ""} {
@@ -411,7 +410,7 @@ func TestTokensAreMadeAndChanged(t *testing.T) {
 	}
 	g.must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil)
 	if err := g.call(g.root, "ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil); !isCoded(err, 404, "ACL role not found") {
-		t.Errorf("a role that is gone: %v", err)
+		t.Errorf("a deleted role: %v", err)
 	}
 	g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{next.AccessorID}}, nil)
 	if err := g.call(next.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
@@ -424,7 +423,7 @@ func TestTokensAreMadeAndChanged(t *testing.T) {
 	}
 }
 
-// Lists have pages and filters, and none tells a secret.
+// Lists support pages and filters, and contain no secrets.
 func TestListsOfTokens(t *testing.T) {
 	g := guard(t, nil)
 	g.policy("p", "default", nil)
@@ -466,8 +465,8 @@ func TestListsOfTokens(t *testing.T) {
 	}
 }
 
-// A blocking query of what a caller has answers when a role that it holds changes.
-func TestListsWait(t *testing.T) {
+// A blocking query for the caller's policies returns when one of its roles changes.
+func TestBlockingPolicyList(t *testing.T) {
 	g := guard(t, nil)
 	g.policy("a", "default", nil)
 	g.policy("b", "default", nil)
@@ -495,7 +494,7 @@ func TestListsWait(t *testing.T) {
 			t.Errorf("it answers with %d policies", n)
 		}
 	case <-within(t).Done():
-		t.Error("the list waits for ever")
+		t.Error("the list does not return")
 	}
 }
 
@@ -523,7 +522,7 @@ func TestRolesThatAreRefused(t *testing.T) {
 	}
 }
 
-// One of many who bring the secret of a one-time token gets the token it stands for.
+// Of many callers with the secret of a one-time token, one gets the token.
 func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
 	g := guard(t, nil)
 	g.policy("p", "default", nil)
@@ -568,7 +567,7 @@ func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
 	g.must("ACL.ExpireOneTimeTokens", &acls.OneTimeTokenExpireRequest{Timestamp: time.Now().Add(time.Hour)}, nil)
 	g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
 	if err := exchange(third.OneTimeSecretID); !denied(err) {
-		t.Errorf("the token is gone: %v", err)
+		t.Errorf("the token was deleted: %v", err)
 	}
 }
 
@@ -596,7 +595,7 @@ func TestWorkloadIsToldItsPolicies(t *testing.T) {
 	}
 	var list acls.PolicyListResponse
 	if err := g.call(jwt, "ACL.ListPolicies", &acls.PolicyListRequest{}, &list); err != nil || len(list.Policies) != len(want)+1 {
-		t.Errorf("it is told of %d policies, %v", len(list.Policies), err)
+		t.Errorf("it lists %d policies, %v", len(list.Policies), err)
 	}
 	for method, req := range map[string]any{"ACL.ListRoles": &acls.RolesListRequest{}, "ACL.GetRolesByID": &acls.RolesByIDRequest{},
 		"ACL.UpsertOneTimeToken": &acls.OneTimeTokenUpsertRequest{}, "ACL.GetToken": &acls.TokenSpecificRequest{}} {
@@ -611,7 +610,7 @@ func TestWorkloadIsToldItsPolicies(t *testing.T) {
 	}
 }
 
-// joinAs registers a node of a server with access control.
+// joinAs registers a node at a server with ACLs.
 func joinAs(t *testing.T, g *guarded) *fakeNode {
 	t.Helper()
 	return join(t, g.s.RPCAddr())
@@ -625,7 +624,7 @@ func TestExpiredTokensAreForgotten(t *testing.T) {
 		short := g.token(&acls.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
 		eventually(t, func() bool { return short.HasExpired(time.Now()) })
 		if err := g.call(short.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !errors.Is(err, nomad.ErrTokenExpired) {
-			t.Errorf("a token after its time: %v", err)
+			t.Errorf("an expired token: %v", err)
 		}
 	}
 	count := func() int {
@@ -651,14 +650,14 @@ func TestNoAccessControl(t *testing.T) {
 		}
 		err := g.call("", m.Name, m.NewRequest(), nil)
 		if strings.Contains(fmt.Sprint(err), "is of a feature") || strings.Contains(fmt.Sprint(err), "not available yet") {
-			continue // still to come
+			continue // not registered yet
 		}
 		if asked++; !isCoded(err, 400, "ACL support disabled") {
 			t.Errorf("%s: %v", m.Name, err)
 		}
 	}
 	if asked < 22 {
-		t.Errorf("only %d methods were asked", asked)
+		t.Errorf("only %d methods were called", asked)
 	}
 }
 
@@ -680,14 +679,14 @@ func TestFollowersCollectForTheLeader(t *testing.T) {
 	eventually(t, func() bool {
 		_, now := all[0].Leader()
 		if now != id {
-			g.call(g.root, "Operator.TransferLeadershipToPeer", &nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}}, nil) //nolint:errcheck // it is tried again
+			g.call(g.root, "Operator.TransferLeadershipToPeer", &nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}}, nil) //nolint:errcheck // it is repeated
 		}
 		return now == id
 	})
 	short := g.token(&acls.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond})
 	eventually(t, func() bool { return short.HasExpired(time.Now()) })
 	eventually(t, func() bool {
-		g.must("System.GarbageCollect", &nomad.GenericRequest{}, nil) // what another leader had to do is forgotten
+		g.must("System.GarbageCollect", &nomad.GenericRequest{}, nil) // the work of the previous leader is lost
 		return fetch[acls.SingleTokenResponse](g, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: short.AccessorID}).Token == nil
 	})
 }

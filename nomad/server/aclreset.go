@@ -11,12 +11,13 @@ import (
 	"strings"
 )
 
-// bootstrapReset is the file in which an operator writes, as a decimal number, the index
-// at which the first token was made, to make another: who can write there may do
-// everything anyway. It counts once, since the index is another one then.
+// bootstrapReset is the file for another ACL bootstrap. An operator writes to it, as a decimal
+// number, the index at which the first management token was created. Whoever can write to the
+// server's directory has full access anyway. The file works only once, because the index
+// changes.
 const bootstrapReset = "acl-bootstrap-reset"
 
-// resetIndex reads that file; zero when there is none.
+// resetIndex reads the file. It returns zero if there is none.
 func (s *Server) resetIndex() (uint64, error) {
 	if s.dir() == "" {
 		return 0, nil
@@ -27,17 +28,17 @@ func (s *Server) resetIndex() (uint64, error) {
 	}
 	if err != nil {
 		s.log.Warn("read the index of an ACL bootstrap", "err", err)
-		return 0, fmt.Errorf("the file %s cannot be read: the log of this server says why", bootstrapReset)
+		return 0, fmt.Errorf("the file %s cannot be read: see the log of this server for the reason", bootstrapReset)
 	}
-	defer f.Close() // only read from
+	defer f.Close() // read only
 	text, err := io.ReadAll(io.LimitReader(f, 64))
 	if err != nil {
 		s.log.Warn("read the index of an ACL bootstrap", "err", err)
-		return 0, fmt.Errorf("the file %s cannot be read: the log of this server says why", bootstrapReset)
+		return 0, fmt.Errorf("the file %s cannot be read: see the log of this server for the reason", bootstrapReset)
 	}
 	index, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the file %s does not hold a decimal index", bootstrapReset)
+		return 0, fmt.Errorf("the file %s does not contain a decimal index", bootstrapReset)
 	}
 	return index, nil
 }

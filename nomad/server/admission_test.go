@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// strict returns a server with access control where nodes must be introduced.
+// strict returns a server with ACLs where nodes need an introduction.
 func strict(t *testing.T, enforcement string) *guarded {
 	t.Helper()
 	g := guard(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement })
@@ -21,13 +21,13 @@ func strict(t *testing.T, enforcement string) *guarded {
 	return g
 }
 
-// introduce makes an introduction token.
+// introduce creates an introduction token.
 func (g *guarded) introduce(req nomad.ACLCreateClientIntroductionTokenRequest) string {
 	g.Helper()
 	return got[nomad.ACLCreateClientIntroductionTokenResponse](g, g.root, "ACL.CreateClientIntroductionToken", &req).JWT
 }
 
-// joined is a node that was introduced.
+// joined returns a node that was introduced.
 func (g *guarded) joined(req nomad.ACLCreateClientIntroductionTokenRequest) *fakeNode {
 	g.Helper()
 	n := stranger(g.T, g.s)
@@ -38,23 +38,23 @@ func (g *guarded) joined(req nomad.ACLCreateClientIntroductionTokenRequest) *fak
 	return n
 }
 
-// nextSecond waits until a token that was made is older than what comes: the times of
-// tokens and purges are whole seconds.
+// nextSecond waits until existing tokens are older than new ones: the times of tokens and
+// purges are in whole seconds.
 func nextSecond(t *testing.T) {
 	t.Helper()
 	second := time.Now().Unix()
 	eventually(t, func() bool { return time.Now().Unix() > second })
 }
 
-// purge purges a node as operators do, whose tokens are older then.
+// purge purges a node after its tokens have become older than the purge.
 func (g *guarded) purge(n *fakeNode) {
 	g.Helper()
 	nextSecond(g.T)
 	g.must("Node.Deregister", &nomad.NodeDeregisterRequest{NodeID: n.node.ID}, nil)
 }
 
-// An introduced node does not move itself into another pool or datacenter, and takes no
-// other name: that takes another introduction.
+// An introduced node cannot change its pool, datacenter or name. That requires another
+// introduction.
 func TestAdmissionBindsTheNode(t *testing.T) {
 	for what, change := range map[string]func(*nomad.Node){
 		"pool":       func(n *nomad.Node) { n.NodePool = "gpu" },
@@ -70,7 +70,7 @@ func TestAdmissionBindsTheNode(t *testing.T) {
 				for kind, token := range map[string]string{"its identity": first, "its secret": n.node.SecretID, "nothing": ""} {
 					err := n.enter(token)
 					if refused := errors.Is(err, nomad.ErrPermissionDenied); refused != (enforcement == nomad.NodeIntroductionEnforcementStrict) {
-						t.Errorf("a node that shows %s: %v", kind, err)
+						t.Errorf("a node with %s: %v", kind, err)
 					}
 				}
 				if enforcement != nomad.NodeIntroductionEnforcementStrict {
@@ -90,20 +90,20 @@ func TestAdmissionBindsTheNode(t *testing.T) {
 					t.Error("the renewed identity is not for the pool of the node")
 				}
 				if err := n.reads(first); !errors.Is(err, nomad.ErrPermissionDenied) {
-					t.Errorf("the identity from before: %v", err)
+					t.Errorf("the previous identity: %v", err)
 				}
 			})
 		}
 	}
 }
 
-// reads reads as the node with a credential.
+// reads makes a read as the node, with a credential.
 func (n *fakeNode) reads(token string) error {
 	return n.call("Alloc.GetAllocs", &nomad.AllocsGetRequest{AllocIDs: []string{}, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token}}, nil)
 }
 
-// A purge ends the identities and the connections of a node, and it stays away until it is
-// introduced again.
+// A purge invalidates the identities of a node and closes its connections. The node stays away
+// until it is introduced again.
 func TestPurgedNodeStaysAway(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
 	fleet := g.introduce(nomad.ACLCreateClientIntroductionTokenRequest{Uses: 10})
@@ -123,7 +123,7 @@ func TestPurgedNodeStaysAway(t *testing.T) {
 	eventually(t, func() bool { return g.s.Connected(n.node.ID) })
 	g.purge(n)
 	if err := <-waiting; err == nil {
-		t.Error("a read of the purged node goes on")
+		t.Error("a read of the purged node does not end")
 	}
 	eventually(t, func() bool { return !g.s.Connected(n.node.ID) })
 	for method, req := range nodeCalls(n.node, alloc) {
@@ -151,7 +151,7 @@ func TestPurgedNodeStaysAway(t *testing.T) {
 	}
 }
 
-// nodeCalls are the calls that a node makes, as token shows them.
+// nodeCalls returns the calls that a node makes, with a token.
 func nodeCalls(n *nomad.Node, alloc *nomad.Allocation) map[string]func(token string) rpc.Request {
 	read := func(token string) nomad.QueryOptions { return nomad.QueryOptions{Region: "global", AuthToken: token} }
 	write := func(token string) nomad.WriteRequest {
@@ -189,7 +189,7 @@ func nodeCalls(n *nomad.Node, alloc *nomad.Allocation) map[string]func(token str
 	}
 }
 
-// Without strict enforcement a purged node may join again, with new identities.
+// Without strict enforcement, a purged node may join again, with a new identity.
 func TestPurgedNodeJoinsAgainWithAWarning(t *testing.T) {
 	for _, enforcement := range []string{nomad.NodeIntroductionEnforcementWarn, nomad.NodeIntroductionEnforcementNone} {
 		t.Run(enforcement, func(t *testing.T) {
@@ -201,10 +201,10 @@ func TestPurgedNodeJoinsAgainWithAWarning(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n.jwt == old {
-				t.Error("the node keeps the identity that ended")
+				t.Error("the node keeps its revoked identity")
 			}
 			if err := n.reads(old); !errors.Is(err, nomad.ErrPermissionDenied) {
-				t.Errorf("the identity that ended: %v", err)
+				t.Errorf("the revoked identity: %v", err)
 			}
 			if err := n.reads(n.jwt); err != nil {
 				t.Errorf("the new identity: %v", err)
@@ -213,8 +213,8 @@ func TestPurgedNodeJoinsAgainWithAWarning(t *testing.T) {
 	}
 }
 
-// A node that the leader collected comes back by its own identity, as it was admitted.
-// One that was ineligible does not: it would be eligible.
+// A node that the leader garbage collected returns with its own identity and its admission. An
+// ineligible node does not, because it would become eligible.
 func TestCollectedNodeComesBackAsItWas(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
 	collect := func(n *fakeNode) {
@@ -254,9 +254,9 @@ func TestCollectedNodeComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// A registration that the leader admitted before a purge, and that comes into the log
-// after it, does not bring the node back.
-func TestPurgeWinsOverARegistrationUnderWay(t *testing.T) {
+// A registration that the leader admitted before a purge, and that is applied after it, does
+// not restore the node.
+func TestPurgeDuringRegistration(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
 	n := g.joined(nomad.ACLCreateClientIntroductionTokenRequest{})
 	g.purge(n)
@@ -266,7 +266,7 @@ func TestPurgeWinsOverARegistrationUnderWay(t *testing.T) {
 	}
 }
 
-// The list of purged nodes is in snapshots, and survives a restart.
+// The list of purged nodes is part of snapshots and survives a restart.
 func TestPurgesSurviveARestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "server")
 	change := func(c *server.Config) {

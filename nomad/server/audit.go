@@ -9,9 +9,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// audited puts a call that came over the network on record, before and after. What
-// another server passed on is on its record already. Calls of nodes and servers are
-// never refused for the record: a disk that is full must not take nodes down.
+// audited records a call that came over the network, before and after it runs. Calls that
+// another server forwarded were recorded there. Calls of nodes and servers are never refused
+// because of the audit log: a full disk must not take nodes down.
 func (s *Server) audited(m rpc.Method, c *rpc.Call, req rpc.Request, refused error) (func(error) error, error) {
 	log := s.cfg.Audit
 	if !log.On() || passedOn(c) {
@@ -39,8 +39,8 @@ func (s *Server) audited(m rpc.Method, c *rpc.Call, req rpc.Request, refused err
 	}, nil
 }
 
-// passedOn says whether a call certainly came from another server, which has it on
-// record. That it says so itself proves nothing.
+// passedOn reports whether another server certainly forwarded the call and has recorded it. The
+// flag in the request alone proves nothing.
 func passedOn(c *rpc.Call) bool {
 	if !c.Forwarded {
 		return false
@@ -52,7 +52,7 @@ func passedOn(c *rpc.Call) bool {
 	return peer != nil && peer.ServesAny()
 }
 
-// askedFor says what a call asks for.
+// askedFor returns the request for the audit log.
 func askedFor(m rpc.Method, c *rpc.Call, req rpc.Request) audit.Request {
 	env := req.Envelope()
 	out := audit.Request{Endpoint: m.Name, Operation: "read", Namespace: env.Namespace,
@@ -60,7 +60,7 @@ func askedFor(m rpc.Method, c *rpc.Call, req rpc.Request) audit.Request {
 	var namespace string
 	out.Object, namespace = variableOf(req)
 	if r, ok := req.(*nomad.AllocExecRequest); ok {
-		out.Object = r.AllocID + "/" + r.Task // never the command: it may hold secrets
+		out.Object = r.AllocID + "/" + r.Task // without the command, which may contain secrets
 	}
 	out.Namespace = cmp.Or(out.Namespace, namespace)
 	switch {
@@ -72,8 +72,8 @@ func askedFor(m rpc.Method, c *rpc.Call, req rpc.Request) audit.Request {
 	return out
 }
 
-// variableOf is the path of the variable that a call is about, or their prefix, and the
-// namespace that its body names.
+// variableOf returns the path of a call's variable or its prefix, and the namespace in the
+// body.
 func variableOf(req rpc.Request) (path, namespace string) {
 	switch r := req.(type) {
 	case *nomad.VariablesReadRequest:

@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// auditLine is what these tests read of an event.
+// auditLine holds the fields of an event that these tests read.
 type auditLine struct {
 	Payload struct {
 		Stage, Type string
@@ -40,8 +40,8 @@ type auditLine struct {
 	}
 }
 
-// audited runs a server with an audit log. Events are those since the last look, text is
-// all of it.
+// audited runs a server with an audit log. events returns the events since the last call, text
+// the complete log.
 func audited(t *testing.T, change func(*server.Config)) (s *server.Server, events func() []auditLine, text func() string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -79,7 +79,7 @@ func audited(t *testing.T, change func(*server.Config)) (s *server.Server, event
 	return s, events, text
 }
 
-// only are the events of a type about an endpoint.
+// only returns the events of a type for an endpoint.
 func only(events []auditLine, kind, endpoint string) (out []auditLine) {
 	for _, e := range events {
 		if e.Payload.Type == kind && e.Payload.Request.Endpoint == endpoint {
@@ -89,14 +89,14 @@ func only(events []auditLine, kind, endpoint string) (out []auditLine) {
 	return out
 }
 
-// A call over the network is on record twice, with who called and how it ended; one of
-// this process is not: the HTTP API has it.
+// A call over the network is recorded twice, with its caller and its result. In-process calls
+// are not recorded, because the HTTP API records them.
 func TestCallsAreAudited(t *testing.T) {
 	s, events, text := audited(t, nil)
 	n := join(t, s.RPCAddr())
 	mustApply(t, s, nomad.VarOpSet, variable("app/db", "s3cret-value"))
 	if got := only(events(), "RPCEvent", "Variables.Apply"); len(got) != 0 {
-		t.Errorf("a call of this process is on record: %+v", got)
+		t.Errorf("an in-process call is recorded: %+v", got)
 	}
 	global := nomad.QueryOptions{Region: "global", Namespace: "default"}
 	bad := global
@@ -117,7 +117,7 @@ func TestCallsAreAudited(t *testing.T) {
 			VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "app/two"}, Items: nomad.VariableItems{"k": "s3cret-value"}}},
 			new(nomad.VariablesApplyResponse), "management", "write", "app/two", "default", 200, false},
 		{"bad token", "Job.List", &nomad.JobListRequest{QueryOptions: bad}, new(nomad.JobListResponse), "invalid", "read", "", "default", 403, false},
-		{"said to be passed on", "Job.List", &nomad.JobListRequest{QueryOptions: forged}, new(nomad.JobListResponse), "management", "read", "", "default", 200, true},
+		{"claims to be forwarded", "Job.List", &nomad.JobListRequest{QueryOptions: forged}, new(nomad.JobListResponse), "management", "read", "", "default", 200, true},
 		{"fault", "Job.Register", &nomad.JobRegisterRequest{WriteRequest: write}, new(nomad.JobRegisterResponse), "management", "write", "", "", 400, false},
 		{"for servers only", "Eval.Dequeue", &nomad.EvalDequeueRequest{WriteRequest: write}, new(nomad.EvalDequeueResponse), "invalid", "write", "", "", 403, false},
 		{"node", "Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)},
@@ -138,16 +138,16 @@ func TestCallsAreAudited(t *testing.T) {
 			}
 			r := b.Request
 			if b.Auth.Kind != tt.kind || r.Operation != tt.op || r.Object != tt.object || r.Namespace.ID != tt.ns || r.Meta.Forwarded != tt.forwarded || b.Response.Status != tt.status || (b.Response.Error == "") != (err == nil) {
-				t.Errorf("on record: %+v %+v", b, b.Response)
+				t.Errorf("recorded: %+v %+v", b, b.Response)
 			}
 		})
 	}
 	if text := text(); strings.Contains(text, "s3cret") || strings.Contains(text, "c2lnbmF0") || strings.Contains(text, n.node.SecretID) || strings.Contains(text, n.jwt) {
-		t.Error("the record holds a secret")
+		t.Error("the log contains a secret")
 	}
 }
 
-// Every token that is signed is on record, and none is in it.
+// Every signed token is recorded, and the log contains none of them.
 func TestIdentitiesAreAudited(t *testing.T) {
 	s, events, text := audited(t, nil)
 	n := join(t, s.RPCAddr())
@@ -171,7 +171,7 @@ func TestIdentitiesAreAudited(t *testing.T) {
 		i := slices.IndexFunc(allocs, func(a *nomad.Allocation) bool { return a.ID == id.AllocID })
 		if i < 0 || id.KID != allocs[i].SigningKeyID || id.Subject != "global:default:j:"+allocs[i].TaskGroup+":"+job.TaskGroups[0].Tasks[0].Name+":default" ||
 			!slices.Equal(id.Audience, []string{"nomadproject.io"}) || id.ID == "" || e.Payload.Request.Namespace.ID != "default" || e.Payload.Auth.Kind != "server" {
-			t.Errorf("on record: %+v %+v", e.Payload, id)
+			t.Errorf("recorded: %+v %+v", e.Payload, id)
 		}
 	}
 	var out nomad.AllocIdentitiesResponse
@@ -191,13 +191,13 @@ func TestIdentitiesAreAudited(t *testing.T) {
 	}
 	for _, secret := range secrets {
 		if _, signature, _ := strings.Cut(secret[strings.Index(secret, ".")+1:], "."); signature == "" || strings.Contains(text(), signature) {
-			t.Error("the record holds a token")
+			t.Error("the log contains a token")
 		}
 	}
 }
 
-// What another server passed on is on that one's record, and not on the leader's.
-func TestPassedOnIsAuditedOnce(t *testing.T) {
+// A forwarded call is recorded by the first server, not by the leader.
+func TestForwardedCallIsAuditedOnce(t *testing.T) {
 	logs := map[string]string{}
 	all := cluster(t, 3, func(c *server.Config) {
 		path := filepath.Join(t.TempDir(), "audit.log")
@@ -214,15 +214,15 @@ func TestPassedOnIsAuditedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Workers of followers ask the leader all the time, with the servers' own tokens.
+		// Workers of followers call the leader all the time, with the servers' own tokens.
 		if strings.Contains(string(b), "Eval.Dequeue") {
-			t.Errorf("%s has on record what a server passed on", name)
+			t.Errorf("%s has recorded a forwarded call", name)
 		}
 	}
 }
 
-// With the disk full, an enforced log refuses what people and workloads ask, and no token
-// is given out; nodes go on.
+// With a full disk, an enforced audit log refuses requests of users and workloads, and no token
+// is issued. Nodes continue.
 func TestCallsOnAFullDisk(t *testing.T) {
 	small := testdisk.New(t, "256k", false).Dir
 	log := audit.New(audit.Node{Name: "s"}, slog.New(slog.DiscardHandler))
@@ -237,24 +237,24 @@ func TestCallsOnAFullDisk(t *testing.T) {
 	alloc := n.allocs(1)[0]
 	full := filepath.Join(small, "rest")
 	if err := os.WriteFile(full, make([]byte, 256<<10), 0o600); err == nil {
-		t.Fatal("there was room")
+		t.Fatal("the disk was not full")
 	}
 	for log.Record(&audit.Event{Type: audit.RPC, Stage: audit.Received}) == nil {
-		// what is left of the last page
+		// the rest of the last page
 	}
 	write := nomad.WriteRequest{Region: "global"}
 	err := n.call("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("during", 1), WriteRequest: write}, new(nomad.JobRegisterResponse))
 	if err == nil || !strings.Contains(err.Error(), audit.ErrRefused.Message) {
-		t.Errorf("a call that is not on record: %v", err)
+		t.Errorf("an unrecorded call: %v", err)
 	}
 	if out := read[nomad.SingleJobResponse](t, s, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "during", QueryOptions: nomad.QueryOptions{Region: "global"}}); out.Job != nil {
-		t.Error("what was refused was done")
+		t.Error("a refused request was executed")
 	}
 	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, new(nomad.NodeUpdateResponse))
 	ask := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt},
 		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
 	if err := n.call("Alloc.SignIdentities", ask, new(nomad.AllocIdentitiesResponse)); err == nil || !strings.Contains(err.Error(), "audit log") {
-		t.Errorf("a token that is not on record: %v", err)
+		t.Errorf("an unrecorded token: %v", err)
 	}
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)

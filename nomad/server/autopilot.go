@@ -8,14 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/autopilot"
 )
 
-// newPilot makes what keeps the servers of the region while this one leads.
+// newPilot returns the autopilot, which runs while this server is the leader.
 func (s *Server) newPilot() *autopilot.Pilot {
 	return autopilot.New(autopilot.Config{ID: s.raft.ID(), Raft: s.raft.Library(), Cluster: pilotCluster{s},
 		Settings: s.autopilotConfig, Interval: s.cfg.AutopilotInterval, Log: s.log})
 }
 
-// autopilotConfig is the configuration of the region; until the leader has written
-// one, that of this server.
+// autopilotConfig returns the stored configuration of the region. Until the leader has stored
+// one, it returns the configuration of this server.
 func (s *Server) autopilotConfig() nomad.AutopilotConfig {
 	if c := s.fsm.State().Snapshot().AutopilotConfig(nil); c != nil {
 		return *c
@@ -23,8 +23,8 @@ func (s *Server) autopilotConfig() nomad.AutopilotConfig {
 	return *s.cfg.Autopilot
 }
 
-// ServerHealth returns the health of the region's servers and the stored features that are not
-// served; nil on a server that does not lead.
+// ServerHealth returns the health of the region's servers and the unsupported stored features.
+// It returns nil unless this server is the leader.
 func (s *Server) ServerHealth() *nomad.OperatorHealthReply {
 	health := s.pilot.Health()
 	if health == nil {
@@ -35,10 +35,10 @@ func (s *Server) ServerHealth() *nomad.OperatorHealthReply {
 	return &out
 }
 
-// pilotCluster is what autopilot knows of the others.
+// pilotCluster gives autopilot access to the members.
 type pilotCluster struct{ s *Server }
 
-// Servers are the members of the region.
+// Servers returns the members of the region.
 func (c pilotCluster) Servers() []*nomad.ServerMember {
 	var out []*nomad.ServerMember
 	for _, m := range c.s.Members() {
@@ -49,7 +49,7 @@ func (c pilotCluster) Servers() []*nomad.ServerMember {
 	return out
 }
 
-// RaftStats asks a member how far its log is.
+// RaftStats requests the Raft statistics of a member.
 func (c pilotCluster) RaftStats(ctx context.Context, m *nomad.ServerMember) (*nomad.RaftStats, error) {
 	if m.Tags["id"] == c.s.raft.ID() {
 		stats := c.s.raft.Stats()
@@ -61,6 +61,6 @@ func (c pilotCluster) RaftStats(ctx context.Context, m *nomad.ServerMember) (*no
 	return out, c.s.peers.Call(ctx, peerAddr(m), "Status.RaftStats", req, out)
 }
 
-// ForceLeave makes a member that failed one that left; reconcile takes it out of the
-// log then.
+// ForceLeave changes the status of a failed member to left. Reconcile then removes it from the
+// Raft configuration.
 func (c pilotCluster) ForceLeave(name string) error { return c.s.ForceLeave(name) }

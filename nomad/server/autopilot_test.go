@@ -14,14 +14,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// quickPilot looks often, and takes a slow machine for a healthy one.
+// quickPilot makes autopilot check often and accept a slow machine as healthy.
 func quickPilot(c *server.Config) {
 	conf := nomad.DefaultAutopilotConfig()
 	conf.LastContactThreshold, conf.ServerStabilizationTime = 10*time.Second, 100*time.Millisecond
 	c.Autopilot, c.AutopilotInterval = &conf, 200*time.Millisecond
 }
 
-// suffrage counts the servers of the log that vote, and those that don't.
+// suffrage counts the voters and non-voters in the Raft configuration.
 func suffrage(t *testing.T, m member) (voters, others int) {
 	t.Helper()
 	servers, err := m.RaftServers()
@@ -38,8 +38,7 @@ func suffrage(t *testing.T, m member) (voters, others int) {
 	return voters, others
 }
 
-// health is what the leader tells of the servers: nothing, while it has not looked at
-// them yet.
+// health returns the leader's health report. It is empty until autopilot has run.
 func health(t *testing.T, m member) nomad.OperatorHealthReply {
 	t.Helper()
 	var out nomad.OperatorHealthReply
@@ -67,7 +66,7 @@ func TestDeadServersAreRemovedAndTheQuorumShrinks(t *testing.T) {
 		all = rest
 		waitVoters(t, all, len(all))
 	}
-	// Of what were five servers two are enough now.
+	// Of five servers, two are now a quorum.
 	_, followers := split(t, all)
 	followers[0].stop()
 	register(t, followers[1].Server, batchJob("b", 0))
@@ -75,10 +74,10 @@ func TestDeadServersAreRemovedAndTheQuorumShrinks(t *testing.T) {
 
 func TestWithoutQuorumNoneIsRemoved(t *testing.T) {
 	var leader member
-	for took := time.Hour; took > 300*time.Millisecond; { // one that is dead while the other lives is removed
+	for took := time.Hour; took > 300*time.Millisecond; { // a failed server is removed while the other is alive
 		all := cluster(t, 3, func(c *server.Config) {
 			quickPilot(c)
-			c.Autopilot.LastContactThreshold = 150 * time.Millisecond // one that is dead is not healthy at the next look
+			c.Autopilot.LastContactThreshold = 150 * time.Millisecond // a failed server is unhealthy at the next check
 		})
 		var followers []member
 		leader, followers = split(t, all)
@@ -101,7 +100,7 @@ func TestWithoutQuorumNoneIsRemoved(t *testing.T) {
 		return id == "" && failed == 2
 	})
 	if voters, _ := suffrage(t, leader); voters != 3 {
-		t.Errorf("%d voters are left", voters)
+		t.Errorf("%d voters remain", voters)
 	}
 }
 
@@ -125,7 +124,7 @@ func TestANewServerHasNoVoteAtFirst(t *testing.T) {
 	conf := read[nomad.AutopilotConfig](t, two.Server, "Operator.AutopilotGetConfiguration", &nomad.GenericRequest{QueryOptions: global})
 	conf.ServerStabilizationTime = time.Millisecond
 	if !setAutopilot(t, two, conf, true) {
-		t.Error("the configuration was not set with the index it has")
+		t.Error("the configuration was not set with its current index")
 	}
 	eventually(t, func() bool {
 		voters, others := suffrage(t, two)
@@ -172,25 +171,25 @@ func TestANonVotingServerNeverVotes(t *testing.T) {
 			&nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
 	})
 	failsWith(t, err, 400, "has no vote")
-	// It does not lead when the leader stops, and is no part of the quorum.
+	// A non-voting server does not become leader and is not part of the quorum.
 	leader, followers := split(t, all)
 	leader.stop()
 	register(t, reader.Server, batchJob("c", 0))
 	if _, now := followers[0].Leader(); now == id {
-		t.Error("a server that never votes leads")
+		t.Error("a non-voting server is the leader")
 	}
 	if voters, others := suffrage(t, followers[0]); voters > 3 || others != 1 {
 		t.Errorf("%d voters, %d others", voters, others)
 	}
 	if _, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: "127.0.0.1:0", SerfAddr: "127.0.0.1:0",
 		NonVoting: true, BootstrapExpect: 3}, logger()); err == nil {
-		t.Error("a server that never votes begins a cluster")
+		t.Error("a non-voting server bootstraps a cluster")
 	}
 }
 
-// The server that began the cluster is removed when it is dead, and added again when
-// it comes back, although it still is one that begins clusters.
-func TestTheFirstServerComesBack(t *testing.T) {
+// The bootstrap server is removed after a failure and added again when it returns, although it
+// still has bootstrap_expect.
+func TestBootstrapServerReturns(t *testing.T) {
 	dir, block := t.TempDir(), testnet.Take(t)
 	first := func(c *server.Config) {
 		quickPilot(c)
@@ -222,7 +221,7 @@ func TestTheFirstServerComesBack(t *testing.T) {
 	}
 }
 
-// Snapshots hold the configuration, as an index row.
+// Snapshots contain the configuration, stored as an index row.
 func TestAfterARestoreTheConfigurationIsThatOfTheSnapshot(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { quickPilot(c); c.Autopilot.MinQuorum = 3 })
 	m := member{Server: s}

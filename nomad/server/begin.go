@@ -10,20 +10,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
-// Bounds of the beginning of a cluster.
+// Times for bootstrapping a cluster.
 const (
-	beginPause = time.Second // between two looks at the members, when nothing moves
+	beginPause = time.Second // between two checks of the members if no event arrives
 	askTries   = 6
 	askWithin  = 5 * time.Second
 )
 
-// begin begins the cluster once as many servers as expected have met. The one with
-// the lowest ID does so for all, after it has asked each of them whether there is
-// a cluster already: two can't begin two. The others wait to be made members.
+// begin bootstraps the cluster once the expected number of servers have met. The server with
+// the lowest ID does it for all. It first asks every other server for an existing cluster, so
+// that no two clusters begin. The others wait to be added.
 //
-//	expected ones missing ──all met──▶ lowest ID asks all ──no cluster──▶ begins
-//	        ▲                              │ └─one knows a cluster──▶ waits to be added
-//	        └──────── one did not answer ──┘
+//	servers missing ──all met──▶ lowest ID asks all ──no cluster──▶ bootstraps
+//	     ▲                             │ └─a cluster exists──▶ waits to be added
+//	     └──── one did not answer ─────┘
 func (s *Server) begin(ctx context.Context) error {
 	if s.alone() || s.cfg.BootstrapExpect < 2 {
 		return nil
@@ -38,7 +38,7 @@ func (s *Server) begin(ctx context.Context) error {
 			if err == nil || errors.Is(err, consensus.ErrBegun) {
 				return nil
 			}
-			s.log.Warn("begin the cluster", "err", err)
+			s.log.Warn("bootstrap the cluster", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -49,9 +49,8 @@ func (s *Server) begin(ctx context.Context) error {
 	}
 }
 
-// founders returns the servers that begin the cluster, addresses by ID: nil as long
-// as some are missing, when they don't agree, or when another than this one is to
-// begin it.
+// founders returns the servers of the new cluster, ID to address. It returns nil if servers are
+// missing, if their settings differ, or if another server must bootstrap the cluster.
 func (s *Server) founders() map[string]string {
 	own := fmt.Sprint(s.cfg.BootstrapExpect)
 	out := map[string]string{}
@@ -60,10 +59,10 @@ func (s *Server) founders() map[string]string {
 		id := m.Tags["id"]
 		switch expect := m.Tags["expect"]; {
 		case m.Tags["bootstrap"] == "1":
-			return nil // it has a cluster, and will add this server
+			return nil // it has a cluster and will add this server
 		case m.Tags["nonvoter"] == "1": // it is added later
 		case expect != "" && expect != own:
-			s.log.Error("servers expect different numbers of servers: none begins a cluster", "server", m.Name,
+			s.log.Error("servers have different values of bootstrap_expect: not bootstrapping", "server", m.Name,
 				"expects", expect, "here", own)
 			return nil
 		case expect == own:
@@ -77,8 +76,7 @@ func (s *Server) founders() map[string]string {
 	return out
 }
 
-// beginWith asks all founders whether they know a cluster, and begins one when none
-// does.
+// beginWith asks all founders for an existing cluster and bootstraps one if none exists.
 func (s *Server) beginWith(ctx context.Context, founders map[string]string) error {
 	for id, addr := range founders {
 		if id == s.raft.ID() {
@@ -96,11 +94,11 @@ func (s *Server) beginWith(ctx context.Context, founders map[string]string) erro
 	if err := s.raft.Bootstrap(founders); err != nil {
 		return err
 	}
-	s.log.Info("began a cluster", "servers", len(founders))
+	s.log.Info("bootstrapped a cluster", "servers", len(founders))
 	return nil
 }
 
-// askPeers asks a server for the members of its log, several times if need be.
+// askPeers requests the Raft peers of a server. It repeats failed requests.
 func (s *Server) askPeers(ctx context.Context, addr string) (peers []string, err error) {
 	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
 	for try := range askTries {

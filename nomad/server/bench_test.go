@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// BenchmarkPlacement registers jobs of 2,000 allocations and waits until they are
-// placed: endpoint, log, broker, scheduler, plan, signatures.
+// BenchmarkPlacement registers jobs with 2,000 allocations and waits for their placement:
+// endpoint, log, broker, scheduler, plan, signatures.
 func BenchmarkPlacement(b *testing.B) {
 	s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "bench", RPCAddr: testnet.Any}, logger())
 	if err != nil {
@@ -58,7 +58,7 @@ func BenchmarkPlacement(b *testing.B) {
 	b.ReportMetric(float64(count*b.N)/time.Since(begun).Seconds(), "allocs/s")
 }
 
-// BenchmarkStart takes a server from nothing to ready for clients: 200 ms is the aim.
+// BenchmarkStart starts a server until it is ready for clients. The target is 200 ms.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		s, stop := start(b, nil)

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// askLeaderWithin bounds one question to the leader, and askLeaderFor all of them: a
-	// leader that does not answer them does not keep a server from its work.
+	// askLeaderWithin limits one request to the leader, and askLeaderFor all of them. This
+	// server starts its work even if the leader does not answer.
 	askLeaderWithin = 2 * time.Second
 	askLeaderFor    = 10 * time.Second
 	catchUpPause    = 5 * time.Millisecond
 )
 
-// catchUp waits until this server, led by another, has in state what the leader had
-// when it first heard of it: what is in its own log, and what was written while it was
-// away. Before that it would refuse tokens that all others know.
+// catchUp waits until this follower has the state that the leader had at first contact. That
+// includes its own log and everything written while it was down. Before that, it would refuse
+// tokens that are valid elsewhere.
 func (s *Server) catchUp(ctx context.Context) error {
 	for !s.caughtUp.isOpen() {
 		changed := s.raft.LeaderChange()
@@ -40,8 +40,9 @@ func (s *Server) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// follow waits until this server has applied what the leader has. A change of leaders
-// ends the wait for the answer, not for what it said: the next leader has that too.
+// follow waits until this server has applied everything that the leader had. A change of leader
+// ends the wait for an answer. It does not end the wait for an index, because the new leader
+// has those entries too.
 func (s *Server) follow(ctx context.Context, addr string, changed <-chan struct{}) error {
 	if err := s.raft.CaughtUp(ctx); err != nil {
 		return err
@@ -57,23 +58,23 @@ func (s *Server) follow(ctx context.Context, addr string, changed <-chan struct{
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-over:
-			s.log.Warn("going on without knowing how far the leader is", "err", err)
+			s.log.Warn("continuing without the leader's index", "err", err)
 			return nil
 		case <-changed:
 			changed = s.raft.LeaderChange()
 		case <-time.After(catchUpPause):
 		}
 		if next, id := s.Leader(); id == s.raft.ID() {
-			return nil // nobody is further
+			return nil // no other server has more entries
 		} else if id != "" {
 			addr = next
 		}
 	}
-	for s.fsm.State().LatestIndex() < target { // the log is ahead of state for a moment
+	for s.fsm.State().LatestIndex() < target { // the log may be slightly ahead of state
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.caughtUp.whenOpen(): // it leads
+		case <-s.caughtUp.whenOpen(): // this server is the leader
 			return nil
 		case <-time.After(catchUpPause):
 		}
@@ -81,15 +82,15 @@ func (s *Server) follow(ctx context.Context, addr string, changed <-chan struct{
 	return nil
 }
 
-// stateAt asks another server for the index of its state; a server of another make does
-// not tell, and counts as one that has nothing.
+// stateAt requests the state index of another server. Servers of other implementations do not
+// support the request and count as 0.
 func (s *Server) stateAt(ctx context.Context, addr string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLeaderWithin)
 	defer cancel()
 	var out nomad.RaftStats
 	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
 	if err := s.peers.Call(ctx, addr, "Status.RaftStats", req, &out); err != nil {
-		return 0, fmt.Errorf("ask %s how far its state is: %w", addr, err)
+		return 0, fmt.Errorf("ask %s for its state index: %w", addr, err)
 	}
 	return out.StateIndex, nil
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// Servers that meet the others by gossip but can't prove to be servers of the region
-// get no vote, no log and no leader. One that can, and comes after them, gets all.
-func TestWhoJoinsWithoutACertificateGetsNothing(t *testing.T) {
+// Servers that join by gossip without a valid server certificate get no vote, no log and no
+// leader. A later server with one gets all.
+func TestJoinWithoutCertificate(t *testing.T) {
 	ca, other := testpki.New(t), testpki.New(t)
-	// Nobody is lost here: on a busy machine a quick probe would say so.
+	// On a busy machine a quick probe would report alive servers as failed.
 	calm := func(c *server.Config) { c.GossipProbe = time.Second }
 	all := cluster(t, 3, func(c *server.Config) {
 		quickPilot(c)
@@ -24,7 +24,7 @@ func TestWhoJoinsWithoutACertificateGetsNothing(t *testing.T) {
 		asServer(t, ca)(c)
 	})
 	register(t, all[0].Server, batchJob("secret", 0))
-	// What an intruder asks of others is its own affair.
+	// These servers do not verify others, only the honest ones do.
 	careless := func(ca *testpki.CA, name string) func(*server.Config) {
 		return func(c *server.Config) {
 			cfg := ca.Agent(name).Config()
@@ -61,10 +61,10 @@ func TestWhoJoinsWithoutACertificateGetsNothing(t *testing.T) {
 		return err == nil && slices.Contains(voters, honest.RPCAddr())
 	})
 	if len(voters) != len(all) || len(known) != len(all) {
-		t.Errorf("%d servers are in the log and %d vote, want %d", len(known), len(voters), len(all))
+		t.Errorf("%d servers are in the configuration and %d vote, want %d", len(known), len(voters), len(all))
 	}
 	if out := read[nomad.SingleJobResponse](t, honest.Server, "Job.GetJob", jobRead("secret")); out.Job == nil {
-		t.Error("the honest server knows no job")
+		t.Error("the honest server has no job")
 	}
 	for name, m := range intruders {
 		if slices.Contains(voters, m.RPCAddr()) {

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// usurper speaks Raft over connections that it opens. It accepts none.
+// usurper uses Raft over connections that it opens. It accepts none.
 type usurper struct {
 	dial  func(ctx context.Context, addr string) (net.Conn, error)
 	ended chan struct{}
@@ -24,8 +24,8 @@ func (u usurper) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, e
 	return u.dial(ctx, string(to))
 }
 
-// bareRaft opens a connection of Raft over TLS and shows no certificate.
-func bareRaft(ctx context.Context, addr string) (net.Conn, error) {
+// rawRaft opens a Raft connection over TLS without a certificate.
+func rawRaft(ctx context.Context, addr string) (net.Conn, error) {
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -48,7 +48,7 @@ func (u usurper) Accept() (net.Conn, error) {
 func (u usurper) Close() error   { close(u.ended); return nil }
 func (u usurper) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// raftCalls are what a server does to another. The term makes them worth listening to.
+// raftCalls are Raft requests between servers, with a given term.
 var raftCalls = map[string]func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (answered uint64, err error){
 	"AppendEntries": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (uint64, error) {
 		var out raft.AppendEntriesResponse
@@ -74,13 +74,13 @@ var raftCalls = map[string]func(t *raft.NetworkTransport, to raft.ServerAddress,
 	},
 }
 
-// Only a server of the region speaks Raft: everybody else is not listened to, and the
-// leader, its term and its state are what they were.
+// Only servers of the region may use Raft. Requests of other callers change neither the leader
+// nor its term and state.
 func TestRaftIsForServersOfTheRegion(t *testing.T) {
 	x := newCertified(t)
 	header := raft.RPCHeader{ProtocolVersion: 3, ID: []byte(x.all[1].Self().Tags["id"]), Addr: []byte(x.all[1].RPCAddr())}
 	speak := func(cert string) *raft.NetworkTransport {
-		u := usurper{dial: bareRaft, ended: make(chan struct{})}
+		u := usurper{dial: rawRaft, ended: make(chan struct{})}
 		if cert != noCert {
 			u.dial = x.pools[cert].DialRaft
 		}
@@ -94,28 +94,28 @@ func TestRaftIsForServersOfTheRegion(t *testing.T) {
 			others[cert] = speak(cert)
 		}
 	}
-	// On a busy machine a leader may be lost for another reason; not each time.
+	// On a busy machine the leader may change for another reason, but not each time.
 	for range 5 {
 		if x.keepsItsLeader(t, own, others, header) {
 			return
 		}
 	}
-	t.Error("the leader is another one each time, or its term")
+	t.Error("the leader or its term changes each time")
 }
 
-// keepsItsLeader has one that is a server and others that are not speak to every server,
-// and says whether the leader and its term are what they were.
+// keepsItsLeader sends Raft requests with a server's certificate and with others to every
+// server. It reports whether the leader and its term are unchanged.
 func (x *certified) keepsItsLeader(t *testing.T, own *raft.NetworkTransport, others map[string]*raft.NetworkTransport, header raft.RPCHeader) bool {
 	t.Helper()
 	leader, _ := split(t, x.all)
 	_, before := leader.Leader()
-	// A server is listened to, so that the refusals below are those of certificates. It
-	// speaks of a term that is over, which changes nothing.
+	// Requests with a server's certificate are answered, so the refusals below are due to the
+	// certificates. Their term is outdated, which changes nothing.
 	same, term := true, uint64(0)
 	for _, name := range []string{"AppendEntries", "RequestVote", "InstallSnapshot"} {
 		answered, err := raftCalls[name](own, raft.ServerAddress(leader.RPCAddr()), header, 0)
 		if err != nil || answered == 0 {
-			t.Errorf("a server says %s and is answered with term %d, %v", name, answered, err)
+			t.Errorf("%s with a server's certificate is answered with term %d, %v", name, answered, err)
 		}
 		same, term = same && (term == 0 || answered == term), answered
 	}
@@ -123,7 +123,7 @@ func (x *certified) keepsItsLeader(t *testing.T, own *raft.NetworkTransport, oth
 		for name, call := range raftCalls {
 			for _, m := range x.all {
 				if answered, err := call(tr, raft.ServerAddress(m.RPCAddr()), header, term+100); err == nil {
-					t.Errorf("%s says %s and is answered with term %d", cert, name, answered)
+					t.Errorf("with %s, %s is answered with term %d", cert, name, answered)
 				}
 			}
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// What callers show of themselves.
+// The certificates of callers.
 const (
 	noTLS       = "no TLS"
 	noCert      = "no certificate"
@@ -35,31 +35,30 @@ var everyCert = []string{noTLS, noCert, otherCA, noRole, clientHere, serverHere,
 
 const farCert = "server.far.nomad"
 
-// The ways to the leader of the region.
+// The routes to the leader of the region.
 const (
 	direct    = "direct"
 	forwarded = "forwarded"              // by a follower
 	crossing  = "through another region" // by a server of it
 )
 
-// connected says who is listened to at all, by the way. It is written by hand from
-// compat/wire.md section 3.
+// connected lists the certificates that can connect, by route. It is written by hand.
 var connected = map[string][]string{
 	direct:    {clientHere, serverHere, serverThere},
 	forwarded: {clientHere, serverHere, serverThere},
 	crossing:  {clientThere, serverThere, serverHere},
 }
 
-// named says whose certificate the methods ask for that not everyone may call. It is
-// written by hand from the column "auth" of compat/rpc.tsv, not taken from the table
-// of methods. A certificate that is good enough still needs its token.
+// named lists the required certificates of the methods that are not open to everyone. It is
+// written by hand, not taken from the table of methods. A sufficient certificate still needs
+// its token.
 var named = map[string][]string{
 	"Eval.Ack": {serverHere}, "Eval.Create": {serverHere}, "Eval.Dequeue": {serverHere}, "Eval.Finish": {serverHere}, "Eval.Nack": {serverHere},
 	"Eval.Reap": {serverHere}, "Eval.Reblock": {serverHere}, "Eval.Update": {serverHere},
 	"Plan.Submit": {serverHere}, "Deployment.Reap": {serverHere}, "NodeIdentity.Session": {serverHere}, "Status.Regroup": {serverHere},
-	// The table has the token of management, which everybody has while ACLs are off.
+	// The test has the management token, because ACLs are off.
 	"Keyring.Update": {serverHere},
-	// Of features that are not built yet.
+	// Unsupported features.
 	"Keyring.Get": {serverHere}, "ClientHostVolume.Create": {serverHere}, "ClientHostVolume.Delete": {serverHere}, "ClientHostVolume.Register": {serverHere},
 	"ClientCSI.ControllerAttachVolume": {serverHere}, "ClientCSI.ControllerCreateSnapshot": {serverHere}, "ClientCSI.ControllerCreateVolume": {serverHere},
 	"ClientCSI.ControllerDeleteSnapshot": {serverHere}, "ClientCSI.ControllerDeleteVolume": {serverHere}, "ClientCSI.ControllerDetachVolume": {serverHere},
@@ -72,18 +71,18 @@ var named = map[string][]string{
 	"Node.Register": {clientHere, serverHere}, "Node.UpdateStatus": {clientHere, serverHere},
 }
 
-// certified is a cluster whose servers speak TLS and ask for names, a server of
-// another region, and callers with all kinds of certificates.
+// certified is a cluster with TLS and verified names, a server of another region, and callers
+// with all kinds of certificates.
 type certified struct {
 	access
 	ca    *testpki.CA
 	all   []member
-	addrs map[string]string // where each way begins
+	addrs map[string]string // where each route begins
 	pools map[string]*rpc.Pool
 }
 
-// over is how somebody with a certificate calls servers; without a name, without TLS.
-// Nobody asks for names of servers: all are to be refused, not to refuse.
+// over configures a caller with a certificate, or without TLS if name is empty. The caller does
+// not verify servers' names, so that only the servers refuse.
 func over(t *testing.T, ca *testpki.CA, name string) rpc.PoolConfig {
 	t.Helper()
 	if name == "" {
@@ -134,7 +133,7 @@ func (x *certified) attempt(t *testing.T, m rpc.Method, way, cert, token string,
 	return led(t, func(ctx context.Context) error {
 		switch {
 		case cert == noCert:
-			return bareCall(ctx, nil, x.addrs[way], m.Name, req)
+			return rawCall(ctx, nil, x.addrs[way], m.Name, req)
 		case m.Stream:
 			return streamError(func() (*rpc.Stream, error) { return x.pools[cert].Stream(ctx, x.addrs[way], m.Name) }, req)
 		}
@@ -142,9 +141,9 @@ func (x *certified) attempt(t *testing.T, m rpc.Method, way, cert, token string,
 	})
 }
 
-// bareCall calls a method over TLS with certificates that no Pool would have; without
-// any it shows none. It knows the protocol of compat/wire.md sections 2 and 5.
-func bareCall(ctx context.Context, own []tls.Certificate, addr, method string, req any) error {
+// rawCall calls a method over TLS with certificates that a Pool would not use, or with none.
+// It implements the protocol itself.
+func rawCall(ctx context.Context, own []tls.Certificate, addr, method string, req any) error {
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -161,7 +160,7 @@ func bareCall(ctx context.Context, own []tls.Certificate, addr, method string, r
 	var answer struct{ Error string }
 	var body any
 	if err = errors.Join(err, failed, enc.Encode(header), enc.Encode(req), dec.Decode(&answer), dec.Decode(&body)); err != nil {
-		return fmt.Errorf("%w: %w", errUnheard, err)
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	if answer.Error != "" {
 		return nomad.ErrorFromText(answer.Error)
@@ -169,27 +168,26 @@ func bareCall(ctx context.Context, own []tls.Certificate, addr, method string, r
 	return nil
 }
 
-// errUnheard is a connection that ends without an answer.
-var errUnheard = errors.New("no answer")
+// errNoAnswer is the error of a connection that ends without an answer.
+var errNoAnswer = errors.New("no answer")
 
-// unheard says whether an error means that no server listened.
-func unheard(err error) bool {
-	return err != nil && (errors.Is(err, errUnheard) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "rpc error: "))
+// unanswered reports whether an error means that no server answered.
+func unanswered(err error) bool {
+	return err != nil && (errors.Is(err, errNoAnswer) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "rpc error: "))
 }
 
-// Every method, called with every kind of certificate, on every way to the leader:
-// what is asked for is a certificate of the right role and region and the token of its
-// holder, both, wherever the call comes in. The methods of byCertificate need no token at the
-// leader.
+// Every method is called with every kind of certificate on every route to the leader. A method
+// requires both a certificate with the right role and region, and its holder's token, on every
+// route. The methods in byCertificate need no token at the leader.
 func TestEveryMethodForEveryCertificate(t *testing.T) {
 	x := newCertified(t)
-	if err := bareCall(within(t), []tls.Certificate{pairOf(t, x.ca, "client.global.nomad")}, x.addrs[direct], "Status.Ping", &nomad.GenericRequest{}); err != nil {
+	if err := rawCall(within(t), []tls.Certificate{pairOf(t, x.ca, "client.global.nomad")}, x.addrs[direct], "Status.Ping", &nomad.GenericRequest{}); err != nil {
 		t.Fatalf("a call by hand: %v", err)
 	}
 	table := x.s.Methods()
 	for name := range named {
 		if !slices.ContainsFunc(table, func(m rpc.Method) bool { return m.Name == name }) {
-			t.Errorf("there is no method %s", name)
+			t.Errorf("unknown method %s", name)
 		}
 	}
 	for _, m := range table {
@@ -203,7 +201,7 @@ func TestEveryMethodForEveryCertificate(t *testing.T) {
 	}
 }
 
-// check calls one method on one way with one kind of certificate.
+// check calls one method on one route with one kind of certificate.
 func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 	t.Helper()
 	line := fmt.Sprintf("%s, %s, calls %s", cert, way, m.Name)
@@ -211,18 +209,18 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 	token := ""
 	switch {
 	case special && len(holders) == 1:
-		token = ownToken(t, x.s) // stolen; one does not last as long as this test on a slow machine
+		token = ownToken(t, x.s) // stolen; a single token would expire during this test on a slow machine
 	case special:
 		token = x.a.jwt
 	}
 	err := x.attempt(t, m, way, cert, token, false)
 	if !slices.Contains(connected[way], cert) {
-		if !unheard(err) {
+		if !unanswered(err) {
 			t.Errorf("%s: %v, want no connection", line, err)
 		}
 		return
 	}
-	if unheard(err) {
+	if unanswered(err) {
 		t.Fatalf("%s: %v, want an answer", line, err)
 	}
 	denied := errors.Is(err, nomad.ErrPermissionDenied)
@@ -236,7 +234,7 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 		return
 	}
 	if !denied && m.Name != "Node.Register" {
-		// The certificate of a server alone opens a few methods, at the leader only.
+		// A server's certificate alone is sufficient for a few methods, at the leader only.
 		opens := way == direct && slices.Contains(byCertificate, m.Name)
 		for _, relayed := range []bool{false, true} {
 			if err := x.attempt(t, m, way, cert, "", relayed); errors.Is(err, nomad.ErrPermissionDenied) == opens {
@@ -246,14 +244,14 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 	}
 	if denied {
 		err := x.attempt(t, m, way, cert, token, true)
-		again := way == crossing && errors.Is(err, nomad.ErrNoRegionPath) // a region passes nothing on twice
+		again := way == crossing && errors.Is(err, nomad.ErrNoRegionPath) // a request is forwarded between regions only once
 		if !again && !errors.Is(err, nomad.ErrPermissionDenied) {
-			t.Errorf("%s as if a server had passed it on: %v", line, err)
+			t.Errorf("%s as a forwarded request: %v", line, err)
 		}
 	}
 }
 
-// pairOf is the certificate of an agent with its key.
+// pairOf returns the certificate of an agent with its key.
 func pairOf(t *testing.T, ca *testpki.CA, name string) tls.Certificate {
 	t.Helper()
 	f := ca.Agent(name)

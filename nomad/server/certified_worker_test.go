@@ -19,8 +19,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/worker"
 )
 
-// byCertificate are the methods that the certificate of a server opens: those that the scheduler
-// workers of Nomad 2.0 call. The list is written by hand, not taken from the table of methods.
+// byCertificate lists the methods for which a server's certificate is sufficient: those that
+// the scheduler workers of Nomad 2.0 call. It is written by hand, not taken from the table of
+// methods.
 var byCertificate = []string{"Eval.Ack", "Eval.Create", "Eval.Dequeue", "Eval.Nack", "Eval.Reblock", "Eval.Update", "Plan.Submit"}
 
 func TestMethodsOpenToACertificate(t *testing.T) {
@@ -32,22 +33,22 @@ func TestMethodsOpenToACertificate(t *testing.T) {
 		}
 	}
 	if slices.Sort(open); !slices.Equal(open, byCertificate) {
-		t.Errorf("a certificate opens %v, want %v", open, byCertificate)
+		t.Errorf("a certificate is sufficient for %v, want %v", open, byCertificate)
 	}
 }
 
-// foreign is the connection of a worker as servers of Nomad 2.0 have it: a certificate and no token,
-// no Eval.Finish, and plans that name their job.
+// foreign is the connection of a worker of Nomad 2.0: it has a certificate and no token, does
+// not call Eval.Finish, and sends plans with the job's ID only.
 type foreign struct {
 	pool *rpc.Pool
 	addr string
 
 	mu     sync.Mutex
 	failed bool
-	called map[string]int // calls without an error, by method
+	called map[string]int // successful calls by method
 }
 
-// Call implements worker.Caller. The first plan is lost, so that its evaluation is given back.
+// Call implements worker.Caller. It loses the first plan, so that the evaluation is returned.
 func (f *foreign) Call(ctx context.Context, method string, req, resp any) error {
 	switch r := req.(type) {
 	case *nomad.EvalFinishRequest:
@@ -80,17 +81,17 @@ func (f *foreign) calls(method string) int {
 	return f.called[method]
 }
 
-// slim returns the plan with the name of its job in place of the job, and allocations to stop reduced
-// to what changes.
+// slim returns the plan with the job's ID in place of the job, and stopped allocations reduced
+// to their changes.
 func slim(req *nomad.PlanRequest) *nomad.PlanRequest {
 	p := *req.Plan
 	p.Job = nil
 	p.NodeAllocation = map[string][]*nomad.Allocation{}
 	for node, allocs := range req.Plan.NodeAllocation {
 		for _, a := range allocs {
-			bare := *a
-			bare.Job = nil
-			p.NodeAllocation[node] = append(p.NodeAllocation[node], &bare)
+			reduced := *a
+			reduced.Job = nil
+			p.NodeAllocation[node] = append(p.NodeAllocation[node], &reduced)
 		}
 	}
 	p.NodeUpdate = map[string][]*nomad.Allocation{}
@@ -103,11 +104,11 @@ func slim(req *nomad.PlanRequest) *nomad.PlanRequest {
 	return &nomad.PlanRequest{Plan: &p, WriteRequest: req.WriteRequest}
 }
 
-// A scheduler worker that has the certificate of a server and no identity places jobs, stops them, and
-// lets evaluations wait for capacity. It gets no core evaluation.
+// A scheduler worker with a server's certificate and no identity places jobs, stops them, and
+// blocks evaluations that wait for capacity. It gets no core evaluations.
 func TestAWorkerWithAServerCertificate(t *testing.T) {
 	ca := testpki.New(t)
-	// The server takes core evaluations only: nothing else is of the type that it is given.
+	// The server's own workers process core evaluations only.
 	s, _ := start(t, func(c *server.Config) { c.Schedulers = []string{"none"}; asServer(t, ca)(c) })
 	pool := func(name string) *rpc.Pool {
 		p := rpc.NewPool(over(t, ca, name))
@@ -125,7 +126,7 @@ func TestAWorkerWithAServerCertificate(t *testing.T) {
 	reg := register(t, s, batchJob("b", 2))
 	for _, a := range n.allocs(2) {
 		if a.SignedIdentities["t"] == "" || a.Job == nil || a.Job.ID != "b" {
-			t.Errorf("the allocation has identities of %d tasks and the job %+v", len(a.SignedIdentities), a.Job)
+			t.Errorf("the allocation has identities for %d tasks and the job %+v", len(a.SignedIdentities), a.Job)
 		}
 	}
 	status := func(id string) string {
@@ -133,7 +134,7 @@ func TestAWorkerWithAServerCertificate(t *testing.T) {
 	}
 	eventually(t, func() bool { return status(reg.EvalID) == nomad.EvalStatusComplete })
 
-	// What does not fit waits for a node, and waits again when that one is too small.
+	// A job that does not fit waits for a node, and continues to wait if the node is too small.
 	large := batchJob("large", 3)
 	large.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 3000, MemoryMB: 100}
 	register(t, s, large)
@@ -157,7 +158,8 @@ func TestAWorkerWithAServerCertificate(t *testing.T) {
 	}
 }
 
-// A certificate gives no core evaluation, which comes with the token of the leader, and makes none.
+// A certificate is not sufficient for core evaluations, which contain the leader's token, nor
+// to create one.
 func TestACertificateOpensNoCoreEvaluations(t *testing.T) {
 	ca := testpki.New(t)
 	s, _ := start(t, func(c *server.Config) { c.Workers = -1; asServer(t, ca)(c) })
@@ -176,7 +178,7 @@ func TestACertificateOpensNoCoreEvaluations(t *testing.T) {
 			t.Errorf("Eval.Dequeue of %s = %+v, %v, want no evaluation", kind, got.Eval, err)
 		}
 	}
-	// It was there: a server with an identity gets it.
+	// It exists: a server with an identity gets it.
 	own := dequeue(nomad.JobTypeCore)
 	own.AuthToken, own.Timeout = ownToken(t, s), time.Minute
 	var got nomad.EvalDequeueResponse
@@ -194,7 +196,7 @@ func TestACertificateOpensNoCoreEvaluations(t *testing.T) {
 	}
 }
 
-// refusedWith checks that a call was refused, and that the error names what is missing.
+// refusedWith checks that a call was refused and that the error names the missing right.
 func refusedWith(t *testing.T, what string, err error, missing string) {
 	t.Helper()
 	if !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), "Permission denied") || !strings.Contains(err.Error(), missing) {
@@ -202,7 +204,7 @@ func refusedWith(t *testing.T, what string, err error, missing string) {
 	}
 }
 
-// worked is a request for each of the methods that a certificate opens.
+// worked makes a request for each method in byCertificate.
 func worked(t *testing.T, s *server.Server, try func(method string, req any)) {
 	t.Helper()
 	x := access{s: s}
@@ -215,9 +217,10 @@ func worked(t *testing.T, s *server.Server, try func(method string, req any)) {
 	}
 }
 
-// Certificates that prove no server of the region are refused, with verify_server_hostname and without
-// it, and so is a connection without TLS in upgrade mode. What a token proves of a node or a workload
-// does not change that. The server's certificate passes with the same requests.
+// Certificates that do not identify a server of the region are refused, with and without
+// verify_server_hostname. A connection without TLS in upgrade mode is refused too. Tokens of
+// nodes and workloads do not change that. The server's certificate is accepted for the same
+// requests.
 func TestCertificatesThatOpenNothing(t *testing.T) {
 	ca := testpki.New(t)
 	for _, verify := range []bool{true, false} {
@@ -239,7 +242,7 @@ func TestCertificatesThatOpenNothing(t *testing.T) {
 		}{
 			noCert:                  {nil, ""},
 			otherCA:                 {[]tls.Certificate{pairOf(t, testpki.New(t), serverCert)}, ""},
-			"an expired one":        {[]tls.Certificate{loaded(t, ca.Issue(pki.CertOptions{DNSNames: []string{serverCert}, Client: true, Server: true, At: time.Now().AddDate(0, 0, -2), Days: 1}))}, ""},
+			"expired":               {[]tls.Certificate{loaded(t, ca.Issue(pki.CertOptions{DNSNames: []string{serverCert}, Client: true, Server: true, At: time.Now().AddDate(0, 0, -2), Days: 1}))}, ""},
 			clientHere:              {[]tls.Certificate{pairOf(t, ca, clientCert)}, `is for "client.global.nomad"`},
 			serverThere:             {[]tls.Certificate{pairOf(t, ca, farCert)}, `is for "server.far.nomad"`},
 			"a common name":         {[]tls.Certificate{loaded(t, commonName)}, `is for "client.global.nomad"`},
@@ -251,15 +254,15 @@ func TestCertificatesThatOpenNothing(t *testing.T) {
 			for who, token := range tokens {
 				worked(t, s, func(method string, req any) {
 					req.(interface{ Write() *nomad.WriteRequest }).Write().AuthToken = token
-					err := led(t, func(ctx context.Context) error { return bareCall(ctx, c.shown, s.RPCAddr(), method, req) })
+					err := led(t, func(ctx context.Context) error { return rawCall(ctx, c.shown, s.RPCAddr(), method, req) })
 					what := method + " with " + cert + " and " + who
 					switch {
 					case cert == serverHere:
-						if unheard(err) || errors.Is(err, nomad.ErrPermissionDenied) {
+						if unanswered(err) || errors.Is(err, nomad.ErrPermissionDenied) {
 							t.Errorf("verify %t: %s: %v", verify, what, err)
 						}
 					case c.missing == "" || cert == noRole && verify:
-						if !unheard(err) {
+						if !unanswered(err) {
 							t.Errorf("verify %t: %s: %v, want no connection", verify, what, err)
 						}
 					default:
@@ -278,7 +281,7 @@ func TestCertificatesThatOpenNothing(t *testing.T) {
 	}
 }
 
-// loaded is the certificate of files with its key.
+// loaded reads a certificate and its key from files.
 func loaded(t *testing.T, f testpki.Files) tls.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
@@ -288,9 +291,9 @@ func loaded(t *testing.T, f testpki.Files) tls.Certificate {
 	return pair
 }
 
-// A client gets nothing by calling a follower, whose own certificate the leader would see: the follower
-// refuses it, and passes on no call that a certificate alone opens. The name of the caller counts also
-// where nobody asks for names.
+// A client gains nothing by calling a follower, although the leader would see the follower's
+// certificate. The follower refuses the call and does not forward calls that are authenticated
+// by a certificate alone. The caller's name matters even without verify_server_hostname.
 func TestACertificateIsNotPassedOn(t *testing.T) {
 	ca := testpki.New(t)
 	all := cluster(t, 3, func(c *server.Config) {
@@ -323,19 +326,19 @@ func TestACertificateIsNotPassedOn(t *testing.T) {
 			refusedWith(t, method+" of a client by another region", call(client, far), "certificate for server.far.nomad is needed")
 			refusedWith(t, method+" of a server by another region", call(upstream, far), "certificate for server.far.nomad is needed")
 			refusedWith(t, method+" of a server by a follower", call(upstream, followers[0]), "not the leader")
-			if err := call(upstream, leader); errors.Is(err, nomad.ErrPermissionDenied) || unheard(err) {
+			if err := call(upstream, leader); errors.Is(err, nomad.ErrPermissionDenied) || unanswered(err) {
 				t.Errorf("%s of a server at the leader: %v", method, err)
 			}
 		})
 	}
-	// The workers of followers show an identity, and are passed on.
+	// The workers of followers send an identity, and their calls are forwarded.
 	n := joinBy(t, client, followers[0].RPCAddr())
 	register(t, followers[1].Server, batchJob("b", 1))
 	n.allocs(1)
 }
 
-// Certificates that were taken away open nothing: those that another authority replaces, and those of
-// servers that do not speak TLS any more.
+// Replaced certificates are refused after a reload: those of a replaced CA, and those of
+// servers that no longer use TLS.
 func TestACertificateOpensNothingAfterAReload(t *testing.T) {
 	ca, next := testpki.New(t), testpki.New(t)
 	var store *certs.Store
@@ -346,7 +349,7 @@ func TestACertificateOpensNothingAfterAReload(t *testing.T) {
 	call := func() error {
 		return led(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), "Eval.Ack", ack, nil) })
 	}
-	if err := call(); err == nil || unheard(err) || errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := call(); err == nil || unanswered(err) || errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Fatalf("before: %v", err)
 	}
 	cfg := next.Agent(serverCert).Config()
@@ -354,7 +357,7 @@ func TestACertificateOpensNothingAfterAReload(t *testing.T) {
 	if err := store.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if err := call(); !unheard(err) {
+	if err := call(); !unanswered(err) {
 		t.Errorf("after: %v, want no connection", err)
 	}
 }

@@ -18,19 +18,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// holdTimeout is how long a caller with a token waits until this server knows who
-// holds it (compat/wire.md section 7).
+// holdTimeout is how long a caller with a token waits until this server can identify it, as in
+// Nomad 2.0.
 const holdTimeout = 5 * time.Second
 
-// confirmPause is the pause between two tries to confirm leadership.
+// confirmPause is the pause between two attempts to confirm leadership.
 const confirmPause = 25 * time.Millisecond
 
-// Route says which server answers a request. A request for the leader is held
-// until there is one that is ready, or ctx ends. That servers pass a request on in
-// a circle is not possible: each names the leader of a later term than the one
-// before, and between regions a request is passed on once. A read that asks for
-// what is true now is answered here only after a majority confirmed that this
-// server still leads.
+// Route returns the address of the server that answers a request. A request for the leader
+// waits for a ready leader, or for the end of ctx. Requests cannot circulate: each server
+// forwards to the leader of a later term, and between regions a request is forwarded only once.
+// A consistent read is answered here only after a majority confirmed this server's leadership.
 func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope) (string, error) {
 	if env.Region != "" && env.Region != s.cfg.Region {
 		if env.Forwarded {
@@ -70,8 +68,8 @@ func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope)
 	}
 }
 
-// noLeader is the error of a call that found no leader in time, with the reason when
-// it may be this server's own disk.
+// noLeader returns the error of a call that found no leader in time. It includes a failure of
+// this server's own disk.
 func (s *Server) noLeader() error {
 	if cause := s.raft.Unwritable(); cause != nil {
 		return fmt.Errorf("%w: %w", nomad.ErrNoLeader, cause)
@@ -79,8 +77,8 @@ func (s *Server) noLeader() error {
 	return nomad.ErrNoLeader
 }
 
-// Confirm says that this server leads and that what was acknowledged before the
-// call, by whichever leader, is in state.
+// Confirm returns nil if this server is the leader and everything acknowledged before the call,
+// by any leader, is in state.
 func (s *Server) Confirm(ctx context.Context) error {
 	established := s.term.Load()
 	term, err := s.raft.Confirm(ctx)
@@ -88,12 +86,12 @@ func (s *Server) Confirm(ctx context.Context) error {
 	case errors.Is(err, consensus.ErrUnconfirmed):
 		return fmt.Errorf("%w: %w", nomad.ErrNoLeader, err)
 	case err == nil && term != established:
-		return nomad.ErrNotReady // it led before and leads again: state may lag behind
+		return nomad.ErrNotReady // it lost and regained leadership: state may be incomplete
 	}
 	return err
 }
 
-// Access says who the bearer of a token is, and what that one may do.
+// Access authenticates a token and returns the caller and its rights.
 func (s *Server) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	auth := patient{s.authority, s.caughtUp}
 	id, err := auth.Authenticate(ctx, token, rpc.Token, nil)
@@ -104,15 +102,15 @@ func (s *Server) Access(ctx context.Context, token string) (*acls.AuthenticatedI
 	return id, access, err
 }
 
-// patient is the authority that first waits until this server knows what was in
-// its log: a node or a workload must not be refused because the server has just
-// started and has not read its keys and nodes yet.
+// patient is an Authenticator that first waits until this server has applied its log. A node or
+// workload must not be refused because the server has just started and has not read its keys
+// and nodes yet.
 type patient struct {
 	*authz.Authority
 	caughtUp *gate
 }
 
-// Authenticate says who holds the token.
+// Authenticate implements rpc.Authenticator.
 func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
 	if token != "" && !p.caughtUp.isOpen() {
 		hold, cancel := context.WithTimeout(ctx, holdTimeout)
@@ -124,7 +122,7 @@ func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, 
 	return p.Authority.Authenticate(ctx, token, rule, conn)
 }
 
-// Contact says whether a leader is known, and how long ago it was heard.
+// Contact reports whether there is a known leader, and the time since the last contact with it.
 func (s *Server) Contact() (known bool, ago time.Duration) {
 	if s.raft.IsLeader() {
 		return true, 0
@@ -133,11 +131,11 @@ func (s *Server) Contact() (known bool, ago time.Duration) {
 	return id != "", time.Since(s.raft.LastContact())
 }
 
-// Leader returns the RPC address and the ID of the leader, "" when none is known.
+// Leader returns the RPC address and the ID of the leader, or empty strings.
 func (s *Server) Leader() (addr, id string) {
 	addr, id = s.raft.Leader()
 	if id == s.raft.ID() {
-		return s.peer, id // the log may hold one of an earlier start
+		return s.peer, id // the log may contain an old address
 	}
 	if id != "" {
 		if now := s.locate(id); now != "" {
@@ -147,7 +145,7 @@ func (s *Server) Leader() (addr, id string) {
 	return addr, id
 }
 
-// RaftServers lists the servers as the log has them.
+// RaftServers lists the servers in the Raft configuration.
 func (s *Server) RaftServers() ([]*nomad.RaftServer, error) {
 	servers, err := s.raft.Servers()
 	if err != nil {
@@ -176,17 +174,17 @@ func (s *Server) RaftServers() ([]*nomad.RaftServer, error) {
 	return out, nil
 }
 
-// RemoveServer takes a server out of the log.
+// RemoveServer removes a server from the Raft configuration.
 func (s *Server) RemoveServer(ctx context.Context, id string) error {
 	return s.raft.RemoveServer(ctx, id)
 }
 
-// HandOver makes another server the leader.
+// HandOver transfers leadership to another server.
 func (s *Server) HandOver(ctx context.Context, id, addr string) error {
 	return s.raft.HandOver(ctx, id, addr)
 }
 
-// Stats are the numbers that agent self shows.
+// Stats returns the statistics for agent self.
 func (s *Server) Stats() map[string]map[string]string {
 	addr, _ := s.Leader()
 	evals := s.broker.Stats()
@@ -200,7 +198,7 @@ func (s *Server) Stats() map[string]map[string]string {
 	}
 }
 
-// regions are those of all known servers.
+// regions returns the regions of all known servers.
 func (s *Server) regions() map[string]bool {
 	out := map[string]bool{s.cfg.Region: true}
 	for _, m := range s.Members() {
@@ -209,7 +207,7 @@ func (s *Server) regions() map[string]bool {
 	return out
 }
 
-// gate is open while this server leads and is ready.
+// gate is open while this server is a ready leader.
 type gate struct {
 	mu     sync.Mutex
 	opened chan struct{} // closed while the gate is open
@@ -242,14 +240,14 @@ func (g *gate) isOpen() bool {
 	return g.isUp
 }
 
-// whenOpen returns a channel that is closed when the gate is open.
+// whenOpen returns a channel that is closed while the gate is open.
 func (g *gate) whenOpen() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.opened
 }
 
-// wait waits until the gate is open.
+// wait waits for the gate to open.
 func (g *gate) wait(ctx context.Context) error {
 	select {
 	case <-g.whenOpen():
@@ -259,7 +257,7 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-// signal tells all who wait that something happened.
+// signal is a broadcast to all waiters.
 type signal struct {
 	mu    sync.Mutex
 	fired chan struct{}
@@ -267,7 +265,7 @@ type signal struct {
 
 func newSignal() *signal { return &signal{fired: make(chan struct{})} }
 
-// fire wakes all who wait.
+// fire wakes all waiters.
 func (s *signal) fire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +273,7 @@ func (s *signal) fire() {
 	s.fired = make(chan struct{})
 }
 
-// wait returns a channel that is closed when the signal is fired next.
+// wait returns a channel that is closed at the next fire.
 func (s *signal) wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

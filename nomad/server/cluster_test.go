@@ -22,7 +22,7 @@ type member struct {
 	stop func()
 }
 
-// startMember runs a server that takes part in gossip.
+// startMember runs a server with gossip.
 func startMember(t *testing.T, name string, change func(*server.Config)) member {
 	t.Helper()
 	s, stop := start(t, func(c *server.Config) {
@@ -34,12 +34,12 @@ func startMember(t *testing.T, name string, change func(*server.Config)) member 
 	return member{s, stop}
 }
 
-// gossipAddr is where a server is joined.
+// gossipAddr returns the address for joining the server.
 func (m member) gossipAddr() string { return joinAddr(m.Self()) }
 
 func joinAddr(m *nomad.ServerMember) string { return fmt.Sprintf("%s:%d", m.Addr, m.Port) }
 
-// cluster starts servers that begin a cluster together, and waits until all agree.
+// cluster starts servers that bootstrap a cluster, and waits until all agree.
 func cluster(t *testing.T, count int, change func(*server.Config)) []member {
 	t.Helper()
 	var all []member
@@ -58,7 +58,7 @@ func cluster(t *testing.T, count int, change func(*server.Config)) []member {
 	return all
 }
 
-// waitVoters waits until every server names the same leader and as many voters.
+// waitVoters waits until every server has the same leader and number of voters.
 func waitVoters(t *testing.T, all []member, count int) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -74,7 +74,7 @@ func waitVoters(t *testing.T, all []member, count int) {
 	})
 }
 
-// split returns the leader and the others, once one of them leads.
+// split returns the leader and the followers, after an election.
 func split(t *testing.T, all []member) (leader member, followers []member) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -136,8 +136,8 @@ func TestOnlyWorkersOfFollowersWork(t *testing.T) {
 	n.allocs(2)
 }
 
-// transfer makes a server the leader. One that has no time to ask for votes, or whose
-// servers have none to give theirs, is handed the lead again.
+// transfer transfers leadership to a server. It repeats the transfer if the server loses the
+// election on a busy machine.
 func transfer(t *testing.T, all []member, to member) {
 	t.Helper()
 	id := to.Self().Tags["id"]
@@ -195,7 +195,7 @@ func TestCallsAreRelayedThroughTheServerOfTheNode(t *testing.T) {
 			err := m.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id}, &got)
 			return err == nil && got.Stats.Timestamp == 7
 		})
-		eventually(t, func() bool { // a server that is asked for the node has two seconds
+		eventually(t, func() bool { // a server may take two seconds to answer
 			st, err := m.Stream(within(t), "FileSystem.Logs")
 			if err != nil {
 				return false
@@ -209,7 +209,7 @@ func TestCallsAreRelayedThroughTheServerOfTheNode(t *testing.T) {
 }
 
 func TestServersLeaveAndAreRemoved(t *testing.T) {
-	all := cluster(t, 4, func(c *server.Config) { // who failed stays so until it is told to leave
+	all := cluster(t, 4, func(c *server.Config) { // a failed server stays until force-leave
 		conf := nomad.DefaultAutopilotConfig()
 		conf.CleanupDeadServers = false
 		c.Autopilot = &conf
@@ -247,9 +247,9 @@ func TestServersLeaveAndAreRemoved(t *testing.T) {
 	failsWith(t, err, 404, "was not found in the Raft configuration")
 }
 
-// A server that leaves may never hear that it was taken out of the log: the leader
-// stops talking to it at the same moment. It does not wait for word that can't come.
-func TestAServerThatHearsNobodyLeaves(t *testing.T) {
+// A leaving server may never receive the entry that removes it, because the leader closes the
+// connection at the same moment. The server must not wait for it.
+func TestLeaveWithoutLeaderContact(t *testing.T) {
 	all := cluster(t, 3, nil)
 	leader, followers := split(t, all)
 	leader.stop()
@@ -263,7 +263,7 @@ func TestAServerThatHearsNobodyLeaves(t *testing.T) {
 		t.Error(err)
 	}
 	if ctx.Err() != nil {
-		t.Error("it waited as long as it was allowed to")
+		t.Error("it waited for the complete timeout")
 	}
 }
 
@@ -273,11 +273,11 @@ func TestALaterServerIsAdded(t *testing.T) {
 	two := startMember(t, "s1", func(c *server.Config) { c.StartJoin = []string{one.gossipAddr()} })
 	waitVoters(t, []member{one, two}, 2)
 	if got := read[nomad.SingleJobResponse](t, two.Server, "Job.GetJob", jobRead("b")); got.Job == nil {
-		t.Error("the new server knows no job")
+		t.Error("the new server has no job")
 	}
-	// One that began a cluster of its own can't come in.
+	// A server that bootstrapped its own cluster cannot join.
 	three := startMember(t, "s2", func(c *server.Config) { c.BootstrapExpect = 1 })
-	if _, err := three.Join([]string{one.gossipAddr()}); err == nil || !strings.Contains(err.Error(), "cluster of its own") {
+	if _, err := three.Join([]string{one.gossipAddr()}); err == nil || !strings.Contains(err.Error(), "each bootstrapped a cluster") {
 		t.Errorf("Join() = %v", err)
 	}
 }
@@ -300,7 +300,7 @@ func TestAnotherRegionIsFederated(t *testing.T) {
 	}
 	err := there.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: nomad.QueryOptions{Region: "none"}}, nil)
 	if !errors.Is(err, nomad.ErrNoRegionPath) {
-		t.Errorf("a region that nobody knows: %v", err)
+		t.Errorf("an unknown region: %v", err)
 	}
 	for _, m := range []member{here, there} {
 		if voters, err := m.RaftServers(); err != nil || len(voters) != 1 {
@@ -315,7 +315,7 @@ func TestAServerComesBackWithItsData(t *testing.T) {
 	}
 }
 
-// comesBack stops a follower and starts it again, with or without what gossip noted.
+// comesBack stops a follower and starts it again, with or without its gossip snapshot.
 func comesBack(t *testing.T, keep bool) {
 	dirs := map[string]string{"s0": t.TempDir(), "s1": t.TempDir(), "s2": t.TempDir()}
 	blocks := map[string]*testnet.Block{"s0": testnet.Take(t), "s1": testnet.Take(t), "s2": testnet.Take(t)}
@@ -334,10 +334,10 @@ func comesBack(t *testing.T, keep bool) {
 			t.Fatal(err)
 		}
 	}
-	// It finds the others by itself.
+	// It finds the others without configuration.
 	again := startMember(t, name, place)
 	if got := again.Self().Tags["id"]; got != id {
-		t.Errorf("it comes back with the ID %s, not %s", got, id)
+		t.Errorf("it returns with the ID %s, not %s", got, id)
 	}
 	eventually(t, func() bool {
 		var got nomad.SingleJobResponse

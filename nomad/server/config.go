@@ -20,104 +20,104 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
 
-// Config is how a server is set up: plain values, TLS and the audit log. A zero value has the default
-// that its comment names; Region, Datacenter and Name have none.
+// Config configures a server. A zero value means the default in the comment. Region, Datacenter
+// and Name are required.
 type Config struct {
 	Region     string
 	Datacenter string
 	Name       string
-	// DataDir is the agent's data_dir; the server writes below <data_dir>/server.
-	// Empty keeps everything in memory.
+	// DataDir is the agent's data_dir; the server writes to <data_dir>/server. If it is empty,
+	// everything is in memory.
 	DataDir string
-	// Dir is where the server writes. Default <data_dir>/server.
+	// Dir is the server's directory. Default <data_dir>/server.
 	Dir string
-	// RPCAddr is where to listen, "host:port".
+	// RPCAddr is the address to listen on, "host:port".
 	RPCAddr string
-	// RPCAdvertise is the address that others use. Default: RPCAddr as it was bound.
+	// RPCAdvertise is the address for other agents. Default: the bound RPCAddr.
 	RPCAdvertise string
-	// SerfAddr is where to listen for gossip, "IP:port". Empty: this server takes no
-	// part in it, begins a cluster of its own and stays the only one.
+	// SerfAddr is the address for gossip, "IP:port". If it is empty, this server does not use
+	// gossip and forms a cluster of its own, which no other server can join.
 	SerfAddr string
-	// SerfAdvertise is the address for gossip that others use, "IP:port". Default:
-	// SerfAddr as it was bound; without that, the IP of RPC and SerfPort.
+	// SerfAdvertise is the gossip address for other servers, "IP:port". Default: the bound
+	// SerfAddr or, without one, the IP address of RPC with SerfPort.
 	SerfAdvertise string
-	// BootstrapExpect is how many servers begin the cluster together; 1 begins it at
-	// once, 0 waits to be added to one.
+	// BootstrapExpect is the number of servers that bootstrap the cluster; 1 bootstraps at
+	// once, 0 waits to be added.
 	BootstrapExpect int
-	// StartJoin are servers that must be met at the start; RetryJoin are met when
-	// they answer, tried every RetryInterval (default 30 s), at most RetryMax times.
+	// StartJoin lists servers to join at the start; a failure is an error. RetryJoin lists
+	// servers to join repeatedly, every RetryInterval (default 30 s), at most RetryMax times.
 	StartJoin     []string
 	RetryJoin     []string
 	RetryInterval time.Duration
 	RetryMax      int
-	// RejoinAfterLeave meets the known servers again although this one had left.
+	// RejoinAfterLeave rejoins the known servers even if this server had left.
 	RejoinAfterLeave bool
 	// GossipKey encrypts gossip; 16, 24 or 32 bytes.
 	GossipKey []byte
-	// GossipProbe is how often servers are asked whether they live. Default 5 s.
+	// GossipProbe is the interval between probes of members. Default 5 s.
 	GossipProbe time.Duration
-	// NonVoting makes this a server that has the log and never votes or leads.
+	// NonVoting makes this server a permanent non-voter, which never leads.
 	NonVoting bool
-	// Autopilot is how a new cluster keeps its servers. Default:
+	// Autopilot is the autopilot configuration of a new cluster. Default:
 	// nomad.DefaultAutopilotConfig.
 	Autopilot *nomad.AutopilotConfig
-	// AutopilotInterval is the time between two looks at the servers. Default 2 s.
+	// AutopilotInterval is the interval between autopilot's checks. Default 2 s.
 	AutopilotInterval time.Duration
-	// SerfPort is told to those who ask for the members. Default 4648.
+	// SerfPort is the gossip port in the list of members. Default 4648.
 	SerfPort int
-	// Version is the version of the program, as members show it.
+	// Version is the version of the program in the list of members.
 	Version string
 	// Revision is the commit of the program.
 	Revision string
-	// Raft are the timers and snapshots of the log.
+	// Raft holds the timers and snapshot settings.
 	Raft consensus.Tuning
-	// LogStore is how the log is kept on disk.
+	// LogStore configures the log store.
 	LogStore consensus.Backend
-	// NoLogCache keeps no entries of the log in memory.
+	// NoLogCache disables the cache of log entries.
 	NoLogCache bool
-	// SegmentSize is how many bytes of the disk the log takes at a time. Default 64 MiB.
+	// SegmentSize is the size of a log segment in bytes. Default 64 MiB.
 	SegmentSize int
-	// StartTimeout bounds the time until the server has read its log after it began to
-	// run, and has tried to open its keys. Default: no bound.
+	// StartTimeout limits the time until the running server has applied its log and has tried
+	// to open its keys. Default: no limit.
 	StartTimeout time.Duration
 
-	// Workers is how many evaluations are processed at a time; negative is none.
-	// Default: one per core, at least two.
+	// Workers is the number of scheduling workers; negative means none. Default: one per core,
+	// at least two.
 	Workers int
-	// Schedulers are the types of evaluations that workers take. Default: all.
+	// Schedulers lists the types of evaluations that workers process. Default: all.
 	Schedulers []string
 	// Scheduler is the scheduler configuration of a new cluster.
 	Scheduler nomad.SchedulerConfiguration
 
-	// Introduction is what is asked of nodes that the servers don't know. Default:
-	// a warning; tokens last 5 min, at most 30 min.
+	// Introduction holds the requirements for new nodes. Default: a warning; tokens last 5 min,
+	// at most 30 min.
 	Introduction endpoint.Introduction
 
-	// AuthoritativeRegion is the one whose policies, roles, global tokens, ways to log
-	// in, quotas, namespaces and node pools count in all regions. Default: Region.
+	// AuthoritativeRegion is the source of policies, roles, global tokens, auth methods,
+	// binding rules, quotas, namespaces and node pools for all regions. Default: Region.
 	AuthoritativeRegion string
-	// Access says whether callers need rights. Default: they don't.
+	// Access enables ACLs. Default: disabled.
 	Access endpoint.AccessControl
-	// ReplicationToken is a management token of the authoritative region: with it the
-	// leader of another region copies what counts in all regions.
+	// ReplicationToken is a management token of the authoritative region, for replication to
+	// this region.
 	ReplicationToken string
 
-	// Search bounds fuzzy searches. Default: texts of 2 characters at least, 20 matches
-	// gathered of each kind, 100 told.
+	// Search limits fuzzy searches. Default: at least 2 characters, 20 matches per kind, 100
+	// results.
 	Search search.Limits
 
-	// Keyring are those who wrap root keys. Default: the built-in one.
+	// Keyring lists the wrappers of root keys. Default: the built-in one.
 	Keyring []kms.Config
-	// SignWithin bounds the wait of requests for a signing key. Default 10 s.
+	// SignWithin limits how long requests wait for a signing key. Default 10 s.
 	SignWithin time.Duration
-	// OIDCIssuer is the issuer in tokens, and enables OIDC discovery.
+	// OIDCIssuer is the issuer in tokens. It enables OIDC discovery.
 	OIDCIssuer string
-	// AcceptAnyAudience lets workload identities that were made for others open the
-	// API of this cluster, as other servers do.
+	// AcceptAnyAudience accepts workload identities for other audiences in the API of this
+	// cluster, as other implementations do.
 	AcceptAnyAudience bool
 
-	// TokensToNodes lets nodes that accept no tickets, such as Nomad's, get the tokens of
-	// those who call them. Default: such calls are refused.
+	// TokensToNodes sends the caller's token to nodes that do not support tickets, such as
+	// Nomad's. Default: such calls are refused.
 	TokensToNodes bool
 
 	MinHeartbeatTTL        time.Duration // default 10 s
@@ -136,8 +136,8 @@ type Config struct {
 	RootKeyGCInterval        time.Duration // default 10 min
 	RootKeyRotationThreshold time.Duration // default 720 h
 
-	// EventBuffer is how many entries of the log are kept for readers of events who come
-	// later. Default 100; negative keeps no events, and nobody may read them.
+	// EventBuffer is the number of log entries whose events are buffered for new subscribers.
+	// Default 100; negative disables the event stream.
 	EventBuffer int
 
 	JobDefaultPriority int // default 50
@@ -145,38 +145,40 @@ type Config struct {
 	JobMaxCount        int // default 50,000
 	JobMaxSourceSize   int // default 1,000,000 bytes
 
-	// RPCHandshakeTimeout bounds the time until a connection said what it is, TLS
-	// included. Default 5 s; negative is no bound.
+	// RPCHandshakeTimeout limits the time until a connection has identified its protocol,
+	// including TLS. Default 5 s; negative means no limit.
 	RPCHandshakeTimeout time.Duration
-	// TLS is for RPC and Raft; others may use it too, and reload it. Default: none.
+	// TLS is the TLS configuration for RPC and Raft. It may be shared and reloaded. Default: no
+	// TLS.
 	TLS *certs.Store
-	// Audit has calls and signed tokens on record. Default: none.
+	// Audit is the audit log for calls and signed tokens. Default: none.
 	Audit *audit.Log
-	// RPCMaxConnsPerClient bounds the connections of one address. Default 100; negative is no bound.
+	// RPCMaxConnsPerClient limits the connections per address. Default 100; negative means no
+	// limit.
 	RPCMaxConnsPerClient int
-	// Mux are the settings of multiplexed connections.
+	// Mux holds the settings of multiplexed connections.
 	Mux rpc.Mux
-	// DialTimeout bounds the connecting to another server. It is never longer than 3 s.
+	// DialTimeout limits the time to connect to another server. The maximum is 3 s.
 	DialTimeout time.Duration
-	// Metrics are the settings of the metrics. Default: once per second, with all labels but
-	// IDs of allocations.
+	// Metrics configures the metrics. Default: once per second, with all labels but allocation
+	// IDs.
 	Metrics Metrics
 }
 
-// Metrics are the settings of a server's metrics.
+// Metrics configures a server's metrics.
 type Metrics struct {
 	// Every is the interval of gauges and counters. Default 1 s.
 	Every time.Duration
-	// Allocs adds labels that have one value for each job or allocation to the metrics of
-	// evaluations and calls.
+	// Allocs adds labels for individual jobs and allocations to the metrics of evaluations and
+	// calls.
 	Allocs bool
-	// NoIdentities leaves the label identity out of the rates of calls.
+	// NoIdentities omits the label identity from the call rates.
 	NoIdentities bool
-	// NoDispatched leaves out the summaries of dispatched jobs.
+	// NoDispatched omits the summaries of dispatched jobs.
 	NoDispatched bool
 }
 
-// ServerDir returns the server's directory, "" when everything is in memory.
+// ServerDir returns the server's directory, or "" if everything is in memory.
 func (c Config) ServerDir() string {
 	if c.Dir == "" && c.DataDir != "" {
 		return filepath.Join(c.DataDir, "server")
@@ -184,7 +186,7 @@ func (c Config) ServerDir() string {
 	return c.Dir
 }
 
-// complete fills in the defaults and refuses what can't be.
+// complete sets the defaults and validates the configuration.
 func (c Config) complete() (Config, error) {
 	switch {
 	case c.Region == "":
@@ -200,7 +202,7 @@ func (c Config) complete() (Config, error) {
 		return c, errors.New("server: bootstrap_expect is negative")
 	}
 	if c.NonVoting && (c.BootstrapExpect > 0 || c.SerfAddr == "") {
-		return c, errors.New("server: one that never votes can't begin a cluster: unset bootstrap_expect, and let it join servers")
+		return c, errors.New("server: a non-voting server cannot bootstrap a cluster: unset bootstrap_expect and join other servers")
 	}
 	if c.Autopilot == nil {
 		conf := nomad.DefaultAutopilotConfig()

@@ -17,29 +17,29 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// told is one event as a reader gets it.
-type told struct {
+// delivered is one event as a subscriber receives it.
+type delivered struct {
 	Topic, Type, Key, Namespace string
 	Index                       uint64
 	Payload                     map[string]any
 }
 
-// reader is somebody who reads events.
+// reader is a subscriber of events.
 type reader struct {
 	t     *testing.T
 	st    *rpc.Stream
 	lines chan line
-	text  strings.Builder // of what until and end have read
+	text  strings.Builder // what until and end have read
 }
 
 // line is one line of a stream, or its end.
 type line struct {
-	events []told
+	events []delivered
 	text   []byte
 	err    error
 }
 
-// follow opens an event stream; what refuses it is returned.
+// follow opens an event stream, or returns the error.
 func follow(t *testing.T, s *server.Server, req *nomad.EventStreamRequest) (*reader, error) {
 	t.Helper()
 	req.Region = "global"
@@ -67,7 +67,7 @@ func follow(t *testing.T, s *server.Server, req *nomad.EventStreamRequest) (*rea
 	return r, nil
 }
 
-// line reads one.
+// line reads one line.
 func (r *reader) line() line {
 	var w nomad.EventStreamWrapper
 	if err := r.st.Decode(&w); err != nil {
@@ -81,7 +81,7 @@ func (r *reader) line() line {
 	}
 	var body struct {
 		Index  uint64
-		Events []told
+		Events []delivered
 	}
 	if err := json.Unmarshal(w.Event.Data, &body); err != nil {
 		return line{err: fmt.Errorf("%q: %w", w.Event.Data, err)}
@@ -94,8 +94,8 @@ func (r *reader) line() line {
 	return line{events: body.Events, text: w.Event.Data}
 }
 
-// until reads up to an event that holds, and returns all up to there.
-func (r *reader) until(holds func(told) bool) (out []told) {
+// until reads up to an event for which holds is true, and returns the events.
+func (r *reader) until(holds func(delivered) bool) (out []delivered) {
 	r.t.Helper()
 	ctx := within(r.t)
 	for {
@@ -116,8 +116,8 @@ func (r *reader) until(holds func(told) bool) (out []told) {
 	}
 }
 
-// end reads up to the end of the stream, and returns what came before.
-func (r *reader) end() (out []told, err error) {
+// end reads to the end of the stream and returns the events before it.
+func (r *reader) end() (out []delivered, err error) {
 	r.t.Helper()
 	ctx := within(r.t)
 	for {
@@ -142,16 +142,16 @@ func topics(pairs ...string) map[nomad.Topic][]string {
 	return out
 }
 
-// on asks whether an event is of a topic and about a key.
-func on(topic, key string) func(told) bool {
-	return func(e told) bool { return e.Topic == topic && (key == "" || e.Key == key) }
+// on returns a condition: the event has the topic and the key.
+func on(topic, key string) func(delivered) bool {
+	return func(e delivered) bool { return e.Topic == topic && (key == "" || e.Key == key) }
 }
 
 func in(ns string, topics map[nomad.Topic][]string) *nomad.EventStreamRequest {
 	return &nomad.EventStreamRequest{Topics: topics, QueryOptions: nomad.QueryOptions{Namespace: ns}}
 }
 
-// What happens is told as it happens; who comes later gets what is kept.
+// Events are delivered as they happen. Later subscribers get the buffered ones.
 func TestEventsOfAJob(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
@@ -164,7 +164,7 @@ func TestEventsOfAJob(t *testing.T) {
 	n.report(nomad.AllocClientStatusComplete, alloc)
 	seen := map[string]string{}
 	updated, processed := false, false
-	for _, e := range r.until(func(e told) bool {
+	for _, e := range r.until(func(e delivered) bool {
 		updated = updated || e.Topic == "Allocation" && e.Type == nomad.TypeAllocationUpdated
 		processed = processed || e.Topic == "Evaluation" && e.Type == nomad.TypeEvalUpdated
 		return updated && processed
@@ -179,21 +179,21 @@ func TestEventsOfAJob(t *testing.T) {
 	}
 	for _, secret := range []string{alloc.SignedIdentities["t"], n.node.SecretID, "SignedIdentities\":{"} {
 		if secret == "" || strings.Contains(r.text.String(), secret) {
-			t.Errorf("events tell a secret: %q", secret)
+			t.Errorf("events contain a secret: %q", secret)
 		}
 	}
 	later, err := follow(t, s, in("default", topics("Job:web", "Allocation:web")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range later.until(func(e told) bool { return e.Type == nomad.TypeAllocationUpdated }) {
+	for _, e := range later.until(func(e delivered) bool { return e.Type == nomad.TypeAllocationUpdated }) {
 		if e.Key != "web" && e.Key != alloc.ID {
-			t.Errorf("an event was not asked for: %+v", e)
+			t.Errorf("an event outside the subscription: %+v", e)
 		}
 	}
 }
 
-// A reader sees the events of what it may read, in all namespaces or in one.
+// A subscriber receives the events that it may read, in all namespaces or in one.
 func TestEventsAreFiltered(t *testing.T) {
 	g := guard(t, nil)
 	g.must("Namespace.UpsertNamespaces", &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
@@ -216,11 +216,11 @@ func TestEventsAreFiltered(t *testing.T) {
 	}
 	for _, e := range r.until(on("Variable", "open/a")) {
 		if e.Namespace != "a" || strings.HasPrefix(e.Key, "hidden") {
-			t.Errorf("who may read a sees %+v", e)
+			t.Errorf("a reader of namespace a sees %+v", e)
 		}
 	}
 	if strings.Contains(r.text.String(), "c4n4ry") {
-		t.Error("an event tells the value of a variable")
+		t.Error("an event contains the value of a variable")
 	}
 	for name, c := range map[string]struct {
 		req    *nomad.EventStreamRequest
@@ -249,8 +249,8 @@ func TestEventsAreFiltered(t *testing.T) {
 	}
 }
 
-// Whoever loses the right to see something sees nothing of it from the entry on that took
-// it away; the stream ends with the token.
+// A subscriber that loses a right gets no events that need it from that log entry on. The
+// stream ends with the token.
 func TestEventsEndWithTheRight(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(g *guarded, own *acls.Token)
@@ -281,7 +281,7 @@ func TestEventsEndWithTheRight(t *testing.T) {
 			seen, err := r.end()
 			for _, e := range seen {
 				if e.Key == "after" {
-					t.Errorf("an event came after the right was gone: %+v", e)
+					t.Errorf("an event arrived after the right was revoked: %+v", e)
 				}
 			}
 			if !errors.Is(err, io.EOF) && (!errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), c.says)) {
@@ -291,7 +291,7 @@ func TestEventsEndWithTheRight(t *testing.T) {
 	}
 }
 
-// A token that ends by itself ends the stream, even when nothing happens.
+// An expired token ends the stream, even without any event.
 func TestEventsEndWithTheTimeOfTheToken(t *testing.T) {
 	g := guard(t, func(c *server.Config) { c.Access.TokenMinTTL = time.Millisecond })
 	var short *acls.Token
@@ -314,7 +314,7 @@ func TestEventsEndWithTheTimeOfTheToken(t *testing.T) {
 	}
 }
 
-// A restore ends the streams: what follows is another history.
+// A restore ends the streams, because the following events belong to another history.
 func TestEventsEndWithARestore(t *testing.T) {
 	s, _ := start(t, nil)
 	archive := saved(t, s)
@@ -337,7 +337,7 @@ func TestEventsCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// Any server of the region tells events, not only the leader.
+// Any server of the region serves events, not only the leader.
 func TestEventsOfAFollower(t *testing.T) {
 	leader, followers := split(t, cluster(t, 3, nil))
 	r, err := follow(t, followers[0].Server, in("default", topics("Job:*")))

@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// TestFinish ends an evaluation as a worker does, and has each mistake in that refused
-// before anything is written.
+// TestFinish ends an evaluation like a worker. Each invalid request is refused before anything
+// is written.
 func TestFinish(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.Workers = -1 })
 	write := nomad.WriteRequest{Region: "global"}
@@ -17,7 +17,7 @@ func TestFinish(t *testing.T) {
 		out := read[nomad.EvalDequeueResponse](t, s, "Eval.Dequeue", &nomad.EvalDequeueRequest{Schedulers: []string{nomad.JobTypeBatch}, Timeout: wait, WriteRequest: write})
 		return &out
 	}
-	var next nomad.EvalDequeueResponse // with the end of the last
+	var next nomad.EvalDequeueResponse // it also ends the previous one
 	finish := func(token string, evals ...*nomad.Evaluation) error {
 		return s.Call(within(t), "Eval.Finish", &nomad.EvalFinishRequest{Evals: evals, EvalToken: token, Schedulers: []string{nomad.JobTypeBatch}, WriteRequest: write}, &next)
 	}
@@ -42,10 +42,10 @@ func TestFinish(t *testing.T) {
 		t.Error("an evaluation that another worker holds was finished")
 	}
 	if got := stored(done.ID); got.Status != nomad.EvalStatusPending {
-		t.Fatalf("after what was refused the evaluation is %s", got.Status)
+		t.Fatalf("after the refused requests the evaluation is %s", got.Status)
 	}
 	if early := dequeue(50 * time.Millisecond); early.Eval != nil {
-		t.Fatal("two evaluations of a job were given out")
+		t.Fatal("two evaluations of a job were dequeued")
 	}
 
 	if err := finish(held.Token, &done, &blocked); err != nil {
@@ -56,7 +56,7 @@ func TestFinish(t *testing.T) {
 		t.Errorf("finished as %s at %d, blocked as %s at %d: want both at one index", a.Status, a.ModifyIndex, b.Status, b.ModifyIndex)
 	}
 	if next.Eval == nil || next.Eval.ID == done.ID || next.WaitIndex < a.ModifyIndex {
-		t.Errorf("after it came %+v, want the job's next evaluation, at index %d", next, a.ModifyIndex)
+		t.Errorf("the next evaluation is %+v, want the job's next evaluation, at index %d", next, a.ModifyIndex)
 	}
 	if err := finish(held.Token, &done); err == nil {
 		t.Error("an evaluation was finished twice")
@@ -65,6 +65,6 @@ func TestFinish(t *testing.T) {
 	last.Status = nomad.EvalStatusComplete
 	token := next.Token
 	if next = (nomad.EvalDequeueResponse{}); finish(token, &last) != nil || next.Eval != nil {
-		t.Errorf("after the last evaluation came %+v", next)
+		t.Errorf("after the last evaluation: %+v", next)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// flaps is how often leadership moves, faster than a term is established.
+// flaps is the number of leadership changes, which are faster than establishing leadership.
 const flaps = 15
 
-// Leadership moves many times under load: no term hangs, writes go on afterwards on
-// every server, and none that was acknowledged is lost.
+// Leadership changes often under load. No term hangs. Every server accepts writes afterwards,
+// and no acknowledged write is lost.
 func TestLeadershipThatFlaps(t *testing.T) {
 	all := cluster(t, 3, func(c *server.Config) { c.Workers = 2 })
 	ctx, stop := context.WithCancel(t.Context())
@@ -33,7 +33,7 @@ func TestLeadershipThatFlaps(t *testing.T) {
 				id := fmt.Sprintf("w%d-%d", w, i)
 				req := &nomad.JobRegisterRequest{Job: batchJob(id, 0), WriteRequest: nomad.WriteRequest{Region: "global"}}
 				if err := m.Call(ctx, "Job.Register", req, &nomad.JobRegisterResponse{}); err != nil {
-					<-time.After(time.Millisecond) // who leads is about to change
+					<-time.After(time.Millisecond) // the leader is about to change
 					continue
 				}
 				acked.Store(id, true)
@@ -61,7 +61,7 @@ func TestLeadershipThatFlaps(t *testing.T) {
 	}
 	acked.Range(func(id, _ any) bool {
 		if got := read[nomad.SingleJobResponse](t, all[0].Server, "Job.GetJob", jobRead(id.(string))); got.Job == nil {
-			t.Errorf("job %s was acknowledged and is lost", id)
+			t.Errorf("job %s was acknowledged but is lost", id)
 		}
 		return true
 	})

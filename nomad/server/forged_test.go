@@ -10,10 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// parentIsServers is part of the error of a job that is submitted with a ParentID.
+// parentIsServers is part of the error for a submitted job with a ParentID.
 const parentIsServers = "only the servers set it"
 
-// A job is not submitted as the child of another: it would speak with its identity.
+// A job cannot be submitted as the child of another, because it would get its identity.
 func TestJobsCannotNameAParent(t *testing.T) {
 	g := guard(t, nil)
 	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("victim", 1)}, nil)
@@ -40,8 +40,8 @@ func TestJobsCannotNameAParent(t *testing.T) {
 	}
 }
 
-// What the servers write of a job is not taken from a registration.
-func TestJobsSetNothingOfTheServers(t *testing.T) {
+// Fields that the servers set are not taken from a registration.
+func TestJobsCannotSetServerFields(t *testing.T) {
 	g := guard(t, nil)
 	job := batchJob("b", 1)
 	job.Status, job.StatusDescription, job.Stable, job.Version, job.SubmitTime = nomad.JobStatusDead, "x", true, 7, 1
@@ -52,14 +52,14 @@ func TestJobsSetNothingOfTheServers(t *testing.T) {
 	if stored.Status == nomad.JobStatusDead || stored.StatusDescription != "" || stored.Stable || stored.Version != 0 || stored.SubmitTime == 1 ||
 		stored.CreateIndex == 1 || stored.ModifyIndex == 1 || stored.JobModifyIndex == 1 ||
 		stored.NomadTokenID != "" || stored.DispatchIdempotencyToken != "" || stored.VersionTag != nil {
-		t.Errorf("the job set what is the servers': %+v", stored)
+		t.Errorf("the job set fields of the servers: %+v", stored)
 	}
-	g.must("Job.Register", &nomad.JobRegisterRequest{Job: stored}, nil) // what was read may be sent back
+	g.must("Job.Register", &nomad.JobRegisterRequest{Job: stored}, nil) // a job that was read may be submitted again
 }
 
-// A job that is in state with a forged parent, of an older version or of an upstream
-// server, speaks as itself: in new identities, and in those that were signed before. A
-// dispatched job speaks as its parent.
+// A job in state with a forged parent, written by an older version or an upstream server, has
+// its own identity: in new tokens and in those that were signed before. A dispatched job has
+// its parent's identity.
 func TestForgedParentInState(t *testing.T) {
 	g := guard(t, nil)
 	n := join(t, g.s.RPCAddr())
@@ -74,7 +74,7 @@ func TestForgedParentInState(t *testing.T) {
 		t.Helper()
 		token := a.SignedIdentities["t"]
 		if claims := claimsOf(t, token); claims["nomad_job_id"] != as || !strings.Contains(claims["sub"].(string), ":"+as+":") {
-			t.Errorf("%s speaks as %v, want %s", a.JobID, claims, as)
+			t.Errorf("%s has the identity of %v, want %s", a.JobID, claims, as)
 		}
 		err := g.call(token, "Variables.Read", &nomad.VariablesReadRequest{Path: "nomad/jobs/victim"}, &nomad.VariablesReadResponse{})
 		if (err == nil) != (as == "victim") {
@@ -102,7 +102,7 @@ func TestForgedParentInState(t *testing.T) {
 	}
 }
 
-// unchecked writes a job into the log as another server may do it.
+// unchecked writes a job to the log without validation, as another server may do.
 func unchecked(t *testing.T, s *server.Server, job *nomad.Job) {
 	t.Helper()
 	job.Region = "global"
@@ -114,7 +114,7 @@ func unchecked(t *testing.T, s *server.Server, job *nomad.Job) {
 	}
 }
 
-// A colon in an ID does not make the subject of one job that of another.
+// A colon in an ID does not make the subjects of two jobs equal.
 func TestSubjectsDiffer(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
@@ -130,7 +130,7 @@ func TestSubjectsDiffer(t *testing.T) {
 	}
 }
 
-// A node fills in what a service name leaves open, and changes nothing else of it.
+// A node interpolates a service name and changes nothing else of it.
 func TestNodeCannotRenameAService(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())

@@ -16,8 +16,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// TestGossipKeysAreRotated changes the key of a running cluster: nobody is lost, a
-// server with the old key stays outside, one that restarts comes back.
+// TestGossipKeysAreRotated changes the key of a running cluster. No member fails, a server with
+// the old key cannot join, and a restarted server rejoins.
 func TestGossipKeysAreRotated(t *testing.T) {
 	old, next := make([]byte, 32), make([]byte, 32)
 	rand.Read(old)
@@ -27,9 +27,9 @@ func TestGossipKeysAreRotated(t *testing.T) {
 	blocks := map[string]*testnet.Block{"s0": testnet.Take(t), "s1": testnet.Take(t), "s2": testnet.Take(t)}
 	all := cluster(t, 3, func(c *server.Config) {
 		c.GossipKey, c.DataDir, c.RPCAddr, c.SerfAddr = old, dirs[c.Name], blocks[c.Name].Addr(4647), blocks[c.Name].Addr(4648)
-		c.GossipProbe = 2 * time.Second // a server that stands still for a moment is not lost
+		c.GossipProbe = 2 * time.Second // a server that is briefly slow must not count as failed
 	})
-	eventually(t, func() bool { // all know all
+	eventually(t, func() bool { // all have met
 		for _, m := range all {
 			if len(m.Members()) != 3 {
 				return false
@@ -72,10 +72,10 @@ func TestGossipKeysAreRotated(t *testing.T) {
 	default:
 	}
 	if len(leader.Members()) != 3 {
-		t.Errorf("the leader knows %d servers", len(leader.Members()))
+		t.Errorf("the leader has %d members", len(leader.Members()))
 	}
 
-	// What is configured no longer counts.
+	// The configured key is no longer used.
 	name := strings.TrimSuffix(followers[0].Self().Name, ".global")
 	followers[0].stop()
 	back := startMember(t, name, func(c *server.Config) {
@@ -93,7 +93,7 @@ func TestGossipKeysAreRotated(t *testing.T) {
 	})
 }
 
-// watch tells of members that are seen as anything but alive.
+// watch reports members with another status than alive.
 func watch(t *testing.T, all []member, lost chan<- string) {
 	ended := make(chan struct{})
 	done := make(chan struct{})
@@ -120,12 +120,12 @@ func watch(t *testing.T, all []member, lost chan<- string) {
 
 func TestAServerAloneHasNoGossipKeys(t *testing.T) {
 	s, _ := start(t, nil)
-	if _, err := s.ListGossipKeys(); err == nil || !strings.Contains(err.Error(), "no part in gossip") {
+	if _, err := s.ListGossipKeys(); err == nil || !strings.Contains(err.Error(), "does not use gossip") {
 		t.Errorf("ListGossipKeys() = %v", err)
 	}
 }
 
-// TestServersThatMustNotMeetStayApart joins real servers that are wrong.
+// TestServersThatMustNotMeetStayApart joins servers with conflicting settings.
 func TestServersThatMustNotMeetStayApart(t *testing.T) {
 	here := startMember(t, "s0", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, t.TempDir() })
 	eventually(t, func() bool { _, id := here.Leader(); return id != "" })
@@ -134,7 +134,7 @@ func TestServersThatMustNotMeetStayApart(t *testing.T) {
 		change func(*server.Config)
 		want   string
 	}{
-		"a cluster of its own": {func(c *server.Config) { c.BootstrapExpect = 1 }, "has begun a cluster of its own"},
+		"a cluster of its own": {func(c *server.Config) { c.BootstrapExpect = 1 }, "each bootstrapped a cluster"},
 		"the same name":        {func(c *server.Config) { c.Name = "s0" }, "another server has the name or the ID of this one"},
 		"another gossip key":   {func(c *server.Config) { c.GossipKey = key }, "gossip key"},
 	} {
@@ -144,24 +144,24 @@ func TestServersThatMustNotMeetStayApart(t *testing.T) {
 				t.Errorf("Join() = %d, %v, want an error with %q", n, err, c.want)
 			}
 			if len(other.Members()) != 1 || len(here.Members()) != 1 {
-				t.Errorf("they know %d and %d servers", len(other.Members()), len(here.Members()))
+				t.Errorf("they have %d and %d members", len(other.Members()), len(here.Members()))
 			}
 			if voters, err := here.RaftServers(); err != nil || len(voters) != 1 {
 				t.Errorf("%d voters, %v", len(voters), err)
 			}
 		})
 	}
-	// One that speaks another version of Raft: this program speaks one only.
+	// A server with another Raft version, which this program does not support.
 	pool, err := gossip.Open(gossip.Config{Name: "newer.global", Bind: "127.0.0.1:0", Tags: map[string]string{
 		"region": "global", "vsn": "1", "raft_vsn": "4", "id": nomad.NewID(), "port": "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	if _, err := here.Join([]string{joinAddr(pool.Self())}); err == nil || !strings.Contains(err.Error(), `speaks version "4" of the Raft protocol`) {
+	if _, err := here.Join([]string{joinAddr(pool.Self())}); err == nil || !strings.Contains(err.Error(), `uses Raft protocol version "4"`) {
 		t.Errorf("Join() = %v", err)
 	}
 	if len(here.Members()) != 1 {
-		t.Errorf("it knows %d servers", len(here.Members()))
+		t.Errorf("it has %d members", len(here.Members()))
 	}
 }

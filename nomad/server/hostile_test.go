@@ -16,14 +16,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// hostile fills requests with what no client of ours would send: absent parts,
-// empty elements in lists and maps, numbers at the edges, IDs of things that exist.
+// hostile fills requests with unusual values: missing parts, empty elements in lists and maps,
+// extreme numbers, IDs of existing objects.
 type hostile struct {
 	rng   *rand.Rand
 	words []string
 }
 
-// fill sets v to something of its type.
+// fill sets v to a value of its type.
 func (h hostile) fill(v reflect.Value, depth int) {
 	if v.Type() == reflect.TypeFor[time.Time]() || depth > 9 || !v.CanSet() {
 		return
@@ -69,7 +69,7 @@ func (h hostile) fill(v reflect.Value, depth int) {
 	}
 }
 
-// spoil sets a few parts of a good v to something else.
+// spoil replaces a few parts of a valid v.
 func (h hostile) spoil(v reflect.Value, depth int) {
 	if h.rng.IntN(40) == 0 {
 		h.fill(v, depth)
@@ -100,7 +100,7 @@ func (h hostile) number() int64 {
 	return all[h.rng.IntN(len(all))]
 }
 
-// rounds is how often each method is called.
+// rounds returns how often each method is called.
 func rounds(t *testing.T) int {
 	if s := os.Getenv("NOMAD_TEST_ROUNDS"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -112,8 +112,8 @@ func rounds(t *testing.T) int {
 	return 12
 }
 
-// Whatever a request holds, the server answers it, and works on: a panic in what
-// applies the log, or places allocations, would end every server.
+// The server answers every request and continues. A panic while applying the log or placing
+// allocations would stop every server.
 func TestHostileRequests(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
 	n := join(t, s.RPCAddr())
@@ -146,7 +146,7 @@ func TestHostileRequests(t *testing.T) {
 			}
 		})
 	}
-	// One of the requests may have closed the registration, as it may.
+	// One of the requests may have disabled job registration.
 	open := &nomad.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{}}
 	if err := s.Call(within(t), "Operator.SchedulerSetConfiguration", open, nil); err != nil {
 		t.Fatalf("open the registration again: %v", err)
@@ -155,12 +155,12 @@ func TestHostileRequests(t *testing.T) {
 	register(t, s, batchJob("after", 1))
 	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "after",
 		QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "default"}}); got.Job == nil {
-		t.Error("the server takes no jobs any more")
+		t.Error("the server accepts no more jobs")
 	}
 	_ = again
 }
 
-// withJob gives a request about jobs a good one.
+// withJob gives a request about jobs a valid one.
 func withJob(req rpc.Request) {
 	job := batchJob("b", 2)
 	job.Type = nomad.JobTypeService
@@ -181,7 +181,7 @@ func withJob(req rpc.Request) {
 	}
 }
 
-// aim makes a request one that this server answers at once.
+// aim makes the server answer the request at once.
 func aim(req rpc.Request, token string) {
 	switch r := req.(type) {
 	case interface{ Query() *nomad.QueryOptions }:
@@ -191,7 +191,7 @@ func aim(req rpc.Request, token string) {
 	}
 }
 
-// try makes one call and gives up on it soon.
+// try makes one call with a short timeout.
 func (n *fakeNode) try(m rpc.Method, req rpc.Request) error {
 	ctx, cancel := context.WithTimeout(within(n.t), 2*time.Second)
 	defer cancel()

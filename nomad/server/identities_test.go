@@ -9,8 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// asks is a request for the identity "aws" of the task of each allocation, as clients
-// make it.
+// asks returns a client's request for the identity "aws" of the task of each allocation.
 func asks(n *fakeNode, allocs ...*nomad.Allocation) *nomad.AllocIdentitiesRequest {
 	req := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt, AllowStale: true}}
 	for _, a := range allocs {
@@ -20,7 +19,8 @@ func asks(n *fakeNode, allocs ...*nomad.Allocation) *nomad.AllocIdentitiesReques
 	return req
 }
 
-// Every server signs, also without a leader; and what it has not seen yet it waits for.
+// Every server signs, even without a leader. It waits for allocations that its state does not
+// have yet.
 func TestEveryServerSigns(t *testing.T) {
 	all := cluster(t, 3, nil)
 	leader, followers := split(t, all)
@@ -35,7 +35,7 @@ func TestEveryServerSigns(t *testing.T) {
 			t.Errorf("%s signed %d of 3, %v", m.Self().Name, len(out.SignedIdentities), out.Rejections)
 		}
 	}
-	// What nobody will see is refused at once.
+	// An allocation that will never exist is refused at once.
 	gone := &nomad.Allocation{ID: nomad.NewID(), CreateIndex: allocs[0].CreateIndex}
 	var out nomad.AllocIdentitiesResponse
 	began := time.Now()
@@ -61,7 +61,7 @@ func TestEveryServerSigns(t *testing.T) {
 	}
 }
 
-// One foreign allocation spoils the whole request, wherever it stands.
+// One allocation of another node makes the complete request fail, at any position.
 func TestOnlyTheNodesOwnAreSigned(t *testing.T) {
 	s, _ := start(t, nil)
 	a := join(t, s.RPCAddr())
@@ -78,9 +78,9 @@ func TestOnlyTheNodesOwnAreSigned(t *testing.T) {
 	}
 }
 
-// A new key signs only once every server verifies with it.
+// A new key signs only after every server can verify with it.
 func TestNoServerRefusesANewKey(t *testing.T) {
-	all := cluster(t, 3, func(c *server.Config) { c.GossipProbe = 2 * time.Second }) // who is seen as failed is not waited for
+	all := cluster(t, 3, func(c *server.Config) { c.GossipProbe = 2 * time.Second }) // servers that count as failed are not waited for
 	leader, _ := split(t, all)
 	n := join(t, leader.RPCAddr())
 	job := batchJob("b", 1)
@@ -91,9 +91,9 @@ func TestNoServerRefusesANewKey(t *testing.T) {
 	for i := range 10 {
 		begun := time.Now()
 		kid := rotate(t, all[i%3].Server, nomad.KeyringRotateRootKeyRequest{})
-		late := time.Since(begun) > 2*time.Second // a server that does not answer is waited for no longer
+		late := time.Since(begun) > 2*time.Second // the rotation does not wait longer for a server that does not answer
 		var token string
-		eventually(t, func() bool { // the ring follows state in a moment
+		eventually(t, func() bool { // the keyring follows state with a short delay
 			var out nomad.AllocIdentitiesResponse
 			n.must("Alloc.SignIdentities", asks(n, alloc), &out)
 			token = out.SignedIdentities[0].JWT
@@ -107,7 +107,7 @@ func TestNoServerRefusesANewKey(t *testing.T) {
 		for _, m := range all {
 			who := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
 			if err := m.Call(within(t), "ACL.WhoAmI", who, &acls.WhoAmIResponse{}); err != nil {
-				t.Errorf("rotation %d: %s refuses what was signed a moment ago: %v", i, m.Self().Name, err)
+				t.Errorf("rotation %d: %s refuses a token that was just signed: %v", i, m.Self().Name, err)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestNoServerRefusesANewKey(t *testing.T) {
 		t.Error("every rotation waited for a server in vain")
 	}
 	got := rootKeys(t, leader.Server)
-	again := len(got[nomad.RootKeyStateInactive]) + len(got[nomad.RootKeyStatePrepublished]) - 10 // made when a leader was lost midway
+	again := len(got[nomad.RootKeyStateInactive]) + len(got[nomad.RootKeyStatePrepublished]) - 10 // created when a leader was lost in the middle
 	if len(got[nomad.RootKeyStateActive]) != 1 || len(got[nomad.RootKeyStatePrepublished]) > again {
 		t.Errorf("keys are %v", got)
 	}

@@ -14,20 +14,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// introduce makes an introduction token.
+// introduce creates an introduction token.
 func introduce(t *testing.T, s *server.Server, req nomad.ACLCreateClientIntroductionTokenRequest) string {
 	t.Helper()
 	return read[nomad.ACLCreateClientIntroductionTokenResponse](t, s, "ACL.CreateClientIntroductionToken", &req).JWT
 }
 
-// stranger is a node that no server knows.
+// stranger returns a node that no server has seen.
 func stranger(t *testing.T, s *server.Server) *fakeNode {
 	n := &fakeNode{t: t, pool: rpc.NewPool(rpc.PoolConfig{}), addr: s.RPCAddr(), node: mockNode()}
 	t.Cleanup(func() { n.pool.Close() })
 	return n
 }
 
-// enter registers a node that shows a token.
+// enter registers a node with a token.
 func (n *fakeNode) enter(token string) error {
 	var out nomad.NodeUpdateResponse
 	err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: n.node, CreateNodePool: true, WriteRequest: n.write(token)}, &out)
@@ -66,17 +66,17 @@ func TestIntroductionIsEnforced(t *testing.T) {
 					t.Errorf("a token %s: %v, want admitted %t", name, err, want)
 				}
 				if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
-					t.Errorf("a token %s: %v is no refusal", name, err)
+					t.Errorf("a token %s: %v is not a refusal", name, err)
 				}
 				if err == nil && n.enter("") != nil {
-					t.Errorf("a token %s: the node, known now, cannot register again", name)
+					t.Errorf("a token %s: the registered node cannot register again", name)
 				}
 			}
 		})
 	}
 }
 
-// Of 200 nodes that show one token at once, as many get in as it admits.
+// Of 200 nodes that use one token concurrently, as many are admitted as it allows.
 func TestIntroductionIsUsedUp(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
 	for _, uses := range []int{0, 1, 7} {
@@ -137,7 +137,7 @@ func TestIntroductionTokens(t *testing.T) {
 	}
 }
 
-// claimsOf is what a token says.
+// claimsOf returns the claims of a token.
 func claimsOf(t *testing.T, token string) map[string]any {
 	t.Helper()
 	var claims map[string]any

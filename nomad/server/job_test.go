@@ -78,7 +78,7 @@ func TestRegisterAgain(t *testing.T) {
 	}
 	changed := register(t, s, batchJob("b", 2))
 	if changed.JobModifyIndex <= first.JobModifyIndex {
-		t.Error("a changed job is no new version")
+		t.Error("a changed job is not a new version")
 	}
 	versions := read[nomad.JobVersionsResponse](t, s, "Job.GetJobVersions", &nomad.JobVersionsRequest{JobID: "b", Diffs: true, QueryOptions: global})
 	if len(versions.Versions) != 2 || versions.Versions[0].Version != 1 || len(versions.Diffs) != 1 || len(versions.Diffs[0].TaskGroups) != 1 {
@@ -97,7 +97,7 @@ func TestRegisterAgain(t *testing.T) {
 		t.Errorf("with the right index: %v", err)
 	}
 	if req.Job.Region != "" || req.Job.NodePool != "" {
-		t.Error("the caller's job was written to")
+		t.Error("the caller's job was modified")
 	}
 }
 
@@ -108,25 +108,25 @@ func TestDeregister(t *testing.T) {
 	a := n.allocs(1)[0]
 	out := read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b"})
 	if out.EvalID == "" {
-		t.Fatal("Job.Deregister makes no evaluation")
+		t.Fatal("Job.Deregister creates no evaluation")
 	}
 	eventually(t, func() bool {
 		got := read[nomad.SingleAllocResponse](t, s, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: a.ID, QueryOptions: global})
 		return got.Alloc.DesiredStatus == nomad.AllocDesiredStatusStop
 	})
 	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job == nil || !got.Job.Stop {
-		t.Error("the job is not there, stopped")
+		t.Error("the job is missing or not stopped")
 	}
 	read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b", Purge: true})
 	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job != nil {
-		t.Error("the purged job is there")
+		t.Error("the purged job still exists")
 	}
 	if out := read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b"}); out.EvalID != "" {
-		t.Error("Job.Deregister of a job that does not exist makes an evaluation")
+		t.Error("Job.Deregister of a missing job creates an evaluation")
 	}
 }
 
-// eventually waits until a condition holds that nothing tells of.
+// eventually polls until a condition holds.
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
 	ctx := within(t)
@@ -136,7 +136,7 @@ func eventually(t *testing.T, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatal("the condition never came to hold")
+			t.Fatal("the condition never became true")
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestPlanWritesNothing(t *testing.T) {
 	big := batchJob("big", 1)
 	big.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 100, MemoryMB: 1 << 20}
 	if plan = read[nomad.JobPlanResponse](t, s, "Job.Plan", &nomad.JobPlanRequest{Job: big}); len(plan.FailedTGAllocs) != 1 {
-		t.Errorf("Job.Plan of what fits nowhere = %+v", plan)
+		t.Errorf("Job.Plan of a job that fits nowhere = %+v", plan)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestListsComeInPages(t *testing.T) {
 		"first page":    {nomad.QueryOptions{PerPage: 2}, "j0 j1", "default.j2"},
 		"second page":   {nomad.QueryOptions{PerPage: 2, NextToken: "default.j2"}, "j2 j3", "default.j4"},
 		"last page":     {nomad.QueryOptions{PerPage: 2, NextToken: "default.j4"}, "j4", ""},
-		"token is gone": {nomad.QueryOptions{PerPage: 1, NextToken: "default.j11"}, "j2", "default.j3"},
+		"token deleted": {nomad.QueryOptions{PerPage: 1, NextToken: "default.j11"}, "j2", "default.j3"},
 		"backwards":     {nomad.QueryOptions{PerPage: 2, NextToken: "default.j2", Reverse: true}, "j2 j1", "default.j0"},
 		"prefix":        {nomad.QueryOptions{Prefix: "j3"}, "j3", ""},
 		"filter":        {nomad.QueryOptions{Filter: `ID == "j1" or ID == "j4"`, PerPage: 1}, "j1", "default.j4"},
@@ -243,7 +243,7 @@ func TestListsComeInPages(t *testing.T) {
 	failsWith(t, s.Call(within(t), "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Filter: "=="}}, nil), 400, "filter")
 	failsWith(t, s.Call(within(t), "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{NextToken: "x"}}, nil), 400, "paginator")
 	var all nomad.EvalListResponse
-	eventually(t, func() bool { // of each job one is complete and one is blocked: there is no node
+	eventually(t, func() bool { // each job has a complete and a blocked evaluation, because there is no node
 		all = read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{})
 		return len(all.Evaluations) == 10
 	})
@@ -270,7 +270,7 @@ func TestBlockingQueries(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t))
 	cancel()
 	if _, err := wait(ctx, time.Minute); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that left: %v", err)
+		t.Errorf("a canceled caller: %v", err)
 	}
 	done := make(chan nomad.SingleJobResponse, 1)
 	go func() {

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// rootKeys are the root keys of a server by their state.
+// rootKeys returns the root keys of a server by state.
 func rootKeys(t *testing.T, s *server.Server) map[nomad.RootKeyState][]string {
 	t.Helper()
 	out := map[nomad.RootKeyState][]string{}
@@ -29,7 +29,7 @@ func rotate(t *testing.T, s *server.Server, req nomad.KeyringRotateRootKeyReques
 	return read[nomad.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &req).Key.KeyID
 }
 
-// kidOf is the key and the algorithm that a token names.
+// kidOf returns the key ID and the algorithm of a token.
 func kidOf(t *testing.T, token string) (kid, alg string) {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[0])
@@ -43,8 +43,7 @@ func kidOf(t *testing.T, token string) (kid, alg string) {
 	return head.Kid, head.Alg
 }
 
-// A rotation lets the new key sign, and the old one verify as long as a token of it
-// lives.
+// After a rotation the new key signs. The old one verifies while a token of it is valid.
 func TestRotation(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
@@ -55,7 +54,7 @@ func TestRotation(t *testing.T) {
 	}
 	var renewed nomad.NodeUpdateResponse
 	eventually(t, func() bool {
-		renewed = n.beat(n.jwt, true) // the token of the old key is good
+		renewed = n.beat(n.jwt, true) // the token of the old key is valid
 		kid, _ := kidOf(t, *renewed.SignedIdentity)
 		return kid == second
 	})
@@ -69,15 +68,15 @@ func TestRotation(t *testing.T) {
 	}
 	third := rotate(t, s, nomad.KeyringRotateRootKeyRequest{})
 	if err := remove(first, false); err != nil {
-		t.Errorf("a key that nothing needs: %v", err)
+		t.Errorf("an unused key: %v", err)
 	}
 	if err := remove(second, false); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("a key that two nodes need: %v", err)
+		t.Errorf("a key in use by two nodes: %v", err)
 	}
 	if err := remove(second, true); err != nil {
 		t.Errorf("by force: %v", err)
 	}
-	// Its tokens are refused at once; the secret ID brings a new one.
+	// Its tokens are refused at once. The secret ID gets a new one.
 	eventually(t, func() bool {
 		err := other.call("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: other.node.ID, Status: nomad.NodeStatusReady, WriteRequest: other.write(other.jwt)}, nil)
 		return errors.Is(err, nomad.ErrPermissionDenied)
@@ -91,13 +90,13 @@ func TestRotationRequests(t *testing.T) {
 	s, _ := start(t, nil)
 	active := rootKeys(t, s)[nomad.RootKeyStateActive][0]
 	for name, req := range map[string]rpc.Request{
-		"full and published":  &nomad.KeyringRotateRootKeyRequest{Full: true, PublishTime: 5},
-		"published before":    &nomad.KeyringRotateRootKeyRequest{PublishTime: -5},
-		"another algorithm":   &nomad.KeyringRotateRootKeyRequest{Algorithm: "rot13"},
-		"no key":              &nomad.KeyringUpdateRootKeyRequest{},
-		"a key with material": &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}, Key: make([]byte, 32)}},
-		"a move that is none": &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}}},
-		"an unknown key":      &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: nomad.NewID(), State: "active"}}},
+		"full and published":    &nomad.KeyringRotateRootKeyRequest{Full: true, PublishTime: 5},
+		"published before":      &nomad.KeyringRotateRootKeyRequest{PublishTime: -5},
+		"another algorithm":     &nomad.KeyringRotateRootKeyRequest{Algorithm: "rot13"},
+		"no key":                &nomad.KeyringUpdateRootKeyRequest{},
+		"a key with material":   &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}, Key: make([]byte, 32)}},
+		"an invalid transition": &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}}},
+		"an unknown key":        &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: nomad.NewID(), State: "active"}}},
 	} {
 		method := "Keyring.Rotate"
 		if _, update := req.(*nomad.KeyringUpdateRootKeyRequest); update {
@@ -114,7 +113,7 @@ func TestRotationRequests(t *testing.T) {
 	}
 }
 
-// A published key signs once its time has come; a full rotation ends by itself.
+// A prepublished key becomes active at its time. A full rotation ends without further requests.
 func TestPublishedKeySigns(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.RootKeyGCInterval = 20 * time.Millisecond })
 	next := rotate(t, s, nomad.KeyringRotateRootKeyRequest{PublishTime: time.Now().Add(time.Hour).UnixNano()})
@@ -133,8 +132,8 @@ func TestPublishedKeySigns(t *testing.T) {
 	})
 }
 
-// The first identity that asks for RS256 makes a second key, which stays as long as
-// it is asked for; all others go on being signed EdDSA.
+// The first identity with RS256 creates a second key, which stays while it is needed. All other
+// identities are signed with EdDSA.
 func TestRS256OnRequest(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
@@ -168,7 +167,7 @@ func TestRS256OnRequest(t *testing.T) {
 	if kid, alg := kidOf(t, alloc.SignedIdentities["t"]); alg != "EdDSA" || kid != alloc.SigningKeyID {
 		t.Errorf("the default identity is signed %s by %s", alg, kid)
 	}
-	algs := map[string]string{} // both signed already, so verifiers see them
+	algs := map[string]string{} // both have signed, so verifiers see them
 	for _, k := range read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys {
 		algs[k.KeyID] = k.Algorithm
 	}
@@ -181,7 +180,7 @@ func TestRS256OnRequest(t *testing.T) {
 	if err := remove(); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("the key that signs RS256 is removed: %v", err)
 	}
-	register(t, s, batchJob("other", 1)) // it asks for nothing
+	register(t, s, batchJob("other", 1)) // it requests no identity
 	if got := rootKeys(t, s); len(got[nomad.RootKeyStateInactive]) != 1 {
 		t.Errorf("keys are %v", got)
 	}
@@ -191,7 +190,7 @@ func TestRS256OnRequest(t *testing.T) {
 		return alg == "RS256" && kid != oldKid
 	})
 	if err := remove(); err == nil {
-		t.Error("a key whose tokens may still be shown is removed")
+		t.Error("a key with valid tokens is removed")
 	}
 	n.report(nomad.AllocClientStatusComplete, alloc)
 	eventually(t, func() bool { return remove() == nil })

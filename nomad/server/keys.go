@@ -20,17 +20,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Times of opening root keys, where services elsewhere are needed for it.
+// Times for opening root keys with external key management services.
 const (
-	openFirst   = time.Second // before the second try
+	openFirst   = time.Second // before the second attempt
 	openLast    = 5 * time.Second
-	openRemind  = 10 * time.Minute // between two words about the same failure
-	settleFor   = 5 * time.Second  // how long others wait for the first tries
+	openRemind  = 10 * time.Minute // between two log messages about the same failure
+	settleFor   = 5 * time.Second  // how long the server waits for the first attempts
 	keysMeasure = 10 * time.Second
 )
 
-// openRing makes the ring with the wrappers of the configuration: those that are
-// active wrap, all open. None means the built-in one.
+// openRing creates the keyring with the configured wrappers. Active ones wrap new keys, and all
+// can unwrap keys. Without any, the built-in wrapper is used.
 func (s *Server) openRing() error {
 	c := keyring.Config{Log: s.log}
 	for _, k := range s.cfg.Keyring {
@@ -56,23 +56,22 @@ func (s *Server) openRing() error {
 	return nil
 }
 
-// opener opens the root keys of state for the ring, each in a goroutine of its own
-// until it is open or gone:
+// opener opens the root keys in state for the keyring. Each closed key has its own goroutine:
 //
-//	tried ──failed──▶ waits 1 s ... 5 s ──▶ tried ──opened──▶ done
+//	attempt ──failed──▶ waits 1 s ... 5 s ──▶ attempt ──opened or deleted──▶ done
 //
-// So a service that hangs holds up only the keys that need it.
+// A service that hangs thus delays only the keys that need it.
 type opener struct {
 	s      *Server
 	wg     sync.WaitGroup
-	opened chan struct{} // holds one when keys were opened that follow has not seen
+	opened chan struct{} // buffered 1: a key was opened since the last follow
 
 	mu      sync.Mutex
 	opening map[string]bool
 }
 
-// followKeys keeps the keyring as state has the root keys, until ctx ends. What
-// signs waits in the ring until its key is there.
+// followKeys keeps the keyring in step with the root keys in state until ctx ends. Signers wait
+// in the keyring for their key.
 func (s *Server) followKeys(ctx context.Context) error {
 	o := &opener{s: s, opened: make(chan struct{}, 1), opening: map[string]bool{}}
 	ctx, cancel := context.WithCancel(ctx)
@@ -95,8 +94,8 @@ func (s *Server) followKeys(ctx context.Context) error {
 	}
 }
 
-// follow takes over the states of all root keys of a snapshot and begins to open
-// those that are closed.
+// follow updates the states of all root keys from a snapshot and starts opening the closed
+// ones.
 func (o *opener) follow(ctx context.Context, snap *state.Snapshot, ws memdb.WatchSet) {
 	known := map[string]bool{}
 	for k := range snap.RootKeys(ws) {
@@ -112,7 +111,7 @@ func (o *opener) follow(ctx context.Context, snap *state.Snapshot, ws memdb.Watc
 	}
 }
 
-// begin opens a key in the background, unless that is being done.
+// begin opens a key in the background, unless that is already in progress.
 func (o *opener) begin(ctx context.Context, id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,13 +125,13 @@ func (o *opener) begin(ctx context.Context, id string) {
 		delete(o.opening, id)
 		o.mu.Unlock()
 		select {
-		case o.opened <- struct{}{}: // its state may have changed meanwhile
+		case o.opened <- struct{}{}: // its state may have changed in the meantime
 		default:
 		}
 	})
 }
 
-// open tries to open a key until it is open, gone, or ctx ends.
+// open tries to open a key until it is open or deleted, or ctx ends.
 func (o *opener) open(ctx context.Context, id string) {
 	var said string
 	var last time.Time
@@ -162,7 +161,7 @@ func (o *opener) open(ctx context.Context, id string) {
 	}
 }
 
-// levelOf says how loud a failure is told: what nobody but a person mends is an error.
+// levelOf returns the log level of a failure. A failure that needs an operator is an error.
 func levelOf(err error) slog.Level {
 	if errors.Is(err, keyring.ErrNoWrapper) {
 		return slog.LevelError
@@ -170,8 +169,8 @@ func levelOf(err error) slog.Level {
 	return slog.LevelWarn
 }
 
-// settleKeys waits until the root keys of state were tried to open, for a while: a
-// server whose key management is away goes on without what is wrapped by it.
+// settleKeys waits for the first attempts to open the root keys, up to a limit. If a key
+// management service is unreachable, the server continues without the keys that need it.
 func (s *Server) settleKeys(ctx context.Context) {
 	within := settleFor
 	if t := s.cfg.StartTimeout; t > 0 {
@@ -181,12 +180,12 @@ func (s *Server) settleKeys(ctx context.Context) {
 	defer cancel()
 	keys := slices.Collect(s.fsm.State().Snapshot().RootKeys(nil))
 	if err := s.ring.Settle(limited, keys); err != nil && ctx.Err() == nil {
-		s.log.Warn("going on before all root keys are open", "err", err)
+		s.log.Warn("continuing before all root keys are open", "err", err)
 	}
 }
 
-// firstKey makes the first root key of a cluster when it could not be made at once:
-// the key management that is to wrap it was away. It ends when there is one.
+// firstKey creates the first root key of a cluster if that failed at first because a key
+// management service was unreachable. It returns when a key exists.
 func (s *Server) firstKey(ctx context.Context) error {
 	var said string
 	for wait := openFirst; ; wait = min(2*wait, openLast) {
@@ -199,7 +198,7 @@ func (s *Server) firstKey(ctx context.Context) error {
 		}
 		if err.Error() != said {
 			said = err.Error()
-			s.log.Warn("nothing can be signed before there is a root key: trying again", "err", err)
+			s.log.Warn("no root key yet, so nothing can be signed: trying again", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -209,20 +208,20 @@ func (s *Server) firstKey(ctx context.Context) error {
 	}
 }
 
-// makeKey makes a root key and writes it.
+// makeKey creates a root key and writes it to the log.
 func (s *Server) makeKey(ctx context.Context) error {
 	key, err := s.ring.NewRootKey(ctx, time.Now())
 	if err != nil {
-		return fmt.Errorf("make a root key: %w", err)
+		return fmt.Errorf("create a root key: %w", err)
 	}
 	if err := s.write(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key}); err != nil {
 		return fmt.Errorf("write the root key: %w", err)
 	}
-	s.log.Info("made a root key", "key", key.KeyID, "wrapped_by", key.WrappedBy())
+	s.log.Info("created a root key", "key", key.KeyID, "wrapped_by", key.WrappedBy())
 	return nil
 }
 
-// measureKeys tells how many keys are open and closed.
+// measureKeys sets the gauges of open and closed keys.
 func (s *Server) measureKeys(ctx context.Context) {
 	for {
 		open, closed := s.ring.Count()
@@ -236,8 +235,8 @@ func (s *Server) measureKeys(ctx context.Context) {
 	}
 }
 
-// asLeader makes calls of this server's own parts: in process, in this region and,
-// while this server leads, with the leader's token unless the call has another.
+// asLeader returns a caller for this server's own parts. Calls stay in the process and region.
+// While this server is the leader, they use the leader's token unless a call has another.
 func (s *Server) asLeader() leaderCaller { return leaderCaller{s} }
 
 type leaderCaller struct{ s *Server }

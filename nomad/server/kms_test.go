@@ -25,7 +25,7 @@ func transit(v *testvault.Vault, name string, active bool) kms.Config {
 
 func aead(active bool) kms.Config { return kms.Config{Provider: "aead", Active: active} }
 
-// lines is a log that a test reads.
+// lines is a readable log.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -45,7 +45,7 @@ func (l *lines) has(all ...string) bool {
 	})
 }
 
-// at runs a server of a directory with keyrings, and its log.
+// at runs a server with a directory, keyrings and a log.
 func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(), *lines) {
 	t.Helper()
 	log := &lines{}
@@ -72,13 +72,13 @@ func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(
 	return s, stop, log
 }
 
-// keyList are the root keys as the leader tells of them.
+// keyList returns the root keys from the leader.
 func keyList(t *testing.T, s *server.Server) []*nomad.RootKeyMeta {
 	t.Helper()
 	return read[nomad.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &nomad.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys
 }
 
-// activeKey is the one that signs, nil when there is none.
+// activeKey returns the active key, or nil.
 func activeKey(t *testing.T, s *server.Server) *nomad.RootKeyMeta {
 	t.Helper()
 	for _, k := range keyList(t, s) {
@@ -89,14 +89,14 @@ func activeKey(t *testing.T, s *server.Server) *nomad.RootKeyMeta {
 	return nil
 }
 
-// tryRotate asks for a new key.
+// tryRotate requests a new key.
 func tryRotate(t *testing.T, s *server.Server) error {
 	t.Helper()
 	return s.Call(within(t), "Keyring.Rotate", &nomad.KeyringRotateRootKeyRequest{WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
 }
 
-// A server whose key management is away starts, says what it can't open, checks
-// tokens, and signs once the service is back.
+// A server whose key management is unreachable starts, reports what it cannot open, verifies
+// tokens, and signs after the service has returned.
 func TestKeyManagementIsAway(t *testing.T) {
 	v, dir := testvault.Start(t), t.TempDir()
 	s, stop, _ := at(t, dir, transit(v, "main", true))
@@ -113,14 +113,14 @@ func TestKeyManagementIsAway(t *testing.T) {
 	}
 	eventually(t, func() bool { return log.has("level=WARN", "open root key", "transit.main", "403", "permission denied") })
 	if log.has(testvault.Token) {
-		t.Error("the log tells the token")
+		t.Error("the log contains the token")
 	}
 	k := activeKey(t, s)
 	if k == nil || !strings.Contains(k.Closed, "transit.main") || s.Stats()["keyring"]["closed"] != "1" {
 		t.Errorf("keyring list shows %+v, stats %v", k, s.Stats()["keyring"])
 	}
 	n.addr = s.RPCAddr()
-	var out nomad.NodeUpdateResponse // its token is checked; no new one is due
+	var out nomad.NodeUpdateResponse // its token is verified; no new one is due
 	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, &out)
 	if published := read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys; len(published) != 1 {
 		t.Errorf("verifiers see %v", published)
@@ -128,12 +128,12 @@ func TestKeyManagementIsAway(t *testing.T) {
 	other := mockNode()
 	err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
 	if err == nil || !strings.Contains(err.Error(), "transit.main") {
-		t.Errorf("what needs a signature: %v", err)
+		t.Errorf("a request that needs a signature: %v", err)
 	}
 	if err := tryRotate(t, s); err == nil || !strings.Contains(err.Error(), "transit.main") || len(keyList(t, s)) != 1 {
 		t.Errorf("a rotation: %v", err)
 	}
-	register(t, s, batchJob("waiting", 1)) // its evaluation is processed when something can be signed
+	register(t, s, batchJob("waiting", 1)) // its evaluation is processed when the server can sign
 	v.Set(testvault.None)
 	eventually(t, func() bool { return activeKey(t, s).Closed == "" && s.Stats()["keyring"]["closed"] == "0" })
 	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
@@ -142,7 +142,7 @@ func TestKeyManagementIsAway(t *testing.T) {
 		return len(read[nomad.JobAllocationsResponse](t, s, "Job.Allocations", req).Allocations) == 1
 	})
 	if !log.has("level=INFO", "opened root key") {
-		t.Error("the log does not say that the key is open")
+		t.Error("the log does not report that the key is open")
 	}
 	if err := tryRotate(t, s); err != nil {
 		t.Error(err)
@@ -150,7 +150,7 @@ func TestKeyManagementIsAway(t *testing.T) {
 	stop()
 }
 
-// A new cluster whose key management is away leads, and has its key later.
+// A new cluster whose key management is unreachable has a leader and creates its key later.
 func TestFirstKeyComesLater(t *testing.T) {
 	v := testvault.Start(t)
 	v.Set(testvault.Down)
@@ -158,7 +158,7 @@ func TestFirstKeyComesLater(t *testing.T) {
 	if err := s.Ready(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return log.has("level=WARN", "before there is a root key", "transit") })
+	eventually(t, func() bool { return log.has("level=WARN", "no root key yet", "transit") })
 	if k := keyList(t, s); len(k) != 0 {
 		t.Errorf("keys are %v", k)
 	}
@@ -167,8 +167,8 @@ func TestFirstKeyComesLater(t *testing.T) {
 	join(t, s.RPCAddr())
 }
 
-// A service that hangs holds up neither the start nor keys that others open.
-func TestHungServiceHoldsUpNobody(t *testing.T) {
+// A service that hangs delays neither the start nor keys that others unwrap.
+func TestHungServiceDelaysNobody(t *testing.T) {
 	v, w, dir := testvault.Start(t), testvault.Start(t), t.TempDir()
 	s, stop, _ := at(t, dir, transit(v, "a", true), transit(w, "b", true))
 	eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
@@ -178,21 +178,21 @@ func TestHungServiceHoldsUpNobody(t *testing.T) {
 	stop()
 	v.Set(testvault.Hung)
 	s, stop, log := at(t, dir, transit(v, "a", true), transit(w, "b", true))
-	if err := s.Ready(within(t)); err != nil || log.has("going on before all root keys are open") {
-		t.Errorf("Ready() = %v, or it waited for the one that hangs", err)
+	if err := s.Ready(within(t)); err != nil || log.has("continuing before all root keys are open") {
+		t.Errorf("Ready() = %v, or it waited for the hung service", err)
 	}
 	join(t, s.RPCAddr())
-	w.Set(testvault.Wrong) // now nobody opens it as it was
+	w.Set(testvault.Wrong) // now the service unwraps nothing correctly
 	stop()
 	s, _, log = at(t, dir, transit(w, "b", true), aead(false))
 	eventually(t, func() bool { return log.has("level=WARN", "transit.b: unwrapped key does not match the public key") })
 	if activeKey(t, s).Closed == "" {
-		t.Error("a wrong key is taken")
+		t.Error("a wrong key is accepted")
 	}
 }
 
-// With both configured a rotation moves a cluster from the built-in wrapper to a
-// service and back; the keys of before stay open as long as who wrapped them is there.
+// With both configured, a rotation moves a cluster from the built-in wrapper to a service and
+// back. Earlier keys stay open while their wrapper is available.
 func TestMigration(t *testing.T) {
 	v, dir := testvault.Start(t), t.TempDir()
 	s, stop, _ := at(t, dir)
@@ -214,7 +214,7 @@ func TestMigration(t *testing.T) {
 			t.Errorf("wrapped by %s, want %s", got, want)
 		}
 		n.addr = s.RPCAddr()
-		n.jwt = *n.beat(n.jwt, true).SignedIdentity // checks by an old key, signs by the new one
+		n.jwt = *n.beat(n.jwt, true).SignedIdentity // verified with an old key, signed with the new one
 		return s, stop, log
 	}
 	_, stop, _ = step("[aead transit]", aead(true), transit(v, "", true))
@@ -228,7 +228,7 @@ func TestMigration(t *testing.T) {
 		}
 	}
 	stop()
-	// The service is taken away while a key needs it: that is said, and is no end.
+	// The service is removed while a key needs it: the server logs that and continues.
 	s, _, log := at(t, dir)
 	if err := s.Ready(within(t)); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestMigration(t *testing.T) {
 	}
 }
 
-// A service that encrypts and does not decrypt makes no key that would be lost.
+// A service that encrypts but cannot decrypt does not create a key that would be lost.
 func TestKeyThatCannotBeReadBack(t *testing.T) {
 	v := testvault.Start(t)
 	s, _, _ := at(t, t.TempDir(), aead(true), transit(v, "w", true))
@@ -252,8 +252,8 @@ func TestKeyThatCannotBeReadBack(t *testing.T) {
 	}
 }
 
-// In a cluster of which one server can't reach the service, the others go on, and
-// that one checks what they sign.
+// If one server of a cluster cannot reach the service, the others continue, and that server
+// verifies their tokens.
 func TestOneServerWithoutKeyManagement(t *testing.T) {
 	good, bad := testvault.Start(t), testvault.Start(t)
 	all := cluster(t, 3, func(c *server.Config) {
@@ -261,7 +261,7 @@ func TestOneServerWithoutKeyManagement(t *testing.T) {
 		if c.Name == "s2" {
 			c.Keyring = []kms.Config{transit(bad, "main", true)}
 			c.Workers = -1
-			c.Raft.Multiplier = 10 // should the leader be lost, another one is elected before
+			c.Raft.Multiplier = 10 // if the leader is lost, another server is elected first
 			bad.Set(testvault.Down)
 		}
 		c.SignWithin = time.Second
@@ -276,7 +276,7 @@ func TestOneServerWithoutKeyManagement(t *testing.T) {
 	if alloc := n.allocs(1)[0]; alloc.SignedIdentities["t"] == "" {
 		t.Error("the allocation has no identity")
 	}
-	var out nomad.SingleJobResponse // that server checks the token itself
+	var out nomad.SingleJobResponse // that server verifies the token itself
 	stale := nomad.QueryOptions{Region: "global", AllowStale: true, AuthToken: n.jwt}
 	n.must("Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &out)
 	if err := tryRotate(t, all[2].Server); err != nil {
@@ -285,7 +285,7 @@ func TestOneServerWithoutKeyManagement(t *testing.T) {
 	if all[2].Stats()["keyring"]["open"] != "0" || all[0].Stats()["keyring"]["closed"] != "0" {
 		t.Errorf("keyrings are %v and %v", all[2].Stats()["keyring"], all[0].Stats()["keyring"])
 	}
-	bad.Set(testvault.None) // it has other keys: what it can't open stays closed
+	bad.Set(testvault.None) // it has other keys, so it cannot open these
 	eventually(t, func() bool { return bad.Requests() > 0 })
 	if all[2].Stats()["keyring"]["open"] != "0" {
 		t.Error("a key was opened by a service that did not wrap it")

@@ -14,13 +14,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Bounds of establishing leadership.
+// Times for establishing leadership.
 const (
 	barrierWithin = 30 * time.Second
-	establishWait = time.Second // before the next try after a failed one
+	establishWait = time.Second // pause after a failed attempt
 )
 
-// followLeadership leads while raft says so, one term after the other.
+// followLeadership runs the leader's duties for each term in which this server is the leader.
 func (s *Server) followLeadership(ctx context.Context) error {
 	var end func()
 	defer func() {
@@ -46,8 +46,7 @@ func (s *Server) followLeadership(ctx context.Context) error {
 	}
 }
 
-// beginTerm starts a term of leadership. end stops it and waits until all of it
-// ended.
+// beginTerm starts the duties of a term. end stops them and waits until all have ended.
 func (s *Server) beginTerm(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -72,9 +71,9 @@ func (s *Server) beginTerm(ctx context.Context) (end func()) {
 	}
 }
 
-// lead does what only the leader does, until ctx ends.
+// lead runs the leader's duties until ctx ends.
 func (s *Server) lead(ctx context.Context) error {
-	term, _ := s.raft.Term() // before the barrier: one that was lost since is never confirmed
+	term, _ := s.raft.Term() // before the barrier: a term lost since then is never confirmed
 	barrier, cancel := context.WithTimeout(ctx, barrierWithin)
 	defer cancel()
 	begun := time.Now()
@@ -110,7 +109,7 @@ func (s *Server) lead(ctx context.Context) error {
 	} {
 		wg.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
-				s.log.Error("a part of the leader ended", "err", err)
+				s.log.Error("a duty of the leader ended", "err", err)
 				stop()
 			}
 		})
@@ -126,7 +125,7 @@ func (s *Server) lead(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// replicate copies what the authoritative region says, unless this is the one.
+// replicate copies shared objects from the authoritative region, unless this is that region.
 func (s *Server) replicate(ctx context.Context) error {
 	if s.cfg.AuthoritativeRegion == s.cfg.Region {
 		<-ctx.Done()
@@ -136,9 +135,9 @@ func (s *Server) replicate(ctx context.Context) error {
 		RPC: s.rpc, Store: s.fsm.State, Apply: s.write, Log: s.log}).Run(ctx)
 }
 
-// finishDownNodes evaluates nodes that are down but still have allocations: that a
-// node is down and what follows from it are two entries of the log, and the leader
-// before may not have lived to write the second.
+// finishDownNodes creates evaluations for down nodes that still have allocations. The status of
+// a node and its evaluations are two log entries, and the previous leader may have failed
+// between them.
 func (s *Server) finishDownNodes(ctx context.Context, snap *state.Snapshot) {
 	for n := range snap.Nodes(nil) {
 		if n.Status != nomad.NodeStatusDown || !snap.HoldsWork(n.ID) {
@@ -155,7 +154,7 @@ func (s *Server) writeEvals(ctx context.Context, evals []*nomad.Evaluation) erro
 	return s.write(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
 }
 
-// write adds one entry to the log.
+// write appends one entry to the log.
 func (s *Server) write(ctx context.Context, t nomad.MessageType, payload any) error {
 	resp, _, err := s.raft.Apply(ctx, t, payload)
 	if err != nil {
@@ -167,10 +166,10 @@ func (s *Server) write(ctx context.Context, t nomad.MessageType, payload any) er
 	return nil
 }
 
-// bootstrap writes what every cluster has, unless it is there.
+// bootstrap writes the initial objects of a cluster that do not exist yet.
 func (s *Server) bootstrap(ctx context.Context) error {
 	snap := s.fsm.State().Snapshot()
-	if snap.ActiveRootKey(nil) == nil && len(s.services) == 0 { // else firstKey makes it: a service may be away
+	if snap.ActiveRootKey(nil) == nil && len(s.services) == 0 { // otherwise firstKey creates it, because a service may be unreachable
 		if err := s.makeKey(ctx); err != nil {
 			return err
 		}

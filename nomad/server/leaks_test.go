@@ -21,7 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// traced keeps what is logged, at every level.
+// traced records the log at every level.
 type traced struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -39,7 +39,7 @@ func (l *traced) String() string {
 	return l.buf.String()
 }
 
-// traceable runs a server that logs everything.
+// traceable runs a server with log level trace.
 func traceable(t *testing.T, change func(*server.Config)) (*server.Server, *traced) {
 	t.Helper()
 	log := &traced{}
@@ -47,8 +47,8 @@ func traceable(t *testing.T, change func(*server.Config)) (*server.Server, *trac
 	return s, log
 }
 
-// about fills in the fields of a request by their names, so that it asks for what
-// exists; lists and maps of pointers stay empty.
+// about sets the fields of a request by name, so that it refers to existing objects. Lists and
+// maps of pointers stay empty.
 func about(v reflect.Value, words map[string]string, depth int) {
 	if depth > 4 {
 		return
@@ -78,13 +78,13 @@ func about(v reflect.Value, words map[string]string, depth int) {
 	}
 }
 
-// answer is all that a method says to a caller, as it stands on the wire.
+// answer returns the complete answer of a method in its wire format.
 func (x access) answer(t *testing.T, m rpc.Method, token string, words map[string]string) string {
 	t.Helper()
 	req := x.request(m)
 	about(reflect.ValueOf(req), words, 0)
 	if r, ok := req.(*nomad.NodeRegisterRequest); ok {
-		r.Node.SecretID = nomad.NewID() // who has the right one is the node
+		r.Node.SecretID = nomad.NewID() // only the node has the right one
 	}
 	switch r := req.(type) {
 	case interface{ Query() *nomad.QueryOptions }:
@@ -103,10 +103,10 @@ func (x access) answer(t *testing.T, m rpc.Method, token string, words map[strin
 		if err := st.Encode(req); err != nil {
 			return err.Error()
 		}
-		if m.Name == "Event.Stream" { // which has no end: what is kept comes at once
+		if m.Name == "Event.Stream" { // a stream without end: buffered events arrive at once
 			defer time.AfterFunc(500*time.Millisecond, func() { st.Close() }).Stop()
 		}
-		said, _ := io.ReadAll(io.LimitReader(st, 1<<20)) // what came before any error
+		said, _ := io.ReadAll(io.LimitReader(st, 1<<20)) // everything before an error
 		return string(said)
 	}
 	resp := m.NewResponse()
@@ -123,7 +123,7 @@ func (x access) answer(t *testing.T, m rpc.Method, token string, words map[strin
 	return string(out)
 }
 
-// order is 1 for what writes.
+// order returns 1 for methods that write.
 func order(m rpc.Method) int {
 	if m.NewRequest().Envelope().Write {
 		return 1
@@ -131,9 +131,9 @@ func order(m rpc.Method) int {
 	return 0
 }
 
-// No method tells anybody but the node itself the tokens of its allocations, and nobody
-// the secret of a node or what a key is made of; and no log line does.
-func TestNoMethodTellsSecrets(t *testing.T) {
+// No method reveals the tokens of allocations to anyone but their node. No method reveals
+// secrets of nodes or keys, and no log line contains one.
+func TestNoMethodRevealsSecrets(t *testing.T) {
 	s, log := traceable(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
 	x := access{s: s, a: join(t, s.RPCAddr())}
 	job := batchJob("b", 1)
@@ -155,15 +155,15 @@ func TestNoMethodTellsSecrets(t *testing.T) {
 	}
 	answered := map[string]bool{}
 	methods := s.Methods()
-	slices.SortStableFunc(methods, func(a, b rpc.Method) int { // what changes things comes last
+	slices.SortStableFunc(methods, func(a, b rpc.Method) int { // writing methods come last
 		return cmp.Or(order(a)-order(b), strings.Compare(a.Name, b.Name))
 	})
-	told := false
+	got := false
 	for _, m := range methods {
-		if order(m) == 1 && !told { // the control: the node itself is told
-			told = x.a.allocs(1)[0].SignedIdentities["t"] != ""
+		if order(m) == 1 && !got { // the control: the node gets its tokens
+			got = x.a.allocs(1)[0].SignedIdentities["t"] != ""
 		}
-		if strings.HasPrefix(m.Name, "Operator.Snapshot") { // an archive is for whoever may restore it
+		if strings.HasPrefix(m.Name, "Operator.Snapshot") { // an archive is for callers that may restore it
 			continue
 		}
 		for who, token := range map[string]string{"nobody": "", "a task": x.alloc.SignedIdentities["t"], "another node": x.b.jwt, "another node's secret": x.b.node.SecretID} {
@@ -171,38 +171,38 @@ func TestNoMethodTellsSecrets(t *testing.T) {
 			answered[m.Name] = answered[m.Name] || strings.Contains(said, x.alloc.ID) || strings.Contains(said, x.a.node.ID) || strings.Contains(said, x.alloc.EvalID)
 			for what, text := range hidden {
 				if strings.Contains(said, text) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(text))) {
-					t.Errorf("%s tells %s %s", m.Name, who, what)
+					t.Errorf("%s reveals to %s %s", m.Name, who, what)
 				}
 			}
 			if strings.Contains(said, "eyJhbGciOi") && m.Name != "ACL.CreateClientIntroductionToken" && m.Name != "Node.Register" {
-				t.Errorf("%s tells %s what looks like a token", m.Name, who)
+				t.Errorf("%s reveals to %s what looks like a token", m.Name, who)
 			}
 		}
 	}
 	for _, name := range []string{"Alloc.List", "Alloc.GetAlloc", "Node.List", "Node.GetNode", "Node.GetAllocs", "Job.Allocations", "Job.Statuses", "Job.Evaluations", "Eval.List", "Eval.GetEval", "Eval.Allocations", "NodePool.ListNodes"} {
 		if !answered[name] {
-			t.Errorf("%s told nobody anything", name)
+			t.Errorf("%s answered nobody", name)
 		}
 	}
-	if !told {
-		t.Error("the node is not told the tokens of its allocations")
+	if !got {
+		t.Error("the node does not get the tokens of its allocations")
 	}
 	text := log.String()
 	for what, secret := range hidden {
 		for _, form := range []string{secret, fmt.Sprintf("%x", secret), base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(fmt.Sprint([]byte(secret)), "[]")} {
 			if strings.Contains(text, form) {
-				t.Errorf("the log holds %s", what)
+				t.Errorf("the log contains %s", what)
 			}
 		}
 	}
 	if !strings.Contains(text, "level=DEBUG") || strings.Contains(text, "eyJhbGciOi") {
-		t.Errorf("the log (%d bytes) has no debug lines, or holds what looks like a token", len(text))
+		t.Errorf("the log (%d bytes) has no debug lines, or contains what looks like a token", len(text))
 	}
 }
 
-// The identity of a node that was purged is good for registering, and tells it nothing
-// of the allocations that it had.
-func TestPurgedNodeIsToldNothing(t *testing.T) {
+// The identity of a purged node is accepted for registration only. It reveals nothing about the
+// node's former allocations.
+func TestPurgedNodeReadsNothing(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
 	register(t, s, batchJob("b", 1))
@@ -228,6 +228,6 @@ func TestPurgedNodeIsToldNothing(t *testing.T) {
 		t.Errorf("Node.UpdateStatus after: %v", err)
 	}
 	if err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, nil); err != nil {
-		t.Errorf("the node cannot come back: %v", err)
+		t.Errorf("the node cannot return: %v", err)
 	}
 }

@@ -96,10 +96,10 @@ func TestLoginWithAToken(t *testing.T) {
 	}
 	var jobs nomad.JobListResponse
 	if err := g.call(got.SecretID, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Namespace: "default"}}, &jobs); err != nil {
-		t.Errorf("the token does not do what its policy says: %v", err)
+		t.Errorf("the token does not have its policy's rights: %v", err)
 	}
 	if err := g.call(got.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); err == nil {
-		t.Error("the token does more than its policy says")
+		t.Error("the token has more than its policy's rights")
 	}
 	boss, err := g.login("machines", tokenOf(p, map[string]any{"sub": "root", "team": "x", "groups": []string{}}))
 	if err != nil || boss.Type != "management" || len(boss.Policies)+len(boss.Roles) != 0 {
@@ -117,7 +117,7 @@ func TestLoginWithAToken(t *testing.T) {
 			t.Errorf("%s: %v, %v, want it denied", name, got, err)
 		}
 		if n := len(g.allTokens()); n != before {
-			t.Errorf("%s: a token was made", name)
+			t.Errorf("%s: a token was created", name)
 		}
 	}
 	for what, want := range map[[2]string]int{{"", "x"}: 400, {"gone", "x"}: 404, {"machines", ""}: 400} {
@@ -133,7 +133,7 @@ func (g *guarded) allTokens() []*acls.TokenListStub {
 	return out.Tokens
 }
 
-// A browser's login may be begun and ended at any server.
+// A browser login may begin and end at any server.
 func TestLoginWithABrowserThroughFollowers(t *testing.T) {
 	all := cluster(t, 3, func(c *server.Config) { c.Access.Enabled = true })
 	leader, followers := split(t, all)
@@ -157,16 +157,16 @@ func TestLoginWithABrowserThroughFollowers(t *testing.T) {
 	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); err != nil || out.ACLToken.Name != "OIDC-people" || !slices.Equal(out.ACLToken.Policies, []string{"eng"}) {
 		t.Fatalf("login = %+v, %v", out.ACLToken, err)
 	}
-	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); !isCoded(err, 403, "no such login") {
+	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); !isCoded(err, 403, "unknown login") {
 		t.Errorf("the second end of a login: %v, want it denied", err)
 	}
 	p.User = map[string]any{"sub": "bob"}
 	if err := g.call("", "ACL.OIDCCompleteAuth", g.browse(p, leader.Server), &out); !isCoded(err, 403, "no binding rule") {
-		t.Errorf("login of somebody else: %v, want it denied", err)
+		t.Errorf("login of another user: %v, want it denied", err)
 	}
 }
 
-// browse begins a login at a server, and logs the browser in.
+// browse begins a login at a server and completes it in the browser.
 func (g *guarded) browse(p *testidp.Provider, at *server.Server) *acls.OIDCCompleteAuthRequest {
 	g.Helper()
 	const nonce = "a nonce that is long enough"
@@ -180,7 +180,7 @@ func (g *guarded) browse(p *testidp.Provider, at *server.Server) *acls.OIDCCompl
 	return &acls.OIDCCompleteAuthRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce, State: q.Get("state"), Code: q.Get("code")}
 }
 
-// opened opens a URL as a browser does, and returns what it comes back with.
+// opened opens a URL like a browser and returns the parameters of the redirect.
 func opened(t *testing.T, p *testidp.Provider, at string) url.Values {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -199,7 +199,7 @@ func opened(t *testing.T, p *testidp.Provider, at string) url.Values {
 	return back.Query()
 }
 
-// The keyring proves to a provider who the servers are.
+// The keyring signs client assertions for a provider.
 func TestLoginSignedByTheKeyring(t *testing.T) {
 	for _, alg := range []string{"", "EdDSA"} {
 		g, p := guard(t, nil), testidp.New(t)
@@ -256,21 +256,21 @@ func TestAuthMethods(t *testing.T) {
 	g, p := guard(t, nil), testidp.New(t)
 	made, err := g.method(people(p))
 	if err != nil || made.Config.OIDCClientSecret != "redacted" || made.CreateIndex == 0 || made.CreateTime.IsZero() {
-		t.Fatalf("made %+v, %v", made, err)
+		t.Fatalf("created %+v, %v", made, err)
 	}
-	if made, err = g.method(made); err != nil || made.Config.OIDCClientSecret != "redacted" { // as it was shown
+	if made, err = g.method(made); err != nil || made.Config.OIDCClientSecret != "redacted" { // with the redacted secret
 		t.Fatalf("written back: %v", err)
 	}
 	made, err = g.method(&acls.AuthMethod{Name: "people", MaxTokenTTL: time.Minute, Default: true})
 	if err != nil || made.MaxTokenTTL != time.Minute || made.TokenLocality != "local" || !made.Default {
-		t.Fatalf("changed to %+v, %v", made, err)
+		t.Fatalf("updated to %+v, %v", made, err)
 	}
 	var got acls.AuthMethodGetResponse
 	g.must("ACL.GetAuthMethod", &acls.AuthMethodGetRequest{MethodName: "people"}, &got)
 	var set acls.AuthMethodsGetResponse
 	g.must("ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: []string{"people"}}, &set)
 	if got.AuthMethod.Config.OIDCClientSecret != "redacted" || set.AuthMethods["people"].Config.OIDCClientSecret != p.Secret {
-		t.Error("the secret is shown to a reader, or lost to other regions")
+		t.Error("the secret is visible to a reader, or lost to other regions")
 	}
 	second := people(p)
 	second.Name, second.Default = "second", true
@@ -278,7 +278,7 @@ func TestAuthMethods(t *testing.T) {
 		t.Errorf("a second default: %v, want 400", err)
 	}
 	first := machines(p)
-	first.Default = true // of another type
+	first.Default = true // with another type
 	if _, err := g.method(first); err != nil {
 		t.Error(err)
 	}
@@ -306,7 +306,7 @@ func TestAuthMethods(t *testing.T) {
 		}
 	}
 	if err := g.call("", "ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: []string{"machines"}}, &set); err == nil {
-		t.Error("whoever has no token reads secrets")
+		t.Error("secrets are readable without a token")
 	}
 }
 
@@ -321,11 +321,11 @@ func TestBindingRules(t *testing.T) {
 	}
 	made, err := g.rule(r)
 	if err != nil || made.ID == "" || made.CreateIndex == 0 {
-		t.Fatalf("made %+v, %v", made, err)
+		t.Fatalf("created %+v, %v", made, err)
 	}
 	changed, err := g.rule(&acls.BindingRule{ID: made.ID, BindType: "management"})
 	if err != nil || changed.BindType != "management" || changed.Selector != "" || changed.AuthMethod != "machines" || !changed.CreateTime.Equal(made.CreateTime) {
-		t.Errorf("changed to %+v, %v", changed, err)
+		t.Errorf("updated to %+v, %v", changed, err)
 	}
 	for name, r := range map[string]*acls.BindingRule{
 		"another method": {ID: made.ID, AuthMethod: "other", BindType: "management"},
@@ -337,17 +337,17 @@ func TestBindingRules(t *testing.T) {
 		}
 	}
 	if _, err := g.rule(&acls.BindingRule{ID: nomad.NewID(), AuthMethod: "machines", BindType: "management"}); !isCoded(err, 404, "ACL binding rule not found") {
-		t.Errorf("a rule that is gone: %v, want 404", err)
+		t.Errorf("a deleted rule: %v, want 404", err)
 	}
-	// Who deletes a method deletes its rules: the next of that name begins without.
+	// Deleting a method deletes its rules: a new method with the name has none.
 	g.must("ACL.DeleteAuthMethods", &acls.AuthMethodDeleteRequest{Names: []string{"machines"}}, nil)
 	var list acls.BindingRulesListResponse
 	if g.must("ACL.ListBindingRules", &acls.BindingRulesListRequest{}, &list); len(list.ACLBindingRules) != 0 {
-		t.Errorf("%d rules of a method that is gone", len(list.ACLBindingRules))
+		t.Errorf("%d rules of a deleted method", len(list.ACLBindingRules))
 	}
 }
 
-// Without access control nothing of this has a meaning.
+// Without ACLs these requests are refused.
 func TestLoginWithoutACLs(t *testing.T) {
 	s, _ := start(t, nil)
 	g := &guarded{T: t, s: s}
@@ -366,7 +366,7 @@ func TestLoginWithoutACLs(t *testing.T) {
 	}
 }
 
-// What an operator trusts the servers with is in no log, whatever happens to a login.
+// The log never contains the secrets of logins, whatever their result.
 func TestLoginLeavesNoSecretInTheLog(t *testing.T) {
 	s, log := traceable(t, func(c *server.Config) { c.Access.Enabled = true })
 	g := &guarded{T: t, s: s}
@@ -408,13 +408,13 @@ func TestLoginLeavesNoSecretInTheLog(t *testing.T) {
 	}
 	text := log.String()
 	if !strings.Contains(text, "value.who=alice") || !strings.Contains(text, "logged in") {
-		t.Error("verbose logging tells nothing")
+		t.Error("verbose logging logs nothing")
 	}
 	parts := strings.Split(token, ".")
 	for what, secret := range map[string]string{"the client secret": m.Config.OIDCClientSecret, "an ACL token": out.ACLToken.SecretID, "a login token": parts[1], "a signature": parts[2],
 		"a code": end.Code, "a state": end.State, "an access token": "access-of", "a nonce": end.ClientNonce} {
 		if strings.Contains(text, secret) {
-			t.Errorf("the log holds %s", what)
+			t.Errorf("the log contains %s", what)
 		}
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/telemetry"
 )
 
-// newMeter makes what counts the calls.
+// newMeter returns the meter of the RPCs.
 func (s *Server) newMeter() *meter.Meter {
 	m := s.cfg.Metrics
 	return meter.ForServer(meter.Config{Every: m.Every, NoIdentities: m.NoIdentities, AllocIDs: m.Allocs})
 }
 
-// measure sets gauges and adds to counters until ctx ends.
+// measure updates gauges and counters until ctx ends.
 func (s *Server) measure(ctx context.Context) error {
 	collector := telemetry.New(telemetry.Config{
 		Every: s.cfg.Metrics.Every, Store: s.fsm.State, Log: s.raft, Broker: s.broker, Blocked: s.blocked,
@@ -29,13 +29,13 @@ func (s *Server) measure(ctx context.Context) error {
 	return group.Wait()
 }
 
-// measureLeader adds the duration of a step of leadership to its metric.
+// measureLeader adds the duration of a leadership step to its metric.
 func measureLeader(step string, begun time.Time) {
 	metrics.MeasureSince([]string{"nomad", "leader", step}, begun)
 }
 
-// JobGauges sets the gauges of jobs and of evaluations, as they are now, on the leader. Other
-// servers set none: those who add up the servers' metrics count each job once.
+// JobGauges sets the gauges of jobs and evaluations on the leader. Other servers set none, so
+// that the sum over all servers counts each job once.
 func (s *Server) JobGauges(set telemetry.Gauge) {
 	if !s.leading.isOpen() {
 		return

@@ -19,16 +19,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
-// rejoinWait is the pause between two tries to meet other servers.
+// rejoinWait is the pause between two attempts to join.
 const rejoinWait = 30 * time.Second
 
-// raftVersion is the version of the Raft protocol, the only one there is.
+// raftVersion is the only supported version of the Raft protocol.
 const raftVersion = "3"
 
-// alone says whether this server takes no part in gossip: it will never have peers.
+// alone reports whether this server does not use gossip and so never has peers.
 func (s *Server) alone() bool { return s.cfg.SerfAddr == "" }
 
-// openGossip takes part in gossip. Raft is open already: members show its ID.
+// openGossip joins the gossip pool. Raft is already open, because the tags contain its ID.
 func (s *Server) openGossip() (err error) {
 	cfg := gossip.Config{Name: s.cfg.Name + "." + s.cfg.Region, Bind: s.cfg.SerfAddr, Advertise: s.cfg.SerfAdvertise, Tags: s.tags(),
 		Rejoin: s.cfg.RejoinAfterLeave, Key: s.cfg.GossipKey, Probe: s.cfg.GossipProbe, Admit: s.admitMember, Changed: s.membersChanged, Log: s.log}
@@ -49,9 +49,9 @@ func (s *Server) openGossip() (err error) {
 	return nil
 }
 
-// tags are what members show of this server (compat/wire.md section 13).
+// tags returns the tags of this server in gossip.
 func (s *Server) tags() map[string]string {
-	host, port, _ := net.SplitHostPort(s.advertise) // checked when it was bound
+	host, port, _ := net.SplitHostPort(s.advertise) // validated when it was bound
 	tags := map[string]string{"role": gossip.Role, "region": s.cfg.Region, "dc": s.cfg.Datacenter, "build": s.cfg.Version,
 		"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": raftVersion, "id": s.raft.ID(), "rpc_addr": host, "port": port,
 		nomad.ProjectTag: nomad.Project}
@@ -67,22 +67,22 @@ func (s *Server) tags() map[string]string {
 	return tags
 }
 
-// admitMember refuses a server of this region that speaks another version of Raft,
-// and one that began a cluster of its own where this one did too: two logs can't
-// become one. Both sides come to the same result.
+// admitMember refuses a server of this region with another Raft version. It also refuses a
+// server that bootstrapped its own cluster if this one did so too, because two logs cannot be
+// merged. Both servers reach the same result.
 func (s *Server) admitMember(m *nomad.ServerMember) error {
 	if m.Tags["region"] == s.cfg.Region && m.Tags["raft_vsn"] != raftVersion {
-		return fmt.Errorf("member '%s' speaks version %q of the Raft protocol (tag raft_vsn), this server %q: servers of one region speak the same",
+		return fmt.Errorf("member '%s' uses Raft protocol version %q (tag raft_vsn), this server %q: all servers of a region must use the same version",
 			m.Name, m.Tags["raft_vsn"], raftVersion)
 	}
 	if m.Tags["region"] == s.cfg.Region && m.Tags["bootstrap"] == "1" && s.cfg.BootstrapExpect == 1 && m.Tags["id"] != s.raft.ID() {
-		return fmt.Errorf("member '%s' has begun a cluster of its own in region %q, as this server has: only one may have bootstrap_expect = 1",
+		return fmt.Errorf("member '%s' and this server have each bootstrapped a cluster in region %q: only one may have bootstrap_expect = 1",
 			m.Name, s.cfg.Region)
 	}
 	return nil
 }
 
-// membersChanged wakes what follows the members. It runs in the pool's goroutine.
+// membersChanged wakes the watchers of the members. It runs in the pool's goroutine.
 func (s *Server) membersChanged(gone []*nomad.ServerMember) {
 	s.goneMu.Lock()
 	for _, m := range gone {
@@ -94,9 +94,9 @@ func (s *Server) membersChanged(gone []*nomad.ServerMember) {
 	s.moved.fire()
 }
 
-// departed returns the servers that left or were forgotten, of those in the log. The
-// status that gossip has now decides: a remembered event counts only while no member
-// has the ID. The event stays remembered until the server is out of the log.
+// departed returns the servers in the Raft configuration that left or were reaped. The current
+// gossip status takes precedence: a recorded event counts only while no member has the ID. An
+// event stays recorded until the server is removed.
 func (s *Server) departed(have []raft.Server, members []*nomad.ServerMember) map[string]bool {
 	out, present := map[string]bool{}, map[string]bool{}
 	for _, m := range members {
@@ -116,7 +116,7 @@ func (s *Server) departed(have []raft.Server, members []*nomad.ServerMember) map
 	return out
 }
 
-// Members lists the known servers of all regions, this one among them.
+// Members lists the known servers of all regions, including this one.
 func (s *Server) Members() []*nomad.ServerMember {
 	if p := s.gossip.Load(); p != nil {
 		return p.Members()
@@ -124,8 +124,8 @@ func (s *Server) Members() []*nomad.ServerMember {
 	return []*nomad.ServerMember{s.Self()}
 }
 
-// onlyOurs returns an error, 409, that names the servers of the region which are not known to be
-// of this project.
+// onlyOurs returns an error (409) with the names of the region's servers that may be of another
+// implementation.
 func (s *Server) onlyOurs() error {
 	listed, err := s.raft.Servers()
 	if err != nil {
@@ -135,12 +135,13 @@ func (s *Server) onlyOurs() error {
 	if len(others) == 0 {
 		return nil
 	}
-	return nomad.Errorf(409, "quotas need servers of open-nomad only, and these are not known to be: %s. "+
+	return nomad.Errorf(409, "quotas require that all servers run open-nomad; these may not: %s. "+
 		"Upgrade them, or remove them with 'nomad server force-leave -prune' and 'nomad operator raft remove-peer'", strings.Join(others, ", "))
 }
 
-// otherBuilds names the servers of a region that may be of another build: members without the
-// project's tag that have not left, and servers of the Raft configuration that gossip does not show.
+// otherBuilds returns the names of a region's servers that may be of another build: members
+// without this project's tag that have not left, and servers in the Raft configuration without
+// a gossip member.
 func otherBuilds(region string, members []*nomad.ServerMember, listed []raft.Server) []string {
 	shown, others := map[string]bool{}, unmarked(region, members)
 	for _, m := range members {
@@ -157,8 +158,8 @@ func otherBuilds(region string, members []*nomad.ServerMember, listed []raft.Ser
 	return others
 }
 
-// unmarked names the members of a region that have not left and lack the tag of this project,
-// sorted.
+// unmarked returns the sorted names of a region's members that have not left and lack this
+// project's tag.
 func unmarked(region string, members []*nomad.ServerMember) []string {
 	var names []string
 	for _, m := range members {
@@ -170,25 +171,25 @@ func unmarked(region string, members []*nomad.ServerMember) []string {
 	return names
 }
 
-// Self is this server as members are listed.
+// Self returns this server as a member.
 func (s *Server) Self() *nomad.ServerMember {
 	if p := s.gossip.Load(); p != nil {
 		return p.Self()
 	}
-	host, _, _ := net.SplitHostPort(s.advertise) // checked when it was bound
+	host, _, _ := net.SplitHostPort(s.advertise) // validated when it was bound
 	port := strconv.Itoa(s.cfg.SerfPort)
 	if s.cfg.SerfAdvertise != "" {
-		host, port, _ = net.SplitHostPort(s.cfg.SerfAdvertise) // checked by complete
+		host, port, _ = net.SplitHostPort(s.cfg.SerfAdvertise) // validated by complete
 	}
-	serf, _ := strconv.ParseUint(port, 10, 16) // as above
+	serf, _ := strconv.ParseUint(port, 10, 16) // validated by complete
 	return &nomad.ServerMember{Name: s.cfg.Name + "." + s.cfg.Region, Addr: net.ParseIP(host), Port: uint16(serf), Status: gossip.Alive,
 		Tags: s.tags(), ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4}
 }
 
-// peerAddr is where other servers reach a member.
+// peerAddr returns the address for other servers to reach a member.
 func peerAddr(m *nomad.ServerMember) string { return net.JoinHostPort(m.Addr.String(), m.Tags["port"]) }
 
-// aliveIn lists the members of a region that answer.
+// aliveIn lists the alive members of a region.
 func (s *Server) aliveIn(region string) []*nomad.ServerMember {
 	var out []*nomad.ServerMember
 	for _, m := range s.Members() {
@@ -199,8 +200,8 @@ func (s *Server) aliveIn(region string) []*nomad.ServerMember {
 	return out
 }
 
-// locate returns the address of a server of this region by its ID, "" when gossip does not show
-// one. Raft may call it before openRaft has returned: s.raft is not set then.
+// locate returns the address of a server of this region by its ID, or "" if it is not a member.
+// Raft may call it before openRaft has returned and set s.raft.
 func (s *Server) locate(id string) string {
 	if s.gossip.Load() == nil {
 		return ""
@@ -213,8 +214,8 @@ func (s *Server) locate(id string) string {
 	return ""
 }
 
-// regionAt returns the region of the server at an address, "" when none is known
-// there: one of this region first, whatever others say of themselves.
+// regionAt returns the region of the server at an address, or "". Servers of this region take
+// precedence, whatever other members claim.
 func (s *Server) regionAt(addr string) string {
 	other := ""
 	for _, m := range s.Members() {
@@ -229,7 +230,7 @@ func (s *Server) regionAt(addr string) string {
 	return other
 }
 
-// regionServer picks a server of another region.
+// regionServer selects a server of another region.
 func (s *Server) regionServer(region string) (string, error) {
 	there := s.aliveIn(region)
 	if len(there) == 0 {
@@ -238,31 +239,31 @@ func (s *Server) regionServer(region string) (string, error) {
 	return peerAddr(there[rand.N(len(there))]), nil
 }
 
-// Join meets servers and says how many it met.
+// Join joins servers and returns the number of servers that it reached.
 func (s *Server) Join(addrs []string) (int, error) {
 	p := s.gossip.Load()
 	if p == nil {
-		return 0, nomad.Errorf(501, "this server takes no part in gossip: it was started with -dev")
+		return 0, nomad.Errorf(501, "this server does not use gossip: it was started with -dev")
 	}
 	return p.Join(addrs)
 }
 
-// ForceLeave makes a server that failed one that left; then it is no longer a
-// member of the cluster.
+// ForceLeave changes the status of a failed server to left, so that it is removed from the
+// cluster.
 func (s *Server) ForceLeave(name string) error { return s.forced(name, (*gossip.Pool).ForceLeave) }
 
-// Prune is ForceLeave, and forgets the server.
+// Prune is ForceLeave, and removes the server from the list of members.
 func (s *Server) Prune(name string) error { return s.forced(name, (*gossip.Pool).Prune) }
 
 func (s *Server) forced(name string, do func(*gossip.Pool, string) error) error {
 	p := s.gossip.Load()
-	if p == nil { // a server without gossip has no other members
+	if p == nil { // without gossip there are no other members
 		return nil
 	}
 	return do(p, name)
 }
 
-// retryJoin meets the configured servers, however long it takes.
+// retryJoin joins the configured servers repeatedly.
 func (s *Server) retryJoin(ctx context.Context) error {
 	if s.alone() || len(s.cfg.RetryJoin) == 0 {
 		return nil
@@ -289,8 +290,8 @@ func (s *Server) retryJoin(ctx context.Context) error {
 	}
 }
 
-// Leave takes this server out of the cluster for good: another one leads, the
-// others forget it. It has to be stopped afterwards.
+// Leave removes this server from the cluster permanently. It first transfers its leadership.
+// The server must be stopped afterwards.
 func (s *Server) Leave(ctx context.Context) error {
 	p := s.gossip.Load()
 	if p == nil {
@@ -312,29 +313,29 @@ func (s *Server) Leave(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leavePoll is how often a server that leaves looks whether it is out.
+// leavePoll is the interval at which a leaving server checks whether it was removed.
 const leavePoll = 20 * time.Millisecond
 
-// forgotten says that no leader talks to this server any more. The entry that takes
-// it out of the log is the last that it is sent, and may be lost with the connection.
+// forgotten reports whether no leader contacts this server any more. The entry that removes it
+// is the last that it receives, and may be lost with the connection.
 func (s *Server) forgotten() bool {
-	silence := 2 * time.Duration(s.raft.Tuned().Multiplier) * time.Second // of two heartbeat timeouts
+	silence := 2 * time.Duration(s.raft.Tuned().Multiplier) * time.Second // two heartbeat timeouts
 	return !s.raft.IsLeader() && time.Since(s.raft.LastContact()) > silence
 }
 
-// isMember says whether the log has this server beside others.
+// isMember reports whether the Raft configuration has this server and at least one other.
 func (s *Server) isMember() bool {
 	servers, err := s.raft.Servers()
 	return err == nil && among(servers, s.raft.ID())
 }
 
-// isVoter says whether this server votes beside others.
+// isVoter reports whether this server is one of several voters.
 func (s *Server) isVoter() bool {
 	servers, err := s.raft.Servers()
 	return err == nil && among(votersOf(servers), s.raft.ID())
 }
 
-// among says whether a server is one of several.
+// among reports whether a server is one of several.
 func among(servers []raft.Server, id string) bool {
 	return len(servers) > 1 && listed(servers, id)
 }
@@ -344,7 +345,7 @@ func listed(servers []raft.Server, id string) bool {
 	return slices.ContainsFunc(servers, func(v raft.Server) bool { return string(v.ID) == id })
 }
 
-// votersOf returns the servers that vote.
+// votersOf returns the voters.
 func votersOf(servers []raft.Server) []raft.Server {
 	return slices.DeleteFunc(slices.Clone(servers), func(v raft.Server) bool { return v.Suffrage != raft.Voter })
 }

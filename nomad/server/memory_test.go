@@ -15,24 +15,24 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// bombSize is the number of bytes, and of empty objects, that an attack sends.
+// bombSize is the number of bytes, and of empty objects, in an attack.
 const bombSize = 1_000_000
 
-// allocatedMost bounds what all refused calls of a case may allocate together. Reading a
-// body of 1 MB takes about 3 MB: its buffer grows in steps.
+// allocatedMost limits the allocations of all refused calls of a case together. Reading a body
+// of 1 MB takes about 3 MB, because its buffer grows in steps.
 const allocatedMost = 32 << 20
 
-// wireString is a msgpack string of at most 65535 bytes.
+// wireString returns a msgpack string of at most 65535 bytes.
 func wireString(s string) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{0xda}, uint16(len(s))), s...)
 }
 
-// emptyObjects is a msgpack list of n empty maps.
+// emptyObjects returns a msgpack list of n empty maps.
 func emptyObjects(n int) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0xdd}, uint32(n)), bytes.Repeat([]byte{0x80}, n)...)
 }
 
-// bombs are the bodies, without the token: the last value of each map is the list.
+// bombs are bodies without the token. The last value of each map is the list.
 var bombs = map[string]func() []byte{
 	"Job.Register":     jobBomb,
 	"Job.Plan":         jobBomb,
@@ -43,7 +43,7 @@ var bombs = map[string]func() []byte{
 	"Job.Statuses":     func() []byte { return append(wireString("Jobs"), emptyObjects(bombSize)...) },
 }
 
-// jobBomb is a job of one group with empty tasks.
+// jobBomb returns a job of one group with empty tasks.
 func jobBomb() []byte {
 	b := append(wireString("Job"), 0x82)
 	b = append(append(b, wireString("ID")...), wireString("bomb")...)
@@ -52,8 +52,8 @@ func jobBomb() []byte {
 	return append(append(b, wireString("Tasks")...), emptyObjects(bombSize)...)
 }
 
-// sendRaw makes one call with a body of its own over a new connection, and returns the error
-// that the server answers with.
+// sendRaw makes one call with a raw body over a new connection and returns the error of the
+// answer.
 func sendRaw(t *testing.T, addr, method, token string, bomb []byte) (string, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -75,8 +75,8 @@ func sendRaw(t *testing.T, addr, method, token string, bomb []byte) (string, err
 	return head.Error, err
 }
 
-// attack sends the bomb over four connections at once, and returns the answers and what the
-// process allocated meanwhile.
+// attack sends the bomb over four connections concurrently. It returns the answers and the
+// memory that the process allocated.
 func attack(t *testing.T, addr, method, token string) (answers []string, allocated uint64) {
 	t.Helper()
 	bomb := bombs[method]()
@@ -98,8 +98,8 @@ func attack(t *testing.T, addr, method, token string) (answers []string, allocat
 	return answers, after.TotalAlloc - before.TotalAlloc
 }
 
-// A small request that would be large in memory is refused before it is decoded, whoever
-// sends it: four at a time cost the server about what their bytes are.
+// A small request that would be large in memory is refused before it is decoded, whoever sends
+// it. Four concurrent ones cost the server about as much as their bytes.
 func TestRequestsThatGrowInMemory(t *testing.T) {
 	g := guard(t, nil)
 	n := join(t, g.s.RPCAddr())
@@ -132,7 +132,7 @@ func TestRequestsThatGrowInMemory(t *testing.T) {
 			t.Errorf("%s, %s: %d MB allocated for four requests of 1 MB", c.method, c.name, allocated>>20)
 		}
 	}
-	// What people send is taken as before: a job of some hundred tasks over RPC.
+	// Usual large requests are accepted: a job of several hundred tasks over RPC.
 	job := batchJob("large", 1)
 	task := job.TaskGroups[0].Tasks[0]
 	job.TaskGroups[0].Tasks = nil
@@ -148,7 +148,7 @@ func TestRequestsThatGrowInMemory(t *testing.T) {
 	}
 }
 
-// A job with more groups and tasks than the HTTP API takes is refused over RPC too.
+// A job with more groups and tasks than the HTTP API accepts is refused over RPC too.
 func TestJobsOfTooManyParts(t *testing.T) {
 	g := guard(t, nil)
 	n := join(t, g.s.RPCAddr())

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// TestMethodsAreMeasured: every metric of an RPC in the list is that of a method.
+// Every metric of an RPC in the list belongs to a method.
 func TestMethodsAreMeasured(t *testing.T) {
 	text, err := os.ReadFile("../../e2e/testdata/metrics.tsv")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestMethodsAreMeasured(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLeaderShowsJobs: those who add up the metrics of the servers count each job once.
+// Only the leader sets job gauges, so that the sum over all servers counts each job once.
 func TestOnlyTheLeaderShowsJobs(t *testing.T) {
 	leader, followers := split(t, cluster(t, 3, nil))
 	register(t, leader.Server, batchJob("b", 1))

@@ -75,8 +75,8 @@ func TestRegisterAgainNeedsTheSecret(t *testing.T) {
 	}
 }
 
-// soonSilent has a node be down some seconds after its last heartbeat: time enough, on a
-// busy machine too, for what a test does between two.
+// soonSilent makes a node down some seconds after its last heartbeat. That is long enough for a
+// test's steps on a busy machine.
 func soonSilent(c *server.Config) {
 	c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = time.Second, 8*time.Second, 1e6
 }
@@ -103,15 +103,15 @@ func TestSilentNodeIsDownAndItsAllocationsAreReplaced(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "is not allowed to update allocs") {
 		t.Errorf("a node that is down updates allocations: %v", err)
 	}
-	// It is back once it told of its allocations.
+	// It is ready again after it reported its allocations.
 	silent.beat(silent.jwt, false)
 	if got := nodeStatus(t, s, silent); got != nomad.NodeStatusInit {
-		t.Errorf("the node that came back is %q, want %q", got, nomad.NodeStatusInit)
+		t.Errorf("the returned node is %q, want %q", got, nomad.NodeStatusInit)
 	}
 	silent.report(nomad.AllocClientStatusComplete, lost)
 	silent.beat(silent.jwt, false)
 	if got := nodeStatus(t, s, silent); got != nomad.NodeStatusReady {
-		t.Errorf("the node that told of its allocations is %q", got)
+		t.Errorf("the node that reported its allocations is %q", got)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestEligibilityAndDrain(t *testing.T) {
 	})
 	err := s.Call(within(t), "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, DrainStrategy: &nomad.DrainStrategy{}}, nil)
 	failsWith(t, err, 501, "draining of nodes")
-	// Ending a drain that is none makes the node eligible, and the job is placed.
+	// Ending a drain that does not exist makes the node eligible, and the job is placed.
 	read[nomad.NodeDrainUpdateResponse](t, s, "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true})
 	n.allocs(1)
 }
@@ -156,7 +156,7 @@ func TestFailedAllocationIsPlacedAgain(t *testing.T) {
 	})
 }
 
-// relayed is a node's own server of RPCs.
+// relayed returns a node's own RPC server.
 func relayed(t *testing.T) *rpc.Server {
 	t.Helper()
 	node, err := rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Methods: []rpc.Method{
@@ -234,21 +234,21 @@ func TestRestartKeepsEverything(t *testing.T) {
 	}
 	stop()
 	s, _ = start(t, set)
-	// The node calls at once, before the server has read its log: it must not be refused.
+	// The node calls at once, before the server has applied its log, and must not be refused.
 	n.pool = rpc.NewPool(rpc.PoolConfig{})
 	t.Cleanup(func() { n.pool.Close() })
 	if out := n.beat(n.jwt, false); out.HeartbeatTTL == 0 {
 		t.Error("the node is not counted")
 	}
 	if got := n.allocs(1)[0]; got.ID != a.ID || got.SignedIdentities["t"] != a.SignedIdentities["t"] {
-		t.Error("the allocation is another one")
+		t.Error("the allocation differs")
 	}
 	who := read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
 	if who.Identity.Claims == nil || who.Identity.Claims.AllocationID != a.ID {
-		t.Errorf("after the restart the token says %+v", who.Identity)
+		t.Errorf("after the restart the token has %+v", who.Identity)
 	}
 	if len(read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys) != 1 {
-		t.Error("a restart makes another root key")
+		t.Error("a restart creates another root key")
 	}
 }
 
@@ -260,8 +260,8 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// TestBareReplies holds what Status.Leader answers against the bytes of
-// compat/wire.md: a string, and no struct around it.
+// TestBareReplies compares the answer of Status.Leader with hand-written bytes: a string
+// without an enclosing struct.
 func TestBareReplies(t *testing.T) {
 	s, _ := start(t, nil)
 	if err := s.Ready(within(t)); err != nil {
@@ -288,7 +288,7 @@ func TestBareReplies(t *testing.T) {
 	}
 }
 
-// A node that was down and has nothing to tell of is ready at once.
+// A node that was down and has nothing to report is ready at once.
 func TestIdleNodeComesBack(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, soonSilent)
@@ -296,12 +296,11 @@ func TestIdleNodeComesBack(t *testing.T) {
 	eventually(t, func() bool { return nodeStatus(t, s, n) == nomad.NodeStatusDown })
 	n.beat(n.jwt, false)
 	if got := nodeStatus(t, s, n); got != nomad.NodeStatusReady {
-		t.Errorf("the idle node that came back is %q", got)
+		t.Errorf("the returned idle node is %q", got)
 	}
 }
 
-// An agent that is too old to keep an identity goes on with its secret ID, until it is
-// upgraded.
+// An agent that is too old to store an identity uses its secret ID until it is upgraded.
 func TestAgentsWithoutIdentities(t *testing.T) {
 	s, _ := start(t, nil)
 	old := stranger(t, s)
@@ -328,8 +327,8 @@ func TestAgentsWithoutIdentities(t *testing.T) {
 	}
 }
 
-// Pools that nodes make, and the built-in ones, give identities that end; so do those
-// with the shortest time.
+// Identities of nodes expire, in pools that nodes create, in built-in pools and in pools with
+// the shortest TTL.
 func TestEveryNodeIdentityEnds(t *testing.T) {
 	s, _ := start(t, nil)
 	read[nomad.GenericResponse](t, s, "NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{
@@ -348,8 +347,8 @@ func TestEveryNodeIdentityEnds(t *testing.T) {
 	}
 }
 
-// What a renewal signs with is known of the node at once, so that its key is not
-// collected; a second one with the same key writes nothing.
+// The key of a renewed identity is recorded at once, so that it is not garbage collected. A
+// second renewal with the same key writes nothing.
 func TestRenewalIsRecorded(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())

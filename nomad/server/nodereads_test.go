@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// aboutAlloc fills in whatever a request can name of an allocation.
+// aboutAlloc sets all fields of a request that can refer to an allocation.
 func aboutAlloc(req rpc.Request, a *nomad.Allocation, eval string) {
 	for name, value := range map[string]any{"AllocID": a.ID, "AllocIDs": []string{a.ID}, "JobID": a.JobID, "NodeID": a.NodeID, "EvalID": eval,
 		"Task": "t", "Text": a.ID[:4], "Prefix": a.ID[:4], "Context": nomad.ContextAllocs} {
@@ -21,8 +21,8 @@ func aboutAlloc(req rpc.Request, a *nomad.Allocation, eval string) {
 	}
 }
 
-// A node reads no allocation of another one, whichever method it calls, with its identity or
-// its secret; its own it reads.
+// A node cannot read allocations of other nodes with any method, neither with its identity nor
+// with its secret. It can read its own.
 func TestNodesReadNoOthersAllocations(t *testing.T) {
 	g := twoNamespaces(t)
 	other, a := join(t, g.s.RPCAddr()), g.alloc["a"]
@@ -55,7 +55,7 @@ func TestNodesReadNoOthersAllocations(t *testing.T) {
 					t.Fatal(err)
 				}
 				if strings.Contains(string(text), a.ID) {
-					t.Errorf("%s answers a node that shows its %s with the allocation of another one", m.Name, what)
+					t.Errorf("%s returns the allocation of another node to a node with its %s", m.Name, what)
 				}
 			}
 		}
@@ -63,11 +63,11 @@ func TestNodesReadNoOthersAllocations(t *testing.T) {
 			req := in("*", topics(string(topic)+":*"))
 			req.AuthToken = secret
 			if _, err := follow(t, g.s, req); !errors.Is(err, nomad.ErrPermissionDenied) {
-				t.Errorf("a node that shows its %s reads events of the topic %s: %v", what, topic, err)
+				t.Errorf("a node with its %s reads events of the topic %s: %v", what, topic, err)
 			}
 		}
 	}
-	// What a purged node still holds reads nothing.
+	// The credentials of a purged node read nothing.
 	g.must("Node.BatchDeregister", &nomad.NodeBatchDeregisterRequest{NodeIDs: []string{g.node.node.ID}}, nil)
 	var out nomad.SingleAllocResponse
 	err := g.call(g.node.jwt, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: a.ID}, &out)

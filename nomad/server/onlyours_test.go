@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// Commands that only this project knows are written while every server of the region is of this
-// project, and with the flag by which others skip them.
+// Commands that only this project implements are written only if every server of the region is
+// of this project. They have the ignore flag, so that others skip them.
 func TestQuotasBesideOtherBuilds(t *testing.T) {
 	dir := t.TempDir()
 	here := startMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir })
@@ -32,7 +32,7 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 	}
 	eventually(t, func() bool { return upsert("before") == nil })
 
-	// The tags of compat/wire.md section 13.
+	// The tags of Nomad 2.0.
 	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{
 		"role": "nomad", "region": "global", "dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
 	if err != nil {
@@ -43,11 +43,11 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool { return len(here.Members()) == 2 })
-	if err := upsert("beside"); !refused(err) {
-		t.Errorf("Quota.Upsert beside another build = %v, want 409 and its name", err)
+	if err := upsert("with-others"); !refused(err) {
+		t.Errorf("Quota.Upsert with another build = %v, want 409 and its name", err)
 	}
 	if err := remove("before"); !refused(err) {
-		t.Errorf("Quota.Delete beside another build = %v, want 409 and its name", err)
+		t.Errorf("Quota.Delete with another build = %v, want 409 and its name", err)
 	}
 	if err := other.Leave(); err != nil {
 		t.Fatal(err)
@@ -81,8 +81,8 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 	}
 }
 
-// Failed members count, and so does a server of the log that gossip does not show. Members that
-// have left do not, nor do other regions.
+// Failed members count, and so do servers in the Raft configuration without a gossip member.
+// Members that left and other regions do not.
 func TestOtherBuilds(t *testing.T) {
 	member := func(name, status string, tags ...string) *nomad.ServerMember {
 		m := &nomad.ServerMember{Name: name, Status: status, Tags: map[string]string{"id": name, "region": "global"}}

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// nodeConnWithin bounds the search for the server that a node is connected to.
+	// nodeConnWithin limits the search for the server with a node's connection.
 	nodeConnWithin = 2 * time.Second
-	// ownTokenFor is how long a token of this server's own is used again.
+	// ownTokenFor is how long a token of this server is reused.
 	ownTokenFor = 20 * time.Second
-	// mintWithin bounds the wait for a key to sign it.
+	// mintWithin limits the wait for a signing key.
 	mintWithin = 2 * time.Second
 )
 
-// leaveHung looks after the leaders of before: one that does not answer any more, as a
-// process that is stopped or a machine that is cut off, has its connections closed.
-// What was forwarded to it ends then; reads are made again at the leader of now.
+// leaveHung monitors the previous leaders. If one no longer answers, for example a stopped
+// process, it closes the connections to it. Calls forwarded to it then end, and reads are
+// repeated at the current leader.
 func (s *Server) leaveHung(ctx context.Context) error {
 	if s.alone() {
 		return nil
@@ -39,10 +39,10 @@ func (s *Server) leaveHung(ctx context.Context) error {
 	}
 }
 
-// peers reaches the other servers of the region for the handlers.
+// peers gives the handlers access to the region's other servers.
 type peers struct{ s *Server }
 
-// NodeServer finds the server that holds the newest connection of a node.
+// NodeServer returns the server with the newest connection of a node.
 func (p peers) NodeServer(ctx context.Context, node string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeConnWithin)
 	defer cancel()
@@ -77,8 +77,7 @@ func (p peers) NodeServer(ctx context.Context, node string) (string, error) {
 	return best, nil
 }
 
-// NodeSession asks the server that holds the newest connection of a node for the
-// session of its agent.
+// NodeSession requests the agent session of a node from the server with its newest connection.
 func (p peers) NodeSession(ctx context.Context, node string) (string, error) {
 	addr, err := p.NodeServer(ctx, node)
 	if err != nil {
@@ -94,7 +93,7 @@ func (p peers) NodeSession(ctx context.Context, node string) (string, error) {
 	return out.ID, err
 }
 
-// Call makes a call at another server.
+// Call makes a call to another server.
 func (p peers) Call(ctx context.Context, addr, method string, req, resp any) error {
 	return p.s.peers.Call(ctx, addr, method, req, resp)
 }
@@ -104,14 +103,14 @@ func (p peers) Stream(ctx context.Context, addr, method string) (*rpc.Stream, er
 	return p.s.peers.Stream(ctx, addr, method)
 }
 
-// ownToken is the identity with which this server calls others.
+// ownToken caches the identity token of this server.
 type ownToken struct {
 	mu   sync.Mutex
 	made time.Time
 	raw  string
 }
 
-// token returns an identity of this server that is good for a while.
+// token returns an identity token of this server that stays valid for a while.
 func (s *Server) token(ctx context.Context) (string, error) {
 	o := &s.own
 	o.mu.Lock()

@@ -2,19 +2,19 @@ package server
 
 import "context"
 
-// purges holds a value while nodes were purged whose connections may be open still.
+// purges holds a value if nodes were purged whose connections may still be open.
 type purges chan struct{}
 
-// NodesPurged implements fsm.Purger. It never waits.
+// NodesPurged implements fsm.Purger. It never blocks.
 func (p purges) NodesPurged([]string) {
 	select {
 	case p <- struct{}{}:
-	default: // the next pass closes the connections of these nodes too
+	default: // the next pass handles these nodes too
 	}
 }
 
-// disconnectPurged closes the connections that purged nodes have to this server. It runs
-// on every server: each has the nodes that connected to it.
+// disconnectPurged closes the connections of purged nodes to this server. It runs on every
+// server, because nodes connect to any of them.
 func (s *Server) disconnectPurged(ctx context.Context) error {
 	for {
 		select {

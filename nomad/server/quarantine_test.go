@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// An operator made the node ineligible. No method that the node can call with a
-// credential of its own changes that, its drain, or what operators read about it.
+// An operator made the node ineligible. No method that the node can call with its credentials
+// changes that, its drain, or what operators see.
 func TestNodeKeepsItsQuarantine(t *testing.T) {
 	for name, enabled := range map[string]bool{"with ACLs": true, "without ACLs": false} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestNodeKeepsItsQuarantine(t *testing.T) {
 			g.must("Node.UpdateEligibility", &nomad.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
 			credentials := []string{n.jwt, n.node.SecretID}
 			if !enabled {
-				credentials = credentials[:1] // the secret ID is not looked at then: the caller is anybody
+				credentials = credentials[:1] // the secret ID is not verified, so the caller is anonymous
 			}
 			for method, attempts := range quarantineAttacks(n.node) {
 				for what, req := range attempts {
@@ -61,7 +61,7 @@ func TestNodeKeepsItsQuarantine(t *testing.T) {
 
 const forged = "Node marked as eligible for scheduling"
 
-// quarantineAttacks are what a node can send to the methods that it may call.
+// quarantineAttacks returns the requests that a node can send to the methods that it may call.
 func quarantineAttacks(n *nomad.Node) map[string]map[string]func() rpc.Request {
 	event := func(subsystem string) *nomad.NodeEvent {
 		return &nomad.NodeEvent{Message: forged, Subsystem: subsystem, Timestamp: time.Now()}
@@ -111,14 +111,14 @@ func quarantineAttacks(n *nomad.Node) map[string]map[string]func() rpc.Request {
 	return out
 }
 
-// stored is the node as operators read it.
+// stored returns the node as operators read it.
 func (g *guarded) stored(n *fakeNode) *nomad.Node {
 	g.Helper()
 	return got[nomad.SingleNodeResponse](g, g.root, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID}).Node
 }
 
-// What only servers decide is not taken from the first registration either.
-func TestNewNodeSetsNothingOfTheServers(t *testing.T) {
+// Fields that only servers set are not taken from the first registration either.
+func TestNewNodeCannotSetServerFields(t *testing.T) {
 	g := guard(t, nil)
 	n := stranger(t, g.s)
 	key := nomad.NewID()
@@ -133,7 +133,7 @@ func TestNewNodeSetsNothingOfTheServers(t *testing.T) {
 	if got.DrainStrategy != nil || got.LastDrain != nil || got.LastMissedHeartbeatIndex != 0 || got.LastAllocUpdateIndex != 0 ||
 		got.IdentitySigningKeyID == key || got.SchedulingEligibility != nomad.NodeSchedulingEligible || len(got.Events) != 1 ||
 		got.StatusDescription != "" || got.CreateIndex == 1 {
-		t.Errorf("the node set what is the servers': %+v", got)
+		t.Errorf("the node set fields of the servers: %+v", got)
 	}
 	own := stranger(t, g.s)
 	own.node.SchedulingEligibility = nomad.NodeSchedulingIneligible // client { default_ineligible = true }
@@ -145,8 +145,8 @@ func TestNewNodeSetsNothingOfTheServers(t *testing.T) {
 	}
 }
 
-// A node may report its own drain as complete once its allocations ended. It stays
-// ineligible; an operator ends a drain at any time.
+// A node may report its own drain as complete after its allocations have ended. It stays
+// ineligible. An operator may end a drain at any time.
 func TestNodeReportsItsDrainAsComplete(t *testing.T) {
 	g := guard(t, nil)
 	n, other := join(t, g.s.RPCAddr()), join(t, g.s.RPCAddr())

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// quotaWorld is a cluster with a quota that two namespaces share, and a node.
+// quotaWorld is a cluster with a node and a quota for two namespaces.
 type quotaWorld struct {
 	t    *testing.T
 	s    *server.Server
@@ -21,7 +21,7 @@ func (w quotaWorld) call(method string, req, resp any) {
 	eventually(w.t, func() bool { return w.s.Call(within(w.t), method, req, resp) == nil }) // there may be no leader
 }
 
-// held reads what is used of the quota, and what runs, in one.
+// held returns the quota's usage and the running allocations, read together.
 func (w quotaWorld) held() (used, live int) {
 	w.t.Helper()
 	var allocs nomad.AllocListResponse
@@ -39,21 +39,21 @@ func (w quotaWorld) held() (used, live int) {
 	return used, live
 }
 
-// waitFor waits until as many allocations are held as allowed, and never more.
+// waitFor waits for the allowed number of allocations and fails if there are more.
 func (w quotaWorld) waitFor(want, most int) {
 	w.t.Helper()
 	eventually(w.t, func() bool {
 		used, live := w.held()
 		if used > most || live > most {
-			w.t.Fatalf("%d allocations are counted and %d live, %d are allowed", used, live, most)
+			w.t.Fatalf("%d allocations are counted and %d are live, %d are allowed", used, live, most)
 		}
 		return used == want && live == want
 	})
 }
 
-// TestQuotaOfManyJobs registers jobs at once with every server of a cluster. No more are
-// placed than the quota allows; the others follow when those end, also after the leader
-// was lost.
+// TestQuotaOfManyJobs registers jobs concurrently at every server of a cluster. No more are
+// placed than the quota allows. The others follow when those end, also after the leader was
+// lost.
 func TestQuotaOfManyJobs(t *testing.T) {
 	const jobs, most = 18, 6
 	all := cluster(t, 3, nil)
@@ -85,8 +85,8 @@ func TestQuotaOfManyJobs(t *testing.T) {
 	w.waitFor(0, most)
 }
 
-// finish reports the end of all that the node runs; before of its allocations ended
-// already.
+// finish reports the end of all allocations of the node. before is the number that had already
+// ended.
 func (w quotaWorld) finish(t *testing.T, before, count int) {
 	t.Helper()
 	var running []*nomad.Allocation

@@ -14,32 +14,31 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
-// How often the leader compares the members with its log even when nothing moved,
-// and when something could not be done.
+// How often the leader compares the members with the Raft configuration without an event, and
+// after an error.
 const (
 	reconcileEvery = 30 * time.Second
 	reconcileAgain = 2 * time.Second
 )
 
-// reconcile adds the servers of the region that joined to the log, without a vote:
-// autopilot gives it to them when they are stable. It takes those
-// that left out of the log at once; what failed is for autopilot to judge. Only the
-// leader does so. Servers of other regions are never added here.
+// reconcile adds servers of the region that joined to the Raft configuration, without a vote;
+// autopilot promotes stable servers. It removes servers that left at once, and leaves failed
+// servers to autopilot. It runs only on the leader, and never adds servers of other regions.
 func (s *Server) reconcile(ctx context.Context) error {
 	if s.alone() {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	told := ""
+	reported := ""
 	for {
 		moved, wait, fault := s.moved.wait(), reconcileEvery, ""
 		if err := s.reconcileOnce(ctx); err != nil && ctx.Err() == nil {
 			wait, fault = reconcileAgain, err.Error()
 		}
-		if fault != "" && fault != told {
-			s.log.Warn("bring the members into the log", "err", fault)
+		if fault != "" && fault != reported {
+			s.log.Warn("reconcile the members with raft", "err", fault)
 		}
-		told = fault
+		reported = fault
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -78,8 +77,8 @@ func (s *Server) reconcileOnce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// enroll adds a member to the log, unless it is there with the same address. Who votes
-// goes on voting at another address.
+// enroll adds a member to the Raft configuration, unless it is present with the same address. A
+// voter with a new address stays a voter.
 func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[string]*nomad.ServerMember, id string, m *nomad.ServerMember) error {
 	addr := peerAddr(m)
 	known, votes := false, false
@@ -91,7 +90,7 @@ func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[strin
 			known = true
 			votes = server.Suffrage == raft.Voter
 		case string(server.Address) == addr && alive[string(server.ID)] == nil:
-			// The same machine with a new data_dir: the old server is no more.
+			// The machine got a new data_dir, so the old server no longer exists.
 			if err := s.raft.RemoveServer(ctx, string(server.ID)); err != nil {
 				return err
 			}
@@ -99,14 +98,14 @@ func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[strin
 	}
 	switch {
 	case !nomad.IsUUID(id) || m.Tags["raft_vsn"] != raftVersion:
-		s.log.Warn("a member can't be added", "server", m.Name, "raft_vsn", m.Tags["raft_vsn"])
+		s.log.Warn("member cannot be added", "server", m.Name, "raft_vsn", m.Tags["raft_vsn"])
 		return nil
 	case !known && m.Tags["bootstrap"] == "1" && !s.beganThis(ctx, addr):
-		s.log.Error("a server began a cluster of its own and is not added: empty its data_dir and unset bootstrap_expect", "server", m.Name)
+		s.log.Error("not adding a server that bootstrapped its own cluster: empty its data_dir and unset bootstrap_expect", "server", m.Name)
 		return nil
 	}
 	if err := s.proves(ctx, addr); err != nil {
-		return fmt.Errorf("server %s is not added: %w", m.Name, err)
+		return fmt.Errorf("add server %s: %w", m.Name, err)
 	}
 	s.log.Info("a server joins", "server", m.Name, "addr", addr, "votes", votes)
 	if votes {
@@ -115,12 +114,11 @@ func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[strin
 	return s.raft.AddNonvoter(ctx, id, addr)
 }
 
-// peersWithin bounds the questions to a server that is to be added.
+// peersWithin limits the requests to a server that is to be added.
 const peersWithin = 3 * time.Second
 
-// proves makes sure that a server answers where gossip says that it is. With TLS it
-// has then shown the certificate of a server: who only knows how to gossip does not
-// get into the log.
+// proves verifies that a server answers at the address from gossip. With TLS, this also
+// verifies its server certificate, so access to gossip alone is not sufficient.
 func (s *Server) proves(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, peersWithin)
 	defer cancel()
@@ -128,8 +126,8 @@ func (s *Server) proves(ctx context.Context, addr string) error {
 	return s.peers.Call(ctx, addr, "Status.Ping", req, nil)
 }
 
-// beganThis says whether a server that begins clusters began this one: it was removed
-// when it had died, and its log still has this server.
+// beganThis reports whether a server with bootstrap_expect bootstrapped this cluster. It was
+// removed after a failure, and its log still contains this server.
 func (s *Server) beganThis(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, peersWithin)
 	defer cancel()

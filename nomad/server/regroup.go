@@ -10,15 +10,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
-// How often a server looks whether it knows the others, and how long it waits for
-// the leader's answer.
+// How often a server without known members checks, and how long it waits for the leader's
+// answer.
 const (
 	regroupEvery  = 5 * time.Second
 	regroupWithin = 3 * time.Second
 )
 
-// regroup meets the members that the leader knows when this server knows none: it
-// was killed before it had noted them, but its log still says where the leader is.
+// regroup joins the leader's members if this server has none. It was killed before it had
+// stored them, but its log still has the leader's address.
 func (s *Server) regroup(ctx context.Context) error {
 	if s.alone() {
 		return nil
@@ -26,7 +26,7 @@ func (s *Server) regroup(ctx context.Context) error {
 	for {
 		changed := s.raft.LeaderChange()
 		if err := s.regroupOnce(ctx); err != nil && ctx.Err() == nil {
-			s.log.Debug("meet the members that the leader knows", "err", err)
+			s.log.Debug("join the leader's members", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -64,7 +64,7 @@ func (s *Server) regroupOnce(ctx context.Context) error {
 	}
 	n, err := s.Join(addrs)
 	if n > 0 {
-		s.log.Info("joined the members that the leader knows", "servers", n)
+		s.log.Info("joined the leader's members", "servers", n)
 		return nil
 	}
 	return err

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// inLog reports whether a server is in the log's configuration, as m sees it.
+// inLog reports whether a server is in the Raft configuration, as m sees it.
 func inLog(t *testing.T, m member, id string) bool {
 	t.Helper()
 	servers, err := m.RaftServers()
@@ -28,9 +28,9 @@ func waitStatus(t *testing.T, m member, id, status string) {
 	})
 }
 
-// A server leaves, joins again and fails later. A server that becomes leader after that
-// saw the leave event, but must decide by the current status: a failed server stays
-// in the log until autopilot or an operator removes it.
+// A server leaves, joins again and fails later. A later leader has recorded the leave event but
+// must use the current status. A failed server stays in the Raft configuration until autopilot
+// or an operator removes it.
 func TestNewLeaderKeepsAServerThatLeftAndCameBack(t *testing.T) {
 	dirs := map[string]string{"s0": t.TempDir(), "s1": t.TempDir(), "s2": t.TempDir(), "s3": t.TempDir()}
 	blocks := map[string]*testnet.Block{"s0": testnet.Take(t), "s1": testnet.Take(t), "s2": testnet.Take(t), "s3": testnet.Take(t)}
@@ -62,7 +62,7 @@ func TestNewLeaderKeepsAServerThatLeftAndCameBack(t *testing.T) {
 	waitStatus(t, next, id, "failed")
 	transfer(t, []member{leader, next}, next)
 	startMember(t, "s3", joining)
-	eventually(t, func() bool { // the new leader has compared the members with its log
+	eventually(t, func() bool { // the new leader has compared the members with its configuration
 		servers, err := next.RaftServers()
 		return err == nil && slices.ContainsFunc(servers, func(s *nomad.RaftServer) bool { return s.Node == "s3.global" })
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// regions are two that know each other: the second follows the first.
+// regions are two federated regions: the second replicates from the first.
 type regions struct {
 	here, there *guarded
 }
@@ -28,12 +28,12 @@ func twoRegions(t *testing.T) regions {
 	eventually(t, func() bool { return len(here.Members()) == 2 && len(there.Members()) == 2 })
 	x := regions{&guarded{T: t, s: here.Server, root: root}, &guarded{T: t, s: there.Server, root: root, region: "far"}}
 	if first, err := x.there.bootstrap(root); err != nil || first.SecretID != root {
-		t.Fatalf("the first token, asked for in the other region: %v", err)
+		t.Fatalf("ACL bootstrap in the other region: %v", err)
 	}
 	return x
 }
 
-// fetch is what a region answers to a read.
+// fetch returns a region's answer to a read.
 func fetch[T any](g *guarded, method string, req any) *T {
 	g.Helper()
 	out := new(T)
@@ -41,8 +41,8 @@ func fetch[T any](g *guarded, method string, req any) *T {
 	return out
 }
 
-// What is written in the authoritative region, through either one, comes to the other,
-// and what is deleted goes there, too.
+// Writes and deletions in the authoritative region, through either region, are replicated to
+// the other.
 func TestOneRegionFollowsAnother(t *testing.T) {
 	x := twoRegions(t)
 	eventually(t, func() bool {
@@ -62,7 +62,7 @@ func TestOneRegionFollowsAnother(t *testing.T) {
 		region.token(own)
 	}
 
-	// state of a region: the names of what there is.
+	// The names of all objects in a region.
 	state := func(g *guarded) string {
 		var names []string
 		for _, tok := range fetch[acls.TokenListResponse](g, "ACL.ListTokens", &acls.TokenListRequest{}).Tokens {
@@ -105,7 +105,7 @@ func TestOneRegionFollowsAnother(t *testing.T) {
 		t.Errorf("the copy is %+v", policy)
 	}
 
-	// Through the following region: changes, and what is deleted.
+	// Through the other region: updates and deletions.
 	p := &acls.Policy{Name: "p", Description: "new", Rules: `agent { policy = "read" }`}
 	x.there.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
 	x.there.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{wide.AccessorID}}, nil)
@@ -118,21 +118,21 @@ func TestOneRegionFollowsAnother(t *testing.T) {
 	if err := x.there.call(wide.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the deleted token: %v", err)
 	}
-	// A token of one region opens nothing in the other.
+	// A local token is not valid in the other region.
 	own := x.here.token(&acls.Token{Type: "management"})
 	for g, may := range map[*guarded]bool{x.here: true, x.there: false} {
 		if err := g.call(own.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); may != (err == nil) {
 			t.Errorf("in region %s: %v", g.in(), err)
 		}
 	}
-	// Nor does it write what counts in both.
+	// It cannot write replicated objects either.
 	far := x.there.token(&acls.Token{Type: "management"})
 	if err := x.there.call(far.SecretID, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
-		t.Errorf("a token of the following region writes a policy: %v", err)
+		t.Errorf("a token of the other region writes a policy: %v", err)
 	}
 }
 
-// A node brings no pool into a region that follows another.
+// A node cannot create a pool in a region that replicates.
 func TestPoolsOfNodesComeFromTheAuthoritativeRegion(t *testing.T) {
 	x := twoRegions(t)
 	node := mockNode()
@@ -141,7 +141,7 @@ func TestPoolsOfNodesComeFromTheAuthoritativeRegion(t *testing.T) {
 		return g.call("", "Node.Register", &nomad.NodeRegisterRequest{Node: node, CreateNodePool: true}, nil)
 	}
 	if err := register(x.there); !isCoded(err, 400, `create it in the region "global" first`) {
-		t.Errorf("in the following region: %v", err)
+		t.Errorf("in the other region: %v", err)
 	}
 	if err := register(x.here); err != nil {
 		t.Fatal(err)

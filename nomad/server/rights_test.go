@@ -14,8 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// inTwo is a server with access control, the namespaces a and b, and a job with an
-// allocation in each.
+// inTwo is a server with ACLs, the namespaces a and b, and a job with an allocation in each.
 type inTwo struct {
 	*guarded
 	node  *fakeNode
@@ -41,7 +40,7 @@ func twoNamespaces(t *testing.T) *inTwo {
 	return g
 }
 
-// bearer makes a token with one policy, and returns its secret.
+// bearer creates a token with one policy and returns its secret.
 func (g *guarded) bearer(rules string) string {
 	g.Helper()
 	p := &acls.Policy{Name: "p-" + nomad.NewID()[:8], Rules: rules}
@@ -49,7 +48,7 @@ func (g *guarded) bearer(rules string) string {
 	return g.token(client(p.Name)).SecretID
 }
 
-// got is what the bearer of a secret reads.
+// got returns the caller's answer.
 func got[T any](g *guarded, secret, method string, req any) T {
 	g.Helper()
 	var out T
@@ -59,7 +58,7 @@ func got[T any](g *guarded, secret, method string, req any) T {
 	return out
 }
 
-// names are the namespaces of what a list holds, each once.
+// names returns the distinct namespaces in a list.
 func names[T any](all []T) string {
 	var out []string
 	for _, o := range all {
@@ -74,8 +73,9 @@ func names[T any](all []T) string {
 	return strings.Join(slices.Compact(out), " ")
 }
 
-// Lists of all namespaces hold what the caller may see, page by page, and count no more.
-func TestListsLeaveOutTheRest(t *testing.T) {
+// Lists of all namespaces contain what the caller may see, page by page, and counts do not
+// exceed that.
+func TestListsAreFiltered(t *testing.T) {
 	g := twoNamespaces(t)
 	all := nomad.QueryOptions{Namespace: "*"}
 	for secret, want := range map[string]string{
@@ -111,7 +111,7 @@ func TestListsLeaveOutTheRest(t *testing.T) {
 	}
 }
 
-// pages reads allocations one by one: no token names one that is hidden.
+// pages reads allocations one by one. No page token reveals a hidden one.
 func (g *inTwo) pages(secret, want string) {
 	g.Helper()
 	var seen []*nomad.AllocListStub
@@ -131,8 +131,8 @@ func (g *inTwo) pages(secret, want string) {
 	}
 }
 
-// Namespaces and node pools are listed to who has any right there.
-func TestNamesAreListedToWhoMay(t *testing.T) {
+// Namespaces and node pools are listed for callers with any right in them.
+func TestNamesAreFiltered(t *testing.T) {
 	g := twoNamespaces(t)
 	g.must("NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
 	one := g.bearer("namespace \"a\" { capabilities = [\"read-logs\"] }\nnode_pool \"gpu\" { policy = \"read\" }")
@@ -158,8 +158,7 @@ func TestNamesAreListedToWhoMay(t *testing.T) {
 	}
 }
 
-// byID are the requests about one thing that is found by its ID, and what is not said to
-// who lacks which right.
+// byID returns the requests for an object by ID, with the missing right of the refusal.
 func (g *inTwo) byID(alloc, eval string) map[string]rpc.Request {
 	return map[string]rpc.Request{
 		"Alloc.GetAlloc":                   &nomad.AllocSpecificRequest{AllocID: alloc},
@@ -179,8 +178,8 @@ func (g *inTwo) byID(alloc, eval string) map[string]rpc.Request {
 	}
 }
 
-// What is hidden answers as if it was not there, and says which right would show it.
-func TestNobodyTriesOutIDs(t *testing.T) {
+// A hidden object gets the same answer as a missing one, with the right that would show it.
+func TestHiddenObjectsLookMissing(t *testing.T) {
 	g := twoNamespaces(t)
 	only := g.bearer(`namespace "a" { policy = "write" }`)
 	none := nomad.NewID()
@@ -188,20 +187,20 @@ func TestNobodyTriesOutIDs(t *testing.T) {
 	for method := range hidden {
 		is, isNot := g.call(only, method, hidden[method], nil), g.call(only, method, unknown[method], nil)
 		if !isCoded(is, 404, " (or your token lacks ") || !isCoded(isNot, 404, "") {
-			t.Errorf("%s: %v, and of one that there is not: %v", method, is, isNot)
+			t.Errorf("%s: %v, and for a missing object: %v", method, is, isNot)
 			continue
 		}
 		text := strings.NewReplacer(g.alloc["b"].ID, none, g.eval["b"], none).Replace(is.Error())
 		if text != isNot.Error() {
-			t.Errorf("%s tells what is there:\n%v\n%v", method, is, isNot)
+			t.Errorf("%s reveals what exists:\n%v\n%v", method, is, isNot)
 		}
 		if err := g.call(g.root, method, unknown[method], nil); err != nil && strings.Contains(err.Error(), "token") {
-			t.Errorf("%s of one that there is not, to who sees all: %v", method, err)
+			t.Errorf("%s of a missing object with all rights: %v", method, err)
 		}
 	}
 	for method, req := range g.byID(g.alloc["a"].ID, g.eval["a"]) {
 		if err := g.call(only, method, req, nil); err != nil && strings.Contains(err.Error(), "lacks") && !strings.HasPrefix(method, "Deployment") {
-			t.Errorf("%s of an own one: %v", method, err)
+			t.Errorf("%s of a readable object: %v", method, err)
 		}
 	}
 	want := fmt.Sprintf("Unknown allocation %q (or your token lacks alloc-lifecycle in its namespace)", none)
@@ -223,8 +222,8 @@ func TestNobodyTriesOutIDs(t *testing.T) {
 	}
 }
 
-// A wait for a hidden thing lasts as long as one for a thing that there is not.
-func TestWaitingTellsNothing(t *testing.T) {
+// A blocking query for a hidden object lasts as long as one for a missing object.
+func TestBlockingQueriesRevealNothing(t *testing.T) {
 	g := twoNamespaces(t)
 	only := g.bearer(`namespace "a" { policy = "read" }`)
 	root := got[nomad.AllocListResponse](g.guarded, g.root, "Alloc.List", &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Namespace: "*"}})
@@ -234,7 +233,7 @@ func TestWaitingTellsNothing(t *testing.T) {
 			q := nomad.QueryOptions{MinQueryIndex: root.Index, MaxQueryTime: time.Minute}
 			woken <- g.call(only, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: id, QueryOptions: q}, nil)
 		}()
-		// Any change of any allocation wakes it, as it would for one that is yet to come.
+		// Any change of any allocation wakes it, as for a missing one.
 		var err error
 		for waiting := true; waiting; {
 			g.node.report(nomad.AllocClientStatusRunning, g.alloc["a"])
@@ -250,7 +249,7 @@ func TestWaitingTellsNothing(t *testing.T) {
 	}
 }
 
-// What a job writes is decided by its own namespace, whatever the request says.
+// The rights for writing a job depend on the job's own namespace, not on that of the request.
 func TestNamespaceOfTheBody(t *testing.T) {
 	g := twoNamespaces(t)
 	only := g.bearer(`namespace "a" {
@@ -282,13 +281,13 @@ func TestNamespaceOfTheBody(t *testing.T) {
 		}
 	}
 	if n := len(got[nomad.JobListResponse](g.guarded, g.root, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Namespace: "*"}}).Jobs); n != 2 {
-		t.Errorf("there are %d jobs", n)
+		t.Errorf("%d jobs exist", n)
 	}
 	for method, req := range map[string]rpc.Request{
 		"Job.Register": &nomad.JobRegisterRequest{Job: job("a"), WriteRequest: in}, "Variables.Apply": &nomad.VariablesApplyRequest{Op: "set", Var: inNamespace("a", "p"), WriteRequest: in},
 	} {
 		if err := g.call(only, method, req, nil); err != nil {
-			t.Errorf("%s where it may: %v", method, err)
+			t.Errorf("%s with the right: %v", method, err)
 		}
 	}
 }
@@ -299,7 +298,7 @@ func inNamespace(ns, path string) *nomad.VariableDecrypted {
 	return v
 }
 
-// What a job mounts needs rights of its own.
+// Mounts of a job need additional rights.
 func TestWhatJobsMount(t *testing.T) {
 	g := guard(t, nil)
 	mounting := func(v *nomad.VolumeRequest) *nomad.JobRegisterRequest {
@@ -335,7 +334,7 @@ func TestWhatJobsMount(t *testing.T) {
 	}
 }
 
-// While registration is closed, who has every right registers.
+// While job registration is disabled, only management tokens can register jobs.
 func TestClosedRegistration(t *testing.T) {
 	g := guard(t, nil)
 	g.must("Operator.SchedulerSetConfiguration", &nomad.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{RejectJobRegistration: true}}, nil)
@@ -346,7 +345,7 @@ func TestClosedRegistration(t *testing.T) {
 	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("j", 1)}, nil)
 }
 
-// Who writes a variable and may not read it learns nothing of what is in it.
+// A caller that may write but not read a variable gets no information about its contents.
 func TestVariablesForWriters(t *testing.T) {
 	g := guard(t, nil)
 	rules := func(capabilities string) string {
@@ -363,14 +362,14 @@ func TestVariablesForWriters(t *testing.T) {
 	}
 	late, err := apply(writes, nomad.VarOpCAS, indexed(variable("a/b", "x"), 1))
 	if err != nil || late.Result != nomad.VarOpResultRedacted || late.Conflict == nil || late.Conflict.Items != nil || late.Conflict.Path != "a/b" {
-		t.Errorf("a conflict for who may not read: %v, %+v, %v", late.Result, late.Conflict, err)
+		t.Errorf("a conflict without the right to read: %v, %+v, %v", late.Result, late.Conflict, err)
 	}
 	if shown, err := apply(g.root, nomad.VarOpCAS, indexed(variable("a/b", "x"), 1)); err != nil || shown.Result != nomad.VarOpResultConflict || shown.Conflict.Items["k"] != "canary" {
-		t.Errorf("a conflict for who may: %v, %v", shown.Result, err)
+		t.Errorf("a conflict with the right to read: %v, %v", shown.Result, err)
 	}
 	held, err := apply(writes, nomad.VarOpLockAcquire, variable("a/b", ""))
 	if err != nil || held.Output == nil || held.Output.Items != nil || held.Output.LockID() == "" {
-		t.Fatalf("a lock for who may not read: %+v, %v", held.Output, err)
+		t.Fatalf("a lock without the right to read: %+v, %v", held.Output, err)
 	}
 	for secret, want := range map[string]bool{lists: false, reads: false, writes: false, g.root: true} {
 		var out nomad.VariablesListResponse
@@ -400,8 +399,8 @@ func TestVariablesForWriters(t *testing.T) {
 	}
 }
 
-// Nodes read nodes and the members; no job and no variable.
-func TestWhatNodesMay(t *testing.T) {
+// Nodes can read nodes and members, but no jobs and no variables.
+func TestRightsOfNodes(t *testing.T) {
 	g := twoNamespaces(t)
 	other := join(t, g.s.RPCAddr())
 	a := g.alloc["a"]
@@ -444,11 +443,11 @@ func TestWhatNodesMay(t *testing.T) {
 	}
 	unknown := got[nomad.SingleAllocResponse](g.guarded, g.node.jwt, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: nomad.NewID()})
 	if unknown.Alloc != nil {
-		t.Error("an allocation that there is not")
+		t.Error("a missing allocation")
 	}
 }
 
-// A read that waits ends when its token is deleted.
+// A blocking read ends when its token is deleted.
 func TestWaitEndsWithADeletedToken(t *testing.T) {
 	g := twoNamespaces(t)
 	p := &acls.Policy{Name: "reader", Rules: `namespace "a" { policy = "read" }`}

@@ -1,20 +1,19 @@
-// Package server builds a server out of its parts and runs it: the log, state, the
-// RPC transport with its table of methods, the workers, and what only the leader
-// does.
+// Package server assembles and runs a server: the Raft log, state, the RPC transport with its
+// methods, the scheduling workers, and the duties of the leader.
 //
 //	follower ──elected──▶ establishing ──ready──▶ leading
-//	    ▲                   │  ▲ └─failed─┐          │ lost, or the end
+//	    ▲                   │  ▲ └─failed─┐          │ leadership lost, or shutdown
 //	    │                   │  └──after 1 s          │
 //	    └───── revoking ◀───┴────────────────────────┘
 //
-// Establishing means: everything in the log is applied; the cluster has its ID, its
-// scheduler configuration and a root key; broker and blocked evaluations hold what
-// state says is to be done; the timers of nodes run. Only then are requests for the
-// leader answered; those that came before wait, within 5 s. Revoking stops all of
-// it and waits until it ended, so nothing of one term runs into the next.
+// Establishing completes the following steps. The log is applied. The cluster has its ID, its
+// scheduler configuration and a root key. The evaluation broker and the blocked evaluations are
+// loaded from state. The heartbeat timers run. Requests for the leader are answered only
+// afterwards; earlier ones wait up to 5 s. Revoking stops all duties and waits until they have
+// ended, so that no work continues into the next term.
 //
-// Run owns the goroutines: the listener with its connections, the workers, the
-// reader of root keys and the leadership loop.
+// Run owns the goroutines: the listener with its connections, the workers, the watcher of root
+// keys and the leadership loop.
 package server
 
 import (
@@ -53,10 +52,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/worker"
 )
 
-// maxDial bounds the connecting to another server: less than calls are held.
+// maxDial limits the time to connect to another server. It is shorter than the hold time of
+// calls.
 const maxDial = 3 * time.Second
 
-// stepDownWithin bounds the handing over of leadership by a server that stops.
+// stepDownWithin limits the transfer of leadership when a server stops.
 const stepDownWithin = 2 * time.Second
 
 // Server is one server of a region.
@@ -64,21 +64,21 @@ type Server struct {
 	cfg       Config
 	log       *slog.Logger
 	listener  net.Listener
-	advertise string // where clients reach it
-	peer      string // where servers reach it
+	advertise string // address for clients
+	peer      string // address for servers
 
 	fsm       *fsm.FSM
 	raft      *consensus.Raft
-	streams   *consensus.Streams // nil when it stays alone
+	streams   *consensus.Streams // nil without peers
 	ring      *keyring.Ring
-	services  []*kms.Wrapper // those of the ring that are elsewhere
+	services  []*kms.Wrapper // the wrappers of the keyring that use external services
 	issuer    *identity.Issuer
 	authority *authz.Authority
 	broker    *broker.Broker
 	blocked   *broker.Blocked
 	observer  *broker.Observer
 	purges    purges
-	events    *stream.Broker // nil keeps none
+	events    *stream.Broker // nil if disabled
 	beats     *heartbeat.Timers
 	locks     *locks.Timers
 	plans     *plan.Applier
@@ -89,28 +89,28 @@ type Server struct {
 	calls     *meter.Meter
 	peers     *rpc.Pool
 	leading   *gate
-	term      atomic.Uint64 // for which leading is open: all before it is in state
-	caughtUp  *gate         // opened once: what was in the log at the start is in state
-	pauses    chan func()   // each runs while nothing of the leader does
+	term      atomic.Uint64 // the term for which leading is open: everything before it is in state
+	caughtUp  *gate         // opened once the log that existed at the start is in state
+	pauses    chan func()   // functions to run while the leader's duties are stopped
 	pool      []*worker.Worker
 	closing   sync.Once
 
-	gossip atomic.Pointer[gossip.Pool] // nil while, or when, it takes no part
-	moved  *signal                     // the members changed
+	gossip atomic.Pointer[gossip.Pool] // nil before the start, and without gossip
+	moved  *signal                     // fired when the members change
 	own    ownToken
 	goneMu sync.Mutex
 	gone   map[string]bool // IDs of servers with a leave or reap event, see departed
 }
 
-// New opens the log and listens, so that a directory or an address in use is said
-// at once. The server answers when it runs; one that isn't run must be closed.
+// New opens the log and the listener, so that a directory or address in use is reported at
+// once. The server answers after Run was called. A server that is not run must be closed.
 func New(cfg Config, log *slog.Logger) (*Server, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
 	if cfg.TokensToNodes && cfg.Access.Enabled {
-		log.Warn("nodes that accept no tickets get the tokens of their callers", "key", "server.relay_tokens_to_nodes")
+		log.Warn("callers' tokens are sent to nodes that do not support tickets", "key", "server.relay_tokens_to_nodes")
 	}
 	s := &Server{cfg: cfg, log: log, leading: newGate(), caughtUp: newGate(), pauses: make(chan func()),
 		moved: newSignal(), gone: map[string]bool{}}
@@ -120,7 +120,7 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// open builds the parts, from the lowest floor up.
+// open creates the parts in order of their dependencies.
 func (s *Server) open() (err error) {
 	if s.listener, err = net.Listen("tcp", s.cfg.RPCAddr); err != nil {
 		return fmt.Errorf("listen for RPC: %w", err)
@@ -163,7 +163,7 @@ func (s *Server) open() (err error) {
 	return s.openGossip()
 }
 
-// openRaft opens the log, with peers unless this server stays alone.
+// openRaft opens the log, with peers if this server uses gossip.
 func (s *Server) openRaft() (err error) {
 	cfg := consensus.Config{FSM: s.fsm, Dir: s.dir(), Address: s.advertise, Bootstrap: s.alone() || s.cfg.BootstrapExpect == 1,
 		Backend: s.cfg.LogStore, NoLogCache: s.cfg.NoLogCache, SegmentSize: s.cfg.SegmentSize, Tuning: s.cfg.Raft, Log: s.log,
@@ -189,10 +189,10 @@ func (s *Server) openRaft() (err error) {
 	return err
 }
 
-// dir is the server's directory, "" when everything is in memory.
+// dir returns the server's directory, or "" if everything is in memory.
 func (s *Server) dir() string { return s.cfg.ServerDir() }
 
-// raftConns takes the connections of Raft; nil refuses them.
+// raftConns returns the receiver of Raft connections; nil refuses them.
 func (s *Server) raftConns() rpc.RaftConns {
 	if s.streams == nil {
 		return nil
@@ -200,7 +200,7 @@ func (s *Server) raftConns() rpc.RaftConns {
 	return s.streams
 }
 
-// endpoints makes the handlers.
+// endpoints creates the RPC handlers.
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
 		Region: s.cfg.Region, AuthoritativeRegion: s.cfg.AuthoritativeRegion, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
@@ -214,7 +214,7 @@ func (s *Server) endpoints() *endpoint.Service {
 	})
 }
 
-// observing are those who hear of what is applied.
+// observing returns the observers of applied commands.
 func (s *Server) observing() fsm.Observer {
 	if s.cfg.EventBuffer < 0 {
 		return struct {
@@ -239,8 +239,8 @@ func (s *Server) classOf(id string) (string, bool) {
 	return n.ComputedClass, true
 }
 
-// Run serves until ctx ends or this server can't go on, then closes everything:
-// first what asks of the server, then what answers.
+// Run serves until ctx ends or a fatal error occurs. It then closes everything: first the parts
+// that make requests, then the parts that answer them.
 func (s *Server) Run(ctx context.Context) error {
 	if s.cfg.Introduction.Warning() != "" {
 		s.log.Warn("nodes join without an introduction: set server.client_introduction.enforcement to strict",
@@ -263,15 +263,15 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&answering, below, "state", s.watchFSM)
 	part(&answering, below, "metrics", s.measure)
 	part(&asking, ctx, "catching up", s.catchUp)
-	part(&asking, ctx, "beginning of the cluster", s.begin)
+	part(&asking, ctx, "bootstrap", s.begin)
 	part(&asking, ctx, "join", s.retryJoin)
 	part(&asking, ctx, "regrouping", s.regroup)
 	part(&asking, ctx, "succession", s.succeed)
-	part(&asking, ctx, "leaders of before", s.leaveHung)
+	part(&asking, ctx, "previous leaders", s.leaveHung)
 	part(&answering, below, "start", s.startInTime)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	part(&asking, ctx, "purged nodes", s.disconnectPurged)
-	part(&asking, ctx, "unserved features", s.unserved.Run)
+	part(&asking, ctx, "unsupported features", s.unserved.Run)
 	for _, w := range s.pool {
 		part(&asking, ctx, "worker", w.Run)
 	}
@@ -283,8 +283,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(context.Cause(ctx), s.Close())
 }
 
-// stepDown hands leadership over before this server stops, so that the others need
-// not wait until they miss it.
+// stepDown transfers leadership before this server stops, so that the others need not wait for
+// the election timeout.
 func (s *Server) stepDown() {
 	if !s.raft.IsLeader() || !s.isVoter() {
 		return
@@ -305,7 +305,7 @@ func (s *Server) Workers() []worker.Status {
 	return out
 }
 
-// newWorkers makes the workers, which share what collects garbage.
+// newWorkers returns the workers, which share a garbage collector.
 func (s *Server) newWorkers() []*worker.Worker {
 	collector := gc.New(gc.Config{RPC: s.asLeader(), Store: s.fsm.State, Region: s.cfg.Region, EvalAfter: s.cfg.EvalGCThreshold,
 		BatchEvalAfter: s.cfg.BatchEvalGCThreshold, JobAfter: s.cfg.JobGCThreshold, NodeAfter: s.cfg.NodeGCThreshold,
@@ -320,8 +320,7 @@ func (s *Server) newWorkers() []*worker.Worker {
 	return out
 }
 
-// schedulers returns the types that workers take: those that are enabled, and the
-// core's own.
+// schedulers returns the evaluation types of the workers: the enabled ones and the core type.
 func (s *Server) schedulers() []string {
 	if len(s.cfg.Schedulers) == 0 {
 		return nil
@@ -329,8 +328,8 @@ func (s *Server) schedulers() []string {
 	return append([]string{nomad.JobTypeCore}, s.cfg.Schedulers...)
 }
 
-// startInTime stops the server when it does not come to know what is in its log. A
-// server of a cluster waits for the others first, as long as it takes.
+// startInTime stops the server if it does not apply its log in time. The time that a cluster's
+// server waits for its peers does not count.
 func (s *Server) startInTime(ctx context.Context) error {
 	if s.cfg.StartTimeout == 0 {
 		return nil
@@ -349,13 +348,13 @@ func (s *Server) startInTime(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
 	defer cancel()
 	if err := s.caughtUp.wait(limited); err != nil {
-		return fmt.Errorf("the log was not read within %v: server.start_timeout bounds it", s.cfg.StartTimeout)
+		return fmt.Errorf("the log was not applied within %v (server.start_timeout)", s.cfg.StartTimeout)
 	}
 	return nil
 }
 
-// watchFSM stops the server when it met a log entry that it can't apply: it would
-// know less than the others.
+// watchFSM stops the server after a log entry that it cannot apply, because its state is then
+// incomplete.
 func (s *Server) watchFSM(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -365,7 +364,7 @@ func (s *Server) watchFSM(ctx context.Context) error {
 	}
 }
 
-// Close gives back what New took. Run does so itself.
+// Close releases the resources of New. Run calls it.
 func (s *Server) Close() error {
 	var errs []error
 	s.closing.Do(func() {
@@ -390,12 +389,12 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Call runs an RPC in process.
+// Call runs an RPC in this process.
 func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	return s.rpc.Call(ctx, method, req, resp)
 }
 
-// Stream opens a streaming RPC in process.
+// Stream opens a streaming RPC in this process.
 func (s *Server) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
 	return s.rpc.Stream(ctx, method)
 }
@@ -403,16 +402,16 @@ func (s *Server) Stream(ctx context.Context, method string) (*rpc.Stream, error)
 // Methods returns the table of RPCs.
 func (s *Server) Methods() []rpc.Method { return s.rpc.Methods() }
 
-// AttachNode makes a client of this same process reachable for relayed RPCs; its
-// own server of RPCs answers them. The returned function undoes it.
+// AttachNode makes a client in this process reachable for relayed RPCs. node answers them. The
+// returned function detaches it.
 func (s *Server) AttachNode(id string, node *rpc.Server) (detach func()) {
 	return s.rpc.AttachNode(id, node)
 }
 
-// RPCAddr returns the address that others use.
+// RPCAddr returns the address for other agents.
 func (s *Server) RPCAddr() string { return s.advertise }
 
-// Tune takes over settings of the log while the server runs.
+// Tune changes settings of the log while the server runs.
 func (s *Server) Tune(t consensus.Tuning) error { return s.raft.Tune(t) }
 
 // Ready waits until a leader answers.

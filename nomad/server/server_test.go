@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// logger writes to the test's output when NOMAD_TEST_LOG is set.
+// logger writes to the test's output if NOMAD_TEST_LOG is set.
 func logger() *slog.Logger {
 	if os.Getenv("NOMAD_TEST_LOG") == "" {
 		return slog.New(slog.DiscardHandler)
@@ -32,7 +32,7 @@ func start(t testing.TB, change func(*server.Config)) (s *server.Server, stop fu
 // startLogging is start with a log.
 func startLogging(t testing.TB, change func(*server.Config), log *slog.Logger) (s *server.Server, stop func()) {
 	t.Helper()
-	// Nodes of tests do not beat by themselves: they are silent when a test says so.
+	// Fake nodes send no heartbeats by themselves.
 	cfg := server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, Version: "2.0.6", HeartbeatGrace: time.Hour}
 	if change != nil {
 		change(&cfg)
@@ -66,12 +66,12 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// leadersLost is how many leaders a test may lose in the midst of one call.
+// leadersLost is how many leader changes a test tolerates during one call.
 const leadersLost = 5
 
-// led makes a call again as long as no leader took it: calls are held for a while, but on
-// a busy machine an election, and what a leader does before it is ready, may take longer.
-// So it does a few times when whoever took it was lost: what tests write may be written twice.
+// led repeats a call while no leader accepts it. Calls wait for a leader, but on a busy machine
+// an election may take longer. led also tolerates some lost leaders: a test's writes may be
+// applied twice.
 func led(t testing.TB, call func(context.Context) error) error {
 	t.Helper()
 	ctx := within(t)
@@ -90,7 +90,7 @@ func led(t testing.TB, call func(context.Context) error) error {
 	}
 }
 
-// fakeNode is a node that speaks RPC over TCP and runs nothing.
+// fakeNode is a node that uses RPC over TCP and runs nothing.
 type fakeNode struct {
 	t    *testing.T
 	pool *rpc.Pool
@@ -99,7 +99,7 @@ type fakeNode struct {
 	jwt  string
 }
 
-// mockNode is a node that can take what batchJob asks for.
+// mockNode returns a node with resources for batchJob.
 func mockNode() *nomad.Node {
 	return &nomad.Node{
 		ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "fake", NodePool: nomad.NodePoolDefault,
@@ -122,7 +122,7 @@ func join(t *testing.T, addr string) *fakeNode {
 	return joinBy(t, pool, addr)
 }
 
-// joinBy is join over connections of the caller's.
+// joinBy is join with the caller's connections.
 func joinBy(t *testing.T, pool *rpc.Pool, addr string) *fakeNode {
 	t.Helper()
 	n := &fakeNode{t: t, pool: pool, addr: addr, node: mockNode()}
@@ -151,7 +151,7 @@ func (n *fakeNode) must(method string, req, resp any) {
 	}
 }
 
-// allocs waits until the node has as many allocations, and returns them.
+// allocs waits until the node has count allocations and returns them.
 func (n *fakeNode) allocs(count int) []*nomad.Allocation {
 	n.t.Helper()
 	var list nomad.NodeClientAllocsResponse
@@ -171,7 +171,7 @@ func (n *fakeNode) allocs(count int) []*nomad.Allocation {
 	return full.Allocs
 }
 
-// report tells the server how allocations stand.
+// report reports the client status of allocations.
 func (n *fakeNode) report(status string, allocs ...*nomad.Allocation) {
 	n.t.Helper()
 	var updates []*nomad.Allocation
@@ -181,7 +181,7 @@ func (n *fakeNode) report(status string, allocs ...*nomad.Allocation) {
 	n.must("Node.UpdateAlloc", &nomad.AllocUpdateRequest{Alloc: updates, WriteRequest: n.write(n.jwt)}, &nomad.GenericResponse{})
 }
 
-// batchJob is a job that the fake node can take.
+// batchJob returns a job that fits on the fake node.
 func batchJob(id string, count int) *nomad.Job {
 	return &nomad.Job{ID: id, Name: id, Type: nomad.JobTypeBatch, Datacenters: []string{"*"}, TaskGroups: []*nomad.TaskGroup{{
 		Name: "g", Count: count, Tasks: []*nomad.Task{{Name: "t", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"},
@@ -199,7 +199,7 @@ func register(t *testing.T, s *server.Server, job *nomad.Job) nomad.JobRegisterR
 	return out
 }
 
-// read makes a read in process.
+// read makes an in-process read.
 func read[T any](t *testing.T, s *server.Server, method string, req any) T {
 	t.Helper()
 	var out T
@@ -224,7 +224,7 @@ func TestJobIsPlacedWithSignedIdentity(t *testing.T) {
 		}
 		who := read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: token}})
 		if c := who.Identity.Claims; c == nil || c.WorkloadIdentityClaims == nil || c.AllocationID != a.ID || c.TaskName != "t" {
-			t.Errorf("the token says %+v", who.Identity)
+			t.Errorf("the token has %+v", who.Identity)
 		}
 	}
 	var signed nomad.AllocIdentitiesResponse
@@ -241,11 +241,11 @@ func TestJobIsPlacedWithSignedIdentity(t *testing.T) {
 
 	n.report(nomad.AllocClientStatusRunning, allocs...)
 	n.report(nomad.AllocClientStatusComplete, allocs...)
-	// The evaluation may still be under way: the job is dead when it is over too.
+	// The evaluation may still be in progress: the job is dead when it has ended too.
 	eventually(t, func() bool {
 		return read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")).Job.Status == nomad.JobStatusDead
 	})
-	// A token outlives its allocation by nothing.
+	// A token is invalid as soon as its allocation has ended.
 	err := s.Call(within(t), "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: allocs[0].SignedIdentities["t"]}}, nil)
 	if !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the token of an ended allocation: %v, want permission denied", err)

@@ -16,11 +16,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// boot is the digest of a boot.
+// boot returns a boot digest.
 func boot(c string) string { return strings.Repeat(c, 64) }
 
-// agentOf is an agent that holds n's node, or wants to: with a session and
-// connections of its own, over which it answers when answers is set.
+// agentOf returns an agent for n's node with its own session and connections. It answers the
+// server's requests if answers is set.
 func agentOf(t *testing.T, n *fakeNode, addr, bootID string, answers bool) *fakeNode {
 	t.Helper()
 	node := *n.node
@@ -42,13 +42,13 @@ func agentOf(t *testing.T, n *fakeNode, addr, bootID string, answers bool) *fake
 	return &fakeNode{t: t, pool: pool, addr: addr, node: &node, jwt: n.jwt}
 }
 
-// heartbeat beats as the agent's session.
+// heartbeat sends a heartbeat with the agent's session.
 func (n *fakeNode) heartbeat() error {
 	return n.call("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady,
 		SessionID: n.node.Session.ID, WriteRequest: n.write(n.jwt)}, &nomad.NodeUpdateResponse{})
 }
 
-// settled registers an agent as the node's and makes it ready.
+// settled registers an agent for a node and makes the node ready.
 func settled(t *testing.T, addr string) *fakeNode {
 	t.Helper()
 	a := agentOf(t, &fakeNode{node: mockNode()}, addr, boot("a"), true)
@@ -67,16 +67,16 @@ func refused(t *testing.T, err error, says string) {
 	t.Helper()
 	var coded *nomad.CodedError
 	if !errors.As(err, &coded) || coded.Code != 403 || !errors.Is(err, nomad.ErrNodeHeld) {
-		t.Fatalf("%v, want a 403 of a node that another agent holds", err)
+		t.Fatalf("%v, want a 403 because another agent uses the node", err)
 	}
 	for _, text := range []string{says, "client-id", "secret-id"} {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("the refusal %q does not say %q", err, text)
+			t.Errorf("the refusal %q does not contain %q", err, text)
 		}
 	}
 }
 
-// A copy is refused while the original lives, through any server, and leaves no trace.
+// A copy is refused by every server while the original is alive, and changes nothing.
 func TestCopyOfANodeIsRefused(t *testing.T) {
 	all := cluster(t, 3, nil)
 	leader, followers := split(t, all)
@@ -92,8 +92,8 @@ func TestCopyOfANodeIsRefused(t *testing.T) {
 	}
 }
 
-// copyIsRefused settles an agent at one server and a copy at another. It is false when the
-// original, which has a second to answer, was late: then the copy may come in.
+// copyIsRefused settles an agent at one server and registers a copy at another. It returns
+// false if the original did not answer within a second: then the copy may be admitted.
 func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 	t.Helper()
 	a := settled(t, addrs[0])
@@ -117,13 +117,13 @@ func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 		t.Errorf("the original's node changed from %+v to %+v", before, after)
 	}
 	if err := errors.Join(a.heartbeat(), a.enter(a.jwt), a.heartbeat()); err != nil {
-		t.Errorf("the original is disturbed: %v", err)
+		t.Errorf("the original is affected: %v", err)
 	}
 	return true
 }
 
-// An agent that was killed answers no more: the next one is let in at once. Should the
-// first be heard all the same, it must register.
+// A killed agent does not answer, so its successor is admitted at once. If the old agent is
+// alive after all, it must register.
 func TestRestartedAgentIsLetIn(t *testing.T) {
 	all := cluster(t, 3, nil)
 	_, followers := split(t, all)
@@ -144,15 +144,15 @@ func TestRestartedAgentIsLetIn(t *testing.T) {
 	late.pool = agentOf(t, a, "", "", false).pool
 	for _, err := range []error{late.heartbeat(), late.enter(a.jwt)} {
 		if !errors.Is(err, nomad.ErrNodeSession) {
-			t.Errorf("the late word of the agent that died ends with %v", err)
+			t.Errorf("the late heartbeat of the old agent ends with %v", err)
 		}
 	}
 	if err := b.heartbeat(); err != nil {
-		t.Errorf("the restarted agent is disturbed: %v", err)
+		t.Errorf("the restarted agent is affected: %v", err)
 	}
 }
 
-// A machine that was rebooted, and a backup, are let in once the node is silent.
+// A rebooted machine and a restored backup are admitted after the node has become silent.
 func TestSilentNodeIsSucceeded(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, soonSilent)
@@ -165,7 +165,7 @@ func TestSilentNodeIsSucceeded(t *testing.T) {
 	}
 }
 
-// The next leader knows whose the node is.
+// The next leader has the node's session.
 func TestCopyIsRefusedByTheNextLeader(t *testing.T) {
 	all := cluster(t, 3, func(c *server.Config) { c.MinHeartbeatTTL, c.HeartbeatGrace = time.Second, 20*time.Second })
 	leader, followers := split(t, all)
@@ -177,7 +177,7 @@ func TestCopyIsRefusedByTheNextLeader(t *testing.T) {
 		_, id := followers[0].Leader()
 		return id != "" && id != leader.Self().Tags["id"]
 	})
-	// The next leader has not heard of the original yet.
+	// The original has not contacted the next leader yet.
 	var err error
 	eventually(t, func() bool {
 		err = b.enter(a.jwt)
@@ -185,12 +185,12 @@ func TestCopyIsRefusedByTheNextLeader(t *testing.T) {
 	})
 	refused(t, err, "let in")
 	if err := a.heartbeat(); err != nil {
-		t.Errorf("the original is disturbed: %v", err)
+		t.Errorf("the original is affected: %v", err)
 	}
 	refused(t, b.enter(a.jwt), "let in")
 }
 
-// What a node says of its session is bounded.
+// The session data of a node is limited.
 func TestBadSessions(t *testing.T) {
 	s, _ := start(t, nil)
 	for name, bad := range map[string]*nomad.NodeSession{
@@ -206,8 +206,8 @@ func TestBadSessions(t *testing.T) {
 	}
 }
 
-// Without a key that signs, a node is not taken in, and leaves no trace; one that has
-// an identity beats on without the new one that it asks for.
+// Without a signing key a node is not admitted, and nothing is stored. A node with an identity
+// can send heartbeats without getting the requested new one.
 func TestNodesWithoutASigningKey(t *testing.T) {
 	v, dir := testvault.Start(t), t.TempDir()
 	s, stop, _ := at(t, dir, transit(v, "main", true))
@@ -228,7 +228,7 @@ func TestNodesWithoutASigningKey(t *testing.T) {
 		t.Errorf("a registration without a signing key ends with %v", err)
 	}
 	if got := nodeOf(t, s, late); got != nil {
-		t.Errorf("the node that was not taken in is %+v", got)
+		t.Errorf("the refused node is %+v", got)
 	}
 	v.Set(testvault.None)
 	eventually(t, func() bool { return late.enter("") == nil && late.jwt != "" })

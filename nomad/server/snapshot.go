@@ -10,12 +10,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// headroom is how far a restore moves the log on. Entries that are applied while
-// it begins stay below the index that the tables get.
+// headroom is how far a restore advances the index. Entries applied during the restore stay
+// below the index of the restored tables.
 const headroom = 1 << 16
 
-// Save returns an archive of the state and its digest. The leader saves everything
-// that was acknowledged; another server what it knows.
+// Save returns an archive of the state and its digest. The leader includes all acknowledged
+// writes; another server saves its own state.
 func (s *Server) Save(ctx context.Context) (archive *os.File, digest string, err error) {
 	if s.raft.IsLeader() {
 		if err := s.raft.Barrier(ctx); err != nil {
@@ -26,7 +26,7 @@ func (s *Server) Save(ctx context.Context) (archive *os.File, digest string, err
 	if err != nil {
 		return nil, "", err
 	}
-	defer state.Close() // only read from
+	defer state.Close() // read only
 	f, err := snapshot.Temp(s.SpoolDir())
 	if err != nil {
 		return nil, "", err
@@ -40,8 +40,8 @@ func (s *Server) Save(ctx context.Context) (archive *os.File, digest string, err
 	return f, digest, nil
 }
 
-// SpoolDir is the server's own directory; that of the system for a server that
-// keeps everything in memory.
+// SpoolDir returns the server's own directory, or the system's temporary directory if
+// everything is in memory.
 func (s *Server) SpoolDir() string {
 	if s.cfg.DataDir == "" {
 		return ""
@@ -49,9 +49,9 @@ func (s *Server) SpoolDir() string {
 	return filepath.Join(s.cfg.DataDir, "server")
 }
 
-// Restore puts a checked archive in the place of the state of the whole region. The
-// term of this leader ends before and a new one begins after, so that nothing that
-// was decided on the old state is done to the new one.
+// Restore replaces the state of the region with a verified archive. The leader's term ends
+// before and a new term begins after it, so that no decision on the old state is applied to the
+// new one.
 func (s *Server) Restore(ctx context.Context, archive *snapshot.Archive) error {
 	done := make(chan error, 1)
 	select {
@@ -65,7 +65,7 @@ func (s *Server) Restore(ctx context.Context, archive *snapshot.Archive) error {
 	return s.leading.wait(ctx)
 }
 
-// replace is Restore while nothing of the leader runs.
+// replace is Restore while the leader's duties are stopped.
 func (s *Server) replace(archive *snapshot.Archive) error {
 	meta := archive.Meta
 	meta.Index = max(meta.Index, s.raft.LastIndex()) + headroom
@@ -81,7 +81,8 @@ func (s *Server) replace(archive *snapshot.Archive) error {
 	return nil
 }
 
-// pause ends the term of leadership, runs fn and begins a new term, if there was one.
+// pause stops the leader's duties, runs fn, and starts them again in a new term if this server
+// was the leader.
 func (s *Server) pause(ctx context.Context, end func(), fn func()) func() {
 	if end != nil {
 		end()

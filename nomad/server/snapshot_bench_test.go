@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// largeArchive is an archive of jobs, each with ten allocations, whose state is as
-// large as size.
+// largeArchive returns an archive of jobs with ten allocations each and a state of the given
+// size.
 func largeArchive(b *testing.B, size int) []byte {
 	b.Helper()
 	var stream bytes.Buffer
@@ -53,8 +53,8 @@ func largeArchive(b *testing.B, size int) []byte {
 	return raw.Bytes()
 }
 
-// BenchmarkRestore restores a state of 100 MB into a server with its data on disk:
-// from the first byte that is sent until the leader has set itself up anew.
+// BenchmarkRestore restores a state of 100 MB into a server with its data on disk, from the
+// first byte sent until the leader is ready again.
 func BenchmarkRestore(b *testing.B) {
 	const size = 100 << 20
 	raw := largeArchive(b, size)

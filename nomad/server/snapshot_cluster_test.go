@@ -14,7 +14,7 @@ import (
 
 var stale = nomad.QueryOptions{Region: "global", AllowStale: true}
 
-// own returns what a server itself has in state.
+// own returns the state of one server.
 func own(t *testing.T, m member) string {
 	t.Helper()
 	raw, err := savedWith(t, m.Server, stale)
@@ -24,14 +24,14 @@ func own(t *testing.T, m member) string {
 	return fmt.Sprint(contents(t, raw))
 }
 
-// TestRestoreOnACluster saves through a follower and restores through another.
+// TestRestoreOnACluster saves through one follower and restores through another.
 func TestRestoreOnACluster(t *testing.T) {
 	all := cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
 	_, followers := split(t, all)
 	n := join(t, followers[0].RPCAddr())
 	register(t, all[0].Server, serviceJob("web"))
 	first := n.allocs(2)
-	raw := saved(t, followers[0].Server) // by the leader, passed on
+	raw := saved(t, followers[0].Server) // saved by the leader, forwarded
 	before := contents(t, raw)
 
 	register(t, all[0].Server, batchJob("later", 1))
@@ -56,14 +56,14 @@ func TestRestoreOnACluster(t *testing.T) {
 	refused := bytes.Clone(raw)
 	refused[len(refused)/2] ^= 0x55
 	changed := ""
-	eventually(t, func() bool { // what the schedulers have to do is done, and everybody knows
+	eventually(t, func() bool { // the schedulers are done, and all servers have the result
 		pending := read[nomad.EvalListResponse](t, all[0].Server, "Eval.List", &nomad.EvalListRequest{FilterEvalStatus: nomad.EvalStatusPending, QueryOptions: global})
 		changed = own(t, all[0])
 		return len(pending.Evaluations) == 0 && own(t, all[1]) == changed && own(t, all[2]) == changed
 	})
 	for what, bad := range map[string][]byte{"altered": refused, "cut": raw[:len(raw)-9]} {
 		if err := restore(t, inProcess(t, followers[1].Server), bad, "EOF"); err == nil {
-			t.Fatalf("an archive that is %s is taken", what)
+			t.Fatalf("an archive that is %s is accepted", what)
 		}
 	}
 	for _, m := range all {
@@ -79,10 +79,10 @@ func TestRestoreOnACluster(t *testing.T) {
 		select {
 		case out := <-woken:
 			if len(out.Jobs) != 1 || out.Index <= list.Index {
-				t.Errorf("who waited sees %d jobs at %d, waited from %d", len(out.Jobs), out.Index, list.Index)
+				t.Errorf("a blocking query sees %d jobs at %d, waited from %d", len(out.Jobs), out.Index, list.Index)
 			}
 		case <-time.After(time.Minute):
-			t.Fatal("who waited for a change still waits")
+			t.Fatal("a blocking query did not return")
 		}
 	}
 	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
@@ -101,32 +101,32 @@ func TestRestoreOnACluster(t *testing.T) {
 			return true
 		})
 	}
-	// The node hears that the state was restored, and what it tells is taken.
-	var told nomad.NodeClientAllocsResponse
-	n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &told)
-	if told.RestoreIndex <= list.Index || len(told.Allocs) != 2 {
-		t.Errorf("the node has %d allocations, a restore at %d", len(told.Allocs), told.RestoreIndex)
+	// The node gets the restored state, and its reports are accepted.
+	var listed nomad.NodeClientAllocsResponse
+	n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &listed)
+	if listed.RestoreIndex <= list.Index || len(listed.Allocs) != 2 {
+		t.Errorf("the node has %d allocations, a restore at %d", len(listed.Allocs), listed.RestoreIndex)
 	}
 	n.report(nomad.AllocClientStatusComplete, first...)
-	// The leader set itself up again: what comes now is placed.
+	// The leader is ready again: new jobs are placed.
 	register(t, followers[0].Server, batchJob("next", 1))
 	eventually(t, func() bool {
 		summary := read[nomad.JobSummaryResponse](t, all[0].Server, "Job.Summary", &nomad.JobSummaryRequest{JobID: "next", QueryOptions: global})
 		return summary.JobSummary != nil && summary.JobSummary.Summary["g"].Starting == 1
 	})
-	// Another leader knows the same.
+	// Another leader has the same state.
 	transfer(t, all, followers[0])
 	if got := read[nomad.SingleJobResponse](t, followers[0].Server, "Job.GetJob", jobRead("later")); got.Job != nil {
-		t.Error("a job is back that the archive does not have")
+		t.Error("a job that is not in the archive exists again")
 	}
-	told = nomad.NodeClientAllocsResponse{}
-	n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &told)
-	if told.RestoreIndex <= list.Index {
-		t.Error("another leader does not know of the restore")
+	listed = nomad.NodeClientAllocsResponse{}
+	n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &listed)
+	if listed.RestoreIndex <= list.Index {
+		t.Error("another leader does not have the restored state")
 	}
 }
 
-// TestSaveWithoutALeader takes the only follower that is left.
+// TestSaveWithoutALeader uses the only remaining follower.
 func TestSaveWithoutALeader(t *testing.T) {
 	all := cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
 	leader, followers := split(t, all)
@@ -140,7 +140,7 @@ func TestSaveWithoutALeader(t *testing.T) {
 	followers[1].stop()
 	leader.stop()
 	if _, err := savedWith(t, f.Server, global); err == nil {
-		t.Error("a save without a leader is taken for a good one")
+		t.Error("a consistent save without a leader succeeds")
 	}
 	raw, err := savedWith(t, f.Server, stale)
 	if err != nil {
@@ -151,8 +151,8 @@ func TestSaveWithoutALeader(t *testing.T) {
 	}
 }
 
-// TestUpstreamArchiveOnACluster restores an archive that has every field of every
-// record type, those of features still to come among them, and saves it again.
+// TestUpstreamArchiveOnACluster restores an archive with every field of every record type,
+// including unsupported features, and saves it again.
 func TestUpstreamArchiveOnACluster(t *testing.T) {
 	all := cluster(t, 3, func(c *server.Config) { c.DataDir, c.Workers = t.TempDir(), -1 })
 	_, followers := split(t, all)
@@ -164,14 +164,14 @@ func TestUpstreamArchiveOnACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := contents(t, raw)
-	if len(want) != 27 { // the indexes are not among them
+	if len(want) != 27 { // without the indexes
 		t.Errorf("the archive has %d types of records", len(want))
 	}
 	got := contents(t, saved(t, followers[1].Server))
 	for name, rows := range want {
 		for _, row := range rows {
-			if name != "NodePool" && !slices.Contains(got[name], row) { // whose hash is computed anew
-				t.Errorf("%s is lost or altered:\n%s\n%s", name, row, got[name])
+			if name != "NodePool" && !slices.Contains(got[name], row) { // whose hash is computed again
+				t.Errorf("%s is lost or modified:\n%s\n%s", name, row, got[name])
 			}
 		}
 	}

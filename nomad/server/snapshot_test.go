@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// saved returns an archive of a server's state, once there is a leader.
+// saved returns an archive of a server's state. It waits for a leader.
 func saved(t testing.TB, s *server.Server) (raw []byte) {
 	t.Helper()
 	err := led(t, func(context.Context) (err error) {
@@ -32,8 +32,8 @@ func saved(t testing.TB, s *server.Server) (raw []byte) {
 	return raw
 }
 
-// restore sends an archive in small pieces and returns the error that is answered. When
-// there was no leader meanwhile it is sent again.
+// restore sends an archive in small pieces and returns the error of the answer. It repeats the
+// restore if the leader was lost.
 func restore(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end string) error {
 	t.Helper()
 	return led(t, func(context.Context) error { return restoreOnce(t, open, raw, end) })
@@ -49,7 +49,7 @@ func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end
 	if err := st.Encode(&nomad.SnapshotRestoreRequest{WriteRequest: nomad.WriteRequest{Region: "global"}}); err != nil {
 		t.Fatal(err)
 	}
-	go func() { // a refusal may come before all is sent
+	go func() { // a refusal may arrive before all data is sent
 		for rest := raw; len(rest) > 0; {
 			n := min(len(rest), 64<<10)
 			if st.Encode(&nomad.StreamErrWrapper{Payload: rest[:n]}) != nil {
@@ -69,7 +69,7 @@ func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end
 	return nil
 }
 
-// savedWith returns an archive by query options; what fails is returned.
+// savedWith returns an archive with query options, or the error.
 func savedWith(t testing.TB, s *server.Server, q nomad.QueryOptions) ([]byte, error) {
 	t.Helper()
 	st, err := s.Stream(within(t), "Operator.SnapshotSave")
@@ -89,7 +89,7 @@ func savedWith(t testing.TB, s *server.Server, q nomad.QueryOptions) ([]byte, er
 		return nil, err
 	}
 	if digest, err := snapshot.Digest(bytes.NewReader(raw)); err != nil || digest != reply.SnapshotChecksum {
-		t.Errorf("the digest is %q, %q was told", digest, reply.SnapshotChecksum)
+		t.Errorf("the digest is %q, the answer has %q", digest, reply.SnapshotChecksum)
 	}
 	return raw, nil
 }
@@ -98,7 +98,7 @@ func inProcess(t testing.TB, s *server.Server) func() (*rpc.Stream, error) {
 	return func() (*rpc.Stream, error) { return s.Stream(t.Context(), "Operator.SnapshotRestore") }
 }
 
-// contents returns the records of an archive by type, those of table indexes left out.
+// contents returns the records of an archive by type, without table indexes.
 func contents(t testing.TB, raw []byte) map[string][]string {
 	t.Helper()
 	a, err := snapshot.Open(bytes.NewReader(raw), t.TempDir())
@@ -121,7 +121,7 @@ func contents(t testing.TB, raw []byte) map[string][]string {
 	return out
 }
 
-// whoAmI asks whose token it is.
+// whoAmI returns the identity of a token's holder.
 func whoAmI(t *testing.T, s *server.Server, token string) (*acls.AuthenticatedIdentity, error) {
 	t.Helper()
 	var out acls.WhoAmIResponse
@@ -154,12 +154,12 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			}
 			raw := saved(t, s)
 
-			// What happened since is forgotten.
+			// Later changes are reverted.
 			register(t, s, batchJob("later", 1))
 			n.allocs(3)
 			n.report(nomad.AllocClientStatusFailed, allocs...)
 			if _, err := whoAmI(t, s, token); err == nil {
-				t.Fatal("the allocation goes on")
+				t.Fatal("the allocation still exists")
 			}
 			watched := make(chan nomad.JobListResponse, 1)
 			from := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Region: "global"}}).Index
@@ -175,14 +175,14 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			select {
 			case out := <-watched:
 				if len(out.Jobs) != 1 || out.Index <= from {
-					t.Errorf("who waited sees %d jobs at %d, waited from %d", len(out.Jobs), out.Index, from)
+					t.Errorf("a blocking query sees %d jobs at %d, waited from %d", len(out.Jobs), out.Index, from)
 				}
 			case <-time.After(2 * time.Minute):
-				t.Error("who waited for a change still waits")
+				t.Error("a blocking query did not return")
 			}
 			id, err := whoAmI(t, s, token)
 			if err != nil || id.Claims == nil || id.Claims.WorkloadIdentityClaims == nil || id.Claims.AllocationID != allocs[0].ID {
-				t.Errorf("the token from before: %+v, %v", id, err)
+				t.Errorf("the earlier token: %+v, %v", id, err)
 			}
 			want := contents(t, raw)
 			for _, name := range []string{"Node", "NodePool", "Job", "Eval", "Alloc", "JobSummary", "JobVersion", "Deployment", "Namespace", "SchedulerConfig", "ClusterMetadata", "RootKey"} {
@@ -195,21 +195,21 @@ func TestSnapshotRoundTrip(t *testing.T) {
 				got := contents(t, saved(t, s))
 				for name, rows := range want {
 					if name != "Eval" && name != "Node" && fmt.Sprintf("%q", got[name]) != fmt.Sprintf("%q", rows) {
-						t.Errorf("%s after the restore is not what was saved:\n%q\n%q", name, got[name], rows)
+						t.Errorf("%s after the restore differs from the archive:\n%q\n%q", name, got[name], rows)
 					}
 				}
 			}
 			check(s)
 
-			// A node that asks only now, with an index from before, hears at once what it has.
+			// A later request of a node with an old index returns at once.
 			var list nomad.NodeClientAllocsResponse
 			n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{
 				Region: "global", AuthToken: n.jwt, MinQueryIndex: from, MaxQueryTime: time.Minute}}, &list)
 			if len(list.Allocs) != 2 || list.Index <= from {
-				t.Errorf("the node has %d allocations at %d, asked from %d", len(list.Allocs), list.Index, from)
+				t.Errorf("the node has %d allocations at %d, index in the request %d", len(list.Allocs), list.Index, from)
 			}
 
-			// The server goes on: the node that state knows again takes work.
+			// The server continues: the restored node gets work.
 			n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
 			register(t, s, batchJob("next", 1))
 			n.allocs(3)
@@ -219,17 +219,16 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			stop()
 			again, _ := start(t, configure)
 			if got := read[nomad.SingleJobResponse](t, again, "Job.GetJob", jobRead("next")); got.Job == nil {
-				t.Error("after a restart the job is gone that came after the restore")
+				t.Error("after a restart a job registered after the restore is lost")
 			}
 			if _, err := whoAmI(t, again, token); err != nil {
-				t.Errorf("the token from before, after a restart: %v", err)
+				t.Errorf("the earlier token after a restart: %v", err)
 			}
 		})
 	}
 }
 
-// TestSnapshotToAnotherServer moves a cluster: the restored root key signs and
-// verifies there.
+// TestSnapshotToAnotherServer moves a cluster: the restored root key signs and verifies there.
 func TestSnapshotToAnotherServer(t *testing.T) {
 	one, _ := start(t, nil)
 	n := join(t, one.RPCAddr())
@@ -260,7 +259,7 @@ func TestSnapshotToAnotherServer(t *testing.T) {
 	}
 }
 
-// unzip is what a gzip file holds, as far as it can be read.
+// unzip returns the contents of a gzip file, as far as it is readable.
 func unzip(raw []byte) []byte {
 	zip, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
@@ -273,7 +272,7 @@ func unzip(raw []byte) []byte {
 	return text
 }
 
-// TestBadSnapshotChangesNothing sends archives that are no good.
+// TestBadSnapshotChangesNothing restores invalid archives.
 func TestBadSnapshotChangesNothing(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.DataDir, c.Workers = t.TempDir(), -1 })
 	register(t, s, batchJob("before", 1))
@@ -283,7 +282,7 @@ func TestBadSnapshotChangesNothing(t *testing.T) {
 	refused := func(what string, bad []byte, end string) {
 		t.Helper()
 		if err := restore(t, inProcess(t, s), bad, end); err == nil {
-			t.Fatalf("%s is taken", what)
+			t.Fatalf("%s is accepted", what)
 		} else if !strings.Contains(err.Error(), "snapshot archive: ") || !strings.HasPrefix(err.Error(), "400 ") {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -291,7 +290,7 @@ func TestBadSnapshotChangesNothing(t *testing.T) {
 	for at := 16; at < len(raw); at += max(1, len(raw)/40) {
 		bad := bytes.Clone(raw)
 		bad[at] ^= 0x55
-		if !bytes.Equal(unzip(bad), unzip(raw)) { // a few bits of gzip mean nothing
+		if !bytes.Equal(unzip(bad), unzip(raw)) { // a few bits of gzip are insignificant
 			refused(fmt.Sprintf("an archive with byte %d of %d altered", at, len(raw)), bad, "EOF")
 		}
 		refused(fmt.Sprintf("%d of %d bytes", at, len(raw)), raw[:at], "EOF")
@@ -302,18 +301,18 @@ func TestBadSnapshotChangesNothing(t *testing.T) {
 		t.Error("a refused archive changed something")
 	}
 	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("after")); got.Job == nil {
-		t.Error("a job is gone")
+		t.Error("a job is lost")
 	}
 	if err := restore(t, inProcess(t, s), raw, "EOF"); err != nil {
-		t.Errorf("the good one: %v", err)
+		t.Errorf("the valid one: %v", err)
 	}
 	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("after")); got.Job != nil {
-		t.Error("the good one changed nothing")
+		t.Error("the valid one changed nothing")
 	}
 }
 
-// TestRestoreUnderLoad registers jobs while archives are restored: the server goes
-// on, and what it acknowledges after the last restore is there.
+// TestRestoreUnderLoad registers jobs while archives are restored. The server continues, and
+// has everything that it acknowledged after the last restore.
 func TestRestoreUnderLoad(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
@@ -327,9 +326,9 @@ func TestRestoreUnderLoad(t *testing.T) {
 				return
 			default:
 			}
-			j := batchJob(fmt.Sprint("load", i%20), 1) // the node has room for one more
+			j := batchJob(fmt.Sprint("load", i%20), 1) // the node has resources for one more
 
-			// It may be aborted by the restore.
+			// The restore may abort it.
 			s.Call(t.Context(), "Job.Register", &nomad.JobRegisterRequest{Job: j, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
 		}
 	}()

@@ -11,9 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// A server that does not come to know its log in time says so and ends. One may be quicker
-// than a nanosecond, on a machine that has more to do than to look at its clock: then the next
-// one is asked.
+// A server that does not apply its log in time returns an error. A server may be faster than a
+// nanosecond of its clock; the test then tries another one.
 func TestStartTimeout(t *testing.T) {
 	for range 20 {
 		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "slow", RPCAddr: testnet.Any, StartTimeout: time.Nanosecond}, logger())
@@ -39,7 +38,7 @@ func TestStartTimeout(t *testing.T) {
 	t.Error("every server was in time")
 }
 
-// A server that is in time goes on after the timeout.
+// A server that is in time continues after the timeout.
 func TestStartInTime(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.StartTimeout = time.Minute })
 	if err := s.Ready(within(t)); err != nil {
@@ -47,7 +46,7 @@ func TestStartInTime(t *testing.T) {
 	}
 }
 
-// The server writes where it is told to, and tells members the address of gossip.
+// The server uses its configured directory and shows its gossip address to members.
 func TestDirectoryAndGossipAddress(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "elsewhere")
 	s, _ := start(t, func(c *server.Config) {
@@ -57,12 +56,12 @@ func TestDirectoryAndGossipAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found, err := filepath.Glob(filepath.Join(dir, "raft", "*")); len(found) == 0 || err != nil {
-		t.Errorf("%s/raft holds %v, %v", dir, found, err)
+		t.Errorf("%s/raft contains %v, %v", dir, found, err)
 	}
 	if m := s.Self(); m.Addr.String() != "10.0.0.7" || m.Port != 7000 {
 		t.Errorf("Self() = %v:%d", m.Addr, m.Port)
 	}
 	if _, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: testnet.Any, SerfAdvertise: "nowhere"}, logger()); err == nil {
-		t.Error("New() took an address without a port")
+		t.Error("New() accepted an address without a port")
 	}
 }

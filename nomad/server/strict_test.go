@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// A server that lets nodes in without an introduction says so when it starts, and to
-// operators who ask for its health.
+// A server that admits nodes without an introduction reports this at its start and in its
+// health.
 func TestLaxIntroductionIsReported(t *testing.T) {
 	for enforcement, want := range map[string]string{"": `"warn"`, nomad.NodeIntroductionEnforcementWarn: `"warn"`,
 		nomad.NodeIntroductionEnforcementNone: `"none"`, nomad.NodeIntroductionEnforcementStrict: ""} {
@@ -31,7 +31,7 @@ func TestLaxIntroductionIsReported(t *testing.T) {
 	}
 }
 
-// The client of the agent that leads joins without a token: its process holds the keys.
+// The client in the leader's process joins without a token, because the process has the keys.
 func TestOwnClientNeedsNoIntroduction(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
 	req := &nomad.NodeRegisterRequest{Node: mockNode(), WriteRequest: nomad.WriteRequest{Region: "global"}}
@@ -39,6 +39,6 @@ func TestOwnClientNeedsNoIntroduction(t *testing.T) {
 		t.Error("the client of this agent gets no identity")
 	}
 	if err := stranger(t, s).enter(""); err == nil {
-		t.Error("a stranger joins")
+		t.Error("an unknown node joins")
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// BenchmarkSubmission takes a job of one allocation from its registration to the node
-// that runs it, and on until it ended: what a start costs the servers. The node has had
-// so many allocations before, which are over.
+// BenchmarkSubmission registers a job of one allocation and waits until the node has run it:
+// the servers' cost of a start. The node has many ended allocations.
 func BenchmarkSubmission(b *testing.B) {
 	for _, over := range []int{0, 2000} {
 		b.Run(fmt.Sprintf("over=%d", over), func(b *testing.B) {
@@ -39,8 +38,7 @@ func BenchmarkSubmission(b *testing.B) {
 	}
 }
 
-// cpuTime is what the process has had so far: other than the wall's, it says something
-// on a busy machine too.
+// cpuTime returns the CPU time of the process, which is meaningful on a busy machine too.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u unix.Rusage
@@ -50,7 +48,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// benchNode is a node within the process of its server.
+// benchNode is a node in the process of its server.
 type benchNode struct {
 	b     *testing.B
 	s     *server.Server
@@ -66,14 +64,14 @@ func (n *benchNode) call(method string, req, resp any) {
 	}
 }
 
-// join registers the node, with room for everything.
+// join registers the node with sufficient resources.
 func (n *benchNode) join() {
 	n.node.Status = nomad.NodeStatusReady
 	n.node.NodeResources.Cpu.CpuShares, n.node.NodeResources.Memory.MemoryMB, n.node.NodeResources.Disk.DiskMB = 1e9, 1e9, 1e9
 	n.call("Node.Register", &nomad.NodeRegisterRequest{Node: n.node}, nil)
 }
 
-// start registers a job and returns its allocations once the node has them.
+// start registers a job and returns its allocations after the node has them.
 func (n *benchNode) start(id string, count int) []*nomad.Allocation {
 	job := batchJob(id, count)
 	job.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 1, MemoryMB: 10}
@@ -98,7 +96,7 @@ func (n *benchNode) start(id string, count int) []*nomad.Allocation {
 	return full.Allocs
 }
 
-// finish tells that allocations are complete.
+// finish reports allocations as complete.
 func (n *benchNode) finish(allocs []*nomad.Allocation) {
 	req := &nomad.AllocUpdateRequest{WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: n.node.SecretID}}
 	for _, a := range allocs {

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// succeedStagger keeps two servers from asking for votes at the same time.
+	// succeedStagger separates the elections of two servers.
 	succeedStagger = 250 * time.Millisecond
-	// lookAgain is the pause before the leader is looked for once more.
+	// lookAgain is the pause before the leader is looked up again.
 	lookAgain = 10 * time.Millisecond
 )
 
-// succeed asks for votes at once when the process of the leader is gone, instead of
-// waiting until its heartbeats are missed. That it is gone is certain only when a
-// connection to it broke and its machine then refuses another; anything else is
-// left to the timers of Raft. Raft stays safe whoever asks, whenever.
+// succeed starts an election as soon as the leader's process has ended, without waiting for the
+// heartbeat timeout. The process has certainly ended only if a connection to it breaks and its
+// machine refuses a new one. Everything else is left to Raft's timers. Raft stays safe
+// whichever server starts an election.
 //
 //	   ┌──works, or breaks at once──┐
 //	   ▼                            │
-//	connected to the leader ──breaks┴▶ refused ──the others of a lower ID had their turn──▶ asks for votes
+//	connected to the leader ──breaks┴▶ refused ──servers with lower IDs had their turn──▶ election
 //	   ▲                              └─anything else─▶ waits for another leader
-//	   └──────────────another leader────────────────────────────────────────────┘
+//	   └──────────────another leader──────────────────────────────────────────┘
 func (s *Server) succeed(ctx context.Context) error {
 	if s.alone() {
 		return nil
@@ -43,10 +43,10 @@ func (s *Server) succeed(ctx context.Context) error {
 	}
 }
 
-// lost holds a connection to the leader and says whether its process is gone. It
-// returns when there is another leader, too. A process that is killed closes its
-// connections and its listener one after the other: in between another connection
-// is made and breaks, so each is held like the first.
+// lost holds a connection to the leader and reports whether its process has ended. It also
+// returns when there is another leader. A killed process closes its connections and its
+// listener in sequence. A connection made in between breaks as well, so each new connection is
+// held like the first.
 func (s *Server) lost(ctx context.Context, changed <-chan struct{}, addr string) bool {
 	for connected := false; ; {
 		conn, err := s.peers.DialRaft(ctx, addr)
@@ -71,13 +71,13 @@ func (s *Server) lost(ctx context.Context, changed <-chan struct{}, addr string)
 	}
 }
 
-// broke holds a connection until it breaks; false when there is another leader first.
+// broke holds a connection until it breaks. It returns false if there is another leader first.
 func broke(ctx context.Context, changed <-chan struct{}, conn net.Conn) bool {
 	defer conn.Close()
 	broken := make(chan struct{})
 	go func() {
 		defer close(broken)
-		io.Copy(io.Discard, conn) // the leader sends nothing: it ends with the connection
+		io.Copy(io.Discard, conn) // the leader sends nothing, so this ends with the connection
 	}()
 	select {
 	case <-ctx.Done():
@@ -89,7 +89,7 @@ func broke(ctx context.Context, changed <-chan struct{}, conn net.Conn) bool {
 	}
 }
 
-// candidate asks for votes, after those with a lower ID had time for it.
+// candidate starts an election after the servers with lower IDs have had time for it.
 func (s *Server) candidate(ctx context.Context, leader string) {
 	servers, err := s.raft.Servers()
 	if err != nil {
@@ -109,10 +109,10 @@ func (s *Server) candidate(ctx context.Context, leader string) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-changed: // one that asks for votes ends the old leader's term
+		case <-changed: // another server's election ends the old leader's term
 		case <-mine:
 			if s.isVoter() {
-				s.log.Info("the leader is gone: asking for votes", "leader", leader)
+				s.log.Info("the leader has stopped: starting an election", "leader", leader)
 				s.raft.Campaign()
 			}
 			return

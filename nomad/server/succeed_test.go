@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// stub is a leader whose connections and listener end when the test says so.
+// stub is a leader whose connections and listener end when the test closes them.
 type stub struct {
 	ln    net.Listener
 	conns chan net.Conn
@@ -30,7 +30,7 @@ func newStub(t *testing.T) *stub {
 	return s
 }
 
-// held is the connection that is held.
+// held returns the connection that is held.
 func (s *stub) held(t *testing.T) net.Conn {
 	t.Helper()
 	select {
@@ -42,9 +42,9 @@ func (s *stub) held(t *testing.T) net.Conn {
 	}
 }
 
-// A process that dies may close its connections before its listener: that it took
-// another one meanwhile says nothing.
-func TestLeaderIsLostAlthoughItTookAnotherConnection(t *testing.T) {
+// A process that dies may close its connections before its listener. Another accepted
+// connection in between does not mean that it is alive.
+func TestLeaderIsLostAfterAcceptedConnection(t *testing.T) {
 	leader := newStub(t)
 	lost := make(chan bool, 1)
 	go func() { lost <- server.Lost(t.Context(), nil, leader.ln.Addr().String()) }()
@@ -52,21 +52,21 @@ func TestLeaderIsLostAlthoughItTookAnotherConnection(t *testing.T) {
 	leader.held(t).Close()
 	last := leader.held(t)
 	if len(lost) > 0 {
-		t.Fatalf("the leader is said to be lost (%v) while it takes connections", <-lost)
+		t.Fatalf("the leader is reported lost (%v) while it accepts connections", <-lost)
 	}
 	leader.ln.Close()
 	last.Close()
 	select {
 	case is := <-lost:
 		if !is {
-			t.Error("the leader refuses connections and is not said to be lost")
+			t.Error("the leader refuses connections and is not reported lost")
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("the leader refuses connections, and is waited for")
+		t.Fatal("the leader refuses connections, but Lost does not return")
 	}
 }
 
-// A leader that breaks connections and takes others is there, until another is.
+// A leader that breaks connections and accepts others is alive until there is another leader.
 func TestLeaderThatBreaksConnectionsIsNotLost(t *testing.T) {
 	leader := newStub(t)
 	changed := make(chan struct{})
@@ -77,6 +77,6 @@ func TestLeaderThatBreaksConnectionsIsNotLost(t *testing.T) {
 	}
 	close(changed)
 	if <-lost {
-		t.Error("a leader that takes connections is said to be lost")
+		t.Error("a leader that accepts connections is reported lost")
 	}
 }

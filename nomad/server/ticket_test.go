@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// wiretap passes connections on to a server, and keeps what the server sends to the node.
+// wiretap forwards connections to a server and records what the server sends to the node.
 type wiretap struct {
 	ln net.Listener
 	mu sync.Mutex
@@ -49,7 +49,7 @@ func tap(t *testing.T, addr string) *wiretap {
 	return w
 }
 
-// Write keeps what passes.
+// Write records the data.
 func (w *wiretap) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +62,7 @@ func (w *wiretap) holds(text string) bool {
 	return bytes.Contains(w.to.Bytes(), []byte(text))
 }
 
-// rogue is a node that keeps the credentials that it is shown.
+// rogue is a node that records the credentials that it receives.
 type rogue struct {
 	*fakeNode
 	tap *wiretap
@@ -83,7 +83,7 @@ func (r *rogue) credential(method string) string {
 	return r.shown[method]
 }
 
-// noting answers a method with nothing.
+// noting answers a method with an empty reply.
 func noting[Req, Resp any, P interface {
 	*Req
 	rpc.Request
@@ -94,7 +94,7 @@ func noting[Req, Resp any, P interface {
 	}).Needs(rpc.Good)
 }
 
-// notingStream sends one chunk, and stays until the server ends the stream.
+// notingStream sends one chunk and stays until the server ends the stream.
 func notingStream[Req any, P interface {
 	*Req
 	rpc.Request
@@ -111,7 +111,7 @@ func notingStream[Req any, P interface {
 	}).Needs(rpc.Good)
 }
 
-// joinRogue makes a rogue node of a server, with some attributes.
+// joinRogue joins a rogue node with some attributes to a server.
 func joinRogue(t *testing.T, s *server.Server, attributes map[string]string) *rogue {
 	t.Helper()
 	r := &rogue{shown: map[string]string{}, tap: tap(t, s.RPCAddr())}
@@ -150,10 +150,10 @@ func joinRogue(t *testing.T, s *server.Server, attributes map[string]string) *ro
 	return r
 }
 
-// ticketed is what a node has whose agent accepts tickets.
+// ticketed holds the attributes of a node whose agent supports tickets.
 var ticketed = map[string]string{nomad.NodeTicketAttribute: nomad.NodeTicketVersion}
 
-// rogueHouse is a server with access control, and a rogue node that runs an allocation.
+// rogueHouse returns a server with ACLs and a rogue node that runs an allocation.
 func rogueHouse(t *testing.T, attributes map[string]string, change func(*server.Config)) (*guarded, *rogue, string) {
 	t.Helper()
 	g := guard(t, change)
@@ -162,7 +162,7 @@ func rogueHouse(t *testing.T, attributes map[string]string, change func(*server.
 	return g, r, r.allocs(1)[0].ID
 }
 
-// everyRelay is a request of every method that a node answers.
+// everyRelay returns a request for every method that a node answers.
 func everyRelay(alloc, node string) map[string]rpc.Request {
 	return map[string]rpc.Request{
 		"ClientAllocations.Stats":             &nomad.AllocStatsRequest{AllocID: alloc},
@@ -184,10 +184,11 @@ func everyRelay(alloc, node string) map[string]rpc.Request {
 	}
 }
 
-// streams are those that stream.
+// streams lists the streaming methods.
 var streams = map[string]bool{"Allocations.Exec": true, "FileSystem.Logs": true, "FileSystem.Stream": true}
 
-// relays makes a call that a node answers. Of a stream it is the first chunk, and the stream.
+// relays makes a call that a node answers. Of a stream it reads the first chunk and returns the
+// stream.
 func (g *guarded) relays(secret, method string, req rpc.Request) (*rpc.Stream, error) {
 	g.Helper()
 	if !streams[method] {
@@ -214,12 +215,12 @@ func (g *guarded) relays(secret, method string, req rpc.Request) (*rpc.Stream, e
 	return st, nil
 }
 
-// nodeName is the name that a node has for a relayed method.
+// nodeName returns the node's name for a relayed method.
 func nodeName(method string) string {
 	return strings.Replace(method, "ClientAllocations", "Allocations", 1)
 }
 
-// A node gets no secret of those who call it, whichever call that is.
+// A node never gets the secret of a caller, whatever the call.
 func TestNodeNeverGetsItsCallersTokens(t *testing.T) {
 	g, r, alloc := rogueHouse(t, ticketed, nil)
 	all := g.bearer("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }")
@@ -232,17 +233,17 @@ func TestNodeNeverGetsItsCallersTokens(t *testing.T) {
 				t.Errorf("%s calls %s: %v", who, method, err)
 			}
 			if got := r.credential(nodeName(method)); got == "" || strings.Contains(got, secret) {
-				t.Errorf("%s: for the call of %s the node is shown %q", method, who, got)
+				t.Errorf("%s: for the call of %s the node gets %q", method, who, got)
 			}
 		}
 		if who != "a workload" && r.tap.holds(secret) { // the node has the identities of its own allocations
-			t.Errorf("what the node received holds the secret of %s", who)
+			t.Errorf("the node received the secret of %s", who)
 		}
 	}
 }
 
-// Nodes that accept no tickets are not called, unless the operator allows it or there is no
-// token to lose.
+// Nodes that do not support tickets are not called, unless the operator allows it or the caller
+// has no token.
 func TestNodesWithoutTickets(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		g, r, alloc := rogueHouse(t, nil, func(c *server.Config) { c.TokensToNodes = allowed })
@@ -252,7 +253,7 @@ func TestNodesWithoutTickets(t *testing.T) {
 				t.Errorf("allowed %v: %s = %v", allowed, method, err)
 			}
 			if shown := r.credential(nodeName(method)) == g.root; shown != allowed {
-				t.Errorf("allowed %v: for %s the node is shown the token: %v", allowed, method, shown)
+				t.Errorf("allowed %v: for %s the node gets the token: %v", allowed, method, shown)
 			}
 		}
 		if r.tap.holds(g.root) != allowed {
@@ -261,8 +262,7 @@ func TestNodesWithoutTickets(t *testing.T) {
 	}
 }
 
-// Without access control a node that accepts no tickets is called, and gets no token all the
-// same.
+// Without ACLs, a node that does not support tickets is called, but gets no token.
 func TestNodesWithoutAccessControl(t *testing.T) {
 	s, _ := start(t, nil)
 	g := &guarded{T: t, s: s}
@@ -280,8 +280,7 @@ func TestNodesWithoutAccessControl(t *testing.T) {
 	}
 }
 
-// A stream that a node serves ends when its caller loses the right to it, whether or not the
-// node does anything for that.
+// A relayed stream ends when its caller loses the right to it, whatever the node does.
 func TestRelayedStreamsEndWithTheRight(t *testing.T) {
 	const rules = "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }"
 	g, r, alloc := rogueHouse(t, ticketed, nil)
@@ -341,7 +340,7 @@ func TestRelayedStreamsEndWithTheRight(t *testing.T) {
 	}
 }
 
-// A ticket is of no use to a server, whatever is called with it.
+// Servers do not accept a ticket for any call.
 func TestTicketIsNotAToken(t *testing.T) {
 	g, r, alloc := rogueHouse(t, ticketed, nil)
 	if _, err := g.relays(g.root, "FileSystem.Logs", everyRelay(alloc, r.node.ID)["FileSystem.Logs"]); err != nil {
@@ -350,7 +349,7 @@ func TestTicketIsNotAToken(t *testing.T) {
 	shown := r.credential("FileSystem.Logs")
 	_, bare, ok := strings.Cut(shown, ":")
 	if !ok {
-		t.Fatalf("the node is shown %q", shown)
+		t.Fatalf("the node gets %q", shown)
 	}
 	for _, credential := range []string{shown, bare} {
 		for _, m := range g.s.Methods() {

@@ -19,7 +19,7 @@ const (
 	clientCert = "client.global.nomad"
 )
 
-// asServer lets a server speak TLS and ask for names.
+// asServer configures a server with TLS and verified names.
 func asServer(t *testing.T, ca *testpki.CA) func(*server.Config) {
 	return func(c *server.Config) {
 		cfg := ca.Agent("server." + c.Region + ".nomad").Config()
@@ -40,7 +40,7 @@ func TestAClusterSpeaksTLS(t *testing.T) {
 		t.Error("the allocation has no identity")
 	}
 	n.beat(n.jwt, false)
-	leader.stop() // its successor is elected, and calls go on
+	leader.stop() // its successor is elected, and calls continue
 	left := followers
 	eventually(t, func() bool {
 		_, id := left[0].Leader()
@@ -49,7 +49,7 @@ func TestAClusterSpeaksTLS(t *testing.T) {
 	register(t, left[0].Server, batchJob("c", 1))
 }
 
-// Two regions know each other by their own names.
+// Two regions verify each other's names.
 func TestRegionsForwardOverTLS(t *testing.T) {
 	ca := testpki.New(t)
 	home := startMember(t, "s", func(c *server.Config) { c.BootstrapExpect = 1; asServer(t, ca)(c) })
@@ -65,8 +65,8 @@ func TestRegionsForwardOverTLS(t *testing.T) {
 	})
 }
 
-// A cluster moves to TLS and back while it works: nothing that was acknowledged is
-// lost, and what is asked is answered.
+// A cluster switches to TLS and back under load. No acknowledged write is lost, and requests
+// are answered.
 func TestAClusterMovesToTLSAndBack(t *testing.T) {
 	ca := testpki.New(t)
 	var settings []certs.Config
@@ -117,7 +117,7 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 		total += len(ids)
 		for _, id := range ids {
 			if out := read[nomad.SingleJobResponse](t, all[i].Server, "Job.GetJob", &nomad.JobSpecificRequest{JobID: id, QueryOptions: global}); out.Job == nil {
-				t.Errorf("job %s was acknowledged and is gone", id)
+				t.Errorf("job %s was acknowledged but is lost", id)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 	}
 }
 
-// answers says whether every server has an answer of the leader.
+// answers reports whether every server gets an answer from the leader.
 func answers(all []member) bool {
 	for _, m := range all {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -18,8 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// foreignArchive is a snapshot of a cluster of Nomad 2.0 with two periodic jobs, their
-// launches and a service registration. The keys of the records are those of its structs.
+// foreignArchive returns a snapshot of a cluster of Nomad 2.0 with two periodic jobs, their
+// launches and a service registration. The records have the keys of Nomad's structs.
 func foreignArchive(t *testing.T) []byte {
 	t.Helper()
 	var stream bytes.Buffer
@@ -55,15 +55,15 @@ func foreignArchive(t *testing.T) []byte {
 	return raw.Bytes()
 }
 
-// reports counts the lines about unserved features.
+// reports counts the log lines about unsupported features.
 func (l *lines) reports() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), "stored features are not served by this version")
+	return strings.Count(l.buf.String(), "this version does not support stored features")
 }
 
-// What a restored snapshot has and this version does not serve is in the log of every server
-// and in the health: after the restore, when a server of another build joins, and after a restart.
+// Unsupported features in a restored snapshot appear in the log of every server and in the
+// health: after the restore, when a server of another build joins, and after a restart.
 func TestUnservedFeaturesAreReported(t *testing.T) {
 	dir := t.TempDir()
 	logged := func(name string, change func(*server.Config)) (member, *lines) {
@@ -78,14 +78,14 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 	here, log := logged("here", founder)
 	eventually(t, func() bool { return health(t, here).Healthy })
 	if got := health(t, here).Unserved; len(got) > 0 || log.reports() > 0 {
-		t.Errorf("a new server does not serve %q, and logs %d lines", got, log.reports())
+		t.Errorf("a new server reports %q and logs %d lines", got, log.reports())
 	}
 
 	if err := restore(t, inProcess(t, here.Server), foreignArchive(t), "EOF"); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2 periodic jobs will not be launched", "2 periodic launches are kept as they are: they are not used or updated here",
-		"1 service registration is kept as it is: it is not shown, updated or removed here"}
+	want := []string{"2 periodic jobs will not be launched", "2 periodic launches are preserved: they are not used or updated here",
+		"1 service registration is preserved: it is not shown, updated or removed here"}
 	line := "features=\"" + strings.Join(want, "; ") + "\""
 	eventually(t, func() bool { return log.has("level=WARN", line) })
 	eventually(t, func() bool { return health(t, here).Healthy }) // of the new term

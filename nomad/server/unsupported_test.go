@@ -22,7 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// unsupported are the commands of features that this version does not have.
+// unsupported maps the commands of unsupported features to their names.
 var unsupported = map[nomad.MessageType]string{
 	nomad.DeploymentPromoteRequestType: "DeploymentPromote", nomad.CSIVolumeRegisterRequestType: "CSIVolumeRegister",
 	nomad.CSIVolumeDeregisterRequestType: "CSIVolumeDeregister", nomad.CSIVolumeClaimRequestType: "CSIVolumeClaim",
@@ -59,8 +59,8 @@ func run(t *testing.T, change func(*server.Config), log *slog.Logger) runner {
 	return runner{s, ended, stop}
 }
 
-// commandsAfter counts the commands in a stopped server's log after an entry of a type,
-// and returns the index of that entry.
+// commandsAfter counts the commands after an entry of a type in a stopped server's log. It
+// returns the index of that entry.
 func commandsAfter(t *testing.T, dir string, kind nomad.MessageType) (index uint64, after int) {
 	t.Helper()
 	o, err := consensus.OpenOffline(dir)
@@ -112,7 +112,7 @@ func TestUnsupportedEntriesStopTheServer(t *testing.T) {
 	}
 }
 
-// anyFSM applies every entry, as a server with more features does.
+// anyFSM applies every entry, like a server with more features.
 type anyFSM struct{}
 
 func (anyFSM) Apply(*raft.Log) any                  { return nil }
@@ -120,9 +120,9 @@ func (anyFSM) ApplyBatch(entries []*raft.Log) []any { return make([]any, len(ent
 func (anyFSM) Snapshot() (raft.FSMSnapshot, error)  { return nil, errors.ErrUnsupported }
 func (anyFSM) Restore(io.ReadCloser) error          { return errors.ErrUnsupported }
 
-// The log of another server holds nothing that this version writes at the beginning of a
-// cluster, after an entry that it cannot apply. It must not write these entries: the root
-// key and the configuration may be in entries that were not applied.
+// The log of another server contains none of the entries with which this version bootstraps a
+// cluster, after an entry that it cannot apply. It must not write them: the root key and the
+// configuration may be in the entries that were not applied.
 func TestNothingIsWrittenAfterAnUnsupportedEntry(t *testing.T) {
 	dir := t.TempDir()
 	other, err := consensus.Open(consensus.Config{FSM: anyFSM{}, Dir: filepath.Join(dir, "server"), Address: "127.0.0.1:4647", Bootstrap: true})
@@ -146,8 +146,8 @@ func TestNothingIsWrittenAfterAnUnsupportedEntry(t *testing.T) {
 	}
 }
 
-// The leader and a majority of the followers stop. The last server may never learn that
-// the entry was committed.
+// The leader and a majority of the followers stop. The last server may never learn that the
+// entry was committed.
 func TestUnsupportedEntryStopsACluster(t *testing.T) {
 	var all []runner
 	var members []member
@@ -199,7 +199,7 @@ func TestEntriesWithTheIgnoreFlagAreSkipped(t *testing.T) {
 	}
 }
 
-// A snapshot with a record that this version does not know is refused at each start.
+// A snapshot with an unknown record type is refused at each start.
 func TestUnsupportedSnapshotRecordStopsTheServer(t *testing.T) {
 	dir := t.TempDir()
 	data := func(c *server.Config) { c.DataDir = dir }
@@ -247,7 +247,7 @@ func addRecord(t *testing.T, dir string, kind byte) {
 	}
 }
 
-// syncBuffer is a buffer for several writers.
+// syncBuffer is a buffer for concurrent writers.
 type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

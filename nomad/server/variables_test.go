@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// apply does an operation on a variable of the default namespace.
+// apply executes an operation on a variable in the default namespace.
 func apply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) (*nomad.VariablesApplyResponse, error) {
 	t.Helper()
 	var out nomad.VariablesApplyResponse
@@ -33,7 +33,7 @@ func mustApply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.Variable
 	return out
 }
 
-// variable is a variable with one item.
+// variable returns a variable with one item.
 func variable(path, value string) *nomad.VariableDecrypted {
 	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Path: path}}
 	if value != "" {
@@ -52,7 +52,7 @@ func heldBy(v *nomad.VariableDecrypted, lock string) *nomad.VariableDecrypted {
 	return v
 }
 
-// readVariable is a variable as the bearer of a token sees it.
+// readVariable reads a variable with a token.
 func readVariable(t *testing.T, s *server.Server, path, token string) (*nomad.VariableDecrypted, error) {
 	t.Helper()
 	q := nomad.QueryOptions{Region: "global", AuthToken: token}
@@ -72,7 +72,7 @@ func paths(t *testing.T, s *server.Server, q nomad.QueryOptions) (out []string, 
 	return out, got.NextToken
 }
 
-// archived is the state of a server as a snapshot has it.
+// archived returns the state of a server from a snapshot.
 func archived(t *testing.T, s *server.Server) []byte {
 	t.Helper()
 	f, _, err := s.Save(within(t))
@@ -100,13 +100,13 @@ func TestVariables(t *testing.T) {
 	s, _ := start(t, nil)
 	first := mustApply(t, s, nomad.VarOpSet, variable("a/b", "canary one"))
 	if m := first.Output; m.Namespace != "default" || m.CreateIndex != first.Index || m.ModifyTime == 0 || m.CreateTime != m.ModifyTime || m.Items["k"] != "canary one" {
-		t.Errorf("set answers %+v", first.Output.VariableMetadata)
+		t.Errorf("set returns %+v", first.Output.VariableMetadata)
 	}
 	if v, err := readVariable(t, s, "a/b", ""); err != nil || v.Items["k"] != "canary one" || v.ModifyIndex != first.Index {
 		t.Errorf("read %+v, %v", v, err)
 	}
 	if v, err := readVariable(t, s, "a/none", ""); err != nil || v != nil {
-		t.Errorf("one that there is none of: %+v, %v", v, err)
+		t.Errorf("a missing variable: %+v, %v", v, err)
 	}
 	late := mustApply(t, s, nomad.VarOpCAS, indexed(variable("a/b", "x"), first.Index-1))
 	if late.Result != nomad.VarOpResultConflict || late.Conflict.ModifyIndex != first.Index || late.Conflict.Items["k"] != "canary one" || late.Output != nil {
@@ -114,7 +114,7 @@ func TestVariables(t *testing.T) {
 	}
 	none := mustApply(t, s, nomad.VarOpCAS, indexed(variable("a/none", "x"), 5))
 	if none.Result != nomad.VarOpResultConflict || none.Conflict.Path != "a/none" || none.Conflict.ModifyIndex != 0 {
-		t.Errorf("cas of none: %s, conflict %+v", none.Result, none.Conflict)
+		t.Errorf("cas of a missing variable: %s, conflict %+v", none.Result, none.Conflict)
 	}
 	next := mustApply(t, s, nomad.VarOpCAS, indexed(variable("a/b", "canary two"), first.Index))
 	if next.Result != nomad.VarOpResultOk || next.Output.CreateIndex != first.Index || next.Output.ModifyIndex != next.Index {
@@ -122,7 +122,7 @@ func TestVariables(t *testing.T) {
 	}
 	held := archived(t, s)
 	if bytes.Contains(held, []byte("canary")) || !bytes.Contains(held, []byte("a/b")) {
-		t.Error("the state holds what the variable does, or not the variable")
+		t.Error("the state contains the plaintext, or not the variable")
 	}
 	if out := mustApply(t, s, nomad.VarOpDeleteCAS, indexed(variable("a/b", ""), first.Index)); out.Result != nomad.VarOpResultConflict {
 		t.Errorf("delete against an old index: %s", out.Result)
@@ -131,7 +131,7 @@ func TestVariables(t *testing.T) {
 		t.Errorf("delete: %s", out.Result)
 	}
 	if bytes.Contains(archived(t, s), []byte("a/b")) {
-		t.Error("something of a deleted variable is in the state")
+		t.Error("the state contains data of a deleted variable")
 	}
 }
 
@@ -220,14 +220,14 @@ func TestReadersWaitForVariables(t *testing.T) {
 		}
 		got <- fmt.Sprint(err)
 	}()
-	mustApply(t, s, nomad.VarOpSet, variable("b", "x")) // another does not wake it
+	mustApply(t, s, nomad.VarOpSet, variable("b", "x")) // another variable does not wake it
 	mustApply(t, s, nomad.VarOpSet, variable("a", "y"))
 	if text := <-got; text != "y" {
 		t.Errorf("the reader got %s", text)
 	}
 }
 
-// A task reads what is its own, by its default identity, and nothing beside.
+// A task reads its own variables with its default identity, and no others.
 func TestAWorkloadReadsItsOwnVariables(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
@@ -258,7 +258,7 @@ func TestAWorkloadReadsItsOwnVariables(t *testing.T) {
 		t.Errorf("it lists %v", got)
 	}
 	if got, _ := paths(t, s, nomad.QueryOptions{AuthToken: token, Filter: `Path == "nomad/jobs/b" and Lock.ID is not empty`}); len(got) > 0 {
-		t.Errorf("a filter sees who holds %v", got)
+		t.Errorf("a filter sees the lock holder of %v", got)
 	}
 	write := &nomad.VariablesApplyRequest{Op: nomad.VarOpSet, Var: variable("nomad/jobs/b", "x"), WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: token}}
 	if err := s.Call(within(t), "Variables.Apply", write, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
@@ -266,7 +266,7 @@ func TestAWorkloadReadsItsOwnVariables(t *testing.T) {
 	}
 	n.report(nomad.AllocClientStatusComplete, n.allocs(1)...)
 	if _, err := readVariable(t, s, "nomad/jobs/b", token); !errors.Is(err, nomad.ErrPermissionDenied) {
-		t.Errorf("after its end: %v", err)
+		t.Errorf("after the allocation has ended: %v", err)
 	}
 }
 
@@ -282,13 +282,13 @@ func TestVariableLocks(t *testing.T) {
 	got := mustApply(t, s, nomad.VarOpLockAcquire, variable("a", "")).Output
 	lock := got.LockID()
 	if lock == "" || got.Lock.TTL != 15*time.Second || got.Lock.LockDelay != 15*time.Second || got.Items["k"] != "x" {
-		t.Fatalf("acquire answers %+v", got)
+		t.Fatalf("acquire returns %+v", got)
 	}
 	for name, v := range map[nomad.VarOp]*nomad.VariableDecrypted{"lock-acquire": variable("a", "y"), "set": variable("a", "y"), "delete": variable("a", ""),
 		"cas": indexed(variable("a", "y"), got.ModifyIndex), "lock-release": heldBy(variable("a", ""), "another")} {
 		out := mustApply(t, s, name, v)
 		if out.Result != nomad.VarOpResultConflict || out.Conflict.Lock == nil || out.Conflict.LockID() != "" || out.Conflict.Items["k"] != "x" {
-			t.Errorf("%s of what another holds: %s, %+v", name, out.Result, out.Conflict)
+			t.Errorf("%s of a variable locked by another: %s, %+v", name, out.Result, out.Conflict)
 		}
 	}
 	if m, err := renew(lock); err != nil || m.LockID() != lock {
@@ -307,18 +307,17 @@ func TestVariableLocks(t *testing.T) {
 		t.Errorf("release: %+v", out.Output)
 	}
 	if _, err := renew(lock); err == nil {
-		t.Error("a lock is renewed that was released")
+		t.Error("a released lock was renewed")
 	}
 	if out := mustApply(t, s, nomad.VarOpSet, heldBy(variable("a", "y"), lock)); out.Result != nomad.VarOpResultConflict {
-		t.Errorf("set by who held it: %s", out.Result)
+		t.Errorf("set by the former holder: %s", out.Result)
 	}
 	if other := mustApply(t, s, nomad.VarOpLockAcquire, variable("a", "")).Output.LockID(); other == lock || other == "" {
 		t.Errorf("acquired again by %q", other)
 	}
 }
 
-// A full rotation has what the old key encrypted encrypted by the new one; then nothing
-// needs the old key.
+// A full rotation encrypts all variables with the new key. Nothing needs the old key then.
 func TestFullRotationMovesVariables(t *testing.T) {
 	s, _ := start(t, nil)
 	first := rootKeys(t, s)[nomad.RootKeyStateActive][0]
@@ -343,7 +342,7 @@ func TestFullRotationMovesVariables(t *testing.T) {
 	}
 	remove := &nomad.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: nomad.WriteRequest{Region: "global"}}
 	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err != nil {
-		t.Errorf("nothing needs the key: %v", err)
+		t.Errorf("unused key: %v", err)
 	}
 	if v, err := readVariable(t, s, "v5", ""); err != nil || v.Items["k"] != "x5" {
 		t.Errorf("without the old key: %+v, %v", v, err)
@@ -361,11 +360,11 @@ func TestAKeyWithVariablesStays(t *testing.T) {
 	}
 	mustApply(t, s, nomad.VarOpSet, variable("a", "y"))
 	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err != nil {
-		t.Errorf("nothing needs the key: %v", err)
+		t.Errorf("unused key: %v", err)
 	}
 }
 
-// BenchmarkListVariables lists 10,000 variables by their prefix.
+// BenchmarkListVariables lists 10,000 variables by prefix.
 func BenchmarkListVariables(b *testing.B) {
 	s, _ := start(b, nil)
 	const count = 10_000

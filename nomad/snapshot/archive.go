@@ -16,27 +16,26 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Bounds of the entries: those of an honest archive are far below.
+// Limits for the entries, far above the needs of valid archives.
 const (
 	maxMeta  = 1 << 20
 	maxSums  = 64 << 10
 	maxState = 64 << 30
 )
 
-// version is the only version of snapshots there is.
+// version is the only version of the archive format.
 const version = 1
 
-// Archive is one that was read and found whole.
+// Archive is a complete archive that was read and verified.
 type Archive struct {
-	// Meta says where the state stood when it was saved.
+	// Meta describes the state: its index, term and size.
 	Meta raft.SnapshotMeta
 
 	state *os.File
 }
 
-// Open reads an archive to its end and checks that it is whole: entries, sizes,
-// sums and version. The state goes to a file in dir, see Temp; the caller closes
-// the archive.
+// Open reads an archive to its end and verifies its entries, sizes, checksums and version. It
+// writes the state to a file in dir, see Temp. The caller must close the archive.
 func Open(r io.Reader, dir string) (*Archive, error) {
 	f, err := Temp(dir)
 	if err != nil {
@@ -55,12 +54,12 @@ func OpenFile(path string) (*Archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open snapshot archive: %w", err)
 	}
-	defer f.Close() // only read from
+	defer f.Close() // read only
 	return Open(f, "")
 }
 
-// State returns the records of the state from their beginning. Only one reader is
-// in use at a time.
+// State returns a reader of the state's records from the beginning. Only one reader may be used
+// at a time.
 func (a *Archive) State() (io.Reader, error) {
 	if _, err := a.state.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -68,13 +67,13 @@ func (a *Archive) State() (io.Reader, error) {
 	return io.LimitReader(a.state, a.Meta.Size), nil
 }
 
-// Close gives back the file that holds the state.
+// Close removes the file with the state.
 func (a *Archive) Close() error { return a.state.Close() }
 
-// reading is an archive while it is read.
+// reading is an archive that is being read.
 type reading struct {
 	archive *Archive
-	got     map[string]string // the sum of each entry that was read
+	got     map[string]string // checksums of the entries that were read
 	size    int64             // of the state
 	sums    []byte
 }
@@ -83,7 +82,7 @@ type reading struct {
 func (in *reading) all(r io.Reader) error {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
-		return fmt.Errorf("it is no gzip file: %w", cut(err))
+		return fmt.Errorf("it is not a gzip file: %w", cut(err))
 	}
 	zip.Multistream(false)
 	files := tar.NewReader(zip)
@@ -99,24 +98,24 @@ func (in *reading) all(r io.Reader) error {
 			return cut(err)
 		}
 	}
-	if err := atEnd(zip, "behind the last entry"); err != nil {
+	if err := atEnd(zip, "after the last entry"); err != nil {
 		return err
 	}
 	if err := in.check(); err != nil {
 		return err
 	}
-	return atEnd(r, "behind its end")
+	return atEnd(r, "after its end")
 }
 
-// cut names the end of the archive inside an entry.
+// cut converts an end of the archive inside an entry into a clear error.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("it is cut short: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("it is truncated: %w", io.ErrUnexpectedEOF)
 	}
 	return err
 }
 
-// atEnd fails unless r has ended.
+// atEnd fails unless r is at its end.
 func atEnd(r io.Reader, where string) error {
 	var one [1]byte
 	switch _, err := io.ReadFull(r, one[:]); {
@@ -139,7 +138,7 @@ func (in *reading) entry(head *tar.Header, r io.Reader) error {
 	case twice:
 		return fmt.Errorf("two entries %q", name)
 	case head.Typeflag != tar.TypeReg:
-		return fmt.Errorf("%s is no regular file", name)
+		return fmt.Errorf("%s is not a regular file", name)
 	case head.Size > limit:
 		return fmt.Errorf("%s has %d bytes, more than %d", name, head.Size, limit)
 	}
@@ -166,19 +165,19 @@ func (in *reading) entry(head *tar.Header, r io.Reader) error {
 	return nil
 }
 
-// meta reads the description of the state.
+// meta parses the description of the state.
 func (in *reading) meta(text []byte) error {
 	m := &in.archive.Meta
 	if err := json.Unmarshal(text, m); err != nil {
 		return fmt.Errorf("%s: %w", metaName, err)
 	}
 	if m.Version != version {
-		return fmt.Errorf("%s says version %d of snapshots, this program knows %d", metaName, m.Version, version)
+		return fmt.Errorf("%s contains snapshot version %d, this program supports %d", metaName, m.Version, version)
 	}
 	return nil
 }
 
-// check holds what was read against the sums and the sizes.
+// check compares the entries with their checksums and sizes.
 func (in *reading) check() error {
 	for _, name := range []string{metaName, stateName, sumsName} {
 		if _, ok := in.got[name]; !ok {
@@ -189,7 +188,7 @@ func (in *reading) check() error {
 	for line := range strings.Lines(string(in.sums)) {
 		sum, name, ok := strings.Cut(strings.TrimRight(line, "\n"), "  ")
 		if !ok || name != metaName && name != stateName || want[name] != "" {
-			return fmt.Errorf("%s has a line that it should not have", sumsName)
+			return fmt.Errorf("%s has an invalid line", sumsName)
 		}
 		want[name] = sum
 	}
@@ -197,13 +196,13 @@ func (in *reading) check() error {
 		switch want[name] {
 		case in.got[name]:
 		case "":
-			return fmt.Errorf("%s has no sum of %s", sumsName, name)
+			return fmt.Errorf("%s has no checksum of %s", sumsName, name)
 		default:
-			return fmt.Errorf("%s was altered: its sum is not the one in %s", name, sumsName)
+			return fmt.Errorf("%s was modified: its checksum differs from the one in %s", name, sumsName)
 		}
 	}
 	if in.size != in.archive.Meta.Size {
-		return fmt.Errorf("%s has %d bytes, %s says %d", stateName, in.size, metaName, in.archive.Meta.Size)
+		return fmt.Errorf("%s has %d bytes, %s has size %d", stateName, in.size, metaName, in.archive.Meta.Size)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// The record types that this package looks into (compat/raft-fsm.md section 2).
+// The record types that this package inspects.
 const (
 	nodeRecord       = 0
 	indexRecord      = 2
@@ -27,7 +27,7 @@ const (
 	variableRecord   = 22
 )
 
-// secretFields are where records that are kept as they came have secrets.
+// secretFields lists the secrets in records that are not decoded to types of package nomad.
 var secretFields = map[byte][][]string{
 	csiVolumeRecord: {{"Secrets"}},
 }
@@ -44,8 +44,8 @@ func cutOut(v any, path []string) {
 	}
 }
 
-// Check reads every record as a server does that restores the archive, and
-// refuses what no server could live with.
+// Check reads every record like a server that restores the archive. It refuses an archive that
+// no server could use.
 func (a *Archive) Check() error {
 	r, err := a.State()
 	if err != nil {
@@ -63,22 +63,21 @@ func (a *Archive) Check() error {
 	}
 	for key := range snap.RootKeys(nil) {
 		if slices.ContainsFunc(key.WrappedKeys, redacted) {
-			return fmt.Errorf("snapshot archive: root key %s has no key that opens it: the archive was redacted and cannot be restored", key.KeyID)
+			return fmt.Errorf("snapshot archive: root key %s has no wrapping key: the archive was redacted and cannot be restored", key.KeyID)
 		}
 	}
 	return nil
 }
 
-// redacted says whether a key was wrapped by the servers themselves and what opens
-// it is gone.
+// redacted reports whether the servers themselves wrapped a key and its wrapping key was
+// removed.
 func redacted(w *nomad.WrappedKey) bool {
 	return w != nil && w.Provider == string(nomad.KEKProviderAEAD) && len(w.KeyEncryptionKey) == 0
 }
 
-// StateAt returns the records of the state with the index of every table raised
-// to index, and how many bytes that is. Who waits for a change of a table finds
-// that it did change, although the state that comes is an older one. The index is
-// noted as that of a restore as well.
+// StateAt returns the records of the state with the index of every table raised to index, and
+// their size in bytes. Blocking queries then return, although the restored state is older. The
+// index of the restore is set as well.
 func (a *Archive) StateAt(index uint64) (io.Reader, int64, error) {
 	r, err := a.State()
 	if err != nil {
@@ -101,10 +100,10 @@ func (a *Archive) StateAt(index uint64) (io.Reader, int64, error) {
 type Record struct {
 	Type byte
 	Name string
-	// Size is the number of its bytes.
+	// Size is its size in bytes.
 	Size int
-	// Value is the record without its secrets: a value of package nomad, or of
-	// generic types for a record of a feature still to come.
+	// Value is the record without its secrets: a value of package nomad, or of generic types
+	// for an unsupported feature.
 	Value any
 }
 
@@ -124,11 +123,10 @@ func (a *Archive) Records(fn func(Record) error) error {
 	return a.walk(showing(fn))
 }
 
-// Records calls fn with every record of a stream, which is the state of a snapshot,
-// and its value.
+// Records calls fn with every record of a snapshot stream and its value.
 func Records(stream io.Reader, fn func(Record) error) error { return walk(stream, showing(fn)) }
 
-// showing decodes each record for fn, without its secrets.
+// showing decodes each record without its secrets and passes it to fn.
 func showing(fn func(Record) error) func(state.Record, *fsm.RecordReader) error {
 	return func(rec state.Record, in *fsm.RecordReader) error {
 		v, err := withoutSecrets(rec, in)
@@ -139,7 +137,7 @@ func showing(fn func(Record) error) func(state.Record, *fsm.RecordReader) error 
 	}
 }
 
-// walk calls fn with each record; fn decodes it.
+// walk calls fn with each record. fn must decode it.
 func (a *Archive) walk(fn func(state.Record, *fsm.RecordReader) error) error {
 	r, err := a.State()
 	if err == nil {
@@ -165,9 +163,8 @@ func walk(r io.Reader, fn func(state.Record, *fsm.RecordReader) error) error {
 	return fmt.Errorf("%s: %w", stateName, err)
 }
 
-// withoutSecrets decodes a record and leaves out what opens something: keys,
-// tokens, secret IDs, secrets of volumes and of identity providers; and what variables
-// hold, encrypted as it is.
+// withoutSecrets decodes a record and removes its secrets: keys, tokens, secret IDs, secrets of
+// volumes and identity providers, and the encrypted contents of variables.
 func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 	v := rec.Row()
 	if v == nil {
@@ -204,14 +201,13 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 	return v, nil
 }
 
-// Redact writes the archive without its secrets. The result can be looked at, not
-// restored.
+// Redact writes the archive without its secrets. The result can be inspected but not restored.
 func (a *Archive) Redact(w io.Writer, dir string) error {
 	f, err := Temp(dir)
 	if err != nil {
 		return err
 	}
-	defer f.Close() // has no name: nothing of it stays
+	defer f.Close() // unlinked already
 	out := fsm.NewRecordWriter(f)
 	if err := out.Header(); err != nil {
 		return err

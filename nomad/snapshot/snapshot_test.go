@@ -25,7 +25,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// records is a stream with some rows of this version and others of later ones.
+// records returns a stream with some rows of this version and others of later ones.
 func records(t testing.TB) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -70,7 +70,7 @@ func metaOf(state []byte) *raft.SnapshotMeta {
 		Configuration: raft.Configuration{Servers: []raft.Server{{ID: "s1", Address: "127.0.0.1:4647"}}}, ConfigurationIndex: 1}
 }
 
-// archive writes an archive of a state.
+// archive returns an archive of a state.
 func archive(t testing.TB, state []byte) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -90,12 +90,12 @@ func open(t testing.TB, raw []byte) (*snapshot.Archive, []byte, error) {
 	dir := t.TempDir()
 	a, state, err := openIn(t, dir, raw)
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("%s is left", left[0].Name())
+		t.Errorf("%s was not removed", left[0].Name())
 	}
 	return a, state, err
 }
 
-// openIn is open with a directory that is used many times.
+// openIn is open with a directory that is used repeatedly.
 func openIn(t testing.TB, dir string, raw []byte) (*snapshot.Archive, []byte, error) {
 	t.Helper()
 	a, err := snapshot.Open(bytes.NewReader(raw), dir)
@@ -118,7 +118,7 @@ func TestRoundTrip(t *testing.T) {
 	want := records(t)
 	raw := archive(t, want)
 	if !bytes.Equal(raw, archive(t, want)) {
-		t.Error("the same state gives two archives")
+		t.Error("the same state gives different archives")
 	}
 	a, got, err := open(t, raw)
 	if err != nil || !bytes.Equal(got, want) {
@@ -132,8 +132,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost restores an archive with rows of later features and writes the
-// state out again: every record is still there, byte for byte.
+// TestNothingIsLost restores an archive with rows of later features and writes the state again.
+// Every record must be present and unchanged.
 func TestNothingIsLost(t *testing.T) {
 	before := records(t)
 	store, err := fsm.ReadSnapshot(bytes.NewReader(before), nil)
@@ -191,8 +191,8 @@ func split(t *testing.T, stream []byte) []string {
 	}
 }
 
-// TestEveryByte flips each byte of an archive: it is refused, or it is one of the
-// few that say nothing and the same state comes out.
+// TestEveryByte flips each byte of an archive. The archive is refused, except for a few
+// insignificant bytes, with which the state is unchanged.
 func TestEveryByte(t *testing.T) {
 	want := records(t)
 	raw := archive(t, want)
@@ -205,11 +205,11 @@ func TestEveryByte(t *testing.T) {
 			continue
 		}
 		if harmless++; !bytes.Equal(got, want) {
-			t.Fatalf("byte %d of %d altered the state and nobody saw it", i, len(raw))
+			t.Fatalf("byte %d of %d changed the state without an error", i, len(raw))
 		}
 	}
-	if harmless > 16 { // time, operating system and such in the gzip header
-		t.Errorf("%d of %d bytes may be altered", harmless, len(raw))
+	if harmless > 16 { // time, operating system and similar fields of the gzip header
+		t.Errorf("%d of %d bytes can be changed", harmless, len(raw))
 	}
 }
 
@@ -219,21 +219,21 @@ func TestCut(t *testing.T) {
 	for n := range raw {
 		_, _, err := openIn(t, dir, raw[:n])
 		if err == nil {
-			t.Fatalf("%d of %d bytes are taken for the whole archive", n, len(raw))
+			t.Fatalf("%d of %d bytes are accepted as a complete archive", n, len(raw))
 		}
-		if n > 20 && !strings.Contains(err.Error(), "cut short") {
+		if n > 20 && !strings.Contains(err.Error(), "truncated") {
 			t.Fatalf("%d of %d bytes: %v", n, len(raw), err)
 		}
 	}
 }
 
-// file is an entry of an archive made by hand.
+// file is an entry of a hand-made archive.
 type file struct {
 	name, text string
 	kind       byte
 }
 
-// pack makes an archive of entries. An entry SHA256SUMS without text gets the sums.
+// pack returns an archive of entries. An empty entry SHA256SUMS is filled with the checksums.
 func pack(t *testing.T, more string, files ...file) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -292,29 +292,29 @@ func TestBadArchives(t *testing.T) {
 	}{
 		"good":                   {good, ""},
 		"other order":            {pack(t, "", state, meta, sums), ""},
-		"empty":                  {nil, "no gzip file"},
-		"text":                   {[]byte("hello, this is text"), "no gzip file"},
-		"no tar":                 {pack(t, "x")[:0], "no gzip file"},
+		"empty":                  {nil, "not a gzip file"},
+		"text":                   {[]byte("hello, this is text"), "not a gzip file"},
+		"not a tar":              {pack(t, "x")[:0], "not a gzip file"},
 		"no entries":             {pack(t, ""), "meta.json is missing"},
 		"no meta":                {pack(t, "", state, sums), "meta.json is missing"},
 		"no state":               {pack(t, "", meta, sums), "state.bin is missing"},
 		"no sums":                {pack(t, "", meta, state), "SHA256SUMS is missing"},
 		"unknown entry":          {pack(t, "", meta, state, file{"peers.json", "[]", '0'}, sums), `unknown entry "peers.json"`},
 		"entry elsewhere":        {pack(t, "", meta, file{"../state.bin", stream, '0'}, sums), `unknown entry "../state.bin"`},
-		"link":                   {pack(t, "", meta, file{"state.bin", "/etc/passwd", tar.TypeSymlink}, sums), "no regular file"},
+		"link":                   {pack(t, "", meta, file{"state.bin", "/etc/passwd", tar.TypeSymlink}, sums), "not a regular file"},
 		"twice":                  {pack(t, "", meta, meta, state, sums), `two entries "meta.json"`},
-		"sum of other text":      {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  meta.json\n"+strings.Repeat("0", 64)+"  state.bin\n")), "meta.json was altered"},
-		"sum is missing":         {pack(t, "", state, sums, meta), "no sum of meta.json"},
-		"sum of something else":  {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  passwd\n")), "a line that it should not have"},
-		"meta is no JSON":        {pack(t, "", other(meta, "{"), state, sums), "meta.json: "},
-		"version of the future":  {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 2 })), state, sums), "version 2 of snapshots"},
-		"version of the past":    {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 0 })), state, sums), "version 0 of snapshots"},
-		"other size":             {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Size++ })), state, sums), "meta.json says"},
+		"sum of other text":      {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  meta.json\n"+strings.Repeat("0", 64)+"  state.bin\n")), "meta.json was modified"},
+		"sum is missing":         {pack(t, "", state, sums, meta), "no checksum of meta.json"},
+		"sum of something else":  {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  passwd\n")), "an invalid line"},
+		"meta is not JSON":       {pack(t, "", other(meta, "{"), state, sums), "meta.json: "},
+		"version of the future":  {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 2 })), state, sums), "snapshot version 2"},
+		"version of the past":    {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 0 })), state, sums), "snapshot version 0"},
+		"other size":             {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Size++ })), state, sums), "meta.json has size"},
 		"meta too large":         {pack(t, "", other(meta, strings.Repeat(" ", 2<<20)), state, sums), "more than 1048576"},
-		"data in the gzip":       {pack(t, "more", meta, state, sums), "data behind the last entry"},
-		"data behind the gzip":   {append(bytes.Clone(good), 'x'), "data behind its end"},
-		"a second gzip":          {append(bytes.Clone(good), good...), "data behind its end"},
-		"an entry at the end":    {pack(t, string(make([]byte, 512)), meta, state, sums), "data behind the last entry"},
+		"data in the gzip":       {pack(t, "more", meta, state, sums), "data after the last entry"},
+		"data after the gzip":    {append(bytes.Clone(good), 'x'), "data after its end"},
+		"a second gzip":          {append(bytes.Clone(good), good...), "data after its end"},
+		"an entry at the end":    {pack(t, string(make([]byte, 512)), meta, state, sums), "data after the last entry"},
 		"sums that are too long": {pack(t, "", meta, state, other(sums, strings.Repeat("x", 1<<20))), "more than 65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -365,8 +365,8 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// TestEveryRecordByte flips bytes of the records under sums that are right: reading
-// them ends, with an error or without one.
+// TestEveryRecordByte flips bytes of the records, with correct checksums. Reading them must
+// end, with or without an error.
 func TestEveryRecordByte(t *testing.T) {
 	good := records(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -378,7 +378,7 @@ func TestEveryRecordByte(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Check() // must come back
+		a.Check() // must return
 		a.Close()
 	}
 }
@@ -410,7 +410,7 @@ func TestStateAt(t *testing.T) {
 		t.Errorf("the table of a later feature is at %d", got)
 	}
 	if s.Job(nil, "default", "j") == nil || s.Index() != 9000 {
-		t.Errorf("the state is not there, or at %d", s.Index())
+		t.Errorf("the state is missing, or at %d", s.Index())
 	}
 }
 
@@ -428,20 +428,20 @@ func TestRedact(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(stream, []byte("hidden")) {
-		t.Error("a secret is left")
+		t.Error("a secret remains")
 	}
 	if err := b.Check(); err == nil {
 		t.Error("a redacted archive can be restored")
 	}
 	if got, want := len(split(t, stream)), len(split(t, records(t))); got != want {
-		t.Errorf("%d records are left of %d", got, want)
+		t.Errorf("%d of %d records remain", got, want)
 	}
 	shown := 0
 	err = a.Records(func(r snapshot.Record) error {
 		shown++
 		text, err := json.Marshal(r.Value)
 		if strings.Contains(string(text), "hidden") || strings.Contains(string(text), "aGlkZGVu") {
-			t.Errorf("%s shows a secret", r.Name)
+			t.Errorf("%s contains a secret", r.Name)
 		}
 		return err
 	})
@@ -454,7 +454,7 @@ func TestWriteRefusesWrongSize(t *testing.T) {
 	for _, n := range []int{1, 200_000} {
 		meta := metaOf(make([]byte, 1000))
 		if _, err := snapshot.Write(io.Discard, meta, bytes.NewReader(make([]byte, n))); err == nil {
-			t.Errorf("%d bytes of state are taken for 1000", n)
+			t.Errorf("%d bytes of state are accepted as 1000", n)
 		}
 	}
 }

@@ -23,17 +23,16 @@ import (
 //go:embed testdata/records.txt
 var fieldTable string
 
-// kept are the record types that are written again, each with the struct of its rows.
+// kept maps the record types that are written again to the structs of their rows.
 var kept = map[byte]string{0: "Node", 1: "Job", 2: "IndexEntry", 3: "Evaluation", 4: "Allocation", 6: "PeriodicLaunch", 7: "JobSummary", 9: "Job", 10: "Deployment",
 	11: "ACLPolicy", 12: "ACLToken", 13: "SchedulerConfiguration", 14: "ClusterMetadata", 16: "ScalingPolicy", 17: "CSIPlugin", 18: "CSIVolume", 19: "JobScalingEvents",
 	21: "ServiceRegistration", 22: "VariableEncrypted", 23: "VariablesQuota", 25: "ACLRole", 26: "ACLAuthMethod", 27: "ACLBindingRule", 28: "NodePool", 29: "JobSubmission",
 	30: "RootKey", 31: "HostVolume", 64: "Namespace"}
 
-// recomputed are fields that a restore fills in anew (the table says which).
+// recomputed lists fields that a restore computes again.
 var recomputed = map[string]bool{"NodePool.Hash": true}
 
-// structs are the fields of each struct of the table as "name type"; aliases the
-// types of other names.
+// structs returns the fields of each struct as "name type", and the aliases of types.
 func structs() (fields map[string][]string, aliases map[string]string) {
 	fields, aliases = map[string][]string{}, map[string]string{}
 	name := ""
@@ -55,7 +54,7 @@ func structs() (fields map[string][]string, aliases map[string]string) {
 	return fields, aliases
 }
 
-// maker makes values of every field.
+// maker creates values for all fields.
 type maker struct {
 	fields  map[string][]string
 	aliases map[string]string
@@ -67,7 +66,7 @@ func number(path string) int {
 	return int(h.Sum32()%100) + 1
 }
 
-// row makes a value of a struct with a value in every field; within ends recursion.
+// row returns a value of a struct with all fields set. within ends recursion.
 func (m *maker) row(kind, path string, within []string) map[string]any {
 	out := map[string]any{}
 	for _, line := range m.fields[kind] {
@@ -91,7 +90,7 @@ func (m *maker) row(kind, path string, within []string) map[string]any {
 	return out
 }
 
-// value makes one of a type, nil when it would never end.
+// value returns a value of a type, or nil for an endless recursion.
 func (m *maker) value(kind, path string, within []string) any {
 	switch {
 	case kind == "[]byte" || kind == "[]uint8":
@@ -136,7 +135,7 @@ func (m *maker) value(kind, path string, within []string) any {
 	return m.row(kind, path, append(slices.Clone(within), kind))
 }
 
-// upstream is a stream with a row of every record type that is kept.
+// upstream returns a stream with a row of every record type that is kept.
 func upstream(t *testing.T) []byte {
 	t.Helper()
 	m := &maker{}
@@ -184,11 +183,11 @@ func TestUpstreamArchiveIsTheGoldenOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := fmt.Sprint(plain(t, state)), fmt.Sprint(plain(t, stream)); got != want {
-		t.Error("the golden archive is another one: run this test with -update")
+		t.Error("the golden archive differs: run this test with -update")
 	}
 }
 
-// paths lists the values of a row that are not zero as text, by their path.
+// paths lists the nonzero values of a row as text, by path.
 func paths(v any, at string, out map[string]string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -206,7 +205,7 @@ func paths(v any, at string, out map[string]string) {
 	}
 }
 
-// plain are the rows of a stream by type, read without knowing what they are.
+// plain returns the rows of a stream by type, decoded generically.
 func plain(t *testing.T, stream []byte) map[byte][]map[string]string {
 	t.Helper()
 	out := map[byte][]map[string]string{}
@@ -222,8 +221,8 @@ func plain(t *testing.T, stream []byte) map[byte][]map[string]string {
 	return out
 }
 
-// TestUpstreamArchiveLosesNothing restores an archive with every field of every record
-// type, and saves it again.
+// TestUpstreamArchiveLosesNothing restores an archive with every field of every record type and
+// saves it again.
 func TestUpstreamArchiveLosesNothing(t *testing.T) {
 	stream := upstream(t)
 	store, err := fsm.ReadSnapshot(bytes.NewReader(stream), nil)
@@ -246,7 +245,7 @@ func TestUpstreamArchiveLosesNothing(t *testing.T) {
 	}
 }
 
-// lost lists the fields that the most similar of the rows lacks.
+// lost lists the fields that are missing in the most similar row.
 func lost(kind byte, want map[string]string, rows []map[string]string) []string {
 	var least []string
 	for i, row := range append(rows, nil) {
@@ -264,10 +263,9 @@ func lost(kind byte, want map[string]string, rows []map[string]string) []string 
 	return least
 }
 
-// TestOldRecordsAreReadOver has records that nobody writes any more between others:
-// what follows them is not lost, and a type that is not known refuses the whole
-// archive by its number.
-func TestOldRecordsAreReadOver(t *testing.T) {
+// TestOldRecordsAreSkipped has obsolete records between others. Records after them are not
+// lost. An unknown type refuses the whole archive; the error has its number.
+func TestOldRecordsAreSkipped(t *testing.T) {
 	write := func(kinds ...byte) []byte {
 		var buf bytes.Buffer
 		out := fsm.NewRecordWriter(&buf)
@@ -294,7 +292,7 @@ func TestOldRecordsAreReadOver(t *testing.T) {
 	}
 	snap := store.Snapshot()
 	if snap.Node(nil, "id1") == nil || snap.Job(nil, "default", "id3") == nil || snap.RootKey(nil, "key5") == nil || snap.Eval(nil, "id7") == nil {
-		t.Error("what follows an old record is lost")
+		t.Error("records after an old record are lost")
 	}
 	var after bytes.Buffer
 	if err := fsm.WriteSnapshot(&after, snap); err != nil {
@@ -351,7 +349,7 @@ func TestRedactedUpstreamArchiveHasNoSecret(t *testing.T) {
 		if at < 0 {
 			t.Errorf("the archive has no %s", secret)
 		}
-		// Names that go on differently are other fields.
+		// A longer name is another field.
 		for rest := after; ; {
 			i := strings.Index(rest, secret)
 			if i < 0 {

@@ -24,9 +24,8 @@ const (
 	sumsName  = "SHA256SUMS"
 )
 
-// Write writes an archive of the state that meta describes, and returns the
-// digest of what it wrote, as the HTTP header Digest carries it. It holds no more
-// of the state in memory than a buffer.
+// Write writes an archive of the state that meta describes. It returns the digest for the HTTP
+// header Digest. It uses only a buffer of memory, whatever the size of the state.
 func Write(w io.Writer, meta *raft.SnapshotMeta, state io.Reader) (digest string, err error) {
 	text, err := json.Marshal(meta)
 	if err != nil {
@@ -55,7 +54,7 @@ func Write(w io.Writer, meta *raft.SnapshotMeta, state io.Reader) (digest string
 	return formatDigest(all), nil
 }
 
-// entries writes entries and notes their sums.
+// entries writes entries and records their checksums.
 type entries struct {
 	tar  *tar.Writer
 	sums *bytes.Buffer
@@ -71,7 +70,7 @@ func (e entries) add(name string, size int64, r io.Reader) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if n != size {
-		return fmt.Errorf("%s has %d bytes, its size says %d", name, n, size)
+		return fmt.Errorf("%s has %d bytes instead of %d", name, n, size)
 	}
 	fmt.Fprintf(e.sums, "%s  %s\n", hex.EncodeToString(sum.Sum(nil)), name)
 	return nil
@@ -81,7 +80,7 @@ func formatDigest(h hash.Hash) string {
 	return "sha-256=" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Digest reads r to its end and returns its digest, as Write returns it.
+// Digest reads r to its end and returns its digest in the format of Write.
 func Digest(r io.Reader) (string, error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, r); err != nil {
@@ -90,15 +89,15 @@ func Digest(r io.Reader) (string, error) {
 	return formatDigest(h), nil
 }
 
-// Temp returns a file below dir, or below the system's directory for such files
-// when dir is empty, that only this process can reach: it has no name any more.
+// Temp returns an unlinked temporary file, which no other process can open. It is created in
+// dir, or in the system's temporary directory if dir is empty.
 func Temp(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, ".snapshot-*")
 	if err != nil {
-		return nil, fmt.Errorf("make a file for the snapshot: %w", err)
+		return nil, fmt.Errorf("create a file for the snapshot: %w", err)
 	}
 	if err := os.Remove(f.Name()); err != nil {
-		return nil, errors.Join(fmt.Errorf("hide the file for the snapshot: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("unlink the file for the snapshot: %w", err), f.Close())
 	}
 	return f, nil
 }

@@ -2,7 +2,7 @@ package ticket
 
 import "strconv"
 
-// Fill has a verifier remember as many used tickets as it can, until a Unix time.
+// Fill makes a verifier record the maximum number of used tickets, valid until a Unix time.
 func Fill(v *Verifier, until int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

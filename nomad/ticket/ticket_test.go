@@ -23,7 +23,7 @@ const (
 	method = "FileSystem.Logs"
 )
 
-// servers are the keys of some servers. Any server has only the older ones.
+// servers holds the keys of several servers. Only the leader has the newest key.
 type servers struct {
 	mu      sync.Mutex
 	any     []jwt.PublicKey
@@ -55,7 +55,7 @@ func newKey(t *testing.T, id string) jwt.Key {
 	return k
 }
 
-// desk is a verifier of a node, a key of its servers and a clock.
+// desk is the verifier of a node, with a key of its servers and a clock.
 type desk struct {
 	*ticket.Verifier
 	key     jwt.Key
@@ -96,13 +96,13 @@ func TestTicketIsGoodOnce(t *testing.T) {
 			t.Errorf("a replayed ticket: %v", err)
 		}
 	}
-	d.now = d.now.Add(ticket.TTL + ticket.Leeway + 2*time.Second) // its ID may be forgotten by now
+	d.now = d.now.Add(ticket.TTL + ticket.Leeway + 2*time.Second) // the record of its ID may have expired
 	if _, err := d.Verify(t.Context(), raw, method, alloc); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a replayed ticket after its time: %v", err)
 	}
 }
 
-// part is a part of a forged token.
+// part encodes a part of a forged token.
 func part(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
 func TestTicketForAnythingElseIsRefused(t *testing.T) {
@@ -123,7 +123,7 @@ func TestTicketForAnythingElseIsRefused(t *testing.T) {
 		}
 		return "nomad-ticket:" + raw
 	}
-	other := newKey(t, "k1") // what a node could make: a key of its own under the name of the servers'
+	other := newKey(t, "k1") // a key that a node could create, with the ID of the servers' key
 	minted, err := ticket.Sign(other, ticket.Ticket{Node: node, Method: method, Object: alloc}, d.now)
 	if err != nil {
 		t.Fatal(err)
@@ -158,23 +158,23 @@ func TestTicketForAnythingElseIsRefused(t *testing.T) {
 	if _, err := elsewhere.Verify(t.Context(), good, method, alloc); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("at another node: %v", err)
 	}
-	if _, err := d.Verify(t.Context(), good, method, alloc); err != nil { // no refusal used it up
+	if _, err := d.Verify(t.Context(), good, method, alloc); err != nil { // no refusal marks it as used
 		t.Errorf("the ticket itself: %v", err)
 	}
 	if _, err := d.Verify(t.Context(), signed("nomad-ticket+jwt", ""), method, alloc); err != nil {
-		t.Errorf("a ticket as the test writes it: %v", err) // so the forged ones fail for what is named
+		t.Errorf("a ticket as the test writes it: %v", err) // the forged tickets must fail for the named reason only
 	}
 	if _, _, err := jwt.Parse(strings.TrimPrefix(good, "nomad-ticket:"), func(string) (jwt.PublicKey, bool) { return d.key.Public(), true }); !errors.Is(err, jwt.ErrInvalid) {
-		t.Errorf("a ticket is a token: %v", err)
+		t.Errorf("a ticket was accepted as a token: %v", err)
 	}
 }
 
-// rawJSON is a body as it is.
+// rawJSON is an unmodified body.
 type rawJSON string
 
 func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
-// A long-lived ticket is refused although the servers signed it.
+// A ticket with a long lifetime is refused although the servers signed it.
 func TestTicketsAreShort(t *testing.T) {
 	d := open(t)
 	for name, times := range map[string][3]int64{"an hour": {0, 0, 3600}, "no end": {0, 0, -1_800_000_000}, "no beginning": {-1_800_000_000, -1_800_000_000, 10}} {
@@ -190,8 +190,8 @@ func TestTicketsAreShort(t *testing.T) {
 	}
 }
 
-// A key that is new is fetched once, from the leader when any server lacks it; unknown keys
-// do not make the node ask all the time, and removed ones are forgotten.
+// A new key is fetched once, from the leader if another server does not have it. Unknown keys
+// cause few fetches, and removed keys expire.
 func TestKeysAreFetched(t *testing.T) {
 	d := open(t)
 	verify := func(key jwt.Key) error {
@@ -235,7 +235,7 @@ func TestKeysAreFetched(t *testing.T) {
 	}
 }
 
-// The memory of used tickets is bounded: a node with more calls than that refuses some.
+// The record of used tickets has a limit: a node with more calls refuses some.
 func TestUsedTicketsAreBounded(t *testing.T) {
 	d := open(t)
 	ticket.Fill(d.Verifier, d.now.Add(ticket.TTL+ticket.Leeway).Unix())
@@ -248,7 +248,7 @@ func TestUsedTicketsAreBounded(t *testing.T) {
 	}
 }
 
-// Of many uses at once one is good.
+// Of many concurrent uses only one is accepted.
 func TestOneUseOfMany(t *testing.T) {
 	d := open(t)
 	raw := d.sign(t)
@@ -266,6 +266,6 @@ func TestOneUseOfMany(t *testing.T) {
 	}
 	wg.Wait()
 	if good != 1 {
-		t.Errorf("%d uses were good", good)
+		t.Errorf("%d uses were accepted", good)
 	}
 }

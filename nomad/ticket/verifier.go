@@ -16,22 +16,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Bounds of a Verifier.
+// Limits of a Verifier.
 const (
-	maxUsed    = 1 << 16 // tickets within their time
+	maxUsed    = 1 << 16 // unexpired tickets
 	sweepPause = 15 * time.Second
-	// keysFor is how long the keys are cached. A key that the servers removed verifies
-	// nothing after that.
+	// keysFor is how long keys are cached. After that, a removed key verifies nothing.
 	keysFor = 5 * time.Minute
-	// refreshPause is the least time between two fetches for keys that are not cached.
+	// refreshPause is the minimum time between two fetches for unknown keys.
 	refreshPause = time.Second
 	askWithin    = 10 * time.Second
 )
 
-// errBusy refuses a call, since the node could not tell whether its ticket is used twice.
+// errBusy refuses a call because the node cannot record its ticket as used.
 var errBusy = nomad.Errorf(429, "too many calls of this node within %v: try again", TTL+Leeway)
 
-// Verifier checks the tickets that a node gets. Each is accepted once.
+// Verifier verifies the tickets that a node receives. It accepts each only once.
 type Verifier struct {
 	node    string
 	fetch   Keys
@@ -41,18 +40,18 @@ type Verifier struct {
 	mu      sync.Mutex
 	keys    map[string]jwt.PublicKey
 	fetched time.Time
-	missed  time.Time        // when keys were last fetched for an unknown one
-	used    map[string]int64 // by ID, the Unix time from which the ticket is refused by its age
+	missed  time.Time        // the last fetch for an unknown key
+	used    map[string]int64 // ticket ID to the Unix time after which the ticket is refused as expired
 	swept   time.Time
 }
 
-// NewVerifier returns the verifier of a node.
+// NewVerifier returns the Verifier of a node.
 func NewVerifier(node string, fetch Keys, now func() time.Time) *Verifier {
 	return &Verifier{node: node, fetch: fetch, now: now, used: map[string]int64{}}
 }
 
-// Verify accepts a ticket for a call of a method on an object. Errors are a
-// nomad.ErrPermissionDenied, unless the keys could not be fetched or the node is busy.
+// Verify accepts a ticket for a call of a method on an object. It returns
+// nomad.ErrPermissionDenied, except if the keys could not be fetched or the node is busy.
 func (v *Verifier) Verify(ctx context.Context, credential, method, object string) (*Ticket, error) {
 	raw, ok := strings.CutPrefix(credential, prefix)
 	if !ok {
@@ -72,7 +71,7 @@ func (v *Verifier) Verify(ctx context.Context, credential, method, object string
 	return c.Ticket, nil
 }
 
-// read returns the claims of a ticket with a good signature.
+// read returns the claims of a ticket after verifying its signature.
 func (v *Verifier) read(ctx context.Context, raw string) (*claims, error) {
 	payload, err := v.parse(ctx, raw)
 	if err != nil {
@@ -85,8 +84,8 @@ func (v *Verifier) read(ctx context.Context, raw string) (*claims, error) {
 	return c, nil
 }
 
-// parse verifies the signature. For an unknown key the keys are fetched anew, first from any
-// server, then from the leader.
+// parse verifies the signature. For an unknown key it fetches the keys, first from any server,
+// then from the leader.
 func (v *Verifier) parse(ctx context.Context, raw string) ([]byte, error) {
 	keys, err := v.cached(ctx)
 	if err != nil {
@@ -112,7 +111,7 @@ func find(keys map[string]jwt.PublicKey) func(kid string) (jwt.PublicKey, bool) 
 	}
 }
 
-// check refuses a ticket for anything else than this call, here and now.
+// check refuses a ticket for any other call, node or time.
 func (v *Verifier) check(c *claims, method, object string) error {
 	now := v.now()
 	switch {
@@ -134,7 +133,7 @@ func (v *Verifier) check(c *claims, method, object string) error {
 	return nil
 }
 
-// use accepts a ticket once. While no more IDs can be kept, none is accepted.
+// use accepts a ticket once. It accepts none if the record of used tickets is full.
 func (v *Verifier) use(c *claims) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -154,7 +153,7 @@ func (v *Verifier) use(c *claims) error {
 	return nil
 }
 
-// cached returns the keys, fetched anew when they are old.
+// cached returns the keys. It fetches them if they are old.
 func (v *Verifier) cached(ctx context.Context) (map[string]jwt.PublicKey, error) {
 	v.mu.Lock()
 	keys, fetched := v.keys, v.fetched
@@ -165,7 +164,7 @@ func (v *Verifier) cached(ctx context.Context) (map[string]jwt.PublicKey, error)
 	return v.flight(ctx, "any", func(ctx context.Context) (map[string]jwt.PublicKey, error) { return v.refresh(ctx, false) })
 }
 
-// refetch fetches the keys that the leader has, unless that was done just before.
+// refetch fetches the keys of the leader, unless it did so very recently.
 func (v *Verifier) refetch(ctx context.Context) (map[string]jwt.PublicKey, error) {
 	now := v.now()
 	v.mu.Lock()
@@ -195,7 +194,7 @@ func (v *Verifier) refresh(ctx context.Context, fresh bool) (map[string]jwt.Publ
 	return keys, nil
 }
 
-// flight lets callers at the same time share one fetch.
+// flight makes concurrent callers share one fetch.
 func (v *Verifier) flight(ctx context.Context, name string, fetch func(context.Context) (map[string]jwt.PublicKey, error)) (map[string]jwt.PublicKey, error) {
 	got := v.flights.DoChan(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
@@ -213,7 +212,7 @@ func (v *Verifier) flight(ctx context.Context, name string, fetch func(context.C
 	}
 }
 
-// refuse is the error for a ticket that is not accepted.
+// refuse returns the error for a refused ticket.
 func refuse(why string) error {
 	return nomad.Denied("the ticket of the server is %s", why)
 }

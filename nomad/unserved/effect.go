@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// sentence is the effect of a feature for one user of it, and for several with %d for their
-// number.
+// sentence is the message about a feature for one user of it and for several. The number
+// replaces %d.
 type sentence struct{ one, many string }
 
 func (s sentence) of(n int) string {
@@ -16,16 +16,16 @@ func (s sentence) of(n int) string {
 	return fmt.Sprintf(s.many, n)
 }
 
-// ofJobs makes a sentence in which only the number of jobs changes.
+// ofJobs returns a sentence in which only the number of jobs changes.
 func ofJobs(format string) sentence {
 	return sentence{strings.ReplaceAll(format, "{jobs}", "1 job"), strings.ReplaceAll(format, "{jobs}", "%d jobs")}
 }
 
-// effects are the sentences of the features of jobs. Each says what servers and clients of
-// this version do with a stored job that uses the feature.
+// effects maps features of jobs to messages. Each describes what servers and clients of this
+// version do with a stored job that uses the feature.
 var effects = map[string]sentence{
 	"periodic":         {"1 periodic job will not be launched", "%d periodic jobs will not be launched"},
-	"multiregion":      ofJobs("multiregion blocks of {jobs} have no effect: each region runs its part on its own"),
+	"multiregion":      ofJobs("multiregion blocks of {jobs} have no effect: each region runs its part independently"),
 	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
 	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
 
@@ -35,7 +35,7 @@ var effects = map[string]sentence{
 	"disconnect":                   ofJobs("disconnect blocks of {jobs} have no effect here: lost allocations are replaced at once"),
 	"stop_after_client_disconnect": ofJobs("stop_after_client_disconnect of {jobs} has no effect on clients of this version"),
 	"max_client_disconnect":        ofJobs("max_client_disconnect of {jobs} has no effect here: lost allocations are replaced at once"),
-	"prevent_reschedule_on_lost":   ofJobs("prevent_reschedule_on_lost of {jobs} is followed in part: lost allocations of services and batch jobs stay, but are not marked as unknown"),
+	"prevent_reschedule_on_lost":   ofJobs("prevent_reschedule_on_lost of {jobs} is supported only in part: lost allocations of services and batch jobs stay, but are not marked as unknown"),
 	"max_run_duration":             ofJobs("max_run_duration of {jobs} has no effect here: no allocation is stopped for it"),
 	"ephemeral_disk sticky":        ofJobs("data of sticky disks of {jobs} will not be kept for the next allocation by clients of this version"),
 	"ephemeral_disk migrate":       ofJobs("data of disks of {jobs} will not be migrated by clients of this version"),
@@ -56,7 +56,7 @@ var effects = map[string]sentence{
 	"volume_mount propagation_mode": failing("propagation_mode in volume_mount"),
 	"volume_mount selinux_label":    failing("selinux_label in volume_mount"),
 	"device":                        ofJobs("new allocations of {jobs} with device blocks will not be placed"),
-	"numa":                          ofJobs("numa blocks of {jobs} are followed only in the choice of reserved cores"),
+	"numa":                          ofJobs("numa blocks of {jobs} only affect the choice of reserved cores"),
 	"action":                        ofJobs("actions of {jobs} cannot be run here"),
 	"connect":                       ofJobs("tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
 	"artifact":                      failing("artifact blocks"),
@@ -65,15 +65,15 @@ var effects = map[string]sentence{
 	"secret":                        failing("secret blocks"),
 	"template":                      failing("template blocks"),
 	"vault":                         failing("vault blocks"),
-	VersionTag:                      ofJobs("version tags of {jobs} are kept: they cannot be added, removed or compared with here"),
+	VersionTag:                      ofJobs("version tags of {jobs} are preserved: they cannot be added, removed or used in comparisons here"),
 }
 
-// failing is the sentence of a part of tasks that clients refuse.
+// failing returns the message for a part of a task that makes clients refuse it.
 func failing(part string) sentence {
 	return ofJobs("tasks with " + part + " in {jobs} will not start on clients of this version")
 }
 
-// effectOnJobs returns the sentence of a feature that n jobs use.
+// effectOnJobs returns the message for a feature that n jobs use.
 func effectOnJobs(name string, n int) string {
 	if s, ok := effects[name]; ok {
 		return s.of(n)
@@ -82,13 +82,13 @@ func effectOnJobs(name string, n int) string {
 		"%d jobs use " + name + ", which this version does not support"}.of(n)
 }
 
-// record is the feature of a type of records.
+// record describes the feature of a type of records.
 type record struct {
 	name   string
 	effect sentence
 }
 
-// records are the features of the record types that state keeps as they came.
+// records maps record types that state stores undecoded to their features.
 var records = map[string]record{
 	"PeriodicLaunch":      kept("periodic launch", "periodic launches", "used or updated"),
 	"ScalingPolicy":       kept("scaling policy", "scaling policies", "shown, updated or removed"),
@@ -99,11 +99,11 @@ var records = map[string]record{
 	"HostVolume":          kept("dynamic host volume", "dynamic host volumes", "shown, updated or removed"),
 }
 
-// kept is the feature of records with which nothing is done.
+// kept returns the feature of records that are stored but not used.
 func kept(one, many, not string) record {
 	shown := strings.NewReplacer("csi", "CSI")
-	return record{many, sentence{"1 " + shown.Replace(one) + " is kept as it is: it is not " + not + " here",
-		"%d " + shown.Replace(many) + " are kept as they are: they are not " + not + " here"}}
+	return record{many, sentence{"1 " + shown.Replace(one) + " is preserved: it is not " + not + " here",
+		"%d " + shown.Replace(many) + " are preserved: they are not " + not + " here"}}
 }
 
 // recordOf returns the feature of a type of records.

@@ -1,16 +1,16 @@
-// Package unserved lists what is stored in state and this version does not serve.
+// Package unserved finds stored data that this version does not support.
 //
-// Registration refuses jobs with features that this version lacks. State may hold such jobs
-// nevertheless: a server of another build wrote them to the log, or a snapshot had them. The
-// same holds for records of features that this version lacks, such as service registrations.
+// Registration refuses jobs with unsupported features. State may contain such jobs
+// nevertheless: a server of another build wrote them to the log, or a snapshot contained them.
+// The same holds for records of unsupported features, such as service registrations.
 //
-// Each listed feature has a sentence about the consequences (effect.go). A sentence is about
-// servers and clients of this version. In a cluster with other builds the leader's build
-// decides on placement, and the client's build on how tasks run.
+// Each feature has a message about the consequences (effect.go). It describes servers and
+// clients of this version. In a cluster with other builds, the leader's build decides about
+// placement and the client's build runs the tasks.
 //
-// List reads every job, job version and foreign record of a snapshot once. Watcher is a duty of
-// every server: it has one goroutine, that of Run, and logs the list when it changed. Nothing
-// here writes to state.
+// List reads every job, job version and unsupported record of a snapshot once. A Watcher runs
+// on every server. Its one goroutine, Run, logs the list when it has changed. The package never
+// writes to state.
 package unserved
 
 import (
@@ -21,19 +21,19 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Feature is something stored that this version does not serve.
+// Feature is a stored feature that this version does not support.
 type Feature struct {
 	Name   string   // stable key, such as "periodic", "volume csi" or "service registrations"
 	Count  int      // jobs that use it, or records of it
-	Effect string   // a sentence without full stop, with the count: "3 periodic jobs will not be launched"
-	Jobs   []string // "namespace/id" of the jobs that use it, sorted; nil for records that are not of jobs
+	Effect string   // message with the count, without full stop: "3 periodic jobs will not be launched"
+	Jobs   []string // "namespace/id" of the jobs that use it, sorted; nil for other records
 }
 
-// VersionTag is the name of the feature of jobs that have a tagged version.
+// VersionTag is the feature of jobs with a tagged version.
 const VersionTag = "version tag"
 
-// List returns the stored features that this version does not serve, sorted by Name. Jobs
-// that are stopped or dead are left out.
+// List returns the stored features that this version does not support, sorted by name. It skips
+// stopped and dead jobs.
 func List(s *state.Snapshot) []Feature {
 	var out []Feature
 	for name, jobs := range users(s) {
@@ -47,7 +47,8 @@ func List(s *state.Snapshot) []Feature {
 	return out
 }
 
-// users returns the jobs that use each feature, sorted: state has jobs by namespace and ID.
+// users returns the jobs that use each feature, sorted like the jobs in state: by namespace and
+// ID.
 func users(s *state.Snapshot) map[string][]string {
 	out := map[string][]string{}
 	add := func(feature string, j *nomad.Job) {
@@ -69,7 +70,7 @@ func users(s *state.Snapshot) map[string][]string {
 		}
 	}
 	for _, jobs := range out {
-		slices.Sort(jobs) // by namespace and ID is another order than by their text
+		slices.Sort(jobs) // sorting by namespace and ID differs from sorting by text
 	}
 	return out
 }

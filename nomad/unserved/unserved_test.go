@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Every feature that validation refuses has a sentence of its own, and no sentence is left over.
+// Every feature that validation refuses has its own message, and there are no other messages.
 func TestSentenceOfEachFeature(t *testing.T) {
 	want := append(nomad.AllAbsentFeatures(), VersionTag)
 	slices.Sort(want)
@@ -39,11 +39,11 @@ func TestSentenceOfEachFeature(t *testing.T) {
 	}
 }
 
-// Every type of record that state keeps as it came has a sentence of its own.
+// Every type of record that state stores undecoded has its own message.
 func TestSentenceOfEachRecord(t *testing.T) {
 	restore := state.NewRestore(slog.New(slog.DiscardHandler))
 	for _, r := range state.Tables() {
-		if r.Row() == nil && r.Name != "EventSink" { // which no snapshot may have
+		if r.Row() == nil && r.Name != "EventSink" { // no snapshot may contain it
 			add(t, restore, r.Name, map[string]any{"KeyID": "x"})
 		}
 	}
@@ -71,8 +71,8 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string][2]string{
-		"ServiceRegistration": {"1 service registration is kept as it is: it is not shown, updated or removed here", "12 service registrations are kept as they are: they are not shown, updated or removed here"},
-		"CSIVolume":           {"1 CSI volume is kept as it is: it is not shown, claimed, updated or removed here", "12 CSI volumes are kept as they are: they are not shown, claimed, updated or removed here"},
+		"ServiceRegistration": {"1 service registration is preserved: it is not shown, updated or removed here", "12 service registrations are preserved: they are not shown, updated or removed here"},
+		"CSIVolume":           {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here", "12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
 	} {
 		r := recordOf(kind)
 		if got := [2]string{r.effect.of(1), r.effect.of(12)}; got != want {
@@ -81,7 +81,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// Jobs that are stopped or dead are left out, and those that use a feature twice count once.
+// List skips stopped and dead jobs. A job that uses a feature twice counts once.
 func TestList(t *testing.T) {
 	restore := state.NewRestore(slog.New(slog.DiscardHandler))
 	periodic := &nomad.PeriodicConfig{Enabled: true, Spec: "* * * * *"}
@@ -104,11 +104,11 @@ func TestList(t *testing.T) {
 	add(t, restore, "HostVolume", map[string]any{"ID": "3"})
 	got := List(restore.Finish().Snapshot())
 	want := []Feature{
-		{"dynamic host volumes", 1, "1 dynamic host volume is kept as it is: it is not shown, updated or removed here", nil},
+		{"dynamic host volumes", 1, "1 dynamic host volume is preserved: it is not shown, updated or removed here", nil},
 		{"periodic", 2, "2 periodic jobs will not be launched", []string{"default/b", "other/a"}},
 		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
-		{"service registrations", 2, "2 service registrations are kept as they are: they are not shown, updated or removed here", nil},
-		{"version tag", 1, "version tags of 1 job are kept: they cannot be added, removed or compared with here", []string{"other/a"}},
+		{"service registrations", 2, "2 service registrations are preserved: they are not shown, updated or removed here", nil},
+		{"version tag", 1, "version tags of 1 job are preserved: they cannot be added, removed or used in comparisons here", []string{"other/a"}},
 		{"volume csi", 1, "new allocations of 1 job with CSI volumes will not be placed", []string{"default/web"}},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -119,7 +119,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// add restores rows as a snapshot has them.
+// add restores rows like a snapshot.
 func add(t *testing.T, to *state.Restore, name string, rows ...any) {
 	t.Helper()
 	i := slices.IndexFunc(state.Tables(), func(r state.Record) bool { return r.Name == name })

@@ -11,11 +11,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// listEvery is the interval between two lists while servers of another build are in the
-// region. Only they store jobs that this version refuses.
+// listEvery is the interval between two lists while the region has servers of another build.
+// Only those store jobs that this version refuses.
 const listEvery = 5 * time.Minute
 
-// Config of a Watcher.
+// Config configures a Watcher.
 type Config struct {
 	Store    func() *state.Store    // the current store: a restore replaces it
 	CaughtUp <-chan struct{}        // closed once the log that existed at the start is in state
@@ -24,14 +24,14 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Watcher logs what is stored and not served: after the start, after a restore, when servers
-// of another build join, and at an interval while they are members. It logs a list again only
+// Watcher logs the unsupported features: after the start, after a restore, when a server of
+// another build joins, and periodically while the region has such servers. It logs again only
 // after the list changed or another such server joined.
 type Watcher struct {
 	cfg Config
 
 	mu        sync.Mutex
-	store     *state.Store // to which sentences belong, with jobs as of index
+	store     *state.Store // the store of the cached messages
 	index     uint64
 	sentences []string
 }
@@ -72,11 +72,11 @@ func (w *Watcher) log(sentences, others []string) {
 	if len(others) > 0 {
 		log = log.With("servers_of_other_builds", strings.Join(others, ", "))
 	}
-	log.Warn("stored features are not served by this version")
+	log.Warn("this version does not support stored features")
 }
 
-// Sentences returns the effects of the features that are stored now. They are computed anew
-// only after jobs changed or a restore: records that are kept as they came never change.
+// Sentences returns the messages for the currently stored features. It caches them until jobs
+// change or a snapshot is restored, because other unsupported records never change.
 func (w *Watcher) Sentences() []string {
 	snap := w.cfg.Store().Snapshot()
 	index := snap.TableIndex(state.TableJobs, state.TableJobVersion)
@@ -88,7 +88,7 @@ func (w *Watcher) Sentences() []string {
 	return w.sentences
 }
 
-// sentencesOf returns the effects of the features, in their order.
+// sentencesOf returns the messages of the features, in order.
 func sentencesOf(features []Feature) []string {
 	var out []string
 	for _, f := range features {

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// lines holds the lines of a log.
+// lines receives the lines of a log.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
@@ -21,8 +21,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A list is logged when it is new or another server of another build is there. Without such
-// servers nothing is listed at an interval.
+// A list is logged when it is new or when another server of another build joins. Without such
+// servers there is no periodic list.
 func TestWatcherLogsWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.DiscardHandler)
@@ -87,7 +87,7 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 		restored := state.NewRestore(quiet)
 		add(t, restored, "HostVolume", map[string]any{"ID": "v"})
 		store.Swap(restored.Finish()).Abandon()
-		expect("after a restore", "1 dynamic host volume is kept")
+		expect("after a restore", "1 dynamic host volume is preserved")
 		cancel()
 		if err := <-done; err != context.Canceled {
 			t.Errorf("Run() = %v", err)
@@ -96,7 +96,7 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 }
 
 // The list is computed again only after jobs changed.
-func TestSentencesAreKept(t *testing.T) {
+func TestSentencesAreCached(t *testing.T) {
 	store := state.New(slog.New(slog.DiscardHandler))
 	w := New(Config{Store: func() *state.Store { return store }})
 	register := func(index uint64, j *nomad.Job) {

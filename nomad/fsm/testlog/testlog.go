@@ -1,5 +1,5 @@
-// Package testlog is a Raft log without Raft, for tests: what is written to it is
-// encoded, given the next index and applied by a real FSM, at once.
+// Package testlog is a Raft log for tests, without Raft. An entry is encoded, gets the next
+// index, and is immediately applied by a real FSM.
 package testlog
 
 import (
@@ -25,13 +25,14 @@ type Log struct {
 	before func(ctx context.Context, t nomad.MessageType) error
 }
 
-// New returns a log over an empty state. A nil observer hears nothing.
+// New returns a log with an empty state. observer may be nil.
 func New(observer fsm.Observer) *Log {
 	log := slog.New(slog.DiscardHandler)
 	return &Log{fsm: fsm.New(state.New(log), observer, log), index: 1}
 }
 
-// Before has fn called before each entry; an error is the result of Apply then.
+// Before sets a function that is called before each entry. Its error becomes the result of
+// Apply.
 func (l *Log) Before(fn func(ctx context.Context, t nomad.MessageType) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +42,7 @@ func (l *Log) Before(fn func(ctx context.Context, t nomad.MessageType) error) {
 // Store returns the state.
 func (l *Log) Store() *state.Store { return l.fsm.State() }
 
-// Snapshot returns the state as it is now.
+// Snapshot returns a snapshot of the current state.
 func (l *Log) Snapshot() *state.Snapshot { return l.Store().Snapshot() }
 
 // Apply writes one entry.
@@ -53,8 +54,8 @@ func (l *Log) Apply(ctx context.Context, t nomad.MessageType, payload any) (any,
 	return resp, snap.Index(), err
 }
 
-// apply writes one entry and returns the state right after it, before any other
-// entry: an observer may cause the next one at once.
+// apply writes one entry and returns the state right after it. An observer may write the next
+// entry at once.
 func (l *Log) apply(ctx context.Context, t nomad.MessageType, payload any) (any, *state.Snapshot, error) {
 	l.mu.Lock()
 	before := l.before
@@ -78,7 +79,7 @@ func (l *Log) apply(ctx context.Context, t nomad.MessageType, payload any) (any,
 	return resp, l.Snapshot(), nil
 }
 
-// Must writes one entry and returns its index; it ends the test if that fails.
+// Must writes one entry and returns its index. It fails the test on an error.
 func (l *Log) Must(t testing.TB, typ nomad.MessageType, payload any) uint64 {
 	t.Helper()
 	return l.must(t, typ, payload).Index()

@@ -37,8 +37,8 @@ func (l *Log) Node(t testing.TB, edit ...func(*nomad.Node)) *nomad.Node {
 	return snap.Node(nil, n.ID)
 }
 
-// Job registers a job with one group "g" of count allocations and one task "t" of
-// 100 MHz and 100 MiB.
+// Job registers a job with one group "g" of count allocations and one task "t" with 100 MHz and
+// 100 MiB.
 func (l *Log) Job(t testing.TB, typ string, count int, edit ...func(*nomad.Job)) *nomad.Job {
 	t.Helper()
 	j := &nomad.Job{
@@ -78,8 +78,8 @@ func (l *Log) Eval(t testing.TB, j *nomad.Job, edit ...func(*nomad.Evaluation)) 
 	return snap.Eval(nil, e.ID)
 }
 
-// NewAlloc returns an allocation of the job's group "g" for the node with what its
-// tasks ask for. It is not written.
+// NewAlloc returns an allocation of the job's group "g" on the node with the resources of its
+// tasks. It writes nothing.
 func NewAlloc(j *nomad.Job, node *nomad.Node, edit ...func(*nomad.Allocation)) *nomad.Allocation {
 	a := &nomad.Allocation{
 		ID: nomad.NewID(), Namespace: j.Namespace, JobID: j.ID, Job: j, TaskGroup: "g", Name: nomad.AllocName(j.ID, "g", 0),
@@ -102,7 +102,7 @@ func NewAlloc(j *nomad.Job, node *nomad.Node, edit ...func(*nomad.Allocation)) *
 	return a
 }
 
-// Alloc writes an allocation of the job for the node.
+// Alloc writes an allocation of the job on the node.
 func (l *Log) Alloc(t testing.TB, j *nomad.Job, node *nomad.Node, edit ...func(*nomad.Allocation)) *nomad.Allocation {
 	t.Helper()
 	a := NewAlloc(j, node, edit...)

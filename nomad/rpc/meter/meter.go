@@ -1,8 +1,8 @@
-// Package meter counts the RPCs of a server or of a client, and measures how long they take.
+// Package meter counts the RPCs of a server or of a client and measures how long they take.
 //
-// Counters are added up here and passed to the metrics once per interval: the Sum of a counter
-// is the number of calls. Durations are passed on one by one. It never sees a request, a token
-// or an address.
+// It sums counters and passes them to the metrics once per interval. The Sum of such a counter
+// is the number of calls. Durations are passed individually. The package never sees tokens,
+// addresses or the contents of requests.
 //
 // Run is its only goroutine.
 package meter
@@ -22,17 +22,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// defaultEvery is the interval of a Config that has none.
+// defaultEvery is the default interval.
 const defaultEvery = time.Second
 
-// Config of a Meter.
+// Config configures a Meter.
 type Config struct {
-	// Every is how often counters are passed to the metrics; 0 is 1 s.
+	// Every is the interval at which counters are passed to the metrics; 0 means 1 s.
 	Every time.Duration
-	// NoIdentities leaves the label identity out of the rates of calls.
+	// NoIdentities omits the label identity from the call rates.
 	NoIdentities bool
-	// AllocIDs puts the IDs of allocations in the label identity. Without it all
-	// allocations are counted together.
+	// AllocIDs puts allocation IDs in the label identity. Without it all allocations share one
+	// value.
 	AllocIDs bool
 }
 
@@ -41,7 +41,7 @@ type Meter struct {
 	cfg     Config
 	prefix  string // nomad or client
 	name    func(method string) string
-	rated   bool     // rates of calls by endpoint and identity are counted
+	rated   bool     // whether call rates per endpoint and identity are counted
 	methods sync.Map // name of a method → *method
 
 	counts struct {
@@ -53,14 +53,14 @@ type Meter struct {
 	regions map[string]int64 // since the last interval
 }
 
-// method is what is known of a row of the table.
+// method caches the properties of a method.
 type method struct {
 	timer     []string
 	endpoint  string
 	operation string
 }
 
-// rate is one of the series of the rates of calls.
+// rate identifies one series of the call rates.
 type rate struct{ endpoint, operation, identity string }
 
 // ForServer returns the Meter of a server.
@@ -80,7 +80,7 @@ func newMeter(cfg Config, prefix string, name func(string) string) *Meter {
 	return &Meter{cfg: cfg, prefix: prefix, name: name, rated: prefix == "nomad", rates: map[rate]int64{}, regions: map[string]int64{}}
 }
 
-// Called implements rpc.Observer. Calls that wait for a change count with their waiting.
+// Called implements rpc.Observer. The duration of a blocking query includes its wait time.
 func (m *Meter) Called(row rpc.Method, c *rpc.Call, took time.Duration, err error) {
 	of := m.of(row)
 	m.counts.calls.Add(1)
@@ -94,7 +94,7 @@ func (m *Meter) Called(row rpc.Method, c *rpc.Call, took time.Duration, err erro
 	metrics.AddSample(of.timer, milliseconds(took))
 }
 
-// Streamed implements rpc.Observer. A stream counts when it has ended.
+// Streamed implements rpc.Observer. A stream is counted when it ends.
 func (m *Meter) Streamed(row rpc.Method, c *rpc.Call, took time.Duration, err error) {
 	of := m.of(row)
 	m.counts.streams.Add(1)
@@ -118,7 +118,7 @@ func (m *Meter) Forwarded(region string) {
 	m.regions[region]++
 }
 
-// Run passes the counters to the metrics in each interval until ctx ends.
+// Run passes the counters to the metrics at every interval until ctx ends.
 func (m *Meter) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.cfg.Every)
 	defer tick.Stop()
@@ -133,7 +133,7 @@ func (m *Meter) Run(ctx context.Context) error {
 	}
 }
 
-// of returns what is known of a method.
+// of returns the cached properties of a method.
 func (m *Meter) of(row rpc.Method) *method {
 	if known, ok := m.methods.Load(row.Name); ok {
 		return known.(*method)
@@ -147,7 +147,7 @@ func (m *Meter) of(row rpc.Method) *method {
 	return known.(*method)
 }
 
-// rate counts a call of its caller.
+// rate counts a call for its caller.
 func (m *Meter) rate(of *method, c *rpc.Call) {
 	if !m.rated {
 		return
@@ -161,7 +161,8 @@ func (m *Meter) rate(of *method, c *rpc.Call) {
 	m.rates[r]++
 }
 
-// identity names a caller: an accessor ID, a node, an allocation or the name of a certificate.
+// identity returns the label of a caller: an accessor ID, a node, an allocation or the name of
+// a certificate.
 func (m *Meter) identity(id *acls.AuthenticatedIdentity) string {
 	switch claims := id.Claims; {
 	case id.ACLToken != nil:
@@ -216,7 +217,7 @@ func (m *Meter) flush() {
 	}
 }
 
-// add adds to a counter. One of nothing is not shown.
+// add adds n to a counter. It skips zero.
 func add(key []string, n int64) {
 	if n > 0 {
 		metrics.IncrCounter(slices.Clip(key), float32(n))

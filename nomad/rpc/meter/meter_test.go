@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// sums adds up the counters that it is given, by name and labels.
+// sums adds up counters by name and labels.
 type sums struct {
 	metrics.BlackholeSink
 	mu  sync.Mutex
@@ -38,7 +38,7 @@ func (s *sums) of(name string) float32 {
 	return s.got[name]
 }
 
-// toSums makes a sink that the metrics of the process go to while the test runs.
+// toSums makes the process's metrics go to the returned sums during the test.
 func toSums(t *testing.T) *sums {
 	t.Helper()
 	sink := &sums{got: map[string]float32{}}
@@ -53,13 +53,13 @@ func toSums(t *testing.T) *sums {
 	return sink
 }
 
-// row is a row of a table of methods.
+// row returns a row of a method table.
 func row(name string) rpc.Method {
 	return rpc.Handle[nomad.JobListRequest, nomad.JobListResponse](name, rpc.Anonymous, rpc.Here, nil)
 }
 
-// TestCounters: calls of many goroutines are passed on once per interval, and the last ones
-// when the meter ends. Allocations are counted together unless their IDs are wanted.
+// Calls of concurrent goroutines are passed on once per interval, and the last ones when the
+// meter ends. Allocations share one label value unless AllocIDs is set.
 func TestCounters(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg  Config
@@ -67,7 +67,7 @@ func TestCounters(t *testing.T) {
 	}{
 		"together":      {Config{}, "nomad.rpc.job.list identity=alloc"},
 		"by allocation": {Config{AllocIDs: true}, "nomad.rpc.job.list identity=alloc:a1"},
-		"by nobody":     {Config{NoIdentities: true}, "nomad.rpc.job.list"},
+		"no identity":   {Config{NoIdentities: true}, "nomad.rpc.job.list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sink := toSums(t)

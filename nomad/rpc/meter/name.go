@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// named are the methods whose metric has another name than the method: a service and a name,
-// as Nomad's metrics have them.
+// named maps methods to their metric names where the two differ: a service and a name, as in
+// Nomad's metrics.
 var named = map[string]string{
 	"ACL.CreateClientIntroductionToken": "acl.create_node_introduction_identity",
 	"ACL.DeleteAuthMethods":             "acl.delete_auth_methods_by_name",
@@ -27,8 +27,8 @@ var named = map[string]string{
 	"Variables.RenewLock":               "variables.lock.renew",
 }
 
-// ServerName returns the name of a method of a server in metrics: "acl.get_policy" for
-// "ACL.GetPolicy". The service of nodes is called client.
+// ServerName returns the name of a server's method in metrics: "acl.get_policy" for
+// "ACL.GetPolicy". The service of nodes is "client".
 func ServerName(method string) string {
 	if name, ok := named[method]; ok {
 		return name
@@ -46,26 +46,26 @@ func ServerName(method string) string {
 // clientName returns the name of a client's method in metrics.
 func clientName(method string) string {
 	service, name, _ := strings.Cut(method, ".")
-	if service == "ClientAllocations" { // what the agent of the same process asks
+	if service == "ClientAllocations" { // requests of the agent in the same process
 		service = "Allocations"
 	}
 	return snake(service) + "." + snake(name)
 }
 
-// endpoint returns the service of a method as the rates of calls name it.
+// endpoint returns the service of a method in the label of the call rates.
 func endpoint(method string) string {
 	service, _, _ := strings.Cut(method, ".")
 	return snake(service)
 }
 
-// Operations that the rates of calls tell apart.
+// The operations in the labels of the call rates.
 const (
 	read  = "read"
 	list  = "list"
 	write = "write"
 )
 
-// lists are the methods that return lists, beside those whose name begins with List.
+// lists holds the methods that return lists and whose name does not begin with List.
 var lists = map[string]bool{
 	"Allocations": true, "Evaluations": true, "Deployments": true, "Statuses": true, "GetAllocs": true,
 	"GetClientAllocs": true, "GetJobVersions": true, "PrefixSearch": true, "FuzzySearch": true,
