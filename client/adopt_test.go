@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -54,7 +55,7 @@ func ofUpstream(t *testing.T, file, alloc string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	local, err := nomad.Encode(map[string]any{"TaskHandle": map[string]any{"Version": 1, "Config": map[string]any{"ID": "x"}, "State": "running", "DriverState": []byte{1}}})
+	local, err := codec.Encode(map[string]any{"TaskHandle": map[string]any{"Version": 1, "Config": map[string]any{"ID": "x"}, "State": "running", "DriverState": []byte{1}}})
 	if err != nil {
 		t.Fatal(err)
 	}

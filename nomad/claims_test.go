@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 var registered = nomad.RegisteredClaims{Issuer: "https://nomad.example", Subject: "s", Audience: nomad.Audience{"a"},
@@ -58,18 +59,18 @@ func TestClaimsOnTheWire(t *testing.T) {
 	for name, c := range kinds {
 		t.Run(name, func(t *testing.T) {
 			reply := acls.WhoAmIResponse{Identity: &acls.AuthenticatedIdentity{Claims: &c.claims}}
-			raw, err := nomad.Encode(&reply)
+			raw, err := codec.Encode(&reply)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var back acls.WhoAmIResponse
-			if err := nomad.Decode(raw, &back); err != nil || !reflect.DeepEqual(*back.Identity.Claims, c.claims) {
+			if err := codec.Decode(raw, &back); err != nil || !reflect.DeepEqual(*back.Identity.Claims, c.claims) {
 				t.Errorf("Decode() = %+v, %v", back.Identity.Claims, err)
 			}
 			var plain struct {
 				Identity struct{ Claims map[string]any }
 			}
-			if err := nomad.Decode(raw, &plain); err != nil {
+			if err := codec.Decode(raw, &plain); err != nil {
 				t.Fatal(err)
 			}
 			_, workload := plain.Identity.Claims["AllocationID"]
@@ -144,7 +145,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		}()
 	}
 	for _, v := range []any{token, &token, held, []nomad.Token{token}, map[string]nomad.Token{"a": token}} {
-		for _, encode := range []func(any) ([]byte, error){json.Marshal, nomad.Encode} {
+		for _, encode := range []func(any) ([]byte, error){json.Marshal, codec.Encode} {
 			out, err := encode(v)
 			if err != nil {
 				t.Errorf("encode %T: %v", v, err)

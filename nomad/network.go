@@ -9,6 +9,17 @@ const (
 	NodeNetworkAF_IPv6    NodeNetworkAF = "ipv6"
 )
 
+// The supported modes of a group's network: the network of the node, and a private network without connections.
+const (
+	NetworkModeHost   = "host"
+	NetworkModeNone   = "none"
+	NetworkModeBridge = "bridge"
+)
+
+// AttrNetworkNone is a node attribute. Its value is "false" if the node does not support network mode none. Nodes
+// without the attribute support it.
+const AttrNetworkNone = "network.none"
+
 // AllocNetworkStatus is the network of an allocation on its node. The client writes it.
 type AllocNetworkStatus struct {
 	InterfaceName string

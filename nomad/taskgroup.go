@@ -104,3 +104,13 @@ type UpdateStrategy struct {
 	AutoPromote      bool
 	Canary           int
 }
+
+// NetworkMode returns the mode of the group's network.
+func (tg *TaskGroup) NetworkMode() string {
+	for _, n := range tg.Networks {
+		if n.Mode != "" {
+			return n.Mode
+		}
+	}
+	return NetworkModeHost
+}

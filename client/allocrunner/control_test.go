@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 func TestRestartAndSignal(t *testing.T) {
@@ -151,7 +152,7 @@ func TestKillTimeoutAndDelay(t *testing.T) {
 				alloc := allocation(nomad.JobTypeService, task)
 				r, _, ended := w.started(alloc)
 				start := time.Now()
-				stopped := nomad.Copy(alloc)
+				stopped := codec.Copy(alloc)
 				stopped.DesiredStatus = nomad.AllocDesiredStatusStop
 				stopped.DesiredTransition.NoShutdownDelay = &tc.noDelay
 				r.Update(stopped)
@@ -234,7 +235,7 @@ func TestUpdateInPlace(t *testing.T) {
 		task := mockTask("main", fails("10s"))
 		alloc := allocation(nomad.JobTypeService, task)
 		r, _, ended := w.started(alloc)
-		next := nomad.Copy(alloc)
+		next := codec.Copy(alloc)
 		next.Job.TaskGroups[0].Tasks[0].KillTimeout = 3 * time.Second
 		next.Job.TaskGroups[0].Tasks[0].Config = map[string]any{"run_for": "1h", "kill_after": "2h"}
 		r.Update(next)
@@ -247,7 +248,7 @@ func TestUpdateInPlace(t *testing.T) {
 			t.Errorf("state = %s, want the new version running", s.State)
 		}
 		start := time.Now()
-		noJob := nomad.Copy(next)
+		noJob := codec.Copy(next)
 		noJob.Job, noJob.DesiredStatus = nil, nomad.AllocDesiredStatusStop
 		r.Update(noJob)
 		<-ended

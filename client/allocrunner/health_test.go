@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // deployed returns an allocation in a deployment with short times.
@@ -90,7 +91,7 @@ func TestHealthOfTheNextDeployment(t *testing.T) {
 		if first == nil || first.Healthy == nil || !*first.Healthy {
 			t.Fatal("no health in the first deployment")
 		}
-		next := nomad.Copy(alloc)
+		next := codec.Copy(alloc)
 		next.DeploymentID, next.DeploymentStatus = "d2", nil
 		r.Update(next)
 		synctest.Wait()

@@ -1,6 +1,9 @@
 package allocrunner
 
-import "github.com/open-nomad/open-nomad/nomad"
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+)
 
 // steps are the tasks to start and to stop now.
 type steps struct {
@@ -98,7 +101,7 @@ func (v *view) stopEvent(t *nomad.Task, stopping *nomad.TaskEvent) *nomad.TaskEv
 		if v.leader != "" && v.leader != t.Name {
 			return nil // the leader is stopped first
 		}
-		return nomad.Copy(stopping)
+		return codec.Copy(stopping)
 	case v.mainDead && !nonSidecar(t) && hookOf(t) != "":
 		return &nomad.TaskEvent{Type: nomad.TaskMainDead}
 	case v.mainDead && nonSidecar(t) && !v.mainStarted:

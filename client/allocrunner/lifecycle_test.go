@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -136,7 +137,7 @@ func TestStopByServers(t *testing.T) {
 		if got := r.State().ClientStatus; got != nomad.AllocClientStatusRunning {
 			t.Fatalf("status = %q, want running", got)
 		}
-		stopped := nomad.Copy(alloc)
+		stopped := codec.Copy(alloc)
 		stopped.DesiredStatus = nomad.AllocDesiredStatusStop
 		r.Update(stopped)
 		if err := <-ended; err != nil {
@@ -211,7 +212,7 @@ func TestStoppedWhileTheAgentWasAway(t *testing.T) {
 		shutdown()
 		<-ended
 		start := time.Now()
-		stopped := nomad.Copy(alloc)
+		stopped := codec.Copy(alloc)
 		stopped.DesiredStatus = nomad.AllocDesiredStatusStop
 		r := w.agent().runner(stopped)
 		if err := r.Restore(); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -167,7 +168,7 @@ func TestStopDuringRecovery(t *testing.T) {
 		next, driver := w.away()
 		r, _, ended := next.restored(alloc)
 		time.Sleep(10 * time.Second)
-		stopped := nomad.Copy(alloc)
+		stopped := codec.Copy(alloc)
 		stopped.DesiredStatus = nomad.AllocDesiredStatusStop
 		r.Update(stopped)
 		time.Sleep(time.Minute)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // State is the client's view of the allocation.
@@ -26,7 +27,7 @@ func (r *Runner) State() State {
 	}
 	return State{
 		ClientStatus: status, ClientDescription: description, TaskStates: states,
-		DeploymentStatus: nomad.Copy(r.deploy),
+		DeploymentStatus: codec.Copy(r.deploy),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // Buckets and keys below allocations/.
@@ -104,7 +105,7 @@ func (db *DB) Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error
 
 // putAllocValue stores v under allocations/<id>/<key> and waits for the commit.
 func (db *DB) putAllocValue(allocID string, key []byte, v any) error {
-	b, err := nomad.Encode(v)
+	b, err := codec.Encode(v)
 	if err != nil {
 		return fmt.Errorf("encode %s of allocation %s: %w", key, allocID, err)
 	}
@@ -114,7 +115,7 @@ func (db *DB) putAllocValue(allocID string, key []byte, v any) error {
 // putAllocValueWithNext is putAllocValue in the commit of the next write. v must not be
 // modified: it is encoded in a goroutine that the commit waits for.
 func (db *DB) putAllocValueWithNext(allocID string, key []byte, v any) {
-	encoded := sync.OnceValues(func() ([]byte, error) { return nomad.Encode(v) })
+	encoded := sync.OnceValues(func() ([]byte, error) { return codec.Encode(v) })
 	go encoded() //nolint:errcheck // the commit returns the error
 	db.w.withNext(func(tx *bolt.Tx) error {
 		b, err := encoded()

@@ -3,7 +3,7 @@ package state
 import (
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // path is the path of a bucket, from the root.
@@ -67,5 +67,5 @@ func get(b *bolt.Bucket, key []byte, v any) (bool, error) {
 	if raw == nil {
 		return false, nil
 	}
-	return true, nomad.Decode(raw, v)
+	return true, codec.Decode(raw, v)
 }

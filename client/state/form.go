@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // The bucket meta holds the format version of the values. Nomad's clients write meta/version.
@@ -204,7 +205,7 @@ func convertAlloc(b *bolt.Bucket, id string, abandoned bool) error {
 			return err
 		}
 	}
-	raw, err := nomad.Encode(storedAlloc{a})
+	raw, err := codec.Encode(storedAlloc{a})
 	if err != nil {
 		return err
 	}

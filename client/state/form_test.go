@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -47,7 +48,7 @@ func fixture(t *testing.T, vs values) (dir string) {
 			}
 			raw, isRaw := v.([]byte)
 			if !isRaw {
-				if raw, err = nomad.Encode(v); err != nil {
+				if raw, err = codec.Encode(v); err != nil {
 					return err
 				}
 			}
@@ -207,7 +208,7 @@ func TestFormOfAllocations(t *testing.T) {
 		if v := tx.Bucket([]byte("meta")).Get([]byte("version")); string(v) != "2" {
 			t.Errorf("meta/version = %q, want 2", v)
 		}
-		return nomad.Decode(tx.Bucket([]byte("allocations")).Bucket([]byte(runningID)).Get([]byte("alloc")), &got)
+		return codec.Decode(tx.Bucket([]byte("allocations")).Bucket([]byte(runningID)).Get([]byte("alloc")), &got)
 	})
 	if err != nil || got.Alloc.ID != runningID || got.Alloc.NodeID != "n" {
 		t.Errorf("the stored value is %+v, %v", got, err)

@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 var (
@@ -30,11 +31,11 @@ type renewal struct{ Asked bool }
 // PutNodeIdentity stores the node's token and clears a renewal request. The token may be used
 // once it returns.
 func (db *DB) PutNodeIdentity(t nomad.Token) error {
-	token, err := nomad.Encode(nodeIdentity{t.Reveal()})
+	token, err := codec.Encode(nodeIdentity{t.Reveal()})
 	if err != nil {
 		return fmt.Errorf("encode node identity: %w", err)
 	}
-	got, err := nomad.Encode(renewal{})
+	got, err := codec.Encode(renewal{})
 	if err != nil {
 		return fmt.Errorf("encode node identity: %w", err)
 	}
@@ -97,7 +98,7 @@ func (db *DB) NodeRegistration() (*nomad.NodeRegistration, error) {
 
 // putValue stores v in a bucket and waits for the commit.
 func (db *DB) putValue(p path, key []byte, v any) error {
-	b, err := nomad.Encode(v)
+	b, err := codec.Encode(v)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", key, err)
 	}

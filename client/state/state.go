@@ -2,7 +2,7 @@
 // file. It holds allocations, the state of their tasks and hooks, signed workload identities,
 // and the node's identity and registration.
 //
-// Layout of <state_dir>/state.db (values are msgpack, nomad.Encode):
+// Layout of <state_dir>/state.db (values are msgpack, codec.Encode):
 //
 //	node_identity/node_identity_state         {SignedIdentity}
 //	node/node_registration                    {HasRegistered}

@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -123,14 +124,14 @@ func taskWrite(allocID, task string, t Task) (func(*bolt.Tx) error, error) {
 	p := path{bucketAllocs, []byte(allocID), []byte(taskPrefix + task)}
 	var writes []func(*bolt.Tx) error
 	if t.Local != nil {
-		b, err := nomad.Encode(t.Local)
+		b, err := codec.Encode(t.Local)
 		if err != nil {
 			return nil, fmt.Errorf("encode local state of task %s: %w", task, err)
 		}
 		writes = append(writes, putIn(p, keyLocalState, b))
 	}
 	if t.State != nil {
-		b, err := nomad.Encode(t.State)
+		b, err := codec.Encode(t.State)
 		if err != nil {
 			return nil, fmt.Errorf("encode state of task %s: %w", task, err)
 		}

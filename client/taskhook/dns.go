@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -45,7 +46,7 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 			"driver %q can't mount a resolv.conf for a task: remove the dns block of the group's network, or use another driver, such as exec2", req.Task.Driver)}
 	}
 	dns := resolved(group.Networks[i].DNS, req.Env)
-	if err := errors.Join(dns.Check(), complete(dns)); err != nil {
+	if err := errors.Join(jobrules.CheckDNS(dns), complete(dns)); err != nil {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: err}
 	}
 	files := map[string]string{resolvFile: resolvConf(dns, readResolv())}

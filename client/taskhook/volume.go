@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -122,7 +123,7 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 	if strings.Contains(target, "${") {
 		return "", fmt.Errorf("destination %q contains a reference that is not defined on this node", target)
 	}
-	if err := nomad.CheckMountTarget(target); err != nil {
+	if err := jobrules.CheckMountTarget(target); err != nil {
 		return "", err
 	}
 	if !filepath.IsAbs(target) {

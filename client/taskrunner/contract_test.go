@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -218,7 +219,7 @@ func TestHookMoments(t *testing.T) {
 		synctest.Wait()
 		r.Update(h.alloc, h.alloc.Job.TaskGroups[0].Tasks[0])
 		r.RunUpdateHooks(t.Context())
-		if err := r.Kill(t.Context(), nomad.Copy(killEvent)); err != nil {
+		if err := r.Kill(t.Context(), codec.Copy(killEvent)); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-ended; err != nil {
@@ -268,7 +269,7 @@ func TestHookAnswers(t *testing.T) {
 		r = h.restored(nil, next)
 		_, ended = begin(t, r)
 		restart(r)
-		if err := r.Kill(t.Context(), nomad.Copy(killEvent)); err != nil {
+		if err := r.Kill(t.Context(), codec.Copy(killEvent)); err != nil {
 			t.Fatal(err)
 		}
 		<-ended
@@ -341,7 +342,7 @@ func TestFailedHookOfARunningTask(t *testing.T) {
 		if got := last.pre[0].PreviousState["n"]; got != "1" {
 			t.Errorf("previous state = %q, want that of the previous agent", got)
 		}
-		if err := r.Kill(t.Context(), nomad.Copy(killEvent)); err != nil {
+		if err := r.Kill(t.Context(), codec.Copy(killEvent)); err != nil {
 			t.Fatal(err)
 		}
 		<-ended
@@ -388,7 +389,7 @@ func TestKillEndsContexts(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				if err := r.Kill(ctx, nomad.Copy(killEvent)); err != nil {
+				if err := r.Kill(ctx, codec.Copy(killEvent)); err != nil {
 					t.Fatalf("Kill() = %v: the context of the hook was not cancelled", err)
 				}
 				if err := <-ended; err != nil {
@@ -418,7 +419,7 @@ func TestStopHook(t *testing.T) {
 		r := gated.runner(nil, p)
 		r.cfg.Gate = make(chan struct{})
 		_, ended = begin(t, r)
-		if err := r.Kill(t.Context(), nomad.Copy(killEvent)); err != nil {
+		if err := r.Kill(t.Context(), codec.Copy(killEvent)); err != nil {
 			t.Fatal(err)
 		}
 		<-ended

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"go.etcd.io/bbolt"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
@@ -31,7 +31,7 @@ func upstreamLog(t *testing.T) (data string) {
 			t.Fatal(err)
 		}
 	}
-	entry, err := nomad.Encode(map[string]any{"Index": 1, "Term": 1, "Type": uint8(raft.LogConfiguration), "AppendedAt": nil, "Extensions": nil,
+	entry, err := codec.Encode(map[string]any{"Index": 1, "Term": 1, "Type": uint8(raft.LogConfiguration), "AppendedAt": nil, "Extensions": nil,
 		"Data": raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{{ID: upstreamID, Address: "127.0.0.1:4647"}}})})
 	if err != nil {
 		t.Fatal(err)

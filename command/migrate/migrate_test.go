@@ -21,7 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/migrate"
 	"github.com/open-nomad/open-nomad/command/term"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
@@ -43,7 +43,7 @@ func archive(t *testing.T, records ...record) []byte {
 	t.Helper()
 	stream := bytes.NewBuffer([]byte{0x80}) // an empty header
 	for _, r := range records {
-		raw, err := nomad.Encode(r.fields)
+		raw, err := codec.Encode(r.fields)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // Secrets are not printed. Other fields are.
@@ -30,7 +31,7 @@ func TestEntriesAreRedacted(t *testing.T) {
 			Evals: []*nomad.Evaluation{{ID: "visible"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data, err := nomad.EncodeCommand(c.number, c.body)
+			data, err := codec.EncodeCommand(c.number, c.body)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,6 +19,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -217,7 +219,7 @@ func storedJob(job *api.Job) (*nomad.Job, error) {
 	if err := json.Unmarshal(text, &stored); err != nil {
 		return nil, err
 	}
-	stored.Canonicalize()
+	jobrules.Canonicalize(&stored)
 	return &stored, nil
 }
 
@@ -227,7 +229,7 @@ func entrySize() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	entry, err := nomad.EncodeCommand(nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job,
+	entry, err := codec.EncodeCommand(nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job,
 		Eval: &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Type: job.Type, TriggeredBy: nomad.EvalTriggerJobRegister,
 			JobID: job.ID, Status: nomad.EvalStatusPending}})
 	return len(entry), err

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // Durations are texts in JSON, and read as texts or nanoseconds.
@@ -78,7 +78,7 @@ func TestSecretsOfAccessDoNotPrint(t *testing.T) {
 // changed is a copy of v in which one field has another value.
 func changed[T any](t *testing.T, v *T, field string) *T {
 	t.Helper()
-	out := nomad.Copy(v)
+	out := codec.Copy(v)
 	f := reflect.ValueOf(out).Elem()
 	for _, name := range strings.Split(field, ".") {
 		if f.Kind() == reflect.Pointer {
@@ -115,13 +115,13 @@ func TestHashesTellWhatDiffers(t *testing.T) {
 		seen[string(hash)] = what
 	}
 	p := &acls.Policy{Name: "n", JobACL: &acls.JobACL{}}
-	note("policy", nomad.Copy(p).SetHash())
+	note("policy", codec.Copy(p).SetHash())
 	for _, f := range []string{"Name", "Description", "Rules", "JobACL.Namespace", "JobACL.JobID", "JobACL.Group", "JobACL.Task"} {
 		note("policy "+f, changed(t, p, f).SetHash())
 	}
 	note("policy for nobody", (&acls.Policy{Name: "n"}).SetHash())
 	tok := &acls.Token{Name: "n"}
-	note("token", nomad.Copy(tok).SetHash())
+	note("token", codec.Copy(tok).SetHash())
 	for _, f := range []string{"Name", "Type", "Policies", "Global"} {
 		note("token "+f, changed(t, tok, f).SetHash())
 	}
@@ -132,7 +132,7 @@ func TestHashesTellWhatDiffers(t *testing.T) {
 		t.Error("the order of policies matters")
 	}
 	m := &acls.AuthMethod{Name: "n", Config: &acls.AuthMethodConfig{OIDCClientAssertion: &acls.OIDCClientAssertion{PrivateKey: &acls.OIDCClientAssertionKey{}}}}
-	note("method", nomad.Copy(m).SetHash())
+	note("method", codec.Copy(m).SetHash())
 	fields := []string{"Name", "Type", "TokenLocality", "TokenNameFormat", "MaxTokenTTL", "Default"}
 	for prefix, of := range map[string]reflect.Type{"Config.": reflect.TypeFor[acls.AuthMethodConfig](),
 		"Config.OIDCClientAssertion.": reflect.TypeFor[acls.OIDCClientAssertion](), "Config.OIDCClientAssertion.PrivateKey.": reflect.TypeFor[acls.OIDCClientAssertionKey]()} {
@@ -146,7 +146,7 @@ func TestHashesTellWhatDiffers(t *testing.T) {
 		note("method "+f, changed(t, m, f).SetHash())
 	}
 	r := &acls.BindingRule{ID: "n"}
-	note("rule", nomad.Copy(r).SetHash())
+	note("rule", codec.Copy(r).SetHash())
 	for _, f := range []string{"ID", "Description", "AuthMethod", "Selector", "BindType", "BindName"} {
 		note("rule "+f, changed(t, r, f).SetHash())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // The types of auth methods, the localities of the tokens that they create, and the default format of token names.
@@ -142,7 +143,7 @@ func (m *AuthMethod) Stub() *AuthMethodStub {
 
 // WithoutSecrets returns a copy of the method without the secrets for the identity provider.
 func (m *AuthMethod) WithoutSecrets() *AuthMethod {
-	out := nomad.Copy(m)
+	out := codec.Copy(m)
 	if out == nil || out.Config == nil {
 		return out
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 func blockedEval(job string, edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
@@ -186,7 +187,7 @@ func TestReblockOfTheSameEvaluation(t *testing.T) {
 	bl.Block(e)
 	bl.Unblock("c1", 101)
 	_, token := dequeue(t, b, service)
-	again := nomad.Copy(e)
+	again := codec.Copy(e)
 	again.SnapshotIndex = 101
 	bl.Block(again) // as stored in state
 	bl.Reblock(again, token)
@@ -284,7 +285,7 @@ func TestObserverDropsEvaluations(t *testing.T) {
 			o.EvalsUpserted(2, []*nomad.Evaluation{done})
 		},
 		"canceled": func(o *broker.Observer, e *nomad.Evaluation) {
-			c := nomad.Copy(e)
+			c := codec.Copy(e)
 			c.Status = nomad.EvalStatusCancelled
 			o.EvalsUpserted(2, []*nomad.Evaluation{c})
 		},
@@ -323,7 +324,7 @@ func TestRestore(t *testing.T) {
 	if !got[pending.ID] || !got[blocked.ID] {
 		t.Errorf("dequeued %v, want the pending and the blocked one", got)
 	}
-	again := nomad.Copy(blocked)
+	again := codec.Copy(blocked)
 	again.SnapshotIndex = 200
 	bl.Block(again)
 	wantNone(t, b, service)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 var (
@@ -96,9 +97,9 @@ func TestEnqueueTwice(t *testing.T) {
 	b := enabled()
 	e := newEval("a")
 	b.Enqueue(e)
-	b.Enqueue(nomad.Copy(e))
+	b.Enqueue(codec.Copy(e))
 	got, token := dequeue(t, b, service)
-	b.Enqueue(nomad.Copy(e))
+	b.Enqueue(codec.Copy(e))
 	must(t, b.Ack(got.ID, token))
 	wantNone(t, b, service)
 	if s := b.Stats(); s.Ready+s.Unacked+s.Pending+s.Waiting != 0 {
@@ -341,7 +342,7 @@ func TestUnblockedWhileOutstanding(t *testing.T) {
 				e := newEval("a")
 				b.Enqueue(e)
 				_, token := dequeue(t, b, service)
-				again := nomad.Copy(e)
+				again := codec.Copy(e)
 				b.EnqueueAll(map[*nomad.Evaluation]string{again: token})
 				wantNone(t, b, service)
 				must(t, end(b, e.ID, token))
@@ -365,7 +366,7 @@ func TestBlockedStatusCountsAsUnblocked(t *testing.T) {
 	e.Status = nomad.EvalStatusBlocked
 	b.Enqueue(e)
 	_, token := dequeue(t, b, service)
-	b.Enqueue(nomad.Copy(e))
+	b.Enqueue(codec.Copy(e))
 	must(t, b.Ack(e.ID, token))
 	dequeue(t, b, service)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 const (
@@ -87,7 +88,7 @@ func (r *Reaper) fail(ctx context.Context, eval *nomad.Evaluation) error {
 		CreateTime:     now.UnixNano(),
 		ModifyTime:     now.UnixNano(),
 	}
-	failed := nomad.Copy(eval)
+	failed := codec.Copy(eval)
 	failed.Status = nomad.EvalStatusFailed
 	failed.StatusDescription = fmt.Sprintf("not completed after %d deliveries", r.broker.cfg.DeliveryLimit)
 	failed.NextEval = next.ID
@@ -114,7 +115,7 @@ func (r *Reaper) cancel(ctx context.Context, evals []*nomad.Evaluation, why stri
 		n := min(len(evals), reapBatch)
 		batch := make([]*nomad.Evaluation, n)
 		for i, e := range evals[:n] {
-			batch[i] = nomad.Copy(e)
+			batch[i] = codec.Copy(e)
 			batch[i].Status = nomad.EvalStatusCancelled
 			batch[i].StatusDescription = why
 			batch[i].ModifyTime = time.Now().UnixNano()

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // Raft is the replicated log of a server.
@@ -225,7 +226,7 @@ func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (res
 			return nil, 0, err
 		}
 	}
-	data, err := nomad.EncodeCommand(t, payload)
+	data, err := codec.EncodeCommand(t, payload)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode command %d: %w", t, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 )
@@ -225,7 +226,7 @@ func TestFailedForGood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) {
-				job := nomad.Copy(w.job)
+				job := codec.Copy(w.job)
 				job.TaskGroup("g").ReschedulePolicy = tc.policy
 				a := w.Alloc(t, job, w.node, func(a *nomad.Allocation) {
 					a.DeploymentID, a.CreateTime, a.ModifyTime, a.RescheduleTracker = w.id, time.Now().UnixNano(), time.Now().UnixNano(), &nomad.RescheduleTracker{}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -60,7 +61,7 @@ func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *acls.
 // bindingRuleOf returns the rule to store for a request. The auth method of an existing rule
 // cannot change.
 func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *acls.BindingRule) (*acls.BindingRule, error) {
-	r := nomad.Copy(asked)
+	r := codec.Copy(asked)
 	r.ModifyTime = s.cfg.Now().UTC()
 	r.CreateTime = r.ModifyTime
 	switch old := snap.ACLBindingRule(nil, r.ID); {

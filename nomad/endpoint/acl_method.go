@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -70,7 +71,7 @@ func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *acls.A
 
 // authMethodOf returns the auth method to store for a request.
 func (s *Service) authMethodOf(snap *state.Snapshot, asked *acls.AuthMethod) (*acls.AuthMethod, error) {
-	m := nomad.Copy(asked)
+	m := codec.Copy(asked)
 	old := snap.ACLAuthMethod(nil, m.Name)
 	if err := login.Merge(m, old); err != nil {
 		return nil, err

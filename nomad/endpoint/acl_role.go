@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -32,7 +33,7 @@ func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *acls.Role
 	entry := &acls.RolesUpsertRequest{}
 	seen := map[string]bool{}
 	for _, r := range req.ACLRoles {
-		stored := nomad.Copy(r)
+		stored := codec.Copy(r)
 		if r.ID != "" && snap.ACLRole(nil, r.ID) == nil {
 			return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLRoleNotFound, r.ID)
 		}

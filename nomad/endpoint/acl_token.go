@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -98,7 +99,7 @@ func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry an
 
 // tokenOf returns the token to store for a request.
 func (s *Service) tokenOf(snap *state.Snapshot, asked *acls.Token) (*acls.Token, error) {
-	t := nomad.Copy(asked)
+	t := codec.Copy(asked)
 	var existing *acls.Token
 	if t.AccessorID != "" {
 		if t.AccessorID == acls.AnonymousAccessor {

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/golang/snappy"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -62,7 +64,7 @@ func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDi
 
 // child returns the job of a dispatch.
 func (s *Service) child(parent *nomad.Job, req *nomad.JobDispatchRequest) *nomad.Job {
-	child := nomad.Copy(parent)
+	child := codec.Copy(parent)
 	now := s.cfg.Now()
 	child.ParentID = parent.ID
 	child.ID = parent.ID + nomad.DispatchLaunchSuffix

@@ -8,12 +8,13 @@ import (
 
 	exec2 "github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
 // validate checks a canonical job: the rules of jobs, and the rules of the drivers that need
 // no node.
 func validate(job *nomad.Job) error {
-	list := parts(job.Validate())
+	list := parts(jobrules.Validate(job))
 	eachExec2(job, func(place string, t *nomad.Task) {
 		for _, err := range append(parts(exec2.CheckTask(t.Config)), parts(checkUser(t.User))...) {
 			list = append(list, fmt.Errorf("%s: %w", place, err))
@@ -25,13 +26,13 @@ func validate(job *nomad.Job) error {
 // CheckJob returns the errors and warnings of a job that can be found without server state.
 // It modifies the job: it sets the defaults of the HTTP API.
 func CheckJob(job *nomad.Job) (errs, warns []string) {
-	job.Canonicalize()
+	jobrules.Canonicalize(job)
 	return faults(validate(job)), warnings(job)
 }
 
 // warnings returns the warnings about a canonical job: valid, but probably a mistake.
 func warnings(job *nomad.Job) []string {
-	out := job.Warnings()
+	out := jobrules.Warnings(job)
 	eachExec2(job, func(place string, t *nomad.Task) {
 		if t.User == "root" || t.User == "0" {
 			out = append(out, fmt.Sprintf("%s: user %q: only nodes whose driver config of %s has allow_root run it", place, t.User, exec2.Driver))

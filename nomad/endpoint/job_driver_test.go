@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
 // exec2Job is a canonical job with one task of the driver exec2.
@@ -12,7 +14,7 @@ func exec2Job(change func(*nomad.Task)) *nomad.Job {
 	t := &nomad.Task{Name: "t", Driver: "exec2", Config: map[string]any{"command": "true"}}
 	change(t)
 	job := &nomad.Job{ID: "j", Name: "j", Region: "global", Type: nomad.JobTypeBatch, Priority: 50, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Tasks: []*nomad.Task{t}}}}
-	job.Canonicalize()
+	jobrules.Canonicalize(job)
 	return job
 }
 
@@ -61,9 +63,9 @@ func TestWarningOfRoot(t *testing.T) {
 
 func TestLandlockConstraint(t *testing.T) {
 	job := exec2Job(func(t *nomad.Task) { t.Config["require_abi"] = 6 })
-	more := nomad.Copy(job.TaskGroups[0].Tasks[0])
+	more := codec.Copy(job.TaskGroups[0].Tasks[0])
 	more.Name, more.Config["require_abi"] = "more", 7
-	other := nomad.Copy(more)
+	other := codec.Copy(more)
 	other.Name, other.Driver, other.Config["require_abi"] = "other", "mock_driver", 9
 	job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, more, other)
 	addImplicitConstraints(job)

@@ -5,8 +5,10 @@ import (
 	"sync"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobdiff"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -59,8 +61,8 @@ func (s *Service) jobPlan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRe
 	}
 	dry.report(out)
 	if req.Diff {
-		out.Diff = nomad.Diff(old, planned.job)
-		out.Diff.Annotate(out.Annotations)
+		out.Diff = jobdiff.Compare(old, planned.job)
+		jobdiff.Annotate(out.Diff, out.Annotations)
 	}
 	return out, nil
 }

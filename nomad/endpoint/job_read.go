@@ -5,8 +5,10 @@ import (
 	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobdiff"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -105,7 +107,7 @@ func diffVersions(snap *state.Snapshot, ns string, req *nomad.JobVersionsRequest
 		} else if v.Version == base.Version {
 			continue
 		}
-		out.Diffs = append(out.Diffs, nomad.Diff(old, v))
+		out.Diffs = append(out.Diffs, jobdiff.Compare(old, v))
 	}
 	return nil
 }

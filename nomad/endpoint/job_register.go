@@ -9,6 +9,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -108,7 +110,7 @@ func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteReques
 	}
 	job := given
 	if c.Conn == nil { // a local caller still owns the job
-		job = nomad.Copy(given)
+		job = codec.Copy(given)
 	}
 	job.Namespace = namespace
 	if job.Region == "" {
@@ -120,7 +122,7 @@ func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteReques
 	if ns := s.snapshot().Namespace(nil, job.Namespace); job.NodePool == "" && ns != nil {
 		job.NodePool = ns.DefaultPool()
 	}
-	job.Canonicalize()
+	jobrules.Canonicalize(job)
 	addImplicitConstraints(job)
 	clearServerFields(job)
 	return job, nil
@@ -240,7 +242,7 @@ func preserve(old, job *nomad.Job, req *nomad.JobRegisterRequest) {
 		}
 		for _, t := range tg.Tasks {
 			if wt := was.Task(t.Name); wt != nil && wt.Resources != nil {
-				t.Resources = nomad.Copy(wt.Resources)
+				t.Resources = codec.Copy(wt.Resources)
 			}
 		}
 	}
@@ -272,12 +274,12 @@ func enforced(req *nomad.JobRegisterRequest, old *nomad.Job) bool {
 // servers set are ignored. The new job is encoded and decoded first, so that nil and empty
 // values compare as equal.
 func sameSpec(old, job *nomad.Job) bool {
-	b, err := nomad.Encode(job)
+	b, err := codec.Encode(job)
 	if err != nil {
 		return false
 	}
 	var fresh nomad.Job
-	if err := nomad.Decode(b, &fresh); err != nil {
+	if err := codec.Decode(b, &fresh); err != nil {
 		return false
 	}
 	fresh.Status, fresh.StatusDescription = old.Status, old.StatusDescription

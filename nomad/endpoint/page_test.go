@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 func TestTokensReadAsTheyAreWritten(t *testing.T) {
@@ -72,12 +73,12 @@ func TestSameSpecLooksAtWhatTheJobAsksFor(t *testing.T) {
 		return &nomad.Job{ID: "j", Type: "batch", Meta: map[string]string{"k": "v"}, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1,
 			Tasks: []*nomad.Task{{Name: "t", Config: map[string]any{"n": 1, "list": []any{"a"}}}}}}}
 	}
-	b, err := nomad.Encode(job())
+	b, err := codec.Encode(job())
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := &nomad.Job{}
-	if err := nomad.Decode(b, old); err != nil {
+	if err := codec.Decode(b, old); err != nil {
 		t.Fatal(err)
 	}
 	old.Status, old.Version, old.ModifyIndex, old.JobModifyIndex, old.CreateIndex, old.Stable = "running", 3, 9, 8, 7, true

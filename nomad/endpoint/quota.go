@@ -4,8 +4,10 @@ import (
 	"context"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -97,7 +99,7 @@ func (s *Service) quotaUpsert(ctx context.Context, _ *rpc.Call, req *nomad.Quota
 		if err := q.Validate(); err != nil {
 			return nil, err
 		}
-		stored := nomad.Copy(q)
+		stored := codec.Copy(q)
 		if err := stored.SetHashes(); err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // TestBatches applies the same random commands to two FSMs, on one of them in batches. Results,
@@ -25,7 +26,7 @@ func TestBatches(t *testing.T) {
 			want := []any{}
 			for range 1 + s.IntN(6) {
 				kind, payload := s.next()
-				data, err := nomad.EncodeCommand(kind, payload)
+				data, err := codec.EncodeCommand(kind, payload)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,7 +66,7 @@ func TestBatches(t *testing.T) {
 // Membership entries of Raft are not commands.
 func TestBatchWithMembership(t *testing.T) {
 	m := newMachine()
-	data, err := nomad.EncodeCommand(nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
+	data, err := codec.EncodeCommand(nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -31,7 +32,7 @@ func answer[T any](number nomad.MessageType, name string,
 	apply func(*state.Store, uint64, *T) (any, *state.Changes, error)) command {
 	return command{number: number, name: name, body: func() any { return new(T) }, apply: func(s *state.Store, index uint64, body []byte) (any, *state.Changes, error) {
 		v := new(T)
-		if err := nomad.Decode(body, v); err != nil {
+		if err := codec.Decode(body, v); err != nil {
 			return nil, nil, &fatalError{fmt.Errorf("decode log entry %d of type %d (%s): %w", index, number, name, err)}
 		}
 		return apply(s, index, v)

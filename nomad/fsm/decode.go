@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // DecodeCommand returns the name of a log entry's command and its body. The body is a value of
@@ -22,7 +23,7 @@ func DecodeCommand(data []byte) (name string, body any, err error) {
 	if cmd.body != nil {
 		v = cmd.body()
 	}
-	if err := nomad.Decode(data[1:], v); err != nil {
+	if err := codec.Decode(data[1:], v); err != nil {
 		return name, nil, fmt.Errorf("decode command %s: %w", name, err)
 	}
 	if generic, ok := v.(*any); ok {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // BenchmarkDecode decodes the entry of a small job's registration.
@@ -12,7 +13,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	used := -cpuTime(b)
 	for b.Loop() {
-		if err := nomad.Decode(body, new(nomad.JobRegisterRequest)); err != nil {
+		if err := codec.Decode(body, new(nomad.JobRegisterRequest)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -280,7 +281,7 @@ func TestDeterminism(t *testing.T) {
 		applied := 0
 		for n := range 500 {
 			kind, payload := s.next()
-			data, err := nomad.EncodeCommand(kind, payload)
+			data, err := codec.EncodeCommand(kind, payload)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -70,7 +71,7 @@ func (m *machine) Replaced() {}
 // apply applies a command and returns the FSM's result.
 func (m *machine) apply(t testing.TB, kind nomad.MessageType, payload any) any {
 	t.Helper()
-	data, err := nomad.EncodeCommand(kind, payload)
+	data, err := codec.EncodeCommand(kind, payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func TestIgnoreFlag(t *testing.T) {
 	if m.AppliedIndex() != 11 || m.State().LatestIndex() != 11 {
 		t.Errorf("applied %d, state %d, want 11", m.AppliedIndex(), m.State().LatestIndex())
 	}
-	data, err := nomad.EncodeCommand(nomad.NamespaceUpsertRequestType|nomad.IgnoreUnknownTypeFlag,
+	data, err := codec.EncodeCommand(nomad.NamespaceUpsertRequestType|nomad.IgnoreUnknownTypeFlag,
 		&nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +271,7 @@ func TestForeignRecordsSurvive(t *testing.T) {
 		name string
 	}{{6, "periodic"}, {18, "csi"}, {18, "csi 2"}, {21, "service"}, {31, "volume"}}
 	for _, f := range foreign {
-		row, err := nomad.Encode(map[string]any{"ID": f.name, "Deep": map[string]any{"List": []any{1, "x", nil}}})
+		row, err := codec.Encode(map[string]any{"ID": f.name, "Deep": map[string]any{"List": []any{1, "x", nil}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +346,7 @@ func TestRestoreFillsIn(t *testing.T) {
 	var stream bytes.Buffer
 	put := func(kind byte, row any) {
 		t.Helper()
-		text, err := nomad.Encode(row)
+		text, err := codec.Encode(row)
 		if err != nil {
 			t.Fatal(err)
 		}

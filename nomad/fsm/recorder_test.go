@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -42,7 +43,7 @@ func TestRecorder(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	f := fsm.New(state.New(log), r, log)
 	entry := func(index uint64, kind nomad.MessageType, body any) *raft.Log {
-		data, err := nomad.EncodeCommand(kind, body)
+		data, err := codec.EncodeCommand(kind, body)
 		if err != nil {
 			t.Fatal(err)
 		}

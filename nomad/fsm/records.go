@@ -5,20 +5,21 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/hashicorp/go-msgpack/v2/codec"
+	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// snapshotHandle is nomad.MsgpackHandle with two differences. Map keys are sorted, so that
-// equal states give equal bytes. A codec.Raw is written unchanged.
-var snapshotHandle = func() *codec.MsgpackHandle {
-	h := &codec.MsgpackHandle{}
-	h.RawToString = nomad.MsgpackHandle.RawToString
-	h.TimeNotBuiltin = nomad.MsgpackHandle.TimeNotBuiltin
-	h.MapType = nomad.MsgpackHandle.MapType
-	h.TypeInfos = nomad.MsgpackHandle.TypeInfos
+// snapshotHandle is codec.MsgpackHandle with two differences. Map keys are sorted, so that
+// equal states give equal bytes. A msgpack.Raw is written unchanged.
+var snapshotHandle = func() *msgpack.MsgpackHandle {
+	h := &msgpack.MsgpackHandle{}
+	h.RawToString = codec.MsgpackHandle.RawToString
+	h.TimeNotBuiltin = codec.MsgpackHandle.TimeNotBuiltin
+	h.MapType = codec.MsgpackHandle.MapType
+	h.TypeInfos = codec.MsgpackHandle.TypeInfos
 	h.Canonical = true
 	h.Raw = true
 	return h
@@ -28,7 +29,7 @@ var snapshotHandle = func() *codec.MsgpackHandle {
 // returns io.EOF.
 type RecordReader struct {
 	buf   *bufio.Reader
-	dec   *codec.Decoder
+	dec   *msgpack.Decoder
 	types map[byte]state.Record
 	at    state.Record // the record that Decode reads
 	n     int
@@ -39,7 +40,7 @@ func NewRecordReader(r io.Reader) (*RecordReader, error) {
 	// The decoder must not read past the end of a value, because the next byte is the type of
 	// the next record.
 	buf := bufio.NewReaderSize(r, 1<<20)
-	in := &RecordReader{buf: buf, dec: codec.NewDecoder(buf, snapshotHandle), types: map[byte]state.Record{}}
+	in := &RecordReader{buf: buf, dec: msgpack.NewDecoder(buf, snapshotHandle), types: map[byte]state.Record{}}
 	for _, rec := range state.Tables() {
 		in.types[rec.Type] = rec
 	}
@@ -69,7 +70,7 @@ func (in *RecordReader) Next() (state.Record, error) {
 	return rec, nil
 }
 
-// Decode decodes the record that Next returned into v. A codec.Raw receives the raw bytes.
+// Decode decodes the record that Next returned into v. A msgpack.Raw receives the raw bytes.
 func (in *RecordReader) Decode(v any) error {
 	if err := in.dec.Decode(v); err != nil {
 		return fmt.Errorf("record %d of type %d (%s): %w", in.n, in.at.Type, in.at.Name, midway(err))
@@ -88,13 +89,13 @@ func midway(err error) error {
 // RecordWriter writes a snapshot stream.
 type RecordWriter struct {
 	buf *bufio.Writer
-	enc *codec.Encoder
+	enc *msgpack.Encoder
 }
 
 // NewRecordWriter returns a writer. The caller must call Flush at the end.
 func NewRecordWriter(w io.Writer) *RecordWriter {
 	buf := bufio.NewWriterSize(w, 1<<20)
-	return &RecordWriter{buf, codec.NewEncoder(buf, snapshotHandle)}
+	return &RecordWriter{buf, msgpack.NewEncoder(buf, snapshotHandle)}
 }
 
 // Header writes the header of the stream.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
 // BenchmarkReadSnapshot reads a snapshot of jobs with ten allocations each.
@@ -24,7 +25,7 @@ func BenchmarkReadSnapshot(b *testing.B) {
 	for i := range uint64(jobs) {
 		job := &nomad.Job{ID: fmt.Sprint("job-", i), Name: "job", Namespace: "default", Region: "global", Type: nomad.JobTypeBatch, CreateIndex: i + 9, ModifyIndex: i + 9,
 			TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1, Tasks: []*nomad.Task{{Name: "task", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
-		job.Canonicalize()
+		jobrules.Canonicalize(job)
 		put(out.Write(1, job))
 		for range perJob {
 			put(out.Write(4, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "group", NodeID: nomad.NewID(),

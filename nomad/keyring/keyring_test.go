@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 )
 
@@ -75,12 +76,12 @@ func TestWrappedForm(t *testing.T) {
 	if !nomad.IsUUID(k.KeyID) || k.State != nomad.RootKeyStateActive || k.Algorithm != "aes256-gcm" || k.CreateTime != 100e9 {
 		t.Errorf("NewRootKey() = %+v", k)
 	}
-	raw, err := nomad.Encode(k) // as it goes through Raft
+	raw, err := codec.Encode(k) // as it goes through Raft
 	if err != nil {
 		t.Fatal(err)
 	}
 	var back nomad.RootKey
-	if err := nomad.Decode(raw, &back); err != nil {
+	if err := codec.Decode(raw, &back); err != nil {
 		t.Fatal(err)
 	}
 	add(t, r, &back)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // Redacted replaces secrets in replies. In a write it means the existing secret.
@@ -185,7 +185,7 @@ func secrets(c *acls.AuthMethodConfig) []*string {
 
 // Redact returns a copy of the method with its secrets replaced by Redacted.
 func Redact(m *acls.AuthMethod) *acls.AuthMethod {
-	out := nomad.Copy(m)
+	out := codec.Copy(m)
 	if out == nil || out.Config == nil {
 		return out
 	}
@@ -210,7 +210,7 @@ func Merge(m, old *acls.AuthMethod) error {
 	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, old.TokenNameFormat)
 	m.MaxTokenTTL = cmp.Or(m.MaxTokenTTL, old.MaxTokenTTL)
 	if same && old.Config != nil {
-		before := nomad.Copy(old).Config
+		before := codec.Copy(old).Config
 		if m.Config == nil {
 			m.Config = before
 		} else {

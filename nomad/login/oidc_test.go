@@ -15,8 +15,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/testidp"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
@@ -121,7 +121,7 @@ func TestOIDCRefuses(t *testing.T) {
 			w.back.Redirect = redirect + "2"
 			w.m.Config.AllowedRedirectURIs = []string{redirect, redirect + "2"}
 		},
-		"another method": func(w *world) { w.m = nomad.Copy(w.m); w.m.Name = "other" },
+		"another method": func(w *world) { w.m = codec.Copy(w.m); w.m.Name = "other" },
 		"too late":       func(w *world) { w.clk.pass(5 * time.Minute) },
 		"invented code":  func(w *world) { w.back.Code = "made-up" },
 		"no code":        func(w *world) { w.back.Code = "" },

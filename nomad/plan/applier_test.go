@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 )
 
@@ -15,7 +16,7 @@ func TestPlacesAndSigns(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeBatch, 1, func(j *nomad.Job) {
-		second := nomad.Copy(j.TaskGroups[0].Tasks[0])
+		second := codec.Copy(j.TaskGroups[0].Tasks[0])
 		second.Name = "u"
 		second.Identity = &nomad.WorkloadIdentity{Name: "default", Audience: []string{"own"}}
 		j.TaskGroups[0].Tasks = append(j.TaskGroups[0].Tasks, second)
@@ -70,7 +71,7 @@ func TestPlanThatNamesItsJob(t *testing.T) {
 
 	// If a job is registered again after the snapshot, the plan is stale.
 	late := named(place(w.plan(job), testlog.NewAlloc(job, node)), job.Namespace, job.ID)
-	again := nomad.Copy(job)
+	again := codec.Copy(job)
 	again.Priority = 60
 	w.Must(t, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: again, WriteRequest: nomad.WriteRequest{Namespace: job.Namespace}})
 	if r := w.submit(late); len(r.NodeAllocation) != 0 || r.RefreshIndex < w.Snapshot().Job(nil, job.Namespace, job.ID).JobModifyIndex {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/replication"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -46,7 +47,7 @@ func (r *region) apply(_ context.Context, number nomad.MessageType, payload any)
 	if req, ok := payload.(*nomad.NamespaceUpsertRequest); ok && slices.ContainsFunc(req.Namespaces, func(n *nomad.Namespace) bool { return n.Name == r.refuse }) {
 		return errors.New("refused")
 	}
-	data, err := nomad.EncodeCommand(number, payload)
+	data, err := codec.EncodeCommand(number, payload)
 	if err != nil {
 		return err
 	}

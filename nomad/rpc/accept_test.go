@@ -13,9 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-msgpack/v2/codec"
+	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -82,7 +83,7 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 		}
 		var head struct{ Error string }
 		var out nomad.SingleNodeResponse
-		dec := codec.NewDecoder(bufio.NewReader(near), nomad.MsgpackHandle)
+		dec := msgpack.NewDecoder(bufio.NewReader(near), codec.MsgpackHandle)
 		if err := dec.Decode(&head); err != nil {
 			t.Fatal(err)
 		}

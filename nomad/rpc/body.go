@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // body is the request of one call. A request from a connection is decoded in two steps: first
@@ -38,9 +39,9 @@ func received(m Method, raw *[]byte, in *intake) (*body, error) {
 	var err error
 	switch r := b.req.(type) {
 	case interface{ Write() *nomad.WriteRequest }:
-		err = nomad.Decode(*raw, r.Write())
+		err = codec.Decode(*raw, r.Write())
 	case interface{ Query() *nomad.QueryOptions }:
-		err = nomad.Decode(*raw, r.Query())
+		err = codec.Decode(*raw, r.Query())
 	}
 	if err != nil {
 		return nil, undecodable(m, err)
@@ -62,7 +63,7 @@ func (b *body) decode(m Method) error {
 		return nil
 	}
 	req := m.request()
-	err := nomad.Decode(*b.raw, req)
+	err := codec.Decode(*b.raw, req)
 	if err != nil {
 		return undecodable(m, err)
 	}

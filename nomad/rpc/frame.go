@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // The first byte of a connection, and of each stream of a multiplexed session.
@@ -51,11 +52,11 @@ func writePair(w io.Writer, head, body any) error {
 
 // pair encodes two values in sequence.
 func pair(head, body any) ([]byte, error) {
-	h, err := nomad.Encode(head)
+	h, err := codec.Encode(head)
 	if err != nil {
 		return nil, err
 	}
-	b, err := nomad.Encode(body)
+	b, err := codec.Encode(body)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func readHeader(r *bufio.Reader, buf []byte, v any) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	if err := nomad.Decode(b, v); err != nil {
+	if err := codec.Decode(b, v); err != nil {
 		return b, fmt.Errorf("%w: %w", errBadValue, err)
 	}
 	return b, nil
@@ -94,7 +95,7 @@ func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 	if err != nil || resp == nil {
 		return broken, err
 	}
-	return false, nomad.Decode(body, resp)
+	return false, codec.Decode(body, resp)
 }
 
 // ask makes one call and returns the reply, read through in. The reply is valid until the next

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // FuzzRequest reads arbitrary bytes as a request. No input may panic. A value that was read
 // must be decoded or refused.
 func FuzzRequest(f *testing.F) {
-	good, err := nomad.Encode(&nomad.JobRegisterRequest{Job: &nomad.Job{ID: "a", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Config: map[string]any{"x": []any{1, "y"}}}}}}}})
+	good, err := codec.Encode(&nomad.JobRegisterRequest{Job: &nomad.Job{ID: "a", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Config: map[string]any{"x": []any{1, "y"}}}}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -29,12 +30,12 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("readValue() = %x, which is not the beginning of %x", body, wire)
 		}
 		var req nomad.JobRegisterRequest
-		if nomad.Decode(body, &req) == nil {
-			nomad.Whole(&req) //nolint:errcheck // only that it returns matters
+		if codec.Decode(body, &req) == nil {
+			codec.CheckNulls(&req) //nolint:errcheck // only that it returns matters
 		}
 		var update nomad.AllocUpdateRequest
-		if nomad.Decode(body, &update) == nil {
-			nomad.Whole(&update) //nolint:errcheck // only that it returns matters
+		if codec.Decode(body, &update) == nil {
+			codec.CheckNulls(&update) //nolint:errcheck // only that it returns matters
 		}
 	})
 }

@@ -15,17 +15,18 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // callBytes returns the encoding of a call: a header and a body.
 func callBytes(t *testing.T, method string, body any) []byte {
 	t.Helper()
-	head, err := nomad.Encode(map[string]any{"ServiceMethod": method, "Seq": 1})
+	head, err := codec.Encode(map[string]any{"ServiceMethod": method, "Seq": 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := nomad.Encode(body)
+	b, err := codec.Encode(body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestIncompleteRequests(t *testing.T) {
 
 func streamHead(t *testing.T, method string) []byte {
 	t.Helper()
-	b, err := nomad.Encode(map[string]any{"Method": method})
+	b, err := codec.Encode(map[string]any{"Method": method})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // Limits for the replies of nodes. Nodes are less trusted than servers, and a server decodes
@@ -111,5 +112,5 @@ func (s *Server) askNode(ctx context.Context, c *caller, method string, req Requ
 		}
 		held.add(s.nodeReplies, cost)
 	}
-	return false, nomad.Decode(body, resp)
+	return false, codec.Decode(body, resp)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // ErrExpired is the error that an Authenticator wraps for an expired token.
@@ -350,7 +351,7 @@ func (s *Server) authorize(ctx context.Context, m Method, c *Call, env nomad.Env
 // handle runs a method on this server.
 func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (out any, err error) {
 	if !m.Rule.ofServers() || c.ByCertificate() { // servers of this project send complete requests
-		if err := nomad.Whole(req); err != nil {
+		if err := codec.CheckNulls(req); err != nil {
 			return nil, err
 		}
 	}
@@ -429,7 +430,7 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, b *body, stre
 		if err := s.authorize(ctx, m, c, req.Envelope()); err != nil {
 			return err
 		}
-		if err := nomad.Whole(req); err != nil {
+		if err := codec.CheckNulls(req); err != nil {
 			return err
 		}
 		return s.serve(ctx, m, c, req, stream)

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // Stream is one streaming call after its handshake. Writers may run concurrently with readers
@@ -39,7 +40,7 @@ func Pipe() (*Stream, *Stream) {
 
 // Encode sends one msgpack value.
 func (s *Stream) Encode(v any) error {
-	b, err := nomad.Encode(v)
+	b, err := codec.Encode(v)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (s *Stream) DecodeWithin(v any, limit int) error {
 	if err != nil {
 		return err
 	}
-	if err := nomad.Decode(b, v); err != nil {
+	if err := codec.Decode(b, v); err != nil {
 		return fmt.Errorf("%w: %w", errBadValue, err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 func TestReadValueTakesExactlyOneValue(t *testing.T) {
@@ -26,7 +27,7 @@ func TestReadValueTakesExactlyOneValue(t *testing.T) {
 	var wire bytes.Buffer
 	var want [][]byte
 	for _, v := range values {
-		b, err := nomad.Encode(v)
+		b, err := codec.Encode(v)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -126,7 +127,7 @@ func TestOnRealState(t *testing.T) {
 	if got := versions(l.live()); got[0] != 2 || got[1] != 1 {
 		t.Errorf("live by version = %v, want one step of the update", got)
 	}
-	stopped := nomad.Copy(again)
+	stopped := codec.Copy(again)
 	stopped.Stop = true
 	l.must(l.store.RegisterJob(l.next(), &nomad.JobRegisterRequest{Job: stopped}))
 	l.process()

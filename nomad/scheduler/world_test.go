@@ -14,6 +14,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
@@ -279,7 +280,7 @@ func (w *world) register(j *nomad.Job) {
 
 // change registers a changed copy of the job.
 func (w *world) change(edit func(*nomad.Job)) {
-	j := nomad.Copy(w.jobs["j"])
+	j := codec.Copy(w.jobs["j"])
 	edit(j)
 	w.register(j)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
@@ -56,7 +57,7 @@ func TestUnreadablePolicyDenies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	twice, err := nomad.Encode(&acls.Policy{Name: "bad", Rules: "namespace \"default\" { policy = \"read\" }\nnamespace \"default\" { policy = \"deny\" }"})
+	twice, err := codec.Encode(&acls.Policy{Name: "bad", Rules: "namespace \"default\" { policy = \"read\" }\nnamespace \"default\" { policy = \"deny\" }"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -326,7 +327,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	is := g.token(client("p"))
 	soon, past, far := time.Now().Add(30*time.Second), time.Now().Add(-time.Hour), time.Now().Add(48*time.Hour)
 	change := func(edit func(*acls.Token)) *acls.Token {
-		t := nomad.Copy(is)
+		t := codec.Copy(is)
 		edit(t)
 		return t
 	}
@@ -485,7 +486,7 @@ func TestBlockingPolicyList(t *testing.T) {
 		}
 		answer <- len(next.Policies)
 	}()
-	r = nomad.Copy(r)
+	r = codec.Copy(r)
 	r.Policies = links("a", "b")
 	g.role(r)
 	select {

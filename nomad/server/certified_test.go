@@ -11,10 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-msgpack/v2/codec"
+	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -155,7 +156,7 @@ func rawCall(ctx context.Context, own []tls.Certificate, addr, method string, re
 	_, err = raw.Write([]byte{0x04})
 	conn := tls.Client(raw, &tls.Config{Certificates: own, InsecureSkipVerify: true})
 	_, failed := conn.Write([]byte{0x01})
-	enc, dec := codec.NewEncoder(conn, nomad.MsgpackHandle), codec.NewDecoder(conn, nomad.MsgpackHandle)
+	enc, dec := msgpack.NewEncoder(conn, codec.MsgpackHandle), msgpack.NewDecoder(conn, codec.MsgpackHandle)
 	header := map[string]any{"Seq": uint64(1), "ServiceMethod": method}
 	var answer struct{ Error string }
 	var body any

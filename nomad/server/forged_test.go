@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -106,7 +107,7 @@ func TestForgedParentInState(t *testing.T) {
 func unchecked(t *testing.T, s *server.Server, job *nomad.Job) {
 	t.Helper()
 	job.Region = "global"
-	job.Canonicalize()
+	jobrules.Canonicalize(job)
 	eval := &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type, JobID: job.ID,
 		TriggeredBy: nomad.EvalTriggerJobRegister, Status: nomad.EvalStatusPending}
 	if err := s.Apply(within(t), nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job, Eval: eval}); err != nil {

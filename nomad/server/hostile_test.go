@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -135,7 +136,7 @@ func TestHostileRequests(t *testing.T) {
 					} else {
 						req = good.request(m)
 						withJob(req)
-						req = nomad.Copy(req)
+						req = codec.Copy(req)
 						h.spoil(reflect.ValueOf(req).Elem(), 0)
 					}
 					aim(req, token)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -116,7 +117,7 @@ func (x access) answer(t *testing.T, m rpc.Method, token string, words map[strin
 	if err := x.b.pool.Call(ctx, x.s.RPCAddr(), m.Name, req, resp); err != nil {
 		return err.Error()
 	}
-	out, err := nomad.Encode(resp)
+	out, err := codec.Encode(resp)
 	if err != nil {
 		t.Errorf("%s: %v", m.Name, err)
 	}

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-msgpack/v2/codec"
+	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // bombSize is the number of bytes, and of empty objects, in an attack.
@@ -71,7 +72,7 @@ func sendRaw(t *testing.T, addr, method, token string, bomb []byte) (string, err
 		return "", err
 	}
 	var head struct{ Error string }
-	err = codec.NewDecoder(conn, nomad.MsgpackHandle).Decode(&head)
+	err = msgpack.NewDecoder(conn, codec.MsgpackHandle).Decode(&head)
 	return head.Error, err
 }
 
@@ -137,7 +138,7 @@ func TestRequestsThatGrowInMemory(t *testing.T) {
 	task := job.TaskGroups[0].Tasks[0]
 	job.TaskGroups[0].Tasks = nil
 	for range 500 {
-		next := nomad.Copy(task)
+		next := codec.Copy(task)
 		next.Name = "t" + nomad.NewID()
 		next.Env = map[string]string{"A": strings.Repeat("x", 200)}
 		job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, next)

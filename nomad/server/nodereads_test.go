@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -50,7 +51,7 @@ func TestNodesReadNoOthersAllocations(t *testing.T) {
 				if err := other.call(m.Name, req, out); err != nil {
 					continue
 				}
-				text, err := nomad.Encode(out)
+				text, err := codec.Encode(out)
 				if err != nil {
 					t.Fatal(err)
 				}

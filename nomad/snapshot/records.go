@@ -7,10 +7,11 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/hashicorp/go-msgpack/v2/codec"
+	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -57,7 +58,7 @@ func (a *Archive) Check() error {
 	}
 	snap := store.Snapshot()
 	for job := range snap.Jobs(nil) {
-		if err := nomad.Whole(job); err != nil {
+		if err := codec.CheckNulls(job); err != nil {
 			return fmt.Errorf("snapshot archive: %s: job %q: %w", stateName, job.ID, err)
 		}
 	}
@@ -110,7 +111,7 @@ type Record struct {
 // Sizes calls fn with every record, without its value.
 func (a *Archive) Sizes(fn func(Record) error) error {
 	return a.walk(func(rec state.Record, in *fsm.RecordReader) error {
-		var raw codec.Raw
+		var raw msgpack.Raw
 		if err := in.Decode(&raw); err != nil {
 			return err
 		}
@@ -221,7 +222,7 @@ func (a *Archive) Redact(w io.Writer, dir string) error {
 			}
 			return out.Write(rec.Type, v)
 		}
-		var raw codec.Raw
+		var raw msgpack.Raw
 		if err := in.Decode(&raw); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -333,7 +334,7 @@ func TestCheckRefuses(t *testing.T) {
 	good := records(t)
 	with := func(more ...byte) []byte { return append(bytes.Clone(good), more...) }
 	row := func(kind byte, v any) []byte {
-		text, err := nomad.Encode(v)
+		text, err := codec.Encode(v)
 		if err != nil {
 			t.Fatal(err)
 		}

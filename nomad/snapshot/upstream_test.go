@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
@@ -147,7 +147,7 @@ func upstream(t *testing.T) []byte {
 		if len(row) == 0 {
 			t.Fatalf("the table has no fields of %s", name)
 		}
-		raw, err := nomad.Encode(row)
+		raw, err := codec.Encode(row)
 		if err != nil {
 			t.Fatal(err)
 		}

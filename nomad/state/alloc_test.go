@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 func TestPlanResults(t *testing.T) {
@@ -250,13 +251,13 @@ func BenchmarkApplyPlan(b *testing.B) {
 			req.AllocsUpdated = append(req.AllocsUpdated, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: "j", TaskGroup: "g",
 				NodeID: fmt.Sprint("node-", n%100), EvalID: "e", Name: nomad.AllocName("j", "g", uint(n)), ClientStatus: "pending", SigningKeyID: "k"})
 		}
-		entry, err := nomad.EncodeCommand(nomad.ApplyPlanResultsRequestType, req)
+		entry, err := codec.EncodeCommand(nomad.ApplyPlanResultsRequestType, req)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.StartTimer()
 		var back nomad.ApplyPlanResultsRequest // as the FSM does it
-		if err := nomad.Decode(entry[1:], &back); err != nil {
+		if err := codec.Decode(entry[1:], &back); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := w.ApplyPlanResults(w.next(), &back); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -87,11 +88,11 @@ func TestIntroductionIsRemembered(t *testing.T) {
 	restore := state.NewRestore(slog.New(slog.DiscardHandler))
 	for _, rec := range state.Tables() {
 		for row := range rec.Rows(w.snap()) {
-			raw, err := nomad.Encode(row)
+			raw, err := codec.Encode(row)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := rec.Read(restore, func(v any) error { return nomad.Decode(bytes.Clone(raw), v) }); err != nil {
+			if err := rec.Read(restore, func(v any) error { return codec.Decode(bytes.Clone(raw), v) }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -22,9 +23,9 @@ func (w *world) restored() *world {
 	for i := range all {
 		rec := all[len(all)-1-i]
 		for row := range rec.Rows(w.snap()) {
-			text, err := nomad.Encode(row)
+			text, err := codec.Encode(row)
 			if err == nil {
-				err = rec.Read(to, func(v any) error { return nomad.Decode(text, v) })
+				err = rec.Read(to, func(v any) error { return codec.Decode(text, v) })
 			}
 			if err != nil {
 				w.t.Fatalf("%s: %v", rec.Name, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -56,11 +57,11 @@ func TestPurgedNodesAreRemembered(t *testing.T) {
 	restore := state.NewRestore(slog.New(slog.DiscardHandler))
 	for _, rec := range state.Tables() {
 		for row := range rec.Rows(w.snap()) {
-			b, err := nomad.Encode(row)
+			b, err := codec.Encode(row)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := rec.Read(restore, func(v any) error { return nomad.Decode(bytes.Clone(b), v) }); err != nil {
+			if err := rec.Read(restore, func(v any) error { return codec.Decode(bytes.Clone(b), v) }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,9 +7,10 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/hashicorp/go-msgpack/v2/codec"
+	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // Record is one type of snapshot record: its type byte, and how its rows are listed and restored.
@@ -142,7 +143,7 @@ func indexRecord() Record {
 // allocRow is an allocation whose job is not decoded.
 type allocRow struct {
 	nomad.Allocation
-	Job codec.Raw
+	Job msgpack.Raw
 }
 
 // allocRecord is rowRecord for allocations. Each record contains the complete job. Allocations
@@ -219,7 +220,7 @@ func (r *Restore) writtenJob(text []byte) (*nomad.Job, error) {
 		return known, nil
 	}
 	var j *nomad.Job
-	if err := nomad.Decode(text, &j); err != nil {
+	if err := codec.Decode(text, &j); err != nil {
 		return nil, err
 	}
 	j = r.shareJob(j)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -63,7 +64,7 @@ type Event struct {
 // JSON returns the event in the form of the API. The caller must not modify it.
 func (e *Event) JSON() ([]byte, error) {
 	e.once.Do(func() {
-		e.text, e.err = nomad.EncodeJSON(&nomad.Event{Topic: e.Topic, Type: e.Type, Key: e.Key, Namespace: e.Namespace,
+		e.text, e.err = codec.EncodeJSON(&nomad.Event{Topic: e.Topic, Type: e.Type, Key: e.Key, Namespace: e.Namespace,
 			FilterKeys: e.FilterKeys, Index: e.Index, Payload: e.payload()})
 		if e.err != nil {
 			e.err = fmt.Errorf("encode event of %s %q: %w", e.Topic, e.Key, e.err)

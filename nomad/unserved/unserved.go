@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -59,7 +60,7 @@ func users(s *state.Snapshot) map[string][]string {
 	}
 	for j := range s.Jobs(nil) {
 		if !over(j) {
-			for _, feature := range j.AbsentFeatures() {
+			for _, feature := range jobrules.AbsentFeatures(j) {
 				add(feature, j)
 			}
 		}

@@ -8,15 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-msgpack/v2/codec"
+	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Every feature that validation refuses has its own message, and there are no other messages.
 func TestSentenceOfEachFeature(t *testing.T) {
-	want := append(nomad.AllAbsentFeatures(), VersionTag)
+	want := append(jobrules.AllAbsentFeatures(), VersionTag)
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(effects)); !slices.Equal(got, want) {
 		t.Errorf("features with a sentence:\n%q, want\n%q", got, want)
@@ -124,16 +126,16 @@ func add(t *testing.T, to *state.Restore, name string, rows ...any) {
 	t.Helper()
 	i := slices.IndexFunc(state.Tables(), func(r state.Record) bool { return r.Name == name })
 	for _, row := range rows {
-		body, err := nomad.Encode(row)
+		body, err := codec.Encode(row)
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = state.Tables()[i].Read(to, func(v any) error {
-			if raw, ok := v.(*codec.Raw); ok {
+			if raw, ok := v.(*msgpack.Raw); ok {
 				*raw = body
 				return nil
 			}
-			return nomad.Decode(body, v)
+			return codec.Decode(body, v)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -172,7 +173,7 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner
 	if err != nil {
 		return err
 	}
-	return s.Process(ctx, nomad.Copy(eval))
+	return s.Process(ctx, codec.Copy(eval))
 }
 
 // sleep waits for d or the end of ctx.

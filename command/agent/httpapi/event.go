@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 func (s *Server) eventRoutes() []route {
@@ -70,7 +71,7 @@ func lastLine(e *nomad.RpcError) (*nomad.EventJson, error) {
 	if e.Message == io.EOF.Error() {
 		return nil, errors.New("nothing to say")
 	}
-	text, err := nomad.EncodeJSON(map[string]string{"Error": e.Message})
+	text, err := codec.EncodeJSON(map[string]string{"Error": e.Message})
 	return &nomad.EventJson{Data: text}, err
 }
 

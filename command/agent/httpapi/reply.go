@@ -6,13 +6,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hashicorp/go-msgpack/v2/codec"
+	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // prettyHandle encodes indented JSON.
-var prettyHandle = nomad.NewJSONHandle(4)
+var prettyHandle = codec.NewJSONHandle(4)
 
 // writeJSON writes body as JSON. If body is nil, the reply is empty.
 func writeJSON(w http.ResponseWriter, r *request, body any) {
@@ -35,10 +36,10 @@ func (r *request) pretty() bool {
 func encodeJSON(body any, pretty bool) ([]byte, error) {
 	if pretty {
 		var out []byte
-		err := codec.NewEncoderBytes(&out, prettyHandle).Encode(orEmptyList(body))
+		err := msgpack.NewEncoderBytes(&out, prettyHandle).Encode(orEmptyList(body))
 		return append(out, '\n'), err
 	}
-	return nomad.EncodeJSON(orEmptyList(body))
+	return codec.EncodeJSON(orEmptyList(body))
 }
 
 // orEmptyList replaces a nil slice at the root, so that it is encoded as [].

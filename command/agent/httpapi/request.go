@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // errDone means that the handler has written the reply itself.
@@ -167,7 +168,7 @@ func (r *request) decodeOptional(v any) error {
 	fault := bodyFault(err)
 	switch {
 	case err == nil:
-		return nomad.Whole(v)
+		return codec.CheckNulls(v)
 	case errors.Is(err, io.EOF):
 		return err
 	case fault != nil:

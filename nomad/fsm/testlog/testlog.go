@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -65,7 +66,7 @@ func (l *Log) apply(ctx context.Context, t nomad.MessageType, payload any) (any,
 			return nil, nil, err
 		}
 	}
-	data, err := nomad.EncodeCommand(t, payload)
+	data, err := codec.EncodeCommand(t, payload)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode command %d: %w", t, err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testvault"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 )
 
@@ -51,7 +52,7 @@ func roundTrip(t *testing.T, a, b *kms.Wrapper) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := nomad.Encode(wrapped)
+		raw, err := codec.Encode(wrapped)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func roundTrip(t *testing.T, a, b *kms.Wrapper) {
 			t.Errorf("wrapped key is %+v", wrapped)
 		}
 		var back nomad.WrappedKey
-		if err := nomad.Decode(raw, &back); err != nil {
+		if err := codec.Decode(raw, &back); err != nil {
 			t.Fatal(err)
 		}
 		d, r, err := b.Unwrap(t.Context(), &back)
@@ -277,12 +278,12 @@ func TestHostileWrappings(t *testing.T) {
 
 func clone(t *testing.T, k *nomad.WrappedKey) *nomad.WrappedKey {
 	t.Helper()
-	raw, err := nomad.Encode(k)
+	raw, err := codec.Encode(k)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out nomad.WrappedKey
-	if err := nomad.Decode(raw, &out); err != nil {
+	if err := codec.Decode(raw, &out); err != nil {
 		t.Fatal(err)
 	}
 	return &out
@@ -291,7 +292,7 @@ func clone(t *testing.T, k *nomad.WrappedKey) *nomad.WrappedKey {
 // random flips bytes of records and unwraps those that still decode.
 func random(t *testing.T, w *kms.Wrapper, k *nomad.WrappedKey) {
 	t.Helper()
-	raw, err := nomad.Encode(k)
+	raw, err := codec.Encode(k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +303,7 @@ func random(t *testing.T, w *kms.Wrapper, k *nomad.WrappedKey) {
 			spoilt[rnd.IntN(len(spoilt))] = byte(rnd.Uint32())
 		}
 		var out nomad.WrappedKey
-		if nomad.Decode(spoilt, &out) == nil {
+		if codec.Decode(spoilt, &out) == nil {
 			_, _, _ = w.Unwrap(t.Context(), &out) // must return
 		}
 	}

@@ -1,10 +1,12 @@
-package nomad
+package codec
 
 import (
 	"reflect"
 	"sync"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // NewJSONHandle returns the codec of the HTTP API. It uses the wire names of this package, sorts keys, includes zero
@@ -13,7 +15,7 @@ func NewJSONHandle(indent int8) *codec.JsonHandle {
 	h := &codec.JsonHandle{HTMLCharsAsIs: true, Indent: indent}
 	h.Canonical = true
 	h.TypeInfos = codec.NewTypeInfos([]string{"codec"})
-	if err := h.SetInterfaceExt(reflect.TypeFor[Topology](), topologyTag, topologyList{}); err != nil {
+	if err := h.SetInterfaceExt(reflect.TypeFor[nomad.Topology](), topologyTag, topologyList{}); err != nil {
 		panic(err) // the type does not support extensions
 	}
 	return h
@@ -28,7 +30,7 @@ type topologyList struct{}
 
 // ConvertExt implements codec.InterfaceExt.
 func (topologyList) ConvertExt(v any) any {
-	t := v.(*Topology)
+	t := v.(*nomad.Topology)
 	out := listedTopology{Topology: *t, Nodes: make([]int, len(t.Nodes))}
 	for i, id := range t.Nodes {
 		out.Nodes[i] = int(id)
@@ -41,7 +43,7 @@ func (topologyList) UpdateExt(any, any) { panic("a topology is not decoded from 
 
 // listedTopology is a Topology with Nodes as a list of integers.
 type listedTopology struct {
-	Topology
+	nomad.Topology
 	Nodes []int
 }
 

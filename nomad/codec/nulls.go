@@ -1,21 +1,23 @@
-package nomad
+package codec
 
 import (
 	"fmt"
 	"reflect"
 	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Whole returns an error if an element of a list or a value of a map in the request is nil, as in "TaskGroups": [null].
+// CheckNulls returns an error if an element of a list or a value of a map in the request is nil, as in "TaskGroups": [null].
 // No valid request contains one, and every reader would have to check for it. A nil field is valid. A nil
 // TaskLifecycleConfig in a map is also valid: it means a main task. Values in interfaces are not checked.
-func Whole(request any) error {
+func CheckNulls(request any) error {
 	v := reflect.ValueOf(request)
 	if !v.IsValid() || !mayLack(v.Type()) {
 		return nil
 	}
 	if at := lacking(v); at != nil {
-		return Errorf(400, "the request is not whole: %s is null", *at)
+		return nomad.Errorf(400, "%s in the request is null", *at)
 	}
 	return nil
 }
@@ -28,7 +30,7 @@ func lacking(v reflect.Value) *string {
 			return lacking(v.Elem())
 		}
 	case reflect.Struct:
-		for _, i := range deepFields(v.Type()) {
+		for _, i := range DeepFields(v.Type()) {
 			if !mayLack(v.Field(i).Type()) {
 				continue
 			}
@@ -55,7 +57,7 @@ func lacking(v reflect.Value) *string {
 // element is like lacking, but also reports v itself if it is nil.
 func element(v reflect.Value) *string {
 	if v.Kind() == reflect.Pointer && v.IsNil() {
-		if v.Type() == reflect.TypeFor[*TaskLifecycleConfig]() {
+		if v.Type() == reflect.TypeFor[*nomad.TaskLifecycleConfig]() {
 			return nil
 		}
 		return new(string)

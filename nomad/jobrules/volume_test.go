@@ -1,10 +1,11 @@
-package nomad_test
+package jobrules_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
 // mounting is a service job with one volume, mounted once.
@@ -15,7 +16,7 @@ func mounting(edit func(v *nomad.VolumeRequest, m *nomad.VolumeMount, j *nomad.J
 	j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": v}
 	j.TaskGroups[0].Tasks[0].VolumeMounts = []*nomad.VolumeMount{m}
 	edit(v, m, j)
-	j.Canonicalize()
+	jobrules.Canonicalize(j)
 	return j
 }
 
@@ -76,7 +77,7 @@ func TestValidateVolumes(t *testing.T) {
 // wantFault holds the fault of a job against a text, "" for none.
 func wantFault(t *testing.T, j *nomad.Job, want string) {
 	t.Helper()
-	err := j.Validate()
+	err := jobrules.Validate(j)
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 		t.Errorf("Validate() = %v, want %q", err, want)
 	}
@@ -118,7 +119,7 @@ func TestValidateNetworks(t *testing.T) {
 			j := sample("service")
 			j.TaskGroups[0].Networks = c.group
 			j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 100, MemoryMB: 100, Networks: c.task}
-			j.Canonicalize()
+			jobrules.Canonicalize(j)
 			wantFault(t, j, c.want)
 		})
 	}
@@ -145,9 +146,9 @@ func TestLabelsOfTasks(t *testing.T) {
 		j.TaskGroups[0].Tasks = append(j.TaskGroups[0].Tasks, &nomad.Task{Name: name, Driver: "exec2", Resources: &nomad.Resources{
 			CPU: 100, MemoryMB: 100, Networks: nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "http"}}}}}})
 	}
-	j.Canonicalize()
+	jobrules.Canonicalize(j)
 	wantFault(t, j, "")
-	if w := strings.Join(j.Warnings(), "\n"); !strings.Contains(w, `task "a": network in resources`) {
+	if w := strings.Join(jobrules.Warnings(j), "\n"); !strings.Contains(w, `task "a": network in resources`) {
 		t.Errorf("Warnings() = %q", w)
 	}
 }

@@ -1,13 +1,17 @@
-package nomad
+package jobrules
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
 const (
 	minMemoryMB = 10
 	minCPU      = 1
 )
 
-func (tg *TaskGroup) validateTasks(f *faults) {
+func validateTasks(tg *nomad.TaskGroup, f *faults) {
 	if len(tg.Tasks) == 0 {
 		f.add("it has no task: add one")
 	}
@@ -23,14 +27,14 @@ func (tg *TaskGroup) validateTasks(f *faults) {
 		if t.Leader {
 			leaders++
 		}
-		t.validate(f.in("task", t.Name), tg)
+		validateTask(t, f.in("task", t.Name), tg)
 	}
 	if leaders > 1 {
 		f.add("%d tasks are leader: only one may be", leaders)
 	}
 }
 
-func (t *Task) validate(f *faults, tg *TaskGroup) {
+func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	refuseAbsent(f, absentForTasks, t)
 	validateName(f, t.Name)
 	for _, taken := range []string{"alloc", "tmp", "secrets", "private"} {
@@ -61,28 +65,28 @@ func (t *Task) validate(f *faults, tg *TaskGroup) {
 	validateMeta(f, t.Meta)
 	validateConstraints(f, t.Constraints)
 	for _, c := range t.Constraints {
-		if c.Operand == ConstraintDistinctHosts || c.Operand == ConstraintDistinctProperty {
+		if c.Operand == nomad.ConstraintDistinctHosts || c.Operand == nomad.ConstraintDistinctProperty {
 			f.add("a constraint has the operator %s, which is not for tasks: move it to the group or the job", c.Operand)
 		}
 	}
 	validateAffinities(f, t.Affinities)
-	t.RestartPolicy.validate(f)
-	t.Resources.validate(f)
-	t.LogConfig.validate(f, tg.EphemeralDisk)
-	t.validateIdentities(f)
-	t.validateVolumeMounts(f, tg)
+	validateRestartPolicy(t.RestartPolicy, f)
+	validateResources(t.Resources, f)
+	validateLogConfig(t.LogConfig, f, tg.EphemeralDisk)
+	validateIdentities(t, f)
+	validateVolumeMounts(t, f, tg)
 	if t.Lifecycle != nil {
-		t.Lifecycle.validate(f)
+		validateTaskLifecycleConfig(t.Lifecycle, f)
 	}
 	if p := t.DispatchPayload; p != nil && (p.File == "" || escapes(p.File)) {
 		f.add("file of dispatch_payload is %q: name a file below the task's local directory", p.File)
 	}
 }
 
-func (l *TaskLifecycleConfig) validate(f *faults) {
+func validateTaskLifecycleConfig(l *nomad.TaskLifecycleConfig, f *faults) {
 	switch l.Hook {
-	case TaskLifecycleHookPrestart, TaskLifecycleHookPoststart:
-	case TaskLifecycleHookPoststop:
+	case nomad.TaskLifecycleHookPrestart, nomad.TaskLifecycleHookPoststart:
+	case nomad.TaskLifecycleHookPoststop:
 		if l.Sidecar {
 			f.add("a poststop task can't be a sidecar: remove sidecar")
 		}
@@ -91,7 +95,7 @@ func (l *TaskLifecycleConfig) validate(f *faults) {
 	}
 }
 
-func (r *Resources) validate(f *faults) {
+func validateResources(r *nomad.Resources, f *faults) {
 	validateAmounts(f, amount{"cpu", r.CPU}, amount{"cores", r.Cores}, amount{"memory", r.MemoryMB}, amount{"memory_max", r.MemoryMaxMB}, amount{"secrets", r.SecretsMB})
 	switch {
 	case r.Cores < 0:
@@ -104,7 +108,7 @@ func (r *Resources) validate(f *faults) {
 	if r.MemoryMB < minMemoryMB {
 		f.add("memory is %d MB, %d are the least", r.MemoryMB, minMemoryMB)
 	}
-	if r.MemoryMaxMB != 0 && r.MemoryMaxMB != MemoryNoLimit && r.MemoryMaxMB < r.MemoryMB {
+	if r.MemoryMaxMB != 0 && r.MemoryMaxMB != nomad.MemoryNoLimit && r.MemoryMaxMB < r.MemoryMB {
 		f.add("memory_max is %d MB, less than its memory of %d MB", r.MemoryMaxMB, r.MemoryMB)
 	}
 	if r.SecretsMB < 0 || r.SecretsMB > r.MemoryMB {
@@ -112,14 +116,14 @@ func (r *Resources) validate(f *faults) {
 	}
 	if r.NUMA != nil {
 		switch r.NUMA.Affinity {
-		case "", NoneNUMA, PreferNUMA, RequireNUMA:
+		case "", nomad.NoneNUMA, nomad.PreferNUMA, nomad.RequireNUMA:
 		default:
 			f.add("affinity of numa is %q: use none, prefer or require", r.NUMA.Affinity)
 		}
 	}
 }
 
-func (l *LogConfig) validate(f *faults, disk *EphemeralDisk) {
+func validateLogConfig(l *nomad.LogConfig, f *faults, disk *nomad.EphemeralDisk) {
 	validateAmounts(f, amount{"max_files of logs", l.MaxFiles}, amount{"max_file_size of logs", l.MaxFileSizeMB})
 	if l.MaxFiles < 1 {
 		f.add("max_files of logs is %d: it must be 1 or more", l.MaxFiles)

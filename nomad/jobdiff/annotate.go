@@ -1,6 +1,10 @@
-package nomad
+package jobdiff
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
 // The annotations of a diff: the effects of a change.
 const (
@@ -27,19 +31,19 @@ var inPlaceChanges = fieldSet("KillTimeout", "KillSignal", "ShutdownDelay", "Con
 	"RestartPolicy", "ScalingPolicies", "Action")
 
 // Annotate adds the scheduler's actions to the diff.
-func (d *JobDiff) Annotate(a *PlanAnnotations) {
+func Annotate(d *nomad.JobDiff, a *nomad.PlanAnnotations) {
 	for _, tg := range d.TaskGroups {
 		if a != nil {
-			tg.annotateUpdates(a.DesiredTGUpdates[tg.Name])
+			annotateUpdates(tg, a.DesiredTGUpdates[tg.Name])
 		}
-		tg.annotateCount()
+		annotateCount(tg)
 		for _, t := range tg.Tasks {
-			t.annotate(tg.Type)
+			annotateTask(t, tg.Type)
 		}
 	}
 }
 
-func (d *TaskGroupDiff) annotateUpdates(u *DesiredUpdates) {
+func annotateUpdates(d *nomad.TaskGroupDiff, u *nomad.DesiredUpdates) {
 	if u == nil {
 		return
 	}
@@ -62,8 +66,8 @@ func (d *TaskGroupDiff) annotateUpdates(u *DesiredUpdates) {
 	}
 }
 
-func (d *TaskGroupDiff) annotateCount() {
-	i := slices.IndexFunc(d.Fields, func(f *FieldDiff) bool { return f.Name == "Count" })
+func annotateCount(d *nomad.TaskGroupDiff) {
+	i := slices.IndexFunc(d.Fields, func(f *nomad.FieldDiff) bool { return f.Name == "Count" })
 	if i < 0 {
 		return
 	}
@@ -76,21 +80,21 @@ func (d *TaskGroupDiff) annotateCount() {
 	}
 }
 
-func (d *TaskDiff) annotate(group DiffType) {
+func annotateTask(d *nomad.TaskDiff, group nomad.DiffType) {
 	switch {
-	case d.Type == DiffTypeNone:
-	case group == DiffTypeAdded || group == DiffTypeNone && d.Type == DiffTypeAdded:
+	case d.Type == nomad.DiffTypeNone:
+	case group == nomad.DiffTypeAdded || group == nomad.DiffTypeNone && d.Type == nomad.DiffTypeAdded:
 		d.Annotations = append(d.Annotations, AnnotationForcesCreate)
-	case group == DiffTypeDeleted:
+	case group == nomad.DiffTypeDeleted:
 		d.Annotations = append(d.Annotations, AnnotationForcesDestroy)
-	case d.Type == DiffTypeEdited && d.inPlace():
+	case d.Type == nomad.DiffTypeEdited && isInPlace(d):
 		d.Annotations = append(d.Annotations, AnnotationForcesInPlaceUpdate)
 	default:
 		d.Annotations = append(d.Annotations, AnnotationForcesDestructiveUpdate)
 	}
 }
 
-func (d *TaskDiff) inPlace() bool {
-	return !slices.ContainsFunc(d.Fields, func(f *FieldDiff) bool { return !inPlaceChanges[f.Name] }) &&
-		!slices.ContainsFunc(d.Objects, func(o *ObjectDiff) bool { return !inPlaceChanges[o.Name] })
+func isInPlace(d *nomad.TaskDiff) bool {
+	return !slices.ContainsFunc(d.Fields, func(f *nomad.FieldDiff) bool { return !inPlaceChanges[f.Name] }) &&
+		!slices.ContainsFunc(d.Objects, func(o *nomad.ObjectDiff) bool { return !inPlaceChanges[o.Name] })
 }

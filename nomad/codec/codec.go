@@ -1,4 +1,9 @@
-package nomad
+// Package codec encodes and copies the types of package nomad. It is the msgpack form of RPC, Raft commands, snapshots
+// and the client's state database (Encode, Decode, EncodeCommand), the JSON form of the HTTP API (EncodeJSON), the deep
+// copy of a value (Copy), and the check that a decoded request has no null elements (CheckNulls).
+//
+// It works on any struct by reflection. It does not validate values, and it starts no goroutine.
+package codec
 
 import (
 	"bytes"
@@ -7,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // MsgpackHandle is the codec of RPC, Raft commands, snapshots and the client's state database, with the
@@ -32,9 +39,9 @@ func Encode(v any) ([]byte, error) {
 }
 
 // EncodeCommand returns the Data of a Raft log entry: the message type, followed by v.
-func EncodeCommand(t MessageType, v any) ([]byte, error) {
+func EncodeCommand(t nomad.MessageType, v any) ([]byte, error) {
 	if t.Ours() {
-		t |= IgnoreUnknownTypeFlag
+		t |= nomad.IgnoreUnknownTypeFlag
 	}
 	var buf bytes.Buffer
 	buf.WriteByte(byte(t))

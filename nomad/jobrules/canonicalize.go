@@ -1,32 +1,35 @@
-package nomad
+package jobrules
 
 import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // Canonicalize sets the defaults that only servers know. It also gives equivalent jobs the same form. It modifies
 // the job, so a job from state must be copied first. A second call changes nothing. The defaults that users rely
 // on before submission are those of api.Job.Canonicalize. They are repeated here only if a job cannot run
 // without them.
-func (j *Job) Canonicalize() {
+func Canonicalize(j *nomad.Job) {
 	tidy(reflect.ValueOf(j).Elem())
-	orEmpty(&j.Namespace, DefaultNamespace)
+	orEmpty(&j.Namespace, nomad.DefaultNamespace)
 	orEmpty(&j.Name, j.ID)
-	orEmpty(&j.Type, JobTypeService)
-	orEmpty(&j.NodePool, NodePoolDefault)
+	orEmpty(&j.Type, nomad.JobTypeService)
+	orEmpty(&j.NodePool, nomad.NodePoolDefault)
 	if j.Priority == 0 {
-		j.Priority = JobDefaultPriority
+		j.Priority = nomad.JobDefaultPriority
 	}
 	if len(j.Datacenters) == 0 {
 		j.Datacenters = []string{"*"}
 	}
 	if j.ParameterizedJob != nil {
-		orEmpty(&j.ParameterizedJob.Payload, DispatchPayloadOptional)
+		orEmpty(&j.ParameterizedJob.Payload, nomad.DispatchPayloadOptional)
 	}
 	for _, tg := range j.TaskGroups {
-		tg.canonicalize(j)
+		canonicalizeTaskGroup(tg, j)
 	}
 }
 
@@ -44,7 +47,7 @@ func tidy(v reflect.Value) {
 			tidy(v.Elem())
 		}
 	case reflect.Struct:
-		for _, i := range deepFields(v.Type()) {
+		for _, i := range codec.DeepFields(v.Type()) {
 			tidy(v.Field(i))
 		}
 	case reflect.Slice:
@@ -81,9 +84,9 @@ func tidy(v reflect.Value) {
 	}
 }
 
-func (tg *TaskGroup) canonicalize(j *Job) {
+func canonicalizeTaskGroup(tg *nomad.TaskGroup, j *nomad.Job) {
 	if tg.EphemeralDisk == nil {
-		tg.EphemeralDisk = &EphemeralDisk{SizeMB: 300}
+		tg.EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300}
 	}
 	if tg.RestartPolicy == nil {
 		tg.RestartPolicy = defaultRestart(j.Type)
@@ -91,27 +94,27 @@ func (tg *TaskGroup) canonicalize(j *Job) {
 	if tg.ReschedulePolicy == nil {
 		tg.ReschedulePolicy = defaultReschedule(j.Type)
 	}
-	if tg.Update == nil && (j.Type == JobTypeService || j.Type == JobTypeSystem) {
+	if tg.Update == nil && (j.Type == nomad.JobTypeService || j.Type == nomad.JobTypeSystem) {
 		tg.Update = defaultUpdate()
 	}
-	if tg.Migrate == nil && j.Type == JobTypeService {
-		tg.Migrate = &MigrateStrategy{
-			MaxParallel: 1, HealthCheck: MigrateStrategyHealthChecks,
+	if tg.Migrate == nil && j.Type == nomad.JobTypeService {
+		tg.Migrate = &nomad.MigrateStrategy{
+			MaxParallel: 1, HealthCheck: nomad.MigrateStrategyHealthChecks,
 			MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute,
 		}
 	}
-	tg.Networks.canonicalize()
+	canonicalizeNetworks(tg.Networks)
 	for name, v := range tg.Volumes {
 		orEmpty(&v.Name, name)
 	}
 	for _, t := range tg.Tasks {
-		t.canonicalize(tg)
+		canonicalizeTask(t, tg)
 	}
 }
 
-func (list Networks) canonicalize() {
+func canonicalizeNetworks(list nomad.Networks) {
 	for _, n := range list {
-		for _, ports := range [][]Port{n.ReservedPorts, n.DynamicPorts} {
+		for _, ports := range [][]nomad.Port{n.ReservedPorts, n.DynamicPorts} {
 			for i := range ports {
 				orEmpty(&ports[i].HostNetwork, "default")
 			}
@@ -119,48 +122,48 @@ func (list Networks) canonicalize() {
 	}
 }
 
-func defaultRestart(jobType string) *RestartPolicy {
-	r := &RestartPolicy{Attempts: 2, Interval: 30 * time.Minute, Delay: 15 * time.Second, Mode: RestartPolicyModeFail}
-	if jobType == JobTypeBatch || jobType == JobTypeSysBatch {
+func defaultRestart(jobType string) *nomad.RestartPolicy {
+	r := &nomad.RestartPolicy{Attempts: 2, Interval: 30 * time.Minute, Delay: 15 * time.Second, Mode: nomad.RestartPolicyModeFail}
+	if jobType == nomad.JobTypeBatch || jobType == nomad.JobTypeSysBatch {
 		r.Attempts, r.Interval = 3, 24*time.Hour
 	}
 	return r
 }
 
 // defaultReschedule returns nil for job types whose allocations are not rescheduled.
-func defaultReschedule(jobType string) *ReschedulePolicy {
+func defaultReschedule(jobType string) *nomad.ReschedulePolicy {
 	switch jobType {
-	case JobTypeService:
-		return &ReschedulePolicy{Delay: 30 * time.Second, DelayFunction: "exponential", MaxDelay: time.Hour, Unlimited: true}
-	case JobTypeBatch:
-		return &ReschedulePolicy{Attempts: 1, Interval: 24 * time.Hour, Delay: 5 * time.Second, DelayFunction: "constant"}
+	case nomad.JobTypeService:
+		return &nomad.ReschedulePolicy{Delay: 30 * time.Second, DelayFunction: "exponential", MaxDelay: time.Hour, Unlimited: true}
+	case nomad.JobTypeBatch:
+		return &nomad.ReschedulePolicy{Attempts: 1, Interval: 24 * time.Hour, Delay: 5 * time.Second, DelayFunction: "constant"}
 	}
 	return nil
 }
 
-func defaultUpdate() *UpdateStrategy {
-	return &UpdateStrategy{
-		Stagger: 30 * time.Second, MaxParallel: 1, HealthCheck: UpdateStrategyHealthCheck_Checks,
+func defaultUpdate() *nomad.UpdateStrategy {
+	return &nomad.UpdateStrategy{
+		Stagger: 30 * time.Second, MaxParallel: 1, HealthCheck: nomad.UpdateStrategyHealthCheck_Checks,
 		MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute, ProgressDeadline: 10 * time.Minute,
 	}
 }
 
-func (t *Task) canonicalize(tg *TaskGroup) {
+func canonicalizeTask(t *nomad.Task, tg *nomad.TaskGroup) {
 	if t.Resources == nil {
-		t.Resources = &Resources{CPU: 100, MemoryMB: 300}
+		t.Resources = &nomad.Resources{CPU: 100, MemoryMB: 300}
 	}
-	t.Resources.Networks.canonicalize()
+	canonicalizeNetworks(t.Resources.Networks)
 	if t.LogConfig == nil {
-		t.LogConfig = &LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}
+		t.LogConfig = &nomad.LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}
 	}
 	if t.RestartPolicy == nil {
-		t.RestartPolicy = Copy(tg.RestartPolicy)
+		t.RestartPolicy = codec.Copy(tg.RestartPolicy)
 	}
 	if t.KillTimeout == 0 {
-		t.KillTimeout = DefaultKillTimeout
+		t.KillTimeout = nomad.DefaultKillTimeout
 	}
 	t.KillSignal = signalName(t.KillSignal)
-	t.canonicalizeIdentities()
+	canonicalizeIdentities(t)
 	for _, tmpl := range t.Templates {
 		tmpl.ChangeSignal = signalName(tmpl.ChangeSignal)
 	}
@@ -168,25 +171,25 @@ func (t *Task) canonicalize(tg *TaskGroup) {
 
 // canonicalizeIdentities ensures that the task has its default identity, with the cluster as audience. It stores
 // the default identity separately from the named ones.
-func (t *Task) canonicalizeIdentities() {
-	var named []*WorkloadIdentity
+func canonicalizeIdentities(t *nomad.Task) {
+	var named []*nomad.WorkloadIdentity
 	for _, id := range t.Identities {
-		if id.Name != "" && id.Name != WorkloadIdentityDefaultName {
+		if id.Name != "" && id.Name != nomad.WorkloadIdentityDefaultName {
 			named = append(named, id)
 		} else if t.Identity == nil {
 			t.Identity = id
 		} else {
 			// A second default identity gets this name, which Validate rejects.
-			id.Name = WorkloadIdentityDefaultName
+			id.Name = nomad.WorkloadIdentityDefaultName
 			named = append(named, id)
 		}
 	}
 	t.Identities = named
 	if t.Identity == nil {
-		t.Identity = &WorkloadIdentity{}
+		t.Identity = &nomad.WorkloadIdentity{}
 	}
-	t.Identity.Name = WorkloadIdentityDefaultName
-	t.Identity.Audience = []string{IdentityDefaultAud}
+	t.Identity.Name = nomad.WorkloadIdentityDefaultName
+	t.Identity.Audience = []string{nomad.IdentityDefaultAud}
 	t.Identity.ChangeSignal = signalName(t.Identity.ChangeSignal)
 	for _, id := range t.Identities {
 		id.ChangeSignal = signalName(id.ChangeSignal)

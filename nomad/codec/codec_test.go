@@ -1,4 +1,4 @@
-package nomad_test
+package codec_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // TestWireForm holds the codec against the bytes of compat/wire.md section 4.
@@ -35,17 +36,17 @@ func TestWireForm(t *testing.T) {
 		"zero left out":    {nomad.Port{Label: "l"}, "\x81\xa5Label\xa1l"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := nomad.Encode(c.value)
+			got, err := codec.Encode(c.value)
 			if err != nil || string(got) != c.want {
 				t.Fatalf("Encode() = %q, %v, want %q", got, err, c.want)
 			}
 			back := reflect.New(reflect.TypeOf(c.value))
-			if err := nomad.Decode(got, back.Interface()); err != nil || !reflect.DeepEqual(back.Elem().Interface(), c.value) {
+			if err := codec.Decode(got, back.Interface()); err != nil || !reflect.DeepEqual(back.Elem().Interface(), c.value) {
 				t.Errorf("Decode() = %v, %v", back.Elem(), err)
 			}
 		})
 	}
-	command, err := nomad.EncodeCommand(nomad.EvalUpdateRequestType, nomad.SnapshotHeader{})
+	command, err := codec.EncodeCommand(nomad.EvalUpdateRequestType, nomad.SnapshotHeader{})
 	if err != nil || !bytes.Equal(command, []byte{6, 0x80}) {
 		t.Errorf("EncodeCommand() = %q, %v", command, err)
 	}
@@ -54,16 +55,16 @@ func TestWireForm(t *testing.T) {
 func TestDecodeReadsAllForms(t *testing.T) {
 	var s string
 	for _, form := range []string{"\xa1x", "\xd9\x01x", "\xda\x00\x01x", "\xdb\x00\x00\x00\x01x", "\xc4\x01x"} {
-		if err := nomad.Decode([]byte(form), &s); err != nil || s != "x" {
+		if err := codec.Decode([]byte(form), &s); err != nil || s != "x" {
 			t.Errorf("Decode(%q) = %q, %v", form, s, err)
 		}
 	}
 	var any map[string]any
-	if err := nomad.Decode([]byte("\x82\xa1a\xa1x\xa7Unknown\x90"), &any); err != nil || any["a"] != "x" {
+	if err := codec.Decode([]byte("\x82\xa1a\xa1x\xa7Unknown\x90"), &any); err != nil || any["a"] != "x" {
 		t.Errorf("Decode() = %v, %v", any, err)
 	}
 	var e nomad.IndexEntry
-	if err := nomad.Decode([]byte("\x83\xa3Key\xa1k\xa7Unknown\x93\x01\x02\x03\xa5Value\xc0"), &e); err != nil || e != (nomad.IndexEntry{Key: "k"}) {
+	if err := codec.Decode([]byte("\x83\xa3Key\xa1k\xa7Unknown\x93\x01\x02\x03\xa5Value\xc0"), &e); err != nil || e != (nomad.IndexEntry{Key: "k"}) {
 		t.Errorf("Decode() = %v, %v", e, err)
 	}
 }
@@ -87,7 +88,7 @@ func TestDecodeIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err := nomad.Decode([]byte(c.input), c.into)
+			err := codec.Decode([]byte(c.input), c.into)
 			runtime.ReadMemStats(&after)
 			if err == nil {
 				t.Error("Decode() succeeds")
@@ -105,9 +106,9 @@ func TestCodecIsConcurrent(t *testing.T) {
 		wait.Go(func() {
 			want := nomad.IndexEntry{Key: strings.Repeat("k", n*50), Value: uint64(n)}
 			for range 200 {
-				raw, err := nomad.Encode(want)
+				raw, err := codec.Encode(want)
 				var got nomad.IndexEntry
-				if err = errors.Join(err, nomad.Decode(raw, &got)); err != nil || got != want {
+				if err = errors.Join(err, codec.Decode(raw, &got)); err != nil || got != want {
 					t.Errorf("got %v, %v", got, err)
 					return
 				}
@@ -124,12 +125,12 @@ func TestDecodedSharesNoMemory(t *testing.T) {
 		TaskGroups: []*nomad.TaskGroup{{Name: "group", Tasks: []*nomad.Task{{Name: "task", Config: map[string]any{
 			"command": "/bin/true", "args": []any{"one", []byte("two")}, "nested": map[string]any{"key": []map[string]any{{"deep": "text"}}}}}}}}}
 	req := &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: "secret"}}
-	text, err := nomad.Encode(req)
+	text, err := codec.Encode(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got, want nomad.JobRegisterRequest
-	if err := errors.Join(nomad.Decode(bytes.Clone(text), &want), nomad.Decode(text, &got)); err != nil {
+	if err := errors.Join(codec.Decode(bytes.Clone(text), &want), codec.Decode(text, &got)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range text {
@@ -148,7 +149,7 @@ func TestDecodeBoundsPreallocation(t *testing.T) {
 	body := append([]byte("\x81\xa5Items\xdc\xff\xff"), make([]byte, 65535)...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := nomad.Decode(body, new(list)); err == nil {
+	if err := codec.Decode(body, new(list)); err == nil {
 		t.Error("numbers were decoded as structs")
 	}
 	runtime.ReadMemStats(&after)

@@ -1,4 +1,4 @@
-package nomad
+package jobrules
 
 import (
 	"regexp"
@@ -7,33 +7,35 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-version"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // comparisons are the operands common to constraints and affinities.
 var comparisons = map[string]bool{
 	"": true, "=": true, "==": true, "is": true, "!=": true, "not": true, ">": true, ">=": true, "<": true, "<=": true,
-	ConstraintRegex: true, ConstraintVersion: true, ConstraintSemver: true,
-	ConstraintSetContains: true, ConstraintSetContainsAll: true, ConstraintSetContainsAny: true,
+	nomad.ConstraintRegex: true, nomad.ConstraintVersion: true, nomad.ConstraintSemver: true,
+	nomad.ConstraintSetContains: true, nomad.ConstraintSetContainsAll: true, nomad.ConstraintSetContainsAny: true,
 }
 
-func validateConstraints(f *faults, list []*Constraint) {
+func validateConstraints(f *faults, list []*nomad.Constraint) {
 	for _, c := range list {
-		c.validate(f)
+		validateConstraint(c, f)
 	}
 }
 
-func (c *Constraint) validate(f *faults) {
+func validateConstraint(c *nomad.Constraint, f *faults) {
 	switch c.Operand {
-	case ConstraintDistinctHosts:
+	case nomad.ConstraintDistinctHosts:
 		if _, err := strconv.ParseBool(c.RTarget); c.RTarget != "" && err != nil {
 			f.add("the value of a distinct_hosts constraint is %q: use true or false", c.RTarget)
 		}
 		return
-	case ConstraintDistinctProperty:
+	case nomad.ConstraintDistinctProperty:
 		if n, err := strconv.ParseUint(c.RTarget, 10, 31); c.RTarget != "" && (err != nil || n == 0) {
 			f.add("the value of a distinct_property constraint is %q: use a whole number from 1 on", c.RTarget)
 		}
-	case ConstraintAttributeIsSet, ConstraintAttributeIsNotSet:
+	case nomad.ConstraintAttributeIsSet, nomad.ConstraintAttributeIsNotSet:
 		if c.RTarget != "" {
 			f.add("a constraint with the operator %s takes no value, it has %q: remove it", c.Operand, c.RTarget)
 		}
@@ -49,7 +51,7 @@ func (c *Constraint) validate(f *faults) {
 	}
 }
 
-func validateAffinities(f *faults, list []*Affinity) {
+func validateAffinities(f *faults, list []*nomad.Affinity) {
 	for _, a := range list {
 		if !comparisons[a.Operand] {
 			f.add("the operator %q of an affinity is not known", a.Operand)
@@ -66,18 +68,18 @@ func validateAffinities(f *faults, list []*Affinity) {
 }
 
 // versionRanges caches parsed version constraints.
-var versionRanges = NewParsed(version.NewConstraint)
+var versionRanges = nomad.NewParsed(version.NewConstraint)
 
 // validateOperand checks the right side of a comparison with a syntax of its own, such as a regular expression
 // or a version range.
 func validateOperand(f *faults, kind, operand, value string) {
 	var err error
 	switch operand {
-	case ConstraintRegex:
+	case nomad.ConstraintRegex:
 		_, err = regexp.Compile(value)
-	case ConstraintVersion, ConstraintSemver:
+	case nomad.ConstraintVersion, nomad.ConstraintSemver:
 		_, err = versionRanges.Of(value)
-	case ConstraintSetContains, ConstraintSetContainsAll, ConstraintSetContainsAny:
+	case nomad.ConstraintSetContains, nomad.ConstraintSetContainsAll, nomad.ConstraintSetContainsAny:
 		if value == "" {
 			f.add("a %s with the operator %s has no value: name what the set must contain", kind, operand)
 		}
@@ -91,7 +93,7 @@ func validateOperand(f *faults, kind, operand, value string) {
 	}
 }
 
-func validateSpreads(f *faults, list []*Spread) {
+func validateSpreads(f *faults, list []*nomad.Spread) {
 	for _, s := range list {
 		if s.Attribute == "" {
 			f.add("a spread has no attribute: say over which values allocations spread")
@@ -116,29 +118,29 @@ func validateSpreads(f *faults, list []*Spread) {
 // identityName matches a valid name of an identity.
 var identityName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
-func (t *Task) validateIdentities(f *faults) {
+func validateIdentities(t *nomad.Task, f *faults) {
 	if id := t.Identity; id != nil {
 		if id.TTL != 0 {
 			f.add("the default identity has a ttl: it lives as long as its allocation; remove ttl or give the identity a name")
 		}
-		id.validate(f)
+		validateWorkloadIdentity(id, f)
 	}
-	seen := map[string]bool{WorkloadIdentityDefaultName: true}
+	seen := map[string]bool{nomad.WorkloadIdentityDefaultName: true}
 	for _, id := range t.Identities {
 		if seen[id.Name] {
 			f.add("there are two identities with the name %q: rename one", id.Name)
 		}
 		seen[id.Name] = true
-		id.validate(f)
+		validateWorkloadIdentity(id, f)
 	}
 }
 
-func (id *WorkloadIdentity) validate(f *faults) {
+func validateWorkloadIdentity(id *nomad.WorkloadIdentity, f *faults) {
 	if !identityName.MatchString(id.Name) {
 		f.add("the identity name %q is malformed: use 1 to 128 letters, digits, - and _", id.Name)
 	}
-	if a := id.Alg; a != "" && a != IdentityAlgEdDSA && a != IdentityAlgRS256 {
-		f.add("the alg %q of the identity %q is not known: use %s or %s", a, id.Name, IdentityAlgEdDSA, IdentityAlgRS256)
+	if a := id.Alg; a != "" && a != nomad.IdentityAlgEdDSA && a != nomad.IdentityAlgRS256 {
+		f.add("the alg %q of the identity %q is not known: use %s or %s", a, id.Name, nomad.IdentityAlgEdDSA, nomad.IdentityAlgRS256)
 	}
 	switch {
 	case id.TTL < 0:
@@ -153,13 +155,13 @@ func (id *WorkloadIdentity) validate(f *faults) {
 		f.add("the filepath %q of the identity %q leaves the task's directory", id.Filepath, id.Name)
 	}
 	switch id.ChangeMode {
-	case WIChangeModeSignal:
+	case nomad.WIChangeModeSignal:
 		if id.ChangeSignal == "" {
 			f.add("the identity %q has change_mode signal but no change_signal", id.Name)
 		} else if !KnownSignal(id.ChangeSignal) {
 			f.add("the change_signal %q of the identity %q is not known", id.ChangeSignal, id.Name)
 		}
-	case "", WIChangeModeNoop, WIChangeModeRestart:
+	case "", nomad.WIChangeModeNoop, nomad.WIChangeModeRestart:
 		if id.ChangeSignal != "" {
 			f.add("the identity %q has a change_signal, which goes with change_mode signal only", id.Name)
 		}

@@ -1,4 +1,4 @@
-package nomad
+package jobrules
 
 // maxAmount exceeds the capacity of any machine, in MB, MHz or units. Sums and products of smaller amounts fit
 // in 64 bits. A job whose sum overflowed would fit on every node.

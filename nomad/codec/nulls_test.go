@@ -1,10 +1,11 @@
-package nomad_test
+package codec_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 func TestWhole(t *testing.T) {
@@ -23,7 +24,7 @@ func TestWhole(t *testing.T) {
 		"map":            {&nomad.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{"a": nil}}, `Allocs.["a"] is null`},
 		"list in map":    {&nomad.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": {nil}}}, `NodeEvents.["n"][0] is null`},
 	} {
-		err := nomad.Whole(tc.v)
+		err := codec.CheckNulls(tc.v)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: Whole() = %v, want %q", name, err, tc.want)
 		}

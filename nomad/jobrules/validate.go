@@ -1,4 +1,9 @@
-package nomad
+// Package jobrules contains the rules of a job: Canonicalize sets defaults, Validate returns every error, Warnings returns
+// what is valid but probably not intended, and AbsentFeatures lists the features that this version does not support.
+//
+// Servers apply the rules at registration, in this order: Canonicalize, Validate, Warnings. Nodes repeat CheckDNS and
+// CheckMountTarget after they have resolved references. The package reads no state and knows no node.
+package jobrules
 
 import (
 	"errors"
@@ -7,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // faults collects the validation errors of a job. Each error begins with place, such as: job "x", group "g".
@@ -26,12 +33,12 @@ func (f *faults) in(kind, name string) *faults {
 
 // Validate returns all validation errors of a canonical job, one per line, or nil. Unwrap of the joined error
 // returns the single errors. A feature that this version does not support is an error.
-func (j *Job) Validate() error {
+func Validate(j *nomad.Job) error {
 	var list []error
 	f := &faults{place: fmt.Sprintf("job %q", j.ID), list: &list}
 	refuseAbsent(f, absentForJobs, j)
-	j.validateNames(f)
-	j.validateKind(f)
+	validateNames(j, f)
+	validateKind(j, f)
 	validateMeta(f, j.Meta)
 	validateConstraints(f, j.Constraints)
 	validateAffinities(f, j.Affinities)
@@ -39,7 +46,7 @@ func (j *Job) Validate() error {
 	if j.UI != nil && len(j.UI.Description) > 1000 {
 		f.add("the description of the ui block has %d characters, 1000 are the most", len(j.UI.Description))
 	}
-	j.validateGroups(f)
+	validateGroups(j, f)
 	return errors.Join(list...)
 }
 
@@ -48,7 +55,7 @@ var nodePoolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
 const maxJobID = 1024
 
-func (j *Job) validateNames(f *faults) {
+func validateNames(j *nomad.Job, f *faults) {
 	switch {
 	case j.ID == "":
 		f.add("it has no ID: give it one")
@@ -63,7 +70,7 @@ func (j *Job) validateNames(f *faults) {
 	if j.Region == "" {
 		f.add("it has no region")
 	}
-	if j.Namespace == AllNamespacesSentinel {
+	if j.Namespace == nomad.AllNamespacesSentinel {
 		f.add("the namespace must be one, not %q", j.Namespace)
 	}
 	if slices.Contains(j.Datacenters, "") {
@@ -75,10 +82,10 @@ func (j *Job) validateNames(f *faults) {
 }
 
 // validateKind checks the type of the job, and the options that depend on the type.
-func (j *Job) validateKind(f *faults) {
+func validateKind(j *nomad.Job, f *faults) {
 	switch j.Type {
-	case JobTypeService, JobTypeBatch:
-	case JobTypeSystem, JobTypeSysBatch:
+	case nomad.JobTypeService, nomad.JobTypeBatch:
+	case nomad.JobTypeSystem, nomad.JobTypeSysBatch:
 		if len(j.Affinities) > 0 {
 			f.add("affinity blocks have no place in %s jobs, which run on every node that fits: remove them or use constraints", j.Type)
 		}
@@ -88,18 +95,18 @@ func (j *Job) validateKind(f *faults) {
 	default:
 		f.add("type %q is not known: use service, batch, system or sysbatch", j.Type)
 	}
-	if j.Priority < JobMinPriority || j.Priority > JobDefaultMaxPriority {
-		f.add("priority is %d: it must be %d to %d", j.Priority, JobMinPriority, JobDefaultMaxPriority)
+	if j.Priority < nomad.JobMinPriority || j.Priority > nomad.JobDefaultMaxPriority {
+		f.add("priority is %d: it must be %d to %d", j.Priority, nomad.JobMinPriority, nomad.JobDefaultMaxPriority)
 	}
 	p := j.ParameterizedJob
 	if p == nil {
 		return
 	}
-	if j.Type != JobTypeBatch && j.Type != JobTypeSysBatch {
+	if j.Type != nomad.JobTypeBatch && j.Type != nomad.JobTypeSysBatch {
 		f.add("parameterized is for jobs of type batch and sysbatch, this one is %s", j.Type)
 	}
 	switch p.Payload {
-	case DispatchPayloadOptional, DispatchPayloadRequired, DispatchPayloadForbidden:
+	case nomad.DispatchPayloadOptional, nomad.DispatchPayloadRequired, nomad.DispatchPayloadForbidden:
 	default:
 		f.add("payload of the parameterized block is %q: use optional, required or forbidden", p.Payload)
 	}
@@ -110,7 +117,7 @@ func (j *Job) validateKind(f *faults) {
 	}
 }
 
-func (j *Job) validateGroups(f *faults) {
+func validateGroups(j *nomad.Job, f *faults) {
 	if len(j.TaskGroups) == 0 {
 		f.add("it has no group: add a group with a task")
 	}
@@ -124,10 +131,10 @@ func (j *Job) validateGroups(f *faults) {
 		}
 		seen[tg.Name] = true
 		total += max(tg.Count, 0)
-		tg.validate(f.in("group", tg.Name), j)
+		validateTaskGroup(tg, f.in("group", tg.Name), j)
 	}
-	if total > JobDefaultMaxCount {
-		f.add("the counts of its groups sum up to %d, %d are the most", total, JobDefaultMaxCount)
+	if total > nomad.JobDefaultMaxCount {
+		f.add("the counts of its groups sum up to %d, %d are the most", total, nomad.JobDefaultMaxCount)
 	}
 }
 

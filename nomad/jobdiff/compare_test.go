@@ -1,4 +1,4 @@
-package nomad_test
+package jobdiff_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobdiff"
 )
 
 func diffJob() *nomad.Job {
@@ -153,8 +154,8 @@ Edited job j
 		t.Run(c.name, func(t *testing.T) {
 			is := diffJob()
 			c.edit(is)
-			d := nomad.Diff(diffJob(), is)
-			d.Annotate(nil)
+			d := jobdiff.Compare(diffJob(), is)
+			jobdiff.Annotate(d, nil)
 			if got, want := strings.TrimSpace(show(d)), strings.TrimSpace(c.want); got != want {
 				t.Errorf("Diff() =\n%s\nwant\n%s", got, want)
 			}
@@ -168,60 +169,17 @@ func TestDiffOfNone(t *testing.T) {
 		want     nomad.DiffType
 		notes    string
 	}{
-		{nil, diffJob(), nomad.DiffTypeAdded, nomad.AnnotationForcesCreate},
-		{diffJob(), nil, nomad.DiffTypeDeleted, nomad.AnnotationForcesDestroy},
+		{nil, diffJob(), nomad.DiffTypeAdded, jobdiff.AnnotationForcesCreate},
+		{diffJob(), nil, nomad.DiffTypeDeleted, jobdiff.AnnotationForcesDestroy},
 	} {
-		d := nomad.Diff(c.old, c.new)
-		d.Annotate(&nomad.PlanAnnotations{DesiredTGUpdates: map[string]*nomad.DesiredUpdates{"g": {Place: 3, Stop: 1}}})
+		d := jobdiff.Compare(c.old, c.new)
+		jobdiff.Annotate(d, &nomad.PlanAnnotations{DesiredTGUpdates: map[string]*nomad.DesiredUpdates{"g": {Place: 3, Stop: 1}}})
 		tg := d.TaskGroups[0]
 		if d.Type != c.want || d.ID != "j" || tg.Type != c.want || tg.Tasks[0].Type != c.want {
 			t.Errorf("Diff() = %s, group %s, task %s, want %s", d.Type, tg.Type, tg.Tasks[0].Type, c.want)
 		}
 		if tg.Updates["create"] != 3 || tg.Updates["destroy"] != 1 || tg.Tasks[0].Annotations[0] != c.notes {
 			t.Errorf("annotations = %v %v, want %s", tg.Updates, tg.Tasks[0].Annotations, c.notes)
-		}
-	}
-}
-
-func TestComputeClass(t *testing.T) {
-	node := func(edit func(*nomad.Node)) string {
-		n := &nomad.Node{ID: "1", Name: "a", Datacenter: "dc1", NodePool: "default",
-			Attributes: map[string]string{"kernel.name": "linux", "unique.hostname": "a"},
-			Meta:       map[string]string{"rack": "1"},
-			Drivers:    map[string]*nomad.DriverInfo{"exec2": {Detected: true, Healthy: true}},
-		}
-		edit(n)
-		return n.ComputeClass()
-	}
-	base := node(func(*nomad.Node) {})
-	same := map[string]func(*nomad.Node){
-		"id":     func(n *nomad.Node) { n.ID = "2" },
-		"name":   func(n *nomad.Node) { n.Name = "b" },
-		"unique": func(n *nomad.Node) { n.Attributes["unique.hostname"] = "b" },
-		"status": func(n *nomad.Node) { n.Status = "down" },
-	}
-	differs := map[string]func(*nomad.Node){
-		"datacenter": func(n *nomad.Node) { n.Datacenter = "dc2" },
-		"pool":       func(n *nomad.Node) { n.NodePool = "gpu" },
-		"class":      func(n *nomad.Node) { n.NodeClass = "big" },
-		"attribute":  func(n *nomad.Node) { n.Attributes["kernel.name"] = "darwin" },
-		"meta":       func(n *nomad.Node) { n.Meta["rack"] = "2" },
-		"driver":     func(n *nomad.Node) { n.Drivers["exec2"].Healthy = false },
-		"key moved":  func(n *nomad.Node) { n.Attributes["rack"] = "1"; delete(n.Meta, "rack") },
-	}
-	for name, edit := range same {
-		if got := node(edit); got != base {
-			t.Errorf("%s changes the class", name)
-		}
-	}
-	for name, edit := range differs {
-		if got := node(edit); got == base {
-			t.Errorf("%s does not change the class", name)
-		}
-	}
-	for range 20 {
-		if got := node(func(*nomad.Node) {}); got != base {
-			t.Fatal("the class is not deterministic")
 		}
 	}
 }

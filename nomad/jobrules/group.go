@@ -1,11 +1,13 @@
-package nomad
+package jobrules
+
+import "github.com/open-nomad/open-nomad/nomad"
 
 const minDiskMB = 10
 
-func (tg *TaskGroup) validate(f *faults, j *Job) {
+func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	refuseAbsent(f, absentForGroups, tg)
 	validateName(f, tg.Name)
-	switch system := j.Type == JobTypeSystem || j.Type == JobTypeSysBatch; {
+	switch system := j.Type == nomad.JobTypeSystem || j.Type == nomad.JobTypeSysBatch; {
 	case tg.Count < 0:
 		f.add("count is %d: it must be 0 or more", tg.Count)
 	case system && tg.Count > 1:
@@ -17,10 +19,10 @@ func (tg *TaskGroup) validate(f *faults, j *Job) {
 	validateConstraints(f, tg.Constraints)
 	validateAffinities(f, tg.Affinities)
 	validateSpreads(f, tg.Spreads)
-	tg.RestartPolicy.validate(f)
-	tg.ReschedulePolicy.validate(f, j.Type)
-	tg.Update.validate(f, j.Type)
-	if tg.Migrate != nil && tg.Migrate.HealthCheck != MigrateStrategyHealthChecks && tg.Migrate.HealthCheck != MigrateStrategyHealthStates {
+	validateRestartPolicy(tg.RestartPolicy, f)
+	validateReschedulePolicy(tg.ReschedulePolicy, f, j.Type)
+	validateUpdateStrategy(tg.Update, f, j.Type)
+	if tg.Migrate != nil && tg.Migrate.HealthCheck != nomad.MigrateStrategyHealthChecks && tg.Migrate.HealthCheck != nomad.MigrateStrategyHealthStates {
 		f.add("health_check of migrate is %q: use checks or task_states", tg.Migrate.HealthCheck)
 	}
 	validateAmounts(f, amount{"size of ephemeral_disk", tg.EphemeralDisk.SizeMB})
@@ -30,34 +32,34 @@ func (tg *TaskGroup) validate(f *faults, j *Job) {
 	if tg.ShutdownDelay != nil && *tg.ShutdownDelay < 0 {
 		f.add("shutdown_delay is negative")
 	}
-	tg.validateNetworks(f)
-	tg.validateVolumes(f, j)
-	tg.validateTasks(f)
+	validateNetworks(tg, f)
+	validateVolumes(tg, f, j)
+	validateTasks(tg, f)
 }
 
-func (r *RestartPolicy) validate(f *faults) {
+func validateRestartPolicy(r *nomad.RestartPolicy, f *faults) {
 	switch r.Mode {
-	case RestartPolicyModeDelay, RestartPolicyModeFail:
+	case nomad.RestartPolicyModeDelay, nomad.RestartPolicyModeFail:
 	default:
 		f.add("mode of restart is %q: use delay or fail", r.Mode)
 	}
 	switch {
 	case r.Attempts < 0 || r.Interval < 0 || r.Delay < 0:
 		f.add("restart has a negative number: attempts, interval and delay must be 0 or more")
-	case r.Attempts == 0 && r.Mode == RestartPolicyModeDelay:
+	case r.Attempts == 0 && r.Mode == nomad.RestartPolicyModeDelay:
 		f.add("restart has mode delay but no attempts, so it would wait for ever: set attempts or use mode fail")
-	case r.Attempts > 0 && r.Interval < RestartPolicyMinInterval:
-		f.add("interval of restart is %s, %s is the least", r.Interval, RestartPolicyMinInterval)
+	case r.Attempts > 0 && r.Interval < nomad.RestartPolicyMinInterval:
+		f.add("interval of restart is %s, %s is the least", r.Interval, nomad.RestartPolicyMinInterval)
 	case r.Attempts > 0 && r.Delay > 0 && int64(r.Attempts) > int64(r.Interval/r.Delay):
 		f.add("restart can't try %d times with a delay of %s within %s: lengthen interval", r.Attempts, r.Delay, r.Interval)
 	}
 }
 
-func (r *ReschedulePolicy) validate(f *faults, jobType string) {
+func validateReschedulePolicy(r *nomad.ReschedulePolicy, f *faults, jobType string) {
 	if r == nil {
 		return
 	}
-	if jobType == JobTypeSystem || jobType == JobTypeSysBatch {
+	if jobType == nomad.JobTypeSystem || jobType == nomad.JobTypeSysBatch {
 		f.add("reschedule has no place in %s jobs, whose allocations belong to their nodes: remove it", jobType)
 		return
 	}
@@ -76,25 +78,25 @@ func (r *ReschedulePolicy) validate(f *faults, jobType string) {
 	default:
 		f.add("delay_function of reschedule is %q: use constant, exponential or fibonacci", r.DelayFunction)
 	}
-	if r.Delay < ReschedulePolicyMinDelay {
-		f.add("delay of reschedule is %s, %s is the least", r.Delay, ReschedulePolicyMinDelay)
+	if r.Delay < nomad.ReschedulePolicyMinDelay {
+		f.add("delay of reschedule is %s, %s is the least", r.Delay, nomad.ReschedulePolicyMinDelay)
 	}
 	if r.Unlimited {
 		return // regardless of the attempts; see Warnings
 	}
-	if r.Interval < ReschedulePolicyMinInterval {
-		f.add("interval of reschedule is %s, %s is the least", r.Interval, ReschedulePolicyMinInterval)
+	if r.Interval < nomad.ReschedulePolicyMinInterval {
+		f.add("interval of reschedule is %s, %s is the least", r.Interval, nomad.ReschedulePolicyMinInterval)
 	} else if r.Delay > 0 && int64(r.Attempts) > int64(r.Interval/r.Delay) {
 		f.add("reschedule can't try %d times with a delay of %s within %s: lengthen interval", r.Attempts, r.Delay, r.Interval)
 	}
 }
 
-func (u *UpdateStrategy) validate(f *faults, jobType string) {
-	if u == nil || jobType == JobTypeBatch || jobType == JobTypeSysBatch {
+func validateUpdateStrategy(u *nomad.UpdateStrategy, f *faults, jobType string) {
+	if u == nil || jobType == nomad.JobTypeBatch || jobType == nomad.JobTypeSysBatch {
 		return
 	}
 	switch u.HealthCheck {
-	case UpdateStrategyHealthCheck_Checks, UpdateStrategyHealthCheck_TaskStates, UpdateStrategyHealthCheck_Manual:
+	case nomad.UpdateStrategyHealthCheck_Checks, nomad.UpdateStrategyHealthCheck_TaskStates, nomad.UpdateStrategyHealthCheck_Manual:
 	default:
 		f.add("health_check of update is %q: use checks, task_states or manual", u.HealthCheck)
 	}

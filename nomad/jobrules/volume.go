@@ -1,4 +1,4 @@
-package nomad
+package jobrules
 
 import (
 	"errors"
@@ -6,37 +6,39 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // The unsupported features of volumes and their mounts. See feature.go.
-var absentForVolumes = []feature[*VolumeRequest]{
-	{"volume csi", "volumes of type \"csi\" are", func(v *VolumeRequest) bool { return v.Type == VolumeTypeCSI }},
-	{"volume sticky", "sticky volumes (dynamic host volumes) are", func(v *VolumeRequest) bool { return v.Sticky }},
-	{"volume mount_options", "mount_options in volume (CSI volumes have them) are", func(v *VolumeRequest) bool { return v.MountOptions != nil }},
-	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is", func(v *VolumeRequest) bool { return v.AttachmentMode == VolumeAttachBlockDevice }},
-	{"volume access_mode", "access_mode = \"single-node-single-writer\" in volume (nothing counts the writers of a host volume) is", func(v *VolumeRequest) bool { return v.AccessMode == VolumeSingleNodeSingleWriter }},
+var absentForVolumes = []feature[*nomad.VolumeRequest]{
+	{"volume csi", "volumes of type \"csi\" are", func(v *nomad.VolumeRequest) bool { return v.Type == nomad.VolumeTypeCSI }},
+	{"volume sticky", "sticky volumes (dynamic host volumes) are", func(v *nomad.VolumeRequest) bool { return v.Sticky }},
+	{"volume mount_options", "mount_options in volume (CSI volumes have them) are", func(v *nomad.VolumeRequest) bool { return v.MountOptions != nil }},
+	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is", func(v *nomad.VolumeRequest) bool { return v.AttachmentMode == nomad.VolumeAttachBlockDevice }},
+	{"volume access_mode", "access_mode = \"single-node-single-writer\" in volume (nothing counts the writers of a host volume) is", func(v *nomad.VolumeRequest) bool { return v.AccessMode == nomad.VolumeSingleNodeSingleWriter }},
 }
 
-var absentForVolumeMounts = []feature[*VolumeMount]{
-	{"volume_mount propagation_mode", "propagation_mode other than \"private\" in volume_mount is", func(m *VolumeMount) bool {
-		return m.PropagationMode == VolumeMountHostToTask || m.PropagationMode == VolumeMountBidirectional
+var absentForVolumeMounts = []feature[*nomad.VolumeMount]{
+	{"volume_mount propagation_mode", "propagation_mode other than \"private\" in volume_mount is", func(m *nomad.VolumeMount) bool {
+		return m.PropagationMode == nomad.VolumeMountHostToTask || m.PropagationMode == nomad.VolumeMountBidirectional
 	}},
-	{"volume_mount selinux_label", "selinux_label in volume_mount is", func(m *VolumeMount) bool { return m.SELinuxLabel != "" }},
+	{"volume_mount selinux_label", "selinux_label in volume_mount is", func(m *nomad.VolumeMount) bool { return m.SELinuxLabel != "" }},
 }
 
-func (tg *TaskGroup) validateVolumes(f *faults, j *Job) {
+func validateVolumes(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	for _, name := range sortedKeys(tg.Volumes) {
 		v, f := tg.Volumes[name], f.in("volume", name)
 		if v.Name != name {
 			f.add("it calls itself %q: use one name", v.Name)
 		}
-		v.validate(f, j)
+		validateVolumeRequest(v, f, j)
 	}
 }
 
-func (v *VolumeRequest) validate(f *faults, j *Job) {
+func validateVolumeRequest(v *nomad.VolumeRequest, f *faults, j *nomad.Job) {
 	refuseAbsent(f, absentForVolumes, v)
-	if v.Type != VolumeTypeHost && v.Type != VolumeTypeCSI {
+	if v.Type != nomad.VolumeTypeHost && v.Type != nomad.VolumeTypeCSI {
 		f.add("type is %q: use host", v.Type)
 		return
 	}
@@ -48,22 +50,22 @@ func (v *VolumeRequest) validate(f *faults, j *Job) {
 	case strings.ContainsRune(v.Source, 0):
 		f.add("source holds a NUL character")
 	}
-	if v.PerAlloc && (j.Type == JobTypeSystem || j.Type == JobTypeSysBatch) {
+	if v.PerAlloc && (j.Type == nomad.JobTypeSystem || j.Type == nomad.JobTypeSysBatch) {
 		f.add("per_alloc has no place in %s jobs, whose allocations all have the index 0: remove it", j.Type)
 	}
 	switch v.AttachmentMode {
-	case "", VolumeAttachFilesystem, VolumeAttachBlockDevice:
+	case "", nomad.VolumeAttachFilesystem, nomad.VolumeAttachBlockDevice:
 	default:
 		f.add("attachment_mode is %q: use file-system", v.AttachmentMode)
 	}
-	v.validateAccess(f)
+	validateAccess(v, f)
 }
 
-func (v *VolumeRequest) validateAccess(f *faults) {
+func validateAccess(v *nomad.VolumeRequest, f *faults) {
 	switch v.AccessMode {
-	case "", VolumeSingleNodeReader, VolumeSingleNodeWriter, VolumeSingleNodeSingleWriter, VolumeSingleNodeMultiWriter:
-	case VolumeMultiNodeReader, VolumeMultiNodeSingleWriter, VolumeMultiNodeMultiWriter:
-		if v.Type == VolumeTypeHost {
+	case "", nomad.VolumeSingleNodeReader, nomad.VolumeSingleNodeWriter, nomad.VolumeSingleNodeSingleWriter, nomad.VolumeSingleNodeMultiWriter:
+	case nomad.VolumeMultiNodeReader, nomad.VolumeMultiNodeSingleWriter, nomad.VolumeMultiNodeMultiWriter:
+		if v.Type == nomad.VolumeTypeHost {
 			f.add("access_mode is %q, but a host volume belongs to one node: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
 		}
 	default:
@@ -71,12 +73,12 @@ func (v *VolumeRequest) validateAccess(f *faults) {
 	}
 }
 
-func (t *Task) validateVolumeMounts(f *faults, tg *TaskGroup) {
+func validateVolumeMounts(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	targets := map[string]bool{}
 	for _, m := range t.VolumeMounts {
 		f := f.in("volume_mount", m.Volume)
 		refuseAbsent(f, absentForVolumeMounts, m)
-		m.validate(f, tg)
+		validateVolumeMount(m, f, tg)
 		if target := path.Clean(m.Destination); targets[target] {
 			f.add("destination %q is that of another volume_mount: change one", m.Destination)
 		} else if m.Destination != "" {
@@ -85,7 +87,7 @@ func (t *Task) validateVolumeMounts(f *faults, tg *TaskGroup) {
 	}
 }
 
-func (m *VolumeMount) validate(f *faults, tg *TaskGroup) {
+func validateVolumeMount(m *nomad.VolumeMount, f *faults, tg *nomad.TaskGroup) {
 	open := func(s string) bool { return strings.Contains(s, "${") } // resolved only on the node
 	if m.Volume == "" {
 		f.add("it names no volume of the group")
@@ -97,7 +99,7 @@ func (m *VolumeMount) validate(f *faults, tg *TaskGroup) {
 			f.add("%v", err)
 		}
 	}
-	known := []string{"", VolumeMountPrivate, VolumeMountHostToTask, VolumeMountBidirectional}
+	known := []string{"", nomad.VolumeMountPrivate, nomad.VolumeMountHostToTask, nomad.VolumeMountBidirectional}
 	if !slices.Contains(known, m.PropagationMode) && !open(m.PropagationMode) {
 		f.add("propagation_mode is %q: use private", m.PropagationMode)
 	}

@@ -1,4 +1,4 @@
-package nomad_test
+package jobrules_test
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
 // Amounts whose sum or product would wrap around are refused: such a job fitted on
@@ -24,12 +25,12 @@ func TestAmountsThatWrap(t *testing.T) {
 	} {
 		job := &nomad.Job{ID: "j", Name: "j", Region: "global", Type: nomad.JobTypeBatch, Priority: 50, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1,
 			Tasks: []*nomad.Task{{Name: "t", Driver: "mock_driver", Resources: &nomad.Resources{CPU: 100, MemoryMB: 64}}}}}}
-		job.Canonicalize()
-		if err := job.Validate(); err != nil {
+		jobrules.Canonicalize(job)
+		if err := jobrules.Validate(job); err != nil {
 			t.Fatalf("the plain job: %v", err)
 		}
 		edit(job.TaskGroups[0], job.TaskGroups[0].Tasks[0])
-		if err := job.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+		if err := jobrules.Validate(job); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: Validate() = %v", name, err)
 		}
 	}

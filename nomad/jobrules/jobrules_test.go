@@ -1,4 +1,4 @@
-package nomad_test
+package jobrules_test
 
 import (
 	"reflect"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
 // sample returns a job with nothing but what must be given.
@@ -24,11 +26,11 @@ func sample(jobType string) *nomad.Job {
 func TestValidateAcceptsDefaults(t *testing.T) {
 	for _, kind := range []string{"service", "batch", "system", "sysbatch"} {
 		j := sample(kind)
-		j.Canonicalize()
-		if err := j.Validate(); err != nil {
+		jobrules.Canonicalize(j)
+		if err := jobrules.Validate(j); err != nil {
 			t.Errorf("%s: Validate() = %v", kind, err)
 		}
-		if w := j.Warnings(); len(w) != 0 {
+		if w := jobrules.Warnings(j); len(w) != 0 {
 			t.Errorf("%s: Warnings() = %q", kind, w)
 		}
 	}
@@ -36,9 +38,9 @@ func TestValidateAcceptsDefaults(t *testing.T) {
 
 func TestCanonicalizeTwiceChangesNothing(t *testing.T) {
 	j := sample("service")
-	j.Canonicalize()
-	once := nomad.Copy(j)
-	j.Canonicalize()
+	jobrules.Canonicalize(j)
+	once := codec.Copy(j)
+	jobrules.Canonicalize(j)
 	if !reflect.DeepEqual(once, j) {
 		t.Errorf("second Canonicalize changed the job:\n%+v\n%+v", once, j)
 	}
@@ -51,7 +53,7 @@ func TestCanonicalizeDefaults(t *testing.T) {
 	j.TaskGroups = append(j.TaskGroups, nil)
 	j.TaskGroups[0].Tasks[0].KillSignal = "term"
 	j.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Env: true}, {Name: "aws", ChangeSignal: "sighup"}}
-	j.Canonicalize()
+	jobrules.Canonicalize(j)
 	task := j.TaskGroups[0].Tasks[0]
 	for _, c := range []struct {
 		what      string
@@ -90,13 +92,13 @@ func TestValidateFaults(t *testing.T) {
 		{"priority", func(j *nomad.Job) { j.Priority = 101 }, `job "j": priority is 101: it must be 1 to 100`},
 		{"type", func(j *nomad.Job) { j.Type = "cron" }, `type "cron" is not known`},
 		{"no groups", func(j *nomad.Job) { j.TaskGroups = nil }, "it has no group"},
-		{"twin groups", func(j *nomad.Job) { j.TaskGroups = append(j.TaskGroups, nomad.Copy(group(j))) }, `two groups with the name "g"`},
+		{"twin groups", func(j *nomad.Job) { j.TaskGroups = append(j.TaskGroups, codec.Copy(group(j))) }, `two groups with the name "g"`},
 		{"count", func(j *nomad.Job) { group(j).Count = -1 }, `job "j", group "g": count is -1`},
 		{"too many", func(j *nomad.Job) { group(j).Count = 50001 }, "sum up to 50001"},
 		{"system count", func(j *nomad.Job) { j.Type = "system"; group(j).Count = 2 }, "must be 1"},
 		{"system reschedule", func(j *nomad.Job) { j.Type = "system"; group(j).ReschedulePolicy = &nomad.ReschedulePolicy{} }, "reschedule has no place in system jobs"},
 		{"no tasks", func(j *nomad.Job) { group(j).Tasks = nil }, "it has no task"},
-		{"twin tasks", func(j *nomad.Job) { group(j).Tasks = append(group(j).Tasks, nomad.Copy(task(j))) }, `two tasks with the name "t"`},
+		{"twin tasks", func(j *nomad.Job) { group(j).Tasks = append(group(j).Tasks, codec.Copy(task(j))) }, `two tasks with the name "t"`},
 		{"group slash", func(j *nomad.Job) { group(j).Name = "a/b" }, `the name must hold no /`},
 		{"task colon", func(j *nomad.Job) { task(j).Name = "a:b" }, `the name must hold no /`},
 		{"task alloc", func(j *nomad.Job) { task(j).Name = "Alloc" }, "directory of every allocation"},
@@ -166,8 +168,8 @@ func TestValidateFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			j := sample("service")
 			c.edit(j)
-			j.Canonicalize()
-			if err := j.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			jobrules.Canonicalize(j)
+			if err := jobrules.Validate(j); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Validate() = %v, want %q", err, c.want)
 			}
 		})
@@ -180,8 +182,8 @@ func TestValidateTellsAll(t *testing.T) {
 	j.Priority = -1
 	j.TaskGroups[0].Count = -1
 	j.TaskGroups[0].Tasks[0].Driver = ""
-	j.Canonicalize()
-	err := j.Validate()
+	jobrules.Canonicalize(j)
+	err := jobrules.Validate(j)
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok || len(joined.Unwrap()) != 3 {
 		t.Fatalf("Validate() = %v, want 3 faults", err)
@@ -221,23 +223,23 @@ func TestAbsentFeatures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := sample("service")
 			edit(j)
-			j.Canonicalize()
-			err := j.Validate()
+			jobrules.Canonicalize(j)
+			err := jobrules.Validate(j)
 			if err == nil || !strings.Contains(err.Error(), "not supported by this version") || !strings.Contains(err.Error(), name) {
 				t.Errorf("Validate() = %v, want it to refuse %s", err, name)
 			}
-			if got := j.AbsentFeatures(); len(got) != 1 || !slices.Contains(nomad.AllAbsentFeatures(), got[0]) {
-				t.Errorf("AbsentFeatures() = %q, want one of %q", got, nomad.AllAbsentFeatures())
+			if got := jobrules.AbsentFeatures(j); len(got) != 1 || !slices.Contains(jobrules.AllAbsentFeatures(), got[0]) {
+				t.Errorf("AbsentFeatures() = %q, want one of %q", got, jobrules.AllAbsentFeatures())
 			}
 		})
 	}
 	j := sample("service")
 	j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 10, MemoryMB: 10, NUMA: &nomad.NUMA{Affinity: "none"}}
-	j.Canonicalize()
-	if err := j.Validate(); err != nil {
+	jobrules.Canonicalize(j)
+	if err := jobrules.Validate(j); err != nil {
 		t.Errorf("numa affinity none: %v", err)
 	}
-	if got := j.AbsentFeatures(); got != nil {
+	if got := jobrules.AbsentFeatures(j); got != nil {
 		t.Errorf("AbsentFeatures() of a job without any = %q", got)
 	}
 }
@@ -247,8 +249,8 @@ func TestWarnings(t *testing.T) {
 	j.TaskGroups[0].Update = &nomad.UpdateStrategy{}
 	j.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Attempts: 2}
 	j.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Name: "aws", Env: true}}
-	j.Canonicalize()
-	got := strings.Join(j.Warnings(), "\n")
+	jobrules.Canonicalize(j)
+	got := strings.Join(jobrules.Warnings(j), "\n")
 	for _, want := range []string{"update has no effect on batch jobs", `"aws" has no aud`, `"aws" has no ttl`, "keep an old token", "attempts of reschedule"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("Warnings() lack %q:\n%s", want, got)

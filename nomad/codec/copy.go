@@ -1,4 +1,4 @@
-package nomad
+package codec
 
 import (
 	"reflect"
@@ -48,7 +48,7 @@ func isFlat(t reflect.Type) bool {
 var deep sync.Map // reflect.Type → []int
 
 // deepFields returns the exported fields of a struct that are not flat.
-func deepFields(t reflect.Type) []int {
+func DeepFields(t reflect.Type) []int {
 	if known, ok := deep.Load(t); ok {
 		return known.([]int)
 	}
@@ -84,7 +84,7 @@ func copyInto(dst, src reflect.Value) {
 		dst.Set(v)
 	case reflect.Struct:
 		dst.Set(src)
-		for _, i := range deepFields(src.Type()) {
+		for _, i := range DeepFields(src.Type()) {
 			copyInto(dst.Field(i), src.Field(i))
 		}
 	case reflect.Slice:

@@ -1,13 +1,17 @@
-package nomad
+package jobrules
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
 // Warnings returns warnings about options of a canonical job that are valid but probably unintended.
-func (j *Job) Warnings() []string {
+func Warnings(j *nomad.Job) []string {
 	var out []string
 	for _, tg := range j.TaskGroups {
 		at := fmt.Sprintf("job %q, group %q", j.ID, tg.Name)
-		if tg.Update != nil && (j.Type == JobTypeBatch || j.Type == JobTypeSysBatch) {
+		if tg.Update != nil && (j.Type == nomad.JobTypeBatch || j.Type == nomad.JobTypeSysBatch) {
 			out = append(out, at+": update has no effect on "+j.Type+" jobs")
 		}
 		if r := tg.ReschedulePolicy; r != nil && r.Unlimited && r.Attempts > 0 {
@@ -19,13 +23,13 @@ func (j *Job) Warnings() []string {
 			}
 		}
 		for _, t := range tg.Tasks {
-			out = append(out, t.warnings(fmt.Sprintf("%s, task %q", at, t.Name))...)
+			out = append(out, warnings(t, fmt.Sprintf("%s, task %q", at, t.Name))...)
 		}
 	}
 	return out
 }
 
-func (t *Task) warnings(at string) []string {
+func warnings(t *nomad.Task, at string) []string {
 	var out []string
 	if t.Resources.IOPS != 0 || t.Resources.DiskMB != 0 {
 		out = append(out, at+": iops and disk of resources have no effect; ephemeral_disk of the group does")
@@ -33,8 +37,8 @@ func (t *Task) warnings(at string) []string {
 	if len(t.Resources.Networks) > 0 {
 		out = append(out, at+": network in resources is the old place of ports: a network block of the group does the same")
 	}
-	for _, id := range append([]*WorkloadIdentity{t.Identity}, t.Identities...) {
-		named := id.Name != WorkloadIdentityDefaultName
+	for _, id := range append([]*nomad.WorkloadIdentity{t.Identity}, t.Identities...) {
+		named := id.Name != nomad.WorkloadIdentityDefaultName
 		add := func(text string) { out = append(out, fmt.Sprintf("%s: the identity %q %s", at, id.Name, text)) }
 		if named && len(id.Audience) == 0 {
 			add("has no aud: whoever takes it can't tell that it is meant for them")
@@ -45,7 +49,7 @@ func (t *Task) warnings(at string) []string {
 		if named && id.TTL == 0 {
 			add("has no ttl: it is valid as long as its allocation")
 		}
-		if named && id.Env && id.ChangeMode != WIChangeModeRestart {
+		if named && id.Env && id.ChangeMode != nomad.WIChangeModeRestart {
 			add("is in the environment but change_mode is not restart: the task will keep an old token")
 		}
 	}

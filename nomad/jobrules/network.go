@@ -1,4 +1,4 @@
-package nomad
+package jobrules
 
 import (
 	"errors"
@@ -9,47 +9,28 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
-
-// The supported modes of a group's network: the network of the node, and a private network without connections.
-const (
-	NetworkModeHost   = "host"
-	NetworkModeNone   = "none"
-	NetworkModeBridge = "bridge"
-)
-
-// AttrNetworkNone is a node attribute. Its value is "false" if the node does not support network mode none. Nodes
-// without the attribute support it.
-const AttrNetworkNone = "network.none"
-
-// NetworkMode returns the mode of the group's network.
-func (tg *TaskGroup) NetworkMode() string {
-	for _, n := range tg.Networks {
-		if n.Mode != "" {
-			return n.Mode
-		}
-	}
-	return NetworkModeHost
-}
 
 // validateNetworks checks the ports of all networks of the group and its tasks together. They share one set of
 // labels and the addresses of one node.
-func (tg *TaskGroup) validateNetworks(f *faults) {
-	p := portRules{f: f, labels: map[string]bool{}, static: map[Port]string{}}
+func validateNetworks(tg *nomad.TaskGroup, f *faults) {
+	p := portRules{f: f, labels: map[string]bool{}, static: map[nomad.Port]string{}}
 	mode := tg.NetworkMode()
 	for _, n := range tg.Networks {
 		refuseAbsent(f, absentForNetworks, n)
 		p.network(n)
 		switch {
-		case n.Mode == "" || n.Mode == NetworkModeHost || n.Mode == NetworkModeNone || n.Mode == NetworkModeBridge || strings.HasPrefix(n.Mode, "cni/"):
+		case n.Mode == "" || n.Mode == nomad.NetworkModeHost || n.Mode == nomad.NetworkModeNone || n.Mode == nomad.NetworkModeBridge || strings.HasPrefix(n.Mode, "cni/"):
 		default:
 			f.add("mode of network is %q: use host or none", n.Mode)
 		}
-		if n.Mode != mode && (n.Mode != "" || mode != NetworkModeHost) {
+		if n.Mode != mode && (n.Mode != "" || mode != nomad.NetworkModeHost) {
 			f.add("its networks have different modes: a group has one network")
 		}
 		if n.DNS != nil {
-			if err := n.DNS.Check(); err != nil {
+			if err := CheckDNS(n.DNS); err != nil {
 				f.add("%v", err)
 			}
 		}
@@ -59,7 +40,7 @@ func (tg *TaskGroup) validateNetworks(f *faults) {
 			p.task(f.in("task", t.Name), t.Resources.Networks, mode)
 		}
 		if t.Driver == openDriver {
-			tg.refuseOpen(f.in("task", t.Name), t, mode)
+			refuseOpen(tg, f.in("task", t.Name), t, mode)
 		}
 	}
 }
@@ -68,34 +49,34 @@ func (tg *TaskGroup) validateNetworks(f *faults) {
 // For other drivers, the nodes report the capabilities.
 const openDriver = "raw_exec"
 
-func (tg *TaskGroup) refuseOpen(f *faults, t *Task, mode string) {
+func refuseOpen(tg *nomad.TaskGroup, f *faults, t *nomad.Task, mode string) {
 	lack := func(asked bool, what string) {
 		if asked {
 			f.add("driver %q can't %s: use another driver, such as exec2", t.Driver, what)
 		}
 	}
 	lack(len(t.VolumeMounts) > 0, "mount volumes")
-	lack(mode != NetworkModeHost, fmt.Sprintf("join the group's network of mode %q", mode))
-	lack(slices.ContainsFunc(tg.Networks, func(n *NetworkResource) bool { return n.DNS != nil }), "have a resolv.conf of its own, as dns of the group's network asks for")
+	lack(mode != nomad.NetworkModeHost, fmt.Sprintf("join the group's network of mode %q", mode))
+	lack(slices.ContainsFunc(tg.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }), "have a resolv.conf of its own, as dns of the group's network asks for")
 }
 
 // portRules records the ports that were already checked.
 type portRules struct {
 	f      *faults
 	labels map[string]bool
-	static map[Port]string
+	static map[nomad.Port]string
 }
 
 // task checks the networks of a task. This older form allows only ports of the node.
-func (p *portRules) task(f *faults, networks Networks, group string) {
+func (p *portRules) task(f *faults, networks nomad.Networks, group string) {
 	if len(networks) > 1 {
 		f.add("resources have %d networks: one is the most", len(networks))
 	}
 	for _, n := range networks {
 		switch {
-		case n.Mode != "" && n.Mode != NetworkModeHost || n.DNS != nil || n.CNI != nil || n.Hostname != "":
+		case n.Mode != "" && n.Mode != nomad.NetworkModeHost || n.DNS != nil || n.CNI != nil || n.Hostname != "":
 			f.add("mode, dns, cni and hostname are for the network of a group: put the network block there")
-		case group != NetworkModeHost:
+		case group != nomad.NetworkModeHost:
 			f.add("the group's network has mode %q, so ports of the node (network in resources) would lead to nothing: remove them", group)
 		}
 		// Labels are local to the task, except for those of the group.
@@ -104,9 +85,9 @@ func (p *portRules) task(f *faults, networks Networks, group string) {
 	}
 }
 
-func (p *portRules) network(n *NetworkResource) {
+func (p *portRules) network(n *nomad.NetworkResource) {
 	f := p.f
-	if n.Mode == NetworkModeNone && len(n.ReservedPorts)+len(n.DynamicPorts) > 0 {
+	if n.Mode == nomad.NetworkModeNone && len(n.ReservedPorts)+len(n.DynamicPorts) > 0 {
 		f.add("a network with mode \"none\" is reached by nobody, so it has no ports: remove them, or use mode \"host\"")
 	}
 	for _, port := range n.ReservedPorts {
@@ -115,7 +96,7 @@ func (p *portRules) network(n *NetworkResource) {
 			f.add("port %q has the static number %d: it must be 1 to 65535", port.Label, port.Value)
 			continue
 		}
-		key := Port{Value: port.Value, HostNetwork: port.HostNetwork}
+		key := nomad.Port{Value: port.Value, HostNetwork: port.HostNetwork}
 		if other, taken := p.static[key]; taken && !port.IgnoreCollision {
 			f.add("the ports %q and %q have the same static number %d: change one", other, port.Label, port.Value)
 		}
@@ -129,7 +110,7 @@ func (p *portRules) network(n *NetworkResource) {
 	}
 }
 
-func (p *portRules) port(port *Port) {
+func (p *portRules) port(port *nomad.Port) {
 	if !identityName.MatchString(port.Label) {
 		p.f.add("the port label %q is malformed: use 1 to 128 letters, digits, - and _", port.Label)
 	}
@@ -154,7 +135,7 @@ const maxDNS = 32
 
 // Check returns the errors of a dns block. Entries with references are skipped: the node resolves them
 // and checks again.
-func (d *DNSConfig) Check() error {
+func CheckDNS(d *nomad.DNSConfig) error {
 	return errors.Join(
 		checkWords("servers", d.Servers, "which is no IP address", isServer),
 		checkWords("searches", d.Searches, "which is no domain", dnsName.MatchString),

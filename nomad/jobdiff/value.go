@@ -1,4 +1,4 @@
-package nomad
+package jobdiff
 
 import (
 	"cmp"
@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // objectNames maps field names to the object names of a diff where these differ.
@@ -37,9 +40,9 @@ var identifyingFields = []string{"Name", "Label", "PortLabel", "Volume", "DestPa
 
 // diffFields compares two structs of the same type and returns only changes. Scalars and maps of strings become
 // field diffs, everything else becomes object diffs. t is Added or Deleted if one side is absent.
-func diffFields(old, new reflect.Value, t DiffType, skip map[string]bool) ([]*FieldDiff, []*ObjectDiff) {
-	var fields []*FieldDiff
-	var objects []*ObjectDiff
+func diffFields(old, new reflect.Value, t nomad.DiffType, skip map[string]bool) ([]*nomad.FieldDiff, []*nomad.ObjectDiff) {
+	var fields []*nomad.FieldDiff
+	var objects []*nomad.ObjectDiff
 	for i := range old.NumField() {
 		f := old.Type().Field(i)
 		if !f.IsExported() || skip[f.Name] {
@@ -53,31 +56,31 @@ func diffFields(old, new reflect.Value, t DiffType, skip map[string]bool) ([]*Fi
 
 // oneSided marks all fields of an added or deleted object as added or deleted and clears the value of the
 // absent side.
-func oneSided(t DiffType, fields []*FieldDiff) []*FieldDiff {
+func oneSided(t nomad.DiffType, fields []*nomad.FieldDiff) []*nomad.FieldDiff {
 	for _, f := range fields {
 		switch t {
-		case DiffTypeAdded:
+		case nomad.DiffTypeAdded:
 			f.Type, f.Old = t, ""
-		case DiffTypeDeleted:
+		case nomad.DiffTypeDeleted:
 			f.Type, f.New = t, ""
 		}
 	}
-	return slices.DeleteFunc(fields, func(f *FieldDiff) bool { return f.Old == "" && f.New == "" })
+	return slices.DeleteFunc(fields, func(f *nomad.FieldDiff) bool { return f.Old == "" && f.New == "" })
 }
 
-func changedFields(fields []*FieldDiff) []*FieldDiff {
-	fields = slices.DeleteFunc(fields, func(f *FieldDiff) bool { return f.Type == DiffTypeNone })
-	slices.SortStableFunc(fields, func(a, b *FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
+func changedFields(fields []*nomad.FieldDiff) []*nomad.FieldDiff {
+	fields = slices.DeleteFunc(fields, func(f *nomad.FieldDiff) bool { return f.Type == nomad.DiffTypeNone })
+	slices.SortStableFunc(fields, func(a, b *nomad.FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
 	return fields
 }
 
-func sortObjects(objects []*ObjectDiff) []*ObjectDiff {
-	slices.SortStableFunc(objects, func(a, b *ObjectDiff) int { return cmp.Compare(a.Name, b.Name) })
+func sortObjects(objects []*nomad.ObjectDiff) []*nomad.ObjectDiff {
+	slices.SortStableFunc(objects, func(a, b *nomad.ObjectDiff) int { return cmp.Compare(a.Name, b.Name) })
 	return objects
 }
 
 // diffValue compares one field. The field diffs that it returns include unchanged fields.
-func diffValue(name string, old, new reflect.Value) ([]*FieldDiff, []*ObjectDiff) {
+func diffValue(name string, old, new reflect.Value) ([]*nomad.FieldDiff, []*nomad.ObjectDiff) {
 	t := old.Type()
 	elem := t
 	for elem.Kind() == reflect.Pointer || elem.Kind() == reflect.Slice {
@@ -96,7 +99,7 @@ func diffValue(name string, old, new reflect.Value) ([]*FieldDiff, []*ObjectDiff
 		return nil, diffStructList(name, old, new)
 	case t.Kind() == reflect.Slice:
 		return nil, diffTexts(name, old, new)
-	case elem.Kind() == reflect.Struct && elem != timeType:
+	case elem.Kind() == reflect.Struct && elem != reflect.TypeFor[time.Time]():
 		return nil, diffStruct(name, old, new)
 	}
 	return diffFlat(flatten(name, old), flatten(name, new)), nil
@@ -110,14 +113,14 @@ func hasElements(m reflect.Value) bool { return m.Len() > 0 }
 
 // diffStruct compares two structs, or pointers to structs, as one object. The unchanged fields are included
 // as context.
-func diffStruct(name string, old, new reflect.Value) []*ObjectDiff {
+func diffStruct(name string, old, new reflect.Value) []*nomad.ObjectDiff {
 	noOld, was := structOf(old)
 	noNew, is := structOf(new)
 	if noOld && noNew {
 		return nil
 	}
-	var fields []*FieldDiff
-	var objects []*ObjectDiff
+	var fields []*nomad.FieldDiff
+	var objects []*nomad.ObjectDiff
 	for i := range was.NumField() {
 		f := was.Type().Field(i)
 		if !f.IsExported() {
@@ -141,21 +144,21 @@ func structOf(v reflect.Value) (absent bool, s reflect.Value) {
 }
 
 // oneObject returns a list with one object diff, or nil if nothing changed.
-func oneObject(name string, sides DiffType, fields []*FieldDiff, objects []*ObjectDiff) []*ObjectDiff {
+func oneObject(name string, sides nomad.DiffType, fields []*nomad.FieldDiff, objects []*nomad.ObjectDiff) []*nomad.ObjectDiff {
 	fields = oneSided(sides, fields)
-	changed := len(objects) > 0 || slices.ContainsFunc(fields, func(f *FieldDiff) bool { return f.Type != DiffTypeNone })
-	d := &ObjectDiff{Name: cmp.Or(objectNames[name], name), Type: settle(sides, changed)}
-	if d.Type == DiffTypeNone {
+	changed := len(objects) > 0 || slices.ContainsFunc(fields, func(f *nomad.FieldDiff) bool { return f.Type != nomad.DiffTypeNone })
+	d := &nomad.ObjectDiff{Name: cmp.Or(objectNames[name], name), Type: settle(sides, changed)}
+	if d.Type == nomad.DiffTypeNone {
 		return nil
 	}
-	slices.SortStableFunc(fields, func(a, b *FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(fields, func(a, b *nomad.FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
 	d.Fields, d.Objects = fields, sortObjects(objects)
-	return []*ObjectDiff{d}
+	return []*nomad.ObjectDiff{d}
 }
 
 // diffStructList pairs elements by their identifying fields, or by equality if they have none.
-func diffStructList(name string, old, new reflect.Value) []*ObjectDiff {
-	var out []*ObjectDiff
+func diffStructList(name string, old, new reflect.Value) []*nomad.ObjectDiff {
+	var out []*nomad.ObjectDiff
 	left := elements(new)
 	for _, was := range elements(old) {
 		i := slices.IndexFunc(left, func(is reflect.Value) bool { return sameThing(was, is) })
@@ -199,8 +202,8 @@ func sameThing(a, b reflect.Value) bool {
 	return len(diffStruct("", a, b)) == 0
 }
 
-func diffStructMap(name string, old, new reflect.Value) []*ObjectDiff {
-	var out []*ObjectDiff
+func diffStructMap(name string, old, new reflect.Value) []*nomad.ObjectDiff {
+	var out []*nomad.ObjectDiff
 	for _, key := range unionKeys(textKeys(old), textKeys(new)) {
 		out = append(out, diffStruct(name, mapPointer(old, key), mapPointer(new, key))...)
 	}
@@ -234,27 +237,27 @@ func mapPointer(m reflect.Value, key string) reflect.Value {
 }
 
 // diffTexts compares lists of scalars as sets.
-func diffTexts(name string, old, new reflect.Value) []*ObjectDiff {
+func diffTexts(name string, old, new reflect.Value) []*nomad.ObjectDiff {
 	was, is := texts(old), texts(new)
-	d := &ObjectDiff{Name: name, Type: settle(diffType(len(was) == 0, len(is) == 0), true)}
+	d := &nomad.ObjectDiff{Name: name, Type: settle(diffType(len(was) == 0, len(is) == 0), true)}
 	changed := false
 	for _, v := range was {
-		f := &FieldDiff{Type: DiffTypeNone, Name: name, Old: v, New: v}
+		f := &nomad.FieldDiff{Type: nomad.DiffTypeNone, Name: name, Old: v, New: v}
 		if !slices.Contains(is, v) {
-			f.Type, f.New, changed = DiffTypeDeleted, "", true
+			f.Type, f.New, changed = nomad.DiffTypeDeleted, "", true
 		}
 		d.Fields = append(d.Fields, f)
 	}
 	for _, v := range is {
 		if !slices.Contains(was, v) {
-			d.Fields = append(d.Fields, &FieldDiff{Type: DiffTypeAdded, Name: name, New: v})
+			d.Fields = append(d.Fields, &nomad.FieldDiff{Type: nomad.DiffTypeAdded, Name: name, New: v})
 			changed = true
 		}
 	}
 	if !changed {
 		return nil
 	}
-	return []*ObjectDiff{d}
+	return []*nomad.ObjectDiff{d}
 }
 
 func texts(list reflect.Value) []string {
@@ -266,20 +269,20 @@ func texts(list reflect.Value) []string {
 }
 
 // diffFlat compares flattened values. An empty string equals an absent value.
-func diffFlat(old, new map[string]string) []*FieldDiff {
-	var out []*FieldDiff
+func diffFlat(old, new map[string]string) []*nomad.FieldDiff {
+	var out []*nomad.FieldDiff
 	for _, key := range unionKeys(old, new) {
 		was, is := old[key], new[key]
-		f := &FieldDiff{Name: key, Old: was, New: is, Type: DiffTypeEdited}
+		f := &nomad.FieldDiff{Name: key, Old: was, New: is, Type: nomad.DiffTypeEdited}
 		switch {
 		case was == is && was == "":
 			continue
 		case was == is:
-			f.Type = DiffTypeNone
+			f.Type = nomad.DiffTypeNone
 		case was == "":
-			f.Type = DiffTypeAdded
+			f.Type = nomad.DiffTypeAdded
 		case is == "":
-			f.Type = DiffTypeDeleted
+			f.Type = nomad.DiffTypeDeleted
 		}
 		out = append(out, f)
 	}

@@ -1,11 +1,11 @@
-package nomad_test
+package codec_test
 
 import (
 	"reflect"
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
 // A copy is equal and shares nothing that could be written to.
@@ -34,7 +34,7 @@ func TestCopy(t *testing.T) {
 			Any: map[string]any{"list": []any{"x", map[string]any{"y": 1}}}, Empty: []string{}}
 	}
 	from := made()
-	got := nomad.Copy(from)
+	got := codec.Copy(from)
 	if !reflect.DeepEqual(got, from) {
 		t.Fatalf("Copy() = %+v, want %+v", got, from)
 	}
@@ -45,7 +45,7 @@ func TestCopy(t *testing.T) {
 	if !reflect.DeepEqual(from, made()) {
 		t.Errorf("what was written to the copy is in the original: %+v", from)
 	}
-	if nomad.Copy((*tree)(nil)) != nil {
+	if codec.Copy((*tree)(nil)) != nil {
 		t.Error("the copy of nothing is something")
 	}
 }

@@ -1,0 +1,146 @@
+package jobrules
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// feature is a part of a job that this version does not support. Several rows may share a name: for example,
+// a service block may be in a group or in a task.
+type feature[T any] struct {
+	name string // the name that AbsentFeatures returns
+	text string // the beginning of the error message
+	used func(T) bool
+}
+
+// absent is the error message for an unsupported feature.
+const absent = "%s not supported by this version: remove what asks for it"
+
+// The unsupported features of jobs, groups, networks and tasks. Those of volumes are in job_validate_volume.go.
+// Registration rejects a job that uses one. Jobs stored by another implementation may use them: see
+// AbsentFeatures.
+var (
+	absentForJobs = []feature[*nomad.Job]{
+		{"periodic", "periodic blocks are", func(j *nomad.Job) bool { return j.Periodic != nil }},
+		{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
+		{"consul namespace", "Consul namespaces are", func(j *nomad.Job) bool { return j.ConsulNamespace != "" }},
+		{"vault namespace", "Vault namespaces are", func(j *nomad.Job) bool { return j.VaultNamespace != "" }},
+	}
+	absentForGroups = []feature[*nomad.TaskGroup]{
+		{"service", "service blocks are", func(tg *nomad.TaskGroup) bool { return len(tg.Services) > 0 }},
+		{"scaling", "scaling blocks are", func(tg *nomad.TaskGroup) bool { return tg.Scaling != nil }},
+		{"consul", "consul blocks are", func(tg *nomad.TaskGroup) bool { return tg.Consul != nil }},
+		{"disconnect", "disconnect blocks are", func(tg *nomad.TaskGroup) bool { return tg.Disconnect != nil }},
+		{"stop_after_client_disconnect", "stop_after_client_disconnect is", func(tg *nomad.TaskGroup) bool { return tg.StopAfterClientDisconnect != nil }},
+		{"max_client_disconnect", "max_client_disconnect is", func(tg *nomad.TaskGroup) bool { return tg.MaxClientDisconnect != nil }},
+		{"prevent_reschedule_on_lost", "prevent_reschedule_on_lost is", func(tg *nomad.TaskGroup) bool { return tg.PreventRescheduleOnLost }},
+		{"max_run_duration", "max_run_duration is", func(tg *nomad.TaskGroup) bool { return tg.MaxRunDuration != nil }},
+		{"ephemeral_disk sticky", "sticky in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
+		{"ephemeral_disk migrate", "migrate in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},
+		{"update canary", "canary in update is", func(tg *nomad.TaskGroup) bool { return tg.Update != nil && tg.Update.Canary != 0 }},
+		{"update auto_revert", "auto_revert in update is", func(tg *nomad.TaskGroup) bool { return tg.Update != nil && tg.Update.AutoRevert }},
+		{"update auto_promote", "auto_promote in update is", func(tg *nomad.TaskGroup) bool { return tg.Update != nil && tg.Update.AutoPromote }},
+		{"update health_check manual", "health_check = \"manual\" in update is", func(tg *nomad.TaskGroup) bool {
+			return tg.Update != nil && tg.Update.HealthCheck == nomad.UpdateStrategyHealthCheck_Manual
+		}},
+	}
+	absentForNetworks = []feature[*nomad.NetworkResource]{
+		{"network mode", "network modes other than \"host\" and \"none\" (bridge, cni/...) are", func(n *nomad.NetworkResource) bool {
+			return n.Mode == nomad.NetworkModeBridge || strings.HasPrefix(n.Mode, "cni/")
+		}},
+		{"network cni", "cni blocks in network are", func(n *nomad.NetworkResource) bool { return n.CNI != nil }},
+		{"network hostname", "hostname in network is", func(n *nomad.NetworkResource) bool { return n.Hostname != "" }},
+	}
+	absentForTasks = []feature[*nomad.Task]{
+		{"service", "service blocks are", func(t *nomad.Task) bool { return len(t.Services) > 0 }},
+		{"template", "template blocks are", func(t *nomad.Task) bool { return len(t.Templates) > 0 }},
+		{"artifact", "artifact blocks are", func(t *nomad.Task) bool { return len(t.Artifacts) > 0 }},
+		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
+		{"consul", "consul blocks are", func(t *nomad.Task) bool { return t.Consul != nil }},
+		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
+		{"scaling", "scaling blocks are", func(t *nomad.Task) bool { return len(t.ScalingPolicies) > 0 }},
+		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
+		{"action", "action blocks are", func(t *nomad.Task) bool { return len(t.Actions) > 0 }},
+		{"schedule", "schedule blocks are", func(t *nomad.Task) bool { return t.Schedule != nil }},
+		{"connect", "the kinds of tasks that Consul Connect makes are", func(t *nomad.Task) bool { return t.Kind != "" }},
+		{"device", "device blocks in resources are", func(t *nomad.Task) bool { return t.Resources != nil && len(t.Resources.Devices) > 0 }},
+		{"numa", "numa blocks in resources (other than affinity = \"none\") are", usesNUMA},
+	}
+)
+
+// usesNUMA reports whether the task requests an affinity other than "none".
+func usesNUMA(t *nomad.Task) bool {
+	if t.Resources == nil || t.Resources.NUMA == nil {
+		return false
+	}
+	n := t.Resources.NUMA
+	return n.Affinity != "" && n.Affinity != nomad.NoneNUMA || len(n.Devices) > 0
+}
+
+// refuseAbsent adds a fault for each feature that v uses.
+func refuseAbsent[T any](f *faults, list []feature[T], v T) {
+	for _, ft := range list {
+		if ft.used(v) {
+			f.add(absent, ft.text)
+		}
+	}
+}
+
+// AbsentFeatures returns the names of the unsupported features that the job uses, sorted and without duplicates.
+func AbsentFeatures(j *nomad.Job) []string {
+	names := usedOf(absentForJobs, j, nil)
+	for _, tg := range j.TaskGroups {
+		if tg == nil {
+			continue // possible only in a job that was stored without validation
+		}
+		names = usedOf(absentForGroups, tg, names)
+		for _, n := range tg.Networks {
+			names = usedOf(absentForNetworks, n, names)
+		}
+		for _, v := range tg.Volumes {
+			names = usedOf(absentForVolumes, v, names)
+		}
+		for _, t := range tg.Tasks {
+			names = usedOf(absentForTasks, t, names)
+			if t == nil {
+				continue
+			}
+			for _, m := range t.VolumeMounts {
+				names = usedOf(absentForVolumeMounts, m, names)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// usedOf appends the names of the features that v uses.
+func usedOf[T any](list []feature[*T], v *T, names []string) []string {
+	if v == nil {
+		return names
+	}
+	for _, ft := range list {
+		if ft.used(v) {
+			names = append(names, ft.name)
+		}
+	}
+	return names
+}
+
+// AllAbsentFeatures returns all names that AbsentFeatures can return, sorted.
+func AllAbsentFeatures() []string {
+	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForNetworks),
+		namesOf(absentForVolumes), namesOf(absentForVolumeMounts), namesOf(absentForTasks))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func namesOf[T any](list []feature[T]) []string {
+	names := make([]string, len(list))
+	for i, ft := range list {
+		names[i] = ft.name
+	}
+	return names
+}

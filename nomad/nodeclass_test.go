@@ -1,0 +1,50 @@
+package nomad_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func TestComputeClass(t *testing.T) {
+	node := func(edit func(*nomad.Node)) string {
+		n := &nomad.Node{ID: "1", Name: "a", Datacenter: "dc1", NodePool: "default",
+			Attributes: map[string]string{"kernel.name": "linux", "unique.hostname": "a"},
+			Meta:       map[string]string{"rack": "1"},
+			Drivers:    map[string]*nomad.DriverInfo{"exec2": {Detected: true, Healthy: true}},
+		}
+		edit(n)
+		return n.ComputeClass()
+	}
+	base := node(func(*nomad.Node) {})
+	same := map[string]func(*nomad.Node){
+		"id":     func(n *nomad.Node) { n.ID = "2" },
+		"name":   func(n *nomad.Node) { n.Name = "b" },
+		"unique": func(n *nomad.Node) { n.Attributes["unique.hostname"] = "b" },
+		"status": func(n *nomad.Node) { n.Status = "down" },
+	}
+	differs := map[string]func(*nomad.Node){
+		"datacenter": func(n *nomad.Node) { n.Datacenter = "dc2" },
+		"pool":       func(n *nomad.Node) { n.NodePool = "gpu" },
+		"class":      func(n *nomad.Node) { n.NodeClass = "big" },
+		"attribute":  func(n *nomad.Node) { n.Attributes["kernel.name"] = "darwin" },
+		"meta":       func(n *nomad.Node) { n.Meta["rack"] = "2" },
+		"driver":     func(n *nomad.Node) { n.Drivers["exec2"].Healthy = false },
+		"key moved":  func(n *nomad.Node) { n.Attributes["rack"] = "1"; delete(n.Meta, "rack") },
+	}
+	for name, edit := range same {
+		if got := node(edit); got != base {
+			t.Errorf("%s changes the class", name)
+		}
+	}
+	for name, edit := range differs {
+		if got := node(edit); got == base {
+			t.Errorf("%s does not change the class", name)
+		}
+	}
+	for range 20 {
+		if got := node(func(*nomad.Node) {}); got != base {
+			t.Fatal("the class is not deterministic")
+		}
+	}
+}
