@@ -433,10 +433,9 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 		perCore = uint64(node.NodeResources.Cpu.CpuShares) / uint64(cores)
 	}
 	return allocrunner.New(allocrunner.Config{
-		Alloc: a, Node: node, Region: c.cfg.Region, AllocDir: c.cfg.AllocDir,
-		Store: c.db, Drivers: c.drivers, Users: c.users, Networks: c.nets, RPC: asNode{c}, API: c.api,
-		Update: c.allocs.report, HostEnv: c.cfg.HostEnv, MaxKillTimeout: c.cfg.MaxKillTimeout,
-		MHzPerCore: perCore, Metrics: c.cfg.Metrics.Tasks, StatsInterval: c.cfg.Metrics.Every, Log: c.log,
+		Alloc: a, Node: node, Region: c.cfg.Region, Store: c.db, Drivers: c.drivers, Users: c.users,
+		RPC: asNode{c}, AllocHooks: c.allocHooks(), TaskHooks: c.taskHooks(),
+		Update: c.allocs.report, MaxKillTimeout: c.cfg.MaxKillTimeout, MHzPerCore: perCore, Log: c.log,
 	})
 }
 

@@ -4,11 +4,16 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 )
 
 // directoryHook creates the allocation's directory and removes it on destroy.
 type directoryHook struct {
 	root, id string
+}
+
+func newDirectoryHook(c Config) hook.Hook {
+	return &directoryHook{root: c.AllocDir, id: c.Alloc.ID}
 }
 
 func (*directoryHook) Name() string { return "directory" }

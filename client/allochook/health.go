@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -21,8 +22,8 @@ type healthHook struct {
 	updates chan *nomad.Allocation // buffered 1: the newest
 }
 
-func newHealthHook(tasks Tasks, log *slog.Logger) *healthHook {
-	return &healthHook{tasks: tasks, log: log, updates: make(chan *nomad.Allocation, 1)}
+func newHealthHook(c Config) hook.Hook {
+	return &healthHook{tasks: c.Tasks, log: c.Log, updates: make(chan *nomad.Allocation, 1)}
 }
 
 func (*healthHook) Name() string { return "health" }

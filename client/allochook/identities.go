@@ -1,10 +1,18 @@
 package allochook
 
-import "context"
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/client/hook"
+)
 
 // identitiesHook fetches the tokens of the tasks before they start and renews them while they
 // run.
 type identitiesHook struct{ ids Identities }
+
+func newIdentitiesHook(c Config) hook.Hook {
+	return &identitiesHook{ids: c.Identities}
+}
 
 func (*identitiesHook) Name() string { return "identities" }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -31,6 +32,10 @@ type networkHook struct {
 	alloc    string
 	networks Networks
 	drivers  Drivers
+}
+
+func newNetworkHook(c Config) hook.Hook {
+	return &networkHook{alloc: c.Alloc.ID, networks: c.Networks, drivers: c.Drivers}
 }
 
 func (*networkHook) Name() string { return "network" }

@@ -24,12 +24,17 @@ type Tasks interface {
 	SetHealth(deployment string, healthy bool)
 }
 
-// Config holds the dependencies of the hooks of one allocation.
+// Deps holds what the node gives to the hooks of all its allocations. Package client fills it.
+type Deps struct {
+	AllocDir string   // the client's alloc_dir
+	Networks Networks // the network namespaces of allocations, nil for none
+	Drivers  Drivers
+}
+
+// Config is the input of a hook's constructor: the dependencies and the allocation.
 type Config struct {
+	Deps
 	Alloc      *nomad.Allocation
-	AllocDir   string // the client's alloc_dir
-	Networks   Networks
-	Drivers    Drivers
 	Identities Identities
 	Tasks      Tasks
 	Log        *slog.Logger
@@ -38,9 +43,9 @@ type Config struct {
 // Order returns the hooks of an allocation in the order in which they run.
 func Order(c Config) []hook.Hook {
 	return []hook.Hook{
-		&directoryHook{root: c.AllocDir, id: c.Alloc.ID},
-		&networkHook{alloc: c.Alloc.ID, networks: c.Networks, drivers: c.Drivers},
-		&identitiesHook{ids: c.Identities},
-		newHealthHook(c.Tasks, c.Log),
+		newDirectoryHook(c),
+		newNetworkHook(c),
+		newIdentitiesHook(c),
+		newHealthHook(c),
 	}
 }

@@ -17,11 +17,9 @@ type Drivers interface {
 	Driver(name string) (drivers.Driver, error)
 }
 
-// Users assigns uids to tasks without a user (driverset.Users).
+// Users holds the uids that are assigned to tasks without a user (driverset.Users).
 type Users interface {
-	Lend(owner string) (int, error)
 	Claim(uid int, owner string) error
-	Contains(uid int) bool
 	Release(owner string)
 }
 
@@ -45,29 +43,20 @@ type Caller interface {
 
 // Config configures a Runner. The client itself stores Alloc (state.DB.PutAlloc or a variant).
 type Config struct {
-	Alloc    *nomad.Allocation
-	Node     *nomad.Node
-	Region   string
-	AllocDir string // the client's alloc_dir
-	Store    Store
-	Drivers  Drivers
-	Users    Users
-	// Networks holds the network namespaces of allocations.
-	Networks allochook.Networks
-	RPC      Caller
-	// API serves the task sockets. It requires a token on each request. Nil disables the
-	// sockets.
-	API *taskhook.API
+	Alloc      *nomad.Allocation
+	Node       *nomad.Node
+	Region     string
+	Store      Store
+	Drivers    Drivers
+	Users      Users
+	RPC        Caller
+	AllocHooks allochook.Deps
+	TaskHooks  taskhook.Deps
 	// Update is called with the fields that Node.UpdateAlloc sends, after each change of the
 	// allocation's state. It must not block.
 	Update func(*nomad.Allocation)
-	// HostEnv is the agent's environment without the denylist, for raw_exec.
-	HostEnv map[string]string
 	// MaxKillTimeout limits kill_timeout; 0 means 30 s.
 	MaxKillTimeout time.Duration
-	// StatsInterval is the sampling interval of resource usage; 0 means 1 s.
-	StatsInterval time.Duration
-	MHzPerCore    uint64
-	Metrics       taskhook.Metrics
-	Log           *slog.Logger
+	MHzPerCore     uint64
+	Log            *slog.Logger
 }

@@ -85,8 +85,8 @@ func New(cfg Config) (*Runner, error) {
 	r.ids = identity.New(identity.Config{
 		Alloc: cfg.Alloc, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
-	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
-		Alloc: cfg.Alloc, AllocDir: cfg.AllocDir, Networks: cfg.Networks, Drivers: cfg.Drivers, Identities: r.ids, Tasks: r, Log: cfg.Log,
+	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.TaskHooks.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
+		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Identities: r.ids, Tasks: r, Log: cfg.Log,
 	})}
 	return r, nil
 }

@@ -85,9 +85,10 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 	w.t.Helper()
 	r, err := allocrunner.New(allocrunner.Config{
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
-		AllocDir: w.dir + "/alloc", Store: w.db, Drivers: w.set, Users: w.users, Networks: w.nets,
-		RPC: w.rpc, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"},
-		Update: w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
+		Store: w.db, Drivers: w.set, Users: w.users, RPC: w.rpc,
+		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Drivers: w.set},
+		TaskHooks:  taskhook.Deps{Users: w.users, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"}},
+		Update:     w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.t.Fatal(err)

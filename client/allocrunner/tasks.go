@@ -32,9 +32,8 @@ func (r *Runner) runners(got prepared) (map[string]*taskrunner.Runner, error) {
 		tasks[task.Name] = taskrunner.New(taskrunner.Config{
 			Alloc: alloc, Task: task, Node: r.cfg.Node, Region: r.cfg.Region, Driver: driver, Events: events,
 			Store: r.cfg.Store, Dir: got.dir, NetNS: got.netNS, Gate: r.gates[task.Name], Identities: r.ids,
-			Users: r.cfg.Users, API: r.cfg.API, HostEnv: r.cfg.HostEnv, Changed: r.nudge,
-			MaxKillTimeout: r.cfg.MaxKillTimeout, StatsEvery: r.cfg.StatsInterval,
-			MHzPerCore: r.cfg.MHzPerCore, Metrics: r.cfg.Metrics, Log: r.cfg.Log,
+			Hooks: r.cfg.TaskHooks, Changed: r.nudge,
+			MaxKillTimeout: r.cfg.MaxKillTimeout, MHzPerCore: r.cfg.MHzPerCore, Log: r.cfg.Log,
 		})
 	}
 	return tasks, nil

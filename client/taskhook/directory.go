@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -16,6 +17,10 @@ type directoryHook struct {
 	task      string
 	isolation drivers.FSIsolation
 	control   Control
+}
+
+func newDirectoryHook(c Config) hook.Hook {
+	return &directoryHook{alloc: c.Dir, task: c.Task.Name, isolation: c.Capabilities.FSIsolation, control: c.Control}
 }
 
 func (*directoryHook) Name() string { return "directories" }

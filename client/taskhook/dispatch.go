@@ -8,6 +8,7 @@ import (
 	"github.com/golang/snappy"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -18,6 +19,10 @@ const maxPayload = 16 << 20
 // dispatchHook writes the payload of a dispatched job into the task's local directory.
 // Job.Payload is one snappy block, as on the wire and in the state.
 type dispatchHook struct{}
+
+func newDispatchHook(_ Config) hook.Hook {
+	return &dispatchHook{}
+}
 
 func (*dispatchHook) Name() string { return "dispatch_payload" }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -29,6 +30,10 @@ const (
 // file. The files are in the task's private directory, which only root can write. The driver
 // mounts them over the node's files. Without a dns block the task sees the node's files.
 type dnsHook struct{ mounts bool }
+
+func newDNSHook(c Config) hook.Hook {
+	return &dnsHook{mounts: c.Capabilities.Mounts}
+}
 
 func (*dnsHook) Name() string { return "dns" }
 

@@ -14,6 +14,16 @@
 // after a restart of the agent is its State. Package client/hook calls and measures the hooks;
 // client/taskrunner holds the loop.
 //
+// To add a hook:
+//
+//  1. Write a file with the type, its Name, the methods it needs from lifecycle.go and a
+//     constructor func(Config) hook.Hook.
+//  2. Add a row with the constructor to Order, at the place where the hook must run.
+//
+// The constructor takes what it needs from Config. Something new that the node provides is one
+// more field of Deps, which package client fills (client/hooks.go). The runners pass Deps on and
+// do not change.
+//
 // Hooks write below the task's directory only through descriptors (client/allocdir,
 // internal/safefs). They never log a token or an environment.
 package taskhook

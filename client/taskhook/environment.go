@@ -3,6 +3,7 @@ package taskhook
 import (
 	"context"
 
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -11,6 +12,10 @@ import (
 type environmentHook struct {
 	host      map[string]string // without the names on the denylist
 	isolation drivers.FSIsolation
+}
+
+func newEnvironmentHook(c Config) hook.Hook {
+	return &environmentHook{host: c.HostEnv, isolation: c.Capabilities.FSIsolation}
 }
 
 func (*environmentHook) Name() string { return "environment" }

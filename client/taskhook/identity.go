@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -33,6 +34,10 @@ type identityHook struct {
 
 	mu  sync.Mutex
 	env map[string]string
+}
+
+func newIdentityHook(c Config) hook.Hook {
+	return &identityHook{ids: c.Identities, control: c.Control, log: c.Log}
 }
 
 func (*identityHook) Name() string { return "identity" }

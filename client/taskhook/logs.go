@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -16,6 +17,10 @@ const (
 
 // logsHook configures the rotation of the task's logs by the supervisor.
 type logsHook struct{ none bool }
+
+func newLogsHook(c Config) hook.Hook {
+	return &logsHook{none: c.Capabilities.NoLogs}
+}
 
 func (*logsHook) Name() string { return "logs" }
 

@@ -23,38 +23,42 @@ type Users interface {
 	Contains(uid int) bool
 }
 
-// Config holds the dependencies of the hooks of one task.
+// Deps holds what the node gives to the hooks of all its tasks. Package client fills it.
+type Deps struct {
+	Users      Users
+	API        *API              // of the task's socket, nil for none
+	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
+	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
+	Metrics    Metrics
+}
+
+// Config is the input of a hook's constructor: the dependencies and the task.
 type Config struct {
+	Deps
 	Alloc        *nomad.Allocation
 	Task         *nomad.Task
 	Node         *nomad.Node
 	Dir          *allocdir.Dir
 	Capabilities drivers.Capabilities
 	Identities   Identities
-	Users        Users
-	API          *API              // of the task's socket, nil for none
-	HostEnv      map[string]string // for drivers without isolation
 	Control      Control
 	Usage        func(*nomad.TaskResourceUsage) // receives each sample
-	StatsEvery   time.Duration
-	Metrics      Metrics
-	Log          *slog.Logger
+	Log          *slog.Logger                   // with the attributes alloc and task
 }
 
 // Order returns the hooks of a task in the order in which they run.
 func Order(c Config) []hook.Hook {
-	c.Log = c.Log.With("alloc", c.Alloc.ID, "task", c.Task.Name)
 	return []hook.Hook{
-		&validateHook{},
-		&userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers},
-		&directoryHook{alloc: c.Dir, task: c.Task.Name, isolation: c.Capabilities.FSIsolation, control: c.Control},
-		&environmentHook{host: c.HostEnv, isolation: c.Capabilities.FSIsolation},
-		&identityHook{ids: c.Identities, control: c.Control, log: c.Log},
-		&socketHook{api: c.API, key: c.Alloc.ID + "/" + c.Task.Name, log: c.Log},
-		&dnsHook{mounts: c.Capabilities.Mounts},
-		&volumeHook{node: c.Node, alloc: c.Dir, mounts: c.Capabilities.Mounts},
-		&logsHook{none: c.Capabilities.NoLogs},
-		&dispatchHook{},
-		&statsHook{every: c.StatsEvery, usage: c.Usage, metrics: newTaskMetrics(c), log: c.Log},
+		newValidateHook(c),
+		newUserHook(c),
+		newDirectoryHook(c),
+		newEnvironmentHook(c),
+		newIdentityHook(c),
+		newSocketHook(c),
+		newDNSHook(c),
+		newVolumeHook(c),
+		newLogsHook(c),
+		newDispatchHook(c),
+		newStatsHook(c),
 	}
 }

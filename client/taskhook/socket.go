@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
@@ -50,6 +51,10 @@ const (
 // tooMany is the response to a connection over the limit.
 const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nConnection: close\r\n" +
 	"Content-Length: 47\r\n\r\nThe task has too many connections to its socket"
+
+func newSocketHook(c Config) hook.Hook {
+	return &socketHook{api: c.API, key: c.Alloc.ID + "/" + c.Task.Name, log: c.Log}
+}
 
 func (*socketHook) Name() string { return "api_socket" }
 

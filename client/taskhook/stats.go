@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -18,6 +19,10 @@ type statsHook struct {
 	usage   func(*nomad.TaskResourceUsage)
 	metrics *taskMetrics // nil disables them
 	log     *slog.Logger
+}
+
+func newStatsHook(c Config) hook.Hook {
+	return &statsHook{every: c.StatsEvery, usage: c.Usage, metrics: newTaskMetrics(c), log: c.Log}
 }
 
 func (*statsHook) Name() string { return "stats" }

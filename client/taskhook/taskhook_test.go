@@ -134,7 +134,7 @@ func (g *given) take(hook string, resp *taskhook.TaskPrestartResponse, env *task
 func config(task *nomad.Task) taskhook.Config {
 	task.Name = "web"
 	return taskhook.Config{
-		Task: task, Users: &pool{}, HostEnv: map[string]string{"HOST": "x"},
+		Deps: taskhook.Deps{Users: &pool{}, HostEnv: map[string]string{"HOST": "x"}}, Task: task,
 		Alloc: &nomad.Allocation{ID: "a1", JobID: "j", Job: &nomad.Job{}},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -23,6 +24,10 @@ const dynamicPrefix = "nomad-"
 type userHook struct {
 	users   Users
 	dynamic bool
+}
+
+func newUserHook(c Config) hook.Hook {
+	return &userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers}
 }
 
 func (*userHook) Name() string { return "user" }

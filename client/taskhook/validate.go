@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -14,6 +15,10 @@ import (
 // validateHook rejects tasks that this client cannot run. The servers reject them at
 // registration; the hook covers jobs that an older server accepted.
 type validateHook struct{}
+
+func newValidateHook(_ Config) hook.Hook {
+	return &validateHook{}
+}
 
 func (*validateHook) Name() string { return "validate" }
 

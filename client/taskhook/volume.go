@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
@@ -24,6 +25,10 @@ type volumeHook struct {
 	node   *nomad.Node
 	alloc  *allocdir.Dir
 	mounts bool // the driver supports mounts
+}
+
+func newVolumeHook(c Config) hook.Hook {
+	return &volumeHook{node: c.Node, alloc: c.Dir, mounts: c.Capabilities.Mounts}
 }
 
 func (*volumeHook) Name() string { return "volumes" }

@@ -173,7 +173,7 @@ func (h *house) runner(first, last hook.Hook) *Runner {
 	}
 	log := slog.New(slog.DiscardHandler)
 	r := New(Config{Alloc: h.alloc, Task: h.alloc.Job.TaskGroups[0].Tasks[0], Node: &nomad.Node{ID: nomad.NewID()},
-		Driver: h.driver, Store: h.db, Dir: h.dir, Users: users, Changed: func() {}, Log: log,
+		Driver: h.driver, Store: h.db, Dir: h.dir, Hooks: taskhook.Deps{Users: users}, Changed: func() {}, Log: log,
 		Identities: identity.New(identity.Config{Alloc: h.alloc, Store: h.db, Log: log})})
 	if first != nil {
 		r.hooks.Hooks = append([]hook.Hook{first}, r.hooks.Hooks...)

@@ -51,14 +51,10 @@ type Config struct {
 	// Gate is closed when the task may start. Nil lets it start at once.
 	Gate       <-chan struct{}
 	Identities taskhook.Identities
-	Users      taskhook.Users
-	API        *taskhook.API
-	HostEnv    map[string]string
+	Hooks      taskhook.Deps
 	// Changed is called after each change of State. It must not block.
 	Changed        func()
 	MaxKillTimeout time.Duration
-	StatsEvery     time.Duration
-	Metrics        taskhook.Metrics
 	MHzPerCore     uint64
 	Log            *slog.Logger
 }
@@ -119,11 +115,10 @@ func New(cfg Config) *Runner {
 		}),
 	}
 	r.state.State = nomad.TaskStatePending
-	r.labels = cfg.Metrics.Labels(cfg.Alloc, cfg.Task)
-	r.hooks = hook.List{Kind: "task_hook", Unmeasured: cfg.Metrics.NoHooks, Log: r.log, Hooks: taskhook.Order(taskhook.Config{
-		Alloc: cfg.Alloc, Task: cfg.Task, Node: cfg.Node, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
-		Identities: cfg.Identities, Users: cfg.Users, API: cfg.API, HostEnv: cfg.HostEnv,
-		Control: r, Usage: r.setUsage, StatsEvery: cfg.StatsEvery, Metrics: cfg.Metrics, Log: cfg.Log,
+	r.labels = cfg.Hooks.Metrics.Labels(cfg.Alloc, cfg.Task)
+	r.hooks = hook.List{Kind: "task_hook", Unmeasured: cfg.Hooks.Metrics.NoHooks, Log: r.log, Hooks: taskhook.Order(taskhook.Config{
+		Deps: cfg.Hooks, Alloc: cfg.Alloc, Task: cfg.Task, Node: cfg.Node, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
+		Identities: cfg.Identities, Control: r, Usage: r.setUsage, Log: r.log,
 	})}
 	return r
 }

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/yamux"
-
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
@@ -19,12 +17,12 @@ import (
 type Conn struct {
 	remote      net.Addr
 	established time.Time
-	session     *yamux.Session // nil on a single-stream connection
-	perStream   bool           // each stream begins with its own type byte
-	owner       *nodeConns     // nil on connections that were dialed
-	peer        *certs.Peer    // nil without TLS
-	unread      *unread        // nil on sessions whose peer was authenticated at once
-	known       atomic.Bool    // an authenticated caller has made a call over it
+	session     *session    // nil on a single-stream connection
+	perStream   bool        // each stream begins with its own type byte
+	owner       *nodeConns  // nil on connections that were dialed
+	peer        *certs.Peer // nil without TLS
+	unread      *unread     // nil on sessions whose peer was authenticated at once
+	known       atomic.Bool // an authenticated caller has made a call over it
 }
 
 // accepted reports whether the other side opened the connection.
@@ -71,7 +69,7 @@ func (c *Conn) UnbindNode() {
 
 // accept waits for a stream that the peer opens.
 func (c *Conn) accept() (net.Conn, error) {
-	stream, err := c.session.AcceptStream()
+	stream, err := c.session.accept()
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +77,7 @@ func (c *Conn) accept() (net.Conn, error) {
 }
 
 // counted wraps a stream to count the bytes read from it until a caller is authenticated.
-func (c *Conn) counted(stream *yamux.Stream) net.Conn {
+func (c *Conn) counted(stream *muxStream) net.Conn {
 	if c.unread != nil && c.strange() {
 		return &countedStream{stream, c.unread}
 	}
@@ -88,11 +86,11 @@ func (c *Conn) counted(stream *yamux.Stream) net.Conn {
 
 // open opens a stream to the peer.
 func (c *Conn) open(kind byte) (net.Conn, error) {
-	opened, err := c.session.OpenStream()
+	opened, err := c.session.open()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, err)
 	}
-	stream := closingStream{c.counted(opened)}
+	stream := c.counted(opened)
 	if c.perStream {
 		if _, err := stream.Write([]byte{kind}); err != nil {
 			stream.Close()
@@ -100,16 +98,6 @@ func (c *Conn) open(kind byte) (net.Conn, error) {
 		}
 	}
 	return stream, nil
-}
-
-// closingStream ends pending reads when it is closed. Reads of a yamux stream continue until
-// the peer closes it as well, and Nomad's servers do so only after they have answered.
-type closingStream struct{ net.Conn }
-
-// Close implements net.Conn.
-func (s closingStream) Close() error {
-	s.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a yamux stream accepts any deadline
-	return s.Conn.Close()
 }
 
 // nodeConns maps node IDs to connections, and to the nodes in this process.

@@ -129,7 +129,7 @@ func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
 		}()
 		conn = &countedSession{Conn: conn, c: c, unread: c.unread}
 	}
-	session, err := yamux.Server(conn, s.cfg.Mux.config(s.log))
+	session, err := newSession(conn, s.cfg.Mux.config(s.log), yamux.Server)
 	if err != nil {
 		s.log.Error("start session", "err", err)
 		return

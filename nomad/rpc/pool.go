@@ -295,8 +295,8 @@ func (p *Pool) connect(pe *peer) {
 	conn, err := p.dial(p.ctx, pe.addr, p.regionOf(pe.addr), byteMux)
 	if err == nil {
 		pe.wire = conn
-		var session *yamux.Session
-		if session, err = yamux.Client(conn, p.cfg.Mux.config(p.log)); err == nil {
+		var session *session
+		if session, err = newSession(conn, p.cfg.Mux.config(p.log), yamux.Client); err == nil {
 			pe.conn = &Conn{remote: conn.RemoteAddr(), established: time.Now(), session: session, perStream: true}
 			pe.timer = time.AfterFunc(p.cfg.IdleTimeout, func() { p.reap(pe) })
 		}

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/yamux"
-
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
@@ -195,7 +193,7 @@ func Bridge(a, b *Stream) error {
 // stream that the peer closed.
 type sessionStream struct {
 	io.ReadWriteCloser
-	session *yamux.Session
+	session *session
 }
 
 // Read implements io.Reader.

@@ -7,8 +7,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/yamux"
 )
 
 // Limits for data that a session has received but not read yet, until a caller is
@@ -136,13 +134,13 @@ func (s *countedSession) count(b []byte) error {
 
 // countedStream is a stream of such a session.
 type countedStream struct {
-	*yamux.Stream
+	*muxStream
 	unread *unread
 }
 
 // Read implements io.Reader. It releases the buffer of the stream when it is empty.
 func (s *countedStream) Read(p []byte) (int, error) {
-	n, err := s.Stream.Read(p)
+	n, err := s.muxStream.Read(p)
 	if n > 0 {
 		s.unread.read(n)
 		s.Stream.Shrink()
@@ -155,5 +153,5 @@ func (s *countedStream) Read(p []byte) (int, error) {
 func (s *countedStream) Close() error {
 	s.SetReadDeadline(time.Now())
 	io.CopyN(io.Discard, s, streamWindow) // what has arrived already
-	return s.Stream.Close()
+	return s.muxStream.Close()
 }

@@ -1,0 +1,19 @@
+package client
+
+import (
+	"github.com/open-nomad/open-nomad/client/allochook"
+	"github.com/open-nomad/open-nomad/client/taskhook"
+)
+
+// allocHooks returns the dependencies of the hooks of allocations.
+func (c *Client) allocHooks() allochook.Deps {
+	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.nets, Drivers: c.drivers}
+}
+
+// taskHooks returns the dependencies of the hooks of tasks.
+func (c *Client) taskHooks() taskhook.Deps {
+	return taskhook.Deps{
+		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv,
+		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
+	}
+}
