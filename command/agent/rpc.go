@@ -42,14 +42,6 @@ func (s *Settings) checkRPC() error {
 func (s *Settings) mux() rpc.Mux {
 	r := &s.RPC
 	return rpc.Mux{AcceptBacklog: r.AcceptBacklog, KeepAlive: r.KeepAliveInterval, WriteTimeout: r.ConnectionWriteTimeout,
-		OpenTimeout: noBound(r.StreamOpenTimeout), CloseTimeout: noBound(r.StreamCloseTimeout)}
+		OpenTimeout: unbounded(r.StreamOpenTimeout), CloseTimeout: unbounded(r.StreamCloseTimeout)}
 }
 
-// noBound maps 0, which means no limit in the file, to -1, which means no limit for the
-// transport.
-func noBound(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
-}
