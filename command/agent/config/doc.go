@@ -1,0 +1,12 @@
+// Package config is the configuration of an agent. It reads files and flags, checks the keys, and
+// builds the configurations of the server, the client, the certificate store and the audit log.
+//
+//	defaults, -dev, files, flags ──▶ Config ──check──▶ Settings ──▶ server.Config, client.Config, ...
+//
+// The configuration file is one struct, Config. The tags of its fields hold the key, the default
+// and the missing feature behind a key. The decoder, the checks, the reload and the API walk over
+// these fields. Settings adds the place where each key was set, for error messages.
+//
+// The package opens no listener, starts no goroutine and writes no file. Building reads only the
+// introduction token and the environment; checking reads the TLS files.
+package config
