@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/config/decode"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
@@ -107,7 +108,7 @@ func (s *Settings) AuditConfig(dir string) *audit.Config {
 	if !s.Audit.Enabled {
 		return nil
 	}
-	sink := newBlock(reflect.TypeFor[*AuditSink]()).Interface().(*AuditSink)
+	sink := decode.NewBlock(reflect.TypeFor[*AuditSink]()).Interface().(*AuditSink)
 	for _, one := range s.Audit.Sink {
 		sink = one
 	}

@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/open-nomad/open-nomad/command/agent/config/decode"
+)
 
 // Changed lists the keys in which two configurations differ.
 func Changed(before, after *Settings) []string {
@@ -10,13 +14,13 @@ func Changed(before, after *Settings) []string {
 // changes returns the keys in which two blocks differ.
 func changes(before, after reflect.Value, path string) []string {
 	var out []string
-	now := fields(after)
-	for i, f := range fields(before) {
+	now := decode.Fields(after)
+	for i, f := range decode.Fields(before) {
 		switch {
-		case f.nested && f.mode == "":
-			out = append(out, changes(f.value, now[i].value, path+f.key+".")...)
-		case !reflect.DeepEqual(f.value.Interface(), now[i].value.Interface()):
-			out = append(out, path+f.key)
+		case f.Nested && f.Mode == "":
+			out = append(out, changes(f.Value, now[i].Value, path+f.Key+".")...)
+		case !reflect.DeepEqual(f.Value.Interface(), now[i].Value.Interface()):
+			out = append(out, path+f.Key)
 		}
 	}
 	return out

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
@@ -140,16 +139,15 @@ type Keyring struct {
 	provided map[string]string // the keys of the provider
 }
 
-// provide stores a key of the provider.
-func (k *Keyring) provide(key string, v value) error {
-	if v.kind != scalar {
-		return fmt.Errorf("a string is expected, not %s", v.kind)
-	}
+// SetLabel sets the provider.
+func (k *Keyring) SetLabel(label string) { k.Provider = label }
+
+// SetKey stores a key of the provider.
+func (k *Keyring) SetKey(key, text string) {
 	if k.provided == nil {
 		k.provided = map[string]string{}
 	}
-	k.provided[key] = v.text
-	return nil
+	k.provided[key] = text
 }
 
 // config returns the configuration of the key provider.

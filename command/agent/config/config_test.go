@@ -10,17 +10,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/open-nomad/open-nomad/command/agent/config/decode"
 )
 
 // keysOf lists every key of the configuration struct, as "<block>\t<key>".
 func keysOf(block reflect.Value, path string, out map[string]bool) {
-	for _, f := range fields(block) {
-		out[strings.TrimSuffix(path, ".")+"\t"+f.key] = true
+	for _, f := range decode.Fields(block) {
+		out[strings.TrimSuffix(path, ".")+"\t"+f.Key] = true
 		switch {
-		case f.mode != "":
-			keysOf(newBlock(f.value.Type().Elem()).Elem(), path+f.key+".", out)
-		case f.nested:
-			keysOf(f.value, path+f.key+".", out)
+		case f.Mode != "":
+			keysOf(decode.NewBlock(f.Value.Type().Elem()).Elem(), path+f.Key+".", out)
+		case f.Nested:
+			keysOf(f.Value, path+f.Key+".", out)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/command/agent/config/decode"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
@@ -82,13 +83,13 @@ func configs(t *testing.T, s *Settings) built {
 
 // leaves lists the keys that no feature to come stands behind.
 func leaves(block reflect.Value, path string, out map[string]reflect.Value) {
-	for _, f := range fields(block) {
+	for _, f := range decode.Fields(block) {
 		switch {
-		case f.later != "" || f.mode != "":
-		case f.nested:
-			leaves(f.value, path+f.key+".", out)
+		case f.Later != "" || f.Mode != "":
+		case f.Nested:
+			leaves(f.Value, path+f.Key+".", out)
 		default:
-			out[path+f.key] = f.value
+			out[path+f.Key] = f.Value
 		}
 	}
 }

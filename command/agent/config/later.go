@@ -4,6 +4,8 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+
+	"github.com/open-nomad/open-nomad/command/agent/config/decode"
 )
 
 // refuseLater returns an error for every key with a later tag whose value is not the default.
@@ -14,26 +16,26 @@ func (s *Settings) refuseLater() error {
 // walkLater compares a block with its defaults. feature is the later tag of the block itself.
 func (s *Settings) walkLater(block, deflt reflect.Value, path, feature string) []error {
 	var errs []error
-	defaults := fields(deflt)
-	for i, f := range fields(block) {
+	defaults := decode.Fields(deflt)
+	for i, f := range decode.Fields(block) {
 		missing := feature
-		if f.later != "" {
-			missing = f.later
+		if f.Later != "" {
+			missing = f.Later
 		}
-		at := path + f.key
+		at := path + f.Key
 		switch {
-		case f.mode == "label" || f.mode == "named":
-			for _, name := range sortedKeys(f.value) {
-				elem := f.value.MapIndex(name)
+		case f.Mode == "label" || f.Mode == "named":
+			for _, name := range sortedKeys(f.Value) {
+				elem := f.Value.MapIndex(name)
 				errs = append(errs, s.blockLater(elem, at+"."+name.String(), missing)...)
 			}
-		case f.mode == "repeat":
-			for j := range f.value.Len() {
-				errs = append(errs, s.walkLater(f.value.Index(j).Elem(), newBlock(f.value.Type().Elem()).Elem(), at+".", missing)...)
+		case f.Mode == "repeat":
+			for j := range f.Value.Len() {
+				errs = append(errs, s.walkLater(f.Value.Index(j).Elem(), decode.NewBlock(f.Value.Type().Elem()).Elem(), at+".", missing)...)
 			}
-		case f.nested:
-			errs = append(errs, s.walkLater(f.value, defaults[i].value, at+".", missing)...)
-		case missing != "" && !reflect.DeepEqual(f.value.Interface(), defaults[i].value.Interface()):
+		case f.Nested:
+			errs = append(errs, s.walkLater(f.Value, defaults[i].Value, at+".", missing)...)
+		case missing != "" && !reflect.DeepEqual(f.Value.Interface(), defaults[i].Value.Interface()):
 			errs = append(errs, s.notYet(at, missing))
 		}
 	}
@@ -45,7 +47,7 @@ func (s *Settings) blockLater(elem reflect.Value, path, missing string) []error 
 	if missing != "" {
 		return []error{s.notYet(path, missing)}
 	}
-	return s.walkLater(elem.Elem(), newBlock(elem.Type()).Elem(), path+".", "")
+	return s.walkLater(elem.Elem(), decode.NewBlock(elem.Type()).Elem(), path+".", "")
 }
 
 func (s *Settings) notYet(path, feature string) error {

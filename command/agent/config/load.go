@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/command/agent/config/decode"
 )
 
 // Settings is a Config with the place where each key was set, for error messages.
@@ -19,7 +20,7 @@ type Settings struct {
 	introToken string
 	adoptNone  bool
 	names      []string // the host names in the configured addresses
-	set        map[string]place
+	set        map[string]decode.Place
 
 	otherMachine bool     // missing certificate files are warnings
 	missing      []string // warnings about missing files, with otherMachine
@@ -27,8 +28,8 @@ type Settings struct {
 
 // Default returns the default configuration.
 func Default() *Settings {
-	s := &Settings{set: map[string]place{}}
-	setDefaults(reflect.ValueOf(&s.Config).Elem())
+	s := &Settings{set: map[string]decode.Place{}}
+	decode.SetDefaults(reflect.ValueOf(&s.Config).Elem())
 	return s
 }
 
@@ -79,18 +80,9 @@ func (s *Settings) loadFile(path string) error {
 	return s.parse(src, path)
 }
 
-// parse decodes one file into the settings. A file that begins with a brace is JSON, whatever its
-// name.
+// parse decodes one file into the settings.
 func (s *Settings) parse(src []byte, name string) error {
-	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
-	read := parseHCL
-	if filepath.Ext(name) == ".json" || bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
-		read = parseJSON
-	}
-	v, wrong := read(src, name)
-	d := &decoder{set: s.set, faults: wrong}
-	d.block(v, reflect.ValueOf(&s.Config).Elem(), "")
-	return faults(d.faults, src)
+	return decode.File(src, name, reflect.ValueOf(&s.Config).Elem(), s.set)
 }
 
 // setFlag sets a key from a flag. path is the path of the key, such as "client.node_class".
@@ -98,17 +90,17 @@ func (s *Settings) setFlag(flag, path, text string) error {
 	block := reflect.ValueOf(&s.Config).Elem()
 	steps := strings.Split(path, ".")
 	for i, key := range steps {
-		at := slices.IndexFunc(fields(block), func(f field) bool { return f.key == key })
-		f := fields(block)[at]
+		at := slices.IndexFunc(decode.Fields(block), func(f decode.Field) bool { return f.Key == key })
+		f := decode.Fields(block)[at]
 		if i < len(steps)-1 {
-			block = f.value
+			block = f.Value
 			continue
 		}
-		if err := setText(f.value, text); err != nil {
+		if err := decode.SetText(f.Value, text); err != nil {
 			return fmt.Errorf("flag -%s: %w", flag, err)
 		}
 	}
-	s.set[path] = place{file: "flag -" + flag}
+	s.set[path] = decode.Place{File: "flag -" + flag}
 	return nil
 }
 
@@ -118,8 +110,8 @@ func (s *Settings) place(path string) string {
 	switch {
 	case !ok:
 		return ""
-	case at.line == 0:
-		return at.file + ": "
+	case at.Line == 0:
+		return at.File + ": "
 	}
-	return fmt.Sprintf("%s:%d: ", at.file, at.line)
+	return fmt.Sprintf("%s:%d: ", at.File, at.Line)
 }

@@ -1,7 +1,9 @@
-package config
+package decode
 
 import (
+	"bytes"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,74 +13,97 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// field is one key of a block, as described by the tags of its struct field.
-type field struct {
-	key    string
-	mode   string // "", "label", "named" or "repeat"
+// Field is one key of a block, as described by the tags of its struct field.
+type Field struct {
+	Key    string
+	Mode   string // "", "label", "named" or "repeat"
+	Later  string // the missing feature behind the key
+	Value  reflect.Value
+	Nested bool // the value is a block
 	deflt  string
-	later  string
-	value  reflect.Value
-	nested bool // the value is a block
 }
 
-// fields returns the keys of a block, which is a struct.
-func fields(block reflect.Value) []field {
+// Fields returns the keys of a block, which is a struct.
+func Fields(block reflect.Value) []Field {
 	t := block.Type()
-	out := make([]field, 0, t.NumField())
+	out := make([]Field, 0, t.NumField())
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		key, mode, _ := strings.Cut(tag.Get("hcl"), ",")
 		if key == "" {
 			continue
 		}
-		out = append(out, field{
-			key: key, mode: mode, deflt: tag.Get("default"), later: tag.Get("later"), value: block.Field(i),
-			nested: mode != "" || t.Field(i).Type.Kind() == reflect.Struct,
+		out = append(out, Field{
+			Key: key, Mode: mode, deflt: tag.Get("default"), Later: tag.Get("later"), Value: block.Field(i),
+			Nested: mode != "" || t.Field(i).Type.Kind() == reflect.Struct,
 		})
 	}
 	return out
 }
 
-// setDefaults sets the fields of a block to the defaults in their tags.
-func setDefaults(block reflect.Value) {
-	for _, f := range fields(block) {
+// SetDefaults sets the fields of a block to the defaults in their tags.
+func SetDefaults(block reflect.Value) {
+	for _, f := range Fields(block) {
 		switch {
-		case f.mode != "":
-		case f.nested:
-			setDefaults(f.value)
+		case f.Mode != "":
+		case f.Nested:
+			SetDefaults(f.Value)
 		case f.deflt != "":
-			if err := setText(f.value, f.deflt); err != nil {
-				panic("config: bug: bad default of " + f.key + ": " + err.Error()) // the tag is part of this package
+			if err := SetText(f.Value, f.deflt); err != nil {
+				panic("decode: bug: bad default of " + f.Key + ": " + err.Error()) // the tag is part of the program
 			}
 		}
 	}
 }
 
-// decoder decodes one file into a Config and records where each key was set.
+// OpenBlock is a labeled block that accepts other keys than those of its fields.
+type OpenBlock interface {
+	SetLabel(label string)
+	SetKey(key, text string)
+}
+
+// File decodes one file into a block, which keeps its other values. It records in set where
+// each key was set. A file that begins with a brace is JSON, whatever its name. The error contains
+// every error of the file with its place.
+func File(src []byte, name string, block reflect.Value, set map[string]Place) error {
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	read := parseHCL
+	if filepath.Ext(name) == ".json" || bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
+		read = parseJSON
+	}
+	v, wrong := read(src, name)
+	d := &decoder{set: set, faults: wrong}
+	d.block(v, block, "")
+	return faults(d.faults, src)
+}
+
+// decoder decodes one file into a block and records where each key was set.
 type decoder struct {
-	set    map[string]place
+	set    map[string]Place
 	faults []fault
 }
 
-func (d *decoder) report(at place, format string, args ...any) {
+func (d *decoder) report(at Place, format string, args ...any) {
 	d.faults = append(d.faults, fault{at, fmt.Sprintf(format, args...)})
 }
 
 // block decodes the keys of a block. path is the path of the block with a final dot.
 func (d *decoder) block(v value, block reflect.Value, path string) {
-	all := fields(block)
+	all := Fields(block)
 	for _, e := range v.entries {
-		at := slices.IndexFunc(all, func(f field) bool { return strings.EqualFold(f.key, e.key) })
+		at := slices.IndexFunc(all, func(f Field) bool { return strings.EqualFold(f.Key, e.key) })
 		if at >= 0 {
-			d.set[path+all[at].key] = e.at
-			d.field(all[at], e, path+all[at].key)
+			d.set[path+all[at].Key] = e.at
+			d.field(all[at], e, path+all[at].Key)
 			continue
 		}
-		if k, ok := block.Addr().Interface().(*Keyring); ok {
+		if b, ok := block.Addr().Interface().(OpenBlock); ok {
 			d.set[path+e.key] = e.at
-			if err := k.provide(e.key, e.value); err != nil {
-				d.report(e.value.at, "%s: %v", path+e.key, err)
+			if e.value.kind != scalar {
+				d.report(e.value.at, "%s: a string is expected, not %s", path+e.key, e.value.kind)
+				continue
 			}
+			b.SetKey(e.key, e.value.text)
 			continue
 		}
 		d.report(e.at, "there is no key %q in %s%s", e.key, blockName(path), meant(e.key, all))
@@ -94,11 +119,11 @@ func blockName(path string) string {
 }
 
 // meant suggests the key with the most similar spelling.
-func meant(key string, all []field) string {
+func meant(key string, all []Field) string {
 	best, least := "", 3
 	for _, f := range all {
-		if n := levenshtein.Distance(strings.ToLower(key), f.key, nil); n < least && n < len(key) {
-			best, least = f.key, n
+		if n := levenshtein.Distance(strings.ToLower(key), f.Key, nil); n < least && n < len(key) {
+			best, least = f.Key, n
 		}
 	}
 	if best == "" {
@@ -108,9 +133,9 @@ func meant(key string, all []field) string {
 }
 
 // field decodes one key of a block.
-func (d *decoder) field(f field, e entry, path string) {
-	if !f.nested {
-		if err := assign(f.value, e.value); err != nil {
+func (d *decoder) field(f Field, e entry, path string) {
+	if !f.Nested {
+		if err := assign(f.Value, e.value); err != nil {
 			d.report(e.value.at, "%s: %v", path, err)
 		}
 		return
@@ -121,44 +146,44 @@ func (d *decoder) field(f field, e entry, path string) {
 		return
 	}
 	for _, body := range bodies {
-		switch f.mode {
+		switch f.Mode {
 		case "label", "named":
 			d.labeled(f, body, path)
 		case "repeat":
-			elem := newBlock(f.value.Type().Elem())
-			f.value.Set(reflect.Append(f.value, elem))
+			elem := NewBlock(f.Value.Type().Elem())
+			f.Value.Set(reflect.Append(f.Value, elem))
 			d.block(body, elem.Elem(), path+".")
 		default:
-			d.block(body, f.value, path+".")
+			d.block(body, f.Value, path+".")
 		}
 	}
 }
 
 // labeled decodes the labeled blocks of one key. A block with the same label in an earlier file
 // is merged key by key.
-func (d *decoder) labeled(f field, body value, path string) {
-	if f.value.IsNil() {
-		f.value.Set(reflect.MakeMap(f.value.Type()))
+func (d *decoder) labeled(f Field, body value, path string) {
+	if f.Value.IsNil() {
+		f.Value.Set(reflect.MakeMap(f.Value.Type()))
 	}
 	for _, e := range body.entries {
 		bodies, err := e.value.blocks()
 		if err != nil {
-			d.report(e.at, "%s: a name in quotes is expected before the block: %s \"name\" { ... }", path, f.key)
+			d.report(e.at, "%s: a name in quotes is expected before the block: %s \"name\" { ... }", path, f.Key)
 			continue
 		}
 		for _, b := range bodies {
 			label := e.key
-			if f.mode == "named" {
+			if f.Mode == "named" {
 				label = named(e.key, b)
 			}
 			d.set[path+"."+label] = e.at
-			elem := f.value.MapIndex(reflect.ValueOf(label))
+			elem := f.Value.MapIndex(reflect.ValueOf(label))
 			if !elem.IsValid() {
-				elem = newBlock(f.value.Type().Elem())
-				f.value.SetMapIndex(reflect.ValueOf(label), elem)
+				elem = NewBlock(f.Value.Type().Elem())
+				f.Value.SetMapIndex(reflect.ValueOf(label), elem)
 			}
-			if k, ok := elem.Interface().(*Keyring); ok {
-				k.Provider = e.key
+			if b, ok := elem.Interface().(OpenBlock); ok {
+				b.SetLabel(e.key)
 			}
 			d.block(b, elem.Elem(), path+"."+label+".")
 		}
@@ -176,10 +201,10 @@ func named(label string, body value) string {
 	return label
 }
 
-// newBlock returns a pointer to a new block with its defaults.
-func newBlock(pointer reflect.Type) reflect.Value {
+// NewBlock returns a pointer to a new block with its defaults.
+func NewBlock(pointer reflect.Type) reflect.Value {
 	v := reflect.New(pointer.Elem())
-	setDefaults(v.Elem())
+	SetDefaults(v.Elem())
 	return v
 }
 
@@ -198,7 +223,7 @@ func assign(field reflect.Value, v value) error {
 	if v.kind != scalar {
 		return fmt.Errorf("%s is expected, not %s", kindName(field), v.kind)
 	}
-	return setText(field, v.text)
+	return SetText(field, v.text)
 }
 
 // assignMap merges blocks into a map. Files add keys to those of earlier files.
@@ -229,8 +254,8 @@ func assignMap(field reflect.Value, v value) error {
 	return nil
 }
 
-// setText sets a field from the text of a default, a flag or a scalar in a file.
-func setText(field reflect.Value, text string) error {
+// SetText sets a field from the text of a default, a flag or a scalar in a file.
+func SetText(field reflect.Value, text string) error {
 	if field.Type() == reflect.TypeFor[time.Duration]() {
 		d, err := time.ParseDuration(text)
 		if n, numErr := strconv.ParseInt(text, 10, 64); err != nil && numErr == nil {

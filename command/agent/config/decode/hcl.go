@@ -1,4 +1,4 @@
-package config
+package decode
 
 import (
 	"errors"
@@ -38,16 +38,16 @@ func parseHCL(src []byte, file string) (value, []fault) {
 	r := hclReader{file: file}
 	root, ok := tree.Node.(*ast.ObjectList)
 	if !ok {
-		return value{}, []fault{{place{file, 1, 1}, "keys and blocks are expected"}}
+		return value{}, []fault{{Place{file, 1, 1}, "keys and blocks are expected"}}
 	}
-	v := r.object(root, place{file, 1, 1})
+	v := r.object(root, Place{file, 1, 1})
 	return v, r.faults
 }
 
 func syntaxFault(err error, file string) fault {
-	f := fault{at: place{file, 1, 1}, text: "no HCL"}
+	f := fault{at: Place{file, 1, 1}, text: "no HCL"}
 	if at := (*parser.PosError)(nil); errors.As(err, &at) {
-		f.at.line, f.at.column = at.Pos.Line, at.Pos.Column
+		f.at.Line, f.at.Column = at.Pos.Line, at.Pos.Column
 	}
 	for _, known := range hclFault {
 		if strings.Contains(err.Error(), known.has) {
@@ -64,13 +64,13 @@ type hclReader struct {
 	faults []fault
 }
 
-func (r *hclReader) place(p token.Pos) place { return place{r.file, p.Line, p.Column} }
+func (r *hclReader) place(p token.Pos) Place { return Place{r.file, p.Line, p.Column} }
 
 func (r *hclReader) report(at token.Pos, text string) {
 	r.faults = append(r.faults, fault{r.place(at), text})
 }
 
-func (r *hclReader) object(list *ast.ObjectList, at place) value {
+func (r *hclReader) object(list *ast.ObjectList, at Place) value {
 	v := value{at: at, kind: object}
 	for _, item := range list.Items {
 		if len(item.Keys) == 0 {

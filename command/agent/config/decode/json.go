@@ -1,4 +1,4 @@
-package config
+package decode
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func parseJSON(src []byte, file string) (value, []fault) {
 		return value{}, []fault{{r.broken(err), err.Error()}}
 	}
 	if v.kind != object {
-		return value{}, []fault{{place{file, 1, 1}, "an object is expected, not " + string(v.kind)}}
+		return value{}, []fault{{Place{file, 1, 1}, "an object is expected, not " + string(v.kind)}}
 	}
 	return v, nil
 }
@@ -71,14 +71,14 @@ type jsonReader struct {
 }
 
 // place returns the place of an offset.
-func (r *jsonReader) place(offset int64) place {
+func (r *jsonReader) place(offset int64) Place {
 	before := r.src[:min(max(offset, 0), int64(len(r.src)))]
 	line := bytes.Count(before, []byte("\n")) + 1
-	return place{r.file, line, len(before) - bytes.LastIndexByte(before, '\n')}
+	return Place{r.file, line, len(before) - bytes.LastIndexByte(before, '\n')}
 }
 
 // here returns the place of the next token.
-func (r *jsonReader) here() place {
+func (r *jsonReader) here() Place {
 	at := r.dec.InputOffset()
 	for at < int64(len(r.src)) && slices.Contains([]byte(" \t\r\n,:"), r.src[at]) {
 		at++
@@ -87,7 +87,7 @@ func (r *jsonReader) here() place {
 }
 
 // broken returns the place of a decoding error.
-func (r *jsonReader) broken(err error) place {
+func (r *jsonReader) broken(err error) Place {
 	if at := (*json.SyntaxError)(nil); errors.As(err, &at) && at.Offset > 0 {
 		return r.place(at.Offset - 1)
 	}
@@ -116,7 +116,7 @@ func (r *jsonReader) value() (value, error) {
 }
 
 // composite reads the elements of an array or an object.
-func (r *jsonReader) composite(at place, open json.Delim) (value, error) {
+func (r *jsonReader) composite(at Place, open json.Delim) (value, error) {
 	v := value{at: at, kind: array}
 	if open == '{' {
 		v.kind = object

@@ -1,4 +1,4 @@
-package config
+package decode
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// place is where a key was set: a position in a file, or a flag, which has line 0.
-type place struct {
-	file         string
-	line, column int
+// Place is where a key was set: a position in a file, or a flag, which has line 0.
+type Place struct {
+	File         string
+	Line, Column int
 }
 
 // kind is the kind of a value in a file.
@@ -26,7 +26,7 @@ const (
 // value is a value of an HCL or JSON file. A labeled block is a nested block: plugin "x" { } is
 // plugin { x { } }.
 type value struct {
-	at      place
+	at      Place
 	kind    kind
 	text    string  // of a scalar, without quotes
 	bare    bool    // a scalar without quotes: a number, true or false
@@ -37,7 +37,7 @@ type value struct {
 // entry is one key of an object.
 type entry struct {
 	key   string
-	at    place
+	at    Place
 	value value
 }
 
@@ -125,7 +125,7 @@ func (v value) plainScalar() any {
 
 // fault is an error at a place in a file.
 type fault struct {
-	at   place
+	at   Place
 	text string
 }
 
@@ -135,8 +135,8 @@ func faults(all []fault, src []byte) error {
 	lines := strings.Split(string(src), "\n")
 	var errs []error
 	for _, f := range all {
-		text := fmt.Sprintf("%s:%d,%d: %s", f.at.file, f.at.line, f.at.column, f.text)
-		if n := f.at.line; n > 0 && n <= len(lines) {
+		text := fmt.Sprintf("%s:%d,%d: %s", f.at.File, f.at.Line, f.at.Column, f.text)
+		if n := f.at.Line; n > 0 && n <= len(lines) {
 			if line := shown(lines[n-1]); line != "" {
 				text += "\n    " + line
 			}
