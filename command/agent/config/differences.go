@@ -48,7 +48,7 @@ var withoutEffect = map[string]string{
 func Differences(paths []string) ([]Difference, error) {
 	s := Default()
 	s.otherMachine = true
-	if err := s.Load(paths...); err != nil {
+	if err := s.load(paths...); err != nil {
 		return nil, err
 	}
 	s.selectLogBackend()

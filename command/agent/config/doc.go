@@ -7,6 +7,7 @@
 // and the missing feature behind a key. The decoder, the checks, the reload and the API walk over
 // these fields. Settings adds the place where each key was set, for error messages.
 //
-// The package opens no listener, starts no goroutine and writes no file. Building reads only the
-// introduction token and the environment; checking reads the TLS files.
+// The package opens no listener, starts no goroutine and writes no file. It reads configuration
+// files, TLS files, the introduction token and the kind of the stored Raft log, and it resolves host
+// names in addresses.
 package config

@@ -132,7 +132,7 @@ func (o *Options) Settings() (*Settings, error) {
 	if o.dev {
 		s.presetDev()
 	}
-	if err := s.Load(o.config...); err != nil {
+	if err := s.load(o.config...); err != nil {
 		return nil, err
 	}
 	var errs []error

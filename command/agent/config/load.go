@@ -33,9 +33,9 @@ func Default() *Settings {
 	return s
 }
 
-// Load decodes files into the settings, in order. For a directory it reads all *.hcl and *.json
+// load decodes files into the settings, in order. For a directory it reads all *.hcl and *.json
 // files, sorted. The error contains every error of every file with its place.
-func (s *Settings) Load(paths ...string) error {
+func (s *Settings) load(paths ...string) error {
 	var errs []error
 	for _, path := range paths {
 		files, err := expand(path)
