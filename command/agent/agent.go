@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/access"
+	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/agent/parse"
 	"github.com/open-nomad/open-nomad/internal/certs"
@@ -32,9 +33,9 @@ import (
 
 // Agent is an agent that listens but does not run yet.
 type Agent struct {
-	set     *Settings
-	reload  func() (*Settings, error) // reads the flags and files again
-	turn    sync.Mutex                // held during a reload
+	set     *config.Settings
+	reload  func() (*config.Settings, error) // reads the flags and files again
+	turn    sync.Mutex                       // held during a reload
 	log     *slog.Logger
 	level   *slog.LevelVar
 	logFile *logFile // nil for none
@@ -57,7 +58,7 @@ type Agent struct {
 
 // New makes an agent. On error it releases everything that it opened. reload, which may be nil,
 // reads the settings again. Logs go to w.
-func New(set *Settings, reload func() (*Settings, error), w io.Writer) (*Agent, error) {
+func New(set *config.Settings, reload func() (*config.Settings, error), w io.Writer) (*Agent, error) {
 	a := &Agent{set: set, reload: reload}
 	if err := a.open(w); err != nil {
 		return nil, errors.Join(err, a.close())
@@ -83,7 +84,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if a.tel, err = newTelemetry(a.set); err != nil {
 		return err
 	}
-	if a.certs, err = certs.Open(a.set.tlsConfig()); err != nil {
+	if a.certs, err = certs.Open(a.set.CertsConfig()); err != nil {
 		return err
 	}
 	a.tellExpiry(a.set)
@@ -101,12 +102,12 @@ func (a *Agent) open(w io.Writer) (err error) {
 			return err
 		}
 	}
-	maxBody, err := parseSize(a.set.Limits.HTTPMaxRequestBody)
+	maxBody, err := a.set.MaxBody()
 	if err != nil {
 		return err
 	}
 	a.api = httpapi.New(httpapi.Config{
-		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.hostNames(),
+		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.HostNames(),
 		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Keys: a.gossipKeys(), Audit: a.audit, Log: a.log,
 		Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
 	})
@@ -117,7 +118,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 }
 
 func (a *Agent) openData() (*dataDir, error) {
-	if a.set.dev && a.set.DataDir == "" {
+	if a.set.Dev && a.set.DataDir == "" {
 		return tempDataDir()
 	}
 	return openDataDir(a.set.DataDir)
@@ -130,7 +131,7 @@ func (a *Agent) listenHTTP() error {
 		return err
 	}
 	a.httpLimit = limit
-	for _, host := range hosts(a.set.Addresses.HTTP, a.set.BindAddr) {
+	for _, host := range a.set.HTTPHosts() {
 		ln, err := listen("HTTP", host, a.set.Ports.HTTP)
 		if err != nil {
 			return err
@@ -143,16 +144,16 @@ func (a *Agent) listenHTTP() error {
 			bound = addr
 		}
 	}
-	a.addr, err = advertised(a.set.Advertise.HTTP, bound.IP.String(), bound.Port)
+	a.addr, err = a.set.HTTPAddr(bound.IP.String(), bound.Port)
 	return err
 }
 
 func (a *Agent) openServer() error {
-	cfg, err := a.set.serverConfig(a.data.path)
+	cfg, err := a.set.ServerConfig(a.data.path)
 	if err != nil {
 		return err
 	}
-	if err := a.set.keepLogBackend(cfg.ServerDir(), a.log); err != nil {
+	if err := a.set.KeepLogBackend(cfg.ServerDir(), a.log); err != nil {
 		return err
 	}
 	cfg.LogStore.Name = a.set.Server.RaftLogstore.Backend
@@ -167,16 +168,16 @@ func (a *Agent) openServer() error {
 // openClient makes the client and its drivers. The supervisor of the drivers is found or started
 // when the first task needs it.
 func (a *Agent) openClient() error {
-	cfg, err := a.set.clientConfig(a.data.path, a.addr)
+	cfg, err := a.set.ClientConfig(a.data.path, a.addr)
 	if err != nil {
 		return err
 	}
-	if keys := a.set.unknownOptions(); len(keys) > 0 {
+	if keys := a.set.UnknownOptions(); len(keys) > 0 {
 		a.log.Warn("client.options has keys without effect", "keys", keys)
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
 	own := a.ownDirs(cfg.StateDir, cfg.AllocDir)
-	parts := client.Parts{Drivers: a.set.drivers(a.log, a.super, own), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
+	parts := client.Parts{Drivers: a.drivers(own), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
 	if a.server != nil {
 		parts.Server = a.server
 	}
@@ -289,7 +290,7 @@ func (a *Agent) runClient(ctx, failed context.Context) error {
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	defer giveUp(nil)
-	if limit := a.set.joinLimit(); limit > 0 {
+	if limit := a.set.JoinLimit(); limit > 0 {
 		waiting.Go(func() {
 			if err := a.joined(ctx, limit); err != nil {
 				giveUp(err)
@@ -305,14 +306,6 @@ func (a *Agent) runClient(ctx, failed context.Context) error {
 
 // errNoServer means that the client could not join within its retry limit.
 var errNoServer = errors.New("no server took the client")
-
-// joinLimit returns how long the client tries to join, or 0 for no limit.
-func (s *Settings) joinLimit() time.Duration {
-	if j := s.Client.ServerJoin; len(j.RetryJoin) > 0 && !s.Server.Enabled {
-		return time.Duration(j.RetryMax) * j.RetryInterval
-	}
-	return 0
-}
 
 // joined returns an error if no server has accepted the client within the limit.
 func (a *Agent) joined(ctx context.Context, limit time.Duration) error {
@@ -367,7 +360,7 @@ func (a *Agent) close() error {
 func (a *Agent) closeSupervisor() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
-	if !a.set.dev {
+	if !a.set.Dev {
 		return a.super.Leave(ctx)
 	}
 	return errors.Join(a.super.Shutdown(ctx), a.super.Close())

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/command/agent"
+	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/internal/companion"
 )
 
@@ -62,11 +63,11 @@ func write(t *testing.T, text string) string {
 // build makes an agent of arguments.
 func build(t *testing.T, w io.Writer, args ...string) (*agent.Agent, error) {
 	t.Helper()
-	set, err := agent.Parse(args)
+	set, err := config.Parse(args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return agent.New(set, func() (*agent.Settings, error) { return agent.Parse(args) }, w)
+	return agent.New(set, func() (*config.Settings, error) { return config.Parse(args) }, w)
 }
 
 // serverOnly returns the arguments of an agent that is a server and not a client.

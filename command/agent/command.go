@@ -12,6 +12,7 @@ import (
 
 	"github.com/posener/complete"
 
+	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -30,8 +31,8 @@ SIGINT and SIGTERM stop the agent; its tasks go on and are found again by the ne
 the exit code is 1, unless leave_on_interrupt is set.
 SIGHUP reads the configuration again and takes over log_level, tls with its files, and some settings of Raft.`,
 		Setup: func(f *term.Flags) term.Run {
-			o := declare(f.FlagSet)
-			return func(ctx context.Context, e *term.Env) error { return o.run(ctx, e) }
+			o := config.Declare(f.FlagSet)
+			return func(ctx context.Context, e *term.Env) error { return run(ctx, e, o) }
 		},
 		Predict: complete.PredictNothing,
 	}
@@ -42,16 +43,16 @@ SIGHUP reads the configuration again and takes over log_level, tls with its file
 const serverGCPercent = 200
 
 // run runs the agent command after its flags are parsed.
-func (o *options) run(ctx context.Context, e *term.Env) error {
-	set, err := o.settings()
+func run(ctx context.Context, e *term.Env, o *config.Options) error {
+	set, err := o.Settings()
 	if err != nil {
 		return err
 	}
-	a, err := New(set, o.settings, e.Err)
+	a, err := New(set, o.Settings, e.Err)
 	if err != nil {
 		return err
 	}
-	if set.Server.Enabled && !set.dev && os.Getenv("GOGC") == "" {
+	if set.Server.Enabled && !set.Dev && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(serverGCPercent)
 	}
 	fmt.Fprint(e.Out, a.banner())

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -65,12 +64,4 @@ func remoteIP(conn net.Conn) string {
 		return ""
 	}
 	return addr.Unmap().String()
-}
-
-// hosts returns the addresses to listen on: those in list, or bind if list is empty.
-func hosts(list, bind string) []string {
-	if all := strings.Fields(list); len(all) > 0 {
-		return all
-	}
-	return []string{bind}
 }

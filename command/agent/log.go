@@ -1,39 +1,16 @@
 package agent
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
-	"math"
-	"strings"
+
+	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
-// levelTrace is below Debug, for detailed output of libraries.
-const levelTrace = slog.Level(-8)
-
-// logLevel parses the name of a log level.
-func logLevel(name string) (slog.Level, error) {
-	switch strings.ToUpper(name) {
-	case "TRACE":
-		return levelTrace, nil
-	case "DEBUG":
-		return slog.LevelDebug, nil
-	case "INFO":
-		return slog.LevelInfo, nil
-	case "WARN":
-		return slog.LevelWarn, nil
-	case "ERROR", "ERR":
-		return slog.LevelError, nil
-	case "OFF":
-		return slog.Level(math.MaxInt), nil
-	}
-	return 0, fmt.Errorf("TRACE, DEBUG, INFO, WARN, ERROR or OFF is expected, not %q", name)
-}
-
 // newLog makes the log of the process. Its level may change at run time.
-func newLog(w io.Writer, s *Settings) (*slog.Logger, *slog.LevelVar, error) {
+func newLog(w io.Writer, s *config.Settings) (*slog.Logger, *slog.LevelVar, error) {
 	level := &slog.LevelVar{}
-	l, err := logLevel(s.LogLevel)
+	l, err := config.LogLevel(s.LogLevel)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,7 +24,7 @@ func newLog(w io.Writer, s *Settings) (*slog.Logger, *slog.LevelVar, error) {
 
 // nameTrace sets the name of levelTrace, which slog does not know.
 func nameTrace(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.LevelKey && a.Value.Any() == levelTrace {
+	if a.Key == slog.LevelKey && a.Value.Any() == config.LevelTrace {
 		return slog.String(slog.LevelKey, "TRACE")
 	}
 	return a

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
 // logFile is the file of log_file. The current file keeps its name. When it reaches its size or
@@ -30,7 +32,7 @@ type logFile struct {
 const defaultLogName = "nomad.log"
 
 // openLogFile opens the file of log_file, or returns nil if it is not set.
-func openLogFile(s *Settings) (*logFile, error) {
+func openLogFile(s *config.Settings) (*logFile, error) {
 	if s.LogFile == "" {
 		return nil, nil
 	}

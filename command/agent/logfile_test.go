@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
 // say writes one line to a log file.
@@ -40,20 +42,20 @@ func read(t *testing.T, dir string) []string {
 
 func TestLogFileRotates(t *testing.T) {
 	cases := map[string]struct {
-		set  func(*Config)
+		set  func(*config.Config)
 		want []string
 	}{
-		"never":         {func(c *Config) { c.LogRotateDuration = 0 }, []string{"a\nb\nc\nd"}},
-		"by age":        {func(*Config) {}, []string{"a\nb", "c\nd"}},
-		"by size":       {func(c *Config) { c.LogRotateBytes = 3 }, []string{"a", "b", "c", "d"}},
-		"keeps one":     {func(c *Config) { c.LogRotateBytes, c.LogRotateMaxFiles = 3, 1 }, []string{"c", "d"}},
-		"keeps no more": {func(c *Config) { c.LogRotateBytes, c.LogRotateMaxFiles = 3, -1 }, []string{"d"}},
+		"never":         {func(c *config.Config) { c.LogRotateDuration = 0 }, []string{"a\nb\nc\nd"}},
+		"by age":        {func(*config.Config) {}, []string{"a\nb", "c\nd"}},
+		"by size":       {func(c *config.Config) { c.LogRotateBytes = 3 }, []string{"a", "b", "c", "d"}},
+		"keeps one":     {func(c *config.Config) { c.LogRotateBytes, c.LogRotateMaxFiles = 3, 1 }, []string{"c", "d"}},
+		"keeps no more": {func(c *config.Config) { c.LogRotateBytes, c.LogRotateMaxFiles = 3, -1 }, []string{"d"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
-				s := Default()
+				s := config.Default()
 				s.LogFile = dir + "/logs/"
 				c.set(&s.Config)
 				l, err := openLogFile(s)
@@ -75,7 +77,7 @@ func TestLogFileRotates(t *testing.T) {
 
 // The file goes on after a restart, and follows one that somebody else renamed.
 func TestLogFileGoesOn(t *testing.T) {
-	s := Default()
+	s := config.Default()
 	s.LogFile = filepath.Join(t.TempDir(), "nomad.log")
 	for _, line := range []string{"a", "b"} {
 		l, err := openLogFile(s)
@@ -107,7 +109,7 @@ func TestLogFileGoesOn(t *testing.T) {
 }
 
 func TestLogFileThatCannotBe(t *testing.T) {
-	s := Default()
+	s := config.Default()
 	s.LogFile = "/proc/nope/nomad.log"
 	if _, err := openLogFile(s); err == nil || !strings.Contains(err.Error(), "log_file") {
 		t.Errorf("openLogFile() = %v", err)

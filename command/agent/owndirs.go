@@ -14,7 +14,7 @@ import (
 func (a *Agent) ownDirs(stateDir, allocDir string) []string {
 	out := []string{stateDir, filepath.Join(a.data.path, "server"), filepath.Join(a.data.path, "audit")}
 	var files []string
-	if c := a.set.auditConfig(a.data.path); c != nil {
+	if c := a.set.AuditConfig(a.data.path); c != nil {
 		files = append(files, c.Path)
 	}
 	if a.logFile != nil {

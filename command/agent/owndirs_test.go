@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
 // The directories of the audit log and of the log file are hidden from tasks, unless others use
@@ -34,9 +36,9 @@ func TestOwnDirs(t *testing.T) {
 		"absent":          {base + "/absent/audit.log", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &Agent{set: &Settings{}, data: &dataDir{path: data}}
+			a := &Agent{set: &config.Settings{}, data: &dataDir{path: data}}
 			if tt.sink != "" {
-				a.set.Audit = Audit{Enabled: true, Sink: map[string]*AuditSink{"s": {Path: tt.sink, Mode: "0600"}}}
+				a.set.Audit = config.Audit{Enabled: true, Sink: map[string]*config.AuditSink{"s": {Path: tt.sink, Mode: "0600"}}}
 			}
 			if tt.log != "" {
 				a.logFile = &logFile{path: tt.log}

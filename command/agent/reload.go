@@ -3,8 +3,9 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
+
+	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
 // reloadable are the keys that a reload applies.
@@ -29,10 +30,10 @@ func (a *Agent) Reload() error {
 	if set.Name == "" {
 		set.Name = a.set.Name // the host name
 	}
-	if !set.namesLogBackend() {
+	if !set.NamesLogBackend() {
 		set.Server.RaftLogstore.Backend = a.set.Server.RaftLogstore.Backend // the backend of the existing log
 	}
-	level, err := logLevel(set.LogLevel)
+	level, err := config.LogLevel(set.LogLevel)
 	if err != nil {
 		return err
 	}
@@ -49,30 +50,15 @@ func (a *Agent) Reload() error {
 		}
 	}
 	if a.server != nil {
-		if err := a.server.Tune(set.raftTuning()); err != nil {
+		if err := a.server.Tune(set.RaftTuning()); err != nil {
 			return fmt.Errorf("reload: %w", err)
 		}
 	}
 	a.log.Info("configuration reloaded", "log_level", set.LogLevel)
-	changed := changes(reflect.ValueOf(a.set.Config), reflect.ValueOf(set.Config), "")
+	changed := config.Changed(a.set, set)
 	changed = slices.DeleteFunc(changed, func(path string) bool { return slices.Contains(reloadable, path) })
 	if len(changed) > 0 {
 		a.log.Warn("these keys changed too: they need a restart of the agent", "keys", changed)
 	}
 	return nil
-}
-
-// changes returns the keys in which two blocks differ.
-func changes(before, after reflect.Value, path string) []string {
-	var out []string
-	now := fields(after)
-	for i, f := range fields(before) {
-		switch {
-		case f.nested && f.mode == "":
-			out = append(out, changes(f.value, now[i].value, path+f.key+".")...)
-		case !reflect.DeepEqual(f.value.Interface(), now[i].value.Interface()):
-			out = append(out, path+f.key)
-		}
-	}
-	return out
 }

@@ -10,6 +10,8 @@ import (
 	promsink "github.com/hashicorp/go-metrics/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
 // keptIntervals is the number of intervals that the in-memory sink keeps: the current one and the
@@ -33,13 +35,13 @@ type telemetry struct {
 }
 
 // newTelemetry makes the sinks and the global metrics that libraries use.
-func newTelemetry(s *Settings) (*telemetry, error) {
+func newTelemetry(s *config.Settings) (*telemetry, error) {
 	t := s.Telemetry
 	if t.InMemoryCollectionInterval <= 0 || t.InMemoryRetentionPeriod < t.InMemoryCollectionInterval {
-		return nil, s.fault("telemetry.in_memory_retention_period", "must not be below in_memory_collection_interval, a positive duration")
+		return nil, s.Fault("telemetry.in_memory_retention_period", "must not be below in_memory_collection_interval, a positive duration")
 	}
 	if t.CollectionInterval <= 0 {
-		return nil, s.fault("telemetry.collection_interval", "a positive duration is expected")
+		return nil, s.Fault("telemetry.collection_interval", "a positive duration is expected")
 	}
 	memory := metrics.NewInmemSink(t.InMemoryCollectionInterval, min(t.InMemoryRetentionPeriod, keptIntervals*t.InMemoryCollectionInterval))
 	tel := &telemetry{memory: memory}
@@ -64,7 +66,7 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 		case len(rule) > 1 && rule[0] == '-':
 			cfg.BlockedPrefixes = append(cfg.BlockedPrefixes, rule[1:])
 		default:
-			return nil, s.fault("telemetry.prefix_filter", "%q does not begin with + or -", rule)
+			return nil, s.Fault("telemetry.prefix_filter", "%q does not begin with + or -", rule)
 		}
 	}
 	core, err := metrics.NewGlobal(cfg, sinks)

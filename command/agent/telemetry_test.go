@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-metrics"
+
+	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
 // TestMetricsAreWhole: a value is shown as soon as it was measured.
 func TestMetricsAreWhole(t *testing.T) {
-	s := &Settings{}
+	s := &config.Settings{}
 	s.Telemetry.InMemoryCollectionInterval, s.Telemetry.InMemoryRetentionPeriod = time.Hour, time.Hour
 	s.Telemetry.CollectionInterval, s.Telemetry.PrometheusMetrics, s.Telemetry.FilterDefault = time.Hour, true, true
 	tel, err := newTelemetry(s)
@@ -35,7 +37,7 @@ func TestMetricsAreWhole(t *testing.T) {
 // TestMetricsTakeAnyLabel: a label that is not UTF-8, as the ID of a job may be, does not hide
 // the metrics from Prometheus.
 func TestMetricsTakeAnyLabel(t *testing.T) {
-	s := &Settings{}
+	s := &config.Settings{}
 	s.Telemetry.InMemoryCollectionInterval, s.Telemetry.InMemoryRetentionPeriod = time.Hour, time.Hour
 	s.Telemetry.CollectionInterval, s.Telemetry.PrometheusMetrics, s.Telemetry.FilterDefault = time.Hour, true, true
 	tel, err := newTelemetry(s)

@@ -1,76 +1,15 @@
 package agent
 
 import (
-	"errors"
-	"io/fs"
-	"os"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/certs"
+	"github.com/open-nomad/open-nomad/command/agent/config"
 )
-
-// TLS is the tls block.
-type TLS struct {
-	HTTP                 bool   `hcl:"http"`
-	RPC                  bool   `hcl:"rpc"`
-	VerifyServerHostname bool   `hcl:"verify_server_hostname"`
-	CAFile               string `hcl:"ca_file"`
-	CertFile             string `hcl:"cert_file"`
-	KeyFile              string `hcl:"key_file"`
-	RPCUpgradeMode       bool   `hcl:"rpc_upgrade_mode"`
-	VerifyHTTPSClient    bool   `hcl:"verify_https_client"`
-	TLSCipherSuites      string `hcl:"tls_cipher_suites"`
-	TLSMinVersion        string `hcl:"tls_min_version" default:"tls12"`
-}
-
-// tlsConfig returns the configuration of the certificate store.
-func (s *Settings) tlsConfig() certs.Config {
-	t := &s.TLS
-	return certs.Config{
-		Region: s.Region, Server: s.Server.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
-		RPC: t.RPC, HTTP: t.HTTP, VerifyServerHostname: t.VerifyServerHostname, UpgradeMode: t.RPCUpgradeMode,
-		VerifyHTTPSClient: t.VerifyHTTPSClient, CipherSuites: t.TLSCipherSuites, MinVersion: t.TLSMinVersion,
-	}
-}
-
-// checkTLS reads the files of the tls block, so that errors are found before an agent starts or
-// reloads.
-func (s *Settings) checkTLS() error {
-	var errs []error
-	if s.Limits.HTTPSHandshakeTimeout < 0 {
-		errs = append(errs, s.fault("limits.https_handshake_timeout", "must not be negative"))
-	}
-	if s.Limits.RPCHandshakeTimeout < 0 {
-		errs = append(errs, s.fault("limits.rpc_handshake_timeout", "must not be negative"))
-	}
-	var wrong *certs.SettingError
-	switch err := certs.Check(s.tlsConfig()); {
-	case s.otherMachine && errors.Is(err, fs.ErrNotExist):
-		s.missing = s.missingFiles()
-	case errors.As(err, &wrong):
-		errs = append(errs, s.fault("tls."+wrong.Setting, "%v", wrong.Err))
-	case err != nil:
-		errs = append(errs, s.fault("tls", "%v", err))
-	}
-	return errors.Join(errs...)
-}
-
-// missingFiles returns a message for each TLS file that does not exist.
-func (s *Settings) missingFiles() []string {
-	var out []string
-	for _, f := range []struct{ setting, path string }{
-		{"ca_file", s.TLS.CAFile}, {"cert_file", s.TLS.CertFile}, {"key_file", s.TLS.KeyFile}} {
-		if _, err := os.Stat(f.path); f.path != "" && errors.Is(err, fs.ErrNotExist) {
-			out = append(out, s.fault("tls."+f.setting, "%v", err).Error())
-		}
-	}
-	return out
-}
 
 // reloadTLS applies the tls block of new settings. The region and the role do not change. On
 // error nothing changes.
-func (a *Agent) reloadTLS(set *Settings) error {
-	cfg := set.tlsConfig()
+func (a *Agent) reloadTLS(set *config.Settings) error {
+	cfg := set.CertsConfig()
 	cfg.Region, cfg.Server = a.set.Region, a.set.Server.Enabled
 	if err := a.certs.Reload(cfg); err != nil {
 		return err
@@ -86,7 +25,7 @@ func (a *Agent) reloadTLS(set *Settings) error {
 const expiresSoon = 14 * 24 * time.Hour
 
 // tellExpiry logs when the certificate of the agent expires.
-func (a *Agent) tellExpiry(set *Settings) {
+func (a *Agent) tellExpiry(set *config.Settings) {
 	end := a.certs.Expires()
 	switch {
 	case end.IsZero():

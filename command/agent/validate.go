@@ -5,6 +5,7 @@ import (
 
 	"github.com/posener/complete"
 
+	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -21,13 +22,11 @@ fault in them. The whole must be what an agent could start with: a role, and a d
 files of certificates are warnings: they may exist on another machine only.`,
 		Setup: func(*term.Flags) term.Run {
 			return func(_ context.Context, e *term.Env) error {
-				o := &options{config: e.Args}
-				o.otherMachine = true
-				set, err := o.settings()
+				missing, err := config.Validate(e.Args)
 				if err != nil {
 					return err
 				}
-				for _, w := range set.missing {
+				for _, w := range missing {
 					e.Warnf("Warning: %s", w)
 				}
 				e.Println("Configuration is valid")

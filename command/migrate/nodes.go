@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
-
-// ownDrivers are the drivers of this version.
-var ownDrivers = []string{"exec2", "raw_exec", "mock_driver"}
 
 // uses counts the nodes with a part and collects the jobs that need it.
 type uses struct {
@@ -88,7 +86,7 @@ func nodeParts(n *nomad.Node) []string {
 			parts["driver "+driver] = true // the client sends no driver information
 		}
 	}
-	for _, name := range ownDrivers {
+	for _, name := range config.Drivers {
 		delete(parts, "driver "+name)
 	}
 	for _, plugins := range []map[string]*nomad.CSIInfo{n.CSIControllerPlugins, n.CSINodePlugins} {
@@ -133,7 +131,7 @@ func jobNeeds(j *nomad.Job) []string {
 		targets(g.Constraints, g.Affinities)
 		for _, t := range g.Tasks {
 			targets(t.Constraints, t.Affinities)
-			if !slices.Contains(ownDrivers, t.Driver) {
+			if !slices.Contains(config.Drivers, t.Driver) {
 				needs["driver "+t.Driver] = true
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/posener/complete"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/command/agent"
+	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/command/migrate"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -64,14 +64,14 @@ Exit codes: 0 if this version serves everything in use, 2 if it does not, 1 afte
 }
 
 // checkMigration reads the state and the configuration that the flags name.
-func checkMigration(ctx context.Context, e *term.Env, file string, config []string) (*migrate.Report, error) {
+func checkMigration(ctx context.Context, e *term.Env, file string, files []string) (*migrate.Report, error) {
 	if file != "" && e.AddressFlag() != "" {
 		return nil, errors.New("-snapshot and -address are mutually exclusive")
 	}
 	var in migrate.Input
-	if len(config) > 0 {
+	if len(files) > 0 {
 		in.Keys = []migrate.Key{}
-		keys, err := agent.Differences(config)
+		keys, err := config.Differences(files)
 		if err != nil {
 			return nil, fmt.Errorf("Error checking the configuration: %w", err)
 		}

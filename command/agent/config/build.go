@@ -1,0 +1,278 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/internal/version"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/search"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// rpcPort is the default port of server addresses.
+const rpcPort = 4647
+
+// secretVars is the default of env.denylist: variables of the agent that drivers without
+// isolation do not pass to tasks.
+var secretVars = []string{
+	"CONSUL_TOKEN", "CONSUL_HTTP_TOKEN", "CONSUL_HTTP_TOKEN_FILE", "NOMAD_TOKEN", "VAULT_TOKEN",
+	"CONSUL_LICENSE", "NOMAD_LICENSE", "VAULT_LICENSE",
+	"CONSUL_LICENSE_PATH", "NOMAD_LICENSE_PATH", "VAULT_LICENSE_PATH",
+	"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_METADATA_URL",
+	"GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN", "NOMAD_CLIENT_INTRO_TOKEN",
+}
+
+// serverAddrs returns the initial servers of a client, each with a port.
+func (s *Settings) serverAddrs() []string {
+	var addrs []string
+	for _, addr := range slices.Concat(s.Client.Servers, s.Client.ServerJoin.RetryJoin) {
+		if addr = strings.TrimSpace(addr); addr != "" {
+			addrs = append(addrs, withPort(addr, rpcPort))
+		}
+	}
+	return addrs
+}
+
+// ClientConfig builds the configuration of the client part.
+func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
+	c := &s.Client
+	allocDir := cmp.Or(c.AllocDir, filepath.Join(dir, "alloc"))
+	if err := s.knownFingerprinters(); err != nil {
+		return client.Config{}, err
+	}
+	intro, err := s.intro(cmp.Or(c.StateDir, filepath.Join(dir, "client")))
+	if err != nil {
+		return client.Config{}, err
+	}
+	return client.Config{
+		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name,
+		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: c.Meta,
+		HTTPAddr: httpAddr, TLSEnabled: s.TLS.HTTP, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
+		StateDir: cmp.Or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.Dev,
+		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
+		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
+		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
+		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
+		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
+		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(),
+		GC: client.GCConfig{
+			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
+			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
+		},
+	}, nil
+}
+
+func (c *Client) hostVolumes() map[string]client.HostVolume {
+	out := map[string]client.HostVolume{}
+	for name, v := range c.HostVolume {
+		out[name] = client.HostVolume{Path: v.Path, ReadOnly: v.ReadOnly}
+	}
+	return out
+}
+
+func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Config {
+	c := &s.Client
+	return fingerprint.Config{
+		Version: version.Number, Revision: version.Commit(), AdvertiseAddr: httpAddr,
+		AllocDir: allocDir, Interface: c.NetworkInterface, Loopback: s.Dev, AddressFamily: c.PreferredAddressFamily,
+		SpeedMbits: c.NetworkSpeed, SkipLinkLocal: s.optionSet("fingerprint.network.disallow_link_local"),
+		TotalCompute: c.CPUTotalCompute, MemoryMB: c.MemoryTotalMB, DiskMB: c.DiskTotalMB,
+		ReservableCores: c.ReservableCores,
+		Reserved: fingerprint.Reserved{
+			CPU: c.Reserved.CPU, Cores: c.Reserved.Cores, MemoryMB: c.Reserved.Memory, DiskMB: c.Reserved.Disk,
+			Ports: c.Reserved.ReservedPorts,
+		},
+		MinDynamicPort: c.MinDynamicPort, MaxDynamicPort: c.MaxDynamicPort,
+		Allow: list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
+		Deny:  list(s.option("fingerprint.denylist", "fingerprint.blacklist")),
+	}
+}
+
+// laterFingerprinters are fingerprinters of Nomad that do not exist here yet.
+var laterFingerprinters = []string{"consul", "cni", "plugins_cni", "host_volume_plugins", "secrets_plugins", "vault", "bridge",
+	"env_aws", "env_gce", "env_azure", "env_digitalocean"}
+
+// knownFingerprinters returns an error if an option names an unknown fingerprinter.
+func (s *Settings) knownFingerprinters() error {
+	names := slices.Concat(list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
+		list(s.option("fingerprint.denylist", "fingerprint.blacklist")))
+	for _, name := range names {
+		if !slices.Contains(fingerprint.Names(), name) && !slices.Contains(laterFingerprinters, name) {
+			return s.Fault("client.options", "there is no fingerprinter %q", name)
+		}
+	}
+	return nil
+}
+
+// hostEnv returns the environment of the agent without the variables of the denylist.
+func (s *Settings) hostEnv() map[string]string {
+	deny := list(s.option("env.denylist", "env.blacklist"))
+	if len(deny) == 0 {
+		deny = secretVars
+	}
+	env := map[string]string{}
+	for _, line := range os.Environ() {
+		if key, val, ok := strings.Cut(line, "="); ok && !slices.Contains(deny, key) {
+			env[key] = val
+		}
+	}
+	return env
+}
+
+// pluginConfigs returns the config blocks of the plugin blocks, by plugin name.
+func (s *Settings) pluginConfigs() map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for name, p := range s.Plugin {
+		all[name] = p.Config
+	}
+	if s.optionSet("driver.raw_exec.enable") {
+		raw := map[string]any{"enabled": true}
+		for k, v := range all["raw_exec"] {
+			raw[k] = v
+		}
+		all["raw_exec"] = raw
+	}
+	return all
+}
+
+// intro returns the introduction token for the first registration. It comes from the environment,
+// the flag, or the file intro_token.jwt in the state directory.
+func (s *Settings) intro(stateDir string) (string, error) {
+	if s.introToken != "" {
+		return s.introToken, nil
+	}
+	b, err := os.ReadFile(filepath.Join(stateDir, "intro_token.jwt"))
+	if err != nil && !os.IsNotExist(err) {
+		return "", fmt.Errorf("read introduction token: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// ServerConfig returns the configuration of the server.
+func (s *Settings) ServerConfig(dir string) (server.Config, error) {
+	sv := &s.Server
+	host := hosts(s.Addresses.RPC, s.BindAddr)[0]
+	advertise := ""
+	if s.Advertise.RPC != "" || s.Ports.RPC != 0 {
+		var err error
+		if advertise, err = advertised(s.Advertise.RPC, host, s.Ports.RPC); err != nil {
+			return server.Config{}, err
+		}
+	}
+	source, err := parseSize(sv.JobMaxSourceSize)
+	if err != nil {
+		return server.Config{}, err
+	}
+	if s.Dev {
+		dir = ""
+	}
+	cfg := server.Config{
+		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name, DataDir: dir, Dir: sv.DataDir,
+		RPCAddr: net.JoinHostPort(host, strconv.Itoa(s.Ports.RPC)), RPCAdvertise: advertise, SerfPort: s.Ports.Serf,
+		Version: version.Number, Revision: version.Commit(), Raft: s.RaftTuning(), NoLogCache: sv.RaftLogstore.DisableLogCache,
+		SegmentSize:  sv.RaftLogstore.WAL.SegmentSizeMB << 20,
+		LogStore:     consensus.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
+		StartTimeout: sv.StartTimeout, Keyring: s.keyrings(),
+		Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
+		AcceptAnyAudience: sv.AcceptAnyAudience, TokensToNodes: sv.RelayTokensToNodes,
+		MinHeartbeatTTL: sv.MinHeartbeatTTL, HeartbeatGrace: sv.HeartbeatGrace,
+		FailoverHeartbeatTTL: sv.FailoverHeartbeatTTL, MaxHeartbeatsPerSecond: sv.MaxHeartbeatsPerSecond,
+		EvalGCThreshold: sv.EvalGCThreshold, BatchEvalGCThreshold: sv.BatchEvalGCThreshold,
+		JobGCThreshold: sv.JobGCThreshold, JobGCInterval: sv.JobGCInterval, NodeGCThreshold: sv.NodeGCThreshold,
+		DeploymentGCThreshold: sv.DeploymentGCThreshold, RootKeyGCThreshold: sv.RootKeyGCThreshold,
+		RootKeyGCInterval: sv.RootKeyGCInterval, RootKeyRotationThreshold: sv.RootKeyRotationThreshold,
+		Introduction: endpoint.Introduction{Enforcement: sv.ClientIntroduction.Enforcement,
+			DefaultTTL: sv.ClientIntroduction.DefaultIdentityTTL, MaxTTL: sv.ClientIntroduction.MaxIdentityTTL},
+		Access:           endpoint.AccessControl{Enabled: s.ACL.Enabled, TokenMinTTL: s.ACL.TokenMinExpirationTTL, TokenMaxTTL: s.ACL.TokenMaxExpirationTTL},
+		ReplicationToken: s.ACL.ReplicationToken, ACLTokenGCThreshold: sv.ACLTokenGCThreshold, AuthoritativeRegion: sv.AuthoritativeRegion,
+		Search:             search.Limits{Off: !sv.Search.FuzzyEnabled, Gathered: sv.Search.LimitQuery, Results: sv.Search.LimitResults, MinText: sv.Search.MinTermLength},
+		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
+		JobMaxSourceSize: int(source), EventBuffer: sv.eventBuffer(),
+		Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
+		Metrics:             s.serverMetrics(),
+		RPCHandshakeTimeout: unbounded(s.Limits.RPCHandshakeTimeout), RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
+	}
+	return cfg, s.clusterConfig(&cfg)
+}
+
+// serverMetrics returns the settings of the server's metrics.
+func (s *Settings) serverMetrics() server.Metrics {
+	t := s.Telemetry
+	return server.Metrics{Every: t.CollectionInterval, Allocs: t.PublishAllocationMetrics,
+		NoIdentities: t.DisableRPCRateMetricsLabels, NoDispatched: t.DisableDispatchedJobSummaryMetrics}
+}
+
+// clientMetrics returns the settings of the client's metrics.
+func (s *Settings) clientMetrics() client.Metrics {
+	t := s.Telemetry
+	return client.Metrics{Every: t.CollectionInterval, Node: t.PublishNodeMetrics,
+		Tasks: taskhook.Metrics{Allocs: t.PublishAllocationMetrics, Meta: t.IncludeAllocMetadataInMetrics,
+			MetaKeys: t.AllowedMetadataKeysInMetrics, NoHooks: t.DisableAllocationHookMetrics}}
+}
+
+// workers returns the number of scheduler workers in the form of server.Config: 0 for one per
+// core, negative for none.
+func (sv *Server) workers() int {
+	switch sv.NumSchedulers {
+	case -1:
+		return 0
+	case 0:
+		return -1
+	}
+	return sv.NumSchedulers
+}
+
+// eventBuffer returns the number of log entries in the event buffer, or -1 if the event broker is
+// disabled.
+func (sv *Server) eventBuffer() int {
+	if !sv.EnableEventBroker {
+		return -1
+	}
+	return sv.EventBufferSize
+}
+
+// RaftTuning returns the reloadable settings of Raft.
+func (s *Settings) RaftTuning() consensus.Tuning {
+	sv := &s.Server
+	return consensus.Tuning{Multiplier: sv.RaftMultiplier, SnapshotThreshold: uint64(sv.RaftSnapshotThreshold),
+		SnapshotInterval: sv.RaftSnapshotInterval, TrailingLogs: uint64(sv.RaftTrailingLogs)}
+}
+
+// unbounded maps 0, which means no limit in the file, to -1, which means no limit for the
+// transport.
+func unbounded[N int | time.Duration](n N) N {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func (s *Settings) schedulerConfig() nomad.SchedulerConfiguration {
+	c := s.Server.DefaultSchedulerConfig
+	return nomad.SchedulerConfiguration{
+		SchedulerAlgorithm: nomad.SchedulerAlgorithm(c.SchedulerAlgorithm),
+		PreemptionConfig: nomad.PreemptionConfig{
+			SystemSchedulerEnabled:   c.PreemptionConfig.SystemSchedulerEnabled,
+			SysBatchSchedulerEnabled: c.PreemptionConfig.SysbatchSchedulerEnabled,
+			BatchSchedulerEnabled:    c.PreemptionConfig.BatchSchedulerEnabled,
+			ServiceSchedulerEnabled:  c.PreemptionConfig.ServiceSchedulerEnabled,
+		},
+		MemoryOversubscriptionEnabled: c.MemoryOversubscriptionEnabled,
+		RejectJobRegistration:         c.RejectJobRegistration,
+		PauseEvalBroker:               c.PauseEvalBroker,
+		NodeLimitForFeasibilityChecks: uint(max(0, c.NodeLimitForFeasibilityChecks)),
+	}
+}

@@ -1,0 +1,164 @@
+package config
+
+import "time"
+
+// Client is the client block.
+type Client struct {
+	Enabled                        bool                      `hcl:"enabled"`
+	StateDir                       string                    `hcl:"state_dir"`
+	AllocDir                       string                    `hcl:"alloc_dir"`
+	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir" later:"mounts of allocations elsewhere"`
+	HostVolumesDir                 string                    `hcl:"host_volumes_dir" later:"dynamic host volumes"`
+	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir" later:"dynamic host volumes"`
+	CommonPluginDir                string                    `hcl:"common_plugin_dir" later:"external plugins"`
+	Servers                        []string                  `hcl:"servers"`
+	NodeClass                      string                    `hcl:"node_class"`
+	NodePool                       string                    `hcl:"node_pool" default:"default"`
+	Options                        map[string]string         `hcl:"options"`
+	Meta                           map[string]string         `hcl:"meta"`
+	ChrootEnv                      map[string]string         `hcl:"chroot_env" later:"the exec driver"`
+	NetworkInterface               string                    `hcl:"network_interface"`
+	PreferredAddressFamily         string                    `hcl:"preferred_address_family"`
+	NetworkSpeed                   int                       `hcl:"network_speed"`
+	CPUDisableDmidecode            bool                      `hcl:"cpu_disable_dmidecode"`
+	CPUTotalCompute                int                       `hcl:"cpu_total_compute"`
+	MemoryTotalMB                  int                       `hcl:"memory_total_mb"`
+	DiskTotalMB                    int                       `hcl:"disk_total_mb"`
+	DiskFreeMB                     int                       `hcl:"disk_free_mb" later:"another amount of free disk (disk_total_mb sets the whole)"`
+	ReservableCores                string                    `hcl:"reservable_cores"`
+	MaxKillTimeout                 time.Duration             `hcl:"max_kill_timeout" default:"30s"`
+	ClientMaxPort                  int                       `hcl:"client_max_port" default:"14512" later:"external plugins"`
+	ClientMinPort                  int                       `hcl:"client_min_port" default:"14000" later:"external plugins"`
+	MaxDynamicPort                 int                       `hcl:"max_dynamic_port" default:"32000"`
+	MinDynamicPort                 int                       `hcl:"min_dynamic_port" default:"20000"`
+	Reserved                       Reserved                  `hcl:"reserved"`
+	GCInterval                     time.Duration             `hcl:"gc_interval" default:"1m"`
+	GCParallelDestroys             int                       `hcl:"gc_parallel_destroys" default:"2"`
+	GCDiskUsageThreshold           float64                   `hcl:"gc_disk_usage_threshold" default:"80"`
+	GCInodeUsageThreshold          float64                   `hcl:"gc_inode_usage_threshold" default:"70"`
+	GCMaxAllocs                    int                       `hcl:"gc_max_allocs" default:"50"`
+	GCVolumesOnNodeGC              bool                      `hcl:"gc_volumes_on_node_gc" later:"dynamic host volumes"`
+	NoHostUUID                     bool                      `hcl:"no_host_uuid" default:"true" later:"node IDs made of the host's UUID"`
+	DisableRemoteExec              bool                      `hcl:"disable_remote_exec"`
+	Template                       Template                  `hcl:"template" later:"templates"`
+	ServerJoin                     ServerJoin                `hcl:"server_join"`
+	HostVolume                     map[string]*HostVolume    `hcl:"host_volume,label"`
+	CNIPath                        string                    `hcl:"cni_path" default:"/opt/cni/bin:/usr/libexec/cni" later:"bridge and CNI networks"`
+	CNIConfigDir                   string                    `hcl:"cni_config_dir" default:"/opt/cni/config" later:"bridge and CNI networks"`
+	BridgeNetworkName              string                    `hcl:"bridge_network_name" default:"nomad" later:"bridge and CNI networks"`
+	BridgeNetworkSubnet            string                    `hcl:"bridge_network_subnet" default:"172.26.64.0/20" later:"bridge and CNI networks"`
+	BridgeNetworkSubnetIPv6        string                    `hcl:"bridge_network_subnet_ipv6" later:"bridge and CNI networks"`
+	BridgeNetworkHairpinMode       bool                      `hcl:"bridge_network_hairpin_mode" later:"bridge and CNI networks"`
+	HostNetwork                    map[string]*HostNetwork   `hcl:"host_network,label" later:"host networks"`
+	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true" later:"host networks"`
+	CgroupParent                   string                    `hcl:"cgroup_parent"`
+	NomadServiceDiscovery          bool                      `hcl:"nomad_service_discovery" default:"true"`
+	Artifact                       Artifact                  `hcl:"artifact" later:"artifacts"`
+	DrainOnShutdown                DrainOnShutdown           `hcl:"drain_on_shutdown" later:"draining"`
+	Users                          Users                     `hcl:"users"`
+	NodeMaxAllocs                  int                       `hcl:"node_max_allocs"`
+	LogFile                        string                    `hcl:"log_file"`
+	Fingerprint                    map[string]*Fingerprinter `hcl:"fingerprint,label" later:"settings of fingerprinters"`
+	DefaultIneligible              bool                      `hcl:"default_ineligible"`
+}
+
+// Reserved is the client.reserved block.
+type Reserved struct {
+	CPU           int    `hcl:"cpu"`
+	Memory        int    `hcl:"memory"`
+	Disk          int    `hcl:"disk"`
+	ReservedPorts string `hcl:"reserved_ports"`
+	Cores         string `hcl:"cores"`
+}
+
+// Template is the client.template block.
+type Template struct {
+	FunctionDenylist          []string           `hcl:"function_denylist" default:"executeTemplate,plugin,writeToFile"`
+	FunctionBlacklist         []string           `hcl:"function_blacklist"`
+	DisableFileSandbox        bool               `hcl:"disable_file_sandbox"`
+	MaxStale                  time.Duration      `hcl:"max_stale" default:"87600h"`
+	BlockQueryWait            time.Duration      `hcl:"block_query_wait" default:"5m"`
+	Wait                      TemplateWait       `hcl:"wait"`
+	WaitBounds                TemplateWaitBounds `hcl:"wait_bounds"`
+	ConsulRetry               Retry              `hcl:"consul_retry"`
+	VaultDefaultLeaseDuration time.Duration      `hcl:"vault_default_lease_duration" default:"5m"`
+	VaultRetry                Retry              `hcl:"vault_retry"`
+	NomadRetry                Retry              `hcl:"nomad_retry"`
+	UseClientConsulToken      bool               `hcl:"use_client_consul_token"`
+}
+
+// TemplateWait is the client.template.wait block.
+type TemplateWait struct {
+	Min time.Duration `hcl:"min" default:"5s"`
+	Max time.Duration `hcl:"max" default:"4m"`
+}
+
+// TemplateWaitBounds is the client.template.wait_bounds block.
+type TemplateWaitBounds struct {
+	Min string `hcl:"min"`
+	Max string `hcl:"max"`
+}
+
+// Retry is the client.template.consul_retry block.
+type Retry struct {
+	Attempts   int           `hcl:"attempts" default:"12"`
+	Backoff    time.Duration `hcl:"backoff" default:"250ms"`
+	MaxBackoff time.Duration `hcl:"max_backoff" default:"1m"`
+}
+
+// ServerJoin is the client.server_join block.
+type ServerJoin struct {
+	StartJoin     []string      `hcl:"start_join"`
+	RetryJoin     []string      `hcl:"retry_join"`
+	RetryMax      int           `hcl:"retry_max"`
+	RetryInterval time.Duration `hcl:"retry_interval" default:"30s"`
+}
+
+// HostVolume is the client.host_volume block.
+type HostVolume struct {
+	Path     string `hcl:"path"`
+	ReadOnly bool   `hcl:"read_only"`
+}
+
+// HostNetwork is the client.host_network block.
+type HostNetwork struct {
+	CIDR          string `hcl:"cidr"`
+	Interface     string `hcl:"interface"`
+	ReservedPorts string `hcl:"reserved_ports"`
+}
+
+// Artifact is the client.artifact block.
+type Artifact struct {
+	HTTPReadTimeout               time.Duration `hcl:"http_read_timeout" default:"30m"`
+	HTTPMaxSize                   string        `hcl:"http_max_size" default:"100GB"`
+	GCSTimeout                    time.Duration `hcl:"gcs_timeout" default:"30m"`
+	GitTimeout                    time.Duration `hcl:"git_timeout" default:"30m"`
+	HgTimeout                     time.Duration `hcl:"hg_timeout" default:"30m"`
+	S3Timeout                     time.Duration `hcl:"s3_timeout" default:"30m"`
+	DecompressionFileCountLimit   int           `hcl:"decompression_file_count_limit" default:"4096"`
+	DecompressionSizeLimit        string        `hcl:"decompression_size_limit" default:"100GB"`
+	DisableArtifactInspection     bool          `hcl:"disable_artifact_inspection"`
+	DisableFilesystemIsolation    bool          `hcl:"disable_filesystem_isolation"`
+	FilesystemIsolationExtraPaths []string      `hcl:"filesystem_isolation_extra_paths"`
+	SetEnvironmentVariables       string        `hcl:"set_environment_variables"`
+}
+
+// DrainOnShutdown is the client.drain_on_shutdown block.
+type DrainOnShutdown struct {
+	Deadline         time.Duration `hcl:"deadline" default:"1h"`
+	IgnoreSystemJobs bool          `hcl:"ignore_system_jobs"`
+	Force            bool          `hcl:"force"`
+}
+
+// Users is the client.users block.
+type Users struct {
+	DynamicUserMin int `hcl:"dynamic_user_min" default:"80000"`
+	DynamicUserMax int `hcl:"dynamic_user_max" default:"89999"`
+}
+
+// Fingerprinter is the client.fingerprint block.
+type Fingerprinter struct {
+	RetryInterval time.Duration `hcl:"retry_interval"`
+	RetryAttempts int           `hcl:"retry_attempts"`
+	ExitOnFailure bool          `hcl:"exit_on_failure"`
+}

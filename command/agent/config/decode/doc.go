@@ -1,0 +1,16 @@
+// Package decode reads HCL and JSON files into structs whose tags describe the keys.
+//
+//	type Ports struct {
+//		HTTP int `hcl:"http" default:"4646"`
+//	}
+//
+// The tag hcl holds the key and its mode: "label" for labeled blocks, "named" for labeled blocks
+// with a key name, "repeat" for a list of blocks. The tag default holds the default as text. The tag
+// later holds the missing feature behind the key, which the caller handles. A struct is a block.
+//
+//	file ──hcl.go, json.go──▶ values with places ──decode.go──▶ struct
+//
+// Decoding over a struct keeps the values of keys that the file does not set, so files merge in
+// order. Errors contain the place and the key, but no value, because it may be a secret. The
+// package has no state and checks no meaning of a value.
+package decode

@@ -1,0 +1,107 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Difference is a configuration key that this version handles differently from Nomad 2.0.
+type Difference struct {
+	// Place is the file and the line of the key, or "" if it has none.
+	Place string
+	Key   string
+	// Effect is what the agent does with the key.
+	Effect string
+	// Refused reports whether the agent does not start because of the key.
+	Refused bool
+}
+
+// absentKey is the error for a key whose feature this version does not have.
+type absentKey struct {
+	place, key, feature string
+}
+
+func (e *absentKey) Error() string {
+	return fmt.Sprintf("%s%s: %s: not available yet", e.place, e.key, e.feature)
+}
+
+// withoutEffect lists the keys that agents accept and ignore, with the reason.
+var withoutEffect = map[string]string{
+	"client.nomad_service_discovery": "this version registers no services",
+	"ui.enabled":                     "this version has no web UI",
+	"ui.show_cli_hints":              "this version has no web UI",
+	"client.log_file":                "this version has no 'monitor export'",
+	"server.log_file":                "this version has no 'monitor export'",
+	"server.protocol_version":        "ignored, as in Nomad",
+	"client.cpu_disable_dmidecode":   "dmidecode is never run",
+	"disable_update_check":           "the agent never asks for updates",
+	"disable_anonymous_signature":    "the agent never sends a signature",
+
+	"telemetry.disable_quota_utilization_metrics": "these metrics do not exist",
+}
+
+// Differences lists the keys of configuration files and directories that this version refuses by
+// name or accepts without effect. Any other problem in the files is an error. The files may be a
+// part of a configuration: neither a role nor data_dir is required.
+func Differences(paths []string) ([]Difference, error) {
+	s := Default()
+	s.otherMachine = true
+	if err := s.load(paths...); err != nil {
+		return nil, err
+	}
+	s.selectLogBackend()
+	var out []Difference
+	var wrong []string
+	for _, err := range leafErrors(s.checkKeys()) {
+		if a, ok := err.(*absentKey); ok {
+			out = append(out, Difference{Place: trimPlace(a.place), Key: a.key, Effect: a.feature + ": the agent does not start", Refused: true})
+			continue
+		}
+		wrong = append(wrong, err.Error())
+	}
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("%s", strings.Join(wrong, "\n"))
+	}
+	return append(out, s.ignoredKeys()...), nil
+}
+
+// ignoredKeys lists the keys that the files set and the agent ignores.
+func (s *Settings) ignoredKeys() []Difference {
+	var out []Difference
+	ignored := func(path, key, why string) {
+		out = append(out, Difference{Place: trimPlace(s.place(path)), Key: key, Effect: why + ": accepted without effect"})
+	}
+	for _, key := range slices.Sorted(maps.Keys(withoutEffect)) {
+		if _, ok := s.set[key]; ok {
+			ignored(key, key, withoutEffect[key])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Plugin)) {
+		if !slices.Contains(Drivers, name) {
+			ignored("plugin."+name, fmt.Sprintf("plugin %q", name), "this version does not have the plugin")
+		}
+	}
+	for _, key := range s.UnknownOptions() {
+		ignored("client.options", fmt.Sprintf("client.options %q", key), "nothing reads the option")
+	}
+	return out
+}
+
+func trimPlace(place string) string { return strings.TrimSuffix(place, ": ") }
+
+// leafErrors lists the errors that errors.Join has joined, in order.
+func leafErrors(err error) []error {
+	switch joined, ok := err.(interface{ Unwrap() []error }); {
+	case err == nil:
+		return nil
+	case ok:
+		var out []error
+		for _, e := range joined.Unwrap() {
+			out = append(out, leafErrors(e)...)
+		}
+		return out
+	}
+	return []error{err}
+}

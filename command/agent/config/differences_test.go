@@ -1,0 +1,68 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// A part of upstream's configuration, without a role and a data_dir.
+const upstreamKeys = `
+consul { address = "10.0.0.1:8500" }
+client {
+  cni_path = "/opt/cni/bin"
+  host_network "public" { cidr = "10.0.0.0/8" }
+  nomad_service_discovery = true
+  options = { "docker.cleanup.image" = "false" }
+  server_join { retry_join = ["provider=aws tag_key=nomad"] }
+}
+plugin "docker" { config { allow_privileged = true } }
+plugin "raw_exec" { config { enabled = true } }
+ui { enabled = true }
+`
+
+func TestDifferences(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "nomad.hcl")
+	if err := os.WriteFile(file, []byte(upstreamKeys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Differences([]string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Difference{
+		{file + ":4", "client.cni_path", "bridge and CNI networks: the agent does not start", true},
+		{file + ":5", "client.host_network.public", "host networks: the agent does not start", true},
+		{file + ":2", "consul.address", "Consul: the agent does not start", true},
+		{file + ":8", "client.server_join.retry_join", "the discovery of servers by provider=aws: the agent does not start", true},
+		{file + ":6", "client.nomad_service_discovery", "this version registers no services: accepted without effect", false},
+		{file + ":12", "ui.enabled", "this version has no web UI: accepted without effect", false},
+		{file + ":10", `plugin "docker"`, "this version does not have the plugin: accepted without effect", false},
+		{file + ":7", `client.options "docker.cleanup.image"`, "nothing reads the option: accepted without effect", false},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// What is wrong in the files is an error with its place, not a difference.
+func TestDifferencesOfWrongFiles(t *testing.T) {
+	for text, want := range map[string]string{
+		`server { enabld = true }`: `did you mean "enabled"?`,
+		`ports { http = 70000 }`:   "70000 is no port",
+	} {
+		file := filepath.Join(t.TempDir(), "nomad.hcl")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Differences([]string{file}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v, want %q", text, got, err, want)
+		}
+	}
+	if _, err := Differences([]string{"/nowhere/nomad.hcl"}); err == nil {
+		t.Error("a missing file is not an error")
+	}
+}

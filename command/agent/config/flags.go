@@ -1,0 +1,182 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// flagRow is one flag that sets a key of the configuration.
+type flagRow struct {
+	name, path string
+	isBool     bool
+}
+
+// flagTable lists the flags of the agent command that set a configuration key. Declare adds the
+// other flags.
+var flagTable = []flagRow{
+	{"acl-enabled", "acl.enabled", true},
+	{"acl-replication-token", "acl.replication_token", false},
+	{"alloc-dir", "client.alloc_dir", false},
+	{"alloc-mounts-dir", "client.alloc_mounts_dir", false},
+	{"bind", "bind_addr", false},
+	{"bootstrap-expect", "server.bootstrap_expect", false},
+	{"client", "client.enabled", true},
+	{"data-dir", "data_dir", false},
+	{"dc", "datacenter", false},
+	{"encrypt", "server.encrypt", false},
+	{"eventlog", "eventlog.enabled", true},
+	{"eventlog-level", "eventlog.level", false},
+	{"host-volume-plugin-dir", "client.host_volume_plugin_dir", false},
+	{"host-volumes-dir", "client.host_volumes_dir", false},
+	{"join", "server.server_join.start_join", false},
+	{"log-include-location", "log_include_location", true},
+	{"log-json", "log_json", true},
+	{"log-level", "log_level", false},
+	{"meta", "client.meta", false},
+	{"network-interface", "client.network_interface", false},
+	{"network-speed", "client.network_speed", false},
+	{"node", "name", false},
+	{"node-class", "client.node_class", false},
+	{"node-pool", "client.node_pool", false},
+	{"plugin-dir", "plugin_dir", false},
+	{"preferred-address-family", "client.preferred_address_family", false},
+	{"raft-protocol", "server.raft_protocol", false},
+	{"region", "region", false},
+	{"rejoin", "server.rejoin_after_leave", true},
+	{"retry-interval", "server.server_join.retry_interval", false},
+	{"retry-join", "server.server_join.retry_join", false},
+	{"retry-max", "server.server_join.retry_max", false},
+	{"server", "server.enabled", true},
+	{"servers", "client.servers", false},
+	{"state-dir", "client.state_dir", false},
+}
+
+// laterFlags are flags that are refused by name, because their feature does not exist yet.
+var laterFlags = map[string]string{
+	"consul-address": "Consul", "consul-auth": "Consul", "consul-auto-advertise": "Consul", "consul-ca-file": "Consul",
+	"consul-cert-file": "Consul", "consul-checks-use-advertise": "Consul", "consul-client-auto-join": "Consul",
+	"consul-client-failures-before-critical": "Consul", "consul-client-failures-before-warning": "Consul",
+	"consul-client-http-check-name": "Consul", "consul-client-service-name": "Consul", "consul-key-file": "Consul",
+	"consul-server-auto-join": "Consul", "consul-server-failures-before-critical": "Consul",
+	"consul-server-failures-before-warning": "Consul", "consul-server-http-check-name": "Consul",
+	"consul-server-rpc-check-name": "Consul", "consul-server-serf-check-name": "Consul",
+	"consul-server-service-name": "Consul", "consul-ssl": "Consul", "consul-token": "Consul", "consul-verify-ssl": "Consul",
+	"dev-connect": "Consul", "dev-consul": "Consul", "dev-vault": "Vault",
+	"vault-address": "Vault", "vault-ca-file": "Vault", "vault-ca-path": "Vault", "vault-cert-file": "Vault",
+	"vault-create-from-role": "Vault", "vault-enabled": "Vault", "vault-key-file": "Vault", "vault-namespace": "Vault",
+	"vault-tls-server-name": "Vault", "vault-tls-skip-verify": "Vault",
+}
+
+// boolLater lists the laterFlags that take no value.
+var boolLater = []string{"consul-auto-advertise", "consul-checks-use-advertise", "consul-client-auto-join",
+	"consul-server-auto-join", "consul-ssl", "consul-verify-ssl", "dev-connect", "dev-consul", "dev-vault",
+	"vault-enabled", "vault-tls-skip-verify"}
+
+// Options holds the values of the flags.
+type Options struct {
+	dev    bool
+	config []string
+	// otherMachine makes missing certificate files a warning.
+	otherMachine bool
+	introToken   string
+	adoptNone    bool
+	given        []keyFlag
+}
+
+// keyFlag is a flag of flagTable with its value.
+type keyFlag struct{ name, path, text string }
+
+// Declare adds the flags of the agent command to set. The options are filled when set is parsed.
+func Declare(set *flag.FlagSet) *Options {
+	o := &Options{}
+	set.BoolVar(&o.dev, "dev", false, "Run a server and a client in one process, in memory, on the loopback address.")
+	set.StringVar(&o.introToken, "client-intro-token", "",
+		"The introduction `token` of the first registration; the variable NOMAD_CLIENT_INTRO_TOKEN wins over it.")
+	set.BoolVar(&o.adoptNone, "adopt-none", false,
+		"Report allocations as lost whose processes another build of the client started. You end these processes.")
+	set.Func("config", "A configuration file or directory at `path`; may be given several times, later ones win.",
+		func(path string) error { o.config = append(o.config, path); return nil })
+	for _, row := range flagTable {
+		take := func(text string) error {
+			o.given = append(o.given, keyFlag{row.name, row.path, text})
+			return nil
+		}
+		if usage := "Sets " + row.path + " of the configuration"; row.isBool {
+			set.BoolFunc(row.name, usage+".", take)
+		} else {
+			set.Func(row.name, usage+" to `value`.", take)
+		}
+	}
+	for name, feature := range laterFlags {
+		usage := "Not available yet: " + feature + "."
+		refuse := func(string) error { return fmt.Errorf("%s: not available yet", feature) }
+		if slices.Contains(boolLater, name) {
+			set.BoolFunc(name, usage, refuse)
+		} else {
+			set.Func(name, usage, refuse)
+		}
+	}
+	return o
+}
+
+// Settings returns the checked settings of an agent. It applies defaults, -dev, files in order,
+// then flags.
+func (o *Options) Settings() (*Settings, error) {
+	s := Default()
+	s.otherMachine = o.otherMachine
+	if o.dev {
+		s.presetDev()
+	}
+	if err := s.load(o.config...); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, f := range o.given {
+		errs = append(errs, s.setFlag(f.name, f.path, f.text))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if o.dev { // files and flags cannot disable a role
+		s.Server.Enabled, s.Client.Enabled = true, true
+	}
+	s.selectLogBackend()
+	s.adoptNone = o.adoptNone
+	if s.introToken = os.Getenv("NOMAD_CLIENT_INTRO_TOKEN"); s.introToken == "" {
+		s.introToken = o.introToken
+	}
+	if err := s.resolve(); err != nil {
+		return nil, errors.Join(err, s.check())
+	}
+	return s, s.check()
+}
+
+// Validate checks configuration files and directories as an agent does at start. TLS files that do
+// not exist are warnings, because they may exist on another machine only.
+func Validate(paths []string) (warnings []string, err error) {
+	o := &Options{config: paths, otherMachine: true}
+	s, err := o.Settings()
+	if err != nil {
+		return nil, err
+	}
+	return s.missing, nil
+}
+
+// Parse returns the settings of an agent from the arguments of its command.
+func Parse(args []string) (*Settings, error) {
+	set := flag.NewFlagSet("agent", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	o := Declare(set)
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("the agent command takes no arguments, got %q", strings.Join(set.Args(), " "))
+	}
+	return o.Settings()
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"log/slog"
+
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+)
+
+// checkLogstore checks how the Raft log is stored on disk. raft_boltdb is the older name of
+// raft_logstore.boltdb.
+func (s *Settings) checkLogstore() error {
+	switch name := s.Server.RaftLogstore.Backend; {
+	case name != consensus.BackendWAL && name != consensus.BackendBolt:
+		return s.Fault("server.raft_logstore.backend", "wal or boltdb is expected, not %q", name)
+	case name == consensus.BackendBolt || !s.noFreelistSync():
+		return nil
+	}
+	path := "server.raft_logstore.boltdb.no_freelist_sync"
+	if s.Server.RaftBoltdb.NoFreelistSync {
+		path = "server.raft_boltdb.no_freelist_sync"
+	}
+	return s.Fault(path, "not for raft_logstore { backend = \"wal\" }")
+}
+
+// selectLogBackend selects boltdb if a boltdb setting is given and no backend is named.
+func (s *Settings) selectLogBackend() {
+	if !s.NamesLogBackend() && s.noFreelistSync() {
+		s.Server.RaftLogstore.Backend = consensus.BackendBolt
+	}
+}
+
+// NamesLogBackend reports whether the configuration names the backend of the Raft log.
+func (s *Settings) NamesLogBackend() bool {
+	_, named := s.set["server.raft_logstore.backend"]
+	return named
+}
+
+// KeepLogBackend selects the backend that wrote the existing Raft log, unless the configuration
+// names one.
+func (s *Settings) KeepLogBackend(serverDir string, log *slog.Logger) error {
+	if s.NamesLogBackend() || serverDir == "" {
+		return nil
+	}
+	found, err := consensus.StoredBackend(serverDir)
+	if err != nil || found == "" || found == s.Server.RaftLogstore.Backend {
+		return err
+	}
+	log.Info("the Raft log is opened by the store that wrote it", "backend", found, "default", s.Server.RaftLogstore.Backend)
+	s.Server.RaftLogstore.Backend = found
+	return nil
+}
+
+func (s *Settings) noFreelistSync() bool {
+	return s.Server.RaftLogstore.Boltdb.NoFreelistSync || s.Server.RaftBoltdb.NoFreelistSync
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/drivers/rawexec"
+)
+
+// Drivers lists the names of the drivers of this version.
+var Drivers = []string{exec2.Name, rawexec.Name, mock.Name}
+
+// AllowsDriver reports whether client.options allow a driver. The mock driver is for tests: only
+// -dev or a plugin block enables it.
+func (s *Settings) AllowsDriver(name string) bool {
+	allow := list(s.option("driver.allowlist", "driver.whitelist"))
+	deny := list(s.option("driver.denylist", "driver.blacklist"))
+	switch {
+	case slices.Contains(deny, name), len(allow) > 0 && !slices.Contains(allow, name):
+		return false
+	case name == mock.Name:
+		return s.Dev || s.Plugin[mock.Name] != nil
+	}
+	return true
+}
+
+// knownOptions are the keys of client.options that Nomad reads. Other keys are accepted, because
+// plugins may read them. The agent logs them at start.
+var knownOptions = []string{
+	"driver.allowlist", "driver.whitelist", "driver.denylist", "driver.blacklist",
+	"fingerprint.allowlist", "fingerprint.whitelist", "fingerprint.denylist", "fingerprint.blacklist",
+	"fingerprint.network.disallow_link_local", "env.denylist", "env.blacklist",
+	"user.denylist", "user.blacklist", "user.checked_drivers", "test.tighten_network_timeouts",
+	"driver.raw_exec.enable", "driver.docker.volumes",
+}
+
+// UnknownOptions returns the sorted keys of client.options that the agent does not read.
+func (s *Settings) UnknownOptions() []string {
+	keys := slices.DeleteFunc(slices.Collect(maps.Keys(s.Client.Options)), func(key string) bool { return slices.Contains(knownOptions, key) })
+	slices.Sort(keys)
+	return keys
+}
+
+// checkOptions checks the values of client.options.
+func (s *Settings) checkOptions() error {
+	const path = "client.options"
+	var errs []error
+	for _, key := range []string{"driver.raw_exec.enable", "fingerprint.network.disallow_link_local"} {
+		if text := s.option(key); text != "" {
+			if _, err := strconv.ParseBool(text); err != nil {
+				errs = append(errs, s.Fault(path, "%s: true or false is expected, not %q", key, text))
+			}
+		}
+	}
+	for _, driver := range list(s.option("user.checked_drivers")) {
+		if slices.Contains(Drivers, driver) {
+			errs = append(errs, s.notYet(path, "user.checked_drivers for "+driver))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// option returns the first of the named options of client.options that is set.
+func (s *Settings) option(names ...string) string {
+	for _, name := range names {
+		if v := s.Client.Options[name]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// optionSet reports whether a boolean option is true.
+func (s *Settings) optionSet(name string) bool {
+	on, _ := strconv.ParseBool(s.option(name)) // checkOptions has checked the value
+	return on
+}
+
+// list splits a comma-separated option.
+func list(text string) []string {
+	var out []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
