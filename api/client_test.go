@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // seen is a request that an agent received.
@@ -50,7 +51,7 @@ func client(t *testing.T, conf *api.Config) *api.Client {
 }
 
 func TestRequests(t *testing.T) {
-	job := &api.Job{ID: new("a/b")}
+	job := &workload.Job{ID: new("a/b")}
 	alloc := &api.Allocation{ID: "al"}
 	for _, c := range []struct {
 		name string
@@ -260,21 +261,6 @@ func TestNodePoolJSON(t *testing.T) {
 	b, err := json.Marshal(&api.NodePool{NodeIdentityTTL: time.Hour})
 	if err != nil || !strings.Contains(string(b), `"NodeIdentityTTL":"1h0m0s"`) {
 		t.Errorf("Marshal = %s, %v", b, err)
-	}
-}
-
-// TestCanonicalizeNulls checks that Canonicalize removes nulls in place of blocks.
-func TestCanonicalizeNulls(t *testing.T) {
-	var j api.Job
-	src := `{"ID": "a", "Constraints": [null], "Affinities": [null], "Spreads": [null], "TaskGroups": [null, {"Name": "g", "Volumes": {"v": null},
-		"Networks": [null], "Services": [null], "Tasks": [null, {"Name": "t", "Templates": [null], "Artifacts": [null], "Services": [null],
-		"VolumeMounts": [null], "ScalingPolicies": [null], "Identities": [null], "Resources": {"Devices": [null], "Networks": [null]}}]}]}`
-	if err := json.Unmarshal([]byte(src), &j); err != nil {
-		t.Fatal(err)
-	}
-	j.Canonicalize()
-	if len(j.TaskGroups) != 1 || len(j.TaskGroups[0].Tasks) != 1 || len(j.TaskGroups[0].Tasks[0].Templates) != 0 {
-		t.Errorf("task groups with nulls: %+v", j.TaskGroups)
 	}
 }
 

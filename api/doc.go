@@ -4,10 +4,8 @@
 //	client, err := api.NewClient(api.DefaultConfig())
 //	resp, _, err := client.Jobs().Register(job, nil)
 //
-// The names equal those of the official SDK. In the types of a job, a nil pointer is an
-// unset field. Job.Canonicalize sets the defaults. Durations are nanoseconds in JSON.
-//
-// The `hcl` tags are the names of attributes and blocks in a job file, for package jobspec.
+// The names equal those of the official SDK. Durations are nanoseconds in JSON. The types of
+// jobs are in api/workload.
 //
 // A Client is safe for concurrent use. AllocFS.Stream, AllocFS.Logs and EventStream.Stream
 // start a goroutine that runs until the stream ends. Other methods start none.

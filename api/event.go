@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+
+	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // Topic is the kind of object of an event.
@@ -56,7 +58,7 @@ type Event struct {
 }
 
 // Job returns the job of the event, or nil if its payload is not a job.
-func (e *Event) Job() (*Job, error) { return inEvent[Job](e, "Job") }
+func (e *Event) Job() (*workload.Job, error) { return inEvent[workload.Job](e, "Job") }
 
 // Evaluation returns the evaluation of the event, or nil if its payload is not an evaluation.
 func (e *Event) Evaluation() (*Evaluation, error) { return inEvent[Evaluation](e, "Evaluation") }

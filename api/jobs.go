@@ -1,11 +1,19 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/workload"
+)
+
+// RegisterEnforceIndexErrPrefix begins the error of a registration with EnforceIndex whose
+// JobModifyIndex is not the current one.
+const RegisterEnforceIndexErrPrefix = "Enforcing job modify index"
 
 // JobRegisterRequest is the body of PUT /v1/jobs.
 type JobRegisterRequest struct {
 	Submission        *JobSubmission
-	Job               *Job
+	Job               *workload.Job
 	EnforceIndex      bool   `json:",omitempty"`
 	JobModifyIndex    uint64 `json:",omitempty"`
 	PolicyOverride    bool   `json:",omitempty"`
@@ -38,7 +46,7 @@ type RegisterOptions struct {
 
 // JobValidateRequest is the body of PUT /v1/validate/job.
 type JobValidateRequest struct {
-	Job *Job
+	Job *workload.Job
 	WriteRequest
 }
 
@@ -52,7 +60,7 @@ type JobValidateResponse struct {
 
 // JobPlanRequest is the body of PUT /v1/job/:id/plan.
 type JobPlanRequest struct {
-	Job            *Job
+	Job            *workload.Job
 	Diff           bool
 	PolicyOverride bool
 	WriteRequest
@@ -208,7 +216,7 @@ type JobSubmission struct {
 
 // JobVersionsResponse lists the versions of a job, newest first, and their diffs.
 type JobVersionsResponse struct {
-	Versions []*Job
+	Versions []*workload.Job
 	Diffs    []*JobDiff
 	QueryMeta
 }

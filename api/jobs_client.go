@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // Jobs is the handle for jobs.
@@ -18,18 +20,18 @@ var errNoJobID = errors.New("the job has no ID")
 func jobPath(id, rest string) string { return "/v1/job/" + url.PathEscape(id) + rest }
 
 // Register registers a job.
-func (j *Jobs) Register(job *Job, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+func (j *Jobs) Register(job *workload.Job, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
 	return j.RegisterOpts(job, nil, q)
 }
 
 // EnforceRegister registers a job if its index is modifyIndex. 0 means that the job must
 // not exist.
-func (j *Jobs) EnforceRegister(job *Job, modifyIndex uint64, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+func (j *Jobs) EnforceRegister(job *workload.Job, modifyIndex uint64, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
 	return j.RegisterOpts(job, &RegisterOptions{EnforceIndex: true, ModifyIndex: modifyIndex}, q)
 }
 
 // RegisterOpts is Register with options.
-func (j *Jobs) RegisterOpts(job *Job, opts *RegisterOptions, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+func (j *Jobs) RegisterOpts(job *workload.Job, opts *RegisterOptions, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
 	req := &JobRegisterRequest{Job: job}
 	if opts != nil {
 		req.EnforceIndex = opts.EnforceIndex
@@ -49,7 +51,7 @@ func (j *Jobs) RegisterOpts(job *Job, opts *RegisterOptions, q *WriteOptions) (*
 }
 
 // Validate returns the errors and warnings of a job. It does not store the job.
-func (j *Jobs) Validate(job *Job, q *WriteOptions) (*JobValidateResponse, *WriteMeta, error) {
+func (j *Jobs) Validate(job *workload.Job, q *WriteOptions) (*JobValidateResponse, *WriteMeta, error) {
 	req := &JobValidateRequest{Job: job}
 	if q != nil {
 		req.WriteRequest = WriteRequest{Region: q.Region}
@@ -64,12 +66,12 @@ func (j *Jobs) Validate(job *Job, q *WriteOptions) (*JobValidateResponse, *Write
 
 // Plan returns the changes that a registration would make. If diff is set, they include
 // the diff to the stored version.
-func (j *Jobs) Plan(job *Job, diff bool, q *WriteOptions) (*JobPlanResponse, *WriteMeta, error) {
+func (j *Jobs) Plan(job *workload.Job, diff bool, q *WriteOptions) (*JobPlanResponse, *WriteMeta, error) {
 	return j.PlanOpts(job, &PlanOptions{Diff: diff}, q)
 }
 
 // PlanOpts is Plan with options.
-func (j *Jobs) PlanOpts(job *Job, opts *PlanOptions, q *WriteOptions) (*JobPlanResponse, *WriteMeta, error) {
+func (j *Jobs) PlanOpts(job *workload.Job, opts *PlanOptions, q *WriteOptions) (*JobPlanResponse, *WriteMeta, error) {
 	if job == nil || job.ID == nil {
 		return nil, nil, errNoJobID
 	}
@@ -115,19 +117,19 @@ func (j *Jobs) Statuses(req *JobStatusesRequest, q *QueryOptions) ([]*JobStatuse
 }
 
 // Info returns a job.
-func (j *Jobs) Info(jobID string, q *QueryOptions) (*Job, *QueryMeta, error) {
-	return get[*Job](j.client, jobPath(jobID, ""), q)
+func (j *Jobs) Info(jobID string, q *QueryOptions) (*workload.Job, *QueryMeta, error) {
+	return get[*workload.Job](j.client, jobPath(jobID, ""), q)
 }
 
 // Versions returns the versions of a job, newest first. If diffs is set, it also returns
 // the diff of each version to the previous one.
-func (j *Jobs) Versions(jobID string, diffs bool, q *QueryOptions) ([]*Job, []*JobDiff, *QueryMeta, error) {
+func (j *Jobs) Versions(jobID string, diffs bool, q *QueryOptions) ([]*workload.Job, []*JobDiff, *QueryMeta, error) {
 	return j.VersionsOpts(jobID, &VersionsOptions{Diffs: diffs}, q)
 }
 
 // VersionsOpts is Versions with options. They can select the version to compare with, by
 // number or tag.
-func (j *Jobs) VersionsOpts(jobID string, opts *VersionsOptions, q *QueryOptions) ([]*Job, []*JobDiff, *QueryMeta, error) {
+func (j *Jobs) VersionsOpts(jobID string, opts *VersionsOptions, q *QueryOptions) ([]*workload.Job, []*JobDiff, *QueryMeta, error) {
 	params := url.Values{}
 	if opts != nil {
 		params.Set("diffs", strconv.FormatBool(opts.Diffs))
@@ -237,13 +239,13 @@ func (j *Jobs) DispatchOpts(opts *DispatchOptions, q *WriteOptions) (*JobDispatc
 }
 
 // ParseHCL sends a job file to the agent to parse. If canonicalize is set, the job has defaults.
-func (j *Jobs) ParseHCL(jobHCL string, canonicalize bool) (*Job, error) {
+func (j *Jobs) ParseHCL(jobHCL string, canonicalize bool) (*workload.Job, error) {
 	return j.ParseHCLOpts(&JobsParseRequest{JobHCL: jobHCL, Canonicalize: canonicalize})
 }
 
 // ParseHCLOpts is ParseHCL with values for input variables.
-func (j *Jobs) ParseHCLOpts(req *JobsParseRequest) (*Job, error) {
-	var out Job
+func (j *Jobs) ParseHCLOpts(req *JobsParseRequest) (*workload.Job, error) {
+	var out workload.Job
 	if _, err := j.client.put("/v1/jobs/parse", req, &out, nil); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/workload"
+)
 
 // Statuses, eligibility and event subsystems of a node.
 const (
@@ -34,8 +38,8 @@ type Node struct {
 	HTTPAddr              string
 	TLSEnabled            bool
 	Attributes            map[string]string
-	Resources             *Resources
-	Reserved              *Resources
+	Resources             *workload.Resources
+	Reserved              *workload.Resources
 	NodeResources         *NodeResources
 	ReservedResources     *NodeReservedResources
 	Links                 map[string]string
@@ -200,7 +204,7 @@ type NodeResources struct {
 	Cpu            NodeCpuResources
 	Memory         NodeMemoryResources
 	Disk           NodeDiskResources
-	Networks       []*NetworkResource
+	Networks       []*workload.NetworkResource
 	Devices        []*NodeDeviceResource
 	MinDynamicPort int
 	MaxDynamicPort int

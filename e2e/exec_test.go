@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/pty"
 )
@@ -35,7 +36,7 @@ telemetry {
 `
 
 // execJob returns a job with a task of each driver that supports exec.
-func execJob(id string) *api.Job {
+func execJob(id string) *workload.Job {
 	job := oneTask(id, "sleep", "600")
 	raw := *job.TaskGroups[0].Tasks[0]
 	raw.Name, raw.Driver = "raw", "raw_exec"

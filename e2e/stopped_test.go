@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -52,13 +53,13 @@ func TestStoppedDevAgentLeavesNothing(t *testing.T) {
 }
 
 // shortJob returns a job of six sandboxed tasks.
-func shortJob(kind, script string) *api.Job {
+func shortJob(kind, script string) *workload.Job {
 	n, cpu, memory := 6, 1, 10
 	job := oneTask("short", "/bin/sh", "-c", script)
 	job.Type = &kind
 	g := job.TaskGroups[0]
 	g.Count, g.RestartPolicy, g.ReschedulePolicy = &n, nil, nil
-	g.Tasks[0].Resources = &api.Resources{CPU: &cpu, MemoryMB: &memory}
+	g.Tasks[0].Resources = &workload.Resources{CPU: &cpu, MemoryMB: &memory}
 	return job
 }
 

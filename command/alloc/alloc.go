@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -115,7 +116,7 @@ func task(a *api.Allocation, name string) (string, error) {
 }
 
 // groupOf returns the allocation's task group, or nil if the job does not have it.
-func groupOf(a *api.Allocation) *api.TaskGroup {
+func groupOf(a *api.Allocation) *workload.TaskGroup {
 	for _, g := range a.Job.TaskGroups {
 		if *g.Name == a.TaskGroup {
 			return g
@@ -125,7 +126,7 @@ func groupOf(a *api.Allocation) *api.TaskGroup {
 }
 
 // groupTasks returns the allocation's tasks in the order of the jobspec.
-func groupTasks(a *api.Allocation) []*api.Task {
+func groupTasks(a *api.Allocation) []*workload.Task {
 	if g := groupOf(a); g != nil {
 		return g.Tasks
 	}
@@ -133,7 +134,7 @@ func groupTasks(a *api.Allocation) []*api.Task {
 }
 
 // taskOf returns the task with the name, or nil if the allocation does not have it.
-func taskOf(a *api.Allocation, name string) *api.Task {
+func taskOf(a *api.Allocation, name string) *workload.Task {
 	for _, t := range groupTasks(a) {
 		if t.Name == name {
 			return t

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -167,7 +168,7 @@ func (o *statusOptions) ports(e *term.Env, a *api.Allocation) {
 	for _, p := range a.AllocatedResources.Shared.Ports {
 		dynamic := "yes"
 		for _, n := range a.AllocatedResources.Shared.Networks {
-			if slices.ContainsFunc(n.ReservedPorts, func(r api.Port) bool { return r.Label == p.Label }) {
+			if slices.ContainsFunc(n.ReservedPorts, func(r workload.Port) bool { return r.Label == p.Label }) {
 				dynamic = "no"
 			}
 			if n.Mode != "" {

@@ -5,19 +5,20 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // template prints the summary and the children of a periodic or parameterized job.
-func (o *statusOptions) template(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {
+func (o *statusOptions) template(e *term.Env, c *api.Client, j *workload.Job, q *api.QueryOptions) error {
 	s, _, err := c.Jobs().Summary(*j.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying job summary: %w", err)
 	}
-	launched := family{summary: "Children Job Summary", prefix: *j.ID + api.JobPeriodicLaunchSuffix, title: "Previously Launched Jobs",
+	launched := family{summary: "Children Job Summary", prefix: *j.ID + workload.JobPeriodicLaunchSuffix, title: "Previously Launched Jobs",
 		none: "No instances of periodic job found"}
 	if p := j.ParameterizedJob; p != nil {
-		launched = family{summary: "Parameterized Job Summary", prefix: *j.ID + api.JobDispatchLaunchSuffix, title: "Dispatched Jobs",
+		launched = family{summary: "Parameterized Job Summary", prefix: *j.ID + workload.JobDispatchLaunchSuffix, title: "Dispatched Jobs",
 			none: "No dispatched instances of parameterized job found"}
 		e.Println("\n" + e.Bold("Parameterized Job"))
 		e.Println(term.Pairs([]string{term.Row("Payload", p.Payload), term.Row("Required Metadata", strings.Join(p.MetaRequired, ", ")),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
@@ -55,7 +56,7 @@ func (n *namespaces) declareConsul(f *term.Flags) {
 }
 
 // set copies the namespaces of the flags to a job.
-func (n *namespaces) set(job *api.Job) {
+func (n *namespaces) set(job *workload.Job) {
 	if n.consul != "" {
 		job.ConsulNamespace = &n.consul
 	}
@@ -65,7 +66,7 @@ func (n *namespaces) set(job *api.Job) {
 }
 
 // read parses the job at path, which is a file, a URL, or "-" for standard input.
-func (s *source) read(ctx context.Context, e *term.Env, path string) (*api.Job, *api.JobSubmission, error) {
+func (s *source) read(ctx context.Context, e *term.Env, path string) (*workload.Job, *api.JobSubmission, error) {
 	if s.json && len(*s.vars)+len(*s.varFiles) > 0 {
 		return nil, nil, errJSONVars
 	}

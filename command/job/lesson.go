@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/grants"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
@@ -22,7 +23,7 @@ type taskName struct{ group, task string }
 type lesson struct {
 	env     *term.Env
 	client  *api.Client
-	job     *api.Job
+	job     *workload.Job
 	ns      string
 	patient time.Duration
 
@@ -35,7 +36,7 @@ type lesson struct {
 	Complete bool
 }
 
-func newLesson(e *term.Env, c *api.Client, job *api.Job, patient time.Duration) *lesson {
+func newLesson(e *term.Env, c *api.Client, job *workload.Job, patient time.Duration) *lesson {
 	l := &lesson{env: e, client: c, job: job, ns: e.Namespace(), patient: patient,
 		first: map[taskName]grants.Grants{}, granted: map[taskName]grants.Grants{}, ended: map[taskName]string{}}
 	if job.Namespace != nil && *job.Namespace != "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -76,14 +77,14 @@ func (o *runOptions) run(ctx context.Context, e *term.Env) error {
 }
 
 // printJob prints the job without defaults, in the region and namespace of the flags.
-func (o *runOptions) printJob(e *term.Env, job *api.Job) error {
+func (o *runOptions) printJob(e *term.Env, job *workload.Job) error {
 	if ns := e.NamespaceFlag(); ns != "" {
 		job.Namespace = &ns
 	}
 	if region := e.RegionFlag(); region != "" {
 		job.Region = &region
 	}
-	return e.JSON(map[string]*api.Job{"Job": job})
+	return e.JSON(map[string]*workload.Job{"Job": job})
 }
 
 func (o *runOptions) register(submission *api.JobSubmission) (*api.RegisterOptions, error) {
@@ -114,7 +115,7 @@ func submitError(err error) error {
 
 // follow prints the registration and monitors its evaluation. Periodic and parameterized
 // jobs have no evaluation.
-func (o *runOptions) follow(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, resp *api.JobRegisterResponse) error {
+func (o *runOptions) follow(ctx context.Context, e *term.Env, c *api.Client, job *workload.Job, resp *api.JobRegisterResponse) error {
 	if resp.EvalID == "" {
 		e.Println("Job registration successful")
 		return nil

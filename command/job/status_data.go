@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // jobData is an element of the list that job status prints with -json and -t.
 type jobData struct {
-	Job              *api.Job
+	Job              *workload.Job
 	Summary          *api.JobSummary
 	Allocations      []*api.AllocationListStub
 	LatestDeployment *api.Deployment

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
@@ -76,7 +77,7 @@ func (v *verdict) ofServers(resp *api.JobValidateResponse) {
 }
 
 // here validates the job locally and adds the errors and warnings.
-func (v *verdict) here(e *term.Env, job *api.Job) error {
+func (v *verdict) here(e *term.Env, job *workload.Job) error {
 	if ns := e.Namespace(); job.Namespace == nil {
 		job.Namespace = &ns
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -143,9 +144,9 @@ func (s *trio) write(through *cluster.Agent, size int) error {
 	id := fmt.Sprintf("acked-%05d", s.next)
 	s.mu.Unlock()
 	kind, count := "batch", 0
-	job := &api.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{"fill": strings.Repeat("x", size)},
-		TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
-			Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+	job := &workload.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{"fill": strings.Repeat("x", size)},
+		TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count,
+			Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
 	if _, _, err := through.Client.Jobs().Register(job, nil); err != nil {
 		return err
 	}

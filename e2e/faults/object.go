@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // seen is a client's view of an object: a value, and the index for a compare-and-set. The zero
@@ -63,9 +64,9 @@ func (j job) write(ctx context.Context, c *api.Client, value int64) (seen, error
 
 func (j job) register(ctx context.Context, c *api.Client, value int64, o *api.RegisterOptions) (seen, error) {
 	id, kind, count := string(j), "service", 0
-	spec := &api.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{valueKey: strconv.FormatInt(value, 10)},
-		TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
-			Tasks: []*api.Task{{Name: "t", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
+	spec := &workload.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{valueKey: strconv.FormatInt(value, 10)},
+		TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count,
+			Tasks: []*workload.Task{{Name: "t", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
 	out, _, err := c.Jobs().RegisterOpts(spec, o, (&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		if strings.Contains(err.Error(), api.RegisterEnforceIndexErrPrefix) {

@@ -1,4 +1,4 @@
-package api
+package workload
 
 // Operands of constraints, except comparisons.
 const (

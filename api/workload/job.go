@@ -1,17 +1,18 @@
-package api
+package workload
 
-// Types of jobs, the default priority, and the infixes of the IDs of child jobs.
+// Types of jobs, the default priority, region and namespace, and the infixes of the IDs of child
+// jobs.
 const (
-	JobTypeService                = "service"
-	JobTypeBatch                  = "batch"
-	JobTypeSystem                 = "system"
-	JobTypeSysbatch               = "sysbatch"
-	JobDefaultPriority            = 50
-	PeriodicSpecCron              = "cron"
-	GlobalRegion                  = "global"
-	RegisterEnforceIndexErrPrefix = "Enforcing job modify index"
-	JobPeriodicLaunchSuffix       = "/periodic-"
-	JobDispatchLaunchSuffix       = "/dispatch-"
+	JobTypeService          = "service"
+	JobTypeBatch            = "batch"
+	JobTypeSystem           = "system"
+	JobTypeSysbatch         = "sysbatch"
+	JobDefaultPriority      = 50
+	PeriodicSpecCron        = "cron"
+	GlobalRegion            = "global"
+	DefaultNamespace        = "default"
+	JobPeriodicLaunchSuffix = "/periodic-"
+	JobDispatchLaunchSuffix = "/dispatch-"
 )
 
 // Job is a job of a job file or of the HTTP API. A nil pointer is an unset field.

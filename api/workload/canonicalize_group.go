@@ -1,4 +1,4 @@
-package api
+package workload
 
 // Canonicalize sets the defaults of a group. The job's own fields are already canonical.
 func (g *TaskGroup) Canonicalize(job *Job) {

@@ -1,4 +1,4 @@
-package api
+package workload
 
 // Resources are the resources of a task: CPU in MHz or cores; memory, disk and secrets in
 // MiB.

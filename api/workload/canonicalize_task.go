@@ -1,4 +1,4 @@
-package api
+package workload
 
 import (
 	"path"
