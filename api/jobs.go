@@ -32,18 +32,6 @@ type JobRegisterResponse struct {
 	QueryMeta
 }
 
-// RegisterOptions are the options of Jobs.RegisterOpts. With EnforceIndex, the job is
-// registered only if its index is ModifyIndex. 0 means that the job must not exist.
-type RegisterOptions struct {
-	EnforceIndex      bool
-	ModifyIndex       uint64
-	PolicyOverride    bool
-	PreserveCounts    bool
-	PreserveResources bool
-	EvalPriority      int
-	Submission        *JobSubmission
-}
-
 // JobValidateRequest is the body of PUT /v1/validate/job.
 type JobValidateRequest struct {
 	Job *workload.Job
@@ -77,12 +65,6 @@ type JobPlanResponse struct {
 	Warnings           string
 }
 
-// PlanOptions are the options of Jobs.PlanOpts.
-type PlanOptions struct {
-	Diff           bool
-	PolicyOverride bool
-}
-
 // JobListStub is the list entry of a job.
 type JobListStub struct {
 	ID                string
@@ -103,16 +85,6 @@ type JobListStub struct {
 	JobModifyIndex    uint64
 	SubmitTime        int64
 	Meta              map[string]string `json:",omitempty"`
-}
-
-// JobListOptions are the options of Jobs.ListOptions.
-type JobListOptions struct {
-	Fields *JobListFields
-}
-
-// JobListFields selects the optional fields of a job list.
-type JobListFields struct {
-	Meta bool
 }
 
 // JobSummary is the number of allocations of a job by group and state.
@@ -151,14 +123,6 @@ type JobDeregisterResponse struct {
 	QueryMeta
 }
 
-// DeregisterOptions are the options of Jobs.DeregisterOpts.
-type DeregisterOptions struct {
-	Purge           bool
-	Global          bool
-	EvalPriority    int
-	NoShutdownDelay bool
-}
-
 // JobEvaluateRequest is the body of PUT /v1/job/:id/evaluate.
 type JobEvaluateRequest struct {
 	JobID       string
@@ -189,15 +153,6 @@ type JobDispatchResponse struct {
 	WriteMeta
 }
 
-// DispatchOptions are the options of Jobs.DispatchOpts.
-type DispatchOptions struct {
-	JobID            string
-	Meta             map[string]string
-	Payload          []byte
-	IdPrefixTemplate string
-	Priority         int
-}
-
 // JobsParseRequest is the body of PUT /v1/jobs/parse. Variables is the content of a
 // variable file.
 type JobsParseRequest struct {
@@ -219,13 +174,6 @@ type JobVersionsResponse struct {
 	Versions []*workload.Job
 	Diffs    []*JobDiff
 	QueryMeta
-}
-
-// VersionsOptions are the options of Jobs.VersionsOpts.
-type VersionsOptions struct {
-	Diffs       bool
-	DiffTag     string
-	DiffVersion *uint64
 }
 
 // JobStatusesRequest is the body of POST /v1/jobs/statuses.

@@ -131,13 +131,6 @@ type DrainMetadata struct {
 	Meta       map[string]string
 }
 
-// DrainOptions are the options of Nodes.UpdateDrainOpts.
-type DrainOptions struct {
-	DrainSpec    *DrainSpec
-	MarkEligible bool
-	Meta         map[string]string
-}
-
 // NodeUpdateDrainRequest is the body of PUT /v1/node/:id/drain. A nil spec stops the drain.
 type NodeUpdateDrainRequest struct {
 	NodeID       string
@@ -360,3 +353,6 @@ type NodeIdentityGetResponse struct {
 type NodeIdentityRenewRequest struct {
 	NodeID string
 }
+
+// NodeIdentityRenewResponse is the empty response of a renewal.
+type NodeIdentityRenewResponse struct{}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
@@ -87,7 +88,7 @@ func count(status string, want int) func([]*api.AllocationListStub) bool {
 // untilAllocs returns as soon as the allocations of a job satisfy ok.
 func untilAllocs(t *testing.T, a *cluster.Agent, job string, ok func([]*api.AllocationListStub) bool) {
 	t.Helper()
-	q := (&api.QueryOptions{WaitTime: patience}).WithContext(t.Context())
+	q := (&httpclient.QueryOptions{WaitTime: patience}).WithContext(t.Context())
 	for {
 		all, meta, err := a.Client.Jobs().Allocations(job, false, q)
 		if err != nil {

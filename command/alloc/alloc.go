@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -22,7 +23,7 @@ func Commands() []term.Command {
 
 // found is an allocation with its job, and the client for further requests.
 type found struct {
-	client *api.Client
+	client *httpclient.Client
 	alloc  *api.Allocation
 }
 
@@ -35,7 +36,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (found, error) {
 	if len(prefix) < 2 {
 		return found{}, fmt.Errorf("Alloc ID must contain at least two characters.")
 	}
-	q := (&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx)
+	q := (&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx)
 	stubs, _, err := c.Allocations().List(q)
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocation: %w", err)
@@ -56,8 +57,8 @@ func find(ctx context.Context, e *term.Env, prefix string) (found, error) {
 	}
 }
 
-func read(ctx context.Context, c *api.Client, stub *api.AllocationListStub) (found, error) {
-	a, _, err := c.Allocations().Info(stub.ID, (&api.QueryOptions{Namespace: stub.Namespace}).WithContext(ctx))
+func read(ctx context.Context, c *httpclient.Client, stub *api.AllocationListStub) (found, error) {
+	a, _, err := c.Allocations().Info(stub.ID, (&httpclient.QueryOptions{Namespace: stub.Namespace}).WithContext(ctx))
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocation: %w", err)
 	}
@@ -70,7 +71,7 @@ func ofJob(ctx context.Context, e *term.Env, job, group string) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	allocs, _, err := c.Jobs().Allocations(job, false, (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	allocs, _, err := c.Jobs().Allocations(job, false, (&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocations of job %q: %w", job, err)
 	}
@@ -152,6 +153,6 @@ func tasks(a *api.Allocation) []string {
 	return names
 }
 
-func query(ctx context.Context, a *api.Allocation) *api.QueryOptions {
-	return (&api.QueryOptions{Namespace: a.Namespace}).WithContext(ctx)
+func query(ctx context.Context, a *api.Allocation) *httpclient.QueryOptions {
+	return (&httpclient.QueryOptions{Namespace: a.Namespace}).WithContext(ctx)
 }

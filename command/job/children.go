@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // template prints the summary and the children of a periodic or parameterized job.
-func (o *statusOptions) template(e *term.Env, c *api.Client, j *workload.Job, q *api.QueryOptions) error {
+func (o *statusOptions) template(e *term.Env, c *httpclient.Client, j *workload.Job, q *httpclient.QueryOptions) error {
 	s, _, err := c.Jobs().Summary(*j.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying job summary: %w", err)
@@ -35,7 +35,7 @@ func (o *statusOptions) template(e *term.Env, c *api.Client, j *workload.Job, q 
 type family struct{ summary, prefix, title, none string }
 
 // show prints the list of the children.
-func (f family) show(e *term.Env, c *api.Client, q *api.QueryOptions) error {
+func (f family) show(e *term.Env, c *httpclient.Client, q *httpclient.QueryOptions) error {
 	list := *q
 	list.Prefix = f.prefix
 	jobs, _, err := c.Jobs().List(&list)

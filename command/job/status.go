@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
@@ -122,7 +123,7 @@ func describe(j *workload.Job) string {
 	})
 }
 
-func (o *statusOptions) summary(e *term.Env, c *api.Client, j *workload.Job, q *api.QueryOptions) error {
+func (o *statusOptions) summary(e *term.Env, c *httpclient.Client, j *workload.Job, q *httpclient.QueryOptions) error {
 	s, _, err := c.Jobs().Summary(*j.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying job summary: %w", err)
@@ -162,7 +163,7 @@ func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
 	}
 }
 
-func (o *statusOptions) deployment(e *term.Env, c *api.Client, j *workload.Job, q *api.QueryOptions) error {
+func (o *statusOptions) deployment(e *term.Env, c *httpclient.Client, j *workload.Job, q *httpclient.QueryOptions) error {
 	d, _, err := c.Jobs().LatestDeployment(*j.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying latest job deployment: %w", err)

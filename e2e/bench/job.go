@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
@@ -35,7 +36,7 @@ func finished(ctx context.Context, a *cluster.Agent, job string, n int) ([]*api.
 func inStatus(ctx context.Context, a *cluster.Agent, job string, n int, status string) ([]*api.AllocationListStub, error) {
 	var index uint64
 	for {
-		allocs, meta, err := a.Client.Jobs().Allocations(job, false, (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		allocs, meta, err := a.Client.Jobs().Allocations(job, false, (&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
@@ -225,7 +225,7 @@ func (s *trio) complete() {
 	s.mu.Unlock()
 	for i, a := range s.all {
 		s.within(fmt.Sprintf("the %d acknowledged writes are on server %d", len(acked), i), func() error {
-			stubs, _, err := a.Client.Jobs().List(&api.QueryOptions{AllowStale: true})
+			stubs, _, err := a.Client.Jobs().List(&httpclient.QueryOptions{AllowStale: true})
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
@@ -205,7 +205,7 @@ func (s *trio) caughtUp(i int) {
 				return fmt.Errorf("%s does not vote yet", v.Node)
 			}
 		}
-		_, _, err = s.all[i].Client.Jobs().Info(last, &api.QueryOptions{AllowStale: true})
+		_, _, err = s.all[i].Client.Jobs().Info(last, &httpclient.QueryOptions{AllowStale: true})
 		return err
 	})
 }

@@ -1,4 +1,4 @@
-package api
+package httpclient
 
 import (
 	"crypto/sha256"
@@ -7,6 +7,8 @@ import (
 	"hash"
 	"io"
 	"net/http"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 const snapshotPath = "/v1/operator/snapshot"
@@ -30,7 +32,7 @@ func (o *Operator) Snapshot(q *QueryOptions) (io.ReadCloser, error) {
 }
 
 // SnapshotRestore replaces the state of a region with an archive.
-func (o *Operator) SnapshotRestore(in io.Reader, q *WriteOptions) (*WriteMeta, error) {
+func (o *Operator) SnapshotRestore(in io.Reader, q *WriteOptions) (*api.WriteMeta, error) {
 	return o.client.put(snapshotPath, in, nil, q)
 }
 

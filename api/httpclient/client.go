@@ -1,4 +1,4 @@
-package api
+package httpclient
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // maxErrorBody is the maximum size in bytes of an error body.
@@ -185,12 +187,12 @@ func decodeBody(resp *http.Response, out any) error {
 }
 
 // query sends GET path and decodes the response to out.
-func (c *Client) query(path string, out any, q *QueryOptions) (*QueryMeta, error) {
+func (c *Client) query(path string, out any, q *QueryOptions) (*api.QueryMeta, error) {
 	return c.queryBody(http.MethodGet, path, nil, out, q)
 }
 
 // queryBody is query with a method and a body.
-func (c *Client) queryBody(method, path string, in, out any, q *QueryOptions) (*QueryMeta, error) {
+func (c *Client) queryBody(method, path string, in, out any, q *QueryOptions) (*api.QueryMeta, error) {
 	r, err := c.newRequest(method, path)
 	if err != nil {
 		return nil, err
@@ -219,7 +221,7 @@ func (c *Client) stream(path string, q *QueryOptions) (io.ReadCloser, error) {
 }
 
 // write sends in to path and decodes the response to out.
-func (c *Client) write(method, path string, in, out any, q *WriteOptions) (*WriteMeta, error) {
+func (c *Client) write(method, path string, in, out any, q *WriteOptions) (*api.WriteMeta, error) {
 	r, err := c.newRequest(method, path)
 	if err != nil {
 		return nil, err
@@ -232,16 +234,16 @@ func (c *Client) write(method, path string, in, out any, q *WriteOptions) (*Writ
 		return nil, err
 	}
 	meta := queryMeta(resp.Header, took)
-	return &WriteMeta{LastIndex: meta.LastIndex, RequestTime: took}, decodeBody(resp, out)
+	return &api.WriteMeta{LastIndex: meta.LastIndex, RequestTime: took}, decodeBody(resp, out)
 }
 
 // put is write with the method PUT.
-func (c *Client) put(path string, in, out any, q *WriteOptions) (*WriteMeta, error) {
+func (c *Client) put(path string, in, out any, q *WriteOptions) (*api.WriteMeta, error) {
 	return c.write(http.MethodPut, path, in, out, q)
 }
 
 // get sends GET path and decodes the response to a T.
-func get[T any](c *Client, path string, q *QueryOptions) (T, *QueryMeta, error) {
+func get[T any](c *Client, path string, q *QueryOptions) (T, *api.QueryMeta, error) {
 	var out, none T
 	meta, err := c.query(path, &out, q)
 	if err != nil {

@@ -1,8 +1,10 @@
-package api
+package httpclient
 
 import (
 	"io"
 	"net/http"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Raw sends requests to any path, for endpoints without a method in this package.
@@ -12,7 +14,7 @@ type Raw struct{ client *Client }
 func (c *Client) Raw() *Raw { return &Raw{c} }
 
 // Query sends GET to endpoint and decodes the JSON response to out.
-func (r *Raw) Query(endpoint string, out any, q *QueryOptions) (*QueryMeta, error) {
+func (r *Raw) Query(endpoint string, out any, q *QueryOptions) (*api.QueryMeta, error) {
 	return r.client.query(endpoint, out, q)
 }
 
@@ -22,11 +24,11 @@ func (r *Raw) Response(endpoint string, q *QueryOptions) (io.ReadCloser, error) 
 }
 
 // Write sends in as JSON to endpoint and decodes the response to out.
-func (r *Raw) Write(endpoint string, in, out any, q *WriteOptions) (*WriteMeta, error) {
+func (r *Raw) Write(endpoint string, in, out any, q *WriteOptions) (*api.WriteMeta, error) {
 	return r.client.put(endpoint, in, out, q)
 }
 
 // Delete sends DELETE to endpoint and decodes the response to out.
-func (r *Raw) Delete(endpoint string, out any, q *WriteOptions) (*WriteMeta, error) {
+func (r *Raw) Delete(endpoint string, out any, q *WriteOptions) (*api.WriteMeta, error) {
 	return r.client.write(http.MethodDelete, endpoint, nil, out, q)
 }

@@ -1,8 +1,10 @@
-package api
+package httpclient
 
 import (
 	"net/http"
 	"net/url"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Nodes is the handle for nodes.
@@ -22,44 +24,44 @@ func clientPath(rest, nodeID string) string {
 }
 
 // List lists nodes, sorted by ID.
-func (n *Nodes) List(q *QueryOptions) ([]*NodeListStub, *QueryMeta, error) {
-	return get[[]*NodeListStub](n.client, "/v1/nodes", q)
+func (n *Nodes) List(q *QueryOptions) ([]*api.NodeListStub, *api.QueryMeta, error) {
+	return get[[]*api.NodeListStub](n.client, "/v1/nodes", q)
 }
 
 // PrefixList lists the nodes whose ID begins with prefix.
-func (n *Nodes) PrefixList(prefix string) ([]*NodeListStub, *QueryMeta, error) {
+func (n *Nodes) PrefixList(prefix string) ([]*api.NodeListStub, *api.QueryMeta, error) {
 	return n.List(&QueryOptions{Prefix: prefix})
 }
 
 // Info returns a node.
-func (n *Nodes) Info(nodeID string, q *QueryOptions) (*Node, *QueryMeta, error) {
-	return get[*Node](n.client, nodePath(nodeID, ""), q)
+func (n *Nodes) Info(nodeID string, q *QueryOptions) (*api.Node, *api.QueryMeta, error) {
+	return get[*api.Node](n.client, nodePath(nodeID, ""), q)
 }
 
 // Allocations lists the allocations of a node with their jobs.
-func (n *Nodes) Allocations(nodeID string, q *QueryOptions) ([]*Allocation, *QueryMeta, error) {
-	return get[[]*Allocation](n.client, nodePath(nodeID, "/allocations"), q)
+func (n *Nodes) Allocations(nodeID string, q *QueryOptions) ([]*api.Allocation, *api.QueryMeta, error) {
+	return get[[]*api.Allocation](n.client, nodePath(nodeID, "/allocations"), q)
 }
 
 // Stats returns the current resource usage of a node's host. An empty ID means the node of
 // the agent.
-func (n *Nodes) Stats(nodeID string, q *QueryOptions) (*HostStats, error) {
-	out, _, err := get[*HostStats](n.client, clientPath("stats", nodeID), q)
+func (n *Nodes) Stats(nodeID string, q *QueryOptions) (*api.HostStats, error) {
+	out, _, err := get[*api.HostStats](n.client, clientPath("stats", nodeID), q)
 	return out, err
 }
 
 // UpdateDrain starts a drain, or stops it if spec is nil.
-func (n *Nodes) UpdateDrain(nodeID string, spec *DrainSpec, markEligible bool, q *WriteOptions) (*NodeDrainUpdateResponse, error) {
+func (n *Nodes) UpdateDrain(nodeID string, spec *api.DrainSpec, markEligible bool, q *WriteOptions) (*api.NodeDrainUpdateResponse, error) {
 	return n.UpdateDrainOpts(nodeID, &DrainOptions{DrainSpec: spec, MarkEligible: markEligible}, q)
 }
 
 // UpdateDrainOpts is UpdateDrain with options.
-func (n *Nodes) UpdateDrainOpts(nodeID string, opts *DrainOptions, q *WriteOptions) (*NodeDrainUpdateResponse, error) {
-	req := &NodeUpdateDrainRequest{NodeID: nodeID}
+func (n *Nodes) UpdateDrainOpts(nodeID string, opts *DrainOptions, q *WriteOptions) (*api.NodeDrainUpdateResponse, error) {
+	req := &api.NodeUpdateDrainRequest{NodeID: nodeID}
 	if opts != nil {
 		req.DrainSpec, req.MarkEligible, req.Meta = opts.DrainSpec, opts.MarkEligible, opts.Meta
 	}
-	var out NodeDrainUpdateResponse
+	var out api.NodeDrainUpdateResponse
 	meta, err := n.client.put(nodePath(nodeID, "/drain"), req, &out, q)
 	if err != nil {
 		return nil, err
@@ -69,12 +71,12 @@ func (n *Nodes) UpdateDrainOpts(nodeID string, opts *DrainOptions, q *WriteOptio
 }
 
 // ToggleEligibility sets whether a node is eligible for new allocations.
-func (n *Nodes) ToggleEligibility(nodeID string, eligible bool, q *WriteOptions) (*NodeEligibilityUpdateResponse, error) {
-	req := &NodeUpdateEligibilityRequest{NodeID: nodeID, Eligibility: NodeSchedulingIneligible}
+func (n *Nodes) ToggleEligibility(nodeID string, eligible bool, q *WriteOptions) (*api.NodeEligibilityUpdateResponse, error) {
+	req := &api.NodeUpdateEligibilityRequest{NodeID: nodeID, Eligibility: api.NodeSchedulingIneligible}
 	if eligible {
-		req.Eligibility = NodeSchedulingEligible
+		req.Eligibility = api.NodeSchedulingEligible
 	}
-	var out NodeEligibilityUpdateResponse
+	var out api.NodeEligibilityUpdateResponse
 	meta, err := n.client.put(nodePath(nodeID, "/eligibility"), req, &out, q)
 	if err != nil {
 		return nil, err
@@ -85,8 +87,8 @@ func (n *Nodes) ToggleEligibility(nodeID string, eligible bool, q *WriteOptions)
 
 // ForceEvaluate creates an evaluation for each job of a node. It returns the ID of the
 // first one.
-func (n *Nodes) ForceEvaluate(nodeID string, q *WriteOptions) (string, *WriteMeta, error) {
-	var out NodeUpdateResponse
+func (n *Nodes) ForceEvaluate(nodeID string, q *WriteOptions) (string, *api.WriteMeta, error) {
+	var out api.NodeUpdateResponse
 	meta, err := n.client.put(nodePath(nodeID, "/evaluate"), nil, &out, q)
 	if err != nil {
 		return "", nil, err
@@ -98,8 +100,8 @@ func (n *Nodes) ForceEvaluate(nodeID string, q *WriteOptions) (string, *WriteMet
 }
 
 // Purge removes a node from the servers.
-func (n *Nodes) Purge(nodeID string, q *QueryOptions) (*NodePurgeResponse, *QueryMeta, error) {
-	var out NodePurgeResponse
+func (n *Nodes) Purge(nodeID string, q *QueryOptions) (*api.NodePurgeResponse, *api.QueryMeta, error) {
+	var out api.NodePurgeResponse
 	meta, err := n.client.queryBody(http.MethodPut, nodePath(nodeID, "/purge"), nil, &out, q)
 	if err != nil {
 		return nil, nil, err
@@ -127,14 +129,14 @@ func (n *Nodes) Identity() *NodeIdentity { return &NodeIdentity{n.client} }
 
 // Get returns the claims of a node's identity. An empty node ID means the node of the
 // agent.
-func (i *NodeIdentity) Get(req *NodeIdentityGetRequest, q *QueryOptions) (*NodeIdentityGetResponse, error) {
-	out, _, err := get[*NodeIdentityGetResponse](i.client, clientPath("identity", req.NodeID), q)
+func (i *NodeIdentity) Get(req *api.NodeIdentityGetRequest, q *QueryOptions) (*api.NodeIdentityGetResponse, error) {
+	out, _, err := get[*api.NodeIdentityGetResponse](i.client, clientPath("identity", req.NodeID), q)
 	return out, err
 }
 
 // Renew makes a node request a new identity with its next heartbeat.
-func (i *NodeIdentity) Renew(req *NodeIdentityRenewRequest, q *QueryOptions) (*NodeIdentityRenewResponse, error) {
-	var out NodeIdentityRenewResponse
+func (i *NodeIdentity) Renew(req *api.NodeIdentityRenewRequest, q *QueryOptions) (*api.NodeIdentityRenewResponse, error) {
+	var out api.NodeIdentityRenewResponse
 	_, err := i.client.queryBody(http.MethodPut, clientPath("identity/renew", req.NodeID), req, &out, q)
 	if err != nil {
 		return nil, err
@@ -142,5 +144,9 @@ func (i *NodeIdentity) Renew(req *NodeIdentityRenewRequest, q *QueryOptions) (*N
 	return &out, nil
 }
 
-// NodeIdentityRenewResponse is the empty response of a renewal.
-type NodeIdentityRenewResponse struct{}
+// DrainOptions are the options of Nodes.UpdateDrainOpts.
+type DrainOptions struct {
+	DrainSpec    *api.DrainSpec
+	MarkEligible bool
+	Meta         map[string]string
+}

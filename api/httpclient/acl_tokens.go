@@ -1,10 +1,12 @@
-package api
+package httpclient
 
 import (
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // ACLTokens is the handle for tokens.
@@ -17,35 +19,35 @@ func (c *Client) ACLTokens() *ACLTokens { return &ACLTokens{c} }
 func missing(what string) error { return fmt.Errorf("missing %s", what) }
 
 // Bootstrap creates the first token, a management token.
-func (a *ACLTokens) Bootstrap(q *WriteOptions) (*ACLToken, *WriteMeta, error) {
+func (a *ACLTokens) Bootstrap(q *WriteOptions) (*api.ACLToken, *api.WriteMeta, error) {
 	return a.store("/v1/acl/bootstrap", nil, q)
 }
 
 // BootstrapOpts is Bootstrap with a given secret, which must be a UUID.
-func (a *ACLTokens) BootstrapOpts(btoken string, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
-	return a.store("/v1/acl/bootstrap", &BootstrapRequest{BootstrapSecret: btoken}, q)
+func (a *ACLTokens) BootstrapOpts(btoken string, q *WriteOptions) (*api.ACLToken, *api.WriteMeta, error) {
+	return a.store("/v1/acl/bootstrap", &api.BootstrapRequest{BootstrapSecret: btoken}, q)
 }
 
 // List lists tokens, without their secrets.
-func (a *ACLTokens) List(q *QueryOptions) ([]*ACLTokenListStub, *QueryMeta, error) {
-	return get[[]*ACLTokenListStub](a.client, "/v1/acl/tokens", q)
+func (a *ACLTokens) List(q *QueryOptions) ([]*api.ACLTokenListStub, *api.QueryMeta, error) {
+	return get[[]*api.ACLTokenListStub](a.client, "/v1/acl/tokens", q)
 }
 
 // Create creates a token and returns it with its secret.
-func (a *ACLTokens) Create(token *ACLToken, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
+func (a *ACLTokens) Create(token *api.ACLToken, q *WriteOptions) (*api.ACLToken, *api.WriteMeta, error) {
 	return a.store("/v1/acl/token", token, q)
 }
 
 // Update replaces the token with the accessor ID.
-func (a *ACLTokens) Update(token *ACLToken, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
+func (a *ACLTokens) Update(token *api.ACLToken, q *WriteOptions) (*api.ACLToken, *api.WriteMeta, error) {
 	if token == nil || token.AccessorID == "" {
 		return nil, nil, missing("accessor ID")
 	}
 	return a.store("/v1/acl/token/"+url.PathEscape(token.AccessorID), token, q)
 }
 
-func (a *ACLTokens) store(path string, in any, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
-	out := new(ACLToken)
+func (a *ACLTokens) store(path string, in any, q *WriteOptions) (*api.ACLToken, *api.WriteMeta, error) {
+	out := new(api.ACLToken)
 	meta, err := a.client.put(path, in, out, q)
 	if err != nil {
 		return nil, nil, err
@@ -54,7 +56,7 @@ func (a *ACLTokens) store(path string, in any, q *WriteOptions) (*ACLToken, *Wri
 }
 
 // Delete deletes a token.
-func (a *ACLTokens) Delete(accessorID string, q *WriteOptions) (*WriteMeta, error) {
+func (a *ACLTokens) Delete(accessorID string, q *WriteOptions) (*api.WriteMeta, error) {
 	if accessorID == "" {
 		return nil, missing("accessor ID")
 	}
@@ -62,21 +64,21 @@ func (a *ACLTokens) Delete(accessorID string, q *WriteOptions) (*WriteMeta, erro
 }
 
 // Info returns a token.
-func (a *ACLTokens) Info(accessorID string, q *QueryOptions) (*ACLToken, *QueryMeta, error) {
+func (a *ACLTokens) Info(accessorID string, q *QueryOptions) (*api.ACLToken, *api.QueryMeta, error) {
 	if accessorID == "" {
 		return nil, nil, missing("accessor ID")
 	}
-	return get[*ACLToken](a.client, "/v1/acl/token/"+url.PathEscape(accessorID), q)
+	return get[*api.ACLToken](a.client, "/v1/acl/token/"+url.PathEscape(accessorID), q)
 }
 
 // Self returns the token of the caller.
-func (a *ACLTokens) Self(q *QueryOptions) (*ACLToken, *QueryMeta, error) {
-	return get[*ACLToken](a.client, "/v1/acl/token/self", q)
+func (a *ACLTokens) Self(q *QueryOptions) (*api.ACLToken, *api.QueryMeta, error) {
+	return get[*api.ACLToken](a.client, "/v1/acl/token/self", q)
 }
 
 // UpsertOneTimeToken creates a one-time token for the token of the caller.
-func (a *ACLTokens) UpsertOneTimeToken(q *WriteOptions) (*OneTimeToken, *WriteMeta, error) {
-	var out OneTimeTokenUpsertResponse
+func (a *ACLTokens) UpsertOneTimeToken(q *WriteOptions) (*api.OneTimeToken, *api.WriteMeta, error) {
+	var out api.OneTimeTokenUpsertResponse
 	meta, err := a.client.put("/v1/acl/token/onetime", nil, &out, q)
 	switch {
 	case err != nil:
@@ -88,12 +90,12 @@ func (a *ACLTokens) UpsertOneTimeToken(q *WriteOptions) (*OneTimeToken, *WriteMe
 }
 
 // ExchangeOneTimeToken exchanges a one-time token for its token.
-func (a *ACLTokens) ExchangeOneTimeToken(secret string, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
+func (a *ACLTokens) ExchangeOneTimeToken(secret string, q *WriteOptions) (*api.ACLToken, *api.WriteMeta, error) {
 	if secret == "" {
 		return nil, nil, missing("secret ID")
 	}
-	var out OneTimeTokenExchangeResponse
-	meta, err := a.client.put("/v1/acl/token/onetime/exchange", &OneTimeTokenExchangeRequest{OneTimeSecretID: secret}, &out, q)
+	var out api.OneTimeTokenExchangeResponse
+	meta, err := a.client.put("/v1/acl/token/onetime/exchange", &api.OneTimeTokenExchangeRequest{OneTimeSecretID: secret}, &out, q)
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -1,4 +1,4 @@
-package api_test
+package httpclient_test
 
 import (
 	"crypto/tls"
@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/internal/pki"
 )
 
@@ -27,8 +27,8 @@ type cluster struct {
 func (c cluster) file(name string) string { return filepath.Join(c.dir, name) }
 
 // config returns a valid client configuration.
-func (c cluster) config() *api.TLSConfig {
-	return &api.TLSConfig{CACert: c.file("ca.pem"), ClientCert: c.file("cli.pem"), ClientKey: c.file("cli-key.pem"), TLSServerName: "server.global.nomad"}
+func (c cluster) config() *httpclient.TLSConfig {
+	return &httpclient.TLSConfig{CACert: c.file("ca.pem"), ClientCert: c.file("cli.pem"), ClientKey: c.file("cli-key.pem"), TLSServerName: "server.global.nomad"}
 }
 
 func tlsAgent(t *testing.T) cluster {
@@ -96,31 +96,31 @@ func TestTLS(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(c *api.TLSConfig)
+		change func(c *httpclient.TLSConfig)
 		fails  string
 	}{
-		{"files", func(c *api.TLSConfig) {}, ""},
-		{"texts", func(c *api.TLSConfig) {
-			*c = api.TLSConfig{CACertPEM: read("ca.pem"), ClientCertPEM: read("cli.pem"), ClientKeyPEM: read("cli-key.pem"), TLSServerName: "server.global.nomad"}
+		{"files", func(c *httpclient.TLSConfig) {}, ""},
+		{"texts", func(c *httpclient.TLSConfig) {
+			*c = httpclient.TLSConfig{CACertPEM: read("ca.pem"), ClientCertPEM: read("cli.pem"), ClientKeyPEM: read("cli-key.pem"), TLSServerName: "server.global.nomad"}
 		}, ""},
-		{"texts before files", func(c *api.TLSConfig) {
+		{"texts before files", func(c *httpclient.TLSConfig) {
 			c.CACert, c.ClientCert, c.ClientKey = "/nowhere", "/nowhere", "/nowhere"
 			c.CACertPEM, c.ClientCertPEM, c.ClientKeyPEM = read("ca.pem"), read("cli.pem"), read("cli-key.pem")
 		}, ""},
-		{"directory", func(c *api.TLSConfig) { c.CACert, c.CAPath = "", dir }, ""},
-		{"any certificate", func(c *api.TLSConfig) { c.CACert, c.Insecure, c.TLSServerName = "", true, "" }, ""},
-		{"other name", func(c *api.TLSConfig) { c.TLSServerName = "" }, "127.0.0.1"},
-		{"other CA", func(c *api.TLSConfig) { c.CACert = agent.file("other-ca.pem") }, "unknown authority"},
-		{"the CAs of the system", func(c *api.TLSConfig) { c.CACert = "" }, "unknown authority"},
-		{"no certificate", func(c *api.TLSConfig) { c.ClientCert, c.ClientKey = "", "" }, "certificate required"},
-		{"certificate of another CA", func(c *api.TLSConfig) {
+		{"directory", func(c *httpclient.TLSConfig) { c.CACert, c.CAPath = "", dir }, ""},
+		{"any certificate", func(c *httpclient.TLSConfig) { c.CACert, c.Insecure, c.TLSServerName = "", true, "" }, ""},
+		{"other name", func(c *httpclient.TLSConfig) { c.TLSServerName = "" }, "127.0.0.1"},
+		{"other CA", func(c *httpclient.TLSConfig) { c.CACert = agent.file("other-ca.pem") }, "unknown authority"},
+		{"the CAs of the system", func(c *httpclient.TLSConfig) { c.CACert = "" }, "unknown authority"},
+		{"no certificate", func(c *httpclient.TLSConfig) { c.ClientCert, c.ClientKey = "", "" }, "certificate required"},
+		{"certificate of another CA", func(c *httpclient.TLSConfig) {
 			c.ClientCert, c.ClientKey = agent.file("other.pem"), agent.file("other-key.pem")
 		}, "unknown certificate authority"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conf := agent.config()
 			c.change(conf)
-			who, err := client(t, &api.Config{Address: agent.address, TLSConfig: conf}).Status().Leader()
+			who, err := client(t, &httpclient.Config{Address: agent.address, TLSConfig: conf}).Status().Leader()
 			if c.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fails) {
 					t.Errorf("error %v, want %q", err, c.fails)
@@ -139,7 +139,7 @@ func TestTLSFromEnvironment(t *testing.T) {
 		t.Setenv(k, v)
 	}
 	ask := func() (string, error) {
-		c, err := api.NewClient(nil)
+		c, err := httpclient.NewClient(nil)
 		if err != nil {
 			return "", err
 		}
@@ -182,7 +182,7 @@ func TestUnixAddressWithTLS(t *testing.T) {
 	defer srv.Close()
 	t.Setenv("NOMAD_ADDR", "unix://"+socket)
 	t.Setenv("NOMAD_CACERT", "/nowhere")
-	if leader, err := client(t, api.DefaultConfig()).Status().Leader(); err != nil || leader != "1.2.3.4:4647" {
+	if leader, err := client(t, httpclient.DefaultConfig()).Status().Leader(); err != nil || leader != "1.2.3.4:4647" {
 		t.Errorf("Leader() = %q, %v", leader, err)
 	}
 }
@@ -197,25 +197,25 @@ func TestInvalidTLSConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		change func(c *api.TLSConfig)
+		change func(c *httpclient.TLSConfig)
 		want   string
 	}{
-		{func(c *api.TLSConfig) { c.CACert = "/nowhere" }, "read CA certificate: open /nowhere"},
-		{func(c *api.TLSConfig) { c.CACert = c.ClientKey }, "no PEM certificate in " + agent.file("cli-key.pem")},
-		{func(c *api.TLSConfig) { c.CACert = broken }, broken},
-		{func(c *api.TLSConfig) { c.CACert, c.CAPath = "", "/nowhere" }, "read CA directory: open /nowhere"},
-		{func(c *api.TLSConfig) { c.CACert, c.CAPath = "", empty }, "no files in " + empty},
-		{func(c *api.TLSConfig) { c.CACertPEM = []byte("x") }, "no PEM certificate in the text"},
-		{func(c *api.TLSConfig) { c.ClientCert = "/nowhere" }, "read client certificate: open /nowhere"},
-		{func(c *api.TLSConfig) { c.ClientKey = "/nowhere" }, "read client key: open /nowhere"},
-		{func(c *api.TLSConfig) { c.ClientKey = "" }, "cli.pem requires a client key"},
-		{func(c *api.TLSConfig) { c.ClientCert = "" }, "cli-key.pem requires a client certificate"},
-		{func(c *api.TLSConfig) { c.ClientKey = agent.file("other-key.pem") }, "private key does not match"},
-		{func(c *api.TLSConfig) { c.ClientKey = agent.file("other-key.pem") }, "other-key.pem"},
+		{func(c *httpclient.TLSConfig) { c.CACert = "/nowhere" }, "read CA certificate: open /nowhere"},
+		{func(c *httpclient.TLSConfig) { c.CACert = c.ClientKey }, "no PEM certificate in " + agent.file("cli-key.pem")},
+		{func(c *httpclient.TLSConfig) { c.CACert = broken }, broken},
+		{func(c *httpclient.TLSConfig) { c.CACert, c.CAPath = "", "/nowhere" }, "read CA directory: open /nowhere"},
+		{func(c *httpclient.TLSConfig) { c.CACert, c.CAPath = "", empty }, "no files in " + empty},
+		{func(c *httpclient.TLSConfig) { c.CACertPEM = []byte("x") }, "no PEM certificate in the text"},
+		{func(c *httpclient.TLSConfig) { c.ClientCert = "/nowhere" }, "read client certificate: open /nowhere"},
+		{func(c *httpclient.TLSConfig) { c.ClientKey = "/nowhere" }, "read client key: open /nowhere"},
+		{func(c *httpclient.TLSConfig) { c.ClientKey = "" }, "cli.pem requires a client key"},
+		{func(c *httpclient.TLSConfig) { c.ClientCert = "" }, "cli-key.pem requires a client certificate"},
+		{func(c *httpclient.TLSConfig) { c.ClientKey = agent.file("other-key.pem") }, "private key does not match"},
+		{func(c *httpclient.TLSConfig) { c.ClientKey = agent.file("other-key.pem") }, "other-key.pem"},
 	} {
 		conf := agent.config()
 		c.change(conf)
-		if _, err := api.NewClient(&api.Config{Address: agent.address, TLSConfig: conf}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := httpclient.NewClient(&httpclient.Config{Address: agent.address, TLSConfig: conf}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
@@ -231,7 +231,7 @@ func TestConfigureTLS(t *testing.T) {
 		return resp.Body.Close()
 	}
 	for name, c := range map[string]*http.Client{"no transport": {}, "a transport": {Transport: &http.Transport{DisableKeepAlives: true}}} {
-		if err := api.ConfigureTLS(c, agent.config()); err != nil {
+		if err := httpclient.ConfigureTLS(c, agent.config()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := get(c); err != nil {
@@ -240,23 +240,23 @@ func TestConfigureTLS(t *testing.T) {
 		c.CloseIdleConnections()
 	}
 	plain := &http.Client{}
-	if err := api.ConfigureTLS(plain, nil); err != nil || plain.Transport != nil {
+	if err := httpclient.ConfigureTLS(plain, nil); err != nil || plain.Transport != nil {
 		t.Errorf("ConfigureTLS(nil config): transport %v, error %v", plain.Transport, err)
 	}
-	if err := api.ConfigureTLS(nil, agent.config()); err == nil {
+	if err := httpclient.ConfigureTLS(nil, agent.config()); err == nil {
 		t.Error("ConfigureTLS(nil client) succeeded, want an error")
 	}
-	if err := api.ConfigureTLS(&http.Client{Transport: http.NewFileTransport(nil)}, agent.config()); err == nil || !strings.Contains(err.Error(), "not an *http.Transport") {
+	if err := httpclient.ConfigureTLS(&http.Client{Transport: http.NewFileTransport(nil)}, agent.config()); err == nil || !strings.Contains(err.Error(), "not an *http.Transport") {
 		t.Errorf("ConfigureTLS with a file transport: %v", err)
 	}
 
-	conf := &api.TLSConfig{CACert: "f", CACertPEM: []byte("a"), ClientCertPEM: []byte("b"), ClientKeyPEM: []byte("c")}
+	conf := &httpclient.TLSConfig{CACert: "f", CACertPEM: []byte("a"), ClientCertPEM: []byte("b"), ClientKeyPEM: []byte("c")}
 	copied := conf.Copy()
 	conf.CACertPEM[0], conf.ClientCertPEM[0], conf.ClientKeyPEM[0] = 'x', 'x', 'x'
 	if copied.CACert != "f" || string(copied.CACertPEM)+string(copied.ClientCertPEM)+string(copied.ClientKeyPEM) != "abc" {
 		t.Errorf("Copy() = %+v", copied)
 	}
-	if (*api.TLSConfig)(nil).Copy() != nil {
+	if (*httpclient.TLSConfig)(nil).Copy() != nil {
 		t.Error("Copy() of nil is not nil")
 	}
 }

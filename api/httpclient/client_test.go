@@ -1,8 +1,7 @@
-package api_test
+package httpclient_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/api/workload"
 )
 
@@ -23,7 +23,7 @@ type seen struct{ method, uri, token, auth, body string }
 
 // agent starts a server that responds to every request with body, and sends each request
 // to the channel.
-func agent(t *testing.T, status int, body string) (*api.Config, chan seen) {
+func agent(t *testing.T, status int, body string) (*httpclient.Config, chan seen) {
 	t.Helper()
 	requests := make(chan seen, 10)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,12 +37,12 @@ func agent(t *testing.T, status int, body string) (*api.Config, chan seen) {
 		fmt.Fprint(w, body)
 	}))
 	t.Cleanup(srv.Close)
-	return &api.Config{Address: srv.URL}, requests
+	return &httpclient.Config{Address: srv.URL}, requests
 }
 
-func client(t *testing.T, conf *api.Config) *api.Client {
+func client(t *testing.T, conf *httpclient.Config) *httpclient.Client {
 	t.Helper()
-	c, err := api.NewClient(conf)
+	c, err := httpclient.NewClient(conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,43 +55,47 @@ func TestRequests(t *testing.T) {
 	alloc := &api.Allocation{ID: "al"}
 	for _, c := range []struct {
 		name string
-		call func(c *api.Client)
+		call func(c *httpclient.Client)
 		want string // method and URI, then a part of the body
 	}{
-		{"register", func(c *api.Client) { c.Jobs().Register(job, nil) }, `PUT /v1/jobs "ID":"a/b"`},
-		{"enforce", func(c *api.Client) { c.Jobs().EnforceRegister(job, 5, nil) }, `PUT /v1/jobs "EnforceIndex":true,"JobModifyIndex":5`},
-		{"validate", func(c *api.Client) { c.Jobs().Validate(job, nil) }, `PUT /v1/validate/job "ID":"a/b"`},
-		{"plan", func(c *api.Client) { c.Jobs().Plan(job, true, nil) }, `PUT /v1/job/a%2Fb/plan "Diff":true`},
-		{"list", func(c *api.Client) { c.Jobs().PrefixList("x") }, `GET /v1/jobs?prefix=x `},
-		{"info", func(c *api.Client) { c.Jobs().Info("a/b", nil) }, `GET /v1/job/a%2Fb `},
-		{"versions", func(c *api.Client) { c.Jobs().Versions("a", true, nil) }, `GET /v1/job/a/versions?diffs=true `},
-		{"submission", func(c *api.Client) { c.Jobs().Submission("a", 3, nil) }, `GET /v1/job/a/submission?version=3 `},
-		{"job allocations", func(c *api.Client) { c.Jobs().Allocations("a", true, nil) }, `GET /v1/job/a/allocations?all=true `},
-		{"evaluations", func(c *api.Client) { c.Jobs().Evaluations("a", nil) }, `GET /v1/job/a/evaluations `},
-		{"latest deployment", func(c *api.Client) { c.Jobs().LatestDeployment("a", nil) }, `GET /v1/job/a/deployment `},
-		{"deregister", func(c *api.Client) { c.Jobs().Deregister("a", true, nil) }, `DELETE /v1/job/a?global=false&no_shutdown_delay=false&purge=true `},
-		{"evaluate", func(c *api.Client) { c.Jobs().EvaluateWithOpts("a", api.EvalOptions{ForceReschedule: true}, nil) }, `PUT /v1/job/a/evaluate "ForceReschedule":true`},
-		{"dispatch", func(c *api.Client) { c.Jobs().Dispatch("a", map[string]string{"k": "v"}, []byte("p"), "x", nil) }, `PUT /v1/job/a/dispatch "Payload":"cA=="`},
-		{"parse", func(c *api.Client) { c.Jobs().ParseHCL("job", true) }, `PUT /v1/jobs/parse "Canonicalize":true`},
-		{"statuses", func(c *api.Client) { c.Jobs().Statuses(&api.JobStatusesRequest{IncludeChildren: true}, nil) }, `POST /v1/jobs/statuses "IncludeChildren":true`},
-		{"allocations", func(c *api.Client) { c.Allocations().List(nil) }, `GET /v1/allocations `},
-		{"stop", func(c *api.Client) { c.Allocations().Stop(alloc, nil) }, `PUT /v1/allocation/al/stop `},
-		{"restart", func(c *api.Client) { c.Allocations().Restart(alloc, "t", nil) }, `PUT /v1/client/allocation/al/restart "TaskName":"t"`},
-		{"signal", func(c *api.Client) { c.Allocations().Signal(alloc, nil, "t", "SIGHUP") }, `PUT /v1/client/allocation/al/signal "Signal":"SIGHUP"`},
-		{"stats", func(c *api.Client) { c.Allocations().Stats(alloc, nil) }, `GET /v1/client/allocation/al/stats `},
-		{"drain", func(c *api.Client) { c.Nodes().UpdateDrain("n", &api.DrainSpec{Deadline: -1}, false, nil) }, `PUT /v1/node/n/drain "Deadline":-1`},
-		{"eligibility", func(c *api.Client) { c.Nodes().ToggleEligibility("n", false, nil) }, `PUT /v1/node/n/eligibility "Eligibility":"ineligible"`},
-		{"node stats", func(c *api.Client) { c.Nodes().Stats("n", nil) }, `GET /v1/client/stats?node_id=n `},
-		{"renew", func(c *api.Client) { c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: "n"}, nil) }, `PUT /v1/client/identity/renew?node_id=n `},
-		{"fail", func(c *api.Client) { c.Deployments().Fail("d", nil) }, `PUT /v1/deployment/fail/d "DeploymentID":"d"`},
-		{"scheduler", func(c *api.Client) {
+		{"register", func(c *httpclient.Client) { c.Jobs().Register(job, nil) }, `PUT /v1/jobs "ID":"a/b"`},
+		{"enforce", func(c *httpclient.Client) { c.Jobs().EnforceRegister(job, 5, nil) }, `PUT /v1/jobs "EnforceIndex":true,"JobModifyIndex":5`},
+		{"validate", func(c *httpclient.Client) { c.Jobs().Validate(job, nil) }, `PUT /v1/validate/job "ID":"a/b"`},
+		{"plan", func(c *httpclient.Client) { c.Jobs().Plan(job, true, nil) }, `PUT /v1/job/a%2Fb/plan "Diff":true`},
+		{"list", func(c *httpclient.Client) { c.Jobs().PrefixList("x") }, `GET /v1/jobs?prefix=x `},
+		{"info", func(c *httpclient.Client) { c.Jobs().Info("a/b", nil) }, `GET /v1/job/a%2Fb `},
+		{"versions", func(c *httpclient.Client) { c.Jobs().Versions("a", true, nil) }, `GET /v1/job/a/versions?diffs=true `},
+		{"submission", func(c *httpclient.Client) { c.Jobs().Submission("a", 3, nil) }, `GET /v1/job/a/submission?version=3 `},
+		{"job allocations", func(c *httpclient.Client) { c.Jobs().Allocations("a", true, nil) }, `GET /v1/job/a/allocations?all=true `},
+		{"evaluations", func(c *httpclient.Client) { c.Jobs().Evaluations("a", nil) }, `GET /v1/job/a/evaluations `},
+		{"latest deployment", func(c *httpclient.Client) { c.Jobs().LatestDeployment("a", nil) }, `GET /v1/job/a/deployment `},
+		{"deregister", func(c *httpclient.Client) { c.Jobs().Deregister("a", true, nil) }, `DELETE /v1/job/a?global=false&no_shutdown_delay=false&purge=true `},
+		{"evaluate", func(c *httpclient.Client) {
+			c.Jobs().EvaluateWithOpts("a", api.EvalOptions{ForceReschedule: true}, nil)
+		}, `PUT /v1/job/a/evaluate "ForceReschedule":true`},
+		{"dispatch", func(c *httpclient.Client) { c.Jobs().Dispatch("a", map[string]string{"k": "v"}, []byte("p"), "x", nil) }, `PUT /v1/job/a/dispatch "Payload":"cA=="`},
+		{"parse", func(c *httpclient.Client) { c.Jobs().ParseHCL("job", true) }, `PUT /v1/jobs/parse "Canonicalize":true`},
+		{"statuses", func(c *httpclient.Client) { c.Jobs().Statuses(&api.JobStatusesRequest{IncludeChildren: true}, nil) }, `POST /v1/jobs/statuses "IncludeChildren":true`},
+		{"allocations", func(c *httpclient.Client) { c.Allocations().List(nil) }, `GET /v1/allocations `},
+		{"stop", func(c *httpclient.Client) { c.Allocations().Stop(alloc, nil) }, `PUT /v1/allocation/al/stop `},
+		{"restart", func(c *httpclient.Client) { c.Allocations().Restart(alloc, "t", nil) }, `PUT /v1/client/allocation/al/restart "TaskName":"t"`},
+		{"signal", func(c *httpclient.Client) { c.Allocations().Signal(alloc, nil, "t", "SIGHUP") }, `PUT /v1/client/allocation/al/signal "Signal":"SIGHUP"`},
+		{"stats", func(c *httpclient.Client) { c.Allocations().Stats(alloc, nil) }, `GET /v1/client/allocation/al/stats `},
+		{"drain", func(c *httpclient.Client) { c.Nodes().UpdateDrain("n", &api.DrainSpec{Deadline: -1}, false, nil) }, `PUT /v1/node/n/drain "Deadline":-1`},
+		{"eligibility", func(c *httpclient.Client) { c.Nodes().ToggleEligibility("n", false, nil) }, `PUT /v1/node/n/eligibility "Eligibility":"ineligible"`},
+		{"node stats", func(c *httpclient.Client) { c.Nodes().Stats("n", nil) }, `GET /v1/client/stats?node_id=n `},
+		{"renew", func(c *httpclient.Client) {
+			c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: "n"}, nil)
+		}, `PUT /v1/client/identity/renew?node_id=n `},
+		{"fail", func(c *httpclient.Client) { c.Deployments().Fail("d", nil) }, `PUT /v1/deployment/fail/d "DeploymentID":"d"`},
+		{"scheduler", func(c *httpclient.Client) {
 			c.Operator().SchedulerCASConfiguration(&api.SchedulerConfiguration{ModifyIndex: 3}, nil)
 		}, `PUT /v1/operator/scheduler/configuration?cas=3 `},
-		{"autopilot", func(c *api.Client) {
+		{"autopilot", func(c *httpclient.Client) {
 			c.Operator().AutopilotCASConfiguration(&api.AutopilotConfiguration{ModifyIndex: 3, LastContactThreshold: time.Second}, nil)
 		}, `PUT /v1/operator/autopilot/configuration?cas=3 "LastContactThreshold":"1s"`},
-		{"gc", func(c *api.Client) { c.System().GarbageCollect() }, `PUT /v1/system/gc `},
-		{"raw", func(c *api.Client) { c.Raw().Delete("/v1/x?y=z", nil, nil) }, `DELETE /v1/x?y=z `},
+		{"gc", func(c *httpclient.Client) { c.System().GarbageCollect() }, `PUT /v1/system/gc `},
+		{"raw", func(c *httpclient.Client) { c.Raw().Delete("/v1/x?y=z", nil, nil) }, `DELETE /v1/x?y=z `},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conf, requests := agent(t, 200, "")
@@ -109,9 +113,9 @@ func TestRequests(t *testing.T) {
 func TestQueryOptions(t *testing.T) {
 	conf, requests := agent(t, 200, "[]")
 	conf.Region, conf.Namespace, conf.SecretID = "r", "n", "conf-token"
-	conf.HttpAuth = &api.HttpBasicAuth{Username: "u", Password: "p"}
+	conf.HttpAuth = &httpclient.HttpBasicAuth{Username: "u", Password: "p"}
 	c := client(t, conf)
-	_, meta, err := c.Jobs().List(&api.QueryOptions{
+	_, meta, err := c.Jobs().List(&httpclient.QueryOptions{
 		Namespace: "other", AllowStale: true, WaitIndex: 9, WaitTime: time.Second, Prefix: "p", Filter: `ID == "x"`,
 		PerPage: 2, NextToken: "t", Reverse: true, AuthToken: "own-token", Params: map[string]string{"meta": "true"},
 	})
@@ -134,8 +138,8 @@ func TestErrorText(t *testing.T) {
 	if err == nil || err.Error() != "Unexpected response code: 403 (Permission denied)" {
 		t.Errorf("error %v", err)
 	}
-	var typed api.UnexpectedResponseError
-	if !errors.As(fmt.Errorf("wrapped: %w", err), &typed) || typed.StatusCode() != 403 || typed.Body() != "Permission denied" || api.StatusCode(err) != 403 {
+	var typed httpclient.UnexpectedResponseError
+	if !errors.As(fmt.Errorf("wrapped: %w", err), &typed) || typed.StatusCode() != 403 || typed.Body() != "Permission denied" || httpclient.StatusCode(err) != 403 {
 		t.Errorf("typed error %+v", typed)
 	}
 }
@@ -158,7 +162,7 @@ func TestUnixAddress(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	defer func() { srv.Close(); <-done }()
-	leader, err := client(t, &api.Config{Address: "unix://" + socket}).Status().Leader()
+	leader, err := client(t, &httpclient.Config{Address: "unix://" + socket}).Status().Leader()
 	if err != nil || leader != "1.2.3.4:4647" {
 		t.Errorf("Leader() = %q, %v", leader, err)
 	}
@@ -171,21 +175,21 @@ func TestDefaultConfig(t *testing.T) {
 	} {
 		t.Setenv(k, v)
 	}
-	c := api.DefaultConfig()
+	c := httpclient.DefaultConfig()
 	if c.Address != "https://x:1" || c.SecretID != "tok" || c.Namespace != "ns" || c.Region != "eu" ||
-		*c.HttpAuth != (api.HttpBasicAuth{Username: "u", Password: "p:q"}) || !c.TLSConfig.Insecure || c.TLSConfig.TLSServerName != "srv" {
+		*c.HttpAuth != (httpclient.HttpBasicAuth{Username: "u", Password: "p:q"}) || !c.TLSConfig.Insecure || c.TLSConfig.TLSServerName != "srv" {
 		t.Errorf("DefaultConfig() = %+v", c)
 	}
 }
 
 func TestBadConfig(t *testing.T) {
-	for _, conf := range []*api.Config{
+	for _, conf := range []*httpclient.Config{
 		{Address: "ftp://x"}, {Address: "http://"}, {Address: "::"},
-		{TLSConfig: &api.TLSConfig{CACert: "/nonexistent"}},
-		{TLSConfig: &api.TLSConfig{CACertPEM: []byte("x")}},
-		{TLSConfig: &api.TLSConfig{ClientCertPEM: []byte("x")}},
+		{TLSConfig: &httpclient.TLSConfig{CACert: "/nonexistent"}},
+		{TLSConfig: &httpclient.TLSConfig{CACertPEM: []byte("x")}},
+		{TLSConfig: &httpclient.TLSConfig{ClientCertPEM: []byte("x")}},
 	} {
-		if _, err := api.NewClient(conf); err == nil {
+		if _, err := httpclient.NewClient(conf); err == nil {
 			t.Errorf("NewClient(%+v) succeeded, want an error", conf)
 		}
 	}
@@ -197,7 +201,7 @@ func TestLogs(t *testing.T) {
 	c := client(t, conf)
 	cancel := make(chan struct{})
 	ch, errs := c.AllocFS().Logs(&api.Allocation{ID: "al"}, true, "t", "stdout", "start", 0, cancel, nil)
-	r := api.NewFrameReader(ch, errs, cancel)
+	r := httpclient.NewFrameReader(ch, errs, cancel)
 	got, err := io.ReadAll(r)
 	if err != nil || string(got) != "abcde" || r.Offset() != 5 {
 		t.Errorf("read %q at %d, %v", got, r.Offset(), err)
@@ -211,7 +215,7 @@ func TestLogs(t *testing.T) {
 
 	conf, _ = agent(t, 404, "no task")
 	ch, errs = client(t, conf).AllocFS().Logs(&api.Allocation{ID: "al"}, false, "t", "stdout", "start", 0, nil, nil)
-	if _, err := io.ReadAll(api.NewFrameReader(ch, errs, nil)); api.StatusCode(err) != 404 {
+	if _, err := io.ReadAll(httpclient.NewFrameReader(ch, errs, nil)); httpclient.StatusCode(err) != 404 {
 		t.Errorf("error %v, want the 404", err)
 	}
 }
@@ -224,14 +228,14 @@ func TestLogsEnd(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer srv.Close()
-	c := client(t, &api.Config{Address: srv.URL})
+	c := client(t, &httpclient.Config{Address: srv.URL})
 	for name, end := range map[string]func(cancel chan struct{}, stop context.CancelFunc){
 		"cancel":  func(cancel chan struct{}, _ context.CancelFunc) { close(cancel) },
 		"context": func(_ chan struct{}, stop context.CancelFunc) { stop() },
 	} {
 		ctx, stop := context.WithCancel(context.Background())
 		cancel := make(chan struct{})
-		frames, errs := c.AllocFS().Stream(&api.Allocation{ID: "al"}, "/x", "start", 0, cancel, (&api.QueryOptions{}).WithContext(ctx))
+		frames, errs := c.AllocFS().Stream(&api.Allocation{ID: "al"}, "/x", "start", 0, cancel, (&httpclient.QueryOptions{}).WithContext(ctx))
 		if f := <-frames; string(f.Data) != "x" {
 			t.Errorf("%s: frame %+v", name, f)
 		}
@@ -244,23 +248,6 @@ func TestLogsEnd(t *testing.T) {
 		default:
 		}
 		stop()
-	}
-}
-
-func TestNodePoolJSON(t *testing.T) {
-	for in, want := range map[string]time.Duration{
-		`{"Name": "p", "NodeIdentityTTL": "1h"}`:          time.Hour,
-		`{"Name": "p", "NodeIdentityTTL": 3600000000000}`: time.Hour,
-		`{"Name": "p"}`: 0,
-	} {
-		var p api.NodePool
-		if err := json.Unmarshal([]byte(in), &p); err != nil || p.NodeIdentityTTL != want || p.Name != "p" {
-			t.Errorf("%s: %+v, %v", in, p, err)
-		}
-	}
-	b, err := json.Marshal(&api.NodePool{NodeIdentityTTL: time.Hour})
-	if err != nil || !strings.Contains(string(b), `"NodeIdentityTTL":"1h0m0s"`) {
-		t.Errorf("Marshal = %s, %v", b, err)
 	}
 }
 

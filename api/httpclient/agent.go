@@ -1,9 +1,11 @@
-package api
+package httpclient
 
 import (
 	"encoding/json"
 	"errors"
 	"net/url"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Agent is the handle for the agent itself.
@@ -13,8 +15,8 @@ type Agent struct{ client *Client }
 func (c *Client) Agent() *Agent { return &Agent{c} }
 
 // Self returns the configuration and the statistics of the agent.
-func (a *Agent) Self() (*AgentSelf, error) {
-	out, _, err := get[*AgentSelf](a.client, "/v1/agent/self", nil)
+func (a *Agent) Self() (*api.AgentSelf, error) {
+	out, _, err := get[*api.AgentSelf](a.client, "/v1/agent/self", nil)
 	return out, err
 }
 
@@ -28,11 +30,11 @@ func (a *Agent) NodeName() (string, error) {
 }
 
 // Members lists the servers in the gossip pool.
-func (a *Agent) Members() (*ServerMembers, error) { return a.MembersOpts(nil) }
+func (a *Agent) Members() (*api.ServerMembers, error) { return a.MembersOpts(nil) }
 
 // MembersOpts is Members with options.
-func (a *Agent) MembersOpts(q *QueryOptions) (*ServerMembers, error) {
-	out, _, err := get[*ServerMembers](a.client, "/v1/agent/members", q)
+func (a *Agent) MembersOpts(q *QueryOptions) (*api.ServerMembers, error) {
+	out, _, err := get[*api.ServerMembers](a.client, "/v1/agent/members", q)
 	return out, err
 }
 
@@ -68,36 +70,26 @@ func (a *Agent) ForceLeaveWithOptions(node string, opts ForceLeaveOpts) error {
 	return err
 }
 
-// KeyringResponse contains the gossip keys: for each key, the number of servers that have
-// it and the number that encrypt with it. It also contains messages of servers.
-type KeyringResponse struct {
-	Messages    map[string]string
-	Keys        map[string]int
-	PrimaryKeys map[string]int
-	NumNodes    int
-}
-
-// KeyringRequest is a request for one gossip key.
-type KeyringRequest struct{ Key string }
-
 // ListKeys lists the gossip keys of the servers.
-func (a *Agent) ListKeys() (*KeyringResponse, error) {
-	out, _, err := get[*KeyringResponse](a.client, "/v1/agent/keyring/list", nil)
+func (a *Agent) ListKeys() (*api.KeyringResponse, error) {
+	out, _, err := get[*api.KeyringResponse](a.client, "/v1/agent/keyring/list", nil)
 	return out, err
 }
 
 // InstallKey installs a gossip key on all servers.
-func (a *Agent) InstallKey(key string) (*KeyringResponse, error) { return a.keyring("install", key) }
+func (a *Agent) InstallKey(key string) (*api.KeyringResponse, error) {
+	return a.keyring("install", key)
+}
 
 // UseKey makes a gossip key the primary key of all servers.
-func (a *Agent) UseKey(key string) (*KeyringResponse, error) { return a.keyring("use", key) }
+func (a *Agent) UseKey(key string) (*api.KeyringResponse, error) { return a.keyring("use", key) }
 
 // RemoveKey removes a gossip key from all servers.
-func (a *Agent) RemoveKey(key string) (*KeyringResponse, error) { return a.keyring("remove", key) }
+func (a *Agent) RemoveKey(key string) (*api.KeyringResponse, error) { return a.keyring("remove", key) }
 
-func (a *Agent) keyring(do, key string) (*KeyringResponse, error) {
-	var out KeyringResponse
-	if _, err := a.client.put("/v1/agent/keyring/"+do, &KeyringRequest{Key: key}, &out, nil); err != nil {
+func (a *Agent) keyring(do, key string) (*api.KeyringResponse, error) {
+	var out api.KeyringResponse
+	if _, err := a.client.put("/v1/agent/keyring/"+do, &api.KeyringRequest{Key: key}, &out, nil); err != nil {
 		return nil, err
 	}
 	return &out, nil
@@ -118,13 +110,13 @@ func (a *Agent) SetServers(addrs []string) error {
 
 // Health returns the health of the agent. An unhealthy agent responds with status 500 and
 // the same body, which is not an error here.
-func (a *Agent) Health() (*AgentHealthResponse, error) {
-	out, _, err := get[*AgentHealthResponse](a.client, "/v1/agent/health", nil)
+func (a *Agent) Health() (*api.AgentHealthResponse, error) {
+	out, _, err := get[*api.AgentHealthResponse](a.client, "/v1/agent/health", nil)
 	if err == nil {
 		return out, nil
 	}
 	if unhealthy, ok := err.(UnexpectedResponseError); ok {
-		var health AgentHealthResponse
+		var health api.AgentHealthResponse
 		if json.Unmarshal([]byte(unhealthy.body), &health) == nil {
 			return &health, nil
 		}
@@ -133,10 +125,10 @@ func (a *Agent) Health() (*AgentHealthResponse, error) {
 }
 
 // Host returns data on the host of a server or node. Without an ID, it is the agent's host.
-func (a *Agent) Host(serverID, nodeID string, q *QueryOptions) (*HostDataResponse, error) {
+func (a *Agent) Host(serverID, nodeID string, q *QueryOptions) (*api.HostDataResponse, error) {
 	params := url.Values{}
 	setIf(params, "server_id", serverID)
 	setIf(params, "node_id", nodeID)
-	out, _, err := get[*HostDataResponse](a.client, "/v1/agent/host?"+params.Encode(), q)
+	out, _, err := get[*api.HostDataResponse](a.client, "/v1/agent/host?"+params.Encode(), q)
 	return out, err
 }

@@ -1,4 +1,4 @@
-package api
+package httpclient
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // System is the handle for cluster-wide operations.
@@ -35,23 +37,23 @@ func (c *Client) Operator() *Operator { return &Operator{c} }
 const schedulerPath = "/v1/operator/scheduler/configuration"
 
 // SchedulerGetConfiguration returns the configuration of the scheduler.
-func (o *Operator) SchedulerGetConfiguration(q *QueryOptions) (*SchedulerConfigurationResponse, *QueryMeta, error) {
-	return get[*SchedulerConfigurationResponse](o.client, schedulerPath, q)
+func (o *Operator) SchedulerGetConfiguration(q *QueryOptions) (*api.SchedulerConfigurationResponse, *api.QueryMeta, error) {
+	return get[*api.SchedulerConfigurationResponse](o.client, schedulerPath, q)
 }
 
 // SchedulerSetConfiguration stores the configuration of the scheduler.
-func (o *Operator) SchedulerSetConfiguration(conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta, error) {
+func (o *Operator) SchedulerSetConfiguration(conf *api.SchedulerConfiguration, q *WriteOptions) (*api.SchedulerSetConfigurationResponse, *api.WriteMeta, error) {
 	return o.setScheduler(schedulerPath, conf, q)
 }
 
 // SchedulerCASConfiguration stores the configuration of the scheduler if the stored index
 // is conf.ModifyIndex.
-func (o *Operator) SchedulerCASConfiguration(conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta, error) {
+func (o *Operator) SchedulerCASConfiguration(conf *api.SchedulerConfiguration, q *WriteOptions) (*api.SchedulerSetConfigurationResponse, *api.WriteMeta, error) {
 	return o.setScheduler(schedulerPath+"?cas="+strconv.FormatUint(conf.ModifyIndex, 10), conf, q)
 }
 
-func (o *Operator) setScheduler(path string, conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta, error) {
-	var out SchedulerSetConfigurationResponse
+func (o *Operator) setScheduler(path string, conf *api.SchedulerConfiguration, q *WriteOptions) (*api.SchedulerSetConfigurationResponse, *api.WriteMeta, error) {
+	var out api.SchedulerSetConfigurationResponse
 	meta, err := o.client.put(path, conf, &out, q)
 	if err != nil {
 		return nil, nil, err
@@ -61,8 +63,8 @@ func (o *Operator) setScheduler(path string, conf *SchedulerConfiguration, q *Wr
 }
 
 // RaftGetConfiguration lists the Raft peers of a region.
-func (o *Operator) RaftGetConfiguration(q *QueryOptions) (*RaftConfiguration, error) {
-	out, _, err := get[*RaftConfiguration](o.client, "/v1/operator/raft/configuration", q)
+func (o *Operator) RaftGetConfiguration(q *QueryOptions) (*api.RaftConfiguration, error) {
+	out, _, err := get[*api.RaftConfiguration](o.client, "/v1/operator/raft/configuration", q)
 	return out, err
 }
 
@@ -103,6 +105,6 @@ func (o *Operator) Metrics(q *QueryOptions) ([]byte, error) {
 }
 
 // MetricsSummary returns the last complete interval of the agent's metrics.
-func (o *Operator) MetricsSummary(q *QueryOptions) (*MetricsSummary, *QueryMeta, error) {
-	return get[*MetricsSummary](o.client, "/v1/metrics", q)
+func (o *Operator) MetricsSummary(q *QueryOptions) (*api.MetricsSummary, *api.QueryMeta, error) {
+	return get[*api.MetricsSummary](o.client, "/v1/metrics", q)
 }

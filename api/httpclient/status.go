@@ -1,4 +1,4 @@
-package api
+package httpclient
 
 // Status is the handle for the status of the servers of a region.
 type Status struct{ client *Client }

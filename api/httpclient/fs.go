@@ -1,4 +1,4 @@
-package api
+package httpclient
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // frameBuffer is the number of frames that a stream buffers.
@@ -24,31 +26,31 @@ func fsPath(verb, allocID string, params url.Values) string {
 func int64Param(n int64) string { return strconv.FormatInt(n, 10) }
 
 // List lists a directory of an allocation.
-func (a *AllocFS) List(alloc *Allocation, path string, q *QueryOptions) ([]*AllocFileInfo, *QueryMeta, error) {
-	return get[[]*AllocFileInfo](a.client, fsPath("ls", alloc.ID, url.Values{"path": {path}}), q)
+func (a *AllocFS) List(alloc *api.Allocation, path string, q *QueryOptions) ([]*api.AllocFileInfo, *api.QueryMeta, error) {
+	return get[[]*api.AllocFileInfo](a.client, fsPath("ls", alloc.ID, url.Values{"path": {path}}), q)
 }
 
 // Stat returns the metadata of a file of an allocation.
-func (a *AllocFS) Stat(alloc *Allocation, path string, q *QueryOptions) (*AllocFileInfo, *QueryMeta, error) {
-	return get[*AllocFileInfo](a.client, fsPath("stat", alloc.ID, url.Values{"path": {path}}), q)
+func (a *AllocFS) Stat(alloc *api.Allocation, path string, q *QueryOptions) (*api.AllocFileInfo, *api.QueryMeta, error) {
+	return get[*api.AllocFileInfo](a.client, fsPath("stat", alloc.ID, url.Values{"path": {path}}), q)
 }
 
 // ReadAt reads up to limit bytes of a file, starting at offset. A limit of 0 means all.
-func (a *AllocFS) ReadAt(alloc *Allocation, path string, offset, limit int64, q *QueryOptions) (io.ReadCloser, error) {
+func (a *AllocFS) ReadAt(alloc *api.Allocation, path string, offset, limit int64, q *QueryOptions) (io.ReadCloser, error) {
 	return a.client.stream(fsPath("readat", alloc.ID, url.Values{
 		"path": {path}, "offset": {int64Param(offset)}, "limit": {int64Param(limit)},
 	}), q)
 }
 
 // Cat reads a complete file.
-func (a *AllocFS) Cat(alloc *Allocation, path string, q *QueryOptions) (io.ReadCloser, error) {
+func (a *AllocFS) Cat(alloc *api.Allocation, path string, q *QueryOptions) (io.ReadCloser, error) {
 	return a.client.stream(fsPath("cat", alloc.ID, url.Values{"path": {path}}), q)
 }
 
 // Stream follows a file, starting at an offset from origin (OriginStart or OriginEnd).
 // The channel of frames is closed when cancel is closed or the stream ends. At most one
 // error is sent, before the frames are closed.
-func (a *AllocFS) Stream(alloc *Allocation, path, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+func (a *AllocFS) Stream(alloc *api.Allocation, path, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *api.StreamFrame, <-chan error) {
 	return a.frames(fsPath("stream", alloc.ID, url.Values{
 		"path": {path}, "origin": {origin}, "offset": {int64Param(offset)},
 	}), cancel, q)
@@ -56,7 +58,7 @@ func (a *AllocFS) Stream(alloc *Allocation, path, origin string, offset int64, c
 
 // Logs reads the log of a task. logType is FSLogNameStdout or FSLogNameStderr. The offset
 // is relative to origin, across rotated files. The channels are closed as by Stream.
-func (a *AllocFS) Logs(alloc *Allocation, follow bool, task, logType, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+func (a *AllocFS) Logs(alloc *api.Allocation, follow bool, task, logType, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *api.StreamFrame, <-chan error) {
 	return a.frames(fsPath("logs", alloc.ID, url.Values{
 		"follow": {strconv.FormatBool(follow)}, "task": {task}, "type": {logType},
 		"origin": {origin}, "offset": {int64Param(offset)},
@@ -64,8 +66,8 @@ func (a *AllocFS) Logs(alloc *Allocation, follow bool, task, logType, origin str
 }
 
 // frames starts a goroutine that reads path as concatenated frames.
-func (a *AllocFS) frames(path string, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
-	frames := make(chan *StreamFrame, frameBuffer)
+func (a *AllocFS) frames(path string, cancel <-chan struct{}, q *QueryOptions) (<-chan *api.StreamFrame, <-chan error) {
+	frames := make(chan *api.StreamFrame, frameBuffer)
 	errs := make(chan error, 1)
 	ctx, stop := context.WithCancel(q.Context())
 	body, err := a.client.stream(path, q.WithContext(ctx))
@@ -94,10 +96,10 @@ func (a *AllocFS) frames(path string, cancel <-chan struct{}, q *QueryOptions) (
 }
 
 // readFrames sends frames until the body or ctx ends. It skips heartbeats.
-func readFrames(ctx context.Context, body io.Reader, frames chan<- *StreamFrame) error {
+func readFrames(ctx context.Context, body io.Reader, frames chan<- *api.StreamFrame) error {
 	dec := json.NewDecoder(body)
 	for {
-		var f StreamFrame
+		var f api.StreamFrame
 		if err := dec.Decode(&f); err == io.EOF {
 			return nil
 		} else if err != nil {
@@ -116,7 +118,7 @@ func readFrames(ctx context.Context, body io.Reader, frames chan<- *StreamFrame)
 
 // FrameReader reads the data of frames as a byte stream.
 type FrameReader struct {
-	frames <-chan *StreamFrame
+	frames <-chan *api.StreamFrame
 	errs   <-chan error
 	cancel chan struct{}
 	rest   []byte
@@ -125,7 +127,7 @@ type FrameReader struct {
 }
 
 // NewFrameReader returns a reader for the channels of Stream or Logs. Close closes cancelCh.
-func NewFrameReader(frames <-chan *StreamFrame, errCh <-chan error, cancelCh chan struct{}) *FrameReader {
+func NewFrameReader(frames <-chan *api.StreamFrame, errCh <-chan error, cancelCh chan struct{}) *FrameReader {
 	return &FrameReader{frames: frames, errs: errCh, cancel: cancelCh}
 }
 
