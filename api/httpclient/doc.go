@@ -6,7 +6,7 @@
 //
 // The names equal those of the official SDK. Reads take QueryOptions and writes take
 // WriteOptions. A nil value means the region, namespace and token of the Config. A response with
-// a status other than 2xx is an UnexpectedResponseError. The client never retries a request.
+// a status other than 2xx is an UnexpectedResponseError.
 //
 // A Client is safe for concurrent use. AllocFS.Stream, AllocFS.Logs and EventStream.Stream
 // start a goroutine that runs until the stream ends. Other methods start none.

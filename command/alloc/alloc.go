@@ -1,5 +1,5 @@
 // Package alloc implements the commands for allocations: status, logs, stop,
-// restart, signal, fs, sandbox and exec. They call an agent through package api. The
+// restart, signal, fs, sandbox and exec. They call an agent through package httpclient. The
 // agent forwards requests to the allocation's node. The commands keep no state.
 package alloc
 

@@ -1,5 +1,5 @@
 // Package deployment implements the commands for deployments: status, list, fail, pause and
-// resume. They call an agent through package api and keep no state.
+// resume. They call an agent through package httpclient and keep no state.
 package deployment
 
 import (

@@ -1,5 +1,5 @@
 // Package eval implements the commands for evaluations: status and list. They call an
-// agent through package api and keep no state.
+// agent through package httpclient and keep no state.
 package eval
 
 import (

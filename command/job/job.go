@@ -1,6 +1,6 @@
 // Package job implements the commands for jobs: run, plan, validate, status, stop,
 // inspect, allocs, history, eval, init and learn. They read jobspecs and call an
-// agent through package api. They keep no state.
+// agent through package httpclient. They keep no state.
 package job
 
 import (

@@ -1,5 +1,5 @@
 // Package namespace holds the commands for namespaces: apply, delete, inspect, list,
-// status. They call an agent through package api and keep no state.
+// status. They call an agent through package httpclient and keep no state.
 package namespace
 
 import (

@@ -1,5 +1,5 @@
 // Package node implements the commands for nodes and node pools: node status, eligibility,
-// identity, intro and config. They call an agent through package api and keep no state.
+// identity, intro and config. They call an agent through package httpclient and keep no state.
 package node
 
 import (

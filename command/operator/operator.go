@@ -1,6 +1,6 @@
 // Package operator holds the commands for operators of a cluster: server members, system
 // gc, metrics, scheduler configuration, root keys, snapshots and the check before a
-// migration. They call an agent through package api and keep no state.
+// migration. They call an agent through package httpclient and keep no state.
 package operator
 
 import (

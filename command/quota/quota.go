@@ -1,5 +1,5 @@
 // Package quota holds the commands for quotas: apply, delete, init, inspect, list, status.
-// They call an agent through package api and keep no state.
+// They call an agent through package httpclient and keep no state.
 package quota
 
 import (

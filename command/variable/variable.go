@@ -1,5 +1,5 @@
 // Package variable holds the commands for variables: get, init, list, lock, purge, put.
-// They call an agent through package api. They keep no state and log no values.
+// They call an agent through package httpclient. They keep no state and log no values.
 package variable
 
 import (
