@@ -82,11 +82,11 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertReq
 			if len(stored.Hash) == 0 {
 				stored.SetHash()
 			}
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
 			if old := aclAuthMethods.get(t, nil, keyOf(m.Name)); old != nil {
 				stored.CreateIndex, stored.CreateTime = old.CreateIndex, old.CreateTime
 			}
-			aclAuthMethods.put(t, &stored)
+			aclAuthMethods.put(t.Txn, &stored)
 		}
 		return nil
 	})
@@ -102,9 +102,9 @@ func (s *Store) DeleteACLAuthMethods(index uint64, req *acls.AuthMethodDeleteReq
 			if m == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrACLAuthMethodNotFound, name)
 			}
-			aclAuthMethods.delete(t, m)
+			aclAuthMethods.delete(t.Txn, m)
 			for r := range aclBindingRules.by(t, nil, "method", keyOf(name)) {
-				aclBindingRules.delete(t, r)
+				aclBindingRules.delete(t.Txn, r)
 			}
 		}
 		return nil
@@ -126,11 +126,11 @@ func (s *Store) UpsertACLBindingRules(index uint64, req *acls.BindingRulesUpsert
 			if len(stored.Hash) == 0 {
 				stored.SetHash()
 			}
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
 			if old := aclBindingRules.get(t, nil, keyOf(r.ID)); old != nil {
 				stored.CreateIndex, stored.CreateTime = old.CreateIndex, old.CreateTime
 			}
-			aclBindingRules.put(t, &stored)
+			aclBindingRules.put(t.Txn, &stored)
 		}
 		return nil
 	})
@@ -145,7 +145,7 @@ func (s *Store) DeleteACLBindingRules(index uint64, req *acls.BindingRulesDelete
 			if r == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrACLBindingRuleNotFound, id)
 			}
-			aclBindingRules.delete(t, r)
+			aclBindingRules.delete(t.Txn, r)
 		}
 		return nil
 	})

@@ -53,8 +53,8 @@ func (s *Store) UpsertOneTimeToken(index uint64, token *acls.OneTimeToken) (*Cha
 		}
 		t.deleteOneTimeTokens(token.AccessorID)
 		stored := *token
-		stored.CreateIndex, stored.ModifyIndex = t.index, t.index
-		oneTimeTokens.put(t, &stored)
+		stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
+		oneTimeTokens.put(t.Txn, &stored)
 		return nil
 	})
 }
@@ -69,7 +69,7 @@ func (s *Store) DeleteOneTimeTokens(index uint64, req *acls.OneTimeTokenDeleteRe
 			if token == nil || token.HasExpired(req.Timestamp) {
 				return nomad.ErrPermissionDenied
 			}
-			oneTimeTokens.delete(t, token)
+			oneTimeTokens.delete(t.Txn, token)
 		}
 		for _, accessor := range req.AccessorIDs {
 			t.deleteOneTimeTokens(accessor)
@@ -83,7 +83,7 @@ func (s *Store) DeleteOneTimeTokens(index uint64, req *acls.OneTimeTokenDeleteRe
 func (s *Store) ExpireOneTimeTokens(index uint64, req *acls.OneTimeTokenExpireRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for token := range expiredOneTimeTokens(t, req.Timestamp) {
-			oneTimeTokens.delete(t, token)
+			oneTimeTokens.delete(t.Txn, token)
 		}
 		return nil
 	})
@@ -92,6 +92,6 @@ func (s *Store) ExpireOneTimeTokens(index uint64, req *acls.OneTimeTokenExpireRe
 // deleteOneTimeTokens removes the one-time tokens of an ACL token.
 func (t *txn) deleteOneTimeTokens(accessor string) {
 	for token := range oneTimeTokens.by(t, nil, "accessor", keyOf(accessor)) {
-		oneTimeTokens.delete(t, token)
+		oneTimeTokens.delete(t.Txn, token)
 	}
 }

@@ -69,11 +69,11 @@ func (s *Store) UpsertACLPolicies(index uint64, req *acls.PolicyUpsertRequest) (
 			if len(stored.Hash) == 0 {
 				stored.SetHash()
 			}
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
 			if old := aclPolicies.get(t, nil, keyOf(p.Name)); old != nil {
 				stored.CreateIndex = old.CreateIndex
 			}
-			aclPolicies.put(t, &stored)
+			aclPolicies.put(t.Txn, &stored)
 		}
 		return nil
 	})
@@ -85,7 +85,7 @@ func (s *Store) DeleteACLPolicies(index uint64, req *acls.PolicyDeleteRequest) (
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
 			if p := aclPolicies.get(t, nil, keyOf(name)); p != nil {
-				aclPolicies.delete(t, p)
+				aclPolicies.delete(t.Txn, p)
 			}
 		}
 		return nil

@@ -88,11 +88,11 @@ func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Cha
 			if len(stored.Hash) == 0 {
 				stored.SetHash()
 			}
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
 			if old := aclRoles.get(t, nil, keyOf(r.ID)); old != nil {
 				stored.CreateIndex = old.CreateIndex
 			}
-			aclRoles.put(t, &stored)
+			aclRoles.put(t.Txn, &stored)
 		}
 		return nil
 	})
@@ -126,7 +126,7 @@ func (s *Store) DeleteACLRoles(index uint64, req *acls.RolesDeleteByIDRequest) (
 			if r == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrACLRoleNotFound, id)
 			}
-			aclRoles.delete(t, r)
+			aclRoles.delete(t.Txn, r)
 		}
 		return nil
 	})

@@ -162,7 +162,7 @@ func (t *txn) putACLToken(token *acls.Token) error {
 	if len(stored.Hash) == 0 {
 		stored.SetHash()
 	}
-	stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+	stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
 	old := aclTokens.get(t, nil, keyOf(token.AccessorID))
 	if old != nil {
 		stored.CreateIndex, stored.CreateTime = old.CreateIndex, old.CreateTime
@@ -174,7 +174,7 @@ func (t *txn) putACLToken(token *acls.Token) error {
 			return fmt.Errorf("token %s has the secret of token %s", stored.AccessorID, other.AccessorID)
 		}
 	}
-	aclTokens.put(t, &stored)
+	aclTokens.put(t.Txn, &stored)
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (s *Store) DeleteACLTokens(index uint64, req *acls.TokenDeleteRequest) (*Ch
 	return s.write(index, func(t *txn) error {
 		for _, accessor := range req.AccessorIDs {
 			if token := aclTokens.get(t, nil, keyOf(accessor)); token != nil {
-				aclTokens.delete(t, token)
+				aclTokens.delete(t.Txn, token)
 			}
 			t.deleteOneTimeTokens(accessor)
 		}
@@ -207,7 +207,7 @@ func (s *Store) BootstrapACL(index uint64, req *acls.TokenBootstrapRequest) (*Ch
 		if err := t.putACLToken(req.Token); err != nil {
 			return fmt.Errorf("bootstrap ACLs: %w", err)
 		}
-		t.noteIndex(IndexACLBootstrap) // now: the next entry may share this transaction
+		t.NoteIndex(IndexACLBootstrap) // now: the next entry may share this transaction
 		return nil
 	})
 }

@@ -13,11 +13,11 @@ var allocs = &table[nomad.Allocation]{
 	events: true,
 	id:     func(a *nomad.Allocation) key { return keyOf(a.ID) },
 	indexes: []index[nomad.Allocation]{
-		{"node", func(a *nomad.Allocation) key { return nodeKey(a.NodeID, a.TerminalStatus()) }},
-		{"job", func(a *nomad.Allocation) key { return keyOf(a.Namespace, a.JobID) }},
-		{"eval", func(a *nomad.Allocation) key { return keyOf(a.EvalID) }},
-		{"deployment", func(a *nomad.Allocation) key { return optional(a.DeploymentID) }},
-		{"signing_key", func(a *nomad.Allocation) key {
+		{name: "node", key: func(a *nomad.Allocation) key { return nodeKey(a.NodeID, a.TerminalStatus()) }},
+		{name: "job", key: func(a *nomad.Allocation) key { return keyOf(a.Namespace, a.JobID) }},
+		{name: "eval", key: func(a *nomad.Allocation) key { return keyOf(a.EvalID) }},
+		{name: "deployment", key: func(a *nomad.Allocation) key { return optional(a.DeploymentID) }},
+		{name: "signing_key", key: func(a *nomad.Allocation) key {
 			if a.ClientTerminalStatus() && a.ServerTerminalStatus() {
 				return nil // its tokens are no longer used
 			}
@@ -95,7 +95,7 @@ func (s *Snapshot) AllocsByDeployment(ws memdb.WatchSet, deployment string) iter
 // It also updates the quota usage, the counts of the job summary in c, the counters of the
 // deployment and the Changes.
 func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
-	allocs.put(t, a)
+	allocs.put(t.Txn, a)
 	t.account(a, old)
 	c.moved(a, old)
 	t.countInDeployment(a, old)
@@ -184,8 +184,8 @@ func (t *txn) nodeReported(id string) {
 		return
 	}
 	updated := *n
-	updated.LastAllocUpdateIndex, updated.ModifyIndex = t.index, t.index
-	nodes.put(t, &updated)
+	updated.LastAllocUpdateIndex, updated.ModifyIndex = t.Index, t.Index
+	nodes.put(t.Txn, &updated)
 }
 
 // UpdateDesiredTransitions sets the desired transitions of allocations, and stores the
@@ -226,8 +226,8 @@ func (t *txn) transition(old *nomad.Allocation, add *nomad.DesiredTransition) {
 			*f.to = *f.from
 		}
 	}
-	a.ModifyIndex = t.index
+	a.ModifyIndex = t.Index
 	// The client fetches an allocation when this index grows.
-	a.AllocModifyIndex = t.index
-	allocs.put(t, &a)
+	a.AllocModifyIndex = t.Index
+	allocs.put(t.Txn, &a)
 }

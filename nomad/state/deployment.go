@@ -17,8 +17,8 @@ var deployments = &table[nomad.Deployment]{
 	events: true,
 	id:     func(d *nomad.Deployment) key { return keyOf(d.ID) },
 	indexes: []index[nomad.Deployment]{
-		{"job", func(d *nomad.Deployment) key { return keyOf(d.Namespace, d.JobID) }},
-		{"modified", func(d *nomad.Deployment) key { return keyOf().number(d.ModifyIndex) }},
+		{name: "job", key: func(d *nomad.Deployment) key { return keyOf(d.Namespace, d.JobID) }},
+		{name: "modified", key: func(d *nomad.Deployment) key { return keyOf().number(d.ModifyIndex) }},
 	},
 }
 
@@ -62,11 +62,11 @@ func (s *Snapshot) LatestDeployment(ws memdb.WatchSet, ns, job string) *nomad.De
 
 // putDeployment stores a deployment that the caller owns.
 func (t *txn) putDeployment(d *nomad.Deployment) {
-	d.CreateIndex, d.ModifyIndex = t.index, t.index
+	d.CreateIndex, d.ModifyIndex = t.Index, t.Index
 	if old := deployments.get(t, nil, keyOf(d.ID)); old != nil {
 		d.CreateIndex = old.CreateIndex
 	}
-	deployments.put(t, d)
+	deployments.put(t.Txn, d)
 }
 
 // UpdateDeploymentStatus changes the status of a deployment. It also registers the job version of
@@ -116,8 +116,8 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 	}
 	d := *old
 	d.Status, d.StatusDescription = u.Status, u.StatusDescription
-	d.ModifyIndex, d.ModifyTime = t.index, u.UpdatedAt
-	deployments.put(t, &d)
+	d.ModifyIndex, d.ModifyTime = t.Index, u.UpdatedAt
+	deployments.put(t.Txn, &d)
 	if d.Status == nomad.DeploymentStatusSuccessful {
 		return &d, t.setStable(&nomad.JobStabilityRequest{JobID: d.JobID, JobVersion: d.JobVersion, Stable: true,
 			WriteRequest: nomad.WriteRequest{Namespace: d.Namespace}})
@@ -166,8 +166,8 @@ func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatu
 		return fmt.Errorf("allocation %q is not part of deployment %q", id, deployment)
 	}
 	a := *old
-	setHealth(&a, said, t.index)
-	a.ModifyIndex = t.index
+	setHealth(&a, said, t.Index)
+	a.ModifyIndex = t.Index
 	t.storeAlloc(&a, old, counts{})
 	return nil
 }
@@ -177,7 +177,7 @@ func (s *Store) DeleteDeployments(index uint64, req *nomad.DeploymentDeleteReque
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.Deployments {
 			if d := deployments.get(t, nil, keyOf(id)); d != nil {
-				deployments.delete(t, d)
+				deployments.delete(t.Txn, d)
 			}
 		}
 		return nil
@@ -236,11 +236,11 @@ func (t *txn) countInDeployment(a, old *nomad.Allocation) {
 	updated := *d
 	updated.TaskGroups = maps.Clone(d.TaskGroups)
 	updated.TaskGroups[a.TaskGroup] = &group
-	updated.ModifyIndex = t.index
+	updated.ModifyIndex = t.Index
 	if a.ModifyTime != 0 {
 		updated.ModifyTime = a.ModifyTime
 	}
-	deployments.put(t, &updated)
+	deployments.put(t.Txn, &updated)
 }
 
 // placeCanary adds a to the placed canaries of the group if it is a canary.

@@ -14,7 +14,7 @@ var evals = &table[nomad.Evaluation]{
 	events: true,
 	id:     func(e *nomad.Evaluation) key { return keyOf(e.ID) },
 	indexes: []index[nomad.Evaluation]{
-		{"job", func(e *nomad.Evaluation) key { return keyOf(e.Namespace, e.JobID) }},
+		{name: "job", key: func(e *nomad.Evaluation) key { return keyOf(e.Namespace, e.JobID) }},
 	},
 }
 
@@ -23,7 +23,7 @@ func (t *txn) storeEval(e *nomad.Evaluation) {
 	if old := evals.get(t, nil, keyOf(e.ID)); old != nil {
 		e.CreateIndex = old.CreateIndex
 	}
-	evals.put(t, e)
+	evals.put(t.Txn, e)
 }
 
 // Eval returns the evaluation, or nil if there is none.
@@ -61,7 +61,7 @@ func (s *Store) UpsertEvals(index uint64, req *nomad.EvalUpdateRequest) (*Change
 // upsertEvals stores evaluations that the caller owns.
 func (t *txn) upsertEvals(list ...*nomad.Evaluation) {
 	for _, e := range list {
-		e.CreateIndex, e.ModifyIndex = t.index, t.index
+		e.CreateIndex, e.ModifyIndex = t.Index, t.Index
 		t.putQueued(e)
 		if e.Status == nomad.EvalStatusComplete && len(e.FailedTGAllocs) == 0 {
 			t.cancelBlocked(e)
@@ -106,7 +106,7 @@ func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 		cancelled := *e
 		cancelled.Status = nomad.EvalStatusCancelled
 		cancelled.StatusDescription = fmt.Sprintf("evaluation %q successful", done.ID)
-		cancelled.ModifyIndex, cancelled.ModifyTime = t.index, done.ModifyTime
+		cancelled.ModifyIndex, cancelled.ModifyTime = t.Index, done.ModifyTime
 		t.putEval(&cancelled)
 	}
 }
@@ -120,13 +120,13 @@ func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error)
 		touched := map[nomad.NamespacedID]bool{}
 		for _, id := range req.Evals {
 			if e := evals.get(t, nil, keyOf(id)); e != nil {
-				evals.delete(t, e)
+				evals.delete(t.Txn, e)
 				touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
 			}
 		}
 		for _, id := range req.Allocs {
 			if a := allocs.get(t, nil, keyOf(id)); a != nil {
-				allocs.delete(t, a)
+				allocs.delete(t.Txn, a)
 				t.account(nil, a)
 			}
 		}

@@ -51,7 +51,7 @@ func foreignRecord(kind byte, name string) Record {
 			if err := decode(&row.raw); err != nil {
 				return err
 			}
-			foreign.check(r.txn.Insert(foreign.name, row))
+			foreign.put(r.txn.Txn, row)
 			return nil
 		},
 	}

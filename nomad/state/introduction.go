@@ -40,14 +40,14 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 			return fmt.Errorf("the use of an introduction has the key %q", row.Key)
 		}
 		used = max(used, n)
-		indexes.check(t.Delete(indexes.name, row))
+		indexes.delete(t.Txn, row)
 	}
 	if used >= max(use.Uses, 1) {
 		return nomad.ErrIntroductionUsed // the transaction is aborted
 	}
 	t.forgetIntroductions(now - forgetAfter)
 	key := introductionKey(use.Expiry, use.TokenID, strconv.Itoa(used+1))
-	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: key, Value: t.index}))
+	indexes.put(t.Txn, &nomad.IndexEntry{Key: key, Value: t.Index})
 	return nil
 }
 
@@ -58,6 +58,6 @@ func (t *txn) forgetIntroductions(then int64) {
 		if row.Key >= end {
 			return
 		}
-		indexes.check(t.Delete(indexes.name, row))
+		indexes.delete(t.Txn, row)
 	}
 }

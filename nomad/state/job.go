@@ -15,7 +15,7 @@ var jobs = &table[nomad.Job]{
 	events: true,
 	id:     func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID) },
 	indexes: []index[nomad.Job]{
-		{"parent", func(j *nomad.Job) key {
+		{name: "parent", key: func(j *nomad.Job) key {
 			if j.ParentID == "" {
 				return nil
 			}
@@ -78,7 +78,7 @@ func (t *txn) evalOfJob(e *nomad.Evaluation, j *nomad.Job) error {
 	if e == nil {
 		return nil
 	}
-	e.JobModifyIndex = t.index
+	e.JobModifyIndex = t.Index
 	t.upsertEvals(e)
 	t.setJobStatus(j.Namespace, j.ID)
 	return nil
@@ -110,7 +110,7 @@ func (t *txn) upsertJob(j *nomad.Job, source *nomad.JobSubmission) error {
 		return fmt.Errorf("job %q is in nonexistent namespace %q", j.ID, j.Namespace)
 	}
 	canonicalJob(j)
-	j.CreateIndex, j.ModifyIndex, j.JobModifyIndex, j.Version = t.index, t.index, t.index, 0
+	j.CreateIndex, j.ModifyIndex, j.JobModifyIndex, j.Version = t.Index, t.Index, t.Index, 0
 	j.Status, j.StatusDescription, j.VersionTag = nomad.JobStatusPending, "", nil
 	old := jobs.get(t, nil, keyOf(j.Namespace, j.ID))
 	if old != nil {
@@ -120,7 +120,7 @@ func (t *txn) upsertJob(j *nomad.Job, source *nomad.JobSubmission) error {
 	j.Status = t.jobStatus(j)
 	t.upsertSummaryOfJob(j)
 	t.countChild(j, old)
-	jobs.put(t, j)
+	jobs.put(t.Txn, j)
 	t.putJobVersion(j, source)
 	return nil
 }
@@ -206,14 +206,14 @@ func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, erro
 func (t *txn) purgeJob(j *nomad.Job) {
 	k := keyOf(j.Namespace, j.ID)
 	t.uncountChild(j)
-	jobs.delete(t, j)
+	jobs.delete(t.Txn, j)
 	for v := range jobVersions.by(t, nil, primary, k) {
-		jobVersions.delete(t, v)
+		jobVersions.delete(t.Txn, v)
 	}
 	for src := range jobSubmissions.by(t, nil, primary, k) {
-		jobSubmissions.delete(t, src)
+		jobSubmissions.delete(t.Txn, src)
 	}
 	if sum := jobSummaries.get(t, nil, k); sum != nil {
-		jobSummaries.delete(t, sum)
+		jobSummaries.delete(t.Txn, sum)
 	}
 }

@@ -38,8 +38,8 @@ func (t *txn) putJobStatus(j *nomad.Job, status string) {
 		return
 	}
 	updated := *j
-	updated.Status, updated.ModifyIndex = status, t.index
-	jobs.put(t, &updated)
+	updated.Status, updated.ModifyIndex = status, t.Index
+	jobs.put(t.Txn, &updated)
 	t.countChild(&updated, j)
 }
 

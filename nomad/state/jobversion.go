@@ -42,11 +42,11 @@ func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *no
 // putJobVersion stores the version and deletes the oldest versions beyond the limit. Tagged
 // versions are kept and do not count towards the limit.
 func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
-	jobVersions.put(t, j)
+	jobVersions.put(t.Txn, j)
 	if source != nil {
 		kept := *source
 		kept.Namespace, kept.JobID, kept.Version, kept.JobModifyIndex = j.Namespace, j.ID, j.Version, j.JobModifyIndex
-		jobSubmissions.put(t, &kept)
+		jobSubmissions.put(t.Txn, &kept)
 	}
 	untagged := 0
 	for v := range jobVersions.reversed(t, nil, primary, keyOf(j.Namespace, j.ID)) {
@@ -56,9 +56,9 @@ func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 		if untagged++; untagged <= nomad.JobDefaultTrackedVersions {
 			continue
 		}
-		jobVersions.delete(t, v)
+		jobVersions.delete(t.Txn, v)
 		if src := jobSubmissions.get(t, nil, keyOf(v.Namespace, v.ID).number(v.Version)); src != nil {
-			jobSubmissions.delete(t, src)
+			jobSubmissions.delete(t.Txn, src)
 		}
 	}
 }
@@ -83,12 +83,12 @@ func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
 	if current {
 		marked.Status = t.jobStatus(j)
 	}
-	marked.Stable, marked.ModifyIndex = req.Stable, t.index
-	jobVersions.put(t, &marked)
+	marked.Stable, marked.ModifyIndex = req.Stable, t.Index
+	jobVersions.put(t.Txn, &marked)
 	if current {
 		updated := *j
-		updated.Status, updated.Stable, updated.ModifyIndex = marked.Status, req.Stable, t.index
-		jobs.put(t, &updated)
+		updated.Status, updated.Stable, updated.ModifyIndex = marked.Status, req.Stable, t.Index
+		jobs.put(t.Txn, &updated)
 		t.countChild(&updated, j)
 	}
 	return nil

@@ -13,7 +13,7 @@ var namespaces = &table[nomad.Namespace]{
 	name: TableNamespaces,
 	id:   func(n *nomad.Namespace) key { return keyOf(n.Name) },
 	indexes: []index[nomad.Namespace]{
-		{"quota", func(n *nomad.Namespace) key { return optional(n.Quota) }},
+		{name: "quota", key: func(n *nomad.Namespace) key { return optional(n.Quota) }},
 	},
 }
 
@@ -43,12 +43,12 @@ func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest
 
 // putNamespace stores a namespace that the caller owns.
 func (t *txn) putNamespace(n *nomad.Namespace) {
-	n.CreateIndex, n.ModifyIndex = t.index, t.index
+	n.CreateIndex, n.ModifyIndex = t.Index, t.Index
 	old := namespaces.get(t, nil, keyOf(n.Name))
 	if old != nil {
 		n.CreateIndex = old.CreateIndex
 	}
-	namespaces.put(t, n)
+	namespaces.put(t.Txn, n)
 	t.requota(n.Name, n, old)
 }
 
@@ -71,9 +71,9 @@ func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest
 				return fmt.Errorf("namespace %q has the variable %q: purge its variables first", name, v.Path)
 			}
 			if q := variableQuotas.get(t, nil, keyOf(name)); q != nil {
-				variableQuotas.delete(t, q)
+				variableQuotas.delete(t.Txn, q)
 			}
-			namespaces.delete(t, n)
+			namespaces.delete(t.Txn, n)
 			t.requota(name, nil, n)
 		}
 		return nil

@@ -16,18 +16,10 @@ var nodes = &table[nomad.Node]{
 	events: true,
 	id:     func(n *nomad.Node) key { return keyOf(n.ID) },
 	indexes: []index[nomad.Node]{
-		{"secret_id", func(n *nomad.Node) key { return optional(n.SecretID) }},
-		{"node_pool", func(n *nomad.Node) key { return keyOf(n.NodePool) }},
-		{"signing_key", func(n *nomad.Node) key { return optional(n.IdentitySigningKeyID) }},
+		{name: "secret_id", key: func(n *nomad.Node) key { return optional(n.SecretID) }},
+		{name: "node_pool", key: func(n *nomad.Node) key { return keyOf(n.NodePool) }},
+		{name: "signing_key", key: func(n *nomad.Node) key { return optional(n.IdentitySigningKeyID) }},
 	},
-}
-
-// optional returns the key of part, or nil if part is empty.
-func optional(part string) key {
-	if part == "" {
-		return nil
-	}
-	return keyOf(part)
 }
 
 // Node returns the node, or nil if there is none.
@@ -133,7 +125,7 @@ func unresponsive(status string) bool {
 
 // putNode stores a node and adds it to the changes.
 func (t *txn) putNode(n *nomad.Node) {
-	nodes.put(t, n)
+	nodes.put(t.Txn, n)
 	t.changes.Nodes = append(t.changes.Nodes, n)
 }
 
@@ -159,7 +151,7 @@ func (t *txn) editNode(id string, edit func(*nomad.Node)) error {
 		return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
 	}
 	n := *old
-	n.ModifyIndex = t.index
+	n.ModifyIndex = t.Index
 	edit(&n)
 	t.putNode(&n)
 	return nil

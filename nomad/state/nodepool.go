@@ -43,11 +43,11 @@ func (s *Store) UpsertNodePools(index uint64, req *nomad.NodePoolUpsertRequest) 
 // putNodePool stores a node pool that the caller owns.
 func (t *txn) putNodePool(p *nomad.NodePool) {
 	canonicalPool(p)
-	p.CreateIndex, p.ModifyIndex = t.index, t.index
+	p.CreateIndex, p.ModifyIndex = t.Index, t.Index
 	if old := nodePools.get(t, nil, keyOf(p.Name)); old != nil {
 		p.CreateIndex = old.CreateIndex
 	}
-	nodePools.put(t, p)
+	nodePools.put(t.Txn, p)
 }
 
 // DeleteNodePools removes node pools that are not built in and not in use.
@@ -64,7 +64,7 @@ func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) 
 			if err := t.poolUnused(name); err != nil {
 				return err
 			}
-			nodePools.delete(t, p)
+			nodePools.delete(t.Txn, p)
 		}
 		return nil
 	})

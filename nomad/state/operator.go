@@ -58,7 +58,7 @@ func (s *Store) SetSchedulerConfig(index uint64, req *nomad.SchedulerSetConfigRe
 		if old != nil {
 			conf.CreateIndex = old.CreateIndex
 		}
-		schedulerConfigs.put(t, &conf)
+		schedulerConfigs.put(t.Txn, &conf)
 		done = true
 		return nil
 	})
@@ -95,7 +95,7 @@ func (r *Restore) readAutopilot(text string) error {
 	if err := json.Unmarshal([]byte(text), c); err != nil {
 		return fmt.Errorf("configuration of autopilot: %w", err)
 	}
-	return r.txn.Insert(autopilotConfigs.name, c)
+	return autopilotConfigs.load(r.txn.Txn, c)
 }
 
 // SetAutopilotConfig stores the autopilot configuration. With CAS it does so only if the
@@ -112,7 +112,7 @@ func (s *Store) SetAutopilotConfig(index uint64, req *nomad.AutopilotSetConfigRe
 		if old != nil {
 			conf.CreateIndex = old.CreateIndex
 		}
-		autopilotConfigs.put(t, &conf)
+		autopilotConfigs.put(t.Txn, &conf)
 		done = true
 		return nil
 	})
@@ -128,7 +128,7 @@ func (s *Snapshot) ClusterMetadata(ws memdb.WatchSet) *nomad.ClusterMetadata {
 func (s *Store) SetClusterMetadata(index uint64, m *nomad.ClusterMetadata) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		stored := *m
-		clusterMetas.put(t, &stored)
+		clusterMetas.put(t.Txn, &stored)
 		return nil
 	})
 }

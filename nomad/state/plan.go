@@ -85,9 +85,9 @@ func (t *txn) shareJob(j *nomad.Job) *nomad.Job {
 
 // stampAlloc sets the fields that the servers own and keeps the fields that the client owns.
 func (t *txn) stampAlloc(a, old *nomad.Allocation) error {
-	a.ModifyIndex, a.AllocModifyIndex = t.index, t.index
+	a.ModifyIndex, a.AllocModifyIndex = t.Index, t.Index
 	if old == nil {
-		a.CreateIndex = t.index
+		a.CreateIndex = t.Index
 		if a.Job == nil {
 			a.Job = jobs.get(t, nil, keyOf(a.Namespace, a.JobID))
 		}
@@ -126,8 +126,8 @@ func (t *txn) linkPrevious(a *nomad.Allocation) {
 		return
 	}
 	prev := *old
-	prev.NextAllocation, prev.ModifyIndex = a.ID, t.index
-	allocs.put(t, &prev)
+	prev.NextAllocation, prev.ModifyIndex = a.ID, t.Index
+	allocs.put(t.Txn, &prev)
 }
 
 // applyDiff applies a diff of a plan to an allocation. Allocations that were garbage collected in
@@ -140,7 +140,7 @@ func (t *txn) applyDiff(diff *nomad.AllocationDiff, c counts, touched map[nomad.
 	}
 	a := *old
 	edit(&a, diff)
-	a.ModifyIndex, a.AllocModifyIndex = t.index, t.index
+	a.ModifyIndex, a.AllocModifyIndex = t.Index, t.Index
 	if diff.ModifyTime != 0 {
 		a.ModifyTime = diff.ModifyTime
 	}
@@ -183,7 +183,7 @@ func (t *txn) planCommitted(id string, at int64) {
 		return
 	}
 	e := *old
-	e.ModifyIndex = t.index
+	e.ModifyIndex = t.Index
 	if at != 0 {
 		e.ModifyTime = at
 	}
@@ -200,7 +200,7 @@ func (t *txn) rejectNodes(req *nomad.ApplyPlanResultsRequest) error {
 		err := t.editNode(id, func(n *nomad.Node) {
 			n.SchedulingEligibility = nomad.NodeSchedulingIneligible
 			n.StatusUpdatedAt = at.Unix()
-			appendEvent(n, t.index, &nomad.NodeEvent{Subsystem: nomad.NodeEventSubsystemScheduler, Timestamp: at,
+			appendEvent(n, t.Index, &nomad.NodeEvent{Subsystem: nomad.NodeEventSubsystemScheduler, Timestamp: at,
 				Message: "Node marked as ineligible for scheduling due to multiple plan rejections"})
 		})
 		if err != nil {

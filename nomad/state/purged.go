@@ -43,13 +43,13 @@ func purgedAt(tx reader, ws memdb.WatchSet, id string) (at int64, ok bool) {
 func (t *txn) purge(id string, at int64) {
 	t.unpurge(id)
 	key := fmt.Sprintf("%s%s/%d", purgedPrefix, id, max(at, 0))
-	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: key, Value: t.index}))
+	indexes.put(t.Txn, &nomad.IndexEntry{Key: key, Value: t.Index})
 }
 
 // unpurge removes a node from the list of purged nodes.
 func (t *txn) unpurge(id string) {
 	for row := range indexes.prefixed(t, nil, primary, prefixOf(purgedPrefix+id+"/")) {
-		indexes.check(t.Delete(indexes.name, row))
+		indexes.delete(t.Txn, row)
 	}
 }
 
@@ -61,7 +61,7 @@ func (t *txn) trimPurged() {
 	}
 	slices.SortStableFunc(rows, func(a, b *nomad.IndexEntry) int { return int(int64(a.Value) - int64(b.Value)) })
 	for _, row := range rows[:len(rows)-maxPurged] {
-		indexes.check(t.Delete(indexes.name, row))
+		indexes.delete(t.Txn, row)
 	}
 }
 
@@ -112,7 +112,7 @@ func (s *Store) DeregisterNodes(index uint64, d Deregistration) (*Changes, error
 			if n == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
 			}
-			nodes.delete(t, n)
+			nodes.delete(t.Txn, n)
 			if d.Purge || n.DrainStrategy != nil || n.SchedulingEligibility == nomad.NodeSchedulingIneligible {
 				t.purge(id, d.PurgedAt)
 				t.changes.Purged = append(t.changes.Purged, id)

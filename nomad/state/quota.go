@@ -81,11 +81,11 @@ func (s *Store) UpsertQuotas(index uint64, req *nomad.QuotaUpsertRequest) (*Chan
 	return s.write(index, func(t *txn) error {
 		for _, q := range req.Quotas {
 			stored := *q
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
 			if old := quotas.get(t, nil, keyOf(q.Name)); old != nil {
 				stored.CreateIndex = old.CreateIndex
 			}
-			quotas.put(t, &stored)
+			quotas.put(t.Txn, &stored)
 			t.roomier(q.Name)
 		}
 		return nil
@@ -103,7 +103,7 @@ func (s *Store) DeleteQuotas(index uint64, req *nomad.QuotaDeleteRequest) (*Chan
 			for n := range namespaces.by(t, nil, "quota", keyOf(name)) {
 				return fmt.Errorf("quota %q is the one of namespace %q: give that another first", name, n.Name)
 			}
-			quotas.delete(t, q)
+			quotas.delete(t.Txn, q)
 			t.roomier(name)
 		}
 		return nil
@@ -166,7 +166,7 @@ func (t *txn) settle() {
 		if before == nil || before.Held == now.Held {
 			continue // unchanged, or this entry removed the quota of the namespace
 		}
-		quotaUsages.put(t, now)
+		quotaUsages.put(t.Txn, now)
 		if n := namespaces.get(t, nil, keyOf(namespace)); n != nil && now.Held.Below(before.Held) {
 			t.roomier(n.Quota)
 		}
@@ -191,10 +191,10 @@ func (t *txn) requota(namespace string, n, old *nomad.Namespace) {
 		t.roomier(had)
 	}
 	if u := quotaUsages.get(t, nil, keyOf(namespace)); u != nil {
-		quotaUsages.delete(t, u)
+		quotaUsages.delete(t.Txn, u)
 	}
 	if has != "" {
-		quotaUsages.put(t, t.count(namespace))
+		quotaUsages.put(t.Txn, t.count(namespace))
 	}
 }
 
@@ -222,14 +222,14 @@ func (r *Restore) readQuota(text string) error {
 	if err := json.Unmarshal([]byte(text), q); err != nil {
 		return fmt.Errorf("quota: %w", err)
 	}
-	return r.txn.Insert(quotas.name, q)
+	return quotas.load(r.txn.Txn, q)
 }
 
 // countUsages computes the usage of all namespaces with a quota.
 func (r *Restore) countUsages() {
 	for n := range namespaces.all(r.txn, nil) {
 		if n.Quota != "" {
-			quotas.check(r.txn.Insert(quotaUsages.name, r.txn.count(n.Name)))
+			quotaUsages.put(r.txn.Txn, r.txn.count(n.Name))
 		}
 	}
 }

@@ -95,7 +95,7 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 			if fix != nil {
 				fix(row)
 			}
-			return r.txn.Insert(t.name, row)
+			return t.load(r.txn.Txn, row)
 		},
 	}
 }
@@ -134,7 +134,7 @@ func indexRecord() Record {
 		if text, ok := strings.CutPrefix(row.Key, quotaPrefix); ok {
 			return r.readQuota(text)
 		}
-		return r.txn.Insert(indexes.name, row)
+		return indexes.load(r.txn.Txn, row)
 	}
 	return rec
 }
@@ -159,7 +159,7 @@ func allocRecord() Record {
 		if a.Job, err = r.writtenJob(row.Job); err != nil {
 			return fmt.Errorf("job of allocation %s: %w", a.ID, err)
 		}
-		return r.txn.Insert(allocs.name, &a)
+		return allocs.load(r.txn.Txn, &a)
 	}
 	return rec
 }
@@ -171,7 +171,7 @@ func legacyKeyRecord() Record {
 		if err := decode(&m); err != nil {
 			return err
 		}
-		return r.txn.Insert(rootKeys.name, keyOfMeta(&m))
+		return rootKeys.load(r.txn.Txn, keyOfMeta(&m))
 	}}
 }
 
@@ -205,7 +205,7 @@ type jobRevision struct {
 // NewRestore starts a restore into an empty store.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true)},
+	return &Restore{store: s, txn: &txn{Txn: s.Begin()},
 		jobs: map[jobRevision]*nomad.Job{}, text: map[[sha256.Size]byte]*nomad.Job{}}
 }
 
@@ -254,7 +254,7 @@ func (r *Restore) Finish() *Store {
 	for row := range indexes.all(t, nil) {
 		latest = max(latest, row.Value)
 	}
-	t.index = latest
+	t.Index = latest
 	t.putBuiltin()
 	r.countUsages()
 	for d := range deployments.all(t, nil) {
@@ -262,7 +262,7 @@ func (r *Restore) Finish() *Store {
 			cancelled := *d
 			cancelled.Status = nomad.DeploymentStatusCancelled
 			cancelled.StatusDescription = nomad.DeploymentStatusDescriptionStoppedJob
-			deployments.put(t, &cancelled)
+			deployments.put(t.Txn, &cancelled)
 			r.store.log.Info("cancelled the deployment of a job that is gone", "deployment", d.ID, "job", d.JobID)
 		}
 	}

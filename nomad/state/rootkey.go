@@ -129,7 +129,7 @@ func keyOfMeta(m *nomad.RootKeyMeta) *nomad.RootKey {
 
 // putRootKey stores a key that the caller owns. If the key becomes active, it retires the others.
 func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
-	k.CreateIndex, k.ModifyIndex = t.index, t.index
+	k.CreateIndex, k.ModifyIndex = t.Index, t.Index
 	old := rootKeys.get(t, nil, keyOf(k.KeyID))
 	if old != nil {
 		k.CreateIndex, k.CreateTime = old.CreateIndex, old.CreateTime
@@ -141,7 +141,7 @@ func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
 	if rotation {
 		t.retireRootKeys(k.KeyID, rekey)
 	}
-	rootKeys.put(t, k)
+	rootKeys.put(t.Txn, k)
 	return nil
 }
 
@@ -159,8 +159,8 @@ func (t *txn) retireRootKeys(except string, rekey bool) {
 		}
 		if next != old.State {
 			retired := *old
-			retired.State, retired.ModifyIndex = next, t.index
-			rootKeys.put(t, &retired)
+			retired.State, retired.ModifyIndex = next, t.Index
+			rootKeys.put(t.Txn, &retired)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (t *txn) retireRootKeys(except string, rekey bool) {
 func (s *Store) DeleteRootKey(index uint64, req *nomad.KeyringDeleteRootKeyRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if k := rootKeys.get(t, nil, keyOf(req.KeyID)); k != nil {
-			rootKeys.delete(t, k)
+			rootKeys.delete(t.Txn, k)
 		}
 		return nil
 	})

@@ -62,15 +62,15 @@ func (t *txn) editSummary(ns, id string, edit func(*nomad.JobSummary) bool) {
 	sum, children := *old, *old.Children
 	sum.Summary, sum.Children = maps.Clone(old.Summary), &children
 	if edit(&sum) {
-		sum.ModifyIndex = t.index
-		jobSummaries.put(t, &sum)
+		sum.ModifyIndex = t.Index
+		jobSummaries.put(t.Txn, &sum)
 	}
 }
 
 // upsertSummaryOfJob ensures that the summary of j has an entry for each of its groups.
 func (t *txn) upsertSummaryOfJob(j *nomad.Job) {
 	if jobSummaries.get(t, nil, keyOf(j.Namespace, j.ID)) == nil {
-		jobSummaries.put(t, newSummary(j, t.index))
+		jobSummaries.put(t.Txn, newSummary(j, t.Index))
 		return
 	}
 	t.editSummary(j.Namespace, j.ID, func(sum *nomad.JobSummary) bool { return addGroups(sum, j) })
@@ -243,7 +243,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 				c.queued = t.queued(j, name)
 				sum.Summary[name] = c.added(nomad.TaskGroupSummary{})
 			}
-			jobSummaries.put(t, sum)
+			jobSummaries.put(t.Txn, sum)
 		}
 		return nil
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
-// reader is what table reads need of a transaction. Snapshot transactions and txn implement it.
+// reader is what table reads need of a transaction. The views of a DB and Txn implement it.
 type reader interface {
 	FirstWatch(table, index string, args ...any) (<-chan struct{}, any, error)
 	Get(table, index string, args ...any) (memdb.ResultIterator, error)
@@ -38,6 +38,14 @@ func prefixOf(parts ...string) key {
 	return k[:len(k)-1]
 }
 
+// optional returns the key of part, or nil if part is empty.
+func optional(part string) key {
+	if part == "" {
+		return nil
+	}
+	return keyOf(part)
+}
+
 // number appends n in an order-preserving encoding.
 func (k key) number(n uint64) key { return binary.BigEndian.AppendUint64(k, n) }
 
@@ -50,13 +58,12 @@ type index[T any] struct {
 	key  func(*T) key
 }
 
-// table is the schema of one type of row, with the operations on single rows. Rules that span
-// tables are methods of txn.
+// table is the schema of one type of row, with the operations on single rows.
 type table[T any] struct {
 	name    string
 	id      func(*T) key
 	indexes []index[T]
-	events  bool // a write is added to Changes.Written
+	events  bool // a write is added to Txn.Written
 }
 
 // schema returns the memdb schema of the table.
@@ -138,27 +145,30 @@ func (t *table[T]) reversed(tx reader, ws memdb.WatchSet, index string, k key) i
 }
 
 // put adds or replaces a row and records that the table changed.
-func (t *table[T]) put(tx *txn, row *T) {
+func (t *table[T]) put(tx *Txn, row *T) {
 	t.check(tx.Insert(t.name, row))
 	tx.touch(t.name)
 	if t.events {
-		tx.changes.Written = append(tx.changes.Written, Write{Row: row})
+		tx.Written = append(tx.Written, Write{Row: row})
 	}
 }
 
+// load adds a row of a snapshot. It records no change.
+func (t *table[T]) load(tx *Txn, row *T) error { return tx.Insert(t.name, row) }
+
 // delete removes a row that get returned.
-func (t *table[T]) delete(tx *txn, row *T) {
+func (t *table[T]) delete(tx *Txn, row *T) {
 	t.check(tx.Delete(t.name, row))
 	tx.touch(t.name)
 	if t.events {
-		tx.changes.Written = append(tx.changes.Written, Write{Row: row, Gone: true})
+		tx.Written = append(tx.Written, Write{Row: row, Gone: true})
 	}
 }
 
-// check panics if memdb rejects a table or index name. Only a bug in this package causes this.
+// check panics if memdb rejects a table or index name. Only a bug causes this.
 func (t *table[T]) check(err error) {
 	if err != nil {
-		panic(fmt.Sprintf("state: bug: table %s: %v", t.name, err))
+		panic(fmt.Sprintf("table: bug: table %s: %v", t.name, err))
 	}
 }
 

@@ -86,7 +86,7 @@ func (t *txn) applyVariable(req *nomad.VarApplyStateRequest) (*nomad.VarApplySta
 	}
 	if op.Deletes() {
 		if old != nil {
-			variables.delete(t, old)
+			variables.delete(t.Txn, old)
 			t.countVariable(v.Namespace, -len(old.Data))
 		}
 		return out, nil
@@ -153,24 +153,24 @@ func inTheWay(op nomad.VarOp, old, v *nomad.VariableEncrypted) bool {
 
 // putVariable stores a variable that the caller owns in place of old.
 func (t *txn) putVariable(v, old *nomad.VariableEncrypted) *nomad.VariableEncrypted {
-	v.CreateIndex, v.ModifyIndex = t.index, t.index
+	v.CreateIndex, v.ModifyIndex = t.Index, t.Index
 	grown := len(v.Data)
 	if old != nil {
 		v.CreateIndex, v.CreateTime = old.CreateIndex, old.CreateTime
 		grown -= len(old.Data)
 	}
-	variables.put(t, v)
+	variables.put(t.Txn, v)
 	t.countVariable(v.Namespace, grown)
 	return v
 }
 
 // countVariable adds grown to the size of the variables of a namespace.
 func (t *txn) countVariable(namespace string, grown int) {
-	q := nomad.VariablesQuota{Namespace: namespace, CreateIndex: t.index}
+	q := nomad.VariablesQuota{Namespace: namespace, CreateIndex: t.Index}
 	if old := variableQuotas.get(t, nil, keyOf(namespace)); old != nil {
 		q = *old
 	}
 	q.Size = max(q.Size+int64(grown), 0)
-	q.ModifyIndex = t.index
-	variableQuotas.put(t, &q)
+	q.ModifyIndex = t.Index
+	variableQuotas.put(t.Txn, &q)
 }
