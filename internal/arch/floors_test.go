@@ -27,7 +27,7 @@ type pkg struct {
 
 // bans are packages that a package must not import, directly or indirectly.
 var bans = []struct{ from, to string }{
-	{"client/...", "nomad/state"},
+	{"client/...", "nomad/state/..."},
 	{"client/...", "nomad/server"},
 	{"nomad/...", "client/..."},
 	{"nomad/...", "command/..."},

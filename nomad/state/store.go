@@ -6,11 +6,12 @@ import (
 	"log/slog"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // Store is the replicated state of one server.
 type Store struct {
-	*DB
+	*table.DB
 	log  *slog.Logger
 	base uint64 // first index, if restored from a snapshot
 }
@@ -31,7 +32,7 @@ func New(log *slog.Logger) *Store {
 
 // Empty returns a store without rows, which a Restore fills.
 func Empty(log *slog.Logger) *Store {
-	return &Store{DB: NewDB(schema()), log: log}
+	return &Store{DB: table.NewDB(schema()), log: log}
 }
 
 // putBuiltin adds the built-in node pools and the default namespace if they do not exist.
@@ -41,11 +42,11 @@ func (t *txn) putBuiltin() {
 		{Name: nomad.NodePoolDefault, Description: nomad.NodePoolDefaultDescription},
 	}
 	for _, p := range builtin {
-		if nodePools.get(t, nil, keyOf(p.Name)) == nil {
+		if nodePools.Get(t, nil, table.KeyOf(p.Name)) == nil {
 			t.putNodePool(&p)
 		}
 	}
-	if namespaces.get(t, nil, keyOf(nomad.DefaultNamespace)) == nil {
+	if namespaces.Get(t, nil, table.KeyOf(nomad.DefaultNamespace)) == nil {
 		t.putNamespace(&nomad.Namespace{Name: nomad.DefaultNamespace, Description: nomad.DefaultNamespaceDescription})
 	}
 }
@@ -68,7 +69,7 @@ func (s *Store) SnapshotAfter(ctx context.Context, index uint64) (*Snapshot, err
 // Snapshot is an immutable view of the state.
 type Snapshot struct {
 	store *Store
-	tx    reader
+	tx    table.Reader
 	index uint64
 }
 
@@ -87,11 +88,11 @@ func (s *Snapshot) RestoreIndex() uint64 { return s.TableIndex(IndexRestore) }
 func (s *Snapshot) Store() *Store { return s.store }
 
 // TableIndex returns the highest index at which one of the tables changed.
-func (s *Snapshot) TableIndex(tables ...string) uint64 { return lastIndex(s.tx, tables...) }
+func (s *Snapshot) TableIndex(tables ...string) uint64 { return table.LastIndex(s.tx, tables...) }
 
 // txn is one log entry, with the effects that span tables.
 type txn struct {
-	*Txn
+	*table.Txn
 	changes Changes
 	usages  map[string]*nomad.NamespaceUsage // modified usages by namespace; nil means no quota
 }
@@ -99,7 +100,7 @@ type txn struct {
 // write runs fn as the log entry index. If fn fails, nothing changes.
 func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	t := &txn{}
-	err := s.Write(index, func(entry *Txn) error {
+	err := s.Write(index, func(entry *table.Txn) error {
 		t.Txn = entry
 		if err := fn(t); err != nil {
 			return err
@@ -132,5 +133,5 @@ type Changes struct {
 	Purged []string
 	// Written holds the rows for which events are published, in the order of the writes. If a row
 	// was written twice, the last write counts.
-	Written []Write
+	Written []table.Write
 }

@@ -1,4 +1,4 @@
-package state
+package table
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func NewDB(schema *memdb.DBSchema) *DB {
 func (d *DB) LatestIndex() uint64 { return d.latest.Load() }
 
 // View returns an immutable view of the rows and a log index that it includes.
-func (d *DB) View() (tx reader, index uint64) {
+func (d *DB) View() (tx Reader, index uint64) {
 	index = d.latest.Load() // read before the view is taken, so that the view includes this index
 	return d.mem.Txn(false), index
 }
@@ -181,28 +181,28 @@ func (j *joint) write(index uint64, fn func(*Txn) error) error {
 
 // touch records that a table changed.
 func (t *Txn) touch(name string) {
-	if name == indexes.name || slices.Contains(t.touched, name) {
+	if name == Indexes.Name || slices.Contains(t.touched, name) {
 		return
 	}
 	t.touched = append(t.touched, name)
 }
 
-// indexes is the table of the index of the last change of each table.
-var indexes = &table[nomad.IndexEntry]{
-	name: "index",
-	id:   func(e *nomad.IndexEntry) key { return keyOf(e.Key) },
+// Indexes is the table of the index of the last change of each table.
+var Indexes = &Table[nomad.IndexEntry]{
+	Name: "index",
+	ID:   func(e *nomad.IndexEntry) Key { return KeyOf(e.Key) },
 }
 
 // NoteIndex records the index of the log entry as the last change of a table.
 func (t *Txn) NoteIndex(name string) {
-	indexes.put(t, &nomad.IndexEntry{Key: name, Value: t.Index})
+	Indexes.Put(t, &nomad.IndexEntry{Key: name, Value: t.Index})
 }
 
-// lastIndex returns the highest index at which one of the tables changed.
-func lastIndex(tx reader, tables ...string) uint64 {
+// LastIndex returns the highest index at which one of the tables changed.
+func LastIndex(tx Reader, tables ...string) uint64 {
 	var highest uint64
 	for _, name := range tables {
-		if row := indexes.get(tx, nil, keyOf(name)); row != nil {
+		if row := Indexes.Get(tx, nil, KeyOf(name)); row != nil {
 			highest = max(highest, row.Value)
 		}
 	}
