@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 )
@@ -105,16 +104,6 @@ func (r *ACLDecisionRule) String() string {
 		text = "no rights set"
 	}
 	return fmt.Sprintf("policy %q, line %d, column %d: %s: %s", r.Policy, r.Line, r.Column, r.Block, text)
-}
-
-// Explain returns the subjects that have a right, and the reasons.
-func (a *ACLPolicies) Explain(req *ACLExplainRequest, q *QueryOptions) (*ACLExplainResponse, *QueryMeta, error) {
-	out := new(ACLExplainResponse)
-	meta, err := a.client.queryBody(http.MethodPut, "/v1/acl/explain", req, out, q)
-	if err != nil {
-		return nil, nil, err
-	}
-	return out, meta, nil
 }
 
 // ParseJobACL parses "namespace/job/group/task". Trailing parts are optional. A slash in

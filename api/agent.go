@@ -63,3 +63,15 @@ type DiskUsage struct {
 	DiskMB int64
 	UsedMB int64
 }
+
+// KeyringResponse contains the gossip keys: for each key, the number of servers that have
+// it and the number that encrypt with it. It also contains messages of servers.
+type KeyringResponse struct {
+	Messages    map[string]string
+	Keys        map[string]int
+	PrimaryKeys map[string]int
+	NumNodes    int
+}
+
+// KeyringRequest is a request for one gossip key.
+type KeyringRequest struct{ Key string }

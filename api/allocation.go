@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/workload"
+)
 
 // Desired and client statuses of an allocation.
 const (
@@ -54,10 +58,10 @@ type Allocation struct {
 	NodeID                string
 	NodeName              string
 	JobID                 string
-	Job                   *Job
+	Job                   *workload.Job
 	TaskGroup             string
-	Resources             *Resources
-	TaskResources         map[string]*Resources
+	Resources             *workload.Resources
+	TaskResources         map[string]*workload.Resources
 	AllocatedResources    *AllocatedResources
 	Services              map[string]string
 	Metrics               *AllocationMetric
@@ -127,7 +131,7 @@ type AllocationMetric struct {
 	ClassExhausted     map[string]int
 	DimensionExhausted map[string]int
 	QuotaExhausted     []string
-	ResourcesExhausted map[string]*Resources
+	ResourcesExhausted map[string]*workload.Resources
 	Scores             map[string]float64
 	AllocationTime     time.Duration
 	CoalescedFailures  int
@@ -155,7 +159,7 @@ type AllocNetworkStatus struct {
 	InterfaceName string
 	Address       string
 	AddressIPv6   string
-	DNS           *DNSConfig
+	DNS           *workload.DNSConfig
 }
 
 // AllocStopResponse contains the ID of the evaluation that the stop created.
@@ -249,14 +253,14 @@ type AllocatedResources struct {
 type AllocatedTaskResources struct {
 	Cpu      AllocatedCpuResources
 	Memory   AllocatedMemoryResources
-	Networks []*NetworkResource
+	Networks []*workload.NetworkResource
 	Devices  []*AllocatedDeviceResource
 }
 
 // AllocatedSharedResources are the resources that the tasks of an allocation share.
 type AllocatedSharedResources struct {
 	DiskMB   int64
-	Networks []*NetworkResource
+	Networks []*workload.NetworkResource
 	Ports    []PortMapping
 }
 

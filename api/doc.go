@@ -1,14 +1,9 @@
-// Package api is the Go SDK of the HTTP API: the JSON types of jobs, allocations, nodes
-// and other objects, and a Client with a handle for each of them.
+// Package api holds the JSON types of the HTTP API: allocations, nodes, evaluations, deployments,
+// ACL objects and other objects, and the bodies of requests and responses.
 //
-//	client, err := api.NewClient(api.DefaultConfig())
-//	resp, _, err := client.Jobs().Register(job, nil)
+// The names equal those of the official SDK. Durations are nanoseconds in JSON, except where a
+// type has its own MarshalJSON. The types of jobs are in api/workload. The client that sends
+// requests is in api/httpclient.
 //
-// The names equal those of the official SDK. In the types of a job, a nil pointer is an
-// unset field. Job.Canonicalize sets the defaults. Durations are nanoseconds in JSON.
-//
-// The `hcl` tags are the names of attributes and blocks in a job file, for package jobspec.
-//
-// A Client is safe for concurrent use. AllocFS.Stream, AllocFS.Logs and EventStream.Stream
-// start a goroutine that runs until the stream ends. Other methods start none.
+// The package does no I/O.
 package api

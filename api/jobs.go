@@ -1,11 +1,19 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/workload"
+)
+
+// RegisterEnforceIndexErrPrefix begins the error of a registration with EnforceIndex whose
+// JobModifyIndex is not the current one.
+const RegisterEnforceIndexErrPrefix = "Enforcing job modify index"
 
 // JobRegisterRequest is the body of PUT /v1/jobs.
 type JobRegisterRequest struct {
 	Submission        *JobSubmission
-	Job               *Job
+	Job               *workload.Job
 	EnforceIndex      bool   `json:",omitempty"`
 	JobModifyIndex    uint64 `json:",omitempty"`
 	PolicyOverride    bool   `json:",omitempty"`
@@ -24,21 +32,9 @@ type JobRegisterResponse struct {
 	QueryMeta
 }
 
-// RegisterOptions are the options of Jobs.RegisterOpts. With EnforceIndex, the job is
-// registered only if its index is ModifyIndex. 0 means that the job must not exist.
-type RegisterOptions struct {
-	EnforceIndex      bool
-	ModifyIndex       uint64
-	PolicyOverride    bool
-	PreserveCounts    bool
-	PreserveResources bool
-	EvalPriority      int
-	Submission        *JobSubmission
-}
-
 // JobValidateRequest is the body of PUT /v1/validate/job.
 type JobValidateRequest struct {
-	Job *Job
+	Job *workload.Job
 	WriteRequest
 }
 
@@ -52,7 +48,7 @@ type JobValidateResponse struct {
 
 // JobPlanRequest is the body of PUT /v1/job/:id/plan.
 type JobPlanRequest struct {
-	Job            *Job
+	Job            *workload.Job
 	Diff           bool
 	PolicyOverride bool
 	WriteRequest
@@ -67,12 +63,6 @@ type JobPlanResponse struct {
 	FailedTGAllocs     map[string]*AllocationMetric
 	NextPeriodicLaunch time.Time
 	Warnings           string
-}
-
-// PlanOptions are the options of Jobs.PlanOpts.
-type PlanOptions struct {
-	Diff           bool
-	PolicyOverride bool
 }
 
 // JobListStub is the list entry of a job.
@@ -95,16 +85,6 @@ type JobListStub struct {
 	JobModifyIndex    uint64
 	SubmitTime        int64
 	Meta              map[string]string `json:",omitempty"`
-}
-
-// JobListOptions are the options of Jobs.ListOptions.
-type JobListOptions struct {
-	Fields *JobListFields
-}
-
-// JobListFields selects the optional fields of a job list.
-type JobListFields struct {
-	Meta bool
 }
 
 // JobSummary is the number of allocations of a job by group and state.
@@ -143,14 +123,6 @@ type JobDeregisterResponse struct {
 	QueryMeta
 }
 
-// DeregisterOptions are the options of Jobs.DeregisterOpts.
-type DeregisterOptions struct {
-	Purge           bool
-	Global          bool
-	EvalPriority    int
-	NoShutdownDelay bool
-}
-
 // JobEvaluateRequest is the body of PUT /v1/job/:id/evaluate.
 type JobEvaluateRequest struct {
 	JobID       string
@@ -181,15 +153,6 @@ type JobDispatchResponse struct {
 	WriteMeta
 }
 
-// DispatchOptions are the options of Jobs.DispatchOpts.
-type DispatchOptions struct {
-	JobID            string
-	Meta             map[string]string
-	Payload          []byte
-	IdPrefixTemplate string
-	Priority         int
-}
-
 // JobsParseRequest is the body of PUT /v1/jobs/parse. Variables is the content of a
 // variable file.
 type JobsParseRequest struct {
@@ -208,16 +171,9 @@ type JobSubmission struct {
 
 // JobVersionsResponse lists the versions of a job, newest first, and their diffs.
 type JobVersionsResponse struct {
-	Versions []*Job
+	Versions []*workload.Job
 	Diffs    []*JobDiff
 	QueryMeta
-}
-
-// VersionsOptions are the options of Jobs.VersionsOpts.
-type VersionsOptions struct {
-	Diffs       bool
-	DiffTag     string
-	DiffVersion *uint64
 }
 
 // JobStatusesRequest is the body of POST /v1/jobs/statuses.

@@ -1,10 +1,7 @@
 package api
 
-// The default namespace, and the wildcard for all namespaces.
-const (
-	AllNamespacesNamespace = "*"
-	DefaultNamespace       = "default"
-)
+// AllNamespacesNamespace is the wildcard for all namespaces.
+const AllNamespacesNamespace = "*"
 
 // Namespace groups jobs and their objects, for access control and quotas.
 type Namespace struct {

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/workload"
+)
 
 // Statuses, eligibility and event subsystems of a node.
 const (
@@ -34,8 +38,8 @@ type Node struct {
 	HTTPAddr              string
 	TLSEnabled            bool
 	Attributes            map[string]string
-	Resources             *Resources
-	Reserved              *Resources
+	Resources             *workload.Resources
+	Reserved              *workload.Resources
 	NodeResources         *NodeResources
 	ReservedResources     *NodeReservedResources
 	Links                 map[string]string
@@ -127,13 +131,6 @@ type DrainMetadata struct {
 	Meta       map[string]string
 }
 
-// DrainOptions are the options of Nodes.UpdateDrainOpts.
-type DrainOptions struct {
-	DrainSpec    *DrainSpec
-	MarkEligible bool
-	Meta         map[string]string
-}
-
 // NodeUpdateDrainRequest is the body of PUT /v1/node/:id/drain. A nil spec stops the drain.
 type NodeUpdateDrainRequest struct {
 	NodeID       string
@@ -200,7 +197,7 @@ type NodeResources struct {
 	Cpu            NodeCpuResources
 	Memory         NodeMemoryResources
 	Disk           NodeDiskResources
-	Networks       []*NetworkResource
+	Networks       []*workload.NetworkResource
 	Devices        []*NodeDeviceResource
 	MinDynamicPort int
 	MaxDynamicPort int
@@ -356,3 +353,6 @@ type NodeIdentityGetResponse struct {
 type NodeIdentityRenewRequest struct {
 	NodeID string
 }
+
+// NodeIdentityRenewResponse is the empty response of a renewal.
+type NodeIdentityRenewResponse struct{}

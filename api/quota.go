@@ -1,6 +1,10 @@
 package api
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+
+	"github.com/open-nomad/open-nomad/api/workload"
+)
 
 // QuotaSpec limits the total resources of the allocations and variables in all namespaces
 // that use it.
@@ -33,8 +37,8 @@ type QuotaResources struct {
 	MemoryMaxMB *int
 	// Allocs is the number of allocations (only in open-nomad).
 	Allocs    *int `json:",omitempty"`
-	Devices   []*RequestedDevice
-	NUMA      *NUMAResource
+	Devices   []*workload.RequestedDevice
+	NUMA      *workload.NUMAResource
 	SecretsMB *int
 	Storage   *QuotaStorageResources
 	NodePools []*NodePoolLimit
@@ -53,8 +57,8 @@ type NodePoolLimit struct {
 	Cores       *int
 	MemoryMB    *int
 	MemoryMaxMB *int
-	Devices     []*RequestedDevice
-	NUMA        *NUMAResource
+	Devices     []*workload.RequestedDevice
+	NUMA        *workload.NUMAResource
 	SecretsMB   *int
 	Storage     *QuotaStorageResources
 }

@@ -6,32 +6,33 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // kinds are the kinds of objects that an ID can name, in the order of the search.
 var kinds = []struct {
 	name, command string
-	list          func(context.Context, *api.Client, string, string) ([]string, error)
+	list          func(context.Context, *httpclient.Client, string, string) ([]string, error)
 }{
-	{"job", "job status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
-		found, _, err := c.Jobs().List((&api.QueryOptions{Prefix: prefix, Namespace: ns}).WithContext(ctx))
+	{"job", "job status", func(ctx context.Context, c *httpclient.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Jobs().List((&httpclient.QueryOptions{Prefix: prefix, Namespace: ns}).WithContext(ctx))
 		return ids(found, func(j *api.JobListStub) string { return j.ID }), err
 	}},
-	{"node", "node status", func(ctx context.Context, c *api.Client, _, prefix string) ([]string, error) {
-		found, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
+	{"node", "node status", func(ctx context.Context, c *httpclient.Client, _, prefix string) ([]string, error) {
+		found, _, err := c.Nodes().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
 		return ids(found, func(n *api.NodeListStub) string { return n.ID }), err
 	}},
-	{"allocation", "alloc status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
-		found, _, err := c.Allocations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
+	{"allocation", "alloc status", func(ctx context.Context, c *httpclient.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Allocations().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
 		return ids(found, func(a *api.AllocationListStub) string { return a.ID }), err
 	}},
-	{"evaluation", "eval status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
-		found, _, err := c.Evaluations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
+	{"evaluation", "eval status", func(ctx context.Context, c *httpclient.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Evaluations().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
 		return ids(found, func(e *api.Evaluation) string { return e.ID }), err
 	}},
-	{"deployment", "deployment status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
-		found, _, err := c.Deployments().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
+	{"deployment", "deployment status", func(ctx context.Context, c *httpclient.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Deployments().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
 		return ids(found, func(d *api.Deployment) string { return d.ID }), err
 	}},
 }

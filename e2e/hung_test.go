@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -236,10 +237,10 @@ func (s *servers) lead(i int) {
 }
 
 // countlessJob returns a job without allocations.
-func countlessJob(id string) *api.Job {
+func countlessJob(id string) *workload.Job {
 	kind, count := "batch", 0
-	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
-		Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+	return &workload.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count,
+		Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
 }
 
 // pause stops the process of an agent, and returns when its last thread has stopped; it continues

@@ -6,17 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // keyPages are the pages of the jobspec, with the structs whose keys they describe.
 var keyPages = map[string][]any{
-	"job": {api.Job{}}, "group": {api.TaskGroup{}}, "task": {api.Task{}}, "resources": {api.Resources{}}, "identity": {api.WorkloadIdentity{}},
-	"network": {api.NetworkResource{}, api.Port{}, api.DNSConfig{}}, "volume": {api.VolumeRequest{}, api.VolumeMount{}},
-	"ephemeral_disk": {api.EphemeralDisk{}}, "logs": {api.LogConfig{}}, "restart": {api.RestartPolicy{}}, "reschedule": {api.ReschedulePolicy{}},
-	"update": {api.UpdateStrategy{}}, "migrate": {api.MigrateStrategy{}}, "constraint": {api.Constraint{}}, "affinity": {api.Affinity{}},
-	"spread": {api.Spread{}}, "lifecycle": {api.TaskLifecycle{}}, "ui": {api.JobUIConfig{}, api.JobUILink{}},
-	"parameterized": {api.ParameterizedJobConfig{}, api.DispatchPayloadConfig{}},
+	"job": {workload.Job{}}, "group": {workload.TaskGroup{}}, "task": {workload.Task{}}, "resources": {workload.Resources{}}, "identity": {workload.WorkloadIdentity{}},
+	"network": {workload.NetworkResource{}, workload.Port{}, workload.DNSConfig{}}, "volume": {workload.VolumeRequest{}, workload.VolumeMount{}},
+	"ephemeral_disk": {workload.EphemeralDisk{}}, "logs": {workload.LogConfig{}}, "restart": {workload.RestartPolicy{}}, "reschedule": {workload.ReschedulePolicy{}},
+	"update": {workload.UpdateStrategy{}}, "migrate": {workload.MigrateStrategy{}}, "constraint": {workload.Constraint{}}, "affinity": {workload.Affinity{}},
+	"spread": {workload.Spread{}}, "lifecycle": {workload.TaskLifecycle{}}, "ui": {workload.JobUIConfig{}, workload.JobUILink{}},
+	"parameterized": {workload.ParameterizedJobConfig{}, workload.DispatchPayloadConfig{}},
 }
 
 // TestJobPages checks that each page of the jobspec has every key of its block, and that not-yet.md

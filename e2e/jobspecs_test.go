@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
@@ -192,7 +192,7 @@ func checkJob(text string, vars []string) error {
 	return checkDrivers(job)
 }
 
-func checkDrivers(job *api.Job) error {
+func checkDrivers(job *workload.Job) error {
 	quiet := slog.New(slog.DiscardHandler)
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {

@@ -1,8 +1,8 @@
-// Package jobspec parses job files in HCL2 or JSON to *api.Job.
+// Package jobspec parses job files in HCL2 or JSON to *workload.Job.
 //
-//	source ─scan─▶ syntax tree ─variables─▶ var.* ─locals─▶ local.* ─decode─▶ *api.Job
+//	source ─scan─▶ syntax tree ─variables─▶ var.* ─locals─▶ local.* ─decode─▶ *workload.Job
 //
-// The `hcl` tags of package api define the blocks and attributes of a job file. One
+// The `hcl` tags of package workload define the blocks and attributes of a job file. One
 // decoder (decode.go) handles all structs. Syntax that differs from the structs
 // (shorthands of constraints, ports, job-level tasks) is in shorthand.go.
 //

@@ -9,9 +9,10 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/open-nomad/open-nomad/api"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // Config holds the source and the options of Parse.
@@ -44,9 +45,9 @@ const (
 	maxHCL    = 1 << 20
 )
 
-// Parse parses the source. It does not set defaults: see api.Job.Canonicalize. A
+// Parse parses the source. It does not set defaults: see workload.Job.Canonicalize. A
 // syntax or semantic error is an *Error that lists all faults with their positions.
-func Parse(cfg Config) (*api.Job, error) {
+func Parse(cfg Config) (*workload.Job, error) {
 	if cfg.Filename == "" {
 		cfg.Filename = "job.hcl"
 	}
@@ -69,13 +70,13 @@ func isJSON(src []byte) bool {
 }
 
 // parseJSON parses a job in the format of the HTTP API, optionally inside {"Job": ...}.
-func parseJSON(cfg Config) (*api.Job, error) {
-	var wrapped struct{ Job *api.Job }
+func parseJSON(cfg Config) (*workload.Job, error) {
+	var wrapped struct{ Job *workload.Job }
 	if err := json.Unmarshal(cfg.Source, &wrapped); err != nil {
 		return nil, jsonError(cfg, err)
 	}
 	if wrapped.Job == nil {
-		wrapped.Job = &api.Job{}
+		wrapped.Job = &workload.Job{}
 		if err := json.Unmarshal(cfg.Source, wrapped.Job); err != nil {
 			return nil, jsonError(cfg, err)
 		}
@@ -125,11 +126,11 @@ type parser struct {
 	functions map[string]function.Function
 	root      *scope
 	blocks    int
-	at        map[*api.Constraint]hcl.Range // the position of each constraint
+	at        map[*workload.Constraint]hcl.Range // the position of each constraint
 }
 
 func newParser(cfg Config) *parser {
-	p := &parser{cfg: cfg, at: map[*api.Constraint]hcl.Range{}, sources: map[string][]byte{cfg.Filename: cfg.Source}}
+	p := &parser{cfg: cfg, at: map[*workload.Constraint]hcl.Range{}, sources: map[string][]byte{cfg.Filename: cfg.Source}}
 	p.functions = p.budget.guard(functions())
 	if cfg.AllowFS {
 		for name, f := range fileFunctions(filepath.Dir(cfg.Filename)) {
@@ -145,7 +146,7 @@ func newParser(cfg Config) *parser {
 
 // parse runs the steps of the package doc. A step continues after an error, to report
 // as many errors as possible. The next step starts only if there was no error.
-func (p *parser) parse() *api.Job {
+func (p *parser) parse() *workload.Job {
 	body := p.syntax(p.cfg.Filename, p.cfg.Source)
 	if body == nil {
 		return nil

@@ -1,5 +1,5 @@
 // Package alloc implements the commands for allocations: status, logs, stop,
-// restart, signal, fs, sandbox and exec. They call an agent through package api. The
+// restart, signal, fs, sandbox and exec. They call an agent through package httpclient. The
 // agent forwards requests to the allocation's node. The commands keep no state.
 package alloc
 
@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -21,7 +23,7 @@ func Commands() []term.Command {
 
 // found is an allocation with its job, and the client for further requests.
 type found struct {
-	client *api.Client
+	client *httpclient.Client
 	alloc  *api.Allocation
 }
 
@@ -34,7 +36,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (found, error) {
 	if len(prefix) < 2 {
 		return found{}, fmt.Errorf("Alloc ID must contain at least two characters.")
 	}
-	q := (&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx)
+	q := (&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx)
 	stubs, _, err := c.Allocations().List(q)
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocation: %w", err)
@@ -55,8 +57,8 @@ func find(ctx context.Context, e *term.Env, prefix string) (found, error) {
 	}
 }
 
-func read(ctx context.Context, c *api.Client, stub *api.AllocationListStub) (found, error) {
-	a, _, err := c.Allocations().Info(stub.ID, (&api.QueryOptions{Namespace: stub.Namespace}).WithContext(ctx))
+func read(ctx context.Context, c *httpclient.Client, stub *api.AllocationListStub) (found, error) {
+	a, _, err := c.Allocations().Info(stub.ID, (&httpclient.QueryOptions{Namespace: stub.Namespace}).WithContext(ctx))
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocation: %w", err)
 	}
@@ -69,7 +71,7 @@ func ofJob(ctx context.Context, e *term.Env, job, group string) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	allocs, _, err := c.Jobs().Allocations(job, false, (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	allocs, _, err := c.Jobs().Allocations(job, false, (&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocations of job %q: %w", job, err)
 	}
@@ -115,7 +117,7 @@ func task(a *api.Allocation, name string) (string, error) {
 }
 
 // groupOf returns the allocation's task group, or nil if the job does not have it.
-func groupOf(a *api.Allocation) *api.TaskGroup {
+func groupOf(a *api.Allocation) *workload.TaskGroup {
 	for _, g := range a.Job.TaskGroups {
 		if *g.Name == a.TaskGroup {
 			return g
@@ -125,7 +127,7 @@ func groupOf(a *api.Allocation) *api.TaskGroup {
 }
 
 // groupTasks returns the allocation's tasks in the order of the jobspec.
-func groupTasks(a *api.Allocation) []*api.Task {
+func groupTasks(a *api.Allocation) []*workload.Task {
 	if g := groupOf(a); g != nil {
 		return g.Tasks
 	}
@@ -133,7 +135,7 @@ func groupTasks(a *api.Allocation) []*api.Task {
 }
 
 // taskOf returns the task with the name, or nil if the allocation does not have it.
-func taskOf(a *api.Allocation, name string) *api.Task {
+func taskOf(a *api.Allocation, name string) *workload.Task {
 	for _, t := range groupTasks(a) {
 		if t.Name == name {
 			return t
@@ -151,6 +153,6 @@ func tasks(a *api.Allocation) []string {
 	return names
 }
 
-func query(ctx context.Context, a *api.Allocation) *api.QueryOptions {
-	return (&api.QueryOptions{Namespace: a.Namespace}).WithContext(ctx)
+func query(ctx context.Context, a *api.Allocation) *httpclient.QueryOptions {
+	return (&httpclient.QueryOptions{Namespace: a.Namespace}).WithContext(ctx)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsimple"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // Settings are the settings from a configuration file and flags.
@@ -43,7 +43,7 @@ type Server struct {
 }
 
 // Apply sets the fields of the API configuration that the block has.
-func (s *Server) Apply(c *api.Config) {
+func (s *Server) Apply(c *httpclient.Config) {
 	if s == nil {
 		return
 	}

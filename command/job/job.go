@@ -1,6 +1,6 @@
 // Package job implements the commands for jobs: run, plan, validate, status, stop,
 // inspect, allocs, history, eval, init and learn. They read jobspecs and call an
-// agent through package api. They keep no state.
+// agent through package httpclient. They keep no state.
 package job
 
 import (
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
@@ -55,7 +57,7 @@ func (n *namespaces) declareConsul(f *term.Flags) {
 }
 
 // set copies the namespaces of the flags to a job.
-func (n *namespaces) set(job *api.Job) {
+func (n *namespaces) set(job *workload.Job) {
 	if n.consul != "" {
 		job.ConsulNamespace = &n.consul
 	}
@@ -65,7 +67,7 @@ func (n *namespaces) set(job *api.Job) {
 }
 
 // read parses the job at path, which is a file, a URL, or "-" for standard input.
-func (s *source) read(ctx context.Context, e *term.Env, path string) (*api.Job, *api.JobSubmission, error) {
+func (s *source) read(ctx context.Context, e *term.Env, path string) (*workload.Job, *api.JobSubmission, error) {
 	if s.json && len(*s.vars)+len(*s.varFiles) > 0 {
 		return nil, nil, errJSONVars
 	}
@@ -113,12 +115,12 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 
 // find returns the job whose ID is prefix, or the only job whose ID begins with it.
 // It also returns the client for further requests.
-func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.JobListStub, error) {
+func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, *api.JobListStub, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
 	}
-	q := (&api.QueryOptions{Prefix: prefix, Namespace: e.Namespace()}).WithContext(ctx)
+	q := (&httpclient.QueryOptions{Prefix: prefix, Namespace: e.Namespace()}).WithContext(ctx)
 	jobs, _, err := c.Jobs().List(q)
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying job prefix %q: %w", prefix, err)
@@ -170,10 +172,10 @@ func kind(j *api.JobListStub) string {
 	return out
 }
 
-func inNamespace(ctx context.Context, ns string) *api.QueryOptions {
-	return (&api.QueryOptions{Namespace: ns}).WithContext(ctx)
+func inNamespace(ctx context.Context, ns string) *httpclient.QueryOptions {
+	return (&httpclient.QueryOptions{Namespace: ns}).WithContext(ctx)
 }
 
-func writeIn(ctx context.Context, ns string) *api.WriteOptions {
-	return (&api.WriteOptions{Namespace: ns}).WithContext(ctx)
+func writeIn(ctx context.Context, ns string) *httpclient.WriteOptions {
+	return (&httpclient.WriteOptions{Namespace: ns}).WithContext(ctx)
 }

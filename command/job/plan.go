@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -64,7 +65,7 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	resp, _, err := c.Jobs().PlanOpts(job, &api.PlanOptions{Diff: true, PolicyOverride: p.override}, (&api.WriteOptions{}).WithContext(ctx))
+	resp, _, err := c.Jobs().PlanOpts(job, &httpclient.PlanOptions{Diff: true, PolicyOverride: p.override}, (&httpclient.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		return false, fmt.Errorf("Error during plan: %w", err)
 	}

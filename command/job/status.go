@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -101,7 +103,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	return nil
 }
 
-func describe(j *api.Job) string {
+func describe(j *workload.Job) string {
 	status := *j.Status
 	if j.Stop != nil && *j.Stop {
 		status += " (stopped)"
@@ -121,7 +123,7 @@ func describe(j *api.Job) string {
 	})
 }
 
-func (o *statusOptions) summary(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {
+func (o *statusOptions) summary(e *term.Env, c *httpclient.Client, j *workload.Job, q *httpclient.QueryOptions) error {
 	s, _, err := c.Jobs().Summary(*j.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying job summary: %w", err)
@@ -161,7 +163,7 @@ func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
 	}
 }
 
-func (o *statusOptions) deployment(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {
+func (o *statusOptions) deployment(e *term.Env, c *httpclient.Client, j *workload.Job, q *httpclient.QueryOptions) error {
 	d, _, err := c.Jobs().LatestDeployment(*j.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying latest job deployment: %w", err)

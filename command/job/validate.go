@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
@@ -42,7 +44,7 @@ func validate(ctx context.Context, e *term.Env, s *source) error {
 		return &term.ExitError{Code: 255, Err: err}
 	}
 	v := &verdict{}
-	if resp, _, err := c.Jobs().Validate(job, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+	if resp, _, err := c.Jobs().Validate(job, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
 		e.Println(e.Bold(fmt.Sprintf("Driver configuration not validated by servers: %v\n", err)))
 	} else {
 		v.ofServers(resp)
@@ -76,7 +78,7 @@ func (v *verdict) ofServers(resp *api.JobValidateResponse) {
 }
 
 // here validates the job locally and adds the errors and warnings.
-func (v *verdict) here(e *term.Env, job *api.Job) error {
+func (v *verdict) here(e *term.Env, job *workload.Job) error {
 	if ns := e.Namespace(); job.Namespace == nil {
 		job.Namespace = &ns
 	}

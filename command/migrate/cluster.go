@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -45,7 +46,7 @@ type Cluster struct {
 
 // Ask queries an agent about its cluster. Requests that the token does not allow are listed
 // in Unknown.
-func Ask(ctx context.Context, c *api.Client) *Cluster {
+func Ask(ctx context.Context, c *httpclient.Client) *Cluster {
 	out := &Cluster{Servers: []Server{}, Unknown: []string{}}
 	self, err := c.Agent().Self()
 	if err == nil {
@@ -53,7 +54,7 @@ func Ask(ctx context.Context, c *api.Client) *Cluster {
 	} else {
 		out.Unknown = append(out.Unknown, fmt.Sprintf("configuration of the agent (needs agent:read): %v", err))
 	}
-	members, err := c.Agent().MembersOpts((&api.QueryOptions{}).WithContext(ctx))
+	members, err := c.Agent().MembersOpts((&httpclient.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		out.Unknown = append(out.Unknown, fmt.Sprintf("servers (needs node:read): %v", err))
 		return out

@@ -1,6 +1,6 @@
 // Package operator holds the commands for operators of a cluster: server members, system
 // gc, metrics, scheduler configuration, root keys, snapshots and the check before a
-// migration. They call an agent through package api and keep no state.
+// migration. They call an agent through package httpclient and keep no state.
 package operator
 
 import (
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -45,7 +46,7 @@ func membersCommand() term.Command {
 	}
 }
 
-func members(e *term.Env, c *api.Client, m *api.ServerMembers, detail term.Detail) error {
+func members(e *term.Env, c *httpclient.Client, m *api.ServerMembers, detail term.Detail) error {
 	slices.SortFunc(m.Members, func(a, b *api.AgentMember) int { return strings.Compare(a.Name, b.Name) })
 	head := "Name|Address|Port|Status|Leader|Raft Version|Build|Datacenter|Region"
 	if detail {
@@ -84,7 +85,7 @@ func tags(of map[string]string) string {
 
 func gcCommand() term.Command {
 	return systemCommand("system gc", "Run garbage collection of jobs, evaluations, allocations, deployments and nodes",
-		func(s *api.System) error {
+		func(s *httpclient.System) error {
 			if err := s.GarbageCollect(); err != nil {
 				return fmt.Errorf("Error running system garbage-collection: %w", err)
 			}
@@ -94,7 +95,7 @@ func gcCommand() term.Command {
 
 func reconcileCommand() term.Command {
 	return systemCommand("system reconcile summaries", "Compute the summaries of all jobs again",
-		func(s *api.System) error {
+		func(s *httpclient.System) error {
 			if err := s.ReconcileSummaries(); err != nil {
 				return fmt.Errorf("Error running system summary reconciliation: %w", err)
 			}
@@ -103,7 +104,7 @@ func reconcileCommand() term.Command {
 }
 
 // systemCommand returns a command without flags that calls run.
-func systemCommand(name, short string, do func(*api.System) error) term.Command {
+func systemCommand(name, short string, do func(*httpclient.System) error) term.Command {
 	return term.Command{
 		Name: name, Short: short,
 		Setup: func(*term.Flags) term.Run {
@@ -132,13 +133,13 @@ func metricsCommand() term.Command {
 					return err
 				}
 				if *tmpl != "" {
-					summary, _, err := c.Operator().MetricsSummary((&api.QueryOptions{}).WithContext(ctx))
+					summary, _, err := c.Operator().MetricsSummary((&httpclient.QueryOptions{}).WithContext(ctx))
 					if err != nil {
 						return fmt.Errorf("Error querying metrics: %w", err)
 					}
 					return term.NewFormats(false, *tmpl).Print(e, summary)
 				}
-				out, err := c.Operator().Metrics((&api.QueryOptions{Params: map[string]string{"format": *format, "pretty": "1"}}).WithContext(ctx))
+				out, err := c.Operator().Metrics((&httpclient.QueryOptions{Params: map[string]string{"format": *format, "pretty": "1"}}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error querying metrics: %w", err)
 				}
@@ -151,7 +152,7 @@ func metricsCommand() term.Command {
 
 func agentInfoCommand() term.Command {
 	return term.Shown(term.Command{Name: "agent-info", Short: "Show the internal state of an agent"},
-		func(_ context.Context, c *api.Client) (*api.AgentSelf, error) {
+		func(_ context.Context, c *httpclient.Client) (*api.AgentSelf, error) {
 			self, err := c.Agent().Self()
 			if err != nil {
 				return nil, fmt.Errorf("Error querying agent info: %w", err)

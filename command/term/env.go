@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // Env is the environment of a running command: streams, arguments and general flags.
@@ -45,12 +45,12 @@ func (g *general) declare(f *flag.FlagSet) {
 }
 
 // Client returns an API client for the flags and the environment.
-func (e *Env) Client() (*api.Client, error) { return e.ClientOf(func(*api.Config) {}) }
+func (e *Env) Client() (*httpclient.Client, error) { return e.ClientOf(func(*httpclient.Config) {}) }
 
 // ClientOf is Client with a configuration that edit changes. It overrides the environment,
 // and the flags override it.
-func (e *Env) ClientOf(edit func(*api.Config)) (*api.Client, error) {
-	g, cfg := e.general, api.DefaultConfig()
+func (e *Env) ClientOf(edit func(*httpclient.Config)) (*httpclient.Client, error) {
+	g, cfg := e.general, httpclient.DefaultConfig()
 	edit(cfg)
 	set := func(to *string, v string) {
 		if v != "" {
@@ -69,7 +69,7 @@ func (e *Env) ClientOf(edit func(*api.Config)) (*api.Client, error) {
 	if g.skipVerify != nil {
 		cfg.TLSConfig.Insecure = *g.skipVerify
 	}
-	c, err := api.NewClient(cfg)
+	c, err := httpclient.NewClient(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("Error initializing client: %w", err)
 	}

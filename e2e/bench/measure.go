@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -219,7 +220,7 @@ func placementRate(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	var index uint64
 	for {
-		eval, meta, err := a.Client.Evaluations().Info(resp.EvalID, (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		eval, meta, err := a.Client.Evaluations().Info(resp.EvalID, (&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
 		if err != nil {
 			return "", false, err
 		}

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
@@ -49,10 +49,10 @@ type Cluster struct {
 type Server struct {
 	Name   string
 	Addr   string // RPC address for other servers
-	Client *api.Client
+	Client *httpclient.Client
 	Dir    string
 
-	ask     *api.Client // with a short timeout
+	ask     *httpclient.Client // with a short timeout
 	cluster *Cluster
 	host    *Host
 	cmd     *exec.Cmd     // nil before the first Start
@@ -96,8 +96,8 @@ func (c *Cluster) open(ctx context.Context) (err error) {
 }
 
 // client returns a client of the server's API.
-func (s *Server) client(h *http.Client) (*api.Client, error) {
-	return api.NewClient(&api.Config{Address: "http://" + s.host.Addr.String() + ":4646", HttpClient: h})
+func (s *Server) client(h *http.Client) (*httpclient.Client, error) {
+	return httpclient.NewClient(&httpclient.Config{Address: "http://" + s.host.Addr.String() + ":4646", HttpClient: h})
 }
 
 // Close kills every server and removes network and group.

@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // Agreed waits until all servers have the same jobs, evaluations, deployments, variables and
@@ -34,7 +34,7 @@ func (c *Cluster) Agreed(ctx context.Context) error {
 
 // fingerprint returns a hash of the server's own state.
 func (s *Server) fingerprint(ctx context.Context) (string, error) {
-	q := (&api.QueryOptions{AllowStale: true}).WithContext(ctx)
+	q := (&httpclient.QueryOptions{AllowStale: true}).WithContext(ctx)
 	h := sha256.New()
 	enc := json.NewEncoder(h)
 	for _, list := range []func() (any, error){

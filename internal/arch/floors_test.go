@@ -27,13 +27,13 @@ type pkg struct {
 
 // bans are packages that a package must not import, directly or indirectly.
 var bans = []struct{ from, to string }{
-	{"client/...", "nomad/state"},
+	{"client/...", "nomad/state/..."},
 	{"client/...", "nomad/server"},
 	{"nomad/...", "client/..."},
 	{"nomad/...", "command/..."},
 	{"drivers/...", "client/..."},
 	{"drivers/...", "nomad/..."},
-	{"api", "nomad/..."},
+	{"api/...", "nomad/..."},
 	{"plugins/drivers", "nomad/..."},
 	{"jobspec", "nomad/..."},
 	{"command/agent/httpapi", "nomad/server"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // Observer is notified of applied commands, on every server, in the order of the log, after
@@ -41,7 +42,7 @@ type Purger interface {
 // restores. After a restore, earlier rows belong to a replaced state.
 type Recorder interface {
 	// Applied reports the command at index and the rows that it wrote.
-	Applied(index uint64, command nomad.MessageType, rows []state.Write)
+	Applied(index uint64, command nomad.MessageType, rows []table.Write)
 	// Replaced reports that a restore has replaced the state.
 	Replaced()
 }

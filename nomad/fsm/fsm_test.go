@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // machine is an FSM that counts its entries and records its notifications.
@@ -55,7 +56,7 @@ func (m *machine) QuotasFreed(index uint64, quotas []string) {
 }
 
 // Applied implements fsm.Recorder.
-func (m *machine) Applied(index uint64, command nomad.MessageType, rows []state.Write) {
+func (m *machine) Applied(index uint64, command nomad.MessageType, rows []table.Write) {
 	for _, w := range rows {
 		text, err := json.Marshal(w.Row)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // recorder records its calls.
@@ -23,7 +24,7 @@ type recorder struct {
 	calls []string
 }
 
-func (r *recorder) Applied(index uint64, command nomad.MessageType, rows []state.Write) {
+func (r *recorder) Applied(index uint64, command nomad.MessageType, rows []table.Write) {
 	call := fmt.Sprint(index, " ", command)
 	for _, w := range rows {
 		call += fmt.Sprintf(" %T", w.Row)

@@ -11,7 +11,7 @@ import (
 
 // Canonicalize sets the defaults that only servers know. It also gives equivalent jobs the same form. It modifies
 // the job, so a job from state must be copied first. A second call changes nothing. The defaults that users rely
-// on before submission are those of api.Job.Canonicalize. They are repeated here only if a job cannot run
+// on before submission are those of workload.Job.Canonicalize. They are repeated here only if a job cannot run
 // without them.
 func Canonicalize(j *nomad.Job) {
 	tidy(reflect.ValueOf(j).Elem())

@@ -8,44 +8,45 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var aclAuthMethods = &table[acls.AuthMethod]{
-	name:   TableACLAuthMethods,
-	events: true,
-	id:     func(m *acls.AuthMethod) key { return keyOf(m.Name) },
-	indexes: []index[acls.AuthMethod]{
-		{name: "default", key: func(m *acls.AuthMethod) key {
+var aclAuthMethods = &table.Table[acls.AuthMethod]{
+	Name:   TableACLAuthMethods,
+	Events: true,
+	ID:     func(m *acls.AuthMethod) table.Key { return table.KeyOf(m.Name) },
+	Indexes: []table.Index[acls.AuthMethod]{
+		{Name: "default", Key: func(m *acls.AuthMethod) table.Key {
 			if !m.Default {
 				return nil
 			}
-			return keyOf(m.Type)
+			return table.KeyOf(m.Type)
 		}},
 	},
 }
 
-var aclBindingRules = &table[acls.BindingRule]{
-	name:   TableACLBindingRules,
-	events: true,
-	id:     func(r *acls.BindingRule) key { return keyOf(r.ID) },
-	indexes: []index[acls.BindingRule]{
-		{name: "method", key: func(r *acls.BindingRule) key { return keyOf(r.AuthMethod) }},
+var aclBindingRules = &table.Table[acls.BindingRule]{
+	Name:   TableACLBindingRules,
+	Events: true,
+	ID:     func(r *acls.BindingRule) table.Key { return table.KeyOf(r.ID) },
+	Indexes: []table.Index[acls.BindingRule]{
+		{Name: "method", Key: func(r *acls.BindingRule) table.Key { return table.KeyOf(r.AuthMethod) }},
 	},
 }
 
 // ACLAuthMethod returns the auth method, or nil if there is none.
 func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *acls.AuthMethod {
-	return aclAuthMethods.get(s.tx, ws, keyOf(name))
+	return aclAuthMethods.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // ACLAuthMethods returns every auth method, by name.
 func (s *Snapshot) ACLAuthMethods(ws memdb.WatchSet) iter.Seq[*acls.AuthMethod] {
-	return aclAuthMethods.all(s.tx, ws)
+	return aclAuthMethods.All(s.tx, ws)
 }
 
 // ACLDefaultAuthMethod returns the default auth method of a type, or nil if the type has none.
 func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *acls.AuthMethod {
-	for m := range aclAuthMethods.by(s.tx, ws, "default", keyOf(kind)) {
+	for m := range aclAuthMethods.By(s.tx, ws, "default", table.KeyOf(kind)) {
 		return m
 	}
 	return nil
@@ -53,17 +54,17 @@ func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *acls.Au
 
 // ACLBindingRule returns the binding rule, or nil if there is none.
 func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *acls.BindingRule {
-	return aclBindingRules.get(s.tx, ws, keyOf(id))
+	return aclBindingRules.Get(s.tx, ws, table.KeyOf(id))
 }
 
 // ACLBindingRules returns every binding rule, by ID.
 func (s *Snapshot) ACLBindingRules(ws memdb.WatchSet) iter.Seq[*acls.BindingRule] {
-	return aclBindingRules.all(s.tx, ws)
+	return aclBindingRules.All(s.tx, ws)
 }
 
 // ACLBindingRulesByMethod returns the binding rules of an auth method, by ID.
 func (s *Snapshot) ACLBindingRulesByMethod(ws memdb.WatchSet, method string) iter.Seq[*acls.BindingRule] {
-	return aclBindingRules.by(s.tx, ws, "method", keyOf(method))
+	return aclBindingRules.By(s.tx, ws, "method", table.KeyOf(method))
 }
 
 // UpsertACLAuthMethods stores auth methods. Each type has at most one default method.
@@ -73,7 +74,7 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertReq
 			if m == nil || m.Name == "" {
 				return fmt.Errorf("upsert ACL auth methods: a method without a name")
 			}
-			for other := range aclAuthMethods.by(t, nil, "default", keyOf(m.Type)) {
+			for other := range aclAuthMethods.By(t, nil, "default", table.KeyOf(m.Type)) {
 				if m.Default && other.Name != m.Name {
 					return fmt.Errorf("upsert ACL auth method %q: %q is the default of type %s already", m.Name, other.Name, m.Type)
 				}
@@ -82,11 +83,11 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertReq
 			if len(stored.Hash) == 0 {
 				stored.SetHash()
 			}
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
-			if old := aclAuthMethods.get(t, nil, keyOf(m.Name)); old != nil {
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
+			if old := aclAuthMethods.Get(t, nil, table.KeyOf(m.Name)); old != nil {
 				stored.CreateIndex, stored.CreateTime = old.CreateIndex, old.CreateTime
 			}
-			aclAuthMethods.put(t, &stored)
+			aclAuthMethods.Put(t.Txn, &stored)
 		}
 		return nil
 	})
@@ -98,13 +99,13 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertReq
 func (s *Store) DeleteACLAuthMethods(index uint64, req *acls.AuthMethodDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
-			m := aclAuthMethods.get(t, nil, keyOf(name))
+			m := aclAuthMethods.Get(t, nil, table.KeyOf(name))
 			if m == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrACLAuthMethodNotFound, name)
 			}
-			aclAuthMethods.delete(t, m)
-			for r := range aclBindingRules.by(t, nil, "method", keyOf(name)) {
-				aclBindingRules.delete(t, r)
+			aclAuthMethods.Delete(t.Txn, m)
+			for r := range aclBindingRules.By(t, nil, "method", table.KeyOf(name)) {
+				aclBindingRules.Delete(t.Txn, r)
 			}
 		}
 		return nil
@@ -119,18 +120,18 @@ func (s *Store) UpsertACLBindingRules(index uint64, req *acls.BindingRulesUpsert
 			if r == nil || r.ID == "" {
 				return fmt.Errorf("upsert ACL binding rules: a rule without an ID")
 			}
-			if !req.AllowMissingAuthMethods && aclAuthMethods.get(t, nil, keyOf(r.AuthMethod)) == nil {
+			if !req.AllowMissingAuthMethods && aclAuthMethods.Get(t, nil, table.KeyOf(r.AuthMethod)) == nil {
 				return fmt.Errorf("upsert ACL binding rule %s: auth method %q does not exist", r.ID, r.AuthMethod)
 			}
 			stored := *r
 			if len(stored.Hash) == 0 {
 				stored.SetHash()
 			}
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
-			if old := aclBindingRules.get(t, nil, keyOf(r.ID)); old != nil {
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
+			if old := aclBindingRules.Get(t, nil, table.KeyOf(r.ID)); old != nil {
 				stored.CreateIndex, stored.CreateTime = old.CreateIndex, old.CreateTime
 			}
-			aclBindingRules.put(t, &stored)
+			aclBindingRules.Put(t.Txn, &stored)
 		}
 		return nil
 	})
@@ -141,11 +142,11 @@ func (s *Store) UpsertACLBindingRules(index uint64, req *acls.BindingRulesUpsert
 func (s *Store) DeleteACLBindingRules(index uint64, req *acls.BindingRulesDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.ACLBindingRuleIDs {
-			r := aclBindingRules.get(t, nil, keyOf(id))
+			r := aclBindingRules.Get(t, nil, table.KeyOf(id))
 			if r == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrACLBindingRuleNotFound, id)
 			}
-			aclBindingRules.delete(t, r)
+			aclBindingRules.Delete(t.Txn, r)
 		}
 		return nil
 	})

@@ -9,21 +9,22 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // oneTimeTokens expire within minutes. As in Nomad 2.0, snapshots do not contain them.
-var oneTimeTokens = &table[acls.OneTimeToken]{
-	name: TableOneTimeToken,
-	id:   func(t *acls.OneTimeToken) key { return keyOf(t.OneTimeSecretID) },
-	indexes: []index[acls.OneTimeToken]{
-		{name: "accessor", key: func(t *acls.OneTimeToken) key { return keyOf(t.AccessorID) }},
-		{name: "expires", key: func(t *acls.OneTimeToken) key { return timeKey(t.ExpiresAt) }},
+var oneTimeTokens = &table.Table[acls.OneTimeToken]{
+	Name: TableOneTimeToken,
+	ID:   func(t *acls.OneTimeToken) table.Key { return table.KeyOf(t.OneTimeSecretID) },
+	Indexes: []table.Index[acls.OneTimeToken]{
+		{Name: "accessor", Key: func(t *acls.OneTimeToken) table.Key { return table.KeyOf(t.AccessorID) }},
+		{Name: "expires", Key: func(t *acls.OneTimeToken) table.Key { return timeKey(t.ExpiresAt) }},
 	},
 }
 
 // OneTimeToken returns the one-time token with the secret, or nil if there is none.
 func (s *Snapshot) OneTimeToken(ws memdb.WatchSet, secret string) *acls.OneTimeToken {
-	return oneTimeTokens.get(s.tx, ws, keyOf(secret))
+	return oneTimeTokens.Get(s.tx, ws, table.KeyOf(secret))
 }
 
 // OneTimeTokensExpired returns the one-time tokens that had expired at then, oldest first.
@@ -31,9 +32,9 @@ func (s *Snapshot) OneTimeTokensExpired(then time.Time) iter.Seq[*acls.OneTimeTo
 	return expiredOneTimeTokens(s.tx, then)
 }
 
-func expiredOneTimeTokens(tx reader, then time.Time) iter.Seq[*acls.OneTimeToken] {
+func expiredOneTimeTokens(tx table.Reader, then time.Time) iter.Seq[*acls.OneTimeToken] {
 	return func(yield func(*acls.OneTimeToken) bool) {
-		for t := range oneTimeTokens.by(tx, nil, "expires", nil) {
+		for t := range oneTimeTokens.By(tx, nil, "expires", nil) {
 			if !t.HasExpired(then) || !yield(t) {
 				return
 			}
@@ -48,13 +49,13 @@ func (s *Store) UpsertOneTimeToken(index uint64, token *acls.OneTimeToken) (*Cha
 		if token.OneTimeSecretID == "" || token.AccessorID == "" {
 			return fmt.Errorf("upsert one-time token: no secret or accessor")
 		}
-		if oneTimeTokens.get(t, nil, keyOf(token.OneTimeSecretID)) != nil {
+		if oneTimeTokens.Get(t, nil, table.KeyOf(token.OneTimeSecretID)) != nil {
 			return fmt.Errorf("upsert one-time token: the secret is in use")
 		}
 		t.deleteOneTimeTokens(token.AccessorID)
 		stored := *token
-		stored.CreateIndex, stored.ModifyIndex = t.index, t.index
-		oneTimeTokens.put(t, &stored)
+		stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
+		oneTimeTokens.Put(t.Txn, &stored)
 		return nil
 	})
 }
@@ -65,11 +66,11 @@ func (s *Store) UpsertOneTimeToken(index uint64, token *acls.OneTimeToken) (*Cha
 func (s *Store) DeleteOneTimeTokens(index uint64, req *acls.OneTimeTokenDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.OneTimeSecretID != "" {
-			token := oneTimeTokens.get(t, nil, keyOf(req.OneTimeSecretID))
+			token := oneTimeTokens.Get(t, nil, table.KeyOf(req.OneTimeSecretID))
 			if token == nil || token.HasExpired(req.Timestamp) {
 				return nomad.ErrPermissionDenied
 			}
-			oneTimeTokens.delete(t, token)
+			oneTimeTokens.Delete(t.Txn, token)
 		}
 		for _, accessor := range req.AccessorIDs {
 			t.deleteOneTimeTokens(accessor)
@@ -83,7 +84,7 @@ func (s *Store) DeleteOneTimeTokens(index uint64, req *acls.OneTimeTokenDeleteRe
 func (s *Store) ExpireOneTimeTokens(index uint64, req *acls.OneTimeTokenExpireRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for token := range expiredOneTimeTokens(t, req.Timestamp) {
-			oneTimeTokens.delete(t, token)
+			oneTimeTokens.Delete(t.Txn, token)
 		}
 		return nil
 	})
@@ -91,7 +92,7 @@ func (s *Store) ExpireOneTimeTokens(index uint64, req *acls.OneTimeTokenExpireRe
 
 // deleteOneTimeTokens removes the one-time tokens of an ACL token.
 func (t *txn) deleteOneTimeTokens(accessor string) {
-	for token := range oneTimeTokens.by(t, nil, "accessor", keyOf(accessor)) {
-		oneTimeTokens.delete(t, token)
+	for token := range oneTimeTokens.By(t, nil, "accessor", table.KeyOf(accessor)) {
+		oneTimeTokens.Delete(t.Txn, token)
 	}
 }

@@ -7,45 +7,46 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var aclPolicies = &table[acls.Policy]{
-	name:   TableACLPolicy,
-	events: true,
-	id:     func(p *acls.Policy) key { return keyOf(p.Name) },
-	indexes: []index[acls.Policy]{
-		{name: "job", key: func(p *acls.Policy) key {
+var aclPolicies = &table.Table[acls.Policy]{
+	Name:   TableACLPolicy,
+	Events: true,
+	ID:     func(p *acls.Policy) table.Key { return table.KeyOf(p.Name) },
+	Indexes: []table.Index[acls.Policy]{
+		{Name: "job", Key: func(p *acls.Policy) table.Key {
 			if p.JobACL == nil {
 				return nil
 			}
-			return keyOf(p.JobACL.Namespace, p.JobACL.JobID)
+			return table.KeyOf(p.JobACL.Namespace, p.JobACL.JobID)
 		}},
 	},
 }
 
 // ACLPolicy returns the policy, or nil if there is none.
 func (s *Snapshot) ACLPolicy(ws memdb.WatchSet, name string) *acls.Policy {
-	return aclPolicies.get(s.tx, ws, keyOf(name))
+	return aclPolicies.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // ACLPolicies returns every policy, by name.
 func (s *Snapshot) ACLPolicies(ws memdb.WatchSet) iter.Seq[*acls.Policy] {
-	return aclPolicies.all(s.tx, ws)
+	return aclPolicies.All(s.tx, ws)
 }
 
 // ACLPoliciesByPrefix returns the policies whose name begins with prefix, by name.
 func (s *Snapshot) ACLPoliciesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*acls.Policy] {
-	return aclPolicies.prefixed(s.tx, ws, primary, prefixOf(prefix))
+	return aclPolicies.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix))
 }
 
 // ACLPoliciesByJob returns the policies that are attached to the job, then those attached to all
 // jobs of the namespace. The caller checks the group and the task with JobACL.Admits.
 func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*acls.Policy] {
-	all := aclPolicies.by(s.tx, ws, "job", keyOf(namespace, ""))
+	all := aclPolicies.By(s.tx, ws, "job", table.KeyOf(namespace, ""))
 	if job == "" {
 		return all
 	}
-	own := aclPolicies.by(s.tx, ws, "job", keyOf(namespace, job))
+	own := aclPolicies.By(s.tx, ws, "job", table.KeyOf(namespace, job))
 	return func(yield func(*acls.Policy) bool) {
 		for _, seq := range []iter.Seq[*acls.Policy]{own, all} {
 			for p := range seq {
@@ -69,11 +70,11 @@ func (s *Store) UpsertACLPolicies(index uint64, req *acls.PolicyUpsertRequest) (
 			if len(stored.Hash) == 0 {
 				stored.SetHash()
 			}
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
-			if old := aclPolicies.get(t, nil, keyOf(p.Name)); old != nil {
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
+			if old := aclPolicies.Get(t, nil, table.KeyOf(p.Name)); old != nil {
 				stored.CreateIndex = old.CreateIndex
 			}
-			aclPolicies.put(t, &stored)
+			aclPolicies.Put(t.Txn, &stored)
 		}
 		return nil
 	})
@@ -84,8 +85,8 @@ func (s *Store) UpsertACLPolicies(index uint64, req *acls.PolicyUpsertRequest) (
 func (s *Store) DeleteACLPolicies(index uint64, req *acls.PolicyDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
-			if p := aclPolicies.get(t, nil, keyOf(name)); p != nil {
-				aclPolicies.delete(t, p)
+			if p := aclPolicies.Get(t, nil, table.KeyOf(name)); p != nil {
+				aclPolicies.Delete(t.Txn, p)
 			}
 		}
 		return nil

@@ -8,26 +8,27 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var aclRoles = &table[acls.Role]{
-	name:   TableACLRoles,
-	events: true,
-	id:     func(r *acls.Role) key { return keyOf(r.ID) },
-	indexes: []index[acls.Role]{
-		{name: "name", key: func(r *acls.Role) key { return keyOf(r.Name) }},
+var aclRoles = &table.Table[acls.Role]{
+	Name:   TableACLRoles,
+	Events: true,
+	ID:     func(r *acls.Role) table.Key { return table.KeyOf(r.ID) },
+	Indexes: []table.Index[acls.Role]{
+		{Name: "name", Key: func(r *acls.Role) table.Key { return table.KeyOf(r.Name) }},
 	},
 }
 
 // ACLRole returns the role with the ID, or nil if there is none. Links to policies that no longer
 // exist are left out.
 func (s *Snapshot) ACLRole(ws memdb.WatchSet, id string) *acls.Role {
-	return s.linkedRole(ws, aclRoles.get(s.tx, ws, keyOf(id)))
+	return s.linkedRole(ws, aclRoles.Get(s.tx, ws, table.KeyOf(id)))
 }
 
 // ACLRoleByName returns the role with the name, as ACLRole does.
 func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *acls.Role {
-	for r := range aclRoles.by(s.tx, ws, "name", keyOf(name)) {
+	for r := range aclRoles.By(s.tx, ws, "name", table.KeyOf(name)) {
 		return s.linkedRole(ws, r)
 	}
 	return nil
@@ -35,12 +36,12 @@ func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *acls.Role {
 
 // ACLRoles returns every role, by ID.
 func (s *Snapshot) ACLRoles(ws memdb.WatchSet) iter.Seq[*acls.Role] {
-	return s.linkedRoles(ws, aclRoles.all(s.tx, ws))
+	return s.linkedRoles(ws, aclRoles.All(s.tx, ws))
 }
 
 // ACLRolesByPrefix returns the roles whose ID begins with prefix, by ID.
 func (s *Snapshot) ACLRolesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*acls.Role] {
-	return s.linkedRoles(ws, aclRoles.prefixed(s.tx, ws, primary, prefixOf(prefix)))
+	return s.linkedRoles(ws, aclRoles.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)))
 }
 
 func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*acls.Role]) iter.Seq[*acls.Role] {
@@ -88,11 +89,11 @@ func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Cha
 			if len(stored.Hash) == 0 {
 				stored.SetHash()
 			}
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
-			if old := aclRoles.get(t, nil, keyOf(r.ID)); old != nil {
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
+			if old := aclRoles.Get(t, nil, table.KeyOf(r.ID)); old != nil {
 				stored.CreateIndex = old.CreateIndex
 			}
-			aclRoles.put(t, &stored)
+			aclRoles.Put(t.Txn, &stored)
 		}
 		return nil
 	})
@@ -101,7 +102,7 @@ func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Cha
 // roleFits returns an error if another role has the name, or if a policy of the role does not
 // exist. missing allows policies that do not exist.
 func (t *txn) roleFits(r *acls.Role, missing bool) error {
-	for other := range aclRoles.by(t, nil, "name", keyOf(r.Name)) {
+	for other := range aclRoles.By(t, nil, "name", table.KeyOf(r.Name)) {
 		if other.ID != r.ID {
 			return fmt.Errorf("the role %s has this name", other.ID)
 		}
@@ -110,7 +111,7 @@ func (t *txn) roleFits(r *acls.Role, missing bool) error {
 		if l == nil {
 			return fmt.Errorf("a policy without a name")
 		}
-		if !missing && aclPolicies.get(t, nil, keyOf(l.Name)) == nil {
+		if !missing && aclPolicies.Get(t, nil, table.KeyOf(l.Name)) == nil {
 			return fmt.Errorf("policy %q does not exist", l.Name)
 		}
 	}
@@ -122,11 +123,11 @@ func (t *txn) roleFits(r *acls.Role, missing bool) error {
 func (s *Store) DeleteACLRoles(index uint64, req *acls.RolesDeleteByIDRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.ACLRoleIDs {
-			r := aclRoles.get(t, nil, keyOf(id))
+			r := aclRoles.Get(t, nil, table.KeyOf(id))
 			if r == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrACLRoleNotFound, id)
 			}
-			aclRoles.delete(t, r)
+			aclRoles.Delete(t.Txn, r)
 		}
 		return nil
 	})

@@ -9,25 +9,26 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // IndexACLBootstrap is the key of a row in the index table. The row is not the index of a table:
 // its value is the index at which ACLs were bootstrapped.
 const IndexACLBootstrap = "acl_token_bootstrap"
 
-var aclTokens = &table[acls.Token]{
-	name:   TableACLToken,
-	events: true,
-	id:     func(t *acls.Token) key { return keyOf(t.AccessorID) },
-	indexes: []index[acls.Token]{
-		{name: "secret", key: func(t *acls.Token) key {
+var aclTokens = &table.Table[acls.Token]{
+	Name:   TableACLToken,
+	Events: true,
+	ID:     func(t *acls.Token) table.Key { return table.KeyOf(t.AccessorID) },
+	Indexes: []table.Index[acls.Token]{
+		{Name: "secret", Key: func(t *acls.Token) table.Key {
 			if t.SecretID == "" {
 				return nil
 			}
-			return keyOf(t.SecretID)
+			return table.KeyOf(t.SecretID)
 		}},
-		{name: "global", key: func(t *acls.Token) key { return globalKey(t.Global) }},
-		{name: "expires", key: func(t *acls.Token) key {
+		{Name: "global", Key: func(t *acls.Token) table.Key { return globalKey(t.Global) }},
+		{Name: "expires", Key: func(t *acls.Token) table.Key {
 			if t.ExpirationTime == nil || t.ExpirationTime.IsZero() {
 				return nil
 			}
@@ -36,25 +37,25 @@ var aclTokens = &table[acls.Token]{
 	},
 }
 
-func globalKey(global bool) key {
+func globalKey(global bool) table.Key {
 	if global {
-		return keyOf("global")
+		return table.KeyOf("global")
 	}
-	return keyOf("local")
+	return table.KeyOf("local")
 }
 
 // timeKey returns a key that sorts by time. All times before 1970 have the same key.
-func timeKey(t time.Time) key {
+func timeKey(t time.Time) table.Key {
 	if t.Unix() < 0 {
-		return key{}.number(0).number(0)
+		return table.Key{}.Number(0).Number(0)
 	}
-	return key{}.number(uint64(t.Unix())).number(uint64(t.Nanosecond()))
+	return table.Key{}.Number(uint64(t.Unix())).Number(uint64(t.Nanosecond()))
 }
 
 // ACLToken returns the token with the accessor, or nil if there is none. Its role links have the
 // current names of the roles. Links to roles that no longer exist are left out.
 func (s *Snapshot) ACLToken(ws memdb.WatchSet, accessor string) *acls.Token {
-	return s.linkedToken(ws, aclTokens.get(s.tx, ws, keyOf(accessor)))
+	return s.linkedToken(ws, aclTokens.Get(s.tx, ws, table.KeyOf(accessor)))
 }
 
 // ACLTokenBySecret returns the token with the secret, as ACLToken does.
@@ -62,7 +63,7 @@ func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *acls.Toke
 	if secret == "" {
 		return nil
 	}
-	for t := range aclTokens.by(s.tx, ws, "secret", keyOf(secret)) {
+	for t := range aclTokens.By(s.tx, ws, "secret", table.KeyOf(secret)) {
 		return s.linkedToken(ws, t)
 	}
 	return nil
@@ -70,23 +71,23 @@ func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *acls.Toke
 
 // ACLTokens returns every token, by accessor.
 func (s *Snapshot) ACLTokens(ws memdb.WatchSet) iter.Seq[*acls.Token] {
-	return s.linkedTokens(ws, aclTokens.all(s.tx, ws))
+	return s.linkedTokens(ws, aclTokens.All(s.tx, ws))
 }
 
 // ACLTokensByPrefix returns the tokens whose accessor begins with prefix, by accessor.
 func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*acls.Token] {
-	return s.linkedTokens(ws, aclTokens.prefixed(s.tx, ws, primary, prefixOf(prefix)))
+	return s.linkedTokens(ws, aclTokens.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)))
 }
 
 // ACLTokensGlobal returns the global tokens, or the tokens that are local to this region.
 func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*acls.Token] {
-	return s.linkedTokens(ws, aclTokens.by(s.tx, ws, "global", globalKey(global)))
+	return s.linkedTokens(ws, aclTokens.By(s.tx, ws, "global", globalKey(global)))
 }
 
 // ACLTokensExpired returns the tokens that had expired at then, oldest first.
 func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*acls.Token] {
 	return func(yield func(*acls.Token) bool) {
-		for t := range aclTokens.by(s.tx, nil, "expires", nil) {
+		for t := range aclTokens.By(s.tx, nil, "expires", nil) {
 			if !t.HasExpired(then) || !yield(t) {
 				return
 			}
@@ -121,7 +122,7 @@ func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *acls.Token) *acls.Token {
 	for _, l := range t.Roles {
 		var role *acls.Role
 		if l != nil { // a restored snapshot may contain nil links
-			role = aclRoles.get(s.tx, ws, keyOf(l.ID))
+			role = aclRoles.Get(s.tx, ws, table.KeyOf(l.ID))
 		}
 		if role == nil {
 			right = false
@@ -162,19 +163,19 @@ func (t *txn) putACLToken(token *acls.Token) error {
 	if len(stored.Hash) == 0 {
 		stored.SetHash()
 	}
-	stored.CreateIndex, stored.ModifyIndex = t.index, t.index
-	old := aclTokens.get(t, nil, keyOf(token.AccessorID))
+	stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
+	old := aclTokens.Get(t, nil, table.KeyOf(token.AccessorID))
 	if old != nil {
 		stored.CreateIndex, stored.CreateTime = old.CreateIndex, old.CreateTime
 		stored.ExpirationTime, stored.ExpirationTTL = old.ExpirationTime, old.ExpirationTTL
 		stored.SecretID = old.SecretID
 	}
-	for other := range aclTokens.by(t, nil, "secret", keyOf(stored.SecretID)) {
+	for other := range aclTokens.By(t, nil, "secret", table.KeyOf(stored.SecretID)) {
 		if other.AccessorID != stored.AccessorID {
 			return fmt.Errorf("token %s has the secret of token %s", stored.AccessorID, other.AccessorID)
 		}
 	}
-	aclTokens.put(t, &stored)
+	aclTokens.Put(t.Txn, &stored)
 	return nil
 }
 
@@ -182,8 +183,8 @@ func (t *txn) putACLToken(token *acls.Token) error {
 func (s *Store) DeleteACLTokens(index uint64, req *acls.TokenDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, accessor := range req.AccessorIDs {
-			if token := aclTokens.get(t, nil, keyOf(accessor)); token != nil {
-				aclTokens.delete(t, token)
+			if token := aclTokens.Get(t, nil, table.KeyOf(accessor)); token != nil {
+				aclTokens.Delete(t.Txn, token)
 			}
 			t.deleteOneTimeTokens(accessor)
 		}
@@ -195,7 +196,7 @@ func (s *Store) DeleteACLTokens(index uint64, req *acls.TokenDeleteRequest) (*Ch
 // previous one.
 func (s *Store) BootstrapACL(index uint64, req *acls.TokenBootstrapRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		if row := indexes.get(t, nil, keyOf(IndexACLBootstrap)); row != nil && row.Value != 0 {
+		if row := table.Indexes.Get(t, nil, table.KeyOf(IndexACLBootstrap)); row != nil && row.Value != 0 {
 			switch req.ResetIndex {
 			case row.Value:
 			case 0:
@@ -207,7 +208,7 @@ func (s *Store) BootstrapACL(index uint64, req *acls.TokenBootstrapRequest) (*Ch
 		if err := t.putACLToken(req.Token); err != nil {
 			return fmt.Errorf("bootstrap ACLs: %w", err)
 		}
-		t.noteIndex(IndexACLBootstrap) // now: the next entry may share this transaction
+		t.NoteIndex(IndexACLBootstrap) // now: the next entry may share this transaction
 		return nil
 	})
 }

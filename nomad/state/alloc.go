@@ -6,46 +6,47 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var allocs = &table[nomad.Allocation]{
-	name:   TableAllocs,
-	events: true,
-	id:     func(a *nomad.Allocation) key { return keyOf(a.ID) },
-	indexes: []index[nomad.Allocation]{
-		{"node", func(a *nomad.Allocation) key { return nodeKey(a.NodeID, a.TerminalStatus()) }},
-		{"job", func(a *nomad.Allocation) key { return keyOf(a.Namespace, a.JobID) }},
-		{"eval", func(a *nomad.Allocation) key { return keyOf(a.EvalID) }},
-		{"deployment", func(a *nomad.Allocation) key { return optional(a.DeploymentID) }},
-		{"signing_key", func(a *nomad.Allocation) key {
+var allocs = &table.Table[nomad.Allocation]{
+	Name:   TableAllocs,
+	Events: true,
+	ID:     func(a *nomad.Allocation) table.Key { return table.KeyOf(a.ID) },
+	Indexes: []table.Index[nomad.Allocation]{
+		{Name: "node", Key: func(a *nomad.Allocation) table.Key { return nodeKey(a.NodeID, a.TerminalStatus()) }},
+		{Name: "job", Key: func(a *nomad.Allocation) table.Key { return table.KeyOf(a.Namespace, a.JobID) }},
+		{Name: "eval", Key: func(a *nomad.Allocation) table.Key { return table.KeyOf(a.EvalID) }},
+		{Name: "deployment", Key: func(a *nomad.Allocation) table.Key { return table.Optional(a.DeploymentID) }},
+		{Name: "signing_key", Key: func(a *nomad.Allocation) table.Key {
 			if a.ClientTerminalStatus() && a.ServerTerminalStatus() {
 				return nil // its tokens are no longer used
 			}
-			return optional(a.SigningKeyID)
+			return table.Optional(a.SigningKeyID)
 		}},
 	},
 }
 
 // Alloc returns the allocation, or nil if there is none.
 func (s *Snapshot) Alloc(ws memdb.WatchSet, id string) *nomad.Allocation {
-	return allocs.get(s.tx, ws, keyOf(id))
+	return allocs.Get(s.tx, ws, table.KeyOf(id))
 }
 
 // Allocs returns every allocation.
 func (s *Snapshot) Allocs(ws memdb.WatchSet) iter.Seq[*nomad.Allocation] {
-	return allocs.all(s.tx, ws)
+	return allocs.All(s.tx, ws)
 }
 
 // AllocsByPrefix returns the allocations whose ID begins with p.
 func (s *Snapshot) AllocsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Allocation] {
-	return allocs.prefixed(s.tx, ws, primary, prefixOf(p))
+	return allocs.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(p))
 }
 
 // nodeKey is the index key of the allocations of a node. Allocations that are not terminal sort
 // first. A node with many short tasks has thousands of terminal allocations, and placement reads
 // only the others.
-func nodeKey(node string, over bool) key {
-	k := append(append(make(key, 0, len(node)+2), node...), 0)
+func nodeKey(node string, over bool) table.Key {
+	k := append(append(make(table.Key, 0, len(node)+2), node...), 0)
 	if over {
 		return append(k, 1)
 	}
@@ -54,13 +55,13 @@ func nodeKey(node string, over bool) key {
 
 // AllocsByNode returns the allocations of a node, terminal allocations last.
 func (s *Snapshot) AllocsByNode(ws memdb.WatchSet, node string) iter.Seq[*nomad.Allocation] {
-	return allocs.by(s.tx, ws, "node", keyOf(node))
+	return allocs.By(s.tx, ws, "node", table.KeyOf(node))
 }
 
 // LiveAllocsByNode returns the allocations of a node that are not terminal. Only these use its
 // resources.
 func (s *Snapshot) LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation] {
-	return allocs.by(s.tx, nil, "node", nodeKey(node, false))
+	return allocs.By(s.tx, nil, "node", nodeKey(node, false))
 }
 
 // HoldsWork reports whether a node has allocations that are not terminal.
@@ -73,29 +74,29 @@ func (s *Snapshot) HoldsWork(node string) bool {
 
 // AllocsByJob returns the allocations of all versions of a job.
 func (s *Snapshot) AllocsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Allocation] {
-	return allocs.by(s.tx, ws, "job", keyOf(ns, job))
+	return allocs.By(s.tx, ws, "job", table.KeyOf(ns, job))
 }
 
 // AllocsByNamespace returns the allocations of all jobs of a namespace.
 func (s *Snapshot) AllocsByNamespace(ws memdb.WatchSet, ns string) iter.Seq[*nomad.Allocation] {
-	return allocs.by(s.tx, ws, "job", keyOf(ns))
+	return allocs.By(s.tx, ws, "job", table.KeyOf(ns))
 }
 
 // AllocsByEval returns the allocations whose last create or update came from the evaluation.
 func (s *Snapshot) AllocsByEval(ws memdb.WatchSet, eval string) iter.Seq[*nomad.Allocation] {
-	return allocs.by(s.tx, ws, "eval", keyOf(eval))
+	return allocs.By(s.tx, ws, "eval", table.KeyOf(eval))
 }
 
 // AllocsByDeployment returns the allocations of a deployment.
 func (s *Snapshot) AllocsByDeployment(ws memdb.WatchSet, deployment string) iter.Seq[*nomad.Allocation] {
-	return allocs.by(s.tx, ws, "deployment", keyOf(deployment))
+	return allocs.By(s.tx, ws, "deployment", table.KeyOf(deployment))
 }
 
 // storeAlloc stores a, which the caller owns, in place of old. old is nil for a new allocation.
 // It also updates the quota usage, the counts of the job summary in c, the counters of the
 // deployment and the Changes.
 func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
-	allocs.put(t, a)
+	allocs.Put(t.Txn, a)
 	t.account(a, old)
 	c.moved(a, old)
 	t.countInDeployment(a, old)
@@ -118,7 +119,7 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *nomad.AllocUpdateReque
 		reported := map[string]bool{}
 		c := counts{}
 		for _, update := range req.Alloc {
-			old := allocs.get(t, nil, keyOf(update.ID))
+			old := allocs.Get(t, nil, table.KeyOf(update.ID))
 			if old == nil {
 				continue // garbage collected in the meantime
 			}
@@ -179,13 +180,13 @@ func setHealth(a *nomad.Allocation, reported *nomad.AllocDeploymentStatus, index
 // nodeReported records the first allocation update of a node after it missed heartbeats. From
 // then on the node may become ready.
 func (t *txn) nodeReported(id string) {
-	n := nodes.get(t, nil, keyOf(id))
+	n := nodes.Get(t, nil, table.KeyOf(id))
 	if n == nil || n.LastMissedHeartbeatIndex == 0 || n.LastAllocUpdateIndex > n.LastMissedHeartbeatIndex {
 		return
 	}
 	updated := *n
-	updated.LastAllocUpdateIndex, updated.ModifyIndex = t.index, t.index
-	nodes.put(t, &updated)
+	updated.LastAllocUpdateIndex, updated.ModifyIndex = t.Index, t.Index
+	nodes.Put(t.Txn, &updated)
 }
 
 // UpdateDesiredTransitions sets the desired transitions of allocations, and stores the
@@ -193,7 +194,7 @@ func (t *txn) nodeReported(id string) {
 func (s *Store) UpdateDesiredTransitions(index uint64, req *nomad.AllocUpdateDesiredTransitionRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range sortedKeys(req.Allocs) {
-			if a := allocs.get(t, nil, keyOf(id)); a != nil {
+			if a := allocs.Get(t, nil, table.KeyOf(id)); a != nil {
 				t.transition(a, req.Allocs[id])
 			}
 		}
@@ -215,19 +216,19 @@ func (t *txn) transition(old *nomad.Allocation, add *nomad.DesiredTransition) {
 	}
 	a := *old
 	d := &a.DesiredTransition
-	for _, f := range []struct{ to, from **bool }{
+	for _, f := range []struct{ to, From **bool }{
 		{&d.Migrate, &add.Migrate},
 		{&d.Reschedule, &add.Reschedule},
 		{&d.ForceReschedule, &add.ForceReschedule},
 		{&d.NoShutdownDelay, &add.NoShutdownDelay},
 		{&d.MigrateDisablePlacement, &add.MigrateDisablePlacement},
 	} {
-		if *f.from != nil {
-			*f.to = *f.from
+		if *f.From != nil {
+			*f.to = *f.From
 		}
 	}
-	a.ModifyIndex = t.index
+	a.ModifyIndex = t.Index
 	// The client fetches an allocation when this index grows.
-	a.AllocModifyIndex = t.index
-	allocs.put(t, &a)
+	a.AllocModifyIndex = t.Index
+	allocs.Put(t.Txn, &a)
 }

@@ -10,43 +10,44 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var deployments = &table[nomad.Deployment]{
-	name:   TableDeployment,
-	events: true,
-	id:     func(d *nomad.Deployment) key { return keyOf(d.ID) },
-	indexes: []index[nomad.Deployment]{
-		{"job", func(d *nomad.Deployment) key { return keyOf(d.Namespace, d.JobID) }},
-		{"modified", func(d *nomad.Deployment) key { return keyOf().number(d.ModifyIndex) }},
+var deployments = &table.Table[nomad.Deployment]{
+	Name:   TableDeployment,
+	Events: true,
+	ID:     func(d *nomad.Deployment) table.Key { return table.KeyOf(d.ID) },
+	Indexes: []table.Index[nomad.Deployment]{
+		{Name: "job", Key: func(d *nomad.Deployment) table.Key { return table.KeyOf(d.Namespace, d.JobID) }},
+		{Name: "modified", Key: func(d *nomad.Deployment) table.Key { return table.KeyOf().Number(d.ModifyIndex) }},
 	},
 }
 
 // Deployment returns the deployment, or nil if there is none.
 func (s *Snapshot) Deployment(ws memdb.WatchSet, id string) *nomad.Deployment {
-	return deployments.get(s.tx, ws, keyOf(id))
+	return deployments.Get(s.tx, ws, table.KeyOf(id))
 }
 
 // Deployments returns every deployment.
 func (s *Snapshot) Deployments(ws memdb.WatchSet) iter.Seq[*nomad.Deployment] {
-	return deployments.all(s.tx, ws)
+	return deployments.All(s.tx, ws)
 }
 
 // DeploymentsSince returns the deployments that changed after index, in the order of their
 // changes. The watch covers all deployments.
 func (s *Snapshot) DeploymentsSince(ws memdb.WatchSet, index uint64) iter.Seq[*nomad.Deployment] {
-	deployments.all(s.tx, ws) // arms the watch
-	return deployments.from(s.tx, "modified", keyOf().number(index+1))
+	deployments.All(s.tx, ws) // arms the watch
+	return deployments.From(s.tx, "modified", table.KeyOf().Number(index+1))
 }
 
 // DeploymentsByPrefix returns the deployments whose ID begins with p.
 func (s *Snapshot) DeploymentsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Deployment] {
-	return deployments.prefixed(s.tx, ws, primary, prefixOf(p))
+	return deployments.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(p))
 }
 
 // DeploymentsByJob returns the deployments of a job.
 func (s *Snapshot) DeploymentsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Deployment] {
-	return deployments.by(s.tx, ws, "job", keyOf(ns, job))
+	return deployments.By(s.tx, ws, "job", table.KeyOf(ns, job))
 }
 
 // LatestDeployment returns the newest deployment of a job, or nil if the job has none.
@@ -62,11 +63,11 @@ func (s *Snapshot) LatestDeployment(ws memdb.WatchSet, ns, job string) *nomad.De
 
 // putDeployment stores a deployment that the caller owns.
 func (t *txn) putDeployment(d *nomad.Deployment) {
-	d.CreateIndex, d.ModifyIndex = t.index, t.index
-	if old := deployments.get(t, nil, keyOf(d.ID)); old != nil {
+	d.CreateIndex, d.ModifyIndex = t.Index, t.Index
+	if old := deployments.Get(t, nil, table.KeyOf(d.ID)); old != nil {
 		d.CreateIndex = old.CreateIndex
 	}
-	deployments.put(t, d)
+	deployments.Put(t.Txn, d)
 }
 
 // UpdateDeploymentStatus changes the status of a deployment. It also registers the job version of
@@ -107,7 +108,7 @@ func (t *txn) finishDeployment(u *nomad.DeploymentStatusUpdate, revert *nomad.Jo
 // setDeploymentStatus stores a status and returns the deployment, or nil if it does not exist. A
 // successful deployment marks its job version as stable.
 func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deployment, error) {
-	old := deployments.get(t, nil, keyOf(u.DeploymentID))
+	old := deployments.Get(t, nil, table.KeyOf(u.DeploymentID))
 	if old == nil {
 		return nil, nil
 	}
@@ -116,8 +117,8 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 	}
 	d := *old
 	d.Status, d.StatusDescription = u.Status, u.StatusDescription
-	d.ModifyIndex, d.ModifyTime = t.index, u.UpdatedAt
-	deployments.put(t, &d)
+	d.ModifyIndex, d.ModifyTime = t.Index, u.UpdatedAt
+	deployments.Put(t.Txn, &d)
 	if d.Status == nomad.DeploymentStatusSuccessful {
 		return &d, t.setStable(&nomad.JobStabilityRequest{JobID: d.JobID, JobVersion: d.JobVersion, Stable: true,
 			WriteRequest: nomad.WriteRequest{Namespace: d.Namespace}})
@@ -129,7 +130,7 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 // the deployment watcher.
 func (s *Store) SetAllocHealth(index uint64, req *nomad.ApplyDeploymentAllocHealthRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		d := deployments.get(t, nil, keyOf(req.DeploymentID))
+		d := deployments.Get(t, nil, table.KeyOf(req.DeploymentID))
 		if d == nil {
 			return nomad.UnknownDeployment(req.DeploymentID)
 		}
@@ -158,7 +159,7 @@ func (s *Store) SetAllocHealth(index uint64, req *nomad.ApplyDeploymentAllocHeal
 
 // judgeAlloc sets the health of one allocation.
 func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatus) error {
-	old := allocs.get(t, nil, keyOf(id))
+	old := allocs.Get(t, nil, table.KeyOf(id))
 	if old == nil {
 		return nomad.UnknownAlloc(id)
 	}
@@ -166,8 +167,8 @@ func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatu
 		return fmt.Errorf("allocation %q is not part of deployment %q", id, deployment)
 	}
 	a := *old
-	setHealth(&a, said, t.index)
-	a.ModifyIndex = t.index
+	setHealth(&a, said, t.Index)
+	a.ModifyIndex = t.Index
 	t.storeAlloc(&a, old, counts{})
 	return nil
 }
@@ -176,8 +177,8 @@ func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatu
 func (s *Store) DeleteDeployments(index uint64, req *nomad.DeploymentDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.Deployments {
-			if d := deployments.get(t, nil, keyOf(id)); d != nil {
-				deployments.delete(t, d)
+			if d := deployments.Get(t, nil, table.KeyOf(id)); d != nil {
+				deployments.Delete(t.Txn, d)
 			}
 		}
 		return nil
@@ -218,7 +219,7 @@ func (t *txn) countInDeployment(a, old *nomad.Allocation) {
 	if !placed && before == health(a) {
 		return
 	}
-	d := deployments.get(t, nil, keyOf(a.DeploymentID))
+	d := deployments.Get(t, nil, table.KeyOf(a.DeploymentID))
 	if d == nil || d.TaskGroups[a.TaskGroup] == nil {
 		return
 	}
@@ -236,11 +237,11 @@ func (t *txn) countInDeployment(a, old *nomad.Allocation) {
 	updated := *d
 	updated.TaskGroups = maps.Clone(d.TaskGroups)
 	updated.TaskGroups[a.TaskGroup] = &group
-	updated.ModifyIndex = t.index
+	updated.ModifyIndex = t.Index
 	if a.ModifyTime != 0 {
 		updated.ModifyTime = a.ModifyTime
 	}
-	deployments.put(t, &updated)
+	deployments.Put(t.Txn, &updated)
 }
 
 // placeCanary adds a to the placed canaries of the group if it is a canary.

@@ -13,8 +13,8 @@
 // may have changed. Store.Abandoned wakes callers that wait on a store after a restore has
 // replaced it.
 //
-// Each table is a memdb table with declared indexes (table[T]). A write is an insert, and later
-// reads in the same transaction see it.
+// Each kind of row is a table.Table with declared indexes. Package nomad/state/table holds the
+// rows and runs the transactions. This package has the rules.
 //
 // These statuses are computed here from other rows:
 //

@@ -53,7 +53,7 @@ func (t *txn) setDrain(d drain) error {
 			n.SchedulingEligibility = nomad.NodeSchedulingEligible
 		}
 		n.StatusUpdatedAt = d.at
-		appendEvent(n, t.index, d.event)
+		appendEvent(n, t.Index, d.event)
 	})
 }
 

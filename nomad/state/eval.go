@@ -7,41 +7,42 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var evals = &table[nomad.Evaluation]{
-	name:   TableEvals,
-	events: true,
-	id:     func(e *nomad.Evaluation) key { return keyOf(e.ID) },
-	indexes: []index[nomad.Evaluation]{
-		{"job", func(e *nomad.Evaluation) key { return keyOf(e.Namespace, e.JobID) }},
+var evals = &table.Table[nomad.Evaluation]{
+	Name:   TableEvals,
+	Events: true,
+	ID:     func(e *nomad.Evaluation) table.Key { return table.KeyOf(e.ID) },
+	Indexes: []table.Index[nomad.Evaluation]{
+		{Name: "job", Key: func(e *nomad.Evaluation) table.Key { return table.KeyOf(e.Namespace, e.JobID) }},
 	},
 }
 
 // storeEval inserts or replaces an evaluation. A replacement keeps the CreateIndex.
 func (t *txn) storeEval(e *nomad.Evaluation) {
-	if old := evals.get(t, nil, keyOf(e.ID)); old != nil {
+	if old := evals.Get(t, nil, table.KeyOf(e.ID)); old != nil {
 		e.CreateIndex = old.CreateIndex
 	}
-	evals.put(t, e)
+	evals.Put(t.Txn, e)
 }
 
 // Eval returns the evaluation, or nil if there is none.
 func (s *Snapshot) Eval(ws memdb.WatchSet, id string) *nomad.Evaluation {
-	return evals.get(s.tx, ws, keyOf(id))
+	return evals.Get(s.tx, ws, table.KeyOf(id))
 }
 
 // Evals returns every evaluation.
-func (s *Snapshot) Evals(ws memdb.WatchSet) iter.Seq[*nomad.Evaluation] { return evals.all(s.tx, ws) }
+func (s *Snapshot) Evals(ws memdb.WatchSet) iter.Seq[*nomad.Evaluation] { return evals.All(s.tx, ws) }
 
 // EvalsByJob returns the evaluations of a job, by ID.
 func (s *Snapshot) EvalsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Evaluation] {
-	return evals.by(s.tx, ws, "job", keyOf(ns, job))
+	return evals.By(s.tx, ws, "job", table.KeyOf(ns, job))
 }
 
 // EvalsByPrefix returns the evaluations whose ID begins with p.
 func (s *Snapshot) EvalsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Evaluation] {
-	return evals.prefixed(s.tx, ws, primary, prefixOf(p))
+	return evals.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(p))
 }
 
 // UpsertEvals stores evaluations and takes ownership of them. A complete evaluation without
@@ -61,7 +62,7 @@ func (s *Store) UpsertEvals(index uint64, req *nomad.EvalUpdateRequest) (*Change
 // upsertEvals stores evaluations that the caller owns.
 func (t *txn) upsertEvals(list ...*nomad.Evaluation) {
 	for _, e := range list {
-		e.CreateIndex, e.ModifyIndex = t.index, t.index
+		e.CreateIndex, e.ModifyIndex = t.Index, t.Index
 		t.putQueued(e)
 		if e.Status == nomad.EvalStatusComplete && len(e.FailedTGAllocs) == 0 {
 			t.cancelBlocked(e)
@@ -97,7 +98,7 @@ func (t *txn) putQueued(e *nomad.Evaluation) {
 // cancelBlocked cancels the blocked evaluations of the job of done.
 func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 	var blocked []*nomad.Evaluation
-	for e := range evals.by(t, nil, "job", keyOf(done.Namespace, done.JobID)) {
+	for e := range evals.By(t, nil, "job", table.KeyOf(done.Namespace, done.JobID)) {
 		if e.Status == nomad.EvalStatusBlocked && e.ID != done.ID {
 			blocked = append(blocked, e)
 		}
@@ -106,7 +107,7 @@ func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 		cancelled := *e
 		cancelled.Status = nomad.EvalStatusCancelled
 		cancelled.StatusDescription = fmt.Sprintf("evaluation %q successful", done.ID)
-		cancelled.ModifyIndex, cancelled.ModifyTime = t.index, done.ModifyTime
+		cancelled.ModifyIndex, cancelled.ModifyTime = t.Index, done.ModifyTime
 		t.putEval(&cancelled)
 	}
 }
@@ -119,14 +120,14 @@ func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error)
 		}
 		touched := map[nomad.NamespacedID]bool{}
 		for _, id := range req.Evals {
-			if e := evals.get(t, nil, keyOf(id)); e != nil {
-				evals.delete(t, e)
+			if e := evals.Get(t, nil, table.KeyOf(id)); e != nil {
+				evals.Delete(t.Txn, e)
 				touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
 			}
 		}
 		for _, id := range req.Allocs {
-			if a := allocs.get(t, nil, keyOf(id)); a != nil {
-				allocs.delete(t, a)
+			if a := allocs.Get(t, nil, table.KeyOf(id)); a != nil {
+				allocs.Delete(t.Txn, a)
 				t.account(nil, a)
 			}
 		}

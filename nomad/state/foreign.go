@@ -5,6 +5,8 @@ import (
 	"iter"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // foreignRow is a snapshot record of a feature that this server does not implement. It is stored
@@ -15,9 +17,9 @@ type foreignRow struct {
 	raw  codec.Raw
 }
 
-var foreign = &table[foreignRow]{
-	name: "foreign_records",
-	id:   func(r *foreignRow) key { return key{r.kind}.number(r.seq) },
+var foreign = &table.Table[foreignRow]{
+	Name: "foreign_records",
+	ID:   func(r *foreignRow) table.Key { return table.Key{r.kind}.Number(r.seq) },
 }
 
 // Foreign returns the number of records that are stored unchanged, by the name of their record
@@ -27,7 +29,7 @@ func (s *Snapshot) Foreign() map[string]int {
 	for _, rec := range Tables() {
 		names[rec.Type] = rec.Name
 	}
-	for r := range foreign.all(s.tx, nil) {
+	for r := range foreign.All(s.tx, nil) {
 		counts[names[r.kind]]++
 	}
 	return counts
@@ -38,7 +40,7 @@ func foreignRecord(kind byte, name string) Record {
 	return Record{Type: kind, Name: name,
 		rows: func(s *Snapshot) iter.Seq[any] {
 			return func(yield func(any) bool) {
-				for r := range foreign.by(s.tx, nil, primary, key{kind}) {
+				for r := range foreign.By(s.tx, nil, table.Primary, table.Key{kind}) {
 					if !yield(r.raw) {
 						return
 					}
@@ -51,7 +53,7 @@ func foreignRecord(kind byte, name string) Record {
 			if err := decode(&row.raw); err != nil {
 				return err
 			}
-			foreign.check(r.txn.Insert(foreign.name, row))
+			foreign.Put(r.txn.Txn, row)
 			return nil
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // Uses of introduction tokens are rows of the index table, because snapshots have no record type
@@ -34,30 +35,30 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 	}
 	used := 0
 	own := introductionKey(use.Expiry, use.TokenID) + "/"
-	for row := range indexes.prefixed(t, nil, primary, prefixOf(own)) {
+	for row := range table.Indexes.Prefixed(t, nil, table.Primary, table.PrefixOf(own)) {
 		n, err := strconv.Atoi(strings.TrimPrefix(row.Key, own))
 		if err != nil {
 			return fmt.Errorf("the use of an introduction has the key %q", row.Key)
 		}
 		used = max(used, n)
-		indexes.check(t.Delete(indexes.name, row))
+		table.Indexes.Delete(t.Txn, row)
 	}
 	if used >= max(use.Uses, 1) {
 		return nomad.ErrIntroductionUsed // the transaction is aborted
 	}
 	t.forgetIntroductions(now - forgetAfter)
 	key := introductionKey(use.Expiry, use.TokenID, strconv.Itoa(used+1))
-	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: key, Value: t.index}))
+	table.Indexes.Put(t.Txn, &nomad.IndexEntry{Key: key, Value: t.Index})
 	return nil
 }
 
 // forgetIntroductions deletes the rows that expired before then.
 func (t *txn) forgetIntroductions(then int64) {
 	end := introductionKey(max(then, 0))
-	for row := range indexes.prefixed(t, nil, primary, prefixOf(introductionPrefix)) {
+	for row := range table.Indexes.Prefixed(t, nil, table.Primary, table.PrefixOf(introductionPrefix)) {
 		if row.Key >= end {
 			return
 		}
-		indexes.check(t.Delete(indexes.name, row))
+		table.Indexes.Delete(t.Txn, row)
 	}
 }

@@ -8,43 +8,44 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var jobs = &table[nomad.Job]{
-	name:   TableJobs,
-	events: true,
-	id:     func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID) },
-	indexes: []index[nomad.Job]{
-		{"parent", func(j *nomad.Job) key {
+var jobs = &table.Table[nomad.Job]{
+	Name:   TableJobs,
+	Events: true,
+	ID:     func(j *nomad.Job) table.Key { return table.KeyOf(j.Namespace, j.ID) },
+	Indexes: []table.Index[nomad.Job]{
+		{Name: "parent", Key: func(j *nomad.Job) table.Key {
 			if j.ParentID == "" {
 				return nil
 			}
-			return keyOf(j.Namespace, j.ParentID)
+			return table.KeyOf(j.Namespace, j.ParentID)
 		}},
 	},
 }
 
 // Job returns the current version of the job, or nil if there is none.
 func (s *Snapshot) Job(ws memdb.WatchSet, ns, id string) *nomad.Job {
-	return jobs.get(s.tx, ws, keyOf(ns, id))
+	return jobs.Get(s.tx, ws, table.KeyOf(ns, id))
 }
 
 // Jobs returns every job, by namespace and ID.
-func (s *Snapshot) Jobs(ws memdb.WatchSet) iter.Seq[*nomad.Job] { return jobs.all(s.tx, ws) }
+func (s *Snapshot) Jobs(ws memdb.WatchSet) iter.Seq[*nomad.Job] { return jobs.All(s.tx, ws) }
 
 // JobsByNamespace returns the jobs of a namespace, by ID.
 func (s *Snapshot) JobsByNamespace(ws memdb.WatchSet, ns string) iter.Seq[*nomad.Job] {
-	return jobs.by(s.tx, ws, primary, keyOf(ns))
+	return jobs.By(s.tx, ws, table.Primary, table.KeyOf(ns))
 }
 
 // JobsByPrefix returns the jobs of a namespace whose ID begins with p.
 func (s *Snapshot) JobsByPrefix(ws memdb.WatchSet, ns, p string) iter.Seq[*nomad.Job] {
-	return jobs.prefixed(s.tx, ws, primary, prefixOf(ns, p))
+	return jobs.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(ns, p))
 }
 
 // JobChildren returns the jobs that were dispatched or launched from parent.
 func (s *Snapshot) JobChildren(ws memdb.WatchSet, ns, parent string) iter.Seq[*nomad.Job] {
-	return jobs.by(s.tx, ws, "parent", keyOf(ns, parent))
+	return jobs.By(s.tx, ws, "parent", table.KeyOf(ns, parent))
 }
 
 // RegisterJob stores a new version of a job and its evaluation in one transaction. It takes
@@ -59,7 +60,7 @@ func (s *Store) RegisterJob(index uint64, req *nomad.JobRegisterRequest) (*Chang
 		}
 		j := req.Job
 		canonicalJob(j)
-		if nodePools.get(t, nil, keyOf(j.NodePool)) == nil {
+		if nodePools.Get(t, nil, table.KeyOf(j.NodePool)) == nil {
 			return fmt.Errorf("job %q is in nonexistent node pool %q", j.ID, j.NodePool)
 		}
 		if err := t.upsertJob(j, req.Submission); err != nil {
@@ -78,7 +79,7 @@ func (t *txn) evalOfJob(e *nomad.Evaluation, j *nomad.Job) error {
 	if e == nil {
 		return nil
 	}
-	e.JobModifyIndex = t.index
+	e.JobModifyIndex = t.Index
 	t.upsertEvals(e)
 	t.setJobStatus(j.Namespace, j.ID)
 	return nil
@@ -90,7 +91,7 @@ func (t *txn) checkEnforcedIndex(req *nomad.JobRegisterRequest) error {
 	if !req.EnforceIndex {
 		return nil
 	}
-	old := jobs.get(t, nil, keyOf(req.Job.Namespace, req.Job.ID))
+	old := jobs.Get(t, nil, table.KeyOf(req.Job.Namespace, req.Job.ID))
 	want := req.JobModifyIndex
 	switch {
 	case old == nil && want != 0:
@@ -106,13 +107,13 @@ func (t *txn) checkEnforcedIndex(req *nomad.JobRegisterRequest) error {
 
 // upsertJob stores j, which the caller owns, as the newest version.
 func (t *txn) upsertJob(j *nomad.Job, source *nomad.JobSubmission) error {
-	if namespaces.get(t, nil, keyOf(j.Namespace)) == nil {
+	if namespaces.Get(t, nil, table.KeyOf(j.Namespace)) == nil {
 		return fmt.Errorf("job %q is in nonexistent namespace %q", j.ID, j.Namespace)
 	}
 	canonicalJob(j)
-	j.CreateIndex, j.ModifyIndex, j.JobModifyIndex, j.Version = t.index, t.index, t.index, 0
+	j.CreateIndex, j.ModifyIndex, j.JobModifyIndex, j.Version = t.Index, t.Index, t.Index, 0
 	j.Status, j.StatusDescription, j.VersionTag = nomad.JobStatusPending, "", nil
-	old := jobs.get(t, nil, keyOf(j.Namespace, j.ID))
+	old := jobs.Get(t, nil, table.KeyOf(j.Namespace, j.ID))
 	if old != nil {
 		j.CreateIndex = old.CreateIndex
 		j.Version = old.Version + 1
@@ -120,7 +121,7 @@ func (t *txn) upsertJob(j *nomad.Job, source *nomad.JobSubmission) error {
 	j.Status = t.jobStatus(j)
 	t.upsertSummaryOfJob(j)
 	t.countChild(j, old)
-	jobs.put(t, j)
+	jobs.Put(t.Txn, j)
 	t.putJobVersion(j, source)
 	return nil
 }
@@ -141,7 +142,7 @@ func (s *Store) DeregisterJob(index uint64, req *nomad.JobDeregisterRequest) (*C
 		id := nomad.NamespacedID{ID: req.JobID, Namespace: req.Namespace}
 		if req.NoShutdownDelay {
 			yes := true
-			for a := range allocs.by(t, nil, "job", keyOf(id.Namespace, id.ID)) {
+			for a := range allocs.By(t, nil, "job", table.KeyOf(id.Namespace, id.ID)) {
 				t.transition(a, &nomad.DesiredTransition{NoShutdownDelay: &yes})
 			}
 		}
@@ -178,7 +179,7 @@ func (s *Store) DeregisterJobs(index uint64, req *nomad.JobBatchDeregisterReques
 
 // forgetJob purges a job. A job that does not exist is not an error.
 func (t *txn) forgetJob(id nomad.NamespacedID) *nomad.Job {
-	old := jobs.get(t, nil, keyOf(id.Namespace, id.ID))
+	old := jobs.Get(t, nil, table.KeyOf(id.Namespace, id.ID))
 	if old == nil {
 		return &nomad.Job{Namespace: id.Namespace, ID: id.ID}
 	}
@@ -189,7 +190,7 @@ func (t *txn) forgetJob(id nomad.NamespacedID) *nomad.Job {
 
 // stopJob stores a stopped version of the job.
 func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, error) {
-	old := jobs.get(t, nil, keyOf(id.Namespace, id.ID))
+	old := jobs.Get(t, nil, table.KeyOf(id.Namespace, id.ID))
 	if old == nil {
 		return nil, nomad.UnknownJob(id.ID)
 	}
@@ -204,16 +205,16 @@ func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, erro
 
 // purgeJob deletes a job, its versions, its submissions and its summary.
 func (t *txn) purgeJob(j *nomad.Job) {
-	k := keyOf(j.Namespace, j.ID)
+	k := table.KeyOf(j.Namespace, j.ID)
 	t.uncountChild(j)
-	jobs.delete(t, j)
-	for v := range jobVersions.by(t, nil, primary, k) {
-		jobVersions.delete(t, v)
+	jobs.Delete(t.Txn, j)
+	for v := range jobVersions.By(t, nil, table.Primary, k) {
+		jobVersions.Delete(t.Txn, v)
 	}
-	for src := range jobSubmissions.by(t, nil, primary, k) {
-		jobSubmissions.delete(t, src)
+	for src := range jobSubmissions.By(t, nil, table.Primary, k) {
+		jobSubmissions.Delete(t.Txn, src)
 	}
-	if sum := jobSummaries.get(t, nil, k); sum != nil {
-		jobSummaries.delete(t, sum)
+	if sum := jobSummaries.Get(t, nil, k); sum != nil {
+		jobSummaries.Delete(t.Txn, sum)
 	}
 }

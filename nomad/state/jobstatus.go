@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // setJobStatus computes the status of a job and stores the job if the status has changed.
 func (t *txn) setJobStatus(ns, id string) {
-	if j := jobs.get(t, nil, keyOf(ns, id)); j != nil {
+	if j := jobs.Get(t, nil, table.KeyOf(ns, id)); j != nil {
 		t.putJobStatus(j, t.jobStatus(j))
 	}
 }
@@ -26,7 +27,7 @@ func (t *txn) setJobStatuses(ids map[nomad.NamespacedID]bool) {
 // without remaining evaluations is dead, not pending.
 func (t *txn) setCollectedStatuses(ids map[nomad.NamespacedID]bool) {
 	for _, id := range slices.SortedFunc(maps.Keys(ids), compareNamespaced) {
-		if j := jobs.get(t, nil, keyOf(id.Namespace, id.ID)); j != nil {
+		if j := jobs.Get(t, nil, table.KeyOf(id.Namespace, id.ID)); j != nil {
 			t.putJobStatus(j, t.statusOf(j, nomad.JobStatusDead))
 		}
 	}
@@ -38,8 +39,8 @@ func (t *txn) putJobStatus(j *nomad.Job, status string) {
 		return
 	}
 	updated := *j
-	updated.Status, updated.ModifyIndex = status, t.index
-	jobs.put(t, &updated)
+	updated.Status, updated.ModifyIndex = status, t.Index
+	jobs.Put(t.Txn, &updated)
 	t.countChild(&updated, j)
 }
 
@@ -66,7 +67,7 @@ func (t *txn) statusOf(j *nomad.Job, unevaluated string) string {
 		return nomad.JobStatusRunning
 	}
 	evaluated := false
-	for e := range evals.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {
+	for e := range evals.By(t, nil, "job", table.KeyOf(j.Namespace, j.ID)) {
 		if !e.TerminalStatus() {
 			return nomad.JobStatusPending
 		}
@@ -80,13 +81,13 @@ func (t *txn) statusOf(j *nomad.Job, unevaluated string) string {
 
 // runs reports whether a job has an active deployment or an allocation that is not terminal.
 func (t *txn) runs(j *nomad.Job) bool {
-	k := keyOf(j.Namespace, j.ID)
-	for d := range deployments.by(t, nil, "job", k) {
+	k := table.KeyOf(j.Namespace, j.ID)
+	for d := range deployments.By(t, nil, "job", k) {
 		if d.Active() {
 			return true
 		}
 	}
-	for a := range allocs.by(t, nil, "job", k) {
+	for a := range allocs.By(t, nil, "job", k) {
 		if !a.TerminalStatus() {
 			return true
 		}

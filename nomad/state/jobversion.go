@@ -7,58 +7,59 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // jobVersions holds the stored versions of each job, ordered by version.
-var jobVersions = &table[nomad.Job]{
-	name: TableJobVersion,
-	id:   func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID).number(j.Version) },
+var jobVersions = &table.Table[nomad.Job]{
+	Name: TableJobVersion,
+	ID:   func(j *nomad.Job) table.Key { return table.KeyOf(j.Namespace, j.ID).Number(j.Version) },
 }
 
 // jobSubmissions holds the submitted source of job versions.
-var jobSubmissions = &table[nomad.JobSubmission]{
-	name: TableJobSubmission,
-	id:   func(s *nomad.JobSubmission) key { return keyOf(s.Namespace, s.JobID).number(s.Version) },
+var jobSubmissions = &table.Table[nomad.JobSubmission]{
+	Name: TableJobSubmission,
+	ID:   func(s *nomad.JobSubmission) table.Key { return table.KeyOf(s.Namespace, s.JobID).Number(s.Version) },
 }
 
 // JobVersion returns one version of a job, or nil if it is not stored.
 func (s *Snapshot) JobVersion(ws memdb.WatchSet, ns, id string, v uint64) *nomad.Job {
-	return jobVersions.get(s.tx, ws, keyOf(ns, id).number(v))
+	return jobVersions.Get(s.tx, ws, table.KeyOf(ns, id).Number(v))
 }
 
 // JobVersions returns the stored versions of a job, newest first.
 func (s *Snapshot) JobVersions(ws memdb.WatchSet, ns, id string) []*nomad.Job {
-	return slices.Collect(jobVersions.reversed(s.tx, ws, primary, keyOf(ns, id)))
+	return slices.Collect(jobVersions.Reversed(s.tx, ws, table.Primary, table.KeyOf(ns, id)))
 }
 
 // AllJobVersions returns the stored versions of every job, by namespace, ID and version.
-func (s *Snapshot) AllJobVersions() iter.Seq[*nomad.Job] { return jobVersions.all(s.tx, nil) }
+func (s *Snapshot) AllJobVersions() iter.Seq[*nomad.Job] { return jobVersions.All(s.tx, nil) }
 
 // JobSubmission returns the submitted source of a job version, or nil if it is not stored.
 func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *nomad.JobSubmission {
-	return jobSubmissions.get(s.tx, ws, keyOf(ns, id).number(v))
+	return jobSubmissions.Get(s.tx, ws, table.KeyOf(ns, id).Number(v))
 }
 
 // putJobVersion stores the version and deletes the oldest versions beyond the limit. Tagged
 // versions are kept and do not count towards the limit.
 func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
-	jobVersions.put(t, j)
+	jobVersions.Put(t.Txn, j)
 	if source != nil {
 		kept := *source
 		kept.Namespace, kept.JobID, kept.Version, kept.JobModifyIndex = j.Namespace, j.ID, j.Version, j.JobModifyIndex
-		jobSubmissions.put(t, &kept)
+		jobSubmissions.Put(t.Txn, &kept)
 	}
 	untagged := 0
-	for v := range jobVersions.reversed(t, nil, primary, keyOf(j.Namespace, j.ID)) {
+	for v := range jobVersions.Reversed(t, nil, table.Primary, table.KeyOf(j.Namespace, j.ID)) {
 		if v.VersionTag != nil {
 			continue
 		}
 		if untagged++; untagged <= nomad.JobDefaultTrackedVersions {
 			continue
 		}
-		jobVersions.delete(t, v)
-		if src := jobSubmissions.get(t, nil, keyOf(v.Namespace, v.ID).number(v.Version)); src != nil {
-			jobSubmissions.delete(t, src)
+		jobVersions.Delete(t.Txn, v)
+		if src := jobSubmissions.Get(t, nil, table.KeyOf(v.Namespace, v.ID).Number(v.Version)); src != nil {
+			jobSubmissions.Delete(t.Txn, src)
 		}
 	}
 }
@@ -73,22 +74,22 @@ func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*
 // setStable marks a version of a job. As in Nomad 2.0, it also updates the job itself if the
 // version is the current one.
 func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
-	v := jobVersions.get(t, nil, keyOf(req.Namespace, req.JobID).number(req.JobVersion))
+	v := jobVersions.Get(t, nil, table.KeyOf(req.Namespace, req.JobID).Number(req.JobVersion))
 	if v == nil || v.Stable == req.Stable {
 		return nil
 	}
 	marked := *v
-	j := jobs.get(t, nil, keyOf(req.Namespace, req.JobID))
+	j := jobs.Get(t, nil, table.KeyOf(req.Namespace, req.JobID))
 	current := j != nil && j.Version == req.JobVersion
 	if current {
 		marked.Status = t.jobStatus(j)
 	}
-	marked.Stable, marked.ModifyIndex = req.Stable, t.index
-	jobVersions.put(t, &marked)
+	marked.Stable, marked.ModifyIndex = req.Stable, t.Index
+	jobVersions.Put(t.Txn, &marked)
 	if current {
 		updated := *j
-		updated.Status, updated.Stable, updated.ModifyIndex = marked.Status, req.Stable, t.index
-		jobs.put(t, &updated)
+		updated.Status, updated.Stable, updated.ModifyIndex = marked.Status, req.Stable, t.Index
+		jobs.Put(t.Txn, &updated)
 		t.countChild(&updated, j)
 	}
 	return nil

@@ -7,31 +7,32 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var namespaces = &table[nomad.Namespace]{
-	name: TableNamespaces,
-	id:   func(n *nomad.Namespace) key { return keyOf(n.Name) },
-	indexes: []index[nomad.Namespace]{
-		{"quota", func(n *nomad.Namespace) key { return optional(n.Quota) }},
+var namespaces = &table.Table[nomad.Namespace]{
+	Name: TableNamespaces,
+	ID:   func(n *nomad.Namespace) table.Key { return table.KeyOf(n.Name) },
+	Indexes: []table.Index[nomad.Namespace]{
+		{Name: "quota", Key: func(n *nomad.Namespace) table.Key { return table.Optional(n.Quota) }},
 	},
 }
 
 // Namespace returns the namespace, or nil if there is none.
 func (s *Snapshot) Namespace(ws memdb.WatchSet, name string) *nomad.Namespace {
-	return namespaces.get(s.tx, ws, keyOf(name))
+	return namespaces.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // Namespaces returns every namespace, by name.
 func (s *Snapshot) Namespaces(ws memdb.WatchSet) iter.Seq[*nomad.Namespace] {
-	return namespaces.all(s.tx, ws)
+	return namespaces.All(s.tx, ws)
 }
 
 // UpsertNamespaces stores namespaces. The quota of a namespace must exist.
 func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, n := range req.Namespaces {
-			if n.Quota != "" && quotas.get(t, nil, keyOf(n.Quota)) == nil {
+			if n.Quota != "" && quotas.Get(t, nil, table.KeyOf(n.Quota)) == nil {
 				return fmt.Errorf("namespace %q names the quota %q, which does not exist", n.Name, n.Quota)
 			}
 			stored := *n
@@ -43,12 +44,12 @@ func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest
 
 // putNamespace stores a namespace that the caller owns.
 func (t *txn) putNamespace(n *nomad.Namespace) {
-	n.CreateIndex, n.ModifyIndex = t.index, t.index
-	old := namespaces.get(t, nil, keyOf(n.Name))
+	n.CreateIndex, n.ModifyIndex = t.Index, t.Index
+	old := namespaces.Get(t, nil, table.KeyOf(n.Name))
 	if old != nil {
 		n.CreateIndex = old.CreateIndex
 	}
-	namespaces.put(t, n)
+	namespaces.Put(t.Txn, n)
 	t.requota(n.Name, n, old)
 }
 
@@ -57,23 +58,23 @@ func (t *txn) putNamespace(n *nomad.Namespace) {
 func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Namespaces {
-			n := namespaces.get(t, nil, keyOf(name))
+			n := namespaces.Get(t, nil, table.KeyOf(name))
 			if n == nil {
 				return fmt.Errorf("namespace %q not found", name)
 			}
 			if name == nomad.DefaultNamespace {
 				return fmt.Errorf("default namespace can not be deleted")
 			}
-			for j := range jobs.by(t, nil, primary, keyOf(name)) {
+			for j := range jobs.By(t, nil, table.Primary, table.KeyOf(name)) {
 				return fmt.Errorf("namespace %q has the job %q: purge its jobs first", name, j.ID)
 			}
-			for v := range variables.by(t, nil, primary, keyOf(name)) {
+			for v := range variables.By(t, nil, table.Primary, table.KeyOf(name)) {
 				return fmt.Errorf("namespace %q has the variable %q: purge its variables first", name, v.Path)
 			}
-			if q := variableQuotas.get(t, nil, keyOf(name)); q != nil {
-				variableQuotas.delete(t, q)
+			if q := variableQuotas.Get(t, nil, table.KeyOf(name)); q != nil {
+				variableQuotas.Delete(t.Txn, q)
 			}
-			namespaces.delete(t, n)
+			namespaces.Delete(t.Txn, n)
 			t.requota(name, nil, n)
 		}
 		return nil

@@ -9,46 +9,39 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var nodes = &table[nomad.Node]{
-	name:   TableNodes,
-	events: true,
-	id:     func(n *nomad.Node) key { return keyOf(n.ID) },
-	indexes: []index[nomad.Node]{
-		{"secret_id", func(n *nomad.Node) key { return optional(n.SecretID) }},
-		{"node_pool", func(n *nomad.Node) key { return keyOf(n.NodePool) }},
-		{"signing_key", func(n *nomad.Node) key { return optional(n.IdentitySigningKeyID) }},
+var nodes = &table.Table[nomad.Node]{
+	Name:   TableNodes,
+	Events: true,
+	ID:     func(n *nomad.Node) table.Key { return table.KeyOf(n.ID) },
+	Indexes: []table.Index[nomad.Node]{
+		{Name: "secret_id", Key: func(n *nomad.Node) table.Key { return table.Optional(n.SecretID) }},
+		{Name: "node_pool", Key: func(n *nomad.Node) table.Key { return table.KeyOf(n.NodePool) }},
+		{Name: "signing_key", Key: func(n *nomad.Node) table.Key { return table.Optional(n.IdentitySigningKeyID) }},
 	},
-}
-
-// optional returns the key of part, or nil if part is empty.
-func optional(part string) key {
-	if part == "" {
-		return nil
-	}
-	return keyOf(part)
 }
 
 // Node returns the node, or nil if there is none.
 func (s *Snapshot) Node(ws memdb.WatchSet, id string) *nomad.Node {
-	return nodes.get(s.tx, ws, keyOf(id))
+	return nodes.Get(s.tx, ws, table.KeyOf(id))
 }
 
 // NodeBySecret returns the node that holds the secret ID.
 func (s *Snapshot) NodeBySecret(ws memdb.WatchSet, secret string) *nomad.Node {
-	for n := range nodes.by(s.tx, ws, "secret_id", keyOf(secret)) {
+	for n := range nodes.By(s.tx, ws, "secret_id", table.KeyOf(secret)) {
 		return n
 	}
 	return nil
 }
 
 // Nodes returns every node.
-func (s *Snapshot) Nodes(ws memdb.WatchSet) iter.Seq[*nomad.Node] { return nodes.all(s.tx, ws) }
+func (s *Snapshot) Nodes(ws memdb.WatchSet) iter.Seq[*nomad.Node] { return nodes.All(s.tx, ws) }
 
 // NodesByPrefix returns the nodes whose ID begins with p.
 func (s *Snapshot) NodesByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Node] {
-	return nodes.prefixed(s.tx, ws, primary, prefixOf(p))
+	return nodes.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(p))
 }
 
 // NodesByPool returns the nodes of a pool. The pool all contains every node.
@@ -56,7 +49,7 @@ func (s *Snapshot) NodesByPool(ws memdb.WatchSet, pool string) iter.Seq[*nomad.N
 	if pool == nomad.NodePoolAll {
 		return s.Nodes(ws)
 	}
-	return nodes.by(s.tx, ws, "node_pool", keyOf(pool))
+	return nodes.By(s.tx, ws, "node_pool", table.KeyOf(pool))
 }
 
 // RegisterNode adds or updates a node. An existing node keeps the fields that the servers own,
@@ -69,7 +62,7 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 		n := *req.Node
 		canonicalNode(&n)
 		n.CreateIndex, n.ModifyIndex = index, index
-		old := nodes.get(t, nil, keyOf(n.ID))
+		old := nodes.Get(t, nil, table.KeyOf(n.ID))
 		if err := t.admitNode(req, &n, old); err != nil {
 			return err
 		}
@@ -90,7 +83,7 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 				Subsystem: nomad.NodeEventSubsystemCluster, Timestamp: time.Unix(n.StatusUpdatedAt, 0).UTC()})
 		}
 		appendEvent(&n, index, req.NodeEvent)
-		if req.CreateNodePool && nodePools.get(t, nil, keyOf(n.NodePool)) == nil {
+		if req.CreateNodePool && nodePools.Get(t, nil, table.KeyOf(n.NodePool)) == nil {
 			t.putNodePool(&nomad.NodePool{Name: n.NodePool})
 		}
 		t.putNode(&n)
@@ -133,7 +126,7 @@ func unresponsive(status string) bool {
 
 // putNode stores a node and adds it to the changes.
 func (t *txn) putNode(n *nomad.Node) {
-	nodes.put(t, n)
+	nodes.Put(t.Txn, n)
 	t.changes.Nodes = append(t.changes.Nodes, n)
 }
 
@@ -154,12 +147,12 @@ func appendEvent(n *nomad.Node, index uint64, e *nomad.NodeEvent) {
 
 // editNode calls edit with a copy of the node, and stores the copy.
 func (t *txn) editNode(id string, edit func(*nomad.Node)) error {
-	old := nodes.get(t, nil, keyOf(id))
+	old := nodes.Get(t, nil, table.KeyOf(id))
 	if old == nil {
 		return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
 	}
 	n := *old
-	n.ModifyIndex = t.index
+	n.ModifyIndex = t.Index
 	edit(&n)
 	t.putNode(&n)
 	return nil
@@ -186,7 +179,7 @@ func (s *Store) UpdateNodeStatus(index uint64, req *nomad.NodeUpdateStatusReques
 // eligible.
 func (s *Store) UpdateNodeEligibility(index uint64, req *nomad.NodeUpdateEligibilityRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		n := nodes.get(t, nil, keyOf(req.NodeID))
+		n := nodes.Get(t, nil, table.KeyOf(req.NodeID))
 		if n != nil && n.DrainStrategy != nil && req.Eligibility == nomad.NodeSchedulingEligible {
 			return fmt.Errorf("can not set node's scheduling eligibility to eligible while it is draining")
 		}

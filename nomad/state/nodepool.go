@@ -8,22 +8,23 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var nodePools = &table[nomad.NodePool]{
-	name:   TableNodePools,
-	events: true,
-	id:     func(p *nomad.NodePool) key { return keyOf(p.Name) },
+var nodePools = &table.Table[nomad.NodePool]{
+	Name:   TableNodePools,
+	Events: true,
+	ID:     func(p *nomad.NodePool) table.Key { return table.KeyOf(p.Name) },
 }
 
 // NodePool returns the node pool, or nil if there is none.
 func (s *Snapshot) NodePool(ws memdb.WatchSet, name string) *nomad.NodePool {
-	return nodePools.get(s.tx, ws, keyOf(name))
+	return nodePools.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // NodePools returns every node pool, by name.
 func (s *Snapshot) NodePools(ws memdb.WatchSet) iter.Seq[*nomad.NodePool] {
-	return nodePools.all(s.tx, ws)
+	return nodePools.All(s.tx, ws)
 }
 
 // UpsertNodePools stores node pools. Built-in pools cannot be modified.
@@ -43,18 +44,18 @@ func (s *Store) UpsertNodePools(index uint64, req *nomad.NodePoolUpsertRequest) 
 // putNodePool stores a node pool that the caller owns.
 func (t *txn) putNodePool(p *nomad.NodePool) {
 	canonicalPool(p)
-	p.CreateIndex, p.ModifyIndex = t.index, t.index
-	if old := nodePools.get(t, nil, keyOf(p.Name)); old != nil {
+	p.CreateIndex, p.ModifyIndex = t.Index, t.Index
+	if old := nodePools.Get(t, nil, table.KeyOf(p.Name)); old != nil {
 		p.CreateIndex = old.CreateIndex
 	}
-	nodePools.put(t, p)
+	nodePools.Put(t.Txn, p)
 }
 
 // DeleteNodePools removes node pools that are not built in and not in use.
 func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
-			p := nodePools.get(t, nil, keyOf(name))
+			p := nodePools.Get(t, nil, table.KeyOf(name))
 			if p == nil {
 				return fmt.Errorf("node pool %s not found", name)
 			}
@@ -64,7 +65,7 @@ func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) 
 			if err := t.poolUnused(name); err != nil {
 				return err
 			}
-			nodePools.delete(t, p)
+			nodePools.Delete(t.Txn, p)
 		}
 		return nil
 	})
@@ -72,10 +73,10 @@ func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) 
 
 // poolUnused returns an error if the pool contains a node or a job that is not dead.
 func (t *txn) poolUnused(name string) error {
-	for n := range nodes.by(t, nil, "node_pool", keyOf(name)) {
+	for n := range nodes.By(t, nil, "node_pool", table.KeyOf(name)) {
 		return fmt.Errorf("node pool %q has nodes in it, as %s", name, n.ID)
 	}
-	for j := range jobs.all(t, nil) {
+	for j := range jobs.All(t, nil) {
 		if j.NodePool == name && j.Status != nomad.JobStatusDead {
 			return fmt.Errorf("node pool %q has jobs in it, as %q", name, j.ID)
 		}

@@ -7,12 +7,13 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // schedulerConfigs has a single row, as have autopilotConfigs and clusterMetas.
-var schedulerConfigs = &table[nomad.SchedulerConfiguration]{
-	name: TableSchedulerConf,
-	id:   func(*nomad.SchedulerConfiguration) key { return theOnly },
+var schedulerConfigs = &table.Table[nomad.SchedulerConfiguration]{
+	Name: TableSchedulerConf,
+	ID:   func(*nomad.SchedulerConfiguration) table.Key { return theOnly },
 }
 
 // autopilotPrefix begins the key of the index row that holds the autopilot configuration in
@@ -20,23 +21,23 @@ var schedulerConfigs = &table[nomad.SchedulerConfiguration]{
 // The value is the index of its last change.
 const autopilotPrefix = "autopilot_config/"
 
-var autopilotConfigs = &table[nomad.AutopilotConfig]{
-	name: TableAutopilotConf,
-	id:   func(*nomad.AutopilotConfig) key { return theOnly },
+var autopilotConfigs = &table.Table[nomad.AutopilotConfig]{
+	Name: TableAutopilotConf,
+	ID:   func(*nomad.AutopilotConfig) table.Key { return theOnly },
 }
 
-var clusterMetas = &table[nomad.ClusterMetadata]{
-	name: TableClusterMeta,
-	id:   func(*nomad.ClusterMetadata) key { return theOnly },
+var clusterMetas = &table.Table[nomad.ClusterMetadata]{
+	Name: TableClusterMeta,
+	ID:   func(*nomad.ClusterMetadata) table.Key { return theOnly },
 }
 
 // theOnly is the key of the single row of a table.
-var theOnly = keyOf("only")
+var theOnly = table.KeyOf("only")
 
 // SchedulerConfig returns the scheduler configuration and the index of its last change. The
 // configuration is nil if it was never set.
 func (s *Snapshot) SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration) {
-	c := schedulerConfigs.get(s.tx, ws, theOnly)
+	c := schedulerConfigs.Get(s.tx, ws, theOnly)
 	if c == nil {
 		return 0, nil
 	}
@@ -48,7 +49,7 @@ func (s *Snapshot) SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerC
 // stored.
 func (s *Store) SetSchedulerConfig(index uint64, req *nomad.SchedulerSetConfigRequest) (c *Changes, done bool, err error) {
 	c, err = s.write(index, func(t *txn) error {
-		old := schedulerConfigs.get(t, nil, theOnly)
+		old := schedulerConfigs.Get(t, nil, theOnly)
 		conf := req.Config
 		if req.CAS && (old == nil && conf.ModifyIndex != 0 || old != nil && conf.ModifyIndex != old.ModifyIndex) {
 			return nil
@@ -58,7 +59,7 @@ func (s *Store) SetSchedulerConfig(index uint64, req *nomad.SchedulerSetConfigRe
 		if old != nil {
 			conf.CreateIndex = old.CreateIndex
 		}
-		schedulerConfigs.put(t, &conf)
+		schedulerConfigs.Put(t.Txn, &conf)
 		done = true
 		return nil
 	})
@@ -77,7 +78,7 @@ func canonicalScheduler(c *nomad.SchedulerConfiguration) {
 
 // AutopilotConfig returns the autopilot configuration, or nil if it was never set.
 func (s *Snapshot) AutopilotConfig(ws memdb.WatchSet) *nomad.AutopilotConfig {
-	return autopilotConfigs.get(s.tx, ws, theOnly)
+	return autopilotConfigs.Get(s.tx, ws, theOnly)
 }
 
 // autopilotRow returns the snapshot row of the autopilot configuration.
@@ -95,7 +96,7 @@ func (r *Restore) readAutopilot(text string) error {
 	if err := json.Unmarshal([]byte(text), c); err != nil {
 		return fmt.Errorf("configuration of autopilot: %w", err)
 	}
-	return r.txn.Insert(autopilotConfigs.name, c)
+	return autopilotConfigs.Load(r.txn.Txn, c)
 }
 
 // SetAutopilotConfig stores the autopilot configuration. With CAS it does so only if the
@@ -103,7 +104,7 @@ func (r *Restore) readAutopilot(text string) error {
 // stored.
 func (s *Store) SetAutopilotConfig(index uint64, req *nomad.AutopilotSetConfigRequest) (c *Changes, done bool, err error) {
 	c, err = s.write(index, func(t *txn) error {
-		old := autopilotConfigs.get(t, nil, theOnly)
+		old := autopilotConfigs.Get(t, nil, theOnly)
 		conf := req.Config
 		if req.CAS && (old == nil && conf.ModifyIndex != 0 || old != nil && conf.ModifyIndex != old.ModifyIndex) {
 			return nil
@@ -112,7 +113,7 @@ func (s *Store) SetAutopilotConfig(index uint64, req *nomad.AutopilotSetConfigRe
 		if old != nil {
 			conf.CreateIndex = old.CreateIndex
 		}
-		autopilotConfigs.put(t, &conf)
+		autopilotConfigs.Put(t.Txn, &conf)
 		done = true
 		return nil
 	})
@@ -121,14 +122,14 @@ func (s *Store) SetAutopilotConfig(index uint64, req *nomad.AutopilotSetConfigRe
 
 // ClusterMetadata returns the cluster metadata, or nil if it is not set yet.
 func (s *Snapshot) ClusterMetadata(ws memdb.WatchSet) *nomad.ClusterMetadata {
-	return clusterMetas.get(s.tx, ws, theOnly)
+	return clusterMetas.Get(s.tx, ws, theOnly)
 }
 
 // SetClusterMetadata stores the cluster metadata.
 func (s *Store) SetClusterMetadata(index uint64, m *nomad.ClusterMetadata) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		stored := *m
-		clusterMetas.put(t, &stored)
+		clusterMetas.Put(t.Txn, &stored)
 		return nil
 	})
 }

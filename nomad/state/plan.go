@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // ApplyPlanResults commits the part of a plan that the plan applier accepted.
@@ -57,7 +58,7 @@ func (t *txn) applyAllocs(req *nomad.ApplyPlanResultsRequest, c counts, touched 
 		} else {
 			a.Job = t.shareJob(a.Job)
 		}
-		old := allocs.get(t, nil, keyOf(a.ID))
+		old := allocs.Get(t, nil, table.KeyOf(a.ID))
 		if err := t.stampAlloc(&a, old); err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func (t *txn) shareJob(j *nomad.Job) *nomad.Job {
 	if j == nil {
 		return nil
 	}
-	row := jobs.get(t, nil, keyOf(j.Namespace, j.ID))
+	row := jobs.Get(t, nil, table.KeyOf(j.Namespace, j.ID))
 	if row != nil && row.ModifyIndex == j.ModifyIndex && row.Version == j.Version && row.CreateIndex == j.CreateIndex {
 		return row
 	}
@@ -85,11 +86,11 @@ func (t *txn) shareJob(j *nomad.Job) *nomad.Job {
 
 // stampAlloc sets the fields that the servers own and keeps the fields that the client owns.
 func (t *txn) stampAlloc(a, old *nomad.Allocation) error {
-	a.ModifyIndex, a.AllocModifyIndex = t.index, t.index
+	a.ModifyIndex, a.AllocModifyIndex = t.Index, t.Index
 	if old == nil {
-		a.CreateIndex = t.index
+		a.CreateIndex = t.Index
 		if a.Job == nil {
-			a.Job = jobs.get(t, nil, keyOf(a.Namespace, a.JobID))
+			a.Job = jobs.Get(t, nil, table.KeyOf(a.Namespace, a.JobID))
 		}
 		if a.Job == nil {
 			return fmt.Errorf("allocation %s of job %q has no job", a.ID, a.JobID)
@@ -121,26 +122,26 @@ func (t *txn) linkPrevious(a *nomad.Allocation) {
 	if a.PreviousAllocation == "" {
 		return
 	}
-	old := allocs.get(t, nil, keyOf(a.PreviousAllocation))
+	old := allocs.Get(t, nil, table.KeyOf(a.PreviousAllocation))
 	if old == nil || old.NextAllocation == a.ID {
 		return
 	}
 	prev := *old
-	prev.NextAllocation, prev.ModifyIndex = a.ID, t.index
-	allocs.put(t, &prev)
+	prev.NextAllocation, prev.ModifyIndex = a.ID, t.Index
+	allocs.Put(t.Txn, &prev)
 }
 
 // applyDiff applies a diff of a plan to an allocation. Allocations that were garbage collected in
 // the meantime are skipped.
 func (t *txn) applyDiff(diff *nomad.AllocationDiff, c counts, touched map[nomad.NamespacedID]bool,
 	edit func(a *nomad.Allocation, diff *nomad.AllocationDiff)) error {
-	old := allocs.get(t, nil, keyOf(diff.ID))
+	old := allocs.Get(t, nil, table.KeyOf(diff.ID))
 	if old == nil {
 		return nil
 	}
 	a := *old
 	edit(&a, diff)
-	a.ModifyIndex, a.AllocModifyIndex = t.index, t.index
+	a.ModifyIndex, a.AllocModifyIndex = t.Index, t.Index
 	if diff.ModifyTime != 0 {
 		a.ModifyTime = diff.ModifyTime
 	}
@@ -178,12 +179,12 @@ func evictAlloc(a *nomad.Allocation, diff *nomad.AllocationDiff) {
 // planCommitted updates the ModifyIndex of the evaluation, so that a worker that retries it reads
 // a state with the plan. The evaluation is otherwise unchanged and not part of the changes.
 func (t *txn) planCommitted(id string, at int64) {
-	old := evals.get(t, nil, keyOf(id))
+	old := evals.Get(t, nil, table.KeyOf(id))
 	if old == nil {
 		return
 	}
 	e := *old
-	e.ModifyIndex = t.index
+	e.ModifyIndex = t.Index
 	if at != 0 {
 		e.ModifyTime = at
 	}
@@ -194,13 +195,13 @@ func (t *txn) planCommitted(id string, at int64) {
 func (t *txn) rejectNodes(req *nomad.ApplyPlanResultsRequest) error {
 	at := time.Unix(0, req.UpdatedAt).UTC()
 	for _, id := range req.IneligibleNodes {
-		if nodes.get(t, nil, keyOf(id)) == nil {
+		if nodes.Get(t, nil, table.KeyOf(id)) == nil {
 			continue
 		}
 		err := t.editNode(id, func(n *nomad.Node) {
 			n.SchedulingEligibility = nomad.NodeSchedulingIneligible
 			n.StatusUpdatedAt = at.Unix()
-			appendEvent(n, t.index, &nomad.NodeEvent{Subsystem: nomad.NodeEventSubsystemScheduler, Timestamp: at,
+			appendEvent(n, t.Index, &nomad.NodeEvent{Subsystem: nomad.NodeEventSubsystemScheduler, Timestamp: at,
 				Message: "Node marked as ineligible for scheduling due to multiple plan rejections"})
 		})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // Purged nodes are rows of the index table, because snapshots have no record type for them.
@@ -27,9 +28,9 @@ func (s *Snapshot) Purged(ws memdb.WatchSet, id string) (at int64, ok bool) {
 	return purgedAt(s.tx, ws, id)
 }
 
-func purgedAt(tx reader, ws memdb.WatchSet, id string) (at int64, ok bool) {
+func purgedAt(tx table.Reader, ws memdb.WatchSet, id string) (at int64, ok bool) {
 	own := purgedPrefix + id + "/"
-	for row := range indexes.prefixed(tx, ws, primary, prefixOf(own)) {
+	for row := range table.Indexes.Prefixed(tx, ws, table.Primary, table.PrefixOf(own)) {
 		n, err := strconv.ParseInt(strings.TrimPrefix(row.Key, own), 10, 64)
 		if err != nil {
 			continue // not written by this package
@@ -43,25 +44,25 @@ func purgedAt(tx reader, ws memdb.WatchSet, id string) (at int64, ok bool) {
 func (t *txn) purge(id string, at int64) {
 	t.unpurge(id)
 	key := fmt.Sprintf("%s%s/%d", purgedPrefix, id, max(at, 0))
-	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: key, Value: t.index}))
+	table.Indexes.Put(t.Txn, &nomad.IndexEntry{Key: key, Value: t.Index})
 }
 
 // unpurge removes a node from the list of purged nodes.
 func (t *txn) unpurge(id string) {
-	for row := range indexes.prefixed(t, nil, primary, prefixOf(purgedPrefix+id+"/")) {
-		indexes.check(t.Delete(indexes.name, row))
+	for row := range table.Indexes.Prefixed(t, nil, table.Primary, table.PrefixOf(purgedPrefix+id+"/")) {
+		table.Indexes.Delete(t.Txn, row)
 	}
 }
 
 // trimPurged drops the oldest entries beyond maxPurged.
 func (t *txn) trimPurged() {
-	rows := slices.Collect(indexes.prefixed(t, nil, primary, prefixOf(purgedPrefix)))
+	rows := slices.Collect(table.Indexes.Prefixed(t, nil, table.Primary, table.PrefixOf(purgedPrefix)))
 	if len(rows) <= maxPurged {
 		return
 	}
 	slices.SortStableFunc(rows, func(a, b *nomad.IndexEntry) int { return int(int64(a.Value) - int64(b.Value)) })
 	for _, row := range rows[:len(rows)-maxPurged] {
-		indexes.check(t.Delete(indexes.name, row))
+		table.Indexes.Delete(t.Txn, row)
 	}
 }
 
@@ -108,11 +109,11 @@ func (s *Store) DeregisterNodes(index uint64, d Deregistration) (*Changes, error
 			return fmt.Errorf("deregister nodes: no node ID")
 		}
 		for _, id := range d.IDs {
-			n := nodes.get(t, nil, keyOf(id))
+			n := nodes.Get(t, nil, table.KeyOf(id))
 			if n == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
 			}
-			nodes.delete(t, n)
+			nodes.Delete(t.Txn, n)
 			if d.Purge || n.DrainStrategy != nil || n.SchedulingEligibility == nomad.NodeSchedulingIneligible {
 				t.purge(id, d.PurgedAt)
 				t.changes.Purged = append(t.changes.Purged, id)

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // quotaPrefix begins the keys of the index rows that hold quotas in snapshots, which have no
@@ -15,46 +16,46 @@ import (
 // last change. A restore recomputes the usage.
 const quotaPrefix = "quota/"
 
-var quotas = &table[nomad.QuotaSpec]{
-	name: TableQuotas,
-	id:   func(q *nomad.QuotaSpec) key { return keyOf(q.Name) },
+var quotas = &table.Table[nomad.QuotaSpec]{
+	Name: TableQuotas,
+	ID:   func(q *nomad.QuotaSpec) table.Key { return table.KeyOf(q.Name) },
 }
 
 // quotaUsages has one row for each namespace with a quota.
-var quotaUsages = &table[nomad.NamespaceUsage]{
-	name: TableQuotaUsage,
-	id:   func(u *nomad.NamespaceUsage) key { return keyOf(u.Namespace) },
+var quotaUsages = &table.Table[nomad.NamespaceUsage]{
+	Name: TableQuotaUsage,
+	ID:   func(u *nomad.NamespaceUsage) table.Key { return table.KeyOf(u.Namespace) },
 }
 
 // Quota returns the quota, or nil if there is none.
 func (s *Snapshot) Quota(ws memdb.WatchSet, name string) *nomad.QuotaSpec {
-	return quotas.get(s.tx, ws, keyOf(name))
+	return quotas.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // Quotas returns every quota, by name.
 func (s *Snapshot) Quotas(ws memdb.WatchSet) iter.Seq[*nomad.QuotaSpec] {
-	return quotas.all(s.tx, ws)
+	return quotas.All(s.tx, ws)
 }
 
 // QuotaOf returns the quota of a namespace, or nil if it has none.
 func (s *Snapshot) QuotaOf(ws memdb.WatchSet, namespace string) *nomad.QuotaSpec {
-	n := namespaces.get(s.tx, ws, keyOf(namespace))
+	n := namespaces.Get(s.tx, ws, table.KeyOf(namespace))
 	if n == nil || n.Quota == "" {
 		return nil
 	}
-	return quotas.get(s.tx, ws, keyOf(n.Quota))
+	return quotas.Get(s.tx, ws, table.KeyOf(n.Quota))
 }
 
 // NamespacesByQuota returns the namespaces that use a quota.
 func (s *Snapshot) NamespacesByQuota(ws memdb.WatchSet, quota string) iter.Seq[*nomad.Namespace] {
-	return namespaces.by(s.tx, ws, "quota", keyOf(quota))
+	return namespaces.By(s.tx, ws, "quota", table.KeyOf(quota))
 }
 
 // QuotaHeld returns the total usage of the allocations in all namespaces of a quota.
 func (s *Snapshot) QuotaHeld(ws memdb.WatchSet, quota string) nomad.QuotaAmount {
 	var out nomad.QuotaAmount
 	for n := range s.NamespacesByQuota(ws, quota) {
-		if u := quotaUsages.get(s.tx, ws, keyOf(n.Name)); u != nil {
+		if u := quotaUsages.Get(s.tx, ws, table.KeyOf(n.Name)); u != nil {
 			out.Add(u.Held, 1)
 		}
 	}
@@ -66,10 +67,10 @@ func (s *Snapshot) QuotaVariables(ws memdb.WatchSet, quota string) int64 {
 	return variablesHeld(s.tx, ws, quota)
 }
 
-func variablesHeld(tx reader, ws memdb.WatchSet, quota string) int64 {
+func variablesHeld(tx table.Reader, ws memdb.WatchSet, quota string) int64 {
 	var out int64
-	for n := range namespaces.by(tx, ws, "quota", keyOf(quota)) {
-		if q := variableQuotas.get(tx, ws, keyOf(n.Name)); q != nil {
+	for n := range namespaces.By(tx, ws, "quota", table.KeyOf(quota)) {
+		if q := variableQuotas.Get(tx, ws, table.KeyOf(n.Name)); q != nil {
 			out += q.Size
 		}
 	}
@@ -81,11 +82,11 @@ func (s *Store) UpsertQuotas(index uint64, req *nomad.QuotaUpsertRequest) (*Chan
 	return s.write(index, func(t *txn) error {
 		for _, q := range req.Quotas {
 			stored := *q
-			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
-			if old := quotas.get(t, nil, keyOf(q.Name)); old != nil {
+			stored.CreateIndex, stored.ModifyIndex = t.Index, t.Index
+			if old := quotas.Get(t, nil, table.KeyOf(q.Name)); old != nil {
 				stored.CreateIndex = old.CreateIndex
 			}
-			quotas.put(t, &stored)
+			quotas.Put(t.Txn, &stored)
 			t.roomier(q.Name)
 		}
 		return nil
@@ -96,14 +97,14 @@ func (s *Store) UpsertQuotas(index uint64, req *nomad.QuotaUpsertRequest) (*Chan
 func (s *Store) DeleteQuotas(index uint64, req *nomad.QuotaDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
-			q := quotas.get(t, nil, keyOf(name))
+			q := quotas.Get(t, nil, table.KeyOf(name))
 			if q == nil {
 				return fmt.Errorf("quota %q not found", name)
 			}
-			for n := range namespaces.by(t, nil, "quota", keyOf(name)) {
+			for n := range namespaces.By(t, nil, "quota", table.KeyOf(name)) {
 				return fmt.Errorf("quota %q is the one of namespace %q: give that another first", name, n.Name)
 			}
-			quotas.delete(t, q)
+			quotas.Delete(t.Txn, q)
 			t.roomier(name)
 		}
 		return nil
@@ -144,7 +145,7 @@ func (t *txn) usage(namespace string) *nomad.NamespaceUsage {
 		return u
 	}
 	var own *nomad.NamespaceUsage
-	if u := quotaUsages.get(t, nil, keyOf(namespace)); u != nil {
+	if u := quotaUsages.Get(t, nil, table.KeyOf(namespace)); u != nil {
 		clone := *u
 		own = &clone
 	}
@@ -162,12 +163,12 @@ func (t *txn) settle() {
 		if now == nil {
 			continue
 		}
-		before := quotaUsages.get(t, nil, keyOf(namespace))
+		before := quotaUsages.Get(t, nil, table.KeyOf(namespace))
 		if before == nil || before.Held == now.Held {
 			continue // unchanged, or this entry removed the quota of the namespace
 		}
-		quotaUsages.put(t, now)
-		if n := namespaces.get(t, nil, keyOf(namespace)); n != nil && now.Held.Below(before.Held) {
+		quotaUsages.Put(t.Txn, now)
+		if n := namespaces.Get(t, nil, table.KeyOf(namespace)); n != nil && now.Held.Below(before.Held) {
 			t.roomier(n.Quota)
 		}
 	}
@@ -190,18 +191,18 @@ func (t *txn) requota(namespace string, n, old *nomad.Namespace) {
 	if had != "" {
 		t.roomier(had)
 	}
-	if u := quotaUsages.get(t, nil, keyOf(namespace)); u != nil {
-		quotaUsages.delete(t, u)
+	if u := quotaUsages.Get(t, nil, table.KeyOf(namespace)); u != nil {
+		quotaUsages.Delete(t.Txn, u)
 	}
 	if has != "" {
-		quotaUsages.put(t, t.count(namespace))
+		quotaUsages.Put(t.Txn, t.count(namespace))
 	}
 }
 
 // count computes the usage of the allocations of a namespace.
 func (t *txn) count(namespace string) *nomad.NamespaceUsage {
 	u := &nomad.NamespaceUsage{Namespace: namespace}
-	for a := range allocs.by(t, nil, "job", keyOf(namespace)) {
+	for a := range allocs.By(t, nil, "job", table.KeyOf(namespace)) {
 		u.Held.Add(a.QuotaAmount(), 1)
 	}
 	return u
@@ -222,14 +223,14 @@ func (r *Restore) readQuota(text string) error {
 	if err := json.Unmarshal([]byte(text), q); err != nil {
 		return fmt.Errorf("quota: %w", err)
 	}
-	return r.txn.Insert(quotas.name, q)
+	return quotas.Load(r.txn.Txn, q)
 }
 
 // countUsages computes the usage of all namespaces with a quota.
 func (r *Restore) countUsages() {
-	for n := range namespaces.all(r.txn, nil) {
+	for n := range namespaces.All(r.txn, nil) {
 		if n.Quota != "" {
-			quotas.check(r.txn.Insert(quotaUsages.name, r.txn.count(n.Name)))
+			quotaUsages.Put(r.txn.Txn, r.txn.count(n.Name))
 		}
 	}
 }

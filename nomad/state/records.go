@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // Record is one type of snapshot record: its type byte, and how its rows are listed and restored.
@@ -84,10 +85,10 @@ func Tables() []Record {
 
 // rowRecord is a record type for the rows of a table. fix sets fields that older servers leave
 // out.
-func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record {
+func rowRecord[T any](kind byte, name string, t *table.Table[T], fix func(*T)) Record {
 	return Record{Type: kind, Name: name,
 		row:  func() any { return new(T) },
-		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(t.all(s.tx, nil)) },
+		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(t.All(s.tx, nil)) },
 		read: func(r *Restore, decode func(any) error) error {
 			row := new(T)
 			if err := decode(row); err != nil {
@@ -96,7 +97,7 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 			if fix != nil {
 				fix(row)
 			}
-			return r.txn.Insert(t.name, row)
+			return t.Load(r.txn.Txn, row)
 		},
 	}
 }
@@ -105,7 +106,7 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 // no record type. They are written as index rows that hold their JSON in the key. Readers that do
 // not know such rows keep them.
 func indexRecord() Record {
-	rec := rowRecord(2, "Index", indexes, nil)
+	rec := rowRecord(2, "Index", table.Indexes, nil)
 	plain := rec.rows
 	rec.rows = func(s *Snapshot) iter.Seq[any] {
 		return func(yield func(any) bool) {
@@ -135,7 +136,7 @@ func indexRecord() Record {
 		if text, ok := strings.CutPrefix(row.Key, quotaPrefix); ok {
 			return r.readQuota(text)
 		}
-		return r.txn.Insert(indexes.name, row)
+		return table.Indexes.Load(r.txn.Txn, row)
 	}
 	return rec
 }
@@ -160,7 +161,7 @@ func allocRecord() Record {
 		if a.Job, err = r.writtenJob(row.Job); err != nil {
 			return fmt.Errorf("job of allocation %s: %w", a.ID, err)
 		}
-		return r.txn.Insert(allocs.name, &a)
+		return allocs.Load(r.txn.Txn, &a)
 	}
 	return rec
 }
@@ -172,7 +173,7 @@ func legacyKeyRecord() Record {
 		if err := decode(&m); err != nil {
 			return err
 		}
-		return r.txn.Insert(rootKeys.name, keyOfMeta(&m))
+		return rootKeys.Load(r.txn.Txn, keyOfMeta(&m))
 	}}
 }
 
@@ -206,7 +207,7 @@ type jobRevision struct {
 // NewRestore starts a restore into an empty store.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true)},
+	return &Restore{store: s, txn: &txn{Txn: s.Begin()},
 		jobs: map[jobRevision]*nomad.Job{}, text: map[[sha256.Size]byte]*nomad.Job{}}
 }
 
@@ -252,18 +253,18 @@ func (r *Restore) Abort() { r.txn.Abort() }
 func (r *Restore) Finish() *Store {
 	t := r.txn
 	var latest uint64 = 1
-	for row := range indexes.all(t, nil) {
+	for row := range table.Indexes.All(t, nil) {
 		latest = max(latest, row.Value)
 	}
-	t.index = latest
+	t.Index = latest
 	t.putBuiltin()
 	r.countUsages()
-	for d := range deployments.all(t, nil) {
-		if d.Active() && jobs.get(t, nil, keyOf(d.Namespace, d.JobID)) == nil {
+	for d := range deployments.All(t, nil) {
+		if d.Active() && jobs.Get(t, nil, table.KeyOf(d.Namespace, d.JobID)) == nil {
 			cancelled := *d
 			cancelled.Status = nomad.DeploymentStatusCancelled
 			cancelled.StatusDescription = nomad.DeploymentStatusDescriptionStoppedJob
-			deployments.put(t, &cancelled)
+			deployments.Put(t.Txn, &cancelled)
 			r.store.log.Info("cancelled the deployment of a job that is gone", "deployment", d.ID, "job", d.JobID)
 		}
 	}

@@ -7,21 +7,22 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var rootKeys = &table[nomad.RootKey]{
-	name: TableRootKeys,
-	id:   func(k *nomad.RootKey) key { return keyOf(k.KeyID) },
+var rootKeys = &table.Table[nomad.RootKey]{
+	Name: TableRootKeys,
+	ID:   func(k *nomad.RootKey) table.Key { return table.KeyOf(k.KeyID) },
 }
 
 // RootKeys returns every root key, wrapped.
 func (s *Snapshot) RootKeys(ws memdb.WatchSet) iter.Seq[*nomad.RootKey] {
-	return rootKeys.all(s.tx, ws)
+	return rootKeys.All(s.tx, ws)
 }
 
 // RootKey returns the root key, or nil if there is none.
 func (s *Snapshot) RootKey(ws memdb.WatchSet, id string) *nomad.RootKey {
-	return rootKeys.get(s.tx, ws, keyOf(id))
+	return rootKeys.Get(s.tx, ws, table.KeyOf(id))
 }
 
 // ActiveRootKey returns the key that signs and encrypts, or nil if there is none yet.
@@ -37,10 +38,10 @@ func (s *Snapshot) ActiveRootKey(ws memdb.WatchSet) *nomad.RootKey {
 // RootKeyInUse reports whether the key is still needed. It is needed by allocations that have not
 // ended and by nodes with tokens it signed, and by variables it encrypted.
 func (s *Snapshot) RootKeyInUse(id string) bool {
-	for range allocs.by(s.tx, nil, "signing_key", keyOf(id)) {
+	for range allocs.By(s.tx, nil, "signing_key", table.KeyOf(id)) {
 		return true
 	}
-	for range nodes.by(s.tx, nil, "signing_key", keyOf(id)) {
+	for range nodes.By(s.tx, nil, "signing_key", table.KeyOf(id)) {
 		return true
 	}
 	for range s.VariablesByKey(nil, id) {
@@ -114,7 +115,7 @@ func (s *Store) UpsertRootKeyMeta(index uint64, req *nomad.KeyringUpdateRootKeyM
 			return fmt.Errorf("upsert root key: no key")
 		}
 		k := keyOfMeta(req.RootKeyMeta)
-		if old := rootKeys.get(t, nil, keyOf(k.KeyID)); old != nil {
+		if old := rootKeys.Get(t, nil, table.KeyOf(k.KeyID)); old != nil {
 			k.WrappedKeys, k.PublicKey = old.WrappedKeys, old.PublicKey
 		}
 		return t.putRootKey(k, req.Rekey)
@@ -129,8 +130,8 @@ func keyOfMeta(m *nomad.RootKeyMeta) *nomad.RootKey {
 
 // putRootKey stores a key that the caller owns. If the key becomes active, it retires the others.
 func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
-	k.CreateIndex, k.ModifyIndex = t.index, t.index
-	old := rootKeys.get(t, nil, keyOf(k.KeyID))
+	k.CreateIndex, k.ModifyIndex = t.Index, t.Index
+	old := rootKeys.Get(t, nil, table.KeyOf(k.KeyID))
 	if old != nil {
 		k.CreateIndex, k.CreateTime = old.CreateIndex, old.CreateTime
 	}
@@ -141,14 +142,14 @@ func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
 	if rotation {
 		t.retireRootKeys(k.KeyID, rekey)
 	}
-	rootKeys.put(t, k)
+	rootKeys.Put(t.Txn, k)
 	return nil
 }
 
 // retireRootKeys makes every active key but the new one inactive. With rekey, active and inactive
 // keys enter the rekeying state: the variables they encrypted are encrypted again.
 func (t *txn) retireRootKeys(except string, rekey bool) {
-	for old := range rootKeys.all(t, nil) {
+	for old := range rootKeys.All(t, nil) {
 		next := old.State
 		switch {
 		case old.KeyID == except:
@@ -159,8 +160,8 @@ func (t *txn) retireRootKeys(except string, rekey bool) {
 		}
 		if next != old.State {
 			retired := *old
-			retired.State, retired.ModifyIndex = next, t.index
-			rootKeys.put(t, &retired)
+			retired.State, retired.ModifyIndex = next, t.Index
+			rootKeys.Put(t.Txn, &retired)
 		}
 	}
 }
@@ -168,8 +169,8 @@ func (t *txn) retireRootKeys(except string, rekey bool) {
 // DeleteRootKey deletes a root key. A key that does not exist is ignored.
 func (s *Store) DeleteRootKey(index uint64, req *nomad.KeyringDeleteRootKeyRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		if k := rootKeys.get(t, nil, keyOf(req.KeyID)); k != nil {
-			rootKeys.delete(t, k)
+		if k := rootKeys.Get(t, nil, table.KeyOf(req.KeyID)); k != nil {
+			rootKeys.Delete(t.Txn, k)
 		}
 		return nil
 	})

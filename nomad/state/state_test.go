@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // world is a store with the index of its last write.
@@ -176,7 +177,7 @@ func TestSnapshotAfter(t *testing.T) {
 			t.Errorf("SnapshotAfter() = %v", err)
 		}
 		go s.Abandon()
-		if _, err := s.SnapshotAfter(t.Context(), 10); !errors.Is(err, state.ErrAbandoned) {
+		if _, err := s.SnapshotAfter(t.Context(), 10); !errors.Is(err, table.ErrAbandoned) {
 			t.Errorf("SnapshotAfter() = %v", err)
 		}
 	})

@@ -8,17 +8,18 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var jobSummaries = &table[nomad.JobSummary]{
-	name: TableJobSummary,
-	id:   func(s *nomad.JobSummary) key { return keyOf(s.Namespace, s.JobID) },
+var jobSummaries = &table.Table[nomad.JobSummary]{
+	Name: TableJobSummary,
+	ID:   func(s *nomad.JobSummary) table.Key { return table.KeyOf(s.Namespace, s.JobID) },
 }
 
 // JobSummary returns the number of allocations of a job by group and status, or nil if the job
 // does not exist.
 func (s *Snapshot) JobSummary(ws memdb.WatchSet, ns, id string) *nomad.JobSummary {
-	return jobSummaries.get(s.tx, ws, keyOf(ns, id))
+	return jobSummaries.Get(s.tx, ws, table.KeyOf(ns, id))
 }
 
 // newSummary returns a summary whose counts are zero.
@@ -55,22 +56,22 @@ func canonicalSummary(sum *nomad.JobSummary) {
 // editSummary calls edit with a copy of the summary, and stores the copy if edit returns true.
 // The allocations of a purged job are not counted, because it has no summary.
 func (t *txn) editSummary(ns, id string, edit func(*nomad.JobSummary) bool) {
-	old := jobSummaries.get(t, nil, keyOf(ns, id))
+	old := jobSummaries.Get(t, nil, table.KeyOf(ns, id))
 	if old == nil {
 		return
 	}
 	sum, children := *old, *old.Children
 	sum.Summary, sum.Children = maps.Clone(old.Summary), &children
 	if edit(&sum) {
-		sum.ModifyIndex = t.index
-		jobSummaries.put(t, &sum)
+		sum.ModifyIndex = t.Index
+		jobSummaries.Put(t.Txn, &sum)
 	}
 }
 
 // upsertSummaryOfJob ensures that the summary of j has an entry for each of its groups.
 func (t *txn) upsertSummaryOfJob(j *nomad.Job) {
-	if jobSummaries.get(t, nil, keyOf(j.Namespace, j.ID)) == nil {
-		jobSummaries.put(t, newSummary(j, t.index))
+	if jobSummaries.Get(t, nil, table.KeyOf(j.Namespace, j.ID)) == nil {
+		jobSummaries.Put(t.Txn, newSummary(j, t.Index))
 		return
 	}
 	t.editSummary(j.Namespace, j.ID, func(sum *nomad.JobSummary) bool { return addGroups(sum, j) })
@@ -225,16 +226,16 @@ func (c *count) added(s nomad.TaskGroupSummary) nomad.TaskGroupSummary {
 // ReconcileJobSummaries recomputes every summary from the allocations.
 func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		for j := range jobs.all(t, nil) {
+		for j := range jobs.All(t, nil) {
 			sum := newSummary(j, index)
-			if old := jobSummaries.get(t, nil, keyOf(j.Namespace, j.ID)); old != nil {
+			if old := jobSummaries.Get(t, nil, table.KeyOf(j.Namespace, j.ID)); old != nil {
 				sum.CreateIndex = old.CreateIndex
 			}
-			for child := range jobs.by(t, nil, "parent", keyOf(j.Namespace, j.ID)) {
+			for child := range jobs.By(t, nil, "parent", table.KeyOf(j.Namespace, j.ID)) {
 				*childCount(sum.Children, child.Status)++
 			}
 			recount := counts{}
-			for a := range allocs.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {
+			for a := range allocs.By(t, nil, "job", table.KeyOf(j.Namespace, j.ID)) {
 				recount.moved(a, nil)
 			}
 			groups := recount[incarnation{j.NamespacedID(), j.CreateIndex}]
@@ -243,7 +244,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 				c.queued = t.queued(j, name)
 				sum.Summary[name] = c.added(nomad.TaskGroupSummary{})
 			}
-			jobSummaries.put(t, sum)
+			jobSummaries.Put(t.Txn, sum)
 		}
 		return nil
 	})
@@ -252,7 +253,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 // queued returns the queued allocations of a group from the newest evaluation of j that has any.
 func (t *txn) queued(j *nomad.Job, group string) int {
 	var newest *nomad.Evaluation
-	for e := range evals.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {
+	for e := range evals.By(t, nil, "job", table.KeyOf(j.Namespace, j.ID)) {
 		if len(e.QueuedAllocations) > 0 && (newest == nil || e.ModifyIndex > newest.ModifyIndex) {
 			newest = e
 		}

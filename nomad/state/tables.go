@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // Names of the tables, as in Nomad 2.0.
@@ -42,11 +44,11 @@ const IndexRestore = "operator_restore"
 // schema returns the schema of all tables.
 func schema() *memdb.DBSchema {
 	all := []*memdb.TableSchema{
-		indexes.schema(), namespaces.schema(), nodes.schema(), nodePools.schema(), jobs.schema(),
-		jobSummaries.schema(), jobVersions.schema(), jobSubmissions.schema(), deployments.schema(),
-		evals.schema(), allocs.schema(), schedulerConfigs.schema(), autopilotConfigs.schema(), clusterMetas.schema(), rootKeys.schema(),
-		variables.schema(), variableQuotas.schema(), aclPolicies.schema(), aclTokens.schema(), aclRoles.schema(), aclAuthMethods.schema(),
-		aclBindingRules.schema(), oneTimeTokens.schema(), quotas.schema(), quotaUsages.schema(), foreign.schema(),
+		table.Indexes.Schema(), namespaces.Schema(), nodes.Schema(), nodePools.Schema(), jobs.Schema(),
+		jobSummaries.Schema(), jobVersions.Schema(), jobSubmissions.Schema(), deployments.Schema(),
+		evals.Schema(), allocs.Schema(), schedulerConfigs.Schema(), autopilotConfigs.Schema(), clusterMetas.Schema(), rootKeys.Schema(),
+		variables.Schema(), variableQuotas.Schema(), aclPolicies.Schema(), aclTokens.Schema(), aclRoles.Schema(), aclAuthMethods.Schema(),
+		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), foreign.Schema(),
 	}
 	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, t := range all {
@@ -59,7 +61,7 @@ func schema() *memdb.DBSchema {
 func TableNames() []string {
 	var out []string
 	for name := range schema().Tables {
-		if name != indexes.name && name != foreign.name {
+		if name != table.Indexes.Name && name != foreign.Name {
 			out = append(out, name)
 		}
 	}

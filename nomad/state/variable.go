@@ -7,57 +7,58 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var variables = &table[nomad.VariableEncrypted]{
-	name:   TableVariables,
-	events: true,
-	id:     func(v *nomad.VariableEncrypted) key { return keyOf(v.Namespace, v.Path) },
-	indexes: []index[nomad.VariableEncrypted]{
-		{name: "key_id", key: func(v *nomad.VariableEncrypted) key { return keyOf(v.KeyID) }},
-		{name: "locked", key: func(v *nomad.VariableEncrypted) key {
+var variables = &table.Table[nomad.VariableEncrypted]{
+	Name:   TableVariables,
+	Events: true,
+	ID:     func(v *nomad.VariableEncrypted) table.Key { return table.KeyOf(v.Namespace, v.Path) },
+	Indexes: []table.Index[nomad.VariableEncrypted]{
+		{Name: "key_id", Key: func(v *nomad.VariableEncrypted) table.Key { return table.KeyOf(v.KeyID) }},
+		{Name: "locked", Key: func(v *nomad.VariableEncrypted) table.Key {
 			if v.Lock == nil {
 				return nil
 			}
-			return keyOf(v.Namespace, v.Path)
+			return table.KeyOf(v.Namespace, v.Path)
 		}},
 	},
 }
 
-var variableQuotas = &table[nomad.VariablesQuota]{
-	name: TableVariablesQuota,
-	id:   func(q *nomad.VariablesQuota) key { return keyOf(q.Namespace) },
+var variableQuotas = &table.Table[nomad.VariablesQuota]{
+	Name: TableVariablesQuota,
+	ID:   func(q *nomad.VariablesQuota) table.Key { return table.KeyOf(q.Namespace) },
 }
 
 // Variable returns the variable, or nil if there is none.
 func (s *Snapshot) Variable(ws memdb.WatchSet, namespace, path string) *nomad.VariableEncrypted {
-	return variables.get(s.tx, ws, keyOf(namespace, path))
+	return variables.Get(s.tx, ws, table.KeyOf(namespace, path))
 }
 
 // Variables returns every variable, by namespace and path.
 func (s *Snapshot) Variables(ws memdb.WatchSet) iter.Seq[*nomad.VariableEncrypted] {
-	return variables.all(s.tx, ws)
+	return variables.All(s.tx, ws)
 }
 
 // VariablesIn returns the variables of a namespace whose path begins with prefix, by path.
 func (s *Snapshot) VariablesIn(ws memdb.WatchSet, namespace, prefix string) iter.Seq[*nomad.VariableEncrypted] {
-	return variables.prefixed(s.tx, ws, primary, prefixOf(namespace, prefix))
+	return variables.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(namespace, prefix))
 }
 
 // VariablesByKey returns the variables that are encrypted with a root key.
 func (s *Snapshot) VariablesByKey(ws memdb.WatchSet, kid string) iter.Seq[*nomad.VariableEncrypted] {
-	return variables.by(s.tx, ws, "key_id", keyOf(kid))
+	return variables.By(s.tx, ws, "key_id", table.KeyOf(kid))
 }
 
 // LockedVariables returns the variables that are locked.
 func (s *Snapshot) LockedVariables() iter.Seq[*nomad.VariableEncrypted] {
-	return variables.by(s.tx, nil, "locked", nil)
+	return variables.By(s.tx, nil, "locked", nil)
 }
 
 // VariablesQuota returns the total size of the variables of a namespace, or nil if it never had
 // one.
 func (s *Snapshot) VariablesQuota(ws memdb.WatchSet, namespace string) *nomad.VariablesQuota {
-	return variableQuotas.get(s.tx, ws, keyOf(namespace))
+	return variableQuotas.Get(s.tx, ws, table.KeyOf(namespace))
 }
 
 // ApplyVariable applies an operation to a variable. If the lock or the index conflicts, the
@@ -76,7 +77,7 @@ func (s *Store) ApplyVariable(index uint64, req *nomad.VarApplyStateRequest) (ou
 func (t *txn) applyVariable(req *nomad.VarApplyStateRequest) (*nomad.VarApplyStateResponse, error) {
 	op, v := req.Op, req.Var
 	out := &nomad.VarApplyStateResponse{Op: op, Result: nomad.VarOpResultOk}
-	old := variables.get(t, nil, keyOf(v.Namespace, v.Path))
+	old := variables.Get(t, nil, table.KeyOf(v.Namespace, v.Path))
 	if inTheWay(op, old, v) {
 		out.Result, out.Conflict = nomad.VarOpResultConflict, old
 		if old == nil {
@@ -86,12 +87,12 @@ func (t *txn) applyVariable(req *nomad.VarApplyStateRequest) (*nomad.VarApplySta
 	}
 	if op.Deletes() {
 		if old != nil {
-			variables.delete(t, old)
+			variables.Delete(t.Txn, old)
 			t.countVariable(v.Namespace, -len(old.Data))
 		}
 		return out, nil
 	}
-	if namespaces.get(t, nil, keyOf(v.Namespace)) == nil {
+	if namespaces.Get(t, nil, table.KeyOf(v.Namespace)) == nil {
 		return nil, fmt.Errorf("namespace %q does not exist", v.Namespace)
 	}
 	next := *v
@@ -153,24 +154,24 @@ func inTheWay(op nomad.VarOp, old, v *nomad.VariableEncrypted) bool {
 
 // putVariable stores a variable that the caller owns in place of old.
 func (t *txn) putVariable(v, old *nomad.VariableEncrypted) *nomad.VariableEncrypted {
-	v.CreateIndex, v.ModifyIndex = t.index, t.index
+	v.CreateIndex, v.ModifyIndex = t.Index, t.Index
 	grown := len(v.Data)
 	if old != nil {
 		v.CreateIndex, v.CreateTime = old.CreateIndex, old.CreateTime
 		grown -= len(old.Data)
 	}
-	variables.put(t, v)
+	variables.Put(t.Txn, v)
 	t.countVariable(v.Namespace, grown)
 	return v
 }
 
 // countVariable adds grown to the size of the variables of a namespace.
 func (t *txn) countVariable(namespace string, grown int) {
-	q := nomad.VariablesQuota{Namespace: namespace, CreateIndex: t.index}
-	if old := variableQuotas.get(t, nil, keyOf(namespace)); old != nil {
+	q := nomad.VariablesQuota{Namespace: namespace, CreateIndex: t.Index}
+	if old := variableQuotas.Get(t, nil, table.KeyOf(namespace)); old != nil {
 		q = *old
 	}
 	q.Size = max(q.Size+int64(grown), 0)
-	q.ModifyIndex = t.index
-	variableQuotas.put(t, &q)
+	q.ModifyIndex = t.Index
+	variableQuotas.Put(t.Txn, &q)
 }

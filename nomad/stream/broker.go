@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // DefaultSize is how many log entries are kept for new subscribers.
@@ -40,7 +40,7 @@ type Broker struct {
 func New(size int) *Broker { return &Broker{size: size, lag: max(lag, size)} }
 
 // Applied stores the rows that a command wrote. It implements fsm.Recorder.
-func (b *Broker) Applied(index uint64, command nomad.MessageType, rows []state.Write) {
+func (b *Broker) Applied(index uint64, command nomad.MessageType, rows []table.Write) {
 	if _, published := types[command]; !published {
 		return
 	}

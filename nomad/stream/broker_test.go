@@ -11,14 +11,14 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
-	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
 
 // applied applies one job registration for each index.
 func applied(b *stream.Broker, from, to uint64) {
 	for i := from; i <= to; i++ {
-		b.Applied(i, nomad.JobRegisterRequestType, []state.Write{{Row: &nomad.Job{ID: fmt.Sprint("job-", i), Namespace: "default"}}})
+		b.Applied(i, nomad.JobRegisterRequestType, []table.Write{{Row: &nomad.Job{ID: fmt.Sprint("job-", i), Namespace: "default"}}})
 	}
 }
 
@@ -181,7 +181,7 @@ func TestManyReaders(t *testing.T) {
 
 func TestCommandsWithoutEvents(t *testing.T) {
 	b := stream.New(10)
-	b.Applied(1, nomad.EvalDeleteRequestType, []state.Write{{Row: &nomad.Job{ID: "web"}}})
+	b.Applied(1, nomad.EvalDeleteRequestType, []table.Write{{Row: &nomad.Job{ID: "web"}}})
 	applied(b, 2, 2)
 	s := b.Subscribe(0)
 	defer s.Close()
@@ -193,7 +193,7 @@ func TestCommandsWithoutEvents(t *testing.T) {
 // No event contains a secret.
 func TestNoSecretInEvents(t *testing.T) {
 	const canary = "c4n4ry-5ecret"
-	rows := map[nomad.Topic]state.Write{
+	rows := map[nomad.Topic]table.Write{
 		nomad.TopicNode:       {Row: &nomad.Node{ID: "n", SecretID: canary, Session: &nomad.NodeSession{}}},
 		nomad.TopicAllocation: {Row: &nomad.Allocation{ID: "a", SignedIdentities: map[string]string{"t": canary}, Job: &nomad.Job{ID: canary}}},
 		nomad.TopicEvaluation: {Row: &nomad.Evaluation{ID: "e", LeaderACL: canary}},
@@ -205,7 +205,7 @@ func TestNoSecretInEvents(t *testing.T) {
 	}
 	for topic, row := range rows {
 		b := stream.New(1)
-		b.Applied(1, nomad.ApplyPlanResultsRequestType, []state.Write{row})
+		b.Applied(1, nomad.ApplyPlanResultsRequestType, []table.Write{row})
 		s := b.Subscribe(0)
 		batch, err := s.Next(t.Context())
 		if err != nil {

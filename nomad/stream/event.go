@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
-	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // Batch is the set of changes of one log entry.
@@ -18,7 +18,7 @@ type Batch struct {
 	Index uint64
 
 	command nomad.MessageType
-	rows    []state.Write
+	rows    []table.Write
 	once    sync.Once
 	events  []*Event
 }

@@ -9,12 +9,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
-	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
 
 // eventsOf returns the events of one entry.
-func eventsOf(t *testing.T, command nomad.MessageType, rows ...state.Write) []*stream.Event {
+func eventsOf(t *testing.T, command nomad.MessageType, rows ...table.Write) []*stream.Event {
 	t.Helper()
 	b := stream.New(1)
 	b.Applied(7, command, rows)
@@ -31,34 +31,34 @@ func eventsOf(t *testing.T, command nomad.MessageType, rows ...state.Write) []*s
 func TestEventsOfRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		command nomad.MessageType
-		row     state.Write
+		row     table.Write
 		want    string
 	}{
-		"job": {nomad.JobRegisterRequestType, state.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}},
+		"job": {nomad.JobRegisterRequestType, table.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}},
 			`{"Topic":"Job","Type":"JobRegistered","Key":"web","Namespace":"prod","FilterKeys":null,"Payload":["Job"]}`},
-		"purged job": {nomad.JobDeregisterRequestType, state.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}, Gone: true},
+		"purged job": {nomad.JobDeregisterRequestType, table.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}, Gone: true},
 			`{"Topic":"Job","Type":"JobDeregistered","Key":"web","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Job"]}`},
-		"evaluation": {nomad.EvalUpdateRequestType, state.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web", DeploymentID: "d"}},
+		"evaluation": {nomad.EvalUpdateRequestType, table.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web", DeploymentID: "d"}},
 			`{"Topic":"Evaluation","Type":"EvaluationUpdated","Key":"e","Namespace":"prod","FilterKeys":["web","d"],"Payload":["Evaluation"]}`},
-		"allocation": {nomad.AllocClientUpdateRequestType, state.Write{Row: &nomad.Allocation{ID: "a", Namespace: "prod", JobID: "web"}},
+		"allocation": {nomad.AllocClientUpdateRequestType, table.Write{Row: &nomad.Allocation{ID: "a", Namespace: "prod", JobID: "web"}},
 			`{"Topic":"Allocation","Type":"AllocationUpdated","Key":"a","Namespace":"prod","FilterKeys":["web"],"Payload":["Allocation"]}`},
-		"deployment": {nomad.ApplyPlanResultsRequestType, state.Write{Row: &nomad.Deployment{ID: "d", Namespace: "prod", JobID: "web"}},
+		"deployment": {nomad.ApplyPlanResultsRequestType, table.Write{Row: &nomad.Deployment{ID: "d", Namespace: "prod", JobID: "web"}},
 			`{"Topic":"Deployment","Type":"PlanResult","Key":"d","Namespace":"prod","FilterKeys":["web"],"Payload":["Deployment"]}`},
-		"node": {nomad.NodeUpdateStatusRequestType, state.Write{Row: &nomad.Node{ID: "n"}},
+		"node": {nomad.NodeUpdateStatusRequestType, table.Write{Row: &nomad.Node{ID: "n"}},
 			`{"Topic":"Node","Type":"NodeStreamEvent","Key":"n","Namespace":"","FilterKeys":null,"Payload":["Node"]}`},
-		"node pool": {nomad.NodePoolDeleteRequestType, state.Write{Row: &nomad.NodePool{Name: "gpu"}, Gone: true},
+		"node pool": {nomad.NodePoolDeleteRequestType, table.Write{Row: &nomad.NodePool{Name: "gpu"}, Gone: true},
 			`{"Topic":"NodePool","Type":"NodePoolDeleted","Key":"gpu","Namespace":"","FilterKeys":null,"Payload":["NodePool"]}`},
-		"variable": {nomad.VarApplyStateRequestType, state.Write{Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "prod", Path: "a/b"}}, Gone: true},
+		"variable": {nomad.VarApplyStateRequestType, table.Write{Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "prod", Path: "a/b"}}, Gone: true},
 			`{"Topic":"Variable","Type":"VariableUpdated","Key":"a/b","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Metadata"]}`},
-		"token": {nomad.ACLTokenBootstrapRequestType, state.Write{Row: &acls.Token{AccessorID: "t"}},
+		"token": {nomad.ACLTokenBootstrapRequestType, table.Write{Row: &acls.Token{AccessorID: "t"}},
 			`{"Topic":"ACLToken","Type":"ACLTokenUpserted","Key":"t","Namespace":"","FilterKeys":null,"Payload":["ACLToken"]}`},
-		"policy": {nomad.ACLPolicyDeleteRequestType, state.Write{Row: &acls.Policy{Name: "p"}},
+		"policy": {nomad.ACLPolicyDeleteRequestType, table.Write{Row: &acls.Policy{Name: "p"}},
 			`{"Topic":"ACLPolicy","Type":"ACLPolicyDeleted","Key":"p","Namespace":"","FilterKeys":null,"Payload":["ACLPolicy"]}`},
-		"role": {nomad.ACLRolesUpsertRequestType, state.Write{Row: &acls.Role{ID: "r", Name: "ops"}},
+		"role": {nomad.ACLRolesUpsertRequestType, table.Write{Row: &acls.Role{ID: "r", Name: "ops"}},
 			`{"Topic":"ACLRole","Type":"ACLRoleUpserted","Key":"r","Namespace":"","FilterKeys":["ops"],"Payload":["ACLRole"]}`},
-		"auth method": {nomad.ACLAuthMethodsUpsertRequestType, state.Write{Row: &acls.AuthMethod{Name: "sso"}},
+		"auth method": {nomad.ACLAuthMethodsUpsertRequestType, table.Write{Row: &acls.AuthMethod{Name: "sso"}},
 			`{"Topic":"ACLAuthMethod","Type":"ACLAuthMethodUpserted","Key":"sso","Namespace":"","FilterKeys":null,"Payload":["AuthMethod"]}`},
-		"binding rule": {nomad.ACLBindingRulesDeleteRequestType, state.Write{Row: &acls.BindingRule{ID: "b", AuthMethod: "sso"}},
+		"binding rule": {nomad.ACLBindingRulesDeleteRequestType, table.Write{Row: &acls.BindingRule{ID: "b", AuthMethod: "sso"}},
 			`{"Topic":"ACLBindingRule","Type":"ACLBindingRuleDeleted","Key":"b","Namespace":"","FilterKeys":["sso"],"Payload":["ACLBindingRule"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,10 +97,10 @@ func TestEventsOfRows(t *testing.T) {
 // An object that an entry writes twice has one event, with the last version.
 func TestLastWriteCounts(t *testing.T) {
 	events := eventsOf(t, nomad.JobRegisterRequestType,
-		state.Write{Row: &nomad.Job{ID: "web", Namespace: "default", Status: "pending"}},
-		state.Write{Row: &nomad.Job{ID: "web", Namespace: "other"}},
-		state.Write{Row: &nomad.Evaluation{ID: "e"}},
-		state.Write{Row: &nomad.Job{ID: "web", Namespace: "default", Status: "running"}})
+		table.Write{Row: &nomad.Job{ID: "web", Namespace: "default", Status: "pending"}},
+		table.Write{Row: &nomad.Job{ID: "web", Namespace: "other"}},
+		table.Write{Row: &nomad.Evaluation{ID: "e"}},
+		table.Write{Row: &nomad.Job{ID: "web", Namespace: "default", Status: "running"}})
 	var got []string
 	for _, e := range events {
 		got = append(got, string(e.Topic)+" "+e.Namespace)
@@ -116,8 +116,8 @@ func TestLastWriteCounts(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
-	event := eventsOf(t, nomad.EvalUpdateRequestType, state.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web"}})[0]
-	node := eventsOf(t, nomad.NodeRegisterRequestType, state.Write{Row: &nomad.Node{ID: "n"}})[0]
+	event := eventsOf(t, nomad.EvalUpdateRequestType, table.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web"}})[0]
+	node := eventsOf(t, nomad.NodeRegisterRequestType, table.Write{Row: &nomad.Node{ID: "n"}})[0]
 	for name, c := range map[string]struct {
 		topics    map[nomad.Topic][]string
 		namespace string

@@ -3,7 +3,7 @@ package stream
 import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
-	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // types maps commands to event types. All rows that a command writes get the type of the command.
@@ -43,7 +43,7 @@ var types = map[nomad.MessageType]string{
 
 // eventOf returns the event of a row, or nil if the row has no event. The payload function must not
 // modify the row.
-func eventOf(w state.Write) *Event {
+func eventOf(w table.Write) *Event {
 	switch r := w.Row.(type) {
 	case *nomad.Job:
 		return about(nomad.TopicJob, r.ID, r.Namespace, func() map[string]any { return deletable("Job", r, w.Gone) })

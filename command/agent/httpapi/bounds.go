@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -50,7 +50,7 @@ func (c *objectCounter) Read(p []byte) (int, error) {
 
 // boundParts returns an error if the job has more than maxParts groups and tasks. It runs before
 // defaults are filled in.
-func boundParts(j *api.Job) error {
+func boundParts(j *workload.Job) error {
 	n := len(j.TaskGroups)
 	for _, tg := range j.TaskGroups {
 		n += len(tg.Tasks)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -66,7 +67,7 @@ func latestDeployment(o *nomad.SingleDeploymentResponse) (any, error) {
 // jobBody is the part of the body that the register, plan and validate routes read. It has no
 // fields that only servers may set.
 type jobBody struct {
-	Job               *api.Job
+	Job               *workload.Job
 	Submission        *nomad.JobSubmission
 	EnforceIndex      bool
 	JobModifyIndex    uint64
@@ -80,8 +81,8 @@ type jobBody struct {
 }
 
 // ownRegion returns the region of the job, "" if there is none. Tools write "global" for no region.
-func ownRegion(j *api.Job) string {
-	if j.Region == nil || *j.Region == api.GlobalRegion {
+func ownRegion(j *workload.Job) string {
+	if j.Region == nil || *j.Region == workload.GlobalRegion {
 		return ""
 	}
 	return *j.Region
@@ -131,7 +132,7 @@ func (r *request) readNamedJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, err
 
 // CanonicalJob returns a job as the routes send it to the servers: within bounds and with defaults
 // filled in. It modifies the job.
-func CanonicalJob(in *api.Job) (*nomad.Job, error) {
+func CanonicalJob(in *workload.Job) (*nomad.Job, error) {
 	if err := boundParts(in); err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func CanonicalJob(in *api.Job) (*nomad.Job, error) {
 }
 
 // toJob converts a canonical job to the type of the servers. Both types have the same field names.
-func toJob(in *api.Job) (*nomad.Job, error) {
+func toJob(in *workload.Job) (*nomad.Job, error) {
 	job, err := convert[*nomad.Job](in)
 	if err != nil {
 		return nil, nomad.Errorf(http.StatusBadRequest, "invalid job: %v", err)

@@ -1,0 +1,134 @@
+package httpclient
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Agent is the handle for the agent itself.
+type Agent struct{ client *Client }
+
+// Agent returns the handle for the agent itself.
+func (c *Client) Agent() *Agent { return &Agent{c} }
+
+// Self returns the configuration and the statistics of the agent.
+func (a *Agent) Self() (*api.AgentSelf, error) {
+	out, _, err := get[*api.AgentSelf](a.client, "/v1/agent/self", nil)
+	return out, err
+}
+
+// NodeName returns the name of the agent.
+func (a *Agent) NodeName() (string, error) {
+	self, err := a.Self()
+	if err != nil {
+		return "", err
+	}
+	return self.Member.Name, nil
+}
+
+// Members lists the servers in the gossip pool.
+func (a *Agent) Members() (*api.ServerMembers, error) { return a.MembersOpts(nil) }
+
+// MembersOpts is Members with options.
+func (a *Agent) MembersOpts(q *QueryOptions) (*api.ServerMembers, error) {
+	out, _, err := get[*api.ServerMembers](a.client, "/v1/agent/members", q)
+	return out, err
+}
+
+// Join makes the agent's server join others. It returns the number of servers joined.
+func (a *Agent) Join(addrs ...string) (int, error) {
+	var out struct {
+		NumJoined int    `json:"num_joined"`
+		Error     string `json:"error"`
+	}
+	if _, err := a.client.put("/v1/agent/join?"+url.Values{"address": addrs}.Encode(), nil, &out, nil); err != nil {
+		return 0, err
+	}
+	if out.Error != "" {
+		return out.NumJoined, errors.New(out.Error)
+	}
+	return out.NumJoined, nil
+}
+
+// ForceLeave marks a failed server as left.
+func (a *Agent) ForceLeave(node string) error { return a.ForceLeaveWithOptions(node, ForceLeaveOpts{}) }
+
+// ForceLeaveOpts are the options of ForceLeaveWithOptions. Prune removes the server from
+// the list of members.
+type ForceLeaveOpts struct{ Prune bool }
+
+// ForceLeaveWithOptions is ForceLeave with options.
+func (a *Agent) ForceLeaveWithOptions(node string, opts ForceLeaveOpts) error {
+	params := url.Values{"node": {node}}
+	if opts.Prune {
+		params.Set("prune", "true")
+	}
+	_, err := a.client.put("/v1/agent/force-leave?"+params.Encode(), nil, nil, nil)
+	return err
+}
+
+// ListKeys lists the gossip keys of the servers.
+func (a *Agent) ListKeys() (*api.KeyringResponse, error) {
+	out, _, err := get[*api.KeyringResponse](a.client, "/v1/agent/keyring/list", nil)
+	return out, err
+}
+
+// InstallKey installs a gossip key on all servers.
+func (a *Agent) InstallKey(key string) (*api.KeyringResponse, error) {
+	return a.keyring("install", key)
+}
+
+// UseKey makes a gossip key the primary key of all servers.
+func (a *Agent) UseKey(key string) (*api.KeyringResponse, error) { return a.keyring("use", key) }
+
+// RemoveKey removes a gossip key from all servers.
+func (a *Agent) RemoveKey(key string) (*api.KeyringResponse, error) { return a.keyring("remove", key) }
+
+func (a *Agent) keyring(do, key string) (*api.KeyringResponse, error) {
+	var out api.KeyringResponse
+	if _, err := a.client.put("/v1/agent/keyring/"+do, &api.KeyringRequest{Key: key}, &out, nil); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// Servers lists the addresses of the servers that a client agent uses.
+func (a *Agent) Servers() ([]string, error) {
+	out, _, err := get[[]string](a.client, "/v1/agent/servers", nil)
+	return out, err
+}
+
+// SetServers replaces the servers of a client agent. The client still gets the addresses
+// of other servers from them.
+func (a *Agent) SetServers(addrs []string) error {
+	_, err := a.client.put("/v1/agent/servers?"+url.Values{"address": addrs}.Encode(), nil, nil, nil)
+	return err
+}
+
+// Health returns the health of the agent. An unhealthy agent responds with status 500 and
+// the same body, which is not an error here.
+func (a *Agent) Health() (*api.AgentHealthResponse, error) {
+	out, _, err := get[*api.AgentHealthResponse](a.client, "/v1/agent/health", nil)
+	if err == nil {
+		return out, nil
+	}
+	if unhealthy, ok := err.(UnexpectedResponseError); ok {
+		var health api.AgentHealthResponse
+		if json.Unmarshal([]byte(unhealthy.body), &health) == nil {
+			return &health, nil
+		}
+	}
+	return nil, err
+}
+
+// Host returns data on the host of a server or node. Without an ID, it is the agent's host.
+func (a *Agent) Host(serverID, nodeID string, q *QueryOptions) (*api.HostDataResponse, error) {
+	params := url.Values{}
+	setIf(params, "server_id", serverID)
+	setIf(params, "node_id", nodeID)
+	out, _, err := get[*api.HostDataResponse](a.client, "/v1/agent/host?"+params.Encode(), q)
+	return out, err
+}

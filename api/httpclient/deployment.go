@@ -1,0 +1,55 @@
+package httpclient
+
+import (
+	"net/url"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Deployments is the handle for deployments.
+type Deployments struct{ client *Client }
+
+// Deployments returns the handle for deployments.
+func (c *Client) Deployments() *Deployments { return &Deployments{c} }
+
+// List lists deployments, oldest first.
+func (d *Deployments) List(q *QueryOptions) ([]*api.Deployment, *api.QueryMeta, error) {
+	return get[[]*api.Deployment](d.client, "/v1/deployments", q)
+}
+
+// PrefixList lists the deployments whose ID begins with prefix.
+func (d *Deployments) PrefixList(prefix string) ([]*api.Deployment, *api.QueryMeta, error) {
+	return d.List(&QueryOptions{Prefix: prefix})
+}
+
+// Info returns a deployment.
+func (d *Deployments) Info(deploymentID string, q *QueryOptions) (*api.Deployment, *api.QueryMeta, error) {
+	return get[*api.Deployment](d.client, "/v1/deployment/"+url.PathEscape(deploymentID), q)
+}
+
+// Allocations lists the allocations of a deployment.
+func (d *Deployments) Allocations(deploymentID string, q *QueryOptions) ([]*api.AllocationListStub, *api.QueryMeta, error) {
+	return get[[]*api.AllocationListStub](d.client, "/v1/deployment/allocations/"+url.PathEscape(deploymentID), q)
+}
+
+// Fail marks a deployment as failed.
+func (d *Deployments) Fail(deploymentID string, q *WriteOptions) (*api.DeploymentUpdateResponse, *api.WriteMeta, error) {
+	var out api.DeploymentUpdateResponse
+	req := &api.DeploymentFailRequest{DeploymentID: deploymentID}
+	meta, err := d.client.put("/v1/deployment/fail/"+url.PathEscape(deploymentID), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// Pause pauses a deployment, or resumes it if pause is false.
+func (d *Deployments) Pause(deploymentID string, pause bool, q *WriteOptions) (*api.DeploymentUpdateResponse, *api.WriteMeta, error) {
+	var out api.DeploymentUpdateResponse
+	req := &api.DeploymentPauseRequest{DeploymentID: deploymentID, Pause: pause}
+	meta, err := d.client.put("/v1/deployment/pause/"+url.PathEscape(deploymentID), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}

@@ -1,0 +1,20 @@
+package httpclient
+
+import "github.com/open-nomad/open-nomad/api"
+
+// ACLIdentity is the handle for identity tokens.
+type ACLIdentity struct{ client *Client }
+
+// ACLIdentity returns the handle for identity tokens.
+func (c *Client) ACLIdentity() *ACLIdentity { return &ACLIdentity{c} }
+
+// CreateClientIntroductionToken creates a token for the registration of new nodes.
+func (a *ACLIdentity) CreateClientIntroductionToken(req *api.ACLIdentityClientIntroductionTokenRequest,
+	q *WriteOptions) (*api.ACLIdentityClientIntroductionTokenResponse, *api.WriteMeta, error) {
+	var out api.ACLIdentityClientIntroductionTokenResponse
+	meta, err := a.client.put("/v1/acl/identity/client-introduction-token", req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}

@@ -1,0 +1,306 @@
+package httpclient
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
+)
+
+// Jobs is the handle for jobs.
+type Jobs struct{ client *Client }
+
+// Jobs returns the handle for jobs.
+func (c *Client) Jobs() *Jobs { return &Jobs{c} }
+
+var errNoJobID = errors.New("the job has no ID")
+
+func jobPath(id, rest string) string { return "/v1/job/" + url.PathEscape(id) + rest }
+
+// Register registers a job.
+func (j *Jobs) Register(job *workload.Job, q *WriteOptions) (*api.JobRegisterResponse, *api.WriteMeta, error) {
+	return j.RegisterOpts(job, nil, q)
+}
+
+// EnforceRegister registers a job if its index is modifyIndex. 0 means that the job must
+// not exist.
+func (j *Jobs) EnforceRegister(job *workload.Job, modifyIndex uint64, q *WriteOptions) (*api.JobRegisterResponse, *api.WriteMeta, error) {
+	return j.RegisterOpts(job, &RegisterOptions{EnforceIndex: true, ModifyIndex: modifyIndex}, q)
+}
+
+// RegisterOpts is Register with options.
+func (j *Jobs) RegisterOpts(job *workload.Job, opts *RegisterOptions, q *WriteOptions) (*api.JobRegisterResponse, *api.WriteMeta, error) {
+	req := &api.JobRegisterRequest{Job: job}
+	if opts != nil {
+		req.EnforceIndex = opts.EnforceIndex
+		req.JobModifyIndex = opts.ModifyIndex
+		req.PolicyOverride = opts.PolicyOverride
+		req.PreserveCounts = opts.PreserveCounts
+		req.PreserveResources = opts.PreserveResources
+		req.EvalPriority = opts.EvalPriority
+		req.Submission = opts.Submission
+	}
+	var out api.JobRegisterResponse
+	meta, err := j.client.put("/v1/jobs", req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// Validate returns the errors and warnings of a job. It does not store the job.
+func (j *Jobs) Validate(job *workload.Job, q *WriteOptions) (*api.JobValidateResponse, *api.WriteMeta, error) {
+	req := &api.JobValidateRequest{Job: job}
+	if q != nil {
+		req.WriteRequest = api.WriteRequest{Region: q.Region}
+	}
+	var out api.JobValidateResponse
+	meta, err := j.client.put("/v1/validate/job", req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// Plan returns the changes that a registration would make. If diff is set, they include
+// the diff to the stored version.
+func (j *Jobs) Plan(job *workload.Job, diff bool, q *WriteOptions) (*api.JobPlanResponse, *api.WriteMeta, error) {
+	return j.PlanOpts(job, &PlanOptions{Diff: diff}, q)
+}
+
+// PlanOpts is Plan with options.
+func (j *Jobs) PlanOpts(job *workload.Job, opts *PlanOptions, q *WriteOptions) (*api.JobPlanResponse, *api.WriteMeta, error) {
+	if job == nil || job.ID == nil {
+		return nil, nil, errNoJobID
+	}
+	req := &api.JobPlanRequest{Job: job}
+	if opts != nil {
+		req.Diff, req.PolicyOverride = opts.Diff, opts.PolicyOverride
+	}
+	var out api.JobPlanResponse
+	meta, err := j.client.put(jobPath(*job.ID, "/plan"), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// List lists jobs, sorted by ID.
+func (j *Jobs) List(q *QueryOptions) ([]*api.JobListStub, *api.QueryMeta, error) {
+	return j.ListOptions(nil, q)
+}
+
+// PrefixList lists the jobs whose ID begins with prefix.
+func (j *Jobs) PrefixList(prefix string) ([]*api.JobListStub, *api.QueryMeta, error) {
+	return j.List(&QueryOptions{Prefix: prefix})
+}
+
+// ListOptions is List with optional fields.
+func (j *Jobs) ListOptions(opts *JobListOptions, q *QueryOptions) ([]*api.JobListStub, *api.QueryMeta, error) {
+	path := "/v1/jobs"
+	if opts != nil && opts.Fields != nil {
+		path += "?meta=" + strconv.FormatBool(opts.Fields.Meta)
+	}
+	return get[[]*api.JobListStub](j.client, path, q)
+}
+
+// Statuses lists jobs with their allocations, newest first.
+func (j *Jobs) Statuses(req *api.JobStatusesRequest, q *QueryOptions) ([]*api.JobStatusesJob, *api.QueryMeta, error) {
+	var out []*api.JobStatusesJob
+	meta, err := j.client.queryBody(http.MethodPost, "/v1/jobs/statuses", req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, meta, nil
+}
+
+// Info returns a job.
+func (j *Jobs) Info(jobID string, q *QueryOptions) (*workload.Job, *api.QueryMeta, error) {
+	return get[*workload.Job](j.client, jobPath(jobID, ""), q)
+}
+
+// Versions returns the versions of a job, newest first. If diffs is set, it also returns
+// the diff of each version to the previous one.
+func (j *Jobs) Versions(jobID string, diffs bool, q *QueryOptions) ([]*workload.Job, []*api.JobDiff, *api.QueryMeta, error) {
+	return j.VersionsOpts(jobID, &VersionsOptions{Diffs: diffs}, q)
+}
+
+// VersionsOpts is Versions with options. They can select the version to compare with, by
+// number or tag.
+func (j *Jobs) VersionsOpts(jobID string, opts *VersionsOptions, q *QueryOptions) ([]*workload.Job, []*api.JobDiff, *api.QueryMeta, error) {
+	params := url.Values{}
+	if opts != nil {
+		params.Set("diffs", strconv.FormatBool(opts.Diffs))
+		setIf(params, "diff_tag", opts.DiffTag)
+		if opts.DiffVersion != nil {
+			params.Set("diff_version", strconv.FormatUint(*opts.DiffVersion, 10))
+		}
+	}
+	var out api.JobVersionsResponse
+	meta, err := j.client.query(jobPath(jobID, "/versions?"+params.Encode()), &out, q)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return out.Versions, out.Diffs, meta, nil
+}
+
+// Submission returns the source that a version of a job was registered from.
+func (j *Jobs) Submission(jobID string, version int, q *QueryOptions) (*api.JobSubmission, *api.QueryMeta, error) {
+	return get[*api.JobSubmission](j.client, jobPath(jobID, "/submission?version="+strconv.Itoa(version)), q)
+}
+
+// Allocations lists the allocations of a job. If all is set, the list includes those of an
+// earlier job with the same ID.
+func (j *Jobs) Allocations(jobID string, all bool, q *QueryOptions) ([]*api.AllocationListStub, *api.QueryMeta, error) {
+	return get[[]*api.AllocationListStub](j.client, jobPath(jobID, "/allocations?all="+strconv.FormatBool(all)), q)
+}
+
+// Deployments lists the deployments of a job. If all is set, the list includes those of an
+// earlier job with the same ID.
+func (j *Jobs) Deployments(jobID string, all bool, q *QueryOptions) ([]*api.Deployment, *api.QueryMeta, error) {
+	return get[[]*api.Deployment](j.client, jobPath(jobID, "/deployments?all="+strconv.FormatBool(all)), q)
+}
+
+// LatestDeployment returns the newest deployment of a job, or nil if there is none.
+func (j *Jobs) LatestDeployment(jobID string, q *QueryOptions) (*api.Deployment, *api.QueryMeta, error) {
+	return get[*api.Deployment](j.client, jobPath(jobID, "/deployment"), q)
+}
+
+// Evaluations lists the evaluations of a job.
+func (j *Jobs) Evaluations(jobID string, q *QueryOptions) ([]*api.Evaluation, *api.QueryMeta, error) {
+	return get[[]*api.Evaluation](j.client, jobPath(jobID, "/evaluations"), q)
+}
+
+// Summary returns the number of a job's allocations by group and state.
+func (j *Jobs) Summary(jobID string, q *QueryOptions) (*api.JobSummary, *api.QueryMeta, error) {
+	return get[*api.JobSummary](j.client, jobPath(jobID, "/summary"), q)
+}
+
+// Deregister stops a job, and removes it if purge is set. It returns the ID of the new
+// evaluation.
+func (j *Jobs) Deregister(jobID string, purge bool, q *WriteOptions) (string, *api.WriteMeta, error) {
+	return j.DeregisterOpts(jobID, &DeregisterOptions{Purge: purge}, q)
+}
+
+// DeregisterOpts is Deregister with options.
+func (j *Jobs) DeregisterOpts(jobID string, opts *DeregisterOptions, q *WriteOptions) (string, *api.WriteMeta, error) {
+	params := url.Values{}
+	if opts != nil {
+		params.Set("purge", strconv.FormatBool(opts.Purge))
+		params.Set("global", strconv.FormatBool(opts.Global))
+		params.Set("no_shutdown_delay", strconv.FormatBool(opts.NoShutdownDelay))
+		if opts.EvalPriority != 0 {
+			params.Set("eval_priority", strconv.Itoa(opts.EvalPriority))
+		}
+	}
+	var out api.JobDeregisterResponse
+	meta, err := j.client.write(http.MethodDelete, jobPath(jobID, "?"+params.Encode()), nil, &out, q)
+	if err != nil {
+		return "", nil, err
+	}
+	return out.EvalID, meta, nil
+}
+
+// ForceEvaluate creates an evaluation of a job and returns its ID.
+func (j *Jobs) ForceEvaluate(jobID string, q *WriteOptions) (string, *api.WriteMeta, error) {
+	return j.EvaluateWithOpts(jobID, api.EvalOptions{}, q)
+}
+
+// EvaluateWithOpts is ForceEvaluate with options.
+func (j *Jobs) EvaluateWithOpts(jobID string, opts api.EvalOptions, q *WriteOptions) (string, *api.WriteMeta, error) {
+	var out api.JobRegisterResponse
+	req := &api.JobEvaluateRequest{JobID: jobID, EvalOptions: opts}
+	meta, err := j.client.put(jobPath(jobID, "/evaluate"), req, &out, q)
+	if err != nil {
+		return "", nil, err
+	}
+	return out.EvalID, meta, nil
+}
+
+// Dispatch dispatches an instance of a parameterized job.
+func (j *Jobs) Dispatch(jobID string, meta map[string]string, payload []byte, idPrefixTemplate string, q *WriteOptions) (*api.JobDispatchResponse, *api.WriteMeta, error) {
+	return j.DispatchOpts(&DispatchOptions{JobID: jobID, Meta: meta, Payload: payload, IdPrefixTemplate: idPrefixTemplate}, q)
+}
+
+// DispatchOpts is Dispatch with options.
+func (j *Jobs) DispatchOpts(opts *DispatchOptions, q *WriteOptions) (*api.JobDispatchResponse, *api.WriteMeta, error) {
+	req := &api.JobDispatchRequest{
+		JobID: opts.JobID, Meta: opts.Meta, Payload: opts.Payload,
+		IdPrefixTemplate: opts.IdPrefixTemplate, Priority: opts.Priority,
+	}
+	var out api.JobDispatchResponse
+	wm, err := j.client.put(jobPath(opts.JobID, "/dispatch"), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, wm, nil
+}
+
+// ParseHCL sends a job file to the agent to parse. If canonicalize is set, the job has defaults.
+func (j *Jobs) ParseHCL(jobHCL string, canonicalize bool) (*workload.Job, error) {
+	return j.ParseHCLOpts(&api.JobsParseRequest{JobHCL: jobHCL, Canonicalize: canonicalize})
+}
+
+// ParseHCLOpts is ParseHCL with values for input variables.
+func (j *Jobs) ParseHCLOpts(req *api.JobsParseRequest) (*workload.Job, error) {
+	var out workload.Job
+	if _, err := j.client.put("/v1/jobs/parse", req, &out, nil); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// RegisterOptions are the options of Jobs.RegisterOpts. With EnforceIndex, the job is
+// registered only if its index is ModifyIndex. 0 means that the job must not exist.
+type RegisterOptions struct {
+	EnforceIndex      bool
+	ModifyIndex       uint64
+	PolicyOverride    bool
+	PreserveCounts    bool
+	PreserveResources bool
+	EvalPriority      int
+	Submission        *api.JobSubmission
+}
+
+// PlanOptions are the options of Jobs.PlanOpts.
+type PlanOptions struct {
+	Diff           bool
+	PolicyOverride bool
+}
+
+// JobListOptions are the options of Jobs.ListOptions.
+type JobListOptions struct {
+	Fields *JobListFields
+}
+
+// JobListFields selects the optional fields of a job list.
+type JobListFields struct {
+	Meta bool
+}
+
+// DeregisterOptions are the options of Jobs.DeregisterOpts.
+type DeregisterOptions struct {
+	Purge           bool
+	Global          bool
+	EvalPriority    int
+	NoShutdownDelay bool
+}
+
+// DispatchOptions are the options of Jobs.DispatchOpts.
+type DispatchOptions struct {
+	JobID            string
+	Meta             map[string]string
+	Payload          []byte
+	IdPrefixTemplate string
+	Priority         int
+}
+
+// VersionsOptions are the options of Jobs.VersionsOpts.
+type VersionsOptions struct {
+	Diffs       bool
+	DiffTag     string
+	DiffVersion *uint64
+}

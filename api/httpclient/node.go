@@ -1,0 +1,152 @@
+package httpclient
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Nodes is the handle for nodes.
+type Nodes struct{ client *Client }
+
+// Nodes returns the handle for nodes.
+func (c *Client) Nodes() *Nodes { return &Nodes{c} }
+
+func nodePath(id, rest string) string { return "/v1/node/" + url.PathEscape(id) + rest }
+
+// clientPath returns the path of a request to a client agent.
+func clientPath(rest, nodeID string) string {
+	if nodeID == "" {
+		return "/v1/client/" + rest
+	}
+	return "/v1/client/" + rest + "?node_id=" + url.QueryEscape(nodeID)
+}
+
+// List lists nodes, sorted by ID.
+func (n *Nodes) List(q *QueryOptions) ([]*api.NodeListStub, *api.QueryMeta, error) {
+	return get[[]*api.NodeListStub](n.client, "/v1/nodes", q)
+}
+
+// PrefixList lists the nodes whose ID begins with prefix.
+func (n *Nodes) PrefixList(prefix string) ([]*api.NodeListStub, *api.QueryMeta, error) {
+	return n.List(&QueryOptions{Prefix: prefix})
+}
+
+// Info returns a node.
+func (n *Nodes) Info(nodeID string, q *QueryOptions) (*api.Node, *api.QueryMeta, error) {
+	return get[*api.Node](n.client, nodePath(nodeID, ""), q)
+}
+
+// Allocations lists the allocations of a node with their jobs.
+func (n *Nodes) Allocations(nodeID string, q *QueryOptions) ([]*api.Allocation, *api.QueryMeta, error) {
+	return get[[]*api.Allocation](n.client, nodePath(nodeID, "/allocations"), q)
+}
+
+// Stats returns the current resource usage of a node's host. An empty ID means the node of
+// the agent.
+func (n *Nodes) Stats(nodeID string, q *QueryOptions) (*api.HostStats, error) {
+	out, _, err := get[*api.HostStats](n.client, clientPath("stats", nodeID), q)
+	return out, err
+}
+
+// UpdateDrain starts a drain, or stops it if spec is nil.
+func (n *Nodes) UpdateDrain(nodeID string, spec *api.DrainSpec, markEligible bool, q *WriteOptions) (*api.NodeDrainUpdateResponse, error) {
+	return n.UpdateDrainOpts(nodeID, &DrainOptions{DrainSpec: spec, MarkEligible: markEligible}, q)
+}
+
+// UpdateDrainOpts is UpdateDrain with options.
+func (n *Nodes) UpdateDrainOpts(nodeID string, opts *DrainOptions, q *WriteOptions) (*api.NodeDrainUpdateResponse, error) {
+	req := &api.NodeUpdateDrainRequest{NodeID: nodeID}
+	if opts != nil {
+		req.DrainSpec, req.MarkEligible, req.Meta = opts.DrainSpec, opts.MarkEligible, opts.Meta
+	}
+	var out api.NodeDrainUpdateResponse
+	meta, err := n.client.put(nodePath(nodeID, "/drain"), req, &out, q)
+	if err != nil {
+		return nil, err
+	}
+	out.WriteMeta = *meta
+	return &out, nil
+}
+
+// ToggleEligibility sets whether a node is eligible for new allocations.
+func (n *Nodes) ToggleEligibility(nodeID string, eligible bool, q *WriteOptions) (*api.NodeEligibilityUpdateResponse, error) {
+	req := &api.NodeUpdateEligibilityRequest{NodeID: nodeID, Eligibility: api.NodeSchedulingIneligible}
+	if eligible {
+		req.Eligibility = api.NodeSchedulingEligible
+	}
+	var out api.NodeEligibilityUpdateResponse
+	meta, err := n.client.put(nodePath(nodeID, "/eligibility"), req, &out, q)
+	if err != nil {
+		return nil, err
+	}
+	out.WriteMeta = *meta
+	return &out, nil
+}
+
+// ForceEvaluate creates an evaluation for each job of a node. It returns the ID of the
+// first one.
+func (n *Nodes) ForceEvaluate(nodeID string, q *WriteOptions) (string, *api.WriteMeta, error) {
+	var out api.NodeUpdateResponse
+	meta, err := n.client.put(nodePath(nodeID, "/evaluate"), nil, &out, q)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(out.EvalIDs) == 0 {
+		return "", meta, nil
+	}
+	return out.EvalIDs[0], meta, nil
+}
+
+// Purge removes a node from the servers.
+func (n *Nodes) Purge(nodeID string, q *QueryOptions) (*api.NodePurgeResponse, *api.QueryMeta, error) {
+	var out api.NodePurgeResponse
+	meta, err := n.client.queryBody(http.MethodPut, nodePath(nodeID, "/purge"), nil, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// GC makes a node remove the files of all stopped allocations.
+func (n *Nodes) GC(nodeID string, q *QueryOptions) error {
+	_, err := n.client.query(clientPath("gc", nodeID), nil, q)
+	return err
+}
+
+// GcAlloc makes the node of a stopped allocation remove its files.
+func (n *Nodes) GcAlloc(allocID string, q *QueryOptions) error {
+	_, err := n.client.query(clientAllocPath(allocID, "/gc"), nil, q)
+	return err
+}
+
+// NodeIdentity is the handle for node identities.
+type NodeIdentity struct{ client *Client }
+
+// Identity returns the handle for node identities.
+func (n *Nodes) Identity() *NodeIdentity { return &NodeIdentity{n.client} }
+
+// Get returns the claims of a node's identity. An empty node ID means the node of the
+// agent.
+func (i *NodeIdentity) Get(req *api.NodeIdentityGetRequest, q *QueryOptions) (*api.NodeIdentityGetResponse, error) {
+	out, _, err := get[*api.NodeIdentityGetResponse](i.client, clientPath("identity", req.NodeID), q)
+	return out, err
+}
+
+// Renew makes a node request a new identity with its next heartbeat.
+func (i *NodeIdentity) Renew(req *api.NodeIdentityRenewRequest, q *QueryOptions) (*api.NodeIdentityRenewResponse, error) {
+	var out api.NodeIdentityRenewResponse
+	_, err := i.client.queryBody(http.MethodPut, clientPath("identity/renew", req.NodeID), req, &out, q)
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// DrainOptions are the options of Nodes.UpdateDrainOpts.
+type DrainOptions struct {
+	DrainSpec    *api.DrainSpec
+	MarkEligible bool
+	Meta         map[string]string
+}
