@@ -3,42 +3,28 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// aclOn returns an error when access control is disabled.
-func (s *Service) aclOn() error {
-	if !s.cfg.Access.Enabled {
-		return nomad.Errorf(400, "%s", nomad.ErrACLDisabled)
-	}
-	return nil
-}
-
-// everywhere reports whether a request about objects that all regions share goes to the
-// authoritative region. It does if access control is enabled.
-func (s *Service) everywhere(rpc.Request) bool { return s.cfg.Access.Enabled }
-
-// always reports that a request goes to the authoritative region with or without access
-// control. Replication would revert a write to any other region.
-func always(rpc.Request) bool { return true }
-
 // writeACL applies a log entry that changes access control. It returns rejected entries as
 // client errors.
 func (s *Service) writeACL(ctx context.Context, t nomad.MessageType, entry any) (uint64, error) {
-	index, err := s.apply(ctx, t, entry)
+	index, err := s.Apply(ctx, t, entry)
 	switch {
 	case err == nil || index == 0 || errors.Is(err, nomad.ErrPermissionDenied):
 		return index, err
 	case errors.Is(err, nomad.ErrACLRoleNotFound), errors.Is(err, nomad.ErrACLAuthMethodNotFound), errors.Is(err, nomad.ErrACLBindingRuleNotFound):
 		return index, nomad.Errorf(404, "%s", err)
 	}
-	return index, unfit(err)
+	return index, handler.Unfit(err)
 }
 
 // isOwn reports whether the caller's token has the accessor ID.
@@ -88,4 +74,27 @@ func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[strin
 // object exists.
 func notOwn(what, name string) error {
 	return nomad.Denied("needs a management token, or one that has the %s %q", what, name)
+}
+
+// whoAmI returns the caller's identity, without the times of its token.
+func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
+	id := *c.Identity
+	if id.Claims != nil {
+		claims := *id.Claims
+		claims.Expiry, claims.IssuedAt, claims.NotBefore = 0, 0, 0
+		id.Claims = &claims
+	}
+	out := &acls.WhoAmIResponse{Identity: &id}
+	out.Index = 1
+	if id.ACLToken != nil {
+		out.Index = max(id.ACLToken.ModifyIndex, 1)
+	}
+	out.KnownLeader, out.LastContact = s.Cluster.Contact()
+	return out, nil
+}
+
+// AccessControl configures access control and the TTL limits of tokens that expire.
+type AccessControl struct {
+	Enabled                  bool
+	TokenMinTTL, TokenMaxTTL time.Duration // default 1 min and 24 h
 }

@@ -2,11 +2,14 @@ package endpoint
 
 import (
 	"context"
+	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -27,13 +30,13 @@ func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *acls.
 	if len(req.ACLBindingRules) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one binding rule")
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	entry := &acls.BindingRulesUpsertRequest{AllowMissingAuthMethods: req.AllowMissingAuthMethods}
 	seen := map[string]bool{}
 	for _, asked := range req.ACLBindingRules {
 		r, err := s.bindingRuleOf(snap, asked)
 		if err != nil {
-			return nil, unfit(err)
+			return nil, handler.Unfit(err)
 		}
 		if seen[r.ID] {
 			return nil, nomad.Errorf(400, "binding rule %s is in the request twice", r.ID)
@@ -47,7 +50,7 @@ func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *acls.
 	}
 	out := &acls.BindingRulesUpsertResponse{}
 	out.Index = index
-	snap = s.snapshot()
+	snap = s.Snapshot()
 	for _, r := range entry.ACLBindingRules {
 		if now := snap.ACLBindingRule(nil, r.ID); now != nil {
 			r = now
@@ -61,7 +64,7 @@ func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *acls.
 // cannot change.
 func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *acls.BindingRule) (*acls.BindingRule, error) {
 	r := nomad.Copy(asked)
-	r.ModifyTime = s.cfg.Now().UTC()
+	r.ModifyTime = s.Now().UTC()
 	r.CreateTime = r.ModifyTime
 	switch old := snap.ACLBindingRule(nil, r.ID); {
 	case r.ID == "":
@@ -97,16 +100,16 @@ func (s *Service) bindingRuleDelete(ctx context.Context, _ *rpc.Call, req *acls.
 }
 
 func (s *Service) bindingRuleList(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesListRequest) (*acls.BindingRulesListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRulesListResponse) error {
-		all := only(snap.ACLBindingRules(ws), func(r *acls.BindingRule) bool { return hasPrefix(r.ID, req.Prefix) })
-		found, next, err := list[*acls.BindingRule]{opts: &req.QueryOptions, order: byID,
-			at:       func(r *acls.BindingRule) cursor { return cursor{id: r.ID} },
-			filtered: func(r *acls.BindingRule) any { return r.Stub() },
-		}.page(all)
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRulesListResponse) error {
+		all := page.Only(snap.ACLBindingRules(ws), func(r *acls.BindingRule) bool { return strings.HasPrefix(r.ID, req.Prefix) })
+		found, next, err := page.List[*acls.BindingRule]{Opts: &req.QueryOptions, Order: page.ByID,
+			At:       func(r *acls.BindingRule) page.Cursor { return page.Cursor{ID: r.ID} },
+			Filtered: func(r *acls.BindingRule) any { return r.Stub() },
+		}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.ACLBindingRules = each(found, (*acls.BindingRule).Stub)
+		out.ACLBindingRules = page.Each(found, (*acls.BindingRule).Stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableACLBindingRules)
 		return nil
@@ -114,7 +117,7 @@ func (s *Service) bindingRuleList(ctx context.Context, _ *rpc.Call, req *acls.Bi
 }
 
 func (s *Service) bindingRuleGet(ctx context.Context, _ *rpc.Call, req *acls.BindingRuleRequest) (*acls.BindingRuleResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRuleResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRuleResponse) error {
 		out.Index = snap.TableIndex(state.TableACLBindingRules)
 		if out.ACLBindingRule = snap.ACLBindingRule(ws, req.ACLBindingRuleID); out.ACLBindingRule != nil {
 			out.Index = out.ACLBindingRule.ModifyIndex
@@ -125,7 +128,7 @@ func (s *Service) bindingRuleGet(ctx context.Context, _ *rpc.Call, req *acls.Bin
 
 // bindingRuleGetSet returns rules for replication to other regions.
 func (s *Service) bindingRuleGetSet(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesRequest) (*acls.BindingRulesResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRulesResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRulesResponse) error {
 		out.ACLBindingRules = map[string]*acls.BindingRule{}
 		for _, id := range req.ACLBindingRuleIDs {
 			if r := snap.ACLBindingRule(ws, id); r != nil {

@@ -22,7 +22,7 @@ func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *acls.Token
 	}
 	entry := &acls.TokenBootstrapRequest{Token: &acls.Token{SecretID: req.BootstrapSecret, Name: "Bootstrap Token",
 		Type: acls.ManagementToken, Global: true}}
-	if index, done := s.snapshot().ACLBootstrapped(); done {
+	if index, done := s.Snapshot().ACLBootstrapped(); done {
 		reset, err := s.cfg.BootstrapReset()
 		switch {
 		case err != nil:
@@ -34,11 +34,11 @@ func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *acls.Token
 		}
 		entry.ResetIndex = reset
 	}
-	entry.Token.Canonicalize(s.cfg.Now())
+	entry.Token.Canonicalize(s.Now())
 	entry.Token.SetHash()
 	out, err := s.writeTokens(ctx, nomad.ACLTokenBootstrapRequestType, entry, []*acls.Token{entry.Token})
 	if err == nil {
-		s.log.Info("the first management token was made", "accessor", entry.Token.AccessorID, "again", entry.ResetIndex > 0)
+		s.Log.Info("the first management token was made", "accessor", entry.Token.AccessorID, "again", entry.ResetIndex > 0)
 	}
 	return out, err
 }

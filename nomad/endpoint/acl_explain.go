@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -58,7 +59,7 @@ func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *acls.Explain
 	c.Access.Open()
 	opts := req.QueryOptions
 	opts.MinQueryIndex = 0 // the response does not depend on one table, so it never blocks
-	return read(ctx, s, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *acls.ExplainResponse) error {
+	return handler.Read(ctx, s.Core, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *acls.ExplainResponse) error {
 		ask, err := s.explainAsk(snap, c, req)
 		if err != nil {
 			return err

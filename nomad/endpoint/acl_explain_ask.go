@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -76,7 +77,7 @@ func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *acls.Explai
 	}
 	switch req.Kind {
 	case acls.ExplainJob:
-		ns := namespaceOf(req.Namespace)
+		ns := handler.NamespaceOf(req.Namespace)
 		return jobAsk(c, req, ns, snap.Job(nil, ns, req.Name))
 	case acls.ExplainAllocation:
 		alloc := snap.Alloc(nil, req.Name)
@@ -105,9 +106,9 @@ func thingAsk(req *acls.ExplainRequest) (*explainAsk, error) {
 	case named && req.Name == "":
 		return nil, nomad.Errorf(http.StatusBadRequest, "a question about %s needs a name", req.Kind)
 	case q.Kind == acl.Variables:
-		q.Namespace = namespaceOf(req.Namespace)
+		q.Namespace = handler.NamespaceOf(req.Namespace)
 	case q.Kind == acl.Namespaces && req.Name == "":
-		q.Name = namespaceOf(req.Namespace)
+		q.Name = handler.NamespaceOf(req.Namespace)
 	case !named && q.Kind != acl.Namespaces && req.Name != "":
 		return nil, nomad.Errorf(http.StatusBadRequest, "rights on %s are for all of them: leave out the name %q", req.Kind, req.Name)
 	}
@@ -139,12 +140,10 @@ func seesNode(g *nomad.TaskGroup) bool {
 	return slices.ContainsFunc(g.Tasks, isOpen)
 }
 
-func isOpen(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" }
-
 // audienceAsk returns the question about who can get JWTs for an audience. These are
 // workloads that have an identity with it, and callers who may run jobs in the namespace.
 func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*explainAsk, error) {
-	ns := namespaceOf(req.Namespace)
+	ns := handler.NamespaceOf(req.Namespace)
 	switch {
 	case req.Name == "":
 		return nil, nomad.Errorf(http.StatusBadRequest, "a question about an audience needs its name")

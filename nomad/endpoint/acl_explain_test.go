@@ -13,12 +13,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // alone is a server without others.
-type alone struct{ Cluster }
+type alone struct{ handler.Cluster }
 
 func (alone) Contact() (bool, time.Duration) { return true, 0 }
 
@@ -64,7 +65,7 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 		{Name: "server", Driver: "exec2", Identities: []*nomad.WorkloadIdentity{{Name: "vault", Audience: []string{"vault.example"}}}}}},
 		{Name: "side", Tasks: []*nomad.Task{{Name: "raw", Driver: "raw_exec"}}}}}
 	check(store.RegisterJob(13, &nomad.JobRegisterRequest{Job: job}))
-	return New(Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}), store
+	return New(Config{Core: handler.Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}}), store
 }
 
 func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
@@ -272,7 +273,7 @@ func BenchmarkExplainEverybody(b *testing.B) {
 	if _, err := store.UpsertACLTokens(11, tokens); err != nil {
 		b.Fatal(err)
 	}
-	s := New(Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	s := New(Config{Core: handler.Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
 	req := &acls.ExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: nomad.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
 	for b.Loop() {
 		out, err := s.aclExplain(b.Context(), callAs(acl.New(true), nil), req)

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -52,7 +53,7 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (exp
 			rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(req.Policy) }}, nil
 	}
 	w := *req.Workload
-	w.Namespace = namespaceOf(w.Namespace)
+	w.Namespace = handler.NamespaceOf(w.Namespace)
 	if w.JobID == "" && w.Group != "" || w.Group == "" && w.Task != "" {
 		return explainee{}, nomad.Errorf(http.StatusBadRequest, "a workload is named by namespace, job, group and task: what is left out stands for all, and so must what follows")
 	}
@@ -65,7 +66,7 @@ func anonymousSubject() explainee {
 }
 
 func (s *Service) tokenSubject(t *acls.Token) explainee {
-	return explainee{Subject: acls.Subject{Kind: acls.SubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.cfg.Now()),
+	return explainee{Subject: acls.Subject{Kind: acls.SubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.Now()),
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfToken(t) }}
 }
 

@@ -37,7 +37,7 @@ func (s *Service) loginEverywhere(r rpc.Request) bool {
 	if name == "" || !s.cfg.Access.Enabled {
 		return false
 	}
-	m := s.snapshot().ACLAuthMethod(nil, name)
+	m := s.Snapshot().ACLAuthMethod(nil, name)
 	return m != nil && m.TokenLocality == acls.AuthMethodTokenLocalityGlobal
 }
 
@@ -94,7 +94,7 @@ func (s *Service) loginMethod(name, kind string) (*acls.AuthMethod, error) {
 	if name == "" {
 		return nil, nomad.Errorf(400, "missing auth method name")
 	}
-	m := s.snapshot().ACLAuthMethod(nil, name)
+	m := s.Snapshot().ACLAuthMethod(nil, name)
 	switch {
 	case m == nil:
 		return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLAuthMethodNotFound, name)
@@ -114,18 +114,18 @@ func (s *Service) loginFailed(ctx context.Context, m *acls.AuthMethod, err error
 		return ctx.Err()
 	case errors.Is(err, login.ErrDenied):
 		if m.Config.VerboseLogging {
-			s.log.Info("login denied", "method", m.Name, "err", err)
+			s.Log.Info("login denied", "method", m.Name, "err", err)
 		}
 		return nomad.Errorf(403, "auth method %q: %s: %v", m.Name, err, nomad.ErrPermissionDenied)
 	}
-	s.log.Warn("login failed", "method", m.Name, "err", err)
+	s.Log.Warn("login failed", "method", m.Name, "err", err)
 	return nomad.Errorf(500, "auth method %q: the identity provider cannot be asked now: the log of the leader says why", m.Name)
 }
 
 // letIn creates an ACL token for a login. Its rights are those that the binding rules of the
 // method give to the claims.
 func (s *Service) letIn(ctx context.Context, m *acls.AuthMethod, claims *login.Claims) (*acls.LoginResponse, error) {
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	grant := login.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
 	s.tellLogin(m, claims, grant)
 	if grant.Empty() {
@@ -140,7 +140,7 @@ func (s *Service) letIn(ctx context.Context, m *acls.AuthMethod, claims *login.C
 	if grant.Management {
 		t.Type = acls.ManagementToken
 	}
-	t.Canonicalize(s.cfg.Now())
+	t.Canonicalize(s.Now())
 	if err := t.Validate(s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL, nil); err != nil {
 		return nil, nomad.Errorf(500, "auth method %q: %s", m.Name, err)
 	}
@@ -150,7 +150,7 @@ func (s *Service) letIn(ctx context.Context, m *acls.AuthMethod, claims *login.C
 	if err != nil {
 		return nil, err
 	}
-	s.log.Info("logged in", "method", m.Name, "accessor", t.AccessorID, "management", grant.Management)
+	s.Log.Info("logged in", "method", m.Name, "accessor", t.AccessorID, "management", grant.Management)
 	return &acls.LoginResponse{ACLToken: written.Tokens[0], WriteMeta: written.WriteMeta}, nil
 }
 
@@ -160,9 +160,9 @@ func (s *Service) tellLogin(m *acls.AuthMethod, claims *login.Claims, grant *log
 	if !m.Config.VerboseLogging {
 		return
 	}
-	s.log.Info("claims of a login", "method", m.Name, "claims", claims)
+	s.Log.Info("claims of a login", "method", m.Name, "claims", claims)
 	for _, o := range grant.Outcomes {
-		s.log.Info("binding rule of a login", "method", m.Name, "rule", o.Rule, "bound", o.Bound, "reason", o.Reason)
+		s.Log.Info("binding rule of a login", "method", m.Name, "rule", o.Rule, "bound", o.Bound, "reason", o.Reason)
 	}
 }
 
@@ -183,8 +183,8 @@ type assertions struct{ s *Service }
 
 // ClientAssertion signs the claims. For RS256 it creates the RSA key first if there is none.
 func (a assertions) ClientAssertion(ctx context.Context, claims login.Assertion) (string, error) {
-	if claims.Alg == nomad.IdentityAlgRS256 && a.s.snapshot().NewestRSAKey() == nil {
-		key, err := a.s.cfg.Keyring.NewRSAKey(ctx, a.s.cfg.Now())
+	if claims.Alg == nomad.IdentityAlgRS256 && a.s.Snapshot().NewestRSAKey() == nil {
+		key, err := a.s.cfg.Keyring.NewRSAKey(ctx, a.s.Now())
 		if err != nil {
 			return "", err
 		}
@@ -192,7 +192,7 @@ func (a assertions) ClientAssertion(ctx context.Context, claims login.Assertion)
 			return "", err
 		}
 	}
-	ctx, cancel := a.s.signing(ctx)
+	ctx, cancel := a.s.Signing(ctx)
 	defer cancel()
-	return a.s.cfg.Issuer.ClientAssertion(ctx, claims)
+	return a.s.Issuer.ClientAssertion(ctx, claims)
 }

@@ -2,12 +2,15 @@ package endpoint
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -29,13 +32,13 @@ func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *acls.A
 	if len(req.AuthMethods) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one auth method")
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	entry := &acls.AuthMethodUpsertRequest{}
 	names, defaults := map[string]bool{}, map[string]string{}
 	for _, asked := range req.AuthMethods {
 		m, err := s.authMethodOf(snap, asked)
 		if err != nil {
-			return nil, unfit(err)
+			return nil, handler.Unfit(err)
 		}
 		if names[m.Name] {
 			return nil, nomad.Errorf(400, "auth method %q is in the request twice", m.Name)
@@ -55,10 +58,10 @@ func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *acls.A
 	}
 	out := &acls.AuthMethodUpsertResponse{}
 	out.Index = index
-	snap = s.snapshot()
+	snap = s.Snapshot()
 	for _, m := range entry.AuthMethods {
 		for _, warning := range login.Warnings(m) {
-			s.log.Warn("auth method", "method", m.Name, "warning", warning)
+			s.Log.Warn("auth method", "method", m.Name, "warning", warning)
 		}
 		if now := snap.ACLAuthMethod(nil, m.Name); now != nil {
 			m = now
@@ -82,7 +85,7 @@ func (s *Service) authMethodOf(snap *state.Snapshot, asked *acls.AuthMethod) (*a
 	if other := snap.ACLDefaultAuthMethod(nil, m.Type); m.Default && other != nil && other.Name != m.Name {
 		return nil, nomad.Errorf(400, "%q is the default auth method of type %s already", other.Name, m.Type)
 	}
-	m.ModifyTime = s.cfg.Now().UTC()
+	m.ModifyTime = s.Now().UTC()
 	if m.CreateTime = m.ModifyTime; old != nil {
 		m.CreateTime = old.CreateTime
 	}
@@ -108,16 +111,16 @@ func (s *Service) authMethodDelete(ctx context.Context, _ *rpc.Call, req *acls.A
 
 // authMethodList lists auth methods. It needs no token, since a login starts without one.
 func (s *Service) authMethodList(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodListRequest) (*acls.AuthMethodListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodListResponse) error {
-		all := only(snap.ACLAuthMethods(ws), func(m *acls.AuthMethod) bool { return hasPrefix(m.Name, req.Prefix) })
-		found, next, err := list[*acls.AuthMethod]{opts: &req.QueryOptions, order: byID,
-			at:       func(m *acls.AuthMethod) cursor { return cursor{id: m.Name} },
-			filtered: func(m *acls.AuthMethod) any { return m.Stub() },
-		}.page(all)
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodListResponse) error {
+		all := page.Only(snap.ACLAuthMethods(ws), func(m *acls.AuthMethod) bool { return strings.HasPrefix(m.Name, req.Prefix) })
+		found, next, err := page.List[*acls.AuthMethod]{Opts: &req.QueryOptions, Order: page.ByID,
+			At:       func(m *acls.AuthMethod) page.Cursor { return page.Cursor{ID: m.Name} },
+			Filtered: func(m *acls.AuthMethod) any { return m.Stub() },
+		}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.AuthMethods = each(found, (*acls.AuthMethod).Stub)
+		out.AuthMethods = page.Each(found, (*acls.AuthMethod).Stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableACLAuthMethods)
 		return nil
@@ -126,7 +129,7 @@ func (s *Service) authMethodList(ctx context.Context, _ *rpc.Call, req *acls.Aut
 
 // authMethodGet returns an auth method without its secrets.
 func (s *Service) authMethodGet(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodGetRequest) (*acls.AuthMethodGetResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodGetResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodGetResponse) error {
 		out.Index = snap.TableIndex(state.TableACLAuthMethods)
 		if m := snap.ACLAuthMethod(ws, req.MethodName); m != nil {
 			out.AuthMethod, out.Index = login.Redact(m), m.ModifyIndex
@@ -138,7 +141,7 @@ func (s *Service) authMethodGet(ctx context.Context, _ *rpc.Call, req *acls.Auth
 // authMethodGetSet returns auth methods with their secrets, for replication to other regions.
 // No route of the HTTP API calls it.
 func (s *Service) authMethodGetSet(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodsGetRequest) (*acls.AuthMethodsGetResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodsGetResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodsGetResponse) error {
 		out.AuthMethods = map[string]*acls.AuthMethod{}
 		for _, name := range req.Names {
 			if m := snap.ACLAuthMethod(ws, name); m != nil {

@@ -22,13 +22,13 @@ func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *acls.One
 	c.Access.Open()
 	var own *acls.Token
 	if t := c.Identity.ACLToken; t != nil {
-		own = s.snapshot().ACLToken(nil, t.AccessorID) // excludes the anonymous token and the leader's token
+		own = s.Snapshot().ACLToken(nil, t.AccessorID) // excludes the anonymous token and the leader's token
 	}
 	if own == nil {
 		return nil, nomad.Denied("needs an ACL token")
 	}
 	entry := &acls.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
-		ExpiresAt: s.cfg.Now().Add(acls.OneTimeTokenTTL).UTC()}
+		ExpiresAt: s.Now().Add(acls.OneTimeTokenTTL).UTC()}
 	index, err := s.writeACL(ctx, nomad.OneTimeTokenUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *acls.One
 // aclOneTimeExchange returns the ACL token of a one-time token. Only the first caller gets
 // it; the order of the log entries decides.
 func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *acls.OneTimeTokenExchangeRequest) (*acls.OneTimeTokenExchangeResponse, error) {
-	snap, now := s.snapshot(), s.cfg.Now()
+	snap, now := s.Snapshot(), s.Now()
 	once := snap.OneTimeToken(nil, req.OneTimeSecretID)
 	if once == nil || once.HasExpired(now) {
 		return nil, nomad.ErrPermissionDenied
@@ -53,7 +53,7 @@ func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *acls
 	if err != nil {
 		return nil, err
 	}
-	token := s.snapshot().ACLToken(nil, once.AccessorID)
+	token := s.Snapshot().ACLToken(nil, once.AccessorID)
 	if token == nil || token.HasExpired(now) {
 		return nil, nomad.ErrPermissionDenied
 	}
@@ -65,8 +65,8 @@ func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *acls
 // aclOneTimeExpire deletes expired one-time tokens.
 func (s *Service) aclOneTimeExpire(ctx context.Context, _ *rpc.Call, _ *acls.OneTimeTokenExpireRequest) (*nomad.GenericResponse, error) {
 	out := &nomad.GenericResponse{}
-	now := s.cfg.Now().UTC()
-	for range s.snapshot().OneTimeTokensExpired(now) {
+	now := s.Now().UTC()
+	for range s.Snapshot().OneTimeTokensExpired(now) {
 		index, err := s.writeACL(ctx, nomad.OneTimeTokenExpireRequestType, &acls.OneTimeTokenExpireRequest{Timestamp: now})
 		if err != nil {
 			return nil, err

@@ -9,6 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -34,7 +36,7 @@ func (s *Service) aclPolicyUpsert(ctx context.Context, _ *rpc.Call, req *acls.Po
 	seen := map[string]bool{}
 	for _, p := range req.Policies {
 		if err := p.Validate(); err != nil {
-			return nil, unfit(err)
+			return nil, handler.Unfit(err)
 		}
 		if _, err := acl.Parse(p.Rules); err != nil {
 			return nil, nomad.Errorf(400, "policy %q: %s", p.Name, err)
@@ -71,20 +73,20 @@ func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry 
 
 func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
 	all := c.Access.IsManagement()
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicyListResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicyListResponse) error {
 		var own map[string]bool
 		if !all {
 			own = ownPolicies(c, snap, ws)
 		}
-		found, next, err := list[*acls.Policy]{opts: &req.QueryOptions, order: byID,
-			at:       func(p *acls.Policy) cursor { return cursor{id: p.Name} },
-			filtered: func(p *acls.Policy) any { return p.Stub() },
-			keep:     func(p *acls.Policy) bool { return all || own[p.Name] },
-		}.page(snap.ACLPoliciesByPrefix(ws, req.Prefix))
+		found, next, err := page.List[*acls.Policy]{Opts: &req.QueryOptions, Order: page.ByID,
+			At:       func(p *acls.Policy) page.Cursor { return page.Cursor{ID: p.Name} },
+			Filtered: func(p *acls.Policy) any { return p.Stub() },
+			Keep:     func(p *acls.Policy) bool { return all || own[p.Name] },
+		}.Page(snap.ACLPoliciesByPrefix(ws, req.Prefix))
 		if err != nil {
 			return err
 		}
-		out.Policies = each(found, (*acls.Policy).Stub)
+		out.Policies = page.Each(found, (*acls.Policy).Stub)
 		out.NextToken = next
 		if out.Index = snap.TableIndex(state.TableACLPolicy); !all {
 			out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLRoles)
@@ -95,7 +97,7 @@ func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *acls.Poli
 
 func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *acls.PolicySpecificRequest) (*acls.SinglePolicyResponse, error) {
 	all := c.Access.IsManagement()
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SinglePolicyResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SinglePolicyResponse) error {
 		if !all && !ownPolicies(c, snap, ws)[req.Name] {
 			return notOwn("policy", req.Name)
 		}
@@ -113,7 +115,7 @@ func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *acls.Polic
 // aclPolicyGetSet returns several policies. It fails when one of them is not the caller's.
 func (s *Service) aclPolicyGetSet(ctx context.Context, c *rpc.Call, req *acls.PolicySetRequest) (*acls.PolicySetResponse, error) {
 	all := c.Access.IsManagement()
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
 		out.Policies = map[string]*acls.Policy{}
 		var own map[string]bool
 		if !all {
@@ -139,7 +141,7 @@ func (s *Service) aclClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.
 		return nil, nomad.Denied("needs the identity of a workload")
 	}
 	c.Access.Open()
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
 		out.Policies = map[string]*acls.Policy{}
 		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
 			if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {

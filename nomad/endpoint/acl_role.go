@@ -7,6 +7,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -28,7 +30,7 @@ func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *acls.Role
 	if len(req.ACLRoles) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one role")
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	entry := &acls.RolesUpsertRequest{}
 	seen := map[string]bool{}
 	for _, r := range req.ACLRoles {
@@ -38,7 +40,7 @@ func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *acls.Role
 		}
 		stored.Canonicalize()
 		if err := stored.Validate(); err != nil {
-			return nil, unfit(err)
+			return nil, handler.Unfit(err)
 		}
 		if seen[stored.ID] || seen[stored.Name] {
 			return nil, nomad.Errorf(400, "role %q is in the request twice", stored.Name)
@@ -53,7 +55,7 @@ func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *acls.Role
 	}
 	out := &acls.RolesUpsertResponse{}
 	out.Index = index
-	snap = s.snapshot()
+	snap = s.Snapshot()
 	for _, r := range entry.ACLRoles {
 		if now := snap.ACLRole(nil, r.ID); now != nil {
 			r = now
@@ -90,16 +92,16 @@ func (s *Service) aclRoleList(ctx context.Context, c *rpc.Call, req *acls.RolesL
 	if err != nil {
 		return nil, err
 	}
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RolesListResponse) error {
-		found, next, err := list[*acls.Role]{opts: &req.QueryOptions, order: byID,
-			at:       func(r *acls.Role) cursor { return cursor{id: r.ID} },
-			filtered: func(r *acls.Role) any { return r.Stub() },
-			keep:     func(r *acls.Role) bool { return all || own[r.ID] },
-		}.page(snap.ACLRolesByPrefix(ws, req.Prefix))
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RolesListResponse) error {
+		found, next, err := page.List[*acls.Role]{Opts: &req.QueryOptions, Order: page.ByID,
+			At:       func(r *acls.Role) page.Cursor { return page.Cursor{ID: r.ID} },
+			Filtered: func(r *acls.Role) any { return r.Stub() },
+			Keep:     func(r *acls.Role) bool { return all || own[r.ID] },
+		}.Page(snap.ACLRolesByPrefix(ws, req.Prefix))
 		if err != nil {
 			return err
 		}
-		out.ACLRoles = each(found, (*acls.Role).Stub)
+		out.ACLRoles = page.Each(found, (*acls.Role).Stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableACLRoles, state.TableACLPolicy)
 		return nil
@@ -114,7 +116,7 @@ func (s *Service) aclRoleByID(ctx context.Context, c *rpc.Call, req *acls.RoleBy
 	case !all && !own[req.RoleID]:
 		return nil, notOwn("role", req.RoleID)
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RoleByIDResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RoleByIDResponse) error {
 		out.ACLRole, out.Index = shownRole(snap, snap.ACLRole(ws, req.RoleID))
 		return nil
 	})
@@ -125,7 +127,7 @@ func (s *Service) aclRoleByName(ctx context.Context, c *rpc.Call, req *acls.Role
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RoleByNameResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RoleByNameResponse) error {
 		role := snap.ACLRoleByName(ws, req.RoleName)
 		if !all && (role == nil || !own[role.ID]) {
 			return notOwn("role", req.RoleName)
@@ -156,7 +158,7 @@ func (s *Service) aclRolesByID(ctx context.Context, c *rpc.Call, req *acls.Roles
 			return nil, notOwn("role", id)
 		}
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RolesByIDResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RolesByIDResponse) error {
 		out.ACLRoles = map[string]*acls.Role{}
 		for _, id := range req.ACLRoleIDs {
 			if r := snap.ACLRole(ws, id); r != nil {

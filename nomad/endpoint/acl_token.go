@@ -9,6 +9,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -44,7 +46,7 @@ func (s *Service) globalDelete(r rpc.Request) bool {
 	if !ok || !s.cfg.Access.Enabled {
 		return false
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	for _, accessor := range req.AccessorIDs {
 		if t := snap.ACLToken(nil, accessor); t != nil && t.Global {
 			return true
@@ -58,7 +60,7 @@ func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *acls.Tok
 	if len(req.Tokens) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	entry := &acls.TokenUpsertRequest{}
 	seen := map[string]bool{}
 	for _, t := range req.Tokens {
@@ -67,7 +69,7 @@ func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *acls.Tok
 		}
 		stored, err := s.tokenOf(snap, t)
 		if err != nil {
-			return nil, unfit(err)
+			return nil, handler.Unfit(err)
 		}
 		if seen[stored.AccessorID] {
 			return nil, nomad.Errorf(400, "token %s is in the request twice", stored.AccessorID)
@@ -86,7 +88,7 @@ func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry an
 	}
 	out := &acls.TokenUpsertResponse{}
 	out.Index = index
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	for _, token := range tokens {
 		if now := snap.ACLToken(nil, token.AccessorID); now != nil {
 			token = now
@@ -129,7 +131,7 @@ func (s *Service) begin(t *acls.Token) error {
 	case t.SecretID != "" && !nomad.IsUUID(t.SecretID):
 		return fmt.Errorf("the secret of a token must be a UUID")
 	}
-	t.Canonicalize(s.cfg.Now())
+	t.Canonicalize(s.Now())
 	return nil
 }
 
@@ -183,7 +185,7 @@ func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *acls.Tok
 	if len(req.AccessorIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	global := 0
 	for _, accessor := range req.AccessorIDs {
 		if accessor == acls.AnonymousAccessor {
@@ -210,19 +212,19 @@ func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *acls.Tok
 }
 
 func (s *Service) aclTokenList(ctx context.Context, _ *rpc.Call, req *acls.TokenListRequest) (*acls.TokenListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenListResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenListResponse) error {
 		all := snap.ACLTokensByPrefix(ws, req.Prefix)
 		if req.GlobalOnly {
-			all = only(snap.ACLTokensGlobal(ws, true), func(t *acls.Token) bool { return hasPrefix(t.AccessorID, req.Prefix) })
+			all = page.Only(snap.ACLTokensGlobal(ws, true), func(t *acls.Token) bool { return strings.HasPrefix(t.AccessorID, req.Prefix) })
 		}
-		found, next, err := list[*acls.Token]{opts: &req.QueryOptions, order: creationOrder(req.Prefix),
-			at:       func(t *acls.Token) cursor { return cursor{index: t.CreateIndex, id: t.AccessorID} },
-			filtered: func(t *acls.Token) any { return t.Stub() },
-		}.page(all)
+		found, next, err := page.List[*acls.Token]{Opts: &req.QueryOptions, Order: page.CreationOrder(req.Prefix),
+			At:       func(t *acls.Token) page.Cursor { return page.Cursor{Index: t.CreateIndex, ID: t.AccessorID} },
+			Filtered: func(t *acls.Token) any { return t.Stub() },
+		}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.Tokens = each(found, (*acls.Token).Stub)
+		out.Tokens = page.Each(found, (*acls.Token).Stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
 		return nil
@@ -233,7 +235,7 @@ func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *acls.TokenS
 	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
 		return nil, nomad.Denied("needs a management token, or this very token")
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SingleTokenResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SingleTokenResponse) error {
 		out.Token = snap.ACLToken(ws, req.AccessorID)
 		out.Index = snap.TableIndex(state.TableACLToken)
 		if out.Token != nil {
@@ -244,7 +246,7 @@ func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *acls.TokenS
 }
 
 func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *acls.TokenSetRequest) (*acls.TokenSetResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenSetResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenSetResponse) error {
 		out.Tokens = map[string]*acls.Token{}
 		for _, accessor := range req.AccessorIDS {
 			if t := snap.ACLToken(ws, accessor); t != nil {
@@ -259,9 +261,9 @@ func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *acls.Tok
 // aclTokenResolve returns the token with a secret. It returns nil if the token is unknown or
 // expired. The secret is the authorization.
 func (s *Service) aclTokenResolve(ctx context.Context, _ *rpc.Call, req *acls.ResolveTokenRequest) (*acls.ResolveTokenResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.ResolveTokenResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.ResolveTokenResponse) error {
 		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
-		if t := snap.ACLTokenBySecret(ws, req.SecretID); t != nil && !t.HasExpired(s.cfg.Now()) {
+		if t := snap.ACLTokenBySecret(ws, req.SecretID); t != nil && !t.HasExpired(s.Now()) {
 			out.Token = t
 		}
 		return nil

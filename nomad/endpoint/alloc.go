@@ -2,46 +2,42 @@ package endpoint
 
 import (
 	"context"
-	"slices"
-	"strings"
+	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
-	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // allocList describes lists of allocations. Filters cannot access signed identities.
-func allocList(q *nomad.QueryOptions, o order) list[*nomad.Allocation] {
-	return list[*nomad.Allocation]{opts: q, order: o,
-		at: func(a *nomad.Allocation) cursor {
-			if !o.sort {
-				return cursor{id: a.ID}
-			}
-			return cursor{index: a.CreateIndex, id: a.ID}
+func allocList(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Allocation] {
+	return page.List[*nomad.Allocation]{Opts: q, Order: o,
+		At: func(a *nomad.Allocation) page.Cursor {
+			return o.At(a.CreateIndex, a.ID)
 		},
-		filtered: func(a *nomad.Allocation) any { return a.WithoutIdentities() }}
+		Filtered: func(a *nomad.Allocation) any { return a.WithoutIdentities() }}
 }
 
 func (s *Service) allocList(ctx context.Context, c *rpc.Call, req *nomad.AllocListRequest) (*nomad.AllocListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
 		all := snap.Allocs(ws)
 		if req.Prefix != "" {
 			all = snap.AllocsByPrefix(ws, req.Prefix)
 		}
-		all, err := within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace }, grants(c, acl.ReadJob))
+		all, err := handler.Within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace }, handler.Grants(c, acl.ReadJob))
 		if err != nil {
 			return err
 		}
-		allocs, next, err := allocList(&req.QueryOptions, creationOrder(req.Prefix)).page(all)
+		allocs, next, err := allocList(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
 		if err != nil {
 			return err
 		}
-		out.Allocations = each(allocs, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(req.Fields) })
+		out.Allocations = page.Each(allocs, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(req.Fields) })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
@@ -49,7 +45,7 @@ func (s *Service) allocList(ctx context.Context, c *rpc.Call, req *nomad.AllocLi
 }
 
 func (s *Service) allocGet(ctx context.Context, c *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.SingleAllocResponse, error) {
-	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleAllocResponse) error {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleAllocResponse) error {
 		if req.AllocID == "" {
 			return nomad.ErrMissingAllocID
 		}
@@ -67,13 +63,13 @@ func (s *Service) allocGet(ctx context.Context, c *rpc.Call, req *nomad.AllocSpe
 		return out, err
 	}
 	c.Access.Open()
-	return out, notSeen(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
+	return out, handler.NotSeen(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
 }
 
 // allocGetAll returns allocations, including their signed identities, to the node that runs
 // them.
 func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.AllocsGetRequest) (*nomad.AllocsGetResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocsGetResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocsGetResponse) error {
 		out.Allocs = make([]*nomad.Allocation, 0, len(req.AllocIDs))
 		for _, id := range req.AllocIDs {
 			a := snap.Alloc(ws, id)
@@ -94,34 +90,21 @@ func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 	})
 }
 
-// ownAlloc rejects all callers except the node that the allocation was placed on. It also
-// rejects that node after a purge. Its identity remains valid for registering again, but its
-// allocations may have been replaced on another node.
-func ownAlloc(snap *state.Snapshot, id *acls.AuthenticatedIdentity, a *nomad.Allocation) error {
-	if err := authz.OwnAlloc(id, a); err != nil {
-		return err
-	}
-	if snap.Node(nil, a.NodeID) == nil {
-		return nomad.ErrNodeNotFound
-	}
-	return nil
-}
-
 // allocStop stops an allocation, so that the scheduler replaces it.
 func (s *Service) allocStop(ctx context.Context, c *rpc.Call, req *nomad.AllocStopRequest) (*nomad.AllocStopResponse, error) {
 	if req.AllocID == "" {
 		return nil, nomad.ErrMissingAllocID
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	alloc := snap.Alloc(nil, req.AllocID)
-	if err := needAlloc(c, alloc, req.AllocID, acl.AllocLifecycle); err != nil {
+	if err := handler.NeedAlloc(c, alloc, req.AllocID, acl.AllocLifecycle); err != nil {
 		return nil, err
 	}
 	job := alloc.Job
 	if current := snap.Job(nil, alloc.Namespace, alloc.JobID); current != nil {
 		job = current
 	}
-	now := s.unixNow()
+	now := s.UnixNow()
 	eval := &nomad.Evaluation{
 		ID: nomad.NewID(), Namespace: alloc.Namespace, Priority: job.Priority, Type: job.Type,
 		TriggeredBy: nomad.EvalTriggerAllocStop, JobID: job.ID, JobModifyIndex: job.ModifyIndex,
@@ -134,7 +117,7 @@ func (s *Service) allocStop(ctx context.Context, c *rpc.Call, req *nomad.AllocSt
 	} else {
 		move.Migrate = &yes
 	}
-	index, err := s.apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{
+	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{
 		Allocs: map[string]*nomad.DesiredTransition{alloc.ID: move}, Evals: []*nomad.Evaluation{eval}})
 	if err != nil {
 		return nil, err
@@ -148,7 +131,7 @@ func (s *Service) allocUpdateTransition(ctx context.Context, _ *rpc.Call, req *n
 	if len(req.Allocs) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
 	}
-	index, err := s.apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals})
+	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals})
 	if err != nil {
 		return nil, err
 	}
@@ -157,15 +140,14 @@ func (s *Service) allocUpdateTransition(ctx context.Context, _ *rpc.Call, req *n
 	return out, nil
 }
 
-// needAlloc requires one of the rights on an allocation. Alloc is nil if it was not found.
-func needAlloc(c *rpc.Call, alloc *nomad.Allocation, id string, ops ...acl.NamespaceCapability) error {
-	namespace := ""
-	if alloc != nil {
-		namespace = alloc.Namespace
+// readable returns the stubs of the allocations that the caller may read.
+func readable(c *rpc.Call, all iter.Seq[*nomad.Allocation]) []*nomad.AllocListStub {
+	out, may := []*nomad.AllocListStub{}, handler.Grants(c, acl.ReadJob)
+	c.Access.Open() // an empty list needs no right
+	for a := range all {
+		if may(a.Namespace) {
+			out = append(out, a.Stub(nil))
+		}
 	}
-	return needOf(c, namespace, nomad.UnknownAlloc(id), ops...)
+	return out
 }
-
-func hasPrefix(s, prefix string) bool { return strings.HasPrefix(s, prefix) }
-
-func joinLines(lines []string) string { return strings.Join(slices.Compact(lines), "\n") }

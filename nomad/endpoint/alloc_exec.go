@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -16,8 +17,8 @@ func (s *Service) allocExec(ctx context.Context, c *rpc.Call, req *nomad.AllocEx
 	if req.AllocID == "" {
 		return nomad.ErrMissingAllocID
 	}
-	alloc := s.snapshot().Alloc(nil, req.AllocID)
-	if err := needAlloc(c, alloc, req.AllocID, acl.AllocExec); err != nil {
+	alloc := s.Snapshot().Alloc(nil, req.AllocID)
+	if err := handler.NeedAlloc(c, alloc, req.AllocID, acl.AllocExec); err != nil {
 		return err
 	}
 	onNode := acl.InNamespace(alloc.Namespace, acl.AllocNodeExec)
@@ -49,3 +50,5 @@ func runsOpen(a *nomad.Allocation, task string) bool {
 	t := group.Task(task)
 	return t != nil && isOpen(t)
 }
+
+func isOpen(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" }

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -33,7 +36,7 @@ func (s *Service) evalDequeue(ctx context.Context, c *rpc.Call, req *nomad.EvalD
 	if c.ByCertificate() {
 		schedulers = slices.DeleteFunc(slices.Clone(schedulers), func(t string) bool { return !schedules(t) })
 	}
-	eval, token, err := s.cfg.Broker.Dequeue(timed, schedulers)
+	eval, token, err := s.Broker.Dequeue(timed, schedulers)
 	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return nil, err
 	}
@@ -83,7 +86,7 @@ func (s *Service) waitIndex(eval *nomad.Evaluation) uint64 {
 	if eval.Type == nomad.JobTypeCore {
 		return index
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	for e := range snap.EvalsByJob(nil, eval.Namespace, eval.JobID) {
 		index = max(index, e.ModifyIndex)
 	}
@@ -91,11 +94,11 @@ func (s *Service) waitIndex(eval *nomad.Evaluation) uint64 {
 }
 
 func (s *Service) evalAck(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
-	return &nomad.GenericResponse{}, lost(s.cfg.Broker.Ack(req.EvalID, req.Token))
+	return &nomad.GenericResponse{}, lost(s.Broker.Ack(req.EvalID, req.Token))
 }
 
 func (s *Service) evalNack(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
-	return &nomad.GenericResponse{}, lost(s.cfg.Broker.Nack(req.EvalID, req.Token))
+	return &nomad.GenericResponse{}, lost(s.Broker.Nack(req.EvalID, req.Token))
 }
 
 // lost gives the status 409 to the error of a worker that no longer holds its evaluation.
@@ -113,7 +116,7 @@ func (s *Service) held(id, token string) error {
 	if id == "" || token == "" {
 		return nomad.Errorf(400, "an evaluation ID and its token are needed")
 	}
-	return lost(s.cfg.Broker.OutstandingReset(id, token))
+	return lost(s.Broker.OutstandingReset(id, token))
 }
 
 func (s *Service) evalUpdate(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
@@ -139,7 +142,7 @@ func (s *Service) evalCreate(ctx context.Context, c *rpc.Call, req *nomad.EvalUp
 	}
 	eval := req.Evals[0]
 	if eval.Type == nomad.JobTypeCore { // core evaluations are not part of the state
-		s.cfg.Broker.Enqueue(eval)
+		s.Broker.Enqueue(eval)
 		return &nomad.GenericResponse{}, nil
 	}
 	if err := s.held(eval.PreviousEval, req.EvalToken); err != nil {
@@ -153,7 +156,7 @@ func (s *Service) evalCreate(ctx context.Context, c *rpc.Call, req *nomad.EvalUp
 
 // unknown rejects an evaluation that already exists.
 func (s *Service) unknown(eval *nomad.Evaluation) error {
-	if s.snapshot().Eval(nil, eval.ID) != nil {
+	if s.Snapshot().Eval(nil, eval.ID) != nil {
 		return nomad.Errorf(409, "evaluation %q already exists", eval.ID)
 	}
 	return nil
@@ -179,16 +182,16 @@ func (s *Service) evalFinish(ctx context.Context, _ *rpc.Call, req *nomad.EvalFi
 			return nil, err
 		}
 	}
-	if _, err := s.upsertEvals(ctx, req.Evals...); err != nil {
+	if _, err := s.UpsertEvals(ctx, req.Evals...); err != nil {
 		return nil, err
 	}
-	if err := s.cfg.Broker.Ack(done.ID, req.EvalToken); err != nil {
+	if err := s.Broker.Ack(done.ID, req.EvalToken); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return &nomad.EvalDequeueResponse{}, nil // the caller is gone, so do not dequeue another one
 	}
-	return s.dequeued(s.cfg.Broker.TryDequeue(req.Schedulers)), nil
+	return s.dequeued(s.Broker.TryDequeue(req.Schedulers)), nil
 }
 
 func (s *Service) evalReblock(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
@@ -202,7 +205,7 @@ func (s *Service) evalReblock(ctx context.Context, c *rpc.Call, req *nomad.EvalU
 	if err := s.held(eval.ID, req.EvalToken); err != nil {
 		return nil, err
 	}
-	known := s.snapshot().Eval(nil, eval.ID)
+	known := s.Snapshot().Eval(nil, eval.ID)
 	switch {
 	case known == nil:
 		return nil, nomad.UnknownEval(eval.ID)
@@ -214,7 +217,7 @@ func (s *Service) evalReblock(ctx context.Context, c *rpc.Call, req *nomad.EvalU
 }
 
 func (s *Service) writeEvals(ctx context.Context, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
-	index, err := s.upsertEvals(ctx, req.Evals...)
+	index, err := s.UpsertEvals(ctx, req.Evals...)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +227,7 @@ func (s *Service) writeEvals(ctx context.Context, req *nomad.EvalUpdateRequest) 
 }
 
 func (s *Service) evalReap(ctx context.Context, _ *rpc.Call, req *nomad.EvalReapRequest) (*nomad.GenericResponse, error) {
-	index, err := s.apply(ctx, nomad.EvalDeleteRequestType, &nomad.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs})
+	index, err := s.Apply(ctx, nomad.EvalDeleteRequestType, &nomad.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs})
 	if err != nil {
 		return nil, err
 	}
@@ -234,12 +237,9 @@ func (s *Service) evalReap(ctx context.Context, _ *rpc.Call, req *nomad.EvalReap
 }
 
 // evalList describes lists of evaluations.
-func evalList(q *nomad.QueryOptions, o order) list[*nomad.Evaluation] {
-	return list[*nomad.Evaluation]{opts: q, order: o, at: func(e *nomad.Evaluation) cursor {
-		if !o.sort {
-			return cursor{id: e.ID}
-		}
-		return cursor{index: e.CreateIndex, id: e.ID}
+func evalList(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Evaluation] {
+	return page.List[*nomad.Evaluation]{Opts: q, Order: o, At: func(e *nomad.Evaluation) page.Cursor {
+		return o.At(e.CreateIndex, e.ID)
 	}}
 }
 
@@ -247,24 +247,24 @@ func (s *Service) evalList(ctx context.Context, c *rpc.Call, req *nomad.EvalList
 	if req.Filter != "" && (req.FilterJobID != "" || req.FilterEvalStatus != "") {
 		return nil, nomad.Errorf(400, "Filter expression cannot be used with other filter parameters")
 	}
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalListResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalListResponse) error {
 		all := snap.Evals(ws)
 		if req.Prefix != "" {
 			all = snap.EvalsByPrefix(ws, req.Prefix)
 		}
-		all, err := within(snap, req.Namespace, all, func(e *nomad.Evaluation) string { return e.Namespace }, grants(c, acl.ReadJob))
+		all, err := handler.Within(snap, req.Namespace, all, func(e *nomad.Evaluation) string { return e.Namespace }, handler.Grants(c, acl.ReadJob))
 		if err != nil {
 			return err
 		}
-		wanted := only(all, func(e *nomad.Evaluation) bool {
+		wanted := page.Only(all, func(e *nomad.Evaluation) bool {
 			return (req.FilterJobID == "" || e.JobID == req.FilterJobID) &&
 				(req.FilterEvalStatus == "" || e.Status == req.FilterEvalStatus)
 		})
-		evals, next, err := evalList(&req.QueryOptions, creationOrder(req.Prefix)).page(wanted)
+		evals, next, err := evalList(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(wanted)
 		if err != nil {
 			return err
 		}
-		out.Evaluations = each(evals, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
+		out.Evaluations = page.Each(evals, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableEvals)
 		return nil
@@ -272,18 +272,18 @@ func (s *Service) evalList(ctx context.Context, c *rpc.Call, req *nomad.EvalList
 }
 
 func (s *Service) evalCount(ctx context.Context, c *rpc.Call, req *nomad.EvalCountRequest) (*nomad.EvalCountResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalCountResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalCountResponse) error {
 		all := snap.Evals(ws)
 		if req.Prefix != "" {
 			all = snap.EvalsByPrefix(ws, req.Prefix)
 		}
-		may := grants(c, acl.ReadJob)
-		if ns := namespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
+		may := handler.Grants(c, acl.ReadJob)
+		if ns := handler.NamespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
 			may = func(namespace string) bool { return namespace == ns }
 		}
-		all = only(all, func(e *nomad.Evaluation) bool { return may(e.Namespace) })
+		all = page.Only(all, func(e *nomad.Evaluation) bool { return may(e.Namespace) })
 		opts := nomad.QueryOptions{Filter: req.Filter}
-		evals, _, err := evalList(&opts, byID).page(all)
+		evals, _, err := evalList(&opts, page.ByID).Page(all)
 		out.Count = len(evals)
 		out.Index = snap.TableIndex(state.TableEvals)
 		return err
@@ -291,8 +291,8 @@ func (s *Service) evalCount(ctx context.Context, c *rpc.Call, req *nomad.EvalCou
 }
 
 func (s *Service) evalGet(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.SingleEvalResponse, error) {
-	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleEvalResponse) error {
-		eval, may := snap.Eval(nil, req.EvalID), grants(c, acl.ReadJob)
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleEvalResponse) error {
+		eval, may := snap.Eval(nil, req.EvalID), handler.Grants(c, acl.ReadJob)
 		if eval == nil || !may(eval.Namespace) { // the same for a missing evaluation
 			snap.Evals(ws)
 			out.Index = snap.TableIndex(state.TableEvals)
@@ -311,7 +311,7 @@ func (s *Service) evalGet(ctx context.Context, c *rpc.Call, req *nomad.EvalSpeci
 		return out, err
 	}
 	c.Access.Open()
-	return out, notSeen(c, nomad.UnknownEval(req.EvalID), acl.ReadJob)
+	return out, handler.NotSeen(c, nomad.UnknownEval(req.EvalID), acl.ReadJob)
 }
 
 // related returns the evaluations linked to an evaluation: previous, next and blocked ones,
@@ -336,7 +336,7 @@ func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation, ma
 }
 
 func (s *Service) evalAllocations(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.EvalAllocationsResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalAllocationsResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalAllocationsResponse) error {
 		out.Allocations = readable(c, snap.AllocsByEval(ws, req.EvalID))
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
@@ -355,4 +355,9 @@ func (s *Service) planSubmit(ctx context.Context, _ *rpc.Call, req *nomad.PlanRe
 	out := &nomad.PlanResponse{Result: result}
 	out.Index = result.AllocIndex
 	return out, nil
+}
+
+// Plans submits plans to the plan queue.
+type Plans interface {
+	Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, error)
 }

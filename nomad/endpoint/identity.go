@@ -10,7 +10,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -30,7 +30,7 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 		return nil, nomad.Errorf(400, "no identities requested")
 	}
 	var todo []signed
-	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocIdentitiesResponse) error {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocIdentitiesResponse) error {
 		todo = nil
 		for _, ask := range req.Identities {
 			if ask == nil {
@@ -51,7 +51,7 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 				reject(out, ask, reason)
 				continue
 			}
-			todo = append(todo, signed{ask, s.cfg.Issuer.Workload(subject(snap, alloc, ask.WIHandle, named), s.cfg.Now())})
+			todo = append(todo, signed{ask, s.Issuer.Workload(subject(snap, alloc, ask.WIHandle, named), s.Now())})
 		}
 		return nil
 	})
@@ -72,13 +72,13 @@ func subject(snap *state.Snapshot, alloc *nomad.Allocation, h nomad.WIHandle, na
 
 // signAll signs the claims and adds the tokens to the response.
 func (s *Service) signAll(ctx context.Context, todo []signed, out *nomad.AllocIdentitiesResponse) error {
-	ctx, cancel := s.signing(ctx)
+	ctx, cancel := s.Signing(ctx)
 	defer cancel()
 	claims := make([]*nomad.IdentityClaims, len(todo))
 	for i, t := range todo {
 		claims[i] = t.claims
 	}
-	tokens, err := s.cfg.Issuer.MintAll(ctx, claims)
+	tokens, err := s.Issuer.MintAll(ctx, claims)
 	if err != nil {
 		return err
 	}
@@ -141,20 +141,3 @@ func interpolates(name, to string) bool {
 
 // placeholder matches a variable that the node interpolates.
 var placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)
-
-// whoAmI returns the caller's identity, without the times of its token.
-func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
-	id := *c.Identity
-	if id.Claims != nil {
-		claims := *id.Claims
-		claims.Expiry, claims.IssuedAt, claims.NotBefore = 0, 0, 0
-		id.Claims = &claims
-	}
-	out := &acls.WhoAmIResponse{Identity: &id}
-	out.Index = 1
-	if id.ACLToken != nil {
-		out.Index = max(id.ACLToken.ModifyIndex, 1)
-	}
-	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
-	return out, nil
-}

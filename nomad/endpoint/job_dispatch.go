@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/golang/snappy"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -20,8 +22,8 @@ func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDi
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing parameterized job ID")
 	}
-	ns := namespaceOf(req.Namespace)
-	snap := s.snapshot()
+	ns := handler.NamespaceOf(req.Namespace)
+	snap := s.Snapshot()
 	if err := registrationOpen(snap, c); err != nil {
 		return nil, err
 	}
@@ -46,11 +48,11 @@ func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDi
 	if err := s.fits(child); err != nil { // the namespace may have changed since the parent was registered
 		return nil, err
 	}
-	eval := s.jobEval(child, 0, nomad.EvalTriggerJobRegister)
-	index, err := s.apply(ctx, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{
+	eval := s.JobEval(child, 0, nomad.EvalTriggerJobRegister)
+	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{
 		Job: child, Eval: eval, WriteRequest: nomad.WriteRequest{Region: child.Region, Namespace: child.Namespace}})
 	if err != nil {
-		return nil, unfit(err)
+		return nil, handler.Unfit(err)
 	}
 	out := &nomad.JobDispatchResponse{DispatchedJobID: child.ID, JobCreateIndex: index}
 	out.Index = index
@@ -63,7 +65,7 @@ func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDi
 // child returns the job of a dispatch.
 func (s *Service) child(parent *nomad.Job, req *nomad.JobDispatchRequest) *nomad.Job {
 	child := nomad.Copy(parent)
-	now := s.cfg.Now()
+	now := s.Now()
 	child.ParentID = parent.ID
 	child.ID = parent.ID + nomad.DispatchLaunchSuffix
 	if req.IdPrefixTemplate != "" {

@@ -43,7 +43,7 @@ func warnings(job *nomad.Job) []string {
 // warnings returns the warnings about a job, including those that depend on the configuration
 // of the servers.
 func (s *Service) warnings(job *nomad.Job) []string {
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	out := warnings(job)
 	_, region := snap.SchedulerConfig(nil)
 	if snap.NodePool(nil, job.NodePool).MemoryOversubscription(region) {

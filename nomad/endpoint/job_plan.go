@@ -2,9 +2,12 @@ package endpoint
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -29,7 +32,7 @@ func (s *Service) jobPlan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRe
 	if err != nil {
 		return nil, err
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	old := snap.Job(nil, job.Namespace, job.ID)
 	if err := replaces(old, job); err != nil {
 		return nil, err
@@ -47,9 +50,9 @@ func (s *Service) jobPlan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRe
 		}
 	}
 	dry := &dryPlanner{index: snap.Index()}
-	if eval := s.jobEval(job, 0, nomad.EvalTriggerJobRegister); eval != nil {
+	if eval := s.JobEval(job, 0, nomad.EvalTriggerJobRegister); eval != nil {
 		eval.JobModifyIndex, eval.AnnotatePlan = planned.job.JobModifyIndex, true
-		sched, err := scheduler.New(job.Type, s.log, planned, dry)
+		sched, err := scheduler.New(job.Type, s.Log, planned, dry)
 		if err != nil {
 			return nil, err
 		}
@@ -129,3 +132,5 @@ func (d *dryPlanner) report(out *nomad.JobPlanResponse) {
 	}
 	out.CreatedEvals = d.created
 }
+
+func joinLines(lines []string) string { return strings.Join(slices.Compact(lines), "\n") }

@@ -3,25 +3,29 @@ package endpoint
 import (
 	"context"
 	"iter"
+	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func atJob(j *nomad.Job) cursor { return cursor{namespace: j.Namespace, id: j.ID} }
+func atJob(j *nomad.Job) page.Cursor { return page.Cursor{Namespace: j.Namespace, ID: j.ID} }
 
 // jobsOf returns the jobs that a list request selects. For the namespace "*" it keeps the
 // jobs in namespaces that may allows. For one namespace the caller has already checked
 // access.
 func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
-	ns := namespaceOf(q.Namespace)
+	ns := handler.NamespaceOf(q.Namespace)
 	if ns == nomad.AllNamespacesSentinel {
-		return only(snap.Jobs(ws), func(j *nomad.Job) bool { return hasPrefix(j.ID, q.Prefix) && may(j.Namespace) }), nil
+		return page.Only(snap.Jobs(ws), func(j *nomad.Job) bool { return strings.HasPrefix(j.ID, q.Prefix) && may(j.Namespace) }), nil
 	}
-	if err := knownNamespace(snap, ns); err != nil {
+	if err := handler.KnownNamespace(snap, ns); err != nil {
 		return nil, err
 	}
 	if q.Prefix == "" {
@@ -31,16 +35,16 @@ func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may 
 }
 
 func (s *Service) jobList(ctx context.Context, c *rpc.Call, req *nomad.JobListRequest) (*nomad.JobListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobListResponse) error {
-		all, err := jobsOf(snap, ws, &req.QueryOptions, grants(c, acl.ListJobs))
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobListResponse) error {
+		all, err := jobsOf(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
 		if err != nil {
 			return err
 		}
-		jobs, next, err := list[*nomad.Job]{opts: &req.QueryOptions, order: byNamespace, at: atJob}.page(all)
+		jobs, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: atJob}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.Jobs = each(jobs, func(j *nomad.Job) *nomad.JobListStub {
+		out.Jobs = page.Each(jobs, func(j *nomad.Job) *nomad.JobListStub {
 			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
 		})
 		out.NextToken = next
@@ -50,8 +54,8 @@ func (s *Service) jobList(ctx context.Context, c *rpc.Call, req *nomad.JobListRe
 }
 
 func (s *Service) jobGet(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleJobResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleJobResponse) error {
-		out.Job = snap.Job(ws, namespaceOf(req.Namespace), req.JobID)
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleJobResponse) error {
+		out.Job = snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 		if out.Index = snap.TableIndex(state.TableJobs); out.Job != nil {
 			out.Index = out.Job.ModifyIndex
 		}
@@ -60,8 +64,8 @@ func (s *Service) jobGet(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecifi
 }
 
 func (s *Service) jobSummary(ctx context.Context, _ *rpc.Call, req *nomad.JobSummaryRequest) (*nomad.JobSummaryResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSummaryResponse) error {
-		out.JobSummary = snap.JobSummary(ws, namespaceOf(req.Namespace), req.JobID)
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSummaryResponse) error {
+		out.JobSummary = snap.JobSummary(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 		if out.Index = snap.TableIndex(state.TableJobSummary); out.JobSummary != nil {
 			out.Index = out.JobSummary.ModifyIndex
 		}
@@ -71,10 +75,10 @@ func (s *Service) jobSummary(ctx context.Context, _ *rpc.Call, req *nomad.JobSum
 
 func (s *Service) jobVersions(ctx context.Context, _ *rpc.Call, req *nomad.JobVersionsRequest) (*nomad.JobVersionsResponse, error) {
 	if req.DiffTagName != "" {
-		return nil, absent("version tags of jobs")
+		return nil, handler.Absent("version tags of jobs")
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobVersionsResponse) error {
-		ns := namespaceOf(req.Namespace)
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobVersionsResponse) error {
+		ns := handler.NamespaceOf(req.Namespace)
 		out.Versions = snap.JobVersions(ws, ns, req.JobID)
 		if out.Index = snap.TableIndex(state.TableJobVersion); len(out.Versions) > 0 {
 			out.Index = out.Versions[0].ModifyIndex
@@ -111,8 +115,8 @@ func diffVersions(snap *state.Snapshot, ns string, req *nomad.JobVersionsRequest
 }
 
 func (s *Service) jobSubmission(ctx context.Context, _ *rpc.Call, req *nomad.JobSubmissionRequest) (*nomad.JobSubmissionResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSubmissionResponse) error {
-		out.Submission = snap.JobSubmission(ws, namespaceOf(req.Namespace), req.JobID, req.Version)
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSubmissionResponse) error {
+		out.Submission = snap.JobSubmission(ws, handler.NamespaceOf(req.Namespace), req.JobID, req.Version)
 		if out.Index = snap.TableIndex(state.TableJobSubmission); out.Submission != nil {
 			out.Index = out.Submission.JobModifyIndex
 		}
@@ -121,16 +125,16 @@ func (s *Service) jobSubmission(ctx context.Context, _ *rpc.Call, req *nomad.Job
 }
 
 func (s *Service) jobAllocations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobAllocationsResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobAllocationsResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobAllocationsResponse) error {
 		job := registered(snap, ws, req)
-		all := only(snap.AllocsByJob(ws, namespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
+		all := page.Only(snap.AllocsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
 			return job == nil || a.Job != nil && a.Job.CreateIndex == job.CreateIndex
 		})
-		allocs, next, err := allocList(&req.QueryOptions, byID).page(all)
+		allocs, next, err := allocList(&req.QueryOptions, page.ByID).Page(all)
 		if err != nil {
 			return err
 		}
-		out.Allocations = each(allocs, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(nil) })
+		out.Allocations = page.Each(allocs, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(nil) })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
@@ -143,16 +147,16 @@ func registered(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobSpecificR
 	if req.All {
 		return nil
 	}
-	return snap.Job(ws, namespaceOf(req.Namespace), req.JobID)
+	return snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 }
 
 func (s *Service) jobEvaluations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobEvaluationsResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobEvaluationsResponse) error {
-		evals, next, err := evalList(&req.QueryOptions, byID).page(snap.EvalsByJob(ws, namespaceOf(req.Namespace), req.JobID))
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobEvaluationsResponse) error {
+		evals, next, err := evalList(&req.QueryOptions, page.ByID).Page(snap.EvalsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID))
 		if err != nil {
 			return err
 		}
-		out.Evaluations = each(evals, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
+		out.Evaluations = page.Each(evals, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableEvals)
 		return nil
@@ -160,16 +164,16 @@ func (s *Service) jobEvaluations(ctx context.Context, _ *rpc.Call, req *nomad.Jo
 }
 
 func (s *Service) jobDeployments(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.DeploymentListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
 		job := registered(snap, ws, req)
-		all := only(snap.DeploymentsByJob(ws, namespaceOf(req.Namespace), req.JobID), func(d *nomad.Deployment) bool {
+		all := page.Only(snap.DeploymentsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(d *nomad.Deployment) bool {
 			return job == nil || d.JobCreateIndex == job.CreateIndex
 		})
-		deployments, next, err := deploymentList(&req.QueryOptions, byID).page(all)
+		deployments, next, err := deploymentList(&req.QueryOptions, page.ByID).Page(all)
 		if err != nil {
 			return err
 		}
-		out.Deployments = each(deployments, func(d *nomad.Deployment) *nomad.Deployment { return d })
+		out.Deployments = page.Each(deployments, func(d *nomad.Deployment) *nomad.Deployment { return d })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableDeployment)
 		return nil
@@ -177,8 +181,8 @@ func (s *Service) jobDeployments(ctx context.Context, _ *rpc.Call, req *nomad.Jo
 }
 
 func (s *Service) jobLatestDeployment(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
-		d := snap.LatestDeployment(ws, namespaceOf(req.Namespace), req.JobID)
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
+		d := snap.LatestDeployment(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 		if job := registered(snap, ws, req); d != nil && (job == nil || d.JobCreateIndex == job.CreateIndex) {
 			out.Deployment = d
 		}

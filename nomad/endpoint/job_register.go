@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -27,7 +28,7 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 	if err != nil {
 		return nil, err
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	if err := registrationOpen(snap, c); err != nil {
 		return nil, err
 	}
@@ -37,8 +38,8 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 	}
 	preserve(old, job, req)
 	source, warnings := s.keptSource(req.Submission, warnings)
-	job.SubmitTime = s.unixNow()
-	eval := s.jobEval(job, req.EvalPriority, nomad.EvalTriggerJobRegister)
+	job.SubmitTime = s.UnixNow()
+	eval := s.JobEval(job, req.EvalPriority, nomad.EvalTriggerJobRegister)
 	out := &nomad.JobRegisterResponse{Warnings: strings.Join(warnings, "\n")}
 
 	if old != nil && !old.Stopped() && !enforced(req, old) && sameSpec(old, job) && s.isStill(ctx, old) {
@@ -52,9 +53,9 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 		Submission: source, Job: job, EnforceIndex: req.EnforceIndex, JobModifyIndex: req.JobModifyIndex, Eval: eval,
 		WriteRequest: nomad.WriteRequest{Region: job.Region, Namespace: job.Namespace},
 	}
-	index, err := s.apply(ctx, nomad.JobRegisterRequestType, entry)
+	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, entry)
 	if err != nil {
-		return nil, unfit(err)
+		return nil, handler.Unfit(err)
 	}
 	out.JobModifyIndex, out.Index = index, index
 	if eval != nil {
@@ -88,7 +89,7 @@ func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, 
 		return nil, nil, err
 	}
 	if err := validate(job); err != nil {
-		return nil, nil, unfit(err)
+		return nil, nil, handler.Unfit(err)
 	}
 	return job, s.warnings(job), s.fits(job)
 }
@@ -96,7 +97,7 @@ func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, 
 // completeJob returns the job of a request with its defaults. The caller must have one of the
 // rights in its namespace.
 func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, ops ...acl.NamespaceCapability) (*nomad.Job, error) {
-	namespace := cmp.Or(given.Namespace, namespaceOf(w.Namespace))
+	namespace := cmp.Or(given.Namespace, handler.NamespaceOf(w.Namespace))
 	if w.Namespace != "" && w.Namespace != namespace {
 		return nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, namespace)
 	}
@@ -112,12 +113,12 @@ func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteReques
 	}
 	job.Namespace = namespace
 	if job.Region == "" {
-		job.Region = s.cfg.Region
+		job.Region = s.Region
 	}
 	if job.Priority == 0 {
 		job.Priority = s.cfg.Limits.DefaultPriority
 	}
-	if ns := s.snapshot().Namespace(nil, job.Namespace); job.NodePool == "" && ns != nil {
+	if ns := s.Snapshot().Namespace(nil, job.Namespace); job.NodePool == "" && ns != nil {
 		job.NodePool = ns.DefaultPool()
 	}
 	job.Canonicalize()
@@ -144,7 +145,7 @@ func (s *Service) notOfServers(job *nomad.Job) error {
 	case job.ParentID == "":
 		return nil
 	}
-	if old := s.snapshot().Job(nil, job.Namespace, job.ID); old != nil && old.ParentID == job.ParentID {
+	if old := s.Snapshot().Job(nil, job.Namespace, job.ID); old != nil && old.ParentID == job.ParentID {
 		return nil
 	}
 	return nomad.Errorf(400, "job %q can't be submitted with a ParentID: only the servers set it", job.ID)
@@ -165,10 +166,10 @@ func boundParts(job *nomad.Job) error {
 // fits rejects a valid job whose region, namespace or node pool does not match, or which
 // exceeds their limits.
 func (s *Service) fits(job *nomad.Job) error {
-	if job.Region != s.cfg.Region {
-		return nomad.Errorf(400, "job %q is of region %q, this one is %q", job.ID, job.Region, s.cfg.Region)
+	if job.Region != s.Region {
+		return nomad.Errorf(400, "job %q is of region %q, this one is %q", job.ID, job.Region, s.Region)
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	ns := snap.Namespace(nil, job.Namespace)
 	if ns == nil {
 		return nomad.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
@@ -290,10 +291,10 @@ func sameSpec(old, job *nomad.Job) bool {
 // isStill reports whether a job is unchanged. It confirms leadership first, so that no other
 // leader can have changed it.
 func (s *Service) isStill(ctx context.Context, old *nomad.Job) bool {
-	if s.cfg.Cluster.Confirm(ctx) != nil {
+	if s.Cluster.Confirm(ctx) != nil {
 		return false
 	}
-	now := s.snapshot().Job(nil, old.Namespace, old.ID)
+	now := s.Snapshot().Job(nil, old.Namespace, old.ID)
 	return now != nil && now.ModifyIndex == old.ModifyIndex
 }
 
@@ -303,7 +304,7 @@ func (s *Service) evaluateUnchanged(ctx context.Context, old *nomad.Job, eval *n
 		return nil
 	}
 	eval.JobModifyIndex = old.JobModifyIndex
-	index, err := s.upsertEvals(ctx, eval)
+	index, err := s.UpsertEvals(ctx, eval)
 	if err != nil {
 		return err
 	}
@@ -311,24 +312,10 @@ func (s *Service) evaluateUnchanged(ctx context.Context, old *nomad.Job, eval *n
 	return nil
 }
 
-// jobEval returns the evaluation for a change of a job. It is nil for periodic and
-// parameterized jobs, which have no allocations of their own.
-func (s *Service) jobEval(job *nomad.Job, priority int, trigger string) *nomad.Evaluation {
-	if job.IsPeriodic() || job.IsParameterized() {
-		return nil
-	}
-	if priority <= 0 {
-		priority = job.Priority
-	}
-	now := s.unixNow()
-	return &nomad.Evaluation{
-		ID: nomad.NewID(), Namespace: job.Namespace, Priority: priority, Type: job.Type,
-		TriggeredBy: trigger, JobID: job.ID, JobModifyIndex: job.JobModifyIndex,
-		Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
-	}
-}
-
-// upsertEvals writes evaluations.
-func (s *Service) upsertEvals(ctx context.Context, evals ...*nomad.Evaluation) (uint64, error) {
-	return s.evals.upsert(ctx, evals...)
+// Limits are the limits of jobs. Zero values mean the defaults.
+type Limits struct {
+	DefaultPriority int // 50
+	MaxPriority     int // 100
+	MaxCount        int // 50,000 allocations
+	MaxSource       int // 1,000,000 bytes of job source
 }

@@ -5,8 +5,11 @@ import (
 	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -20,19 +23,19 @@ func (s *Service) jobStatuses(ctx context.Context, c *rpc.Call, req *nomad.JobSt
 	if len(req.Jobs) > maxStatuses {
 		return nil, nomad.Errorf(400, "more than %d jobs are named", maxStatuses)
 	}
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobStatusesResponse) error {
-		all, err := statusJobs(snap, ws, req, grants(c, acl.ReadJob))
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobStatusesResponse) error {
+		all, err := statusJobs(snap, ws, req, handler.Grants(c, acl.ReadJob))
 		if err != nil {
 			return err
 		}
 		opts := req.QueryOptions
 		opts.Reverse = !opts.Reverse
-		jobs, next, err := list[*nomad.Job]{opts: &opts, order: byModification,
-			at: func(j *nomad.Job) cursor { return cursor{index: j.ModifyIndex} }}.page(all)
+		jobs, next, err := page.List[*nomad.Job]{Opts: &opts, Order: page.ByModification,
+			At: func(j *nomad.Job) page.Cursor { return page.Cursor{Index: j.ModifyIndex} }}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.Jobs = each(jobs, func(j *nomad.Job) nomad.JobStatusesJob { return statusOf(snap, ws, j) })
+		out.Jobs = page.Each(jobs, func(j *nomad.Job) nomad.JobStatusesJob { return statusOf(snap, ws, j) })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableJobs, state.TableAllocs, state.TableDeployment)
 		return nil
@@ -46,11 +49,11 @@ func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobStatusesR
 		if err != nil || req.IncludeChildren {
 			return all, err
 		}
-		return only(all, func(j *nomad.Job) bool { return j.ParentID == "" }), nil
+		return page.Only(all, func(j *nomad.Job) bool { return j.ParentID == "" }), nil
 	}
 	return func(yield func(*nomad.Job) bool) {
 		for _, id := range req.Jobs {
-			ns := namespaceOf(id.Namespace)
+			ns := handler.NamespaceOf(id.Namespace)
 			if !may(ns) {
 				continue
 			}

@@ -2,10 +2,10 @@ package endpoint
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -13,26 +13,26 @@ func (s *Service) jobDeregister(ctx context.Context, c *rpc.Call, req *nomad.Job
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for deregistering")
 	}
-	ns, rights := namespaceOf(req.Namespace), []acl.NamespaceCapability{acl.SubmitJob, acl.PurgeJob}
+	ns, rights := handler.NamespaceOf(req.Namespace), []acl.NamespaceCapability{acl.SubmitJob, acl.PurgeJob}
 	if !req.Purge {
 		rights = append(rights, acl.DeregisterJob)
 	}
 	if err := c.Access.Need(acl.InNamespace(ns, rights...)); err != nil {
 		return nil, err
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	job := snap.Job(nil, ns, req.JobID)
 	if job == nil { // not an error, since tools stop jobs that may be gone
 		out := &nomad.JobDeregisterResponse{}
 		out.Index = snap.Index()
 		return out, nil
 	}
-	eval := s.jobEval(job, req.EvalPriority, nomad.EvalTriggerJobDeregister)
+	eval := s.JobEval(job, req.EvalPriority, nomad.EvalTriggerJobDeregister)
 	entry := &nomad.JobDeregisterRequest{
-		JobID: req.JobID, Purge: req.Purge, NoShutdownDelay: req.NoShutdownDelay, Eval: eval, SubmitTime: s.unixNow(),
+		JobID: req.JobID, Purge: req.Purge, NoShutdownDelay: req.NoShutdownDelay, Eval: eval, SubmitTime: s.UnixNow(),
 		WriteRequest: nomad.WriteRequest{Region: req.Region, Namespace: ns},
 	}
-	index, err := s.apply(ctx, nomad.JobDeregisterRequestType, entry)
+	index, err := s.Apply(ctx, nomad.JobDeregisterRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Service) jobBatchDeregister(ctx context.Context, _ *rpc.Call, req *noma
 	if len(req.Jobs) == 0 {
 		return nil, nomad.Errorf(400, "given no jobs to deregister")
 	}
-	index, err := s.apply(ctx, nomad.JobBatchDeregisterRequestType, &nomad.JobBatchDeregisterRequest{Jobs: req.Jobs, SubmitTime: s.unixNow()})
+	index, err := s.Apply(ctx, nomad.JobBatchDeregisterRequestType, &nomad.JobBatchDeregisterRequest{Jobs: req.Jobs, SubmitTime: s.UnixNow()})
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func (s *Service) jobEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEv
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for evaluation")
 	}
-	ns := namespaceOf(req.Namespace)
-	snap := s.snapshot()
+	ns := handler.NamespaceOf(req.Namespace)
+	snap := s.Snapshot()
 	job := snap.Job(nil, ns, req.JobID)
 	switch {
 	case job == nil:
@@ -72,7 +72,7 @@ func (s *Service) jobEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEv
 	case job.IsParameterized():
 		return nil, nomad.Errorf(400, "can't evaluate parameterized job")
 	}
-	eval := s.jobEval(job, 0, nomad.EvalTriggerJobRegister)
+	eval := s.JobEval(job, 0, nomad.EvalTriggerJobRegister)
 	entry := &nomad.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{}, Evals: []*nomad.Evaluation{eval}}
 	if req.EvalOptions.ForceReschedule {
 		yes := true
@@ -82,7 +82,7 @@ func (s *Service) jobEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEv
 			}
 		}
 	}
-	index, err := s.apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, entry)
+	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -92,14 +92,14 @@ func (s *Service) jobEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEv
 }
 
 func (s *Service) jobStable(ctx context.Context, _ *rpc.Call, req *nomad.JobStabilityRequest) (*nomad.JobStabilityResponse, error) {
-	ns := namespaceOf(req.Namespace)
+	ns := handler.NamespaceOf(req.Namespace)
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for marking job as stable")
 	}
-	if s.snapshot().JobVersion(nil, ns, req.JobID, req.JobVersion) == nil {
+	if s.Snapshot().JobVersion(nil, ns, req.JobID, req.JobVersion) == nil {
 		return nil, nomad.Errorf(404, "job %q has no version %d", req.JobID, req.JobVersion)
 	}
-	index, err := s.apply(ctx, nomad.JobStabilityRequestType, &nomad.JobStabilityRequest{
+	index, err := s.Apply(ctx, nomad.JobStabilityRequestType, &nomad.JobStabilityRequest{
 		JobID: req.JobID, JobVersion: req.JobVersion, Stable: req.Stable, WriteRequest: nomad.WriteRequest{Namespace: ns}})
 	if err != nil {
 		return nil, err
@@ -137,9 +137,4 @@ func faults(err error) []string {
 		out = append(out, e.Error())
 	}
 	return out
-}
-
-// absent is the error of methods of features that are not implemented yet.
-func absent(feature string) error {
-	return &nomad.CodedError{Code: 501, Message: fmt.Sprintf("%s: not available yet", feature)}
 }

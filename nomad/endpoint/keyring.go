@@ -2,15 +2,18 @@ package endpoint
 
 import (
 	"context"
+	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.KeyringListRootKeyMetaRequest) (*nomad.KeyringListRootKeyMetaResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
 		out.Keys = []*nomad.RootKeyMeta{}
 		for k := range snap.RootKeys(ws) {
 			meta := k.Meta()
@@ -27,7 +30,7 @@ func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.Keyri
 
 // keyringListPublic returns the public keys that verify tokens.
 func (s *Service) keyringListPublic(ctx context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListPublicResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListPublicResponse) error {
 		published := map[string]bool{}
 		for k := range snap.RootKeys(ws) {
 			published[k.KeyID] = k.State != nomad.RootKeyStateDeprecated
@@ -46,7 +49,7 @@ func (s *Service) keyringListPublic(ctx context.Context, _ *rpc.Call, req *nomad
 
 // keyringGetConfig returns the OIDC discovery document. It is nil without an issuer.
 func (s *Service) keyringGetConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringGetConfigResponse, error) {
-	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: s.cfg.Issuer.Discovery()}, nil
+	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: s.Issuer.Discovery()}, nil
 }
 
 // keyringDelete deletes a root key that is not in use. With Force it deletes an inactive key
@@ -55,7 +58,7 @@ func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	if req.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	key := snap.RootKey(nil, req.KeyID)
 	out := &nomad.KeyringDeleteRootKeyResponse{}
 	switch {
@@ -66,11 +69,27 @@ func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	case !req.Force && snap.RootKeyInUse(req.KeyID):
 		return nil, nomad.Errorf(400, "root key in use, cannot delete")
 	}
-	index, err := s.apply(ctx, nomad.WrappedRootKeysDeleteRequestType, &nomad.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
+	index, err := s.Apply(ctx, nomad.WrappedRootKeysDeleteRequestType, &nomad.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
 	if err != nil {
 		return nil, err
 	}
 	s.cfg.Keyring.Remove(req.KeyID) // after the response, this server rejects its tokens
 	out.Index = index
 	return out, nil
+}
+
+// Keyring manages signing keys and encrypts variables. New keys are returned wrapped. Remove
+// takes effect before the deletion is seen in state. Encryption and decryption wait for the
+// key until ctx ends.
+type Keyring interface {
+	PublicKeys() []*nomad.KeyringPublicKey
+	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
+	NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
+	// AwaitActive waits until this server signs with the key.
+	AwaitActive(ctx context.Context, kid string) error
+	Remove(kid string)
+	// Closed returns why a key is not open, or "" if it is open.
+	Closed(kid string) string
+	Encrypt(ctx context.Context, keyID string, text []byte) ([]byte, error)
+	Decrypt(ctx context.Context, keyID string, data []byte) ([]byte, error)
 }

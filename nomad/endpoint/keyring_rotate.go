@@ -25,7 +25,7 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	case req.Algorithm != "" && req.Algorithm != nomad.EncryptionAlgorithmAES256GCM:
 		return nil, nomad.Errorf(400, "unknown algorithm %q: %s is the only one", req.Algorithm, nomad.EncryptionAlgorithmAES256GCM)
 	}
-	now := s.cfg.Now()
+	now := s.Now()
 	key, err := s.cfg.Keyring.NewRootKey(ctx, now)
 	if err != nil {
 		return nil, err
@@ -38,15 +38,15 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	if err != nil {
 		return nil, err
 	}
-	s.log.Info("made a root key", "key", key.KeyID, "state", key.State)
+	s.Log.Info("made a root key", "key", key.KeyID, "state", key.State)
 	if err := s.writeRSA(ctx, second); err != nil {
 		return nil, err
 	}
 	if req.Full {
-		s.cfg.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobVariablesRekey, index, now))
+		s.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobVariablesRekey, index, now))
 	}
 	out := &nomad.KeyringRotateRootKeyResponse{Key: key.Meta()}
-	if stored := s.snapshot().RootKey(nil, key.KeyID); stored != nil {
+	if stored := s.Snapshot().RootKey(nil, key.KeyID); stored != nil {
 		out.Key = stored.Meta()
 	}
 	out.Index = index
@@ -58,13 +58,13 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 func (s *Service) introduceKey(ctx context.Context, key *nomad.RootKey, req *nomad.KeyringRotateRootKeyRequest) (uint64, error) {
 	known := *key
 	known.State, known.PublishTime = nomad.RootKeyStatePrepublished, cmp.Or(req.PublishTime, key.CreateTime)
-	index, err := s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &known})
+	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &known})
 	if err != nil || req.PublishTime != 0 {
 		key.State, key.PublishTime = known.State, known.PublishTime
 		return index, err
 	}
 	s.awaitKey(ctx, key.KeyID)
-	index, err = s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
+	index, err = s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
 	if err != nil {
 		return 0, err
 	}
@@ -72,7 +72,7 @@ func (s *Service) introduceKey(ctx context.Context, key *nomad.RootKey, req *nom
 	ctx, cancel := context.WithTimeout(ctx, keyKnownWithin)
 	defer cancel()
 	if err := s.cfg.Keyring.AwaitActive(ctx, key.KeyID); err != nil {
-		s.log.Warn("rotated the root key", "err", err)
+		s.Log.Warn("rotated the root key", "err", err)
 	}
 	return index, nil
 }
@@ -88,8 +88,8 @@ func (s *Service) awaitKey(ctx context.Context, kid string) {
 	ctx, cancel := context.WithTimeout(ctx, keyKnownWithin)
 	defer cancel()
 	var all sync.WaitGroup
-	for _, m := range s.cfg.Cluster.Members() {
-		if m.Tags["region"] != s.cfg.Region || m.Tags["id"] == s.cfg.Raft.ID() || m.Status != gossip.Alive {
+	for _, m := range s.Cluster.Members() {
+		if m.Tags["region"] != s.Region || m.Tags["id"] == s.Raft.ID() || m.Status != gossip.Alive {
 			continue
 		}
 		all.Go(func() {
@@ -97,7 +97,7 @@ func (s *Service) awaitKey(ctx context.Context, kid string) {
 			for !s.knowsKey(ctx, addr, kid) {
 				select {
 				case <-ctx.Done():
-					s.log.Warn("a server has not got the new root key yet: it will refuse what it signs until it has", "server", m.Name, "key", kid)
+					s.Log.Warn("a server has not got the new root key yet: it will refuse what it signs until it has", "server", m.Name, "key", kid)
 					return
 				case <-time.After(keyKnownPoll):
 				}
@@ -110,26 +110,26 @@ func (s *Service) awaitKey(ctx context.Context, kid string) {
 // knowsKey reports whether another server can verify with a key.
 func (s *Service) knowsKey(ctx context.Context, addr, kid string) bool {
 	var out nomad.KeyringListPublicResponse
-	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
-	return s.cfg.Peers.Call(ctx, addr, "Keyring.ListPublic", req, &out) == nil &&
+	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.Region, AllowStale: true}}
+	return s.Peers.Call(ctx, addr, "Keyring.ListPublic", req, &out) == nil &&
 		slices.ContainsFunc(out.PublicKeys, func(k *nomad.KeyringPublicKey) bool { return k.KeyID == kid })
 }
 
 // nextRSA returns a new RS256 key if jobs need one, otherwise nil. It ensures that the RSA
 // key rotates with the active key.
 func (s *Service) nextRSA(ctx context.Context) (*nomad.RootKey, error) {
-	if !s.snapshot().WantsRSA() {
+	if !s.Snapshot().WantsRSA() {
 		return nil, nil
 	}
-	return s.cfg.Keyring.NewRSAKey(ctx, s.cfg.Now())
+	return s.cfg.Keyring.NewRSAKey(ctx, s.Now())
 }
 
 // needRSA creates an RS256 key if the job needs one and none exists.
 func (s *Service) needRSA(ctx context.Context, job *nomad.Job) error {
-	if !job.WantsRSA() || s.snapshot().NewestRSAKey() != nil {
+	if !job.WantsRSA() || s.Snapshot().NewestRSAKey() != nil {
 		return nil
 	}
-	key, err := s.cfg.Keyring.NewRSAKey(ctx, s.cfg.Now())
+	key, err := s.cfg.Keyring.NewRSAKey(ctx, s.Now())
 	if err != nil {
 		return err
 	}
@@ -141,12 +141,12 @@ func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
 	if key == nil {
 		return nil
 	}
-	_, err := s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key})
+	_, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key})
 	if err != nil {
 		return fmt.Errorf("write the key that signs RS256: %w", err)
 	}
 	s.awaitKey(ctx, key.KeyID)
-	s.log.Info("made a root key that signs RS256", "key", key.KeyID)
+	s.Log.Info("made a root key that signs RS256", "key", key.KeyID)
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (s *Service) keyringUpdate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	if len(req.RootKey.Key) > 0 || len(req.RootKey.RSAKey) > 0 {
 		return nil, nomad.Errorf(400, "the material of a root key is not taken over RPC: it is in Raft, wrapped")
 	}
-	snap, meta := s.snapshot(), req.RootKey.Meta
+	snap, meta := s.Snapshot(), req.RootKey.Meta
 	old := snap.RootKey(nil, meta.KeyID)
 	if old == nil {
 		return nil, nomad.Errorf(404, "root key %s does not exist", meta.KeyID)
@@ -176,7 +176,7 @@ func (s *Service) keyringUpdate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 			return nil, err
 		}
 	}
-	index, err := s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &key, Rekey: req.Rekey})
+	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &key, Rekey: req.Rekey})
 	if err != nil {
 		return nil, err
 	}

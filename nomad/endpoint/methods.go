@@ -204,5 +204,25 @@ func somewhere(ops ...acl.NamespaceCapability) rpc.Check {
 
 // variables requires one of the rights on any variable.
 func variables(ops ...acl.VariableCapability) rpc.Check {
-	return rpc.Somewhere(acl.Question{Kind: acl.Variables, Rights: texts(ops)})
+	q := acl.Question{Kind: acl.Variables}
+	for _, op := range ops {
+		q.Rights = append(q.Rights, string(op))
+	}
+	return rpc.Somewhere(q)
 }
+
+// aclOn returns an error when access control is disabled.
+func (s *Service) aclOn() error {
+	if !s.cfg.Access.Enabled {
+		return nomad.Errorf(400, "%s", nomad.ErrACLDisabled)
+	}
+	return nil
+}
+
+// everywhere reports whether a request about objects that all regions share goes to the
+// authoritative region. It does if access control is enabled.
+func (s *Service) everywhere(rpc.Request) bool { return s.cfg.Access.Enabled }
+
+// always reports that a request goes to the authoritative region with or without access
+// control. Replication would revert a write to any other region.
+func always(rpc.Request) bool { return true }

@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -23,9 +24,9 @@ func (s *Service) nodeUpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.N
 		return nil, err
 	}
 	if req.DrainStrategy != nil {
-		return nil, absent("draining of nodes")
+		return nil, handler.Absent("draining of nodes")
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	old := snap.Node(nil, req.NodeID)
 	switch {
 	case old == nil:
@@ -60,7 +61,7 @@ func mayUpdateDrain(c *rpc.Call, req *nomad.NodeUpdateDrainRequest) error {
 
 // endDrain ends the current drain of a node.
 func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapshot, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
-	entry := &nomad.NodeUpdateDrainRequest{NodeID: req.NodeID, MarkEligible: req.MarkEligible, UpdatedAt: s.cfg.Now().Unix()}
+	entry := &nomad.NodeUpdateDrainRequest{NodeID: req.NodeID, MarkEligible: req.MarkEligible, UpdatedAt: s.Now().Unix()}
 	message := "Node drain complete"
 	if authz.NodeID(c.Identity) == "" {
 		message = "Node drain strategy unset"
@@ -72,7 +73,7 @@ func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapsho
 		return nil, nomad.Errorf(400, "the drain of node %s is not complete: it still has allocations", req.NodeID)
 	}
 	entry.NodeEvent = s.nodeEvent(nomad.NodeEventSubsystemDrain, message)
-	index, err := s.apply(ctx, nomad.NodeUpdateDrainRequestType, entry)
+	index, err := s.Apply(ctx, nomad.NodeUpdateDrainRequestType, entry)
 	if err != nil {
 		return nil, err
 	}

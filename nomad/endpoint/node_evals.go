@@ -28,11 +28,11 @@ func moved(old, node *nomad.Node) bool {
 // evaluateNode creates an evaluation for each job with an allocation on the node, and for
 // each system job that could be placed on it.
 func (s *Service) evaluateNode(ctx context.Context, node string, nodeIndex uint64, out *nomad.NodeUpdateResponse) error {
-	evals := s.nodeEvals(s.snapshot(), node, nodeIndex)
+	evals := s.nodeEvals(s.Snapshot(), node, nodeIndex)
 	if len(evals) == 0 {
 		return nil
 	}
-	index, err := s.upsertEvals(ctx, evals...)
+	index, err := s.UpsertEvals(ctx, evals...)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (s *Service) nodeEvals(snap *state.Snapshot, id string, nodeIndex uint64) [
 	}
 	var evals []*nomad.Evaluation
 	seen := map[nomad.NamespacedID]bool{}
-	now := s.unixNow()
+	now := s.UnixNow()
 	add := func(job *nomad.Job) {
 		if seen[job.NamespacedID()] {
 			return

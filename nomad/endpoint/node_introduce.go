@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -52,7 +53,7 @@ var nodeName = regexp.MustCompile(`^[^\s:]{0,255}$`)
 // nodeIntroduce signs an introduction token for nodes. It is for operators: tasks and nodes
 // need a policy that allows it.
 func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACLCreateClientIntroductionTokenRequest) (*nomad.ACLCreateClientIntroductionTokenResponse, error) {
-	if err := forOperators(c); err != nil {
+	if err := handler.ForOperators(c); err != nil {
 		return nil, err
 	}
 	pool := cmp.Or(req.NodePool, nomad.NodePoolDefault)
@@ -71,9 +72,9 @@ func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACL
 	if req.Uses > 1 {
 		intro.Uses = req.Uses
 	}
-	ctx, cancel := s.signing(ctx)
+	ctx, cancel := s.Signing(ctx)
 	defer cancel()
-	token, err := s.cfg.Issuer.Mint(ctx, s.cfg.Issuer.Introduction(intro, ttl, s.cfg.Now()))
+	token, err := s.Issuer.Mint(ctx, s.Issuer.Introduction(intro, ttl, s.Now()))
 	if err != nil {
 		return nil, fmt.Errorf("sign the introduction: %w", err)
 	}
@@ -89,8 +90,8 @@ func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
 	if enforced == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {
 		return nil
 	}
-	if _, purged := s.snapshot().Purged(nil, node.ID); purged && !entry.Strict {
-		s.log.Warn("a purged node joins again", "node", node.ID, "name", node.Name)
+	if _, purged := s.Snapshot().Purged(nil, node.ID); purged && !entry.Strict {
+		s.Log.Warn("a purged node joins again", "node", node.ID, "name", node.Name)
 	}
 	switch {
 	case c.Expired:
@@ -99,7 +100,7 @@ func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
 		return fmt.Errorf("%w: show an introduction token", s.notIntroduced(node, "it shows no introduction token"))
 	case claims == nil:
 		metrics.IncrCounter(violations, 1)
-		s.log.Warn("node joins without an introduction", "node", node.ID, "name", node.Name)
+		s.Log.Warn("node joins without an introduction", "node", node.ID, "name", node.Name)
 		return nil
 	case claims.NodeIntroductionIdentityClaims != nil:
 		return s.introduced(claims, entry)
@@ -118,7 +119,7 @@ func (s *Service) introduced(claims *nomad.IdentityClaims, entry *nomad.NodeRegi
 	if intro.NodePool != node.NodePool || intro.NodeName != "" && intro.NodeName != node.Name {
 		return s.notIntroduced(node, "the introduction is for another node pool or name")
 	}
-	if at, purged := s.snapshot().Purged(nil, node.ID); purged && entry.Strict && claims.IssuedAt < at {
+	if at, purged := s.Snapshot().Purged(nil, node.ID); purged && entry.Strict && claims.IssuedAt < at {
 		return s.notIntroduced(node, "the introduction is older than the purge of the node")
 	}
 	entry.Introduction = &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry, IssuedAt: claims.IssuedAt}
@@ -131,7 +132,7 @@ func (s *Service) introduced(claims *nomad.IdentityClaims, entry *nomad.NodeRegi
 func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *nomad.NodeRegisterRequest) error {
 	node := entry.Node
 	same := node.SameAdmission(&nomad.Node{NodePool: was.NodePool, Datacenter: was.NodeDatacenter, Name: was.AdmittedName})
-	_, purged := s.snapshot().Purged(nil, node.ID)
+	_, purged := s.Snapshot().Purged(nil, node.ID)
 	switch {
 	case !entry.Strict:
 		return nil
@@ -158,7 +159,7 @@ func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegis
 		return fmt.Errorf("%w: show a new introduction token", s.notIntroduced(node, "it changed its node pool, datacenter or name"))
 	}
 	metrics.IncrCounter(violations, 1)
-	s.log.Warn("a node changed its node pool, datacenter or name", "node", node.ID, "name", node.Name, "pool", node.NodePool, "datacenter", node.Datacenter)
+	s.Log.Warn("a node changed its node pool, datacenter or name", "node", node.ID, "name", node.Name, "pool", node.NodePool, "datacenter", node.Datacenter)
 	return nil
 }
 
@@ -170,7 +171,7 @@ func (s *Service) readmits(snap *state.Snapshot, old *nomad.Node, entry *nomad.N
 	if !purged && !changed {
 		return false
 	}
-	entry.Node.IdentitiesSince = s.cfg.Now().Unix()
+	entry.Node.IdentitiesSince = s.Now().Unix()
 	return true
 }
 
@@ -178,6 +179,6 @@ func (s *Service) readmits(snap *state.Snapshot, old *nomad.Node, entry *nomad.N
 // token.
 func (s *Service) notIntroduced(node *nomad.Node, why string) error {
 	metrics.IncrCounter(violations, 1)
-	s.log.Warn("refused a node", "node", node.ID, "name", node.Name, "why", why)
+	s.Log.Warn("refused a node", "node", node.ID, "name", node.Name, "why", why)
 	return nomad.ErrPermissionDenied
 }

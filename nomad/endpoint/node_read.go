@@ -5,32 +5,35 @@ import (
 	"slices"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // nodeList describes lists of nodes. Filters cannot access secret IDs, since a filter would
 // reveal them by comparison.
-func nodeList(q *nomad.QueryOptions) list[*nomad.Node] {
-	return list[*nomad.Node]{opts: q, order: byID,
-		at:       func(n *nomad.Node) cursor { return cursor{id: n.ID} },
-		filtered: func(n *nomad.Node) any { return n.WithoutSecret() }}
+func nodeList(q *nomad.QueryOptions) page.List[*nomad.Node] {
+	return page.List[*nomad.Node]{Opts: q, Order: page.ByID,
+		At:       func(n *nomad.Node) page.Cursor { return page.Cursor{ID: n.ID} },
+		Filtered: func(n *nomad.Node) any { return n.WithoutSecret() }}
 }
 
 func (s *Service) nodeList(ctx context.Context, _ *rpc.Call, req *nomad.NodeListRequest) (*nomad.NodeListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeListResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeListResponse) error {
 		all := snap.Nodes(ws)
 		if req.Prefix != "" {
 			all = snap.NodesByPrefix(ws, req.Prefix)
 		}
-		nodes, next, err := nodeList(&req.QueryOptions).page(all)
+		nodes, next, err := nodeList(&req.QueryOptions).Page(all)
 		if err != nil {
 			return err
 		}
-		out.Nodes = each(nodes, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
+		out.Nodes = page.Each(nodes, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableNodes)
 		return nil
@@ -38,7 +41,7 @@ func (s *Service) nodeList(ctx context.Context, _ *rpc.Call, req *nomad.NodeList
 }
 
 func (s *Service) nodeGet(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodeResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodeResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
 		}
@@ -55,12 +58,12 @@ func (s *Service) nodeGet(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpeci
 }
 
 func (s *Service) nodeGetAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeAllocsResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeAllocsResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeAllocsResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
 		}
 		out.Allocs = []*nomad.Allocation{}
-		may := grants(c, acl.ReadJob)
+		may := handler.Grants(c, acl.ReadJob)
 		for a := range snap.AllocsByNode(ws, req.NodeID) {
 			if may(a.Namespace) {
 				out.Allocs = append(out.Allocs, a.Public())
@@ -82,7 +85,7 @@ func (s *Service) nodeGetClientAllocs(ctx context.Context, c *rpc.Call, req *nom
 	}
 	had := -1
 	var mine []*nomad.Allocation // of the last snapshot; converted to the response at the end
-	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeClientAllocsResponse) error {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeClientAllocsResponse) error {
 		if snap.Node(ws, req.NodeID) == nil {
 			return nomad.ErrNodeNotFound
 		}

@@ -31,7 +31,7 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	if node.NodePool == "" {
 		node.NodePool = nomad.NodePoolDefault
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	old := snap.Node(nil, node.ID)
 	entry := &nomad.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: s.makesPools(req)}
 	if err := s.admit(ctx, c, old, entry); err != nil {
@@ -40,14 +40,14 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	serverFields(&node, old)
 	readmitted := s.readmits(snap, old, entry)
 	if snap.NodePool(nil, node.NodePool) == nil && !entry.CreateNodePool {
-		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the region %q first", node.NodePool, cmp.Or(s.cfg.AuthoritativeRegion, s.cfg.Region))
+		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the region %q first", node.NodePool, cmp.Or(s.cfg.AuthoritativeRegion, s.Region))
 	}
-	node.StatusUpdatedAt = s.cfg.Now().Unix()
+	node.StatusUpdatedAt = s.Now().Unix()
 	node.ComputedClass = node.ComputeClass()
 
 	out := &nomad.NodeUpdateResponse{}
 	ends := identityEnds(c)
-	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
+	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool), Now: s.Now()}
 	if deciding.Generates() || readmitted {
 		var err error
 		if ends, err = s.mintNode(ctx, &node, deciding.TTL, out); err != nil {
@@ -56,7 +56,7 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	} else if old != nil {
 		node.IdentitySigningKeyID = old.IdentitySigningKeyID
 	}
-	index, err := s.apply(ctx, nomad.NodeRegisterRequestType, entry)
+	index, err := s.Apply(ctx, nomad.NodeRegisterRequestType, entry)
 	if err != nil {
 		return nil, disowned(c, err)
 	}
@@ -157,10 +157,10 @@ func identityTTL(snap *state.Snapshot, pool string) time.Duration {
 // mintNode signs an identity for the node, adds it to the response and records its key. It
 // returns when the identity expires.
 func (s *Service) mintNode(ctx context.Context, node *nomad.Node, ttl time.Duration, out *nomad.NodeUpdateResponse) (ends time.Time, err error) {
-	ctx, cancel := s.signing(ctx)
+	ctx, cancel := s.Signing(ctx)
 	defer cancel()
-	claims := s.cfg.Issuer.Node(node, ttl, s.cfg.Now())
-	token, err := s.cfg.Issuer.Mint(ctx, claims)
+	claims := s.Issuer.Node(node, ttl, s.Now())
+	token, err := s.Issuer.Mint(ctx, claims)
 	if err != nil {
 		metrics.IncrCounter(unsigned, 1)
 		return ends, fmt.Errorf("sign the identity of node %s: %w", node.ID, err)
@@ -192,11 +192,11 @@ func identityEnds(c *rpc.Call) time.Time {
 func (s *Service) describe(node *nomad.Node, ends time.Time, out *nomad.NodeUpdateResponse) {
 	out.HeartbeatTTL = s.cfg.Heartbeats.Reset(node.ID)
 	s.cfg.Heartbeats.Identified(node.ID, ends)
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	for range snap.Nodes(nil) {
 		out.NumNodes++
 	}
-	out.LeaderRPCAddr, _ = s.cfg.Cluster.Leader()
+	out.LeaderRPCAddr, _ = s.Cluster.Leader()
 	out.Servers = s.servers()
 	if n := snap.Node(nil, node.ID); n != nil {
 		out.SchedulingEligibility = n.SchedulingEligibility
@@ -207,8 +207,8 @@ func (s *Service) describe(node *nomad.Node, ends time.Time, out *nomad.NodeUpda
 // servers returns the servers of the region that a node may call.
 func (s *Service) servers() []*nomad.NodeServerInfo {
 	var out []*nomad.NodeServerInfo
-	for _, m := range s.cfg.Cluster.Members() {
-		if m.Tags["region"] != s.cfg.Region || m.Status != "alive" {
+	for _, m := range s.Cluster.Members() {
+		if m.Tags["region"] != s.Region || m.Status != "alive" {
 			continue
 		}
 		host := m.Tags["rpc_addr"]
@@ -236,7 +236,7 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 			return nil, err
 		}
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	old := snap.Node(nil, req.NodeID)
 	if old == nil {
 		return nil, nomad.ErrNodeNotFound
@@ -250,16 +250,16 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 		node.Status = heardFrom(snap, old, req.Status)
 	}
 	out := &nomad.NodeUpdateResponse{}
-	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
+	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.Now()}
 	ends, err := s.renewIdentity(ctx, c, deciding, out)
 	if err != nil {
 		return nil, err
 	}
 	out.NodeModifyIndex = old.ModifyIndex
 	if node.Status != old.Status || req.NodeEvent != nil || node.IdentitySigningKeyID != old.IdentitySigningKeyID {
-		index, err := s.apply(ctx, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{
+		index, err := s.Apply(ctx, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{
 			NodeID: node.ID, Status: node.Status, IdentitySigningKeyID: node.IdentitySigningKeyID,
-			NodeEvent: req.NodeEvent, UpdatedAt: s.cfg.Now().Unix()})
+			NodeEvent: req.NodeEvent, UpdatedAt: s.Now().Unix()})
 		if err != nil {
 			return nil, err
 		}
@@ -305,7 +305,7 @@ func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding ident
 	}
 	ends, err = s.mintNode(ctx, deciding.Node, deciding.TTL, out)
 	if err != nil && !deciding.FailureCounts() {
-		s.log.Warn("renew node identity", "node", deciding.Node.ID, "err", err)
+		s.Log.Warn("renew node identity", "node", deciding.Node.ID, "err", err)
 		return identityEnds(c), nil
 	}
 	return ends, err
@@ -314,5 +314,18 @@ func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding ident
 // makesPools reports whether a registration creates its node pool. Only the authoritative
 // region creates pools; other regions replicate them.
 func (s *Service) makesPools(req *nomad.NodeRegisterRequest) bool {
-	return req.CreateNodePool && (s.cfg.AuthoritativeRegion == "" || s.cfg.AuthoritativeRegion == s.cfg.Region)
+	return req.CreateNodePool && (s.cfg.AuthoritativeRegion == "" || s.cfg.AuthoritativeRegion == s.Region)
+}
+
+// Heartbeats manages the heartbeat timers of nodes.
+type Heartbeats interface {
+	// Reset restarts the timer of a node and returns the TTL of the next heartbeat.
+	Reset(node string) time.Duration
+	// Clear stops the timer of a node.
+	Clear(node string)
+	// Silent returns the time until a node without further heartbeats counts as silent. It is
+	// zero if the node is silent already.
+	Silent(node string) time.Duration
+	// Identified records when the identity of a node expires.
+	Identified(node string, ends time.Time)
 }

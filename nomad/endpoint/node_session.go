@@ -39,7 +39,7 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 		return nil
 	}
 	in := s.cfg.Heartbeats.Silent(n.ID)
-	contest := next.ID == had.PreviousID && s.cfg.Now().Sub(time.Unix(had.Since, 0)) <= nomad.SessionContest
+	contest := next.ID == had.PreviousID && s.Now().Sub(time.Unix(had.Since, 0)) <= nomad.SessionContest
 	if in == 0 || old.TerminalStatus() || contest {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 // another rejects an agent because another agent holds the node ID.
 func (s *Service) another(n *nomad.Node, why string, args ...any) error {
 	err := nomad.Errorf(403, nomad.ErrNodeHeld.Error()+": "+why, args...)
-	s.log.Warn("refused an agent", "node", n.ID, "name", n.Name, "err", err)
+	s.Log.Warn("refused an agent", "node", n.ID, "name", n.Name, "err", err)
 	return err
 }
 
@@ -88,11 +88,11 @@ func (s *Service) lives(ctx context.Context, node, session string) bool {
 	defer cancel()
 	var found atomic.Bool
 	var wg sync.WaitGroup
-	for _, ask := range []func(context.Context, string) (string, error){s.askNode, s.cfg.Peers.NodeSession} {
+	for _, ask := range []func(context.Context, string) (string, error){s.askNode, s.Peers.NodeSession} {
 		wg.Go(func() {
 			id, err := ask(ctx, node)
 			if err != nil {
-				s.log.Debug("ask for the session of a node", "node", node, "err", err)
+				s.Log.Debug("ask for the session of a node", "node", node, "err", err)
 			}
 			if id == session {
 				found.Store(true)
@@ -106,9 +106,9 @@ func (s *Service) lives(ctx context.Context, node, session string) bool {
 
 // askNode gets the session of a node over a connection of this server.
 func (s *Service) askNode(ctx context.Context, node string) (string, error) {
-	req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: s.cfg.Region}}
+	req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: s.Region}}
 	var out nomad.NodeSessionResponse
-	err := s.cfg.Nodes().NodeCall(ctx, node, "NodeIdentity.Session", req, &out)
+	err := s.Nodes().NodeCall(ctx, node, "NodeIdentity.Session", req, &out)
 	return out.ID, err
 }
 

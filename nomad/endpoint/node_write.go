@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -16,7 +17,7 @@ func (s *Service) nodeDeregister(ctx context.Context, c *rpc.Call, req *nomad.No
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
 	}
-	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.cfg.Now().Unix()})
+	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
 }
 
 func (s *Service) nodeBatchDeregister(ctx context.Context, c *rpc.Call, req *nomad.NodeBatchDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
@@ -25,14 +26,14 @@ func (s *Service) nodeBatchDeregister(ctx context.Context, c *rpc.Call, req *nom
 	}
 	entry := &nomad.NodeBatchDeregisterRequest{NodeIDs: req.NodeIDs}
 	if !authz.IsLeader(c.Identity) { // the leader's garbage collection is not a purge
-		entry.PurgedAt = s.cfg.Now().Unix()
+		entry.PurgedAt = s.Now().Unix()
 	}
 	return s.deregister(ctx, req.NodeIDs, nomad.NodeBatchDeregisterRequestType, entry)
 }
 
 // deregister deletes nodes and creates evaluations for their jobs.
 func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageType, entry any) (*nomad.NodeUpdateResponse, error) {
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	var evals []*nomad.Evaluation
 	for _, id := range ids {
 		if snap.Node(nil, id) == nil {
@@ -40,7 +41,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 		}
 		evals = append(evals, s.nodeEvals(snap, id, 0)...)
 	}
-	index, err := s.apply(ctx, t, entry)
+	index, err := s.Apply(ctx, t, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 		out.EvalIDs = append(out.EvalIDs, e.ID)
 	}
 	if len(evals) > 0 {
-		if out.EvalCreateIndex, err = s.upsertEvals(ctx, evals...); err != nil {
+		if out.EvalCreateIndex, err = s.UpsertEvals(ctx, evals...); err != nil {
 			return nil, err
 		}
 		out.Index = out.EvalCreateIndex
@@ -72,7 +73,7 @@ func (s *Service) nodeUpdateEligibility(ctx context.Context, c *rpc.Call, req *n
 	case req.Eligibility != nomad.NodeSchedulingEligible && req.Eligibility != nomad.NodeSchedulingIneligible:
 		return nil, nomad.Errorf(400, "invalid scheduling eligibility %q", req.Eligibility)
 	}
-	old := s.snapshot().Node(nil, req.NodeID)
+	old := s.Snapshot().Node(nil, req.NodeID)
 	if old == nil {
 		return nil, nomad.ErrNodeNotFound
 	}
@@ -84,8 +85,8 @@ func (s *Service) nodeUpdateEligibility(ctx context.Context, c *rpc.Call, req *n
 		out.Index = old.ModifyIndex
 		return out, nil
 	}
-	index, err := s.apply(ctx, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{
-		NodeID: req.NodeID, Eligibility: req.Eligibility, UpdatedAt: s.cfg.Now().Unix(),
+	index, err := s.Apply(ctx, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{
+		NodeID: req.NodeID, Eligibility: req.Eligibility, UpdatedAt: s.Now().Unix(),
 		NodeEvent: s.nodeEvent(nomad.NodeEventSubsystemCluster, "Node marked as "+eligibilityWord(req.Eligibility)+" for scheduling")})
 	if err != nil {
 		return nil, err
@@ -109,14 +110,14 @@ func eligibilityWord(e string) string {
 }
 
 func (s *Service) nodeEvent(subsystem, message string) *nomad.NodeEvent {
-	return &nomad.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: s.cfg.Now().UTC()}
+	return &nomad.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: s.Now().UTC()}
 }
 
 func (s *Service) nodeEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.NodeEvaluateRequest) (*nomad.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for evaluation")
 	}
-	node := s.snapshot().Node(nil, req.NodeID)
+	node := s.Snapshot().Node(nil, req.NodeID)
 	if node == nil {
 		return nil, nomad.ErrNodeNotFound
 	}
@@ -140,7 +141,7 @@ func (s *Service) nodeEmitEvents(ctx context.Context, c *rpc.Call, req *nomad.Em
 			return nil, err
 		}
 	}
-	index, err := s.apply(ctx, nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
+	index, err := s.Apply(ctx, nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +173,8 @@ func (s *Service) nodeUpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.A
 	if len(req.Evals) > 0 {
 		return nil, nomad.Errorf(400, "updates of allocations carry no evaluations")
 	}
-	snap := s.snapshot()
-	now := s.unixNow()
+	snap := s.Snapshot()
+	now := s.UnixNow()
 	updates := make([]*nomad.Allocation, 0, len(req.Alloc))
 	retry := map[nomad.NamespacedID]*nomad.Evaluation{}
 	for _, update := range req.Alloc {
@@ -201,7 +202,7 @@ func (s *Service) nodeUpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.A
 	if len(updates) == 0 {
 		return out, nil
 	}
-	index, err := s.apply(ctx, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: updates, Evals: sortedEvals(retry)})
+	index, err := s.Apply(ctx, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: updates, Evals: sortedEvals(retry)})
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +212,7 @@ func (s *Service) nodeUpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.A
 
 func sortedEvals(evals map[nomad.NamespacedID]*nomad.Evaluation) []*nomad.Evaluation {
 	return slices.SortedFunc(maps.Values(evals), func(a, b *nomad.Evaluation) int {
-		return cursor{namespace: a.Namespace, id: a.JobID}.compare(cursor{namespace: b.Namespace, id: b.JobID})
+		return page.Cursor{Namespace: a.Namespace, ID: a.JobID}.Compare(page.Cursor{Namespace: b.Namespace, ID: b.JobID})
 	})
 }
 
@@ -244,11 +245,11 @@ func (s *Service) followUp(snap *state.Snapshot, known, update *nomad.Allocation
 	default:
 		return nil
 	}
-	e := s.jobEval(job, 0, trigger)
+	e := s.JobEval(job, 0, trigger)
 	if e == nil {
 		return nil
 	}
 	e.JobModifyIndex = 0
-	e.CreateTime, e.ModifyTime = s.unixNow(), s.unixNow()
+	e.CreateTime, e.ModifyTime = s.UnixNow(), s.UnixNow()
 	return e
 }

@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"regexp"
+	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -15,16 +19,16 @@ import (
 var poolName = regexp.MustCompile(`^[a-zA-Z0-9-_]{1,128}$`)
 
 func (s *Service) nodePoolList(ctx context.Context, c *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
-		all := only(snap.NodePools(ws), func(p *nomad.NodePool) bool {
-			return hasPrefix(p.Name, req.Prefix) && c.Access.Allows(acl.OfNodePool(p.Name, acl.NodePoolRead))
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
+		all := page.Only(snap.NodePools(ws), func(p *nomad.NodePool) bool {
+			return strings.HasPrefix(p.Name, req.Prefix) && c.Access.Allows(acl.OfNodePool(p.Name, acl.NodePoolRead))
 		})
-		pools, next, err := list[*nomad.NodePool]{opts: &req.QueryOptions, order: byID,
-			at: func(p *nomad.NodePool) cursor { return cursor{id: p.Name} }}.page(all)
+		pools, next, err := page.List[*nomad.NodePool]{Opts: &req.QueryOptions, Order: page.ByID,
+			At: func(p *nomad.NodePool) page.Cursor { return page.Cursor{ID: p.Name} }}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.NodePools = each(pools, func(p *nomad.NodePool) *nomad.NodePool { return p })
+		out.NodePools = page.Each(pools, func(p *nomad.NodePool) *nomad.NodePool { return p })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableNodePools)
 		return nil
@@ -35,7 +39,7 @@ func (s *Service) nodePoolGet(ctx context.Context, c *rpc.Call, req *nomad.NodeP
 	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
 		return nil, err
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodePoolResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodePoolResponse) error {
 		out.NodePool = snap.NodePool(ws, req.Name)
 		if out.Index = snap.TableIndex(state.TableNodePools); out.NodePool != nil {
 			out.Index = out.NodePool.ModifyIndex
@@ -48,25 +52,25 @@ func (s *Service) nodePoolJobs(ctx context.Context, c *rpc.Call, req *nomad.Node
 	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
 		return nil, err
 	}
-	if ns := namespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
+	if ns := handler.NamespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
 		if err := c.Access.Need(acl.InNamespace(ns, acl.ListJobs)); err != nil {
 			return nil, err
 		}
 	}
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolJobsResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolJobsResponse) error {
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}
-		all, err := jobsOf(snap, ws, &req.QueryOptions, grants(c, acl.ListJobs))
+		all, err := jobsOf(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
 		if err != nil {
 			return err
 		}
-		all = only(all, func(j *nomad.Job) bool { return j.NodePool == req.Name })
-		jobs, next, err := list[*nomad.Job]{opts: &req.QueryOptions, order: byNamespace, at: atJob}.page(all)
+		all = page.Only(all, func(j *nomad.Job) bool { return j.NodePool == req.Name })
+		jobs, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: atJob}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.Jobs = each(jobs, func(j *nomad.Job) *nomad.JobListStub {
+		out.Jobs = page.Each(jobs, func(j *nomad.Job) *nomad.JobListStub {
 			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
 		})
 		out.NextToken = next
@@ -81,17 +85,17 @@ func (s *Service) nodePoolNodes(ctx context.Context, c *rpc.Call, req *nomad.Nod
 			return nil, err
 		}
 	}
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolNodesResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolNodesResponse) error {
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}
 		l := nodeList(&req.QueryOptions)
-		l.order.sort = true // the index by pool is not sorted by ID
-		nodes, next, err := l.page(snap.NodesByPool(ws, req.Name))
+		l.Order = l.Order.Sorted() // the index by pool is not sorted by ID
+		nodes, next, err := l.Page(snap.NodesByPool(ws, req.Name))
 		if err != nil {
 			return err
 		}
-		out.Nodes = each(nodes, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
+		out.Nodes = page.Each(nodes, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableNodes)
 		return nil
@@ -147,7 +151,7 @@ func (s *Service) nodePoolDelete(ctx context.Context, c *rpc.Call, req *nomad.No
 	if err := needAll(c, req.Names, func(name string) acl.Question { return acl.OfNodePool(name, acl.NodePoolDelete) }); err != nil {
 		return nil, err
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	for _, name := range req.Names {
 		switch {
 		case name == nomad.NodePoolAll || name == nomad.NodePoolDefault:
@@ -168,11 +172,22 @@ func (s *Service) nodePoolDelete(ctx context.Context, c *rpc.Call, req *nomad.No
 }
 
 func (s *Service) writePools(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
-	index, err := s.apply(ctx, t, entry)
+	index, err := s.Apply(ctx, t, entry)
 	if err != nil {
 		return nil, err
 	}
 	out := &nomad.GenericResponse{}
 	out.Index = index
 	return out, nil
+}
+
+// needAll checks every item, and returns the first error.
+func needAll[T any](c *rpc.Call, things []T, question func(T) acl.Question) error {
+	c.Access.Open() // an empty list needs no right
+	for _, t := range things {
+		if err := c.Access.Need(question(t)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
@@ -26,8 +27,8 @@ func allocTarget[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) 
 		if id(req) == "" {
 			return errand{}, nomad.ErrMissingAllocID
 		}
-		alloc := s.snapshot().Alloc(nil, id(req))
-		if err := needAlloc(c, alloc, id(req), ops...); err != nil {
+		alloc := s.Snapshot().Alloc(nil, id(req))
+		if err := handler.NeedAlloc(c, alloc, id(req), ops...); err != nil {
 			return errand{}, err
 		}
 		return s.reach(alloc.NodeID, alloc.ID)
@@ -59,7 +60,7 @@ type errand struct {
 
 // reach returns the errand for a node. It fails if the node is not in state.
 func (s *Service) reach(id, object string) (errand, error) {
-	node := s.snapshot().Node(nil, id)
+	node := s.Snapshot().Node(nil, id)
 	if node == nil {
 		return errand{}, nomad.UnknownNode(id)
 	}
@@ -83,18 +84,18 @@ func relay[Req, Resp any, P interface {
 			if err := s.present(ctx, c, onNode, e, P(&sent)); err != nil {
 				return nil, err
 			}
-			err = s.cfg.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
+			err = s.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
 		}
 		if !errors.Is(err, nomad.ErrNoNodeConn) {
 			return out, err
 		}
-		addr, err := s.cfg.Peers.NodeServer(ctx, e.node.ID)
+		addr, err := s.Peers.NodeServer(ctx, e.node.ID)
 		if err != nil {
 			return nil, err
 		}
 		next := *req
 		P(&next).MarkForwarded()
-		return out, s.cfg.Peers.Call(ctx, addr, name, P(&next), out)
+		return out, s.Peers.Call(ctx, addr, name, P(&next), out)
 	}).Needs(to.check)
 }
 
@@ -125,7 +126,7 @@ func bridge[Req any, P interface {
 		if err := s.present(ctx, c, c.Method, e, P(&sent)); err != nil {
 			return err
 		}
-		next, err = s.cfg.Nodes().NodeStream(ctx, e.node.ID, c.Method)
+		next, err = s.Nodes().NodeStream(ctx, e.node.ID, c.Method)
 	}
 	if errors.Is(err, nomad.ErrNoNodeConn) {
 		sent = *req
@@ -143,16 +144,16 @@ func bridge[Req any, P interface {
 
 // peerStream opens a stream to the server that the node is connected to.
 func (s *Service) peerStream(ctx context.Context, node, name string) (*rpc.Stream, error) {
-	addr, err := s.cfg.Peers.NodeServer(ctx, node)
+	addr, err := s.Peers.NodeServer(ctx, node)
 	if err != nil {
 		return nil, err
 	}
-	return s.cfg.Peers.Stream(ctx, addr, name)
+	return s.Peers.Stream(ctx, addr, name)
 }
 
 // connected reports whether the node is connected to this server.
 func (s *Service) connected(e errand) bool {
-	_, here := s.cfg.Nodes().NodeConn(e.node.ID)
+	_, here := s.Nodes().NodeConn(e.node.ID)
 	return here
 }
 
@@ -164,11 +165,11 @@ func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e err
 	case c.Access.Off:
 		return credential(req, "")
 	case ticket.Known(e.node):
-		ctx, cancel := s.signing(ctx)
+		ctx, cancel := s.Signing(ctx)
 		defer cancel()
 		who := audit.AuthOf(c.Identity)
-		signed, err := s.cfg.Issuer.Ticket(ctx, ticket.Ticket{Node: e.node.ID, Method: method, Object: e.object, Rights: e.rights,
-			Kind: who.Kind, Accessor: who.AccessorID, Alloc: who.AllocID}, s.cfg.Now())
+		signed, err := s.Issuer.Ticket(ctx, ticket.Ticket{Node: e.node.ID, Method: method, Object: e.object, Rights: e.rights,
+			Kind: who.Kind, Accessor: who.AccessorID, Alloc: who.AllocID}, s.Now())
 		if err != nil {
 			return err
 		}

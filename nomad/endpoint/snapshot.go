@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
@@ -51,7 +52,7 @@ func errorCode(e *nomad.RpcError) int {
 // snapshotSave sends an archive. The archive is completed first, because its digest is sent
 // before it.
 func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotSaveRequest, to *rpc.Stream) error {
-	if err := forOperators(c); err != nil {
+	if err := handler.ForOperators(c); err != nil {
 		return err
 	}
 	f, digest, err := s.cfg.Snapshots.Save(ctx)
@@ -60,36 +61,36 @@ func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.Snapsh
 	}
 	defer f.Close() // read-only, and already unlinked
 	out := &nomad.SnapshotSaveResponse{SnapshotChecksum: digest}
-	out.Index = s.cfg.Raft.AppliedIndex()
-	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
+	out.Index = s.Raft.AppliedIndex()
+	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	if err := to.Encode(out); err != nil {
 		return nil // the caller is gone
 	}
 	if _, err := io.Copy(to, f); err != nil {
-		s.log.Warn("send snapshot", "err", err) // the caller notices the truncated stream
+		s.Log.Warn("send snapshot", "err", err) // the caller notices the truncated stream
 	}
 	return nil
 }
 
 // snapshotRestore reads and checks the complete archive before it restores it.
 func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotRestoreRequest, from *rpc.Stream) error {
-	if err := forOperators(c); err != nil {
+	if err := handler.ForOperators(c); err != nil {
 		return err
 	}
 	archive, err := snapshot.Open(&chunks{from: from}, s.cfg.Snapshots.SpoolDir())
 	if err != nil {
-		return unfit(err)
+		return handler.Unfit(err)
 	}
 	defer archive.Close() // already unlinked
 	if err := archive.Check(); err != nil {
-		return unfit(err)
+		return handler.Unfit(err)
 	}
 	if err := s.cfg.Snapshots.Restore(ctx, archive); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	out := &nomad.SnapshotRestoreResponse{}
-	out.Index = s.cfg.Raft.AppliedIndex()
-	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
+	out.Index = s.Raft.AppliedIndex()
+	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	return from.Encode(out)
 }
 

@@ -35,6 +35,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
@@ -203,14 +204,15 @@ func (s *Server) raftConns() rpc.RaftConns {
 // endpoints creates the RPC handlers.
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
-		Region: s.cfg.Region, AuthoritativeRegion: s.cfg.AuthoritativeRegion, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
+		Core: handler.Config{Region: s.cfg.Region, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
+			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
+		AuthoritativeRegion: s.cfg.AuthoritativeRegion, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
 		Introduction: s.cfg.Introduction, Access: s.cfg.Access, Search: s.cfg.Search, BootstrapReset: s.resetIndex, LeaderToken: s.authority.Token,
-		TokensToNodes: s.cfg.TokensToNodes, SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
+		TokensToNodes: s.cfg.TokensToNodes, RotationThreshold: s.cfg.RootKeyRotationThreshold,
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
-		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Autopilot: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
-		Snapshots: s, Events: s.events, Heartbeats: s.beats, Locks: s.locks, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
-		Nodes: func() endpoint.Nodes { return s.rpc }, Now: time.Now, Log: s.log,
+		Voters: s, Autopilot: s, Blocked: s.blocked, Plans: s.plans,
+		Snapshots: s, Events: s.events, Heartbeats: s.beats, Locks: s.locks, Deploys: s.deploys, Keyring: s.ring,
 	})
 }
 

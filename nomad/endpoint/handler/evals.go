@@ -1,4 +1,4 @@
-package endpoint
+package handler
 
 import (
 	"context"
@@ -79,4 +79,27 @@ func (w *evalWriter) passOn() {
 	if len(next) > 0 {
 		next[0].turn <- next // does not block: the channel is buffered
 	}
+}
+
+// JobEval returns the evaluation for a change of a job. It is nil for periodic and
+// parameterized jobs, which have no allocations of their own.
+func (c *Core) JobEval(job *nomad.Job, priority int, trigger string) *nomad.Evaluation {
+	if job.IsPeriodic() || job.IsParameterized() {
+		return nil
+	}
+	if priority <= 0 {
+		priority = job.Priority
+	}
+	now := c.UnixNow()
+	return &nomad.Evaluation{
+		ID: nomad.NewID(), Namespace: job.Namespace, Priority: priority, Type: job.Type,
+		TriggeredBy: trigger, JobID: job.ID, JobModifyIndex: job.JobModifyIndex,
+		Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
+	}
+}
+
+// UpsertEvals writes evaluations and returns the index of their log entry. Evaluations of
+// concurrent calls are written together.
+func (c *Core) UpsertEvals(ctx context.Context, evals ...*nomad.Evaluation) (uint64, error) {
+	return c.evals.upsert(ctx, evals...)
 }
