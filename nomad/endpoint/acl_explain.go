@@ -26,14 +26,6 @@ const (
 	maxExplained   = 10_000
 )
 
-// aclExplainMethods returns the methods that explain who may do what and why. Nomad 2.0 does
-// not have them.
-func (s *Service) aclExplainMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.Handle("ACL.Explain", rpc.Token, rpc.Leader, s.aclExplain).Needs(rpc.Asked("management, or the caller itself")),
-	}
-}
-
 // explainee is a subject whose rights are explained.
 type explainee struct {
 	acls.Subject
@@ -49,8 +41,6 @@ func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *acls.Explain
 	switch {
 	case err != nil:
 		return nil, err
-	case c.Access.Off:
-		return nil, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)
 	case others:
 		if err := c.Access.NeedManagement(); err != nil {
 			return nil, err

@@ -26,14 +26,6 @@ const (
 // accessTables lists the tables that determine the rights of callers.
 var accessTables = []string{state.TableACLToken, state.TableACLPolicy, state.TableACLRoles, state.TableNamespaces}
 
-func (s *Service) eventMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.eventStream).
-			Needs(rpc.Asked("ns:[read-job], node:[read], variables:[list] or management, by topic")).
-			FailingAs(func(e *nomad.RpcError) any { return &nomad.EventStreamWrapper{Error: e} }),
-	}
-}
-
 // eventStream sends events until the reader disconnects, loses access or falls too far
 // behind.
 func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *nomad.EventStreamRequest, to *rpc.Stream) error {

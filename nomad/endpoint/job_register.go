@@ -46,8 +46,10 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 		out.JobModifyIndex, out.Index = old.JobModifyIndex, old.ModifyIndex
 		return out, s.evaluateUnchanged(ctx, old, eval, out)
 	}
-	if err := s.needRSA(ctx, job); err != nil {
-		return nil, err
+	if job.WantsRSA() {
+		if err := s.keys.EnsureRSA(ctx); err != nil {
+			return nil, err
+		}
 	}
 	entry := &nomad.JobRegisterRequest{
 		Submission: source, Job: job, EnforceIndex: req.EnforceIndex, JobModifyIndex: req.JobModifyIndex, Eval: eval,

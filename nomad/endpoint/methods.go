@@ -13,17 +13,7 @@ import (
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
 		s.operatorMethods(), s.variableMethods(), s.quotaMethods(), s.searchMethods(), s.snapshotMethods(), s.eventMethods(),
-		s.aclMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
-}
-
-// aclMethods returns the methods that fail while access control is disabled.
-func (s *Service) aclMethods() []rpc.Method {
-	rows := slices.Concat(s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(),
-		s.authMethodMethods(), s.bindingRuleMethods(), s.loginMethods())
-	for i := range rows {
-		rows[i] = rows[i].Requires(s.aclOn)
-	}
-	return rows
+		s.aclMethods(), s.relayMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {
@@ -36,7 +26,7 @@ func (s *Service) statusMethods() []rpc.Method {
 		rpc.Handle("Status.RaftStats", rpc.Anonymous, rpc.Here, s.statusRaftStats),
 		rpc.Handle("Status.HasNodeConn", rpc.Anonymous, rpc.Here, s.statusHasNodeConn),
 		rpc.Handle("Region.List", rpc.Anonymous, rpc.Here, s.regionList),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Leader, s.whoAmI).Needs(rpc.Good),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Leader, s.access.WhoAmI).Needs(rpc.Good),
 		rpc.Handle("ACL.CreateClientIntroductionToken", rpc.Token, rpc.Leader, s.nodeIntroduce).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 	}
 }
@@ -143,12 +133,12 @@ func (s *Service) operatorMethods() []rpc.Method {
 		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Leader, s.serverHealth).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
 		rpc.Handle("System.GarbageCollect", rpc.Management, rpc.Leader, s.systemGC),
 		rpc.Handle("System.ReconcileJobSummaries", rpc.Management, rpc.Leader, s.systemReconcile),
-		rpc.Handle("Keyring.List", rpc.Token, rpc.Leader, s.keyringList).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRead))),
-		rpc.Handle("Keyring.Rotate", rpc.Token, rpc.Leader, s.keyringRotate).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRotate))),
-		rpc.Handle("Keyring.Update", rpc.ServerOnly, rpc.Leader, s.keyringUpdate),
-		rpc.Handle("Keyring.Delete", rpc.Token, rpc.Leader, s.keyringDelete).Needs(rpc.Needs(acl.OfOperator(acl.KeyringDelete))),
-		rpc.Handle("Keyring.ListPublic", rpc.Anonymous, rpc.Leader, s.keyringListPublic),
-		rpc.Handle("Keyring.GetConfig", rpc.Anonymous, rpc.Region, s.keyringGetConfig),
+		rpc.Handle("Keyring.List", rpc.Token, rpc.Leader, s.keys.List).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRead))),
+		rpc.Handle("Keyring.Rotate", rpc.Token, rpc.Leader, s.keys.Rotate).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRotate))),
+		rpc.Handle("Keyring.Update", rpc.ServerOnly, rpc.Leader, s.keys.Update),
+		rpc.Handle("Keyring.Delete", rpc.Token, rpc.Leader, s.keys.Delete).Needs(rpc.Needs(acl.OfOperator(acl.KeyringDelete))),
+		rpc.Handle("Keyring.ListPublic", rpc.Anonymous, rpc.Leader, s.keys.ListPublic),
+		rpc.Handle("Keyring.GetConfig", rpc.Anonymous, rpc.Region, s.keys.GetConfig),
 	}
 }
 
@@ -158,42 +148,6 @@ func (s *Service) variableMethods() []rpc.Method {
 		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variableList).Needs(rpc.Asked("variables:[list] of each path")),
 		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variableRead).Needs(rpc.Asked("variables:[read] of the path")),
 		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variableRenew).Needs(rpc.Asked("variables:[write] of the path").First(variables(acl.VariableWrite))),
-	}
-}
-
-// relayMethods returns the methods that a node handles. They are relayed over the session
-// that the node opened.
-func (s *Service) relayMethods() []rpc.Method {
-	return []rpc.Method{
-		relay[nomad.AllocStatsRequest, nomad.AllocStatsResponse](s, "ClientAllocations.Stats", "Allocations.Stats",
-			allocTarget(func(r *nomad.AllocStatsRequest) string { return r.AllocID }, acl.ReadJob)),
-		relay[nomad.AllocChecksRequest, nomad.AllocChecksResponse](s, "ClientAllocations.Checks", "Allocations.Checks",
-			allocTarget(func(r *nomad.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob)),
-		relay[nomad.AllocSandboxRequest, nomad.AllocSandboxResponse](s, "ClientAllocations.Sandbox", "Allocations.Sandbox",
-			allocTarget(func(r *nomad.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS)), // the response contains paths of the allocation's files
-		relay[nomad.AllocRestartRequest, nomad.GenericResponse](s, "ClientAllocations.Restart", "Allocations.Restart",
-			allocTarget(func(r *nomad.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle).first(somewhere(acl.AllocLifecycle))),
-		relay[nomad.AllocSignalRequest, nomad.GenericResponse](s, "ClientAllocations.Signal", "Allocations.Signal",
-			allocTarget(func(r *nomad.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle).first(somewhere(acl.AllocLifecycle))),
-		relay[nomad.AllocSpecificRequest, nomad.GenericResponse](s, "ClientAllocations.GarbageCollect", "Allocations.GarbageCollect",
-			allocTarget(func(r *nomad.AllocSpecificRequest) string { return r.AllocID }, acl.SubmitJob, acl.GCAllocation)),
-		relay[nomad.NodeSpecificRequest, nomad.GenericResponse](s, "ClientAllocations.GarbageCollectAll", "Allocations.GarbageCollectAll",
-			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes))),
-		relay[nomad.FsListRequest, nomad.FsListResponse](s, "FileSystem.List", "FileSystem.List",
-			allocTarget(func(r *nomad.FsListRequest) string { return r.AllocID }, acl.ReadFS)),
-		relay[nomad.FsStatRequest, nomad.FsStatResponse](s, "FileSystem.Stat", "FileSystem.Stat",
-			allocTarget(func(r *nomad.FsStatRequest) string { return r.AllocID }, acl.ReadFS)),
-		rpc.HandleStream("Allocations.Exec", rpc.Token, rpc.Region, s.allocExec).Needs(rpc.Asked("ns:[alloc-exec] of the allocation, and ns:[alloc-node-exec] when its driver isolates nothing")),
-		relayStream(s, "FileSystem.Logs", allocTarget(func(r *nomad.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs)),
-		relayStream(s, "FileSystem.Stream", allocTarget(func(r *nomad.FsStreamRequest) string { return r.AllocID }, acl.ReadFS)),
-		relay[nomad.NodeSpecificRequest, nomad.ClientStatsResponse](s, "ClientStats.Stats", "ClientStats.Stats",
-			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
-		relay[nomad.NodeSpecificRequest, nomad.NodeMetaResponse](s, "NodeMeta.Read", "NodeMeta.Read",
-			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
-		relay[nomad.NodeIdentityGetReq, nomad.NodeIdentityGetResp](s, "NodeIdentity.Get", "NodeIdentity.Get",
-			nodeTarget(func(r *nomad.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
-		relay[nomad.NodeIdentityRenewReq, nomad.NodeIdentityRenewResp](s, "NodeIdentity.Renew", "NodeIdentity.Renew",
-			nodeTarget(func(r *nomad.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes))),
 	}
 }
 
@@ -211,18 +165,49 @@ func variables(ops ...acl.VariableCapability) rpc.Check {
 	return rpc.Somewhere(q)
 }
 
-// aclOn returns an error when access control is disabled.
-func (s *Service) aclOn() error {
-	if !s.cfg.Access.Enabled {
-		return nomad.Errorf(400, "%s", nomad.ErrACLDisabled)
-	}
-	return nil
-}
-
-// everywhere reports whether a request about objects that all regions share goes to the
-// authoritative region. It does if access control is enabled.
-func (s *Service) everywhere(rpc.Request) bool { return s.cfg.Access.Enabled }
-
 // always reports that a request goes to the authoritative region with or without access
 // control. Replication would revert a write to any other region.
 func always(rpc.Request) bool { return true }
+
+func (s *Service) quotaMethods() []rpc.Method {
+	reads, writes := rpc.Needs(acl.ToRead(acl.Quotas)), rpc.Needs(acl.ToWrite(acl.Quotas))
+	return []rpc.Method{
+		rpc.Handle("Quota.List", rpc.Token, rpc.Leader, s.quotaList).Needs(reads),
+		rpc.Handle("Quota.Get", rpc.Token, rpc.Leader, s.quotaGet).Needs(reads),
+		rpc.Handle("Quota.Usages", rpc.Token, rpc.Leader, s.quotaUsages).Needs(reads),
+		rpc.Handle("Quota.Usage", rpc.Token, rpc.Leader, s.quotaUsage).Needs(reads),
+		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes).AtHome(always),
+		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes).AtHome(always),
+	}
+}
+
+// searchMethods returns the methods that search all kinds of objects. The results depend on
+// the rights of the caller. A caller without any right is rejected.
+func (s *Service) searchMethods() []rpc.Method {
+	check := rpc.Asked("by context: ns:read-job, variables list, node:read, any of a namespace or node pool")
+	return []rpc.Method{
+		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searchPrefix).Needs(check),
+		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searchFuzzy).Needs(check),
+	}
+}
+
+func (s *Service) eventMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.eventStream).
+			Needs(rpc.Asked("ns:[read-job], node:[read], variables:[list] or management, by topic")).
+			FailingAs(func(e *nomad.RpcError) any { return &nomad.EventStreamWrapper{Error: e} }),
+	}
+}
+
+// snapshotMethods returns the snapshot methods. They report errors in their own responses,
+// unlike other streams.
+func (s *Service) snapshotMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.snapshotSave).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
+			return &nomad.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
+		}),
+		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.snapshotRestore).FailingAs(func(e *nomad.RpcError) any {
+			return &nomad.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
+		}),
+	}
+}

@@ -6,25 +6,12 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
-
-func (s *Service) quotaMethods() []rpc.Method {
-	reads, writes := rpc.Needs(acl.ToRead(acl.Quotas)), rpc.Needs(acl.ToWrite(acl.Quotas))
-	return []rpc.Method{
-		rpc.Handle("Quota.List", rpc.Token, rpc.Leader, s.quotaList).Needs(reads),
-		rpc.Handle("Quota.Get", rpc.Token, rpc.Leader, s.quotaGet).Needs(reads),
-		rpc.Handle("Quota.Usages", rpc.Token, rpc.Leader, s.quotaUsages).Needs(reads),
-		rpc.Handle("Quota.Usage", rpc.Token, rpc.Leader, s.quotaUsage).Needs(reads),
-		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes).AtHome(always),
-		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes).AtHome(always),
-	}
-}
 
 // quotaPage returns the page of quotas for a request.
 func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.QuotaListRequest) ([]*nomad.QuotaSpec, string, error) {

@@ -13,16 +13,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// searchMethods returns the methods that search all kinds of objects. The results depend on
-// the rights of the caller. A caller without any right is rejected.
-func (s *Service) searchMethods() []rpc.Method {
-	check := rpc.Asked("by context: ns:read-job, variables list, node:read, any of a namespace or node pool")
-	return []rpc.Method{
-		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searchPrefix).Needs(check),
-		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searchFuzzy).Needs(check),
-	}
-}
-
 func (s *Service) searchPrefix(ctx context.Context, c *rpc.Call, req *nomad.SearchRequest) (*nomad.SearchResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SearchResponse) error {
 		f := finder(snap, ws, c, &req.QueryOptions)

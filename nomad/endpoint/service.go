@@ -16,36 +16,32 @@ package endpoint
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
-	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
 
 // Config configures a Service. All fields are required unless noted.
 type Config struct {
-	Core handler.Config
+	Core     handler.Config
+	RootKeys rootkeys.Config
+	Access   access.Config
 
 	Datacenter string
 	Name       string
 	// AuthoritativeRegion is the region that Region replicates from. It is Region itself or
 	// "" if there is none.
 	AuthoritativeRegion string
-	// RotationThreshold is returned to clients that cache public keys.
-	RotationThreshold time.Duration
-	Limits            Limits
-	Introduction      Introduction
-	Access            AccessControl
-	Search            search.Limits
+	Limits              Limits
+	Introduction        Introduction
+	Search              search.Limits
 	// TokensToNodes allows relaying callers' tokens to nodes that do not accept tickets.
 	TokensToNodes bool
-	// BootstrapReset returns the index that an operator wrote to a file to repeat the ACL
-	// bootstrap. It is zero without one.
-	BootstrapReset func() (uint64, error)
 	// LeaderToken returns the token of the leader's own calls, or "" on other servers. Core
 	// evaluations carry it to their worker.
 	LeaderToken func() string
@@ -65,8 +61,9 @@ type Config struct {
 // Service handles the RPC methods. See Methods.
 type Service struct {
 	*handler.Core
-	cfg  Config
-	desk *login.Desk
+	cfg    Config
+	access *access.Service
+	keys   *rootkeys.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -82,10 +79,8 @@ func New(cfg Config) *Service {
 	i.MaxTTL = cmp.Or(i.MaxTTL, maxIntroductionTTL)
 	f := &cfg.Search
 	f.Gathered, f.Results, f.MinText = cmp.Or(f.Gathered, 20), cmp.Or(f.Results, 100), cmp.Or(f.MinText, 2)
-	a := &cfg.Access
-	a.TokenMinTTL = cmp.Or(a.TokenMinTTL, time.Minute)
-	a.TokenMaxTTL = cmp.Or(a.TokenMaxTTL, 24*time.Hour)
-	s := &Service{Core: handler.New(cfg.Core), cfg: cfg}
-	s.desk = login.NewDesk(login.Config{Now: cfg.Core.Now, Signer: assertions{s}})
+	core := handler.New(cfg.Core)
+	s := &Service{Core: core, cfg: cfg, keys: rootkeys.New(core, cfg.RootKeys)}
+	s.access = access.New(core, s.keys, cfg.Access)
 	return s
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -23,19 +22,6 @@ type Snapshots interface {
 	Restore(ctx context.Context, archive *snapshot.Archive) error
 	// SpoolDir is the directory for archives that are not yet checked.
 	SpoolDir() string
-}
-
-// snapshotMethods returns the snapshot methods. They report errors in their own responses,
-// unlike other streams.
-func (s *Service) snapshotMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.snapshotSave).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
-			return &nomad.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
-		}),
-		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.snapshotRestore).FailingAs(func(e *nomad.RpcError) any {
-			return &nomad.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
-		}),
-	}
 }
 
 // errorCode returns the HTTP status of an error.

@@ -141,3 +141,9 @@ func (s *Service) encrypt(ctx context.Context, items nomad.VariableItems) (nomad
 	data, err := s.cfg.Keyring.Encrypt(ctx, key.KeyID, text)
 	return nomad.VariableData{Data: data, KeyID: key.KeyID}, err
 }
+
+// Keyring encrypts the items of variables. It waits for the key until ctx ends.
+type Keyring interface {
+	Encrypt(ctx context.Context, keyID string, text []byte) ([]byte, error)
+	Decrypt(ctx context.Context, keyID string, data []byte) ([]byte, error)
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
@@ -97,7 +98,7 @@ type Config struct {
 	// binding rules, quotas, namespaces and node pools for all regions. Default: Region.
 	AuthoritativeRegion string
 	// Access enables ACLs. Default: disabled.
-	Access endpoint.AccessControl
+	Access access.Control
 	// ReplicationToken is a management token of the authoritative region, for replication to
 	// this region.
 	ReplicationToken string

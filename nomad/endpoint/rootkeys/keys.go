@@ -1,8 +1,7 @@
-package endpoint
+package rootkeys
 
 import (
 	"context"
-	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.KeyringListRootKeyMetaRequest) (*nomad.KeyringListRootKeyMetaResponse, error) {
+func (s *Service) List(ctx context.Context, _ *rpc.Call, req *nomad.KeyringListRootKeyMetaRequest) (*nomad.KeyringListRootKeyMetaResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
 		out.Keys = []*nomad.RootKeyMeta{}
 		for k := range snap.RootKeys(ws) {
@@ -28,8 +27,8 @@ func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.Keyri
 	})
 }
 
-// keyringListPublic returns the public keys that verify tokens.
-func (s *Service) keyringListPublic(ctx context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
+// ListPublic returns the public keys that verify tokens.
+func (s *Service) ListPublic(ctx context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListPublicResponse) error {
 		published := map[string]bool{}
 		for k := range snap.RootKeys(ws) {
@@ -47,14 +46,14 @@ func (s *Service) keyringListPublic(ctx context.Context, _ *rpc.Call, req *nomad
 	})
 }
 
-// keyringGetConfig returns the OIDC discovery document. It is nil without an issuer.
-func (s *Service) keyringGetConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringGetConfigResponse, error) {
+// GetConfig returns the OIDC discovery document. It is nil without an issuer.
+func (s *Service) GetConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringGetConfigResponse, error) {
 	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: s.Issuer.Discovery()}, nil
 }
 
-// keyringDelete deletes a root key that is not in use. With Force it deletes an inactive key
+// Delete deletes a root key that is not in use. With Force it deletes an inactive key
 // that is in use.
-func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.KeyringDeleteRootKeyRequest) (*nomad.KeyringDeleteRootKeyResponse, error) {
+func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *nomad.KeyringDeleteRootKeyRequest) (*nomad.KeyringDeleteRootKeyResponse, error) {
 	if req.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")
 	}
@@ -76,20 +75,4 @@ func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	s.cfg.Keyring.Remove(req.KeyID) // after the response, this server rejects its tokens
 	out.Index = index
 	return out, nil
-}
-
-// Keyring manages signing keys and encrypts variables. New keys are returned wrapped. Remove
-// takes effect before the deletion is seen in state. Encryption and decryption wait for the
-// key until ctx ends.
-type Keyring interface {
-	PublicKeys() []*nomad.KeyringPublicKey
-	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
-	NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
-	// AwaitActive waits until this server signs with the key.
-	AwaitActive(ctx context.Context, kid string) error
-	Remove(kid string)
-	// Closed returns why a key is not open, or "" if it is open.
-	Closed(kid string) string
-	Encrypt(ctx context.Context, keyID string, text []byte) ([]byte, error)
-	Decrypt(ctx context.Context, keyID string, data []byte) ([]byte, error)
 }

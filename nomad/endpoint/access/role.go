@@ -1,4 +1,4 @@
-package endpoint
+package access
 
 import (
 	"context"
@@ -13,20 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) aclRoleMethods() []rpc.Method {
-	own := rpc.Asked("an ACL token: its own roles; management: all")
-	return []rpc.Method{
-		rpc.Handle("ACL.UpsertRoles", rpc.Management, rpc.Leader, s.aclRoleUpsert).AtHome(s.everywhere),
-		rpc.Handle("ACL.DeleteRolesByID", rpc.Management, rpc.Leader, s.aclRoleDelete).AtHome(s.everywhere),
-		rpc.Handle("ACL.ListRoles", rpc.Token, rpc.Leader, s.aclRoleList).Needs(own),
-		rpc.Handle("ACL.GetRoleByID", rpc.Token, rpc.Leader, s.aclRoleByID).Needs(own),
-		rpc.Handle("ACL.GetRoleByName", rpc.Token, rpc.Leader, s.aclRoleByName).Needs(own),
-		rpc.Handle("ACL.GetRolesByID", rpc.Token, rpc.Leader, s.aclRolesByID).Needs(own),
-	}
-}
-
-// aclRoleUpsert creates and updates roles. Their policies must exist.
-func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *acls.RolesUpsertRequest) (*acls.RolesUpsertResponse, error) {
+// UpsertRoles creates and updates roles. Their policies must exist.
+func (s *Service) UpsertRoles(ctx context.Context, _ *rpc.Call, req *acls.RolesUpsertRequest) (*acls.RolesUpsertResponse, error) {
 	if len(req.ACLRoles) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one role")
 	}
@@ -49,7 +37,7 @@ func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *acls.Role
 		stored.SetHash()
 		entry.ACLRoles = append(entry.ACLRoles, stored)
 	}
-	index, err := s.writeACL(ctx, nomad.ACLRolesUpsertRequestType, entry)
+	index, err := s.write(ctx, nomad.ACLRolesUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +53,12 @@ func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *acls.Role
 	return out, nil
 }
 
-// aclRoleDelete deletes roles. Tokens with one lose its rights.
-func (s *Service) aclRoleDelete(ctx context.Context, _ *rpc.Call, req *acls.RolesDeleteByIDRequest) (*acls.RolesDeleteByIDResponse, error) {
+// DeleteRoles deletes roles. Tokens with one lose its rights.
+func (s *Service) DeleteRoles(ctx context.Context, _ *rpc.Call, req *acls.RolesDeleteByIDRequest) (*acls.RolesDeleteByIDResponse, error) {
 	if len(req.ACLRoleIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one role")
 	}
-	index, err := s.writeACL(ctx, nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs})
+	index, err := s.write(ctx, nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs})
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +75,7 @@ func (s *Service) roleReader(c *rpc.Call) (all bool, own map[string]bool, err er
 	return c.Access.IsManagement(), ownRoles(c), nil
 }
 
-func (s *Service) aclRoleList(ctx context.Context, c *rpc.Call, req *acls.RolesListRequest) (*acls.RolesListResponse, error) {
+func (s *Service) ListRoles(ctx context.Context, c *rpc.Call, req *acls.RolesListRequest) (*acls.RolesListResponse, error) {
 	all, own, err := s.roleReader(c)
 	if err != nil {
 		return nil, err
@@ -108,7 +96,7 @@ func (s *Service) aclRoleList(ctx context.Context, c *rpc.Call, req *acls.RolesL
 	})
 }
 
-func (s *Service) aclRoleByID(ctx context.Context, c *rpc.Call, req *acls.RoleByIDRequest) (*acls.RoleByIDResponse, error) {
+func (s *Service) RoleByID(ctx context.Context, c *rpc.Call, req *acls.RoleByIDRequest) (*acls.RoleByIDResponse, error) {
 	all, own, err := s.roleReader(c)
 	switch {
 	case err != nil:
@@ -122,7 +110,7 @@ func (s *Service) aclRoleByID(ctx context.Context, c *rpc.Call, req *acls.RoleBy
 	})
 }
 
-func (s *Service) aclRoleByName(ctx context.Context, c *rpc.Call, req *acls.RoleByNameRequest) (*acls.RoleByNameResponse, error) {
+func (s *Service) RoleByName(ctx context.Context, c *rpc.Call, req *acls.RoleByNameRequest) (*acls.RoleByNameResponse, error) {
 	all, own, err := s.roleReader(c)
 	if err != nil {
 		return nil, err
@@ -146,9 +134,9 @@ func shownRole(snap *state.Snapshot, role *acls.Role) (*acls.Role, uint64) {
 	return role, max(role.ModifyIndex, snap.TableIndex(state.TableACLPolicy))
 }
 
-// aclRolesByID returns several roles. It fails when one of them does not belong to the
+// RolesByID returns several roles. It fails when one of them does not belong to the
 // caller.
-func (s *Service) aclRolesByID(ctx context.Context, c *rpc.Call, req *acls.RolesByIDRequest) (*acls.RolesByIDResponse, error) {
+func (s *Service) RolesByID(ctx context.Context, c *rpc.Call, req *acls.RolesByIDRequest) (*acls.RolesByIDResponse, error) {
 	all, own, err := s.roleReader(c)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package endpoint
+package access
 
 import (
 	"context"
@@ -15,21 +15,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) aclTokenMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.Handle("ACL.UpsertTokens", rpc.Management, rpc.Leader, s.aclTokenUpsert).AtHome(s.globalUpsert),
-		rpc.Handle("ACL.DeleteTokens", rpc.Management, rpc.Leader, s.aclTokenDelete).AtHome(s.globalDelete),
-		rpc.Handle("ACL.ListTokens", rpc.Management, rpc.Leader, s.aclTokenList),
-		rpc.Handle("ACL.GetTokens", rpc.Management, rpc.Leader, s.aclTokenGetSet),
-		rpc.Handle("ACL.GetToken", rpc.Token, rpc.Leader, s.aclTokenGet).Needs(rpc.Asked("its own token; management: all")),
-		rpc.Handle("ACL.ResolveToken", rpc.Anonymous, rpc.Leader, s.aclTokenResolve),
-	}
-}
-
-// globalUpsert reports whether a request writes global tokens.
-func (s *Service) globalUpsert(r rpc.Request) bool {
+// UpsertsGlobal reports whether a request writes global tokens.
+func (s *Service) UpsertsGlobal(r rpc.Request) bool {
 	req, ok := r.(*acls.TokenUpsertRequest)
-	if !ok || !s.cfg.Access.Enabled {
+	if !ok || !s.cfg.Control.Enabled {
 		return false
 	}
 	for _, t := range req.Tokens {
@@ -40,10 +29,10 @@ func (s *Service) globalUpsert(r rpc.Request) bool {
 	return false
 }
 
-// globalDelete reports whether a request deletes a global token.
-func (s *Service) globalDelete(r rpc.Request) bool {
+// DeletesGlobal reports whether a request deletes a global token.
+func (s *Service) DeletesGlobal(r rpc.Request) bool {
 	req, ok := r.(*acls.TokenDeleteRequest)
-	if !ok || !s.cfg.Access.Enabled {
+	if !ok || !s.cfg.Control.Enabled {
 		return false
 	}
 	snap := s.Snapshot()
@@ -55,8 +44,8 @@ func (s *Service) globalDelete(r rpc.Request) bool {
 	return false
 }
 
-// aclTokenUpsert creates and updates tokens.
-func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *acls.TokenUpsertRequest) (*acls.TokenUpsertResponse, error) {
+// UpsertTokens creates and updates tokens.
+func (s *Service) UpsertTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenUpsertRequest) (*acls.TokenUpsertResponse, error) {
 	if len(req.Tokens) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
@@ -82,7 +71,7 @@ func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *acls.Tok
 
 // writeTokens applies a log entry and returns the tokens as stored.
 func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry any, tokens []*acls.Token) (*acls.TokenUpsertResponse, error) {
-	index, err := s.writeACL(ctx, t, entry)
+	index, err := s.write(ctx, t, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +105,7 @@ func (s *Service) tokenOf(snap *state.Snapshot, asked *acls.Token) (*acls.Token,
 	if err := rolesOf(snap, t); err != nil {
 		return nil, err
 	}
-	if err := t.Validate(s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL, existing); err != nil {
+	if err := t.Validate(s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL, existing); err != nil {
 		return nil, err
 	}
 	t.SetHash()
@@ -180,8 +169,8 @@ func rolesOf(snap *state.Snapshot, t *acls.Token) error {
 	return nil
 }
 
-// aclTokenDelete deletes tokens. It deletes none of them if one does not exist.
-func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *acls.TokenDeleteRequest) (*nomad.GenericResponse, error) {
+// DeleteTokens deletes tokens. It deletes none of them if one does not exist.
+func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.AccessorIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
@@ -202,7 +191,7 @@ func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *acls.Tok
 	if global != 0 && global != len(req.AccessorIDs) {
 		return nil, nomad.Errorf(400, "cannot delete mixed global and non-global tokens")
 	}
-	index, err := s.writeACL(ctx, nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: req.AccessorIDs})
+	index, err := s.write(ctx, nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: req.AccessorIDs})
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +200,7 @@ func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *acls.Tok
 	return out, nil
 }
 
-func (s *Service) aclTokenList(ctx context.Context, _ *rpc.Call, req *acls.TokenListRequest) (*acls.TokenListResponse, error) {
+func (s *Service) ListTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenListRequest) (*acls.TokenListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenListResponse) error {
 		all := snap.ACLTokensByPrefix(ws, req.Prefix)
 		if req.GlobalOnly {
@@ -231,7 +220,7 @@ func (s *Service) aclTokenList(ctx context.Context, _ *rpc.Call, req *acls.Token
 	})
 }
 
-func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
+func (s *Service) GetToken(ctx context.Context, c *rpc.Call, req *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
 	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
 		return nil, nomad.Denied("needs a management token, or this very token")
 	}
@@ -245,7 +234,7 @@ func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *acls.TokenS
 	})
 }
 
-func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *acls.TokenSetRequest) (*acls.TokenSetResponse, error) {
+func (s *Service) GetTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenSetRequest) (*acls.TokenSetResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenSetResponse) error {
 		out.Tokens = map[string]*acls.Token{}
 		for _, accessor := range req.AccessorIDS {
@@ -258,9 +247,9 @@ func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *acls.Tok
 	})
 }
 
-// aclTokenResolve returns the token with a secret. It returns nil if the token is unknown or
+// ResolveToken returns the token with a secret. It returns nil if the token is unknown or
 // expired. The secret is the authorization.
-func (s *Service) aclTokenResolve(ctx context.Context, _ *rpc.Call, req *acls.ResolveTokenRequest) (*acls.ResolveTokenResponse, error) {
+func (s *Service) ResolveToken(ctx context.Context, _ *rpc.Call, req *acls.ResolveTokenRequest) (*acls.ResolveTokenResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.ResolveTokenResponse) error {
 		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
 		if t := snap.ACLTokenBySecret(ws, req.SecretID); t != nil && !t.HasExpired(s.Now()) {

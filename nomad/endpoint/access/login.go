@@ -1,4 +1,4 @@
-package endpoint
+package access
 
 import (
 	"context"
@@ -12,19 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// loginMethods returns the methods of a login, which need no token. The leader handles them
-// because it keeps the pending OIDC logins. For global tokens it is the leader of the
-// authoritative region.
-func (s *Service) loginMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Leader, s.login).AtHome(s.loginEverywhere),
-		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Leader, s.oidcAuthURL).AtHome(s.loginEverywhere),
-		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Leader, s.oidcCompleteAuth).AtHome(s.loginEverywhere),
-	}
-}
-
-// loginEverywhere reports whether the auth method of a login creates global tokens.
-func (s *Service) loginEverywhere(r rpc.Request) bool {
+// LogsInGlobally reports whether the auth method of a login creates global tokens.
+func (s *Service) LogsInGlobally(r rpc.Request) bool {
 	name := ""
 	switch req := r.(type) {
 	case *acls.LoginRequest:
@@ -34,15 +23,15 @@ func (s *Service) loginEverywhere(r rpc.Request) bool {
 	case *acls.OIDCCompleteAuthRequest:
 		name = req.AuthMethodName
 	}
-	if name == "" || !s.cfg.Access.Enabled {
+	if name == "" || !s.cfg.Control.Enabled {
 		return false
 	}
 	m := s.Snapshot().ACLAuthMethod(nil, name)
 	return m != nil && m.TokenLocality == acls.AuthMethodTokenLocalityGlobal
 }
 
-// login exchanges a JWT of an identity provider for an ACL token.
-func (s *Service) login(ctx context.Context, _ *rpc.Call, req *acls.LoginRequest) (*acls.LoginResponse, error) {
+// Login exchanges a JWT of an identity provider for an ACL token.
+func (s *Service) Login(ctx context.Context, _ *rpc.Call, req *acls.LoginRequest) (*acls.LoginResponse, error) {
 	m, err := s.loginMethod(req.AuthMethodName, acls.AuthMethodTypeJWT)
 	if err != nil {
 		return nil, err
@@ -54,11 +43,11 @@ func (s *Service) login(ctx context.Context, _ *rpc.Call, req *acls.LoginRequest
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}
-	return s.letIn(ctx, m, claims)
+	return s.logIn(ctx, m, claims)
 }
 
-// oidcAuthURL starts an OIDC login and returns the URL to open in a browser.
-func (s *Service) oidcAuthURL(ctx context.Context, _ *rpc.Call, req *acls.OIDCAuthURLRequest) (*acls.OIDCAuthURLResponse, error) {
+// OIDCAuthURL starts an OIDC login and returns the URL to open in a browser.
+func (s *Service) OIDCAuthURL(ctx context.Context, _ *rpc.Call, req *acls.OIDCAuthURLRequest) (*acls.OIDCAuthURLResponse, error) {
 	m, err := s.loginMethod(req.AuthMethodName, acls.AuthMethodTypeOIDC)
 	if err != nil {
 		return nil, err
@@ -73,8 +62,8 @@ func (s *Service) oidcAuthURL(ctx context.Context, _ *rpc.Call, req *acls.OIDCAu
 	return &acls.OIDCAuthURLResponse{AuthURL: at}, nil
 }
 
-// oidcCompleteAuth completes an OIDC login and returns an ACL token.
-func (s *Service) oidcCompleteAuth(ctx context.Context, _ *rpc.Call, req *acls.OIDCCompleteAuthRequest) (*acls.LoginResponse, error) {
+// OIDCCompleteAuth completes an OIDC login and returns an ACL token.
+func (s *Service) OIDCCompleteAuth(ctx context.Context, _ *rpc.Call, req *acls.OIDCCompleteAuthRequest) (*acls.LoginResponse, error) {
 	m, err := s.loginMethod(req.AuthMethodName, acls.AuthMethodTypeOIDC)
 	if err != nil {
 		return nil, err
@@ -86,7 +75,7 @@ func (s *Service) oidcCompleteAuth(ctx context.Context, _ *rpc.Call, req *acls.O
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}
-	return s.letIn(ctx, m, claims)
+	return s.logIn(ctx, m, claims)
 }
 
 // loginMethod returns the auth method with the name, which must have the type kind.
@@ -122,12 +111,12 @@ func (s *Service) loginFailed(ctx context.Context, m *acls.AuthMethod, err error
 	return nomad.Errorf(500, "auth method %q: the identity provider cannot be asked now: the log of the leader says why", m.Name)
 }
 
-// letIn creates an ACL token for a login. Its rights are those that the binding rules of the
+// logIn creates an ACL token for a login. Its rights are those that the binding rules of the
 // method give to the claims.
-func (s *Service) letIn(ctx context.Context, m *acls.AuthMethod, claims *login.Claims) (*acls.LoginResponse, error) {
+func (s *Service) logIn(ctx context.Context, m *acls.AuthMethod, claims *login.Claims) (*acls.LoginResponse, error) {
 	snap := s.Snapshot()
 	grant := login.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
-	s.tellLogin(m, claims, grant)
+	s.logOutcomes(m, claims, grant)
 	if grant.Empty() {
 		return nil, nomad.Errorf(403, "auth method %q: no binding rule gives anything to these claims: %v", m.Name, nomad.ErrPermissionDenied)
 	}
@@ -141,7 +130,7 @@ func (s *Service) letIn(ctx context.Context, m *acls.AuthMethod, claims *login.C
 		t.Type = acls.ManagementToken
 	}
 	t.Canonicalize(s.Now())
-	if err := t.Validate(s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL, nil); err != nil {
+	if err := t.Validate(s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL, nil); err != nil {
 		return nil, nomad.Errorf(500, "auth method %q: %s", m.Name, err)
 	}
 	t.SetHash()
@@ -154,9 +143,9 @@ func (s *Service) letIn(ctx context.Context, m *acls.AuthMethod, claims *login.C
 	return &acls.LoginResponse{ACLToken: written.Tokens[0], WriteMeta: written.WriteMeta}, nil
 }
 
-// tellLogin logs the claims of a login and the result of each binding rule, if the method has
+// logOutcomes logs the claims of a login and the result of each binding rule, if the method has
 // VerboseLogging.
-func (s *Service) tellLogin(m *acls.AuthMethod, claims *login.Claims, grant *login.Grant) {
+func (s *Service) logOutcomes(m *acls.AuthMethod, claims *login.Claims, grant *login.Grant) {
 	if !m.Config.VerboseLogging {
 		return
 	}
@@ -183,12 +172,8 @@ type assertions struct{ s *Service }
 
 // ClientAssertion signs the claims. For RS256 it creates the RSA key first if there is none.
 func (a assertions) ClientAssertion(ctx context.Context, claims login.Assertion) (string, error) {
-	if claims.Alg == nomad.IdentityAlgRS256 && a.s.Snapshot().NewestRSAKey() == nil {
-		key, err := a.s.cfg.Keyring.NewRSAKey(ctx, a.s.Now())
-		if err != nil {
-			return "", err
-		}
-		if err := a.s.writeRSA(ctx, key); err != nil {
+	if claims.Alg == nomad.IdentityAlgRS256 {
+		if err := a.s.keys.EnsureRSA(ctx); err != nil {
 			return "", err
 		}
 	}

@@ -1,9 +1,8 @@
-package endpoint
+package access
 
 import (
 	"context"
 	"errors"
-	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
 
@@ -14,9 +13,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// writeACL applies a log entry that changes access control. It returns rejected entries as
+// write applies a log entry that changes access control. It returns rejected entries as
 // client errors.
-func (s *Service) writeACL(ctx context.Context, t nomad.MessageType, entry any) (uint64, error) {
+func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (uint64, error) {
 	index, err := s.Apply(ctx, t, entry)
 	switch {
 	case err == nil || index == 0 || errors.Is(err, nomad.ErrPermissionDenied):
@@ -76,8 +75,8 @@ func notOwn(what, name string) error {
 	return nomad.Denied("needs a management token, or one that has the %s %q", what, name)
 }
 
-// whoAmI returns the caller's identity, without the times of its token.
-func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
+// WhoAmI returns the caller's identity, without the times of its token.
+func (s *Service) WhoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
 	id := *c.Identity
 	if id.Claims != nil {
 		claims := *id.Claims
@@ -91,10 +90,4 @@ func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest
 	}
 	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	return out, nil
-}
-
-// AccessControl configures access control and the TTL limits of tokens that expire.
-type AccessControl struct {
-	Enabled                  bool
-	TokenMinTTL, TokenMaxTTL time.Duration // default 1 min and 24 h
 }

@@ -1,4 +1,4 @@
-package endpoint
+package access
 
 import (
 	"context"
@@ -15,20 +15,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) aclPolicyMethods() []rpc.Method {
-	own := rpc.Asked("any token: its own policies; management: all")
-	return []rpc.Method{
-		rpc.Handle("ACL.UpsertPolicies", rpc.Management, rpc.Leader, s.aclPolicyUpsert).AtHome(s.everywhere),
-		rpc.Handle("ACL.DeletePolicies", rpc.Management, rpc.Leader, s.aclPolicyDelete).AtHome(s.everywhere),
-		rpc.Handle("ACL.ListPolicies", rpc.Token, rpc.Leader, s.aclPolicyList).Needs(own),
-		rpc.Handle("ACL.GetPolicy", rpc.Token, rpc.Leader, s.aclPolicyGet).Needs(own),
-		rpc.Handle("ACL.GetPolicies", rpc.Token, rpc.Leader, s.aclPolicyGetSet).Needs(own),
-		rpc.Handle("ACL.GetClaimPolicies", rpc.Token, rpc.Leader, s.aclClaimPolicies).Needs(rpc.Asked("a workload: its own policies")),
-	}
-}
-
-// aclPolicyUpsert stores policies. It rejects those that cannot be parsed.
-func (s *Service) aclPolicyUpsert(ctx context.Context, _ *rpc.Call, req *acls.PolicyUpsertRequest) (*nomad.GenericResponse, error) {
+// UpsertPolicies stores policies. It rejects those that cannot be parsed.
+func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *acls.PolicyUpsertRequest) (*nomad.GenericResponse, error) {
 	if len(req.Policies) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
@@ -53,8 +41,8 @@ func (s *Service) aclPolicyUpsert(ctx context.Context, _ *rpc.Call, req *acls.Po
 	return s.writePolicies(ctx, nomad.ACLPolicyUpsertRequestType, entry)
 }
 
-// aclPolicyDelete deletes policies. Tokens and roles that name one lose its rights.
-func (s *Service) aclPolicyDelete(ctx context.Context, _ *rpc.Call, req *acls.PolicyDeleteRequest) (*nomad.GenericResponse, error) {
+// DeletePolicies deletes policies. Tokens and roles that name one lose its rights.
+func (s *Service) DeletePolicies(ctx context.Context, _ *rpc.Call, req *acls.PolicyDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
@@ -62,7 +50,7 @@ func (s *Service) aclPolicyDelete(ctx context.Context, _ *rpc.Call, req *acls.Po
 }
 
 func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
-	index, err := s.writeACL(ctx, t, entry)
+	index, err := s.write(ctx, t, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +59,7 @@ func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry 
 	return out, nil
 }
 
-func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
+func (s *Service) ListPolicies(ctx context.Context, c *rpc.Call, req *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
 	all := c.Access.IsManagement()
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicyListResponse) error {
 		var own map[string]bool
@@ -95,7 +83,7 @@ func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *acls.Poli
 	})
 }
 
-func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *acls.PolicySpecificRequest) (*acls.SinglePolicyResponse, error) {
+func (s *Service) GetPolicy(ctx context.Context, c *rpc.Call, req *acls.PolicySpecificRequest) (*acls.SinglePolicyResponse, error) {
 	all := c.Access.IsManagement()
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SinglePolicyResponse) error {
 		if !all && !ownPolicies(c, snap, ws)[req.Name] {
@@ -112,8 +100,8 @@ func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *acls.Polic
 	})
 }
 
-// aclPolicyGetSet returns several policies. It fails when one of them is not the caller's.
-func (s *Service) aclPolicyGetSet(ctx context.Context, c *rpc.Call, req *acls.PolicySetRequest) (*acls.PolicySetResponse, error) {
+// GetPolicies returns several policies. It fails when one of them is not the caller's.
+func (s *Service) GetPolicies(ctx context.Context, c *rpc.Call, req *acls.PolicySetRequest) (*acls.PolicySetResponse, error) {
 	all := c.Access.IsManagement()
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
 		out.Policies = map[string]*acls.Policy{}
@@ -134,8 +122,8 @@ func (s *Service) aclPolicyGetSet(ctx context.Context, c *rpc.Call, req *acls.Po
 	})
 }
 
-// aclClaimPolicies returns the policies of the calling workload.
-func (s *Service) aclClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.GenericRequest) (*acls.PolicySetResponse, error) {
+// ClaimPolicies returns the policies of the calling workload.
+func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.GenericRequest) (*acls.PolicySetResponse, error) {
 	w := c.Access.Workload
 	if w == nil {
 		return nil, nomad.Denied("needs the identity of a workload")

@@ -1,4 +1,4 @@
-package endpoint
+package rootkeys
 
 import (
 	"cmp"
@@ -14,9 +14,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// keyringRotate creates a new root key. The key is active immediately. With PublishTime it is
+// Rotate creates a new root key. The key is active immediately. With PublishTime it is
 // published first and becomes active later.
-func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringRotateRootKeyRequest) (*nomad.KeyringRotateRootKeyResponse, error) {
+func (s *Service) Rotate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringRotateRootKeyRequest) (*nomad.KeyringRotateRootKeyResponse, error) {
 	switch {
 	case req.Full && req.PublishTime != 0:
 		return nil, nomad.Errorf(400, "keyring cannot be prepublished and fully rotated at the same time")
@@ -34,7 +34,7 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	if err != nil {
 		return nil, err
 	}
-	index, err := s.introduceKey(ctx, key, req)
+	index, err := s.introduce(ctx, key, req)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +53,9 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	return out, nil
 }
 
-// introduceKey writes a new key. It publishes the key to all reachable servers before
+// introduce writes a new key. It publishes the key to all reachable servers before
 // activating it, so that no server rejects a token of another.
-func (s *Service) introduceKey(ctx context.Context, key *nomad.RootKey, req *nomad.KeyringRotateRootKeyRequest) (uint64, error) {
+func (s *Service) introduce(ctx context.Context, key *nomad.RootKey, req *nomad.KeyringRotateRootKeyRequest) (uint64, error) {
 	known := *key
 	known.State, known.PublishTime = nomad.RootKeyStatePrepublished, cmp.Or(req.PublishTime, key.CreateTime)
 	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &known})
@@ -124,9 +124,9 @@ func (s *Service) nextRSA(ctx context.Context) (*nomad.RootKey, error) {
 	return s.cfg.Keyring.NewRSAKey(ctx, s.Now())
 }
 
-// needRSA creates an RS256 key if the job needs one and none exists.
-func (s *Service) needRSA(ctx context.Context, job *nomad.Job) error {
-	if !job.WantsRSA() || s.Snapshot().NewestRSAKey() != nil {
+// EnsureRSA creates an RS256 key if none exists.
+func (s *Service) EnsureRSA(ctx context.Context) error {
+	if s.Snapshot().NewestRSAKey() != nil {
 		return nil
 	}
 	key, err := s.cfg.Keyring.NewRSAKey(ctx, s.Now())
@@ -150,9 +150,9 @@ func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
 	return nil
 }
 
-// keyringUpdate changes the state of a root key. The core job uses it to activate published
+// Update changes the state of a root key. The core job uses it to activate published
 // keys and to end a rekey. It never accepts key material.
-func (s *Service) keyringUpdate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringUpdateRootKeyRequest) (*nomad.KeyringUpdateRootKeyResponse, error) {
+func (s *Service) Update(ctx context.Context, _ *rpc.Call, req *nomad.KeyringUpdateRootKeyRequest) (*nomad.KeyringUpdateRootKeyResponse, error) {
 	if req.RootKey == nil || req.RootKey.Meta == nil || req.RootKey.Meta.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")
 	}

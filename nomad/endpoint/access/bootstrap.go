@@ -1,4 +1,4 @@
-package endpoint
+package access
 
 import (
 	"context"
@@ -8,15 +8,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-func (s *Service) aclBootstrapMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Leader, s.aclBootstrap).AtHome(s.everywhere),
-	}
-}
-
-// aclBootstrap creates the first management token. It succeeds once. To repeat it, an
+// Bootstrap creates the first management token. It succeeds once. To repeat it, an
 // operator writes the index of the last bootstrap to a file next to the leader's log.
-func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *acls.TokenBootstrapRequest) (*acls.TokenUpsertResponse, error) {
+func (s *Service) Bootstrap(ctx context.Context, _ *rpc.Call, req *acls.TokenBootstrapRequest) (*acls.TokenUpsertResponse, error) {
 	if req.BootstrapSecret != "" && !nomad.IsUUID(req.BootstrapSecret) {
 		return nil, nomad.Errorf(400, "invalid acl token") // tools match this text
 	}

@@ -1,4 +1,4 @@
-package endpoint
+package access
 
 import (
 	"context"
@@ -16,19 +16,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) authMethodMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.Handle("ACL.UpsertAuthMethods", rpc.Management, rpc.Leader, s.authMethodUpsert).AtHome(s.everywhere),
-		rpc.Handle("ACL.DeleteAuthMethods", rpc.Management, rpc.Leader, s.authMethodDelete).AtHome(s.everywhere),
-		rpc.Handle("ACL.ListAuthMethods", rpc.Anonymous, rpc.Leader, s.authMethodList),
-		rpc.Handle("ACL.GetAuthMethod", rpc.Management, rpc.Leader, s.authMethodGet),
-		rpc.Handle("ACL.GetAuthMethods", rpc.Management, rpc.Leader, s.authMethodGetSet),
-	}
-}
-
-// authMethodUpsert creates and updates auth methods. An update keeps the fields that the
+// UpsertAuthMethods creates and updates auth methods. An update keeps the fields that the
 // request omits.
-func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodUpsertRequest) (*acls.AuthMethodUpsertResponse, error) {
+func (s *Service) UpsertAuthMethods(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodUpsertRequest) (*acls.AuthMethodUpsertResponse, error) {
 	if len(req.AuthMethods) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one auth method")
 	}
@@ -52,7 +42,7 @@ func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *acls.A
 		}
 		entry.AuthMethods = append(entry.AuthMethods, m)
 	}
-	index, err := s.writeACL(ctx, nomad.ACLAuthMethodsUpsertRequestType, entry)
+	index, err := s.write(ctx, nomad.ACLAuthMethodsUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +69,7 @@ func (s *Service) authMethodOf(snap *state.Snapshot, asked *acls.AuthMethod) (*a
 		return nil, err
 	}
 	login.Complete(m)
-	if err := login.CheckMethod(m, s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL); err != nil {
+	if err := login.CheckMethod(m, s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL); err != nil {
 		return nil, err
 	}
 	if other := snap.ACLDefaultAuthMethod(nil, m.Type); m.Default && other != nil && other.Name != m.Name {
@@ -94,13 +84,13 @@ func (s *Service) authMethodOf(snap *state.Snapshot, asked *acls.AuthMethod) (*a
 	return m, nil
 }
 
-// authMethodDelete deletes auth methods and their binding rules. Tokens of earlier logins
+// DeleteAuthMethods deletes auth methods and their binding rules. Tokens of earlier logins
 // stay until they expire.
-func (s *Service) authMethodDelete(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodDeleteRequest) (*acls.AuthMethodDeleteResponse, error) {
+func (s *Service) DeleteAuthMethods(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodDeleteRequest) (*acls.AuthMethodDeleteResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one auth method")
 	}
-	index, err := s.writeACL(ctx, nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: req.Names})
+	index, err := s.write(ctx, nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: req.Names})
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +99,8 @@ func (s *Service) authMethodDelete(ctx context.Context, _ *rpc.Call, req *acls.A
 	return out, nil
 }
 
-// authMethodList lists auth methods. It needs no token, since a login starts without one.
-func (s *Service) authMethodList(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodListRequest) (*acls.AuthMethodListResponse, error) {
+// ListAuthMethods lists auth methods. It needs no token, since a login starts without one.
+func (s *Service) ListAuthMethods(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodListRequest) (*acls.AuthMethodListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodListResponse) error {
 		all := page.Only(snap.ACLAuthMethods(ws), func(m *acls.AuthMethod) bool { return strings.HasPrefix(m.Name, req.Prefix) })
 		found, next, err := page.List[*acls.AuthMethod]{Opts: &req.QueryOptions, Order: page.ByID,
@@ -127,8 +117,8 @@ func (s *Service) authMethodList(ctx context.Context, _ *rpc.Call, req *acls.Aut
 	})
 }
 
-// authMethodGet returns an auth method without its secrets.
-func (s *Service) authMethodGet(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodGetRequest) (*acls.AuthMethodGetResponse, error) {
+// GetAuthMethod returns an auth method without its secrets.
+func (s *Service) GetAuthMethod(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodGetRequest) (*acls.AuthMethodGetResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodGetResponse) error {
 		out.Index = snap.TableIndex(state.TableACLAuthMethods)
 		if m := snap.ACLAuthMethod(ws, req.MethodName); m != nil {
@@ -138,9 +128,9 @@ func (s *Service) authMethodGet(ctx context.Context, _ *rpc.Call, req *acls.Auth
 	})
 }
 
-// authMethodGetSet returns auth methods with their secrets, for replication to other regions.
+// GetAuthMethods returns auth methods with their secrets, for replication to other regions.
 // No route of the HTTP API calls it.
-func (s *Service) authMethodGetSet(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodsGetRequest) (*acls.AuthMethodsGetResponse, error) {
+func (s *Service) GetAuthMethods(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodsGetRequest) (*acls.AuthMethodsGetResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodsGetResponse) error {
 		out.AuthMethods = map[string]*acls.AuthMethod{}
 		for _, name := range req.Names {
@@ -156,5 +146,5 @@ func (s *Service) authMethodGetSet(ctx context.Context, _ *rpc.Call, req *acls.A
 // boundTTL returns the TTL of the tokens of an auth method. It is at most the server's
 // TokenMaxTTL.
 func (s *Service) boundTTL(m *acls.AuthMethod) time.Duration {
-	return min(m.MaxTokenTTL, s.cfg.Access.TokenMaxTTL)
+	return min(m.MaxTokenTTL, s.cfg.Control.TokenMaxTTL)
 }

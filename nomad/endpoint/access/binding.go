@@ -1,4 +1,4 @@
-package endpoint
+package access
 
 import (
 	"context"
@@ -15,18 +15,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) bindingRuleMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.Handle("ACL.UpsertBindingRules", rpc.Management, rpc.Leader, s.bindingRuleUpsert).AtHome(s.everywhere),
-		rpc.Handle("ACL.DeleteBindingRules", rpc.Management, rpc.Leader, s.bindingRuleDelete).AtHome(s.everywhere),
-		rpc.Handle("ACL.ListBindingRules", rpc.Management, rpc.Leader, s.bindingRuleList),
-		rpc.Handle("ACL.GetBindingRule", rpc.Management, rpc.Leader, s.bindingRuleGet),
-		rpc.Handle("ACL.GetBindingRules", rpc.Management, rpc.Leader, s.bindingRuleGetSet),
-	}
-}
-
-// bindingRuleUpsert creates and updates binding rules. A rule without an ID is new.
-func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesUpsertRequest) (*acls.BindingRulesUpsertResponse, error) {
+// UpsertBindingRules creates and updates binding rules. A rule without an ID is new.
+func (s *Service) UpsertBindingRules(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesUpsertRequest) (*acls.BindingRulesUpsertResponse, error) {
 	if len(req.ACLBindingRules) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one binding rule")
 	}
@@ -44,7 +34,7 @@ func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *acls.
 		seen[r.ID] = true
 		entry.ACLBindingRules = append(entry.ACLBindingRules, r)
 	}
-	index, err := s.writeACL(ctx, nomad.ACLBindingRulesUpsertRequestType, entry)
+	index, err := s.write(ctx, nomad.ACLBindingRulesUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +75,12 @@ func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *acls.BindingRule) (
 	return r, login.CheckRule(r)
 }
 
-// bindingRuleDelete deletes binding rules. Tokens of earlier logins keep their rights.
-func (s *Service) bindingRuleDelete(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesDeleteRequest) (*acls.BindingRulesDeleteResponse, error) {
+// DeleteBindingRules deletes binding rules. Tokens of earlier logins keep their rights.
+func (s *Service) DeleteBindingRules(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesDeleteRequest) (*acls.BindingRulesDeleteResponse, error) {
 	if len(req.ACLBindingRuleIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one binding rule")
 	}
-	index, err := s.writeACL(ctx, nomad.ACLBindingRulesDeleteRequestType, &acls.BindingRulesDeleteRequest{ACLBindingRuleIDs: req.ACLBindingRuleIDs})
+	index, err := s.write(ctx, nomad.ACLBindingRulesDeleteRequestType, &acls.BindingRulesDeleteRequest{ACLBindingRuleIDs: req.ACLBindingRuleIDs})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +89,7 @@ func (s *Service) bindingRuleDelete(ctx context.Context, _ *rpc.Call, req *acls.
 	return out, nil
 }
 
-func (s *Service) bindingRuleList(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesListRequest) (*acls.BindingRulesListResponse, error) {
+func (s *Service) ListBindingRules(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesListRequest) (*acls.BindingRulesListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRulesListResponse) error {
 		all := page.Only(snap.ACLBindingRules(ws), func(r *acls.BindingRule) bool { return strings.HasPrefix(r.ID, req.Prefix) })
 		found, next, err := page.List[*acls.BindingRule]{Opts: &req.QueryOptions, Order: page.ByID,
@@ -116,7 +106,7 @@ func (s *Service) bindingRuleList(ctx context.Context, _ *rpc.Call, req *acls.Bi
 	})
 }
 
-func (s *Service) bindingRuleGet(ctx context.Context, _ *rpc.Call, req *acls.BindingRuleRequest) (*acls.BindingRuleResponse, error) {
+func (s *Service) GetBindingRule(ctx context.Context, _ *rpc.Call, req *acls.BindingRuleRequest) (*acls.BindingRuleResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRuleResponse) error {
 		out.Index = snap.TableIndex(state.TableACLBindingRules)
 		if out.ACLBindingRule = snap.ACLBindingRule(ws, req.ACLBindingRuleID); out.ACLBindingRule != nil {
@@ -126,8 +116,8 @@ func (s *Service) bindingRuleGet(ctx context.Context, _ *rpc.Call, req *acls.Bin
 	})
 }
 
-// bindingRuleGetSet returns rules for replication to other regions.
-func (s *Service) bindingRuleGetSet(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesRequest) (*acls.BindingRulesResponse, error) {
+// GetBindingRules returns rules for replication to other regions.
+func (s *Service) GetBindingRules(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesRequest) (*acls.BindingRulesResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRulesResponse) error {
 		out.ACLBindingRules = map[string]*acls.BindingRule{}
 		for _, id := range req.ACLBindingRuleIDs {

@@ -1,4 +1,4 @@
-package endpoint
+package access
 
 import (
 	"context"
@@ -8,17 +8,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-func (s *Service) aclOneTimeMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.Handle("ACL.UpsertOneTimeToken", rpc.Token, rpc.Leader, s.aclOneTimeUpsert).Needs(rpc.Asked("an ACL token")),
-		rpc.Handle("ACL.ExchangeOneTimeToken", rpc.Anonymous, rpc.Leader, s.aclOneTimeExchange),
-		rpc.Handle("ACL.ExpireOneTimeTokens", rpc.Management, rpc.Leader, s.aclOneTimeExpire),
-	}
-}
-
-// aclOneTimeUpsert creates a one-time token for the caller's ACL token. It replaces the
+// UpsertOneTimeToken creates a one-time token for the caller's ACL token. It replaces the
 // previous one.
-func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *acls.OneTimeTokenUpsertRequest) (*acls.OneTimeTokenUpsertResponse, error) {
+func (s *Service) UpsertOneTimeToken(ctx context.Context, c *rpc.Call, _ *acls.OneTimeTokenUpsertRequest) (*acls.OneTimeTokenUpsertResponse, error) {
 	c.Access.Open()
 	var own *acls.Token
 	if t := c.Identity.ACLToken; t != nil {
@@ -29,7 +21,7 @@ func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *acls.One
 	}
 	entry := &acls.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
 		ExpiresAt: s.Now().Add(acls.OneTimeTokenTTL).UTC()}
-	index, err := s.writeACL(ctx, nomad.OneTimeTokenUpsertRequestType, entry)
+	index, err := s.write(ctx, nomad.OneTimeTokenUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -40,16 +32,16 @@ func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *acls.One
 	return out, nil
 }
 
-// aclOneTimeExchange returns the ACL token of a one-time token. Only the first caller gets
+// ExchangeOneTimeToken returns the ACL token of a one-time token. Only the first caller gets
 // it; the order of the log entries decides.
-func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *acls.OneTimeTokenExchangeRequest) (*acls.OneTimeTokenExchangeResponse, error) {
+func (s *Service) ExchangeOneTimeToken(ctx context.Context, _ *rpc.Call, req *acls.OneTimeTokenExchangeRequest) (*acls.OneTimeTokenExchangeResponse, error) {
 	snap, now := s.Snapshot(), s.Now()
 	once := snap.OneTimeToken(nil, req.OneTimeSecretID)
 	if once == nil || once.HasExpired(now) {
 		return nil, nomad.ErrPermissionDenied
 	}
 	entry := &acls.OneTimeTokenDeleteRequest{AccessorIDs: []string{once.AccessorID}, OneTimeSecretID: once.OneTimeSecretID, Timestamp: now.UTC()}
-	index, err := s.writeACL(ctx, nomad.OneTimeTokenDeleteRequestType, entry)
+	index, err := s.write(ctx, nomad.OneTimeTokenDeleteRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +54,12 @@ func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *acls
 	return out, nil
 }
 
-// aclOneTimeExpire deletes expired one-time tokens.
-func (s *Service) aclOneTimeExpire(ctx context.Context, _ *rpc.Call, _ *acls.OneTimeTokenExpireRequest) (*nomad.GenericResponse, error) {
+// ExpireOneTimeTokens deletes expired one-time tokens.
+func (s *Service) ExpireOneTimeTokens(ctx context.Context, _ *rpc.Call, _ *acls.OneTimeTokenExpireRequest) (*nomad.GenericResponse, error) {
 	out := &nomad.GenericResponse{}
 	now := s.Now().UTC()
 	for range s.Snapshot().OneTimeTokensExpired(now) {
-		index, err := s.writeACL(ctx, nomad.OneTimeTokenExpireRequestType, &acls.OneTimeTokenExpireRequest{Timestamp: now})
+		index, err := s.write(ctx, nomad.OneTimeTokenExpireRequestType, &acls.OneTimeTokenExpireRequest{Timestamp: now})
 		if err != nil {
 			return nil, err
 		}
