@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -62,7 +63,7 @@ func (s *Service) deploymentGet(ctx context.Context, c *rpc.Call, req *nomad.Dep
 
 func (s *Service) deploymentAllocations(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.AllocListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
-		out.Allocations = readable(c, snap.AllocsByDeployment(ws, req.DeploymentID))
+		out.Allocations = allocs.Readable(c, snap.AllocsByDeployment(ws, req.DeploymentID))
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
 	})

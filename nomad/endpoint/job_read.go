@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -130,7 +131,7 @@ func (s *Service) jobAllocations(ctx context.Context, _ *rpc.Call, req *nomad.Jo
 		all := page.Only(snap.AllocsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
 			return job == nil || a.Job != nil && a.Job.CreateIndex == job.CreateIndex
 		})
-		allocs, next, err := allocList(&req.QueryOptions, page.ByID).Page(all)
+		allocs, next, err := allocs.Listing(&req.QueryOptions, page.ByID).Page(all)
 		if err != nil {
 			return err
 		}

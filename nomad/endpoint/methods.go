@@ -86,12 +86,12 @@ func (s *Service) nodeMethods() []rpc.Method {
 
 func (s *Service) allocMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Alloc.List", rpc.Token, rpc.Leader, s.allocList).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Alloc.GetAlloc", rpc.Token, rpc.Leader, s.allocGet).Needs(rpc.Asked("ns:[read-job] of the allocation, or its node")),
-		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Leader, s.allocGetAll),
-		rpc.Handle("Alloc.SignIdentities", rpc.NodeOnly, rpc.Leader, s.allocSignIdentities),
-		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocStop).Needs(rpc.Asked("ns:[alloc-lifecycle] of the allocation")),
-		rpc.Handle("Alloc.UpdateDesiredTransition", rpc.Management, rpc.Leader, s.allocUpdateTransition),
+		rpc.Handle("Alloc.List", rpc.Token, rpc.Leader, s.allocs.List).Needs(rpc.InNamespace(acl.ReadJob)),
+		rpc.Handle("Alloc.GetAlloc", rpc.Token, rpc.Leader, s.allocs.Get).Needs(rpc.Asked("ns:[read-job] of the allocation, or its node")),
+		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Leader, s.allocs.GetAll),
+		rpc.Handle("Alloc.SignIdentities", rpc.NodeOnly, rpc.Leader, s.allocs.SignIdentities),
+		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocs.Stop).Needs(rpc.Asked("ns:[alloc-lifecycle] of the allocation")),
+		rpc.Handle("Alloc.UpdateDesiredTransition", rpc.Management, rpc.Leader, s.allocs.UpdateTransition),
 	}
 }
 

@@ -86,7 +86,7 @@ func (s *Service) loginMethods() []rpc.Method {
 // not have them.
 func (s *Service) explainMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("ACL.Explain", rpc.Token, rpc.Leader, s.aclExplain).Needs(rpc.Asked("management, or the caller itself")),
+		rpc.Handle("ACL.Explain", rpc.Token, rpc.Leader, s.explain.Explain).Needs(rpc.Asked("management, or the caller itself")),
 	}
 }
 

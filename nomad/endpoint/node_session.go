@@ -117,3 +117,21 @@ func (s *Service) nodeSession(ctx context.Context, _ *rpc.Call, req *nomad.NodeS
 	id, err := s.askNode(ctx, req.NodeID)
 	return &nomad.NodeSessionResponse{ID: id}, err
 }
+
+// BoundNode returns the node whose connection carried a call that another server answered.
+// That server has authenticated the node.
+func BoundNode(method string, req rpc.Request) string {
+	switch r := req.(type) {
+	case *nomad.NodeRegisterRequest:
+		if r.Node != nil {
+			return r.Node.ID
+		}
+	case *nomad.NodeUpdateStatusRequest:
+		return r.NodeID
+	case *nomad.NodeSpecificRequest:
+		if method == "Node.GetClientAllocs" {
+			return r.NodeID
+		}
+	}
+	return ""
+}

@@ -20,7 +20,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/explain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/relay"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
@@ -31,6 +34,7 @@ type Config struct {
 	Core     handler.Config
 	RootKeys rootkeys.Config
 	Access   access.Config
+	Relay    relay.Config
 
 	Datacenter string
 	Name       string
@@ -40,8 +44,6 @@ type Config struct {
 	Limits              Limits
 	Introduction        Introduction
 	Search              search.Limits
-	// TokensToNodes allows relaying callers' tokens to nodes that do not accept tickets.
-	TokensToNodes bool
 	// LeaderToken returns the token of the leader's own calls, or "" on other servers. Core
 	// evaluations carry it to their worker.
 	LeaderToken func() string
@@ -61,9 +63,12 @@ type Config struct {
 // Service handles the RPC methods. See Methods.
 type Service struct {
 	*handler.Core
-	cfg    Config
-	access *access.Service
-	keys   *rootkeys.Service
+	cfg     Config
+	access  *access.Service
+	relay   *relay.Service
+	allocs  *allocs.Service
+	explain *explain.Service
+	keys    *rootkeys.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -82,5 +87,8 @@ func New(cfg Config) *Service {
 	core := handler.New(cfg.Core)
 	s := &Service{Core: core, cfg: cfg, keys: rootkeys.New(core, cfg.RootKeys)}
 	s.access = access.New(core, s.keys, cfg.Access)
+	s.relay = relay.New(core, cfg.Relay)
+	s.allocs = allocs.New(core)
+	s.explain = explain.New(core, s.Methods)
 	return s
 }

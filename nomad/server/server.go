@@ -36,6 +36,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/relay"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
@@ -210,9 +211,10 @@ func (s *Server) endpoints() *endpoint.Service {
 			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
 		RootKeys:            rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},
 		Access: access.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},
+		Relay: relay.Config{TokensToNodes: s.cfg.TokensToNodes},
 		AuthoritativeRegion: s.cfg.AuthoritativeRegion, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
 		Introduction: s.cfg.Introduction, Search: s.cfg.Search, LeaderToken: s.authority.Token,
-		TokensToNodes: s.cfg.TokensToNodes, 
+		
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Voters: s, Autopilot: s, Blocked: s.blocked, Plans: s.plans,

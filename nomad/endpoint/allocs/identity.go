@@ -1,4 +1,4 @@
-package endpoint
+package allocs
 
 import (
 	"context"
@@ -22,10 +22,10 @@ type signed struct {
 	claims  *nomad.IdentityClaims
 }
 
-// allocSignIdentities signs the named identities of a node's running allocations. It waits
+// SignIdentities signs the named identities of a node's running allocations. It waits
 // until this server has the allocations in its state, and for a signing key. Any server can
 // handle it.
-func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nomad.AllocIdentitiesRequest) (*nomad.AllocIdentitiesResponse, error) {
+func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call, req *nomad.AllocIdentitiesRequest) (*nomad.AllocIdentitiesResponse, error) {
 	if len(req.Identities) == 0 {
 		return nil, nomad.Errorf(400, "no identities requested")
 	}
@@ -42,7 +42,7 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 				reject(out, ask, nomad.WIRejectionReasonMissingAlloc)
 				continue
 			}
-			if err := ownAlloc(snap, c.Identity, alloc); err != nil {
+			if err := own(snap, c.Identity, alloc); err != nil {
 				return err
 			}
 			out.Index = max(out.Index, alloc.CreateIndex)

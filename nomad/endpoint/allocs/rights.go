@@ -1,4 +1,4 @@
-package endpoint
+package allocs
 
 import (
 	"github.com/open-nomad/open-nomad/acl"
@@ -9,13 +9,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// readsAlloc reports whether the caller may read an allocation. Nodes may read their own
+// mayRead reports whether the caller may read an allocation. Nodes may read their own
 // allocations, and those whose ephemeral disk they migrate.
-func readsAlloc(snap *state.Snapshot, c *rpc.Call, a *nomad.Allocation) bool {
+func mayRead(snap *state.Snapshot, c *rpc.Call, a *nomad.Allocation) bool {
 	switch {
 	case a == nil:
 		return false
-	case c.Access.Allows(acl.InNamespace(a.Namespace, acl.ReadJob)), ownAlloc(snap, c.Identity, a) == nil:
+	case c.Access.Allows(acl.InNamespace(a.Namespace, acl.ReadJob)), own(snap, c.Identity, a) == nil:
 		return true
 	}
 	node := authz.NodeID(c.Identity)
@@ -36,10 +36,10 @@ func fetchesDisk(snap *state.Snapshot, node, id string) bool {
 	return false
 }
 
-// ownAlloc rejects all callers except the node that the allocation was placed on. It also
+// own rejects all callers except the node that the allocation was placed on. It also
 // rejects that node after a purge. Its identity remains valid for registering again, but its
 // allocations may have been replaced on another node.
-func ownAlloc(snap *state.Snapshot, id *acls.AuthenticatedIdentity, a *nomad.Allocation) error {
+func own(snap *state.Snapshot, id *acls.AuthenticatedIdentity, a *nomad.Allocation) error {
 	if err := authz.OwnAlloc(id, a); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package endpoint
+package explain
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 )
 
 // self returns the caller as a subject.
-func self(c *rpc.Call) explainee {
-	who := explainee{Subject: acls.Subject{Kind: acls.SubjectSelf}, workload: c.Access.Workload}
+func self(c *rpc.Call) subject {
+	who := subject{Subject: acls.Subject{Kind: acls.SubjectSelf}, workload: c.Access.Workload}
 	switch t, w := c.Identity.ACLToken, c.Access.Workload; {
 	case t != nil:
 		who.ID, who.Name = t.AccessorID, t.Name
@@ -29,62 +29,62 @@ func self(c *rpc.Call) explainee {
 }
 
 // subjectOf returns the subject that a request names.
-func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (explainee, error) {
+func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (subject, error) {
 	switch {
 	case req.AccessorID == acls.AnonymousAccessor:
 		return anonymousSubject(), nil
 	case req.AccessorID != "":
 		t := snap.ACLToken(nil, req.AccessorID)
 		if t == nil {
-			return explainee{}, nomad.Errorf(http.StatusNotFound, "ACL token not found")
+			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL token not found")
 		}
 		return s.tokenSubject(t), nil
 	case req.Role != "":
 		r := cmp.Or(snap.ACLRoleByName(nil, req.Role), snap.ACLRole(nil, req.Role))
 		if r == nil {
-			return explainee{}, nomad.Errorf(http.StatusNotFound, "ACL role not found")
+			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL role not found")
 		}
 		return roleSubject(r), nil
 	case req.Policy != "":
 		if snap.ACLPolicy(nil, req.Policy) == nil {
-			return explainee{}, nomad.Errorf(http.StatusNotFound, "ACL policy not found")
+			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL policy not found")
 		}
-		return explainee{Subject: acls.Subject{Kind: acls.SubjectPolicy, Name: req.Policy},
+		return subject{Subject: acls.Subject{Kind: acls.SubjectPolicy, Name: req.Policy},
 			rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(req.Policy) }}, nil
 	}
 	w := *req.Workload
 	w.Namespace = handler.NamespaceOf(w.Namespace)
 	if w.JobID == "" && w.Group != "" || w.Group == "" && w.Task != "" {
-		return explainee{}, nomad.Errorf(http.StatusBadRequest, "a workload is named by namespace, job, group and task: what is left out stands for all, and so must what follows")
+		return subject{}, nomad.Errorf(http.StatusBadRequest, "a workload is named by namespace, job, group and task: what is left out stands for all, and so must what follows")
 	}
 	return workloadSubject(w), nil
 }
 
-func anonymousSubject() explainee {
-	return explainee{Subject: acls.Subject{Kind: acls.SubjectToken, ID: acls.AnonymousAccessor, Name: "callers without a token"},
+func anonymousSubject() subject {
+	return subject{Subject: acls.Subject{Kind: acls.SubjectToken, ID: acls.AnonymousAccessor, Name: "callers without a token"},
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(acls.PolicyAnonymous) }}
 }
 
-func (s *Service) tokenSubject(t *acls.Token) explainee {
-	return explainee{Subject: acls.Subject{Kind: acls.SubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.Now()),
+func (s *Service) tokenSubject(t *acls.Token) subject {
+	return subject{Subject: acls.Subject{Kind: acls.SubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.Now()),
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfToken(t) }}
 }
 
-func roleSubject(role *acls.Role) explainee {
-	return explainee{Subject: acls.Subject{Kind: acls.SubjectRole, ID: role.ID, Name: role.Name},
+func roleSubject(role *acls.Role) subject {
+	return subject{Subject: acls.Subject{Kind: acls.SubjectRole, ID: role.ID, Name: role.Name},
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfRole(role) }}
 }
 
-func workloadSubject(j acls.JobACL) explainee {
+func workloadSubject(j acls.JobACL) subject {
 	w := &acl.Workload{Namespace: j.Namespace, Job: j.JobID, Group: j.Group, Task: j.Task}
-	return explainee{Subject: acls.Subject{Kind: acls.SubjectWorkload, Workload: &j}, workload: w,
+	return subject{Subject: acls.Subject{Kind: acls.SubjectWorkload, Workload: &j}, workload: w,
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfWorkload(w) }}
 }
 
 // everybody yields all subjects that may have rights, by key: callers without a token, roles,
 // tokens, and the workloads of policies and of the question.
-func (s *Service) everybody(snap *state.Snapshot, ask *explainAsk) iter.Seq2[string, explainee] {
-	return func(yield func(string, explainee) bool) {
+func (s *Service) everybody(snap *state.Snapshot, ask *question) iter.Seq2[string, subject] {
+	return func(yield func(string, subject) bool) {
 		if !yield("anonymous", anonymousSubject()) {
 			return
 		}
@@ -113,7 +113,7 @@ func workloadKey(w acls.JobACL) string {
 
 // workloadsOf returns the workloads that have policies, own the variable of the question, or
 // have an identity with the audience.
-func workloadsOf(snap *state.Snapshot, ask *explainAsk) []acls.JobACL {
+func workloadsOf(snap *state.Snapshot, ask *question) []acls.JobACL {
 	found := map[acls.JobACL]bool{}
 	for _, id := range ask.identities {
 		found[acls.JobACL{Namespace: ask.namespace, JobID: id.JobID, Group: id.Group, Task: id.Task}] = true

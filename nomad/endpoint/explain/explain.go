@@ -1,4 +1,4 @@
-package endpoint
+package explain
 
 import (
 	"cmp"
@@ -21,22 +21,22 @@ import (
 // Limits of a response of ACL.Explain: the subjects on one page, and the subjects examined
 // for it.
 const (
-	explainPage    = 100
-	maxExplainPage = 1000
-	maxExplained   = 10_000
+	defaultPage = 100
+	maxPage     = 1000
+	maxSubjects = 10_000
 )
 
-// explainee is a subject whose rights are explained.
-type explainee struct {
+// subject is a subject whose rights are explained.
+type subject struct {
 	acls.Subject
 	rights   func(*authz.Rights) (*acl.ACL, error)
 	workload *acl.Workload
 	over     bool // its token has expired
 }
 
-// aclExplain reports whether a subject may do something and why. Callers may ask about
+// Explain reports whether a subject may do something and why. Callers may ask about
 // themselves. Other subjects require a management token.
-func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *acls.ExplainRequest) (*acls.ExplainResponse, error) {
+func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *acls.ExplainRequest) (*acls.ExplainResponse, error) {
 	others, err := ofOthers(c, req)
 	switch {
 	case err != nil:
@@ -50,7 +50,7 @@ func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *acls.Explain
 	opts := req.QueryOptions
 	opts.MinQueryIndex = 0 // the response does not depend on one table, so it never blocks
 	return handler.Read(ctx, s.Core, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *acls.ExplainResponse) error {
-		ask, err := s.explainAsk(snap, c, req)
+		ask, err := s.parse(snap, c, req)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func ofOthers(c *rpc.Call, req *acls.ExplainRequest) (bool, error) {
 }
 
 // explain decides the request with the rights of a subject.
-func (a *explainAsk) explain(who explainee, rights *authz.Rights) *acls.Explanation {
+func (a *question) explain(who subject, rights *authz.Rights) *acls.Explanation {
 	has, err := who.rights(rights)
 	switch {
 	case who.over:
@@ -101,13 +101,13 @@ func (a *explainAsk) explain(who explainee, rights *authz.Rights) *acls.Explanat
 	return a.decide(who, has)
 }
 
-func refused(who explainee, question, reason string) *acls.Explanation {
+func refused(who subject, question, reason string) *acls.Explanation {
 	return &acls.Explanation{Subject: who.Subject, Decisions: []*acls.Decision{{Question: question, Reason: reason}}}
 }
 
 // decide evaluates the questions in order and stops at the first that is denied. Rights that
 // only the call itself can check are allowed to management tokens only.
-func (a *explainAsk) decide(who explainee, rights *acl.ACL) *acls.Explanation {
+func (a *question) decide(who subject, rights *acl.ACL) *acls.Explanation {
 	out := &acls.Explanation{Subject: who.Subject, Allowed: true}
 	tell := func(d *acls.Decision) bool {
 		out.Decisions, out.Allowed = append(out.Decisions, d), d.Allowed
@@ -150,17 +150,17 @@ func decision(d acl.Decision) *acls.Decision {
 
 // allowed returns one page of the subjects that are allowed, and the key of the next page.
 // Subjects are in the order of their keys.
-func (s *Service) allowed(ask *explainAsk, rights *authz.Rights, all iter.Seq2[string, explainee], req *acls.ExplainRequest) (out []*acls.Explanation, next string) {
+func (s *Service) allowed(ask *question, rights *authz.Rights, all iter.Seq2[string, subject], req *acls.ExplainRequest) (out []*acls.Explanation, next string) {
 	size := int(req.PerPage)
-	if size <= 0 || size > maxExplainPage {
-		size = explainPage
+	if size <= 0 || size > maxPage {
+		size = defaultPage
 	}
 	looked := 0
 	for key, who := range all {
 		if key < req.NextToken || who.over {
 			continue
 		}
-		if looked++; looked > maxExplained || len(out) == size {
+		if looked++; looked > maxSubjects || len(out) == size {
 			return out, key
 		}
 		if e := ask.explain(who, rights); e.Allowed {

@@ -1,4 +1,4 @@
-package endpoint
+package relay
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
-// target resolves the node of a request and checks the caller's rights.
-type target[Req any] struct {
+// Target resolves the node of a request and checks the caller's rights.
+type Target[Req any] struct {
 	check rpc.Check
 	find  func(s *Service, c *rpc.Call, req *Req) (errand, error)
 }
 
-// allocTarget resolves the node of the allocation of a request. The caller needs one of the
+// Alloc resolves the node of the allocation of a request. The caller needs one of the
 // rights in the namespace of the allocation.
-func allocTarget[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) target[Req] {
-	return target[Req]{rpc.Asked(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
+func Alloc[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) Target[Req] {
+	return Target[Req]{rpc.Asked(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
 			return errand{}, nomad.ErrMissingAllocID
 		}
@@ -35,15 +35,15 @@ func allocTarget[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) 
 	}}
 }
 
-// first returns the target with a check that runs before the request is decoded.
-func (t target[Req]) first(before rpc.Check) target[Req] {
+// First returns the target with a check that runs before the request is decoded.
+func (t Target[Req]) First(before rpc.Check) Target[Req] {
 	t.check = t.check.First(before)
 	return t
 }
 
-// nodeTarget resolves the node of a request. The caller needs the right q.
-func nodeTarget[Req any](id func(*Req) string, q acl.Question) target[Req] {
-	return target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (errand, error) {
+// Node resolves the node of a request. The caller needs the right q.
+func Node[Req any](id func(*Req) string, q acl.Question) Target[Req] {
+	return Target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
 			return errand{}, nomad.Errorf(400, "missing node ID")
 		}
@@ -67,11 +67,11 @@ func (s *Service) reach(id, object string) (errand, error) {
 	return errand{node: node, object: object}, nil
 }
 
-// relay returns a method that the node handles under the name onNode.
-func relay[Req, Resp any, P interface {
+// Call returns a method that the node handles under the name onNode.
+func Call[Req, Resp any, P interface {
 	*Req
 	rpc.Request
-}](s *Service, name, onNode string, to target[Req]) rpc.Method {
+}](s *Service, name, onNode string, to Target[Req]) rpc.Method {
 	return rpc.Handle[Req, Resp, P](name, rpc.Token, rpc.Region, func(ctx context.Context, c *rpc.Call, req *Req) (*Resp, error) {
 		e, err := to.find(s, c, req)
 		if err != nil {
@@ -99,11 +99,11 @@ func relay[Req, Resp any, P interface {
 	}).Needs(to.check)
 }
 
-// relayStream returns a streaming method that the node handles.
-func relayStream[Req any, P interface {
+// Stream returns a streaming method that the node handles.
+func Stream[Req any, P interface {
 	*Req
 	rpc.Request
-}](s *Service, name string, to target[Req]) rpc.Method {
+}](s *Service, name string, to Target[Req]) rpc.Method {
 	return rpc.HandleStream[Req, P](name, rpc.Token, rpc.Region, func(ctx context.Context, c *rpc.Call, req *Req, from *rpc.Stream) error {
 		e, err := to.find(s, c, req)
 		if err != nil {
@@ -192,22 +192,4 @@ func credential(req rpc.Request, token string) error {
 		return fmt.Errorf("relay a %T: it has no field for a token", req)
 	}
 	return nil
-}
-
-// BoundNode returns the node whose connection carried a call that another server answered.
-// That server has authenticated the node.
-func BoundNode(method string, req rpc.Request) string {
-	switch r := req.(type) {
-	case *nomad.NodeRegisterRequest:
-		if r.Node != nil {
-			return r.Node.ID
-		}
-	case *nomad.NodeUpdateStatusRequest:
-		return r.NodeID
-	case *nomad.NodeSpecificRequest:
-		if method == "Node.GetClientAllocs" {
-			return r.NodeID
-		}
-	}
-	return ""
 }

@@ -1,4 +1,4 @@
-package endpoint
+package relay
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// allocExec forwards an exec session to the node of the allocation. A task whose driver has
+// Exec forwards an exec session to the node of the allocation. A task whose driver has
 // no isolation also needs alloc-node-exec. The server checks that for built-in drivers. For
 // other drivers only the node can decide, so the ticket carries the right if the caller has
 // it. A caller who loses that right then loses the session.
-func (s *Service) allocExec(ctx context.Context, c *rpc.Call, req *nomad.AllocExecRequest, from *rpc.Stream) error {
+func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *nomad.AllocExecRequest, from *rpc.Stream) error {
 	if req.AllocID == "" {
 		return nomad.ErrMissingAllocID
 	}
@@ -48,7 +48,9 @@ func runsOpen(a *nomad.Allocation, task string) bool {
 		return true
 	}
 	t := group.Task(task)
-	return t != nil && isOpen(t)
+	return t != nil && NotIsolated(t)
 }
 
-func isOpen(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" }
+// NotIsolated reports whether the driver of a task has no isolation. It goes by the name of the
+// driver, since only the node knows drivers that are not built in.
+func NotIsolated(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" }

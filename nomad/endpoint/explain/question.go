@@ -1,4 +1,4 @@
-package endpoint
+package explain
 
 import (
 	"fmt"
@@ -11,12 +11,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/relay"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// maxExplainIdentities is the maximum number of identities in a response about an audience.
-const maxExplainIdentities = 1000
+// maxIdentities is the maximum number of identities in a response about an audience.
+const maxIdentities = 1000
 
 // jobRights maps the common names of actions on jobs to capabilities. One of the listed
 // capabilities is enough. The names of the capabilities are also accepted.
@@ -39,9 +40,9 @@ var jobRights = map[string][]acl.NamespaceCapability{
 	"stop":     {acl.DeregisterJob, acl.SubmitJob},
 }
 
-// explainAsk is a parsed request of ACL.Explain. The subject needs all of the questions, and
+// question is a parsed request of ACL.Explain. The subject needs all of the questions, and
 // a management token if management is set.
-type explainAsk struct {
+type question struct {
 	questions  []acl.Question
 	management bool
 	depends    string
@@ -52,7 +53,7 @@ type explainAsk struct {
 }
 
 // needs describes the required rights.
-func (a *explainAsk) needs() []string {
+func (a *question) needs() []string {
 	out := make([]string, 0, len(a.questions)+1)
 	if a.management {
 		out = append(out, "a management token")
@@ -63,14 +64,14 @@ func (a *explainAsk) needs() []string {
 	return out
 }
 
-// explainAsk parses a request. It checks the caller's access, since the required rights may
+// parse parses a request. It checks the caller's access, since the required rights may
 // reveal facts about a job.
-func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*explainAsk, error) {
+func (s *Service) parse(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*question, error) {
 	if req.Method != "" {
 		if req.Kind+req.Name+req.Right != "" {
 			return nil, nomad.Errorf(http.StatusBadRequest, "a question is about a method, or about a right on a thing: not both")
 		}
-		return s.methodAsk(req)
+		return s.methodQuestion(req)
 	}
 	if req.Namespace == nomad.AllNamespacesSentinel {
 		return nil, nomad.Errorf(http.StatusBadRequest, "a question is about one namespace, not about *")
@@ -78,21 +79,21 @@ func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *acls.Explai
 	switch req.Kind {
 	case acls.ExplainJob:
 		ns := handler.NamespaceOf(req.Namespace)
-		return jobAsk(c, req, ns, snap.Job(nil, ns, req.Name))
+		return jobQuestion(c, req, ns, snap.Job(nil, ns, req.Name))
 	case acls.ExplainAllocation:
 		alloc := snap.Alloc(nil, req.Name)
 		if alloc == nil || !c.Access.Allows(acl.InNamespace(alloc.Namespace, acl.ReadJob)) {
 			return nil, nomad.UnknownAlloc(req.Name)
 		}
-		return jobAsk(c, req, alloc.Namespace, alloc.Job)
+		return jobQuestion(c, req, alloc.Namespace, alloc.Job)
 	case acls.ExplainAudience:
-		return audienceAsk(snap, c, req)
+		return audienceQuestion(snap, c, req)
 	}
-	return thingAsk(req)
+	return objectQuestion(req)
 }
 
-// thingAsk returns the question about an object of a kind that policies have blocks for.
-func thingAsk(req *acls.ExplainRequest) (*explainAsk, error) {
+// objectQuestion returns the question about an object of a kind that policies have blocks for.
+func objectQuestion(req *acls.ExplainRequest) (*question, error) {
 	q := acl.Question{Kind: acl.Kind(req.Kind), Name: req.Name, Rights: []string{req.Right}}
 	if req.Kind == "variable" {
 		q.Kind = acl.Variables
@@ -112,13 +113,13 @@ func thingAsk(req *acls.ExplainRequest) (*explainAsk, error) {
 	case !named && q.Kind != acl.Namespaces && req.Name != "":
 		return nil, nomad.Errorf(http.StatusBadRequest, "rights on %s are for all of them: leave out the name %q", req.Kind, req.Name)
 	}
-	return &explainAsk{questions: []acl.Question{q}}, nil
+	return &question{questions: []acl.Question{q}}, nil
 }
 
-// jobAsk returns the question about a job or one of its allocations. Job is nil if it does
+// jobQuestion returns the question about a job or one of its allocations. Job is nil if it does
 // not exist. The rights are those of the namespace. Exec into a task without isolation also
 // needs alloc-node-exec.
-func jobAsk(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*explainAsk, error) {
+func jobQuestion(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*question, error) {
 	ops, known := jobRights[req.Right]
 	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
 		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true
@@ -127,7 +128,7 @@ func jobAsk(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*
 		return nil, nomad.Errorf(http.StatusBadRequest, "%s has no right %q: %s are known, and the capabilities of namespaces",
 			req.Kind, req.Right, strings.Join(slices.Sorted(maps.Keys(jobRights)), ", "))
 	}
-	ask := &explainAsk{questions: []acl.Question{acl.InNamespace(ns, ops...)}}
+	ask := &question{questions: []acl.Question{acl.InNamespace(ns, ops...)}}
 	if slices.Contains(ops, acl.AllocExec) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && slices.ContainsFunc(job.TaskGroups, seesNode) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.AllocNodeExec))
 	}
@@ -137,12 +138,12 @@ func jobAsk(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*
 // seesNode reports whether a task of the group runs without isolation from the node. It goes
 // by the name of the driver.
 func seesNode(g *nomad.TaskGroup) bool {
-	return slices.ContainsFunc(g.Tasks, isOpen)
+	return slices.ContainsFunc(g.Tasks, relay.NotIsolated)
 }
 
-// audienceAsk returns the question about who can get JWTs for an audience. These are
+// audienceQuestion returns the question about who can get JWTs for an audience. These are
 // workloads that have an identity with it, and callers who may run jobs in the namespace.
-func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*explainAsk, error) {
+func audienceQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*question, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	switch {
 	case req.Name == "":
@@ -150,15 +151,15 @@ func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*
 	case req.Right != "mint":
 		return nil, nomad.Errorf(http.StatusBadRequest, "audience has no right %q: mint is known", req.Right)
 	}
-	ask := &explainAsk{audience: req.Name, namespace: ns, questions: []acl.Question{acl.InNamespace(ns, jobRights["run"]...)}}
+	ask := &question{audience: req.Name, namespace: ns, questions: []acl.Question{acl.InNamespace(ns, jobRights["run"]...)}}
 	reads, own := c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)), c.Access.Workload
 	for job := range snap.JobsByNamespace(nil, ns) {
 		seen := reads || own != nil && own.Namespace == ns && own.Job == job.ID
 		if job.IdentityID() != job.ID || job.Stopped() || !seen {
 			continue
 		}
-		if ask.identities = append(ask.identities, identitiesFor(job, req.Name)...); len(ask.identities) > maxExplainIdentities {
-			return nil, nomad.Errorf(http.StatusBadRequest, "more than %d identities have the audience %q", maxExplainIdentities, req.Name)
+		if ask.identities = append(ask.identities, identitiesFor(job, req.Name)...); len(ask.identities) > maxIdentities {
+			return nil, nomad.Errorf(http.StatusBadRequest, "more than %d identities have the audience %q", maxIdentities, req.Name)
 		}
 	}
 	return ask, nil
@@ -188,14 +189,14 @@ func identitiesFor(job *nomad.Job, audience string) (out []*acls.ExplainIdentity
 	return out
 }
 
-// methodAsk returns the rights that an RPC method requires according to the method table.
-func (s *Service) methodAsk(req *acls.ExplainRequest) (*explainAsk, error) {
-	all := s.Methods()
+// methodQuestion returns the rights that an RPC method requires according to the method table.
+func (s *Service) methodQuestion(req *acls.ExplainRequest) (*question, error) {
+	all := s.methods()
 	i := slices.IndexFunc(all, func(m rpc.Method) bool { return m.Name == req.Method })
 	if i < 0 {
 		return nil, nomad.Errorf(http.StatusBadRequest, "there is no method %q", req.Method)
 	}
-	ask := &explainAsk{}
+	ask := &question{}
 	switch m := all[i]; m.Rule {
 	case rpc.Anonymous:
 	case rpc.Management:
@@ -212,7 +213,7 @@ func (s *Service) methodAsk(req *acls.ExplainRequest) (*explainAsk, error) {
 
 // mints describes the identity with the audience that a workload has. It returns "" if there
 // is none.
-func (a *explainAsk) mints(w *acl.Workload) (which string) {
+func (a *question) mints(w *acl.Workload) (which string) {
 	for _, id := range a.identities {
 		if w.Namespace == a.namespace && id.JobID == w.Job && (w.Group == "" || id.Group == w.Group) && (w.Task == "" || id.Task == w.Task) {
 			return fmt.Sprintf("identity %q of %s", id.Identity, strings.Trim(strings.Join([]string{id.JobID, id.Group, id.Task, id.Service}, "/"), "/"))

@@ -1,4 +1,4 @@
-package endpoint
+package allocs
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// allocList describes lists of allocations. Filters cannot access signed identities.
-func allocList(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Allocation] {
+// Listing describes lists of allocations. Filters cannot access signed identities.
+func Listing(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Allocation] {
 	return page.List[*nomad.Allocation]{Opts: q, Order: o,
 		At: func(a *nomad.Allocation) page.Cursor {
 			return o.At(a.CreateIndex, a.ID)
@@ -23,7 +23,7 @@ func allocList(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Allocation]
 		Filtered: func(a *nomad.Allocation) any { return a.WithoutIdentities() }}
 }
 
-func (s *Service) allocList(ctx context.Context, c *rpc.Call, req *nomad.AllocListRequest) (*nomad.AllocListResponse, error) {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.AllocListRequest) (*nomad.AllocListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
 		all := snap.Allocs(ws)
 		if req.Prefix != "" {
@@ -33,7 +33,7 @@ func (s *Service) allocList(ctx context.Context, c *rpc.Call, req *nomad.AllocLi
 		if err != nil {
 			return err
 		}
-		allocs, next, err := allocList(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
+		allocs, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
 		if err != nil {
 			return err
 		}
@@ -44,13 +44,13 @@ func (s *Service) allocList(ctx context.Context, c *rpc.Call, req *nomad.AllocLi
 	})
 }
 
-func (s *Service) allocGet(ctx context.Context, c *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.SingleAllocResponse, error) {
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.SingleAllocResponse, error) {
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleAllocResponse) error {
 		if req.AllocID == "" {
 			return nomad.ErrMissingAllocID
 		}
 		alloc := snap.Alloc(nil, req.AllocID)
-		if !readsAlloc(snap, c, alloc) { // the same for a missing allocation
+		if !mayRead(snap, c, alloc) { // the same for a missing allocation
 			snap.Allocs(ws)
 			out.Index = snap.TableIndex(state.TableAllocs)
 			return nil
@@ -66,9 +66,9 @@ func (s *Service) allocGet(ctx context.Context, c *rpc.Call, req *nomad.AllocSpe
 	return out, handler.NotSeen(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
 }
 
-// allocGetAll returns allocations, including their signed identities, to the node that runs
+// GetAll returns allocations, including their signed identities, to the node that runs
 // them.
-func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.AllocsGetRequest) (*nomad.AllocsGetResponse, error) {
+func (s *Service) GetAll(ctx context.Context, c *rpc.Call, req *nomad.AllocsGetRequest) (*nomad.AllocsGetResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocsGetResponse) error {
 		out.Allocs = make([]*nomad.Allocation, 0, len(req.AllocIDs))
 		for _, id := range req.AllocIDs {
@@ -76,7 +76,7 @@ func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 			if a == nil {
 				return nomad.UnknownAlloc(id)
 			}
-			if err := ownAlloc(snap, c.Identity, a); err != nil {
+			if err := own(snap, c.Identity, a); err != nil {
 				return err
 			}
 			clone := *a // a client in the same process may modify it
@@ -90,8 +90,8 @@ func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 	})
 }
 
-// allocStop stops an allocation, so that the scheduler replaces it.
-func (s *Service) allocStop(ctx context.Context, c *rpc.Call, req *nomad.AllocStopRequest) (*nomad.AllocStopResponse, error) {
+// Stop stops an allocation, so that the scheduler replaces it.
+func (s *Service) Stop(ctx context.Context, c *rpc.Call, req *nomad.AllocStopRequest) (*nomad.AllocStopResponse, error) {
 	if req.AllocID == "" {
 		return nil, nomad.ErrMissingAllocID
 	}
@@ -127,7 +127,7 @@ func (s *Service) allocStop(ctx context.Context, c *rpc.Call, req *nomad.AllocSt
 	return out, nil
 }
 
-func (s *Service) allocUpdateTransition(ctx context.Context, _ *rpc.Call, req *nomad.AllocUpdateDesiredTransitionRequest) (*nomad.GenericResponse, error) {
+func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call, req *nomad.AllocUpdateDesiredTransitionRequest) (*nomad.GenericResponse, error) {
 	if len(req.Allocs) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
 	}
@@ -140,8 +140,8 @@ func (s *Service) allocUpdateTransition(ctx context.Context, _ *rpc.Call, req *n
 	return out, nil
 }
 
-// readable returns the stubs of the allocations that the caller may read.
-func readable(c *rpc.Call, all iter.Seq[*nomad.Allocation]) []*nomad.AllocListStub {
+// Readable returns the stubs of the allocations that the caller may read.
+func Readable(c *rpc.Call, all iter.Seq[*nomad.Allocation]) []*nomad.AllocListStub {
 	out, may := []*nomad.AllocListStub{}, handler.Grants(c, acl.ReadJob)
 	c.Access.Open() // an empty list needs no right
 	for a := range all {

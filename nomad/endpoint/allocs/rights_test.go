@@ -1,4 +1,4 @@
-package endpoint
+package allocs
 
 import (
 	"log/slog"
