@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/term"
-	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 )
 
 func validateCommand() term.Command {
@@ -84,7 +84,7 @@ func (v *verdict) here(e *term.Env, job *api.Job) error {
 	if err != nil {
 		return err
 	}
-	v.add(endpoint.CheckJob(canonical))
+	v.add(jobs.Check(canonical))
 	return nil
 }
 

@@ -36,7 +36,7 @@ func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.Auto
 func (s *Service) serverHealth(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.OperatorHealthReply, error) {
 	if health := s.cfg.Autopilot.ServerHealth(); health != nil {
 		out := *health
-		if warning := s.cfg.Introduction.Warning(); warning != "" {
+		if warning := s.cfg.Nodes.Introduction.Warning(); warning != "" {
 			out.Warnings = append(slices.Clone(out.Warnings), warning)
 		}
 		return &out, nil

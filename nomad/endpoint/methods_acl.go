@@ -1,9 +1,10 @@
 package endpoint
 
 import (
+	"slices"
+
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
-	"slices"
 )
 
 // aclMethods returns the methods of access control. They fail while access control is disabled.

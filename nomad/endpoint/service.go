@@ -1,5 +1,6 @@
-// Package endpoint handles the RPC methods of a server. It has one file per noun, and the
-// table of methods in methods.go.
+// Package endpoint holds the table of the RPC methods of a server (methods*.go): who may call
+// each, where it runs and what it requires. The packages below it handle the methods, one
+// package per noun. The files beside the table handle the nouns that have no package yet.
 //
 //	request ─▶ nomad/rpc: who, where ─▶ handler ─▶ state (reads, blocking)
 //	                                          ├─────▶ raft  (writes, then the index)
@@ -10,19 +11,22 @@
 // modified. Features that are not implemented yet have methods too, which fail with the name
 // of the feature.
 //
-// The package has no long-lived goroutines. Its only state is the evaluations waiting to be
-// written (evalWriter) and the pending logins (login.Desk).
+// The handlers have no long-lived goroutines. Their only state is the evaluations waiting to be
+// written (package handler) and the pending logins (package access).
 package endpoint
 
 import (
 	"cmp"
 
-	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/deployments"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/explain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/nodepools"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/relay"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/search"
@@ -31,57 +35,45 @@ import (
 
 // Config configures a Service. All fields are required unless noted.
 type Config struct {
-	Core     handler.Config
-	RootKeys rootkeys.Config
-	Access   access.Config
-	Relay    relay.Config
+	Core        handler.Config
+	RootKeys    rootkeys.Config
+	Access      access.Config
+	Relay       relay.Config
+	Evals       evals.Config
+	Deployments deployments.Changer
+	Jobs        jobs.Config
+	Nodes       nodes.Config
 
 	Datacenter string
 	Name       string
-	// AuthoritativeRegion is the region that Region replicates from. It is Region itself or
-	// "" if there is none.
-	AuthoritativeRegion string
-	Limits              Limits
-	Introduction        Introduction
-	Search              search.Limits
-	// LeaderToken returns the token of the leader's own calls, or "" on other servers. Core
-	// evaluations carry it to their worker.
-	LeaderToken func() string
+	Search     search.Limits
 
-	Voters     Voters
-	Autopilot  Autopilot
-	Blocked    *broker.Blocked
-	Plans      Plans
-	Snapshots  Snapshots
-	Events     *stream.Broker // nil disables events
-	Heartbeats Heartbeats
-	Locks      Locks
-	Deploys    Deployments
-	Keyring    Keyring
+	Voters    Voters
+	Autopilot Autopilot
+	Snapshots Snapshots
+	Events    *stream.Broker // nil disables events
+	Locks     Locks
+	Keyring   Keyring
 }
 
 // Service handles the RPC methods. See Methods.
 type Service struct {
 	*handler.Core
-	cfg     Config
-	access  *access.Service
-	relay   *relay.Service
-	allocs  *allocs.Service
-	explain *explain.Service
-	keys    *rootkeys.Service
+	cfg         Config
+	access      *access.Service
+	relay       *relay.Service
+	allocs      *allocs.Service
+	explain     *explain.Service
+	evals       *evals.Service
+	deployments *deployments.Service
+	jobs        *jobs.Service
+	nodes       *nodes.Service
+	nodepools   *nodepools.Service
+	keys        *rootkeys.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
 func New(cfg Config) *Service {
-	l := &cfg.Limits
-	l.DefaultPriority = cmp.Or(l.DefaultPriority, nomad.JobDefaultPriority)
-	l.MaxPriority = cmp.Or(l.MaxPriority, nomad.JobDefaultMaxPriority)
-	l.MaxCount = cmp.Or(l.MaxCount, nomad.JobDefaultMaxCount)
-	l.MaxSource = cmp.Or(l.MaxSource, defaultMaxSource)
-	i := &cfg.Introduction
-	i.Enforcement = cmp.Or(i.Enforcement, nomad.NodeIntroductionEnforcementWarn)
-	i.DefaultTTL = cmp.Or(i.DefaultTTL, defaultIntroductionTTL)
-	i.MaxTTL = cmp.Or(i.MaxTTL, maxIntroductionTTL)
 	f := &cfg.Search
 	f.Gathered, f.Results, f.MinText = cmp.Or(f.Gathered, 20), cmp.Or(f.Results, 100), cmp.Or(f.MinText, 2)
 	core := handler.New(cfg.Core)
@@ -89,6 +81,11 @@ func New(cfg Config) *Service {
 	s.access = access.New(core, s.keys, cfg.Access)
 	s.relay = relay.New(core, cfg.Relay)
 	s.allocs = allocs.New(core)
+	s.evals = evals.New(core, cfg.Evals)
+	s.deployments = deployments.New(core, cfg.Deployments)
+	s.jobs = jobs.New(core, s.keys, cfg.Jobs)
+	s.nodes = nodes.New(core, cfg.Nodes)
+	s.nodepools = nodepools.New(core)
 	s.explain = explain.New(core, s.Methods)
 	return s
 }

@@ -10,10 +10,11 @@ package access
 
 import (
 	"cmp"
+	"time"
+
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/login"
-	"time"
 )
 
 // Control configures access control and the TTL limits of tokens that expire.

@@ -8,9 +8,10 @@ package rootkeys
 
 import (
 	"context"
+	"time"
+
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
-	"time"
 )
 
 // Keyring manages signing keys. New keys are returned wrapped. Remove takes effect before the

@@ -1,4 +1,4 @@
-package endpoint
+package nodes
 
 import (
 	"context"
@@ -112,8 +112,8 @@ func (s *Service) askNode(ctx context.Context, node string) (string, error) {
 	return out.ID, err
 }
 
-// nodeSession returns the session of a node that is connected to this server.
-func (s *Service) nodeSession(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeSessionResponse, error) {
+// Session returns the session of a node that is connected to this server.
+func (s *Service) Session(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeSessionResponse, error) {
 	id, err := s.askNode(ctx, req.NodeID)
 	return &nomad.NodeSessionResponse{ID: id}, err
 }

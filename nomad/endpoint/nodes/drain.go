@@ -1,4 +1,4 @@
-package endpoint
+package nodes
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// nodeUpdateDrain ends the drain of a node. A request that starts one fails with 501, which names
+// UpdateDrain ends the drain of a node. A request that starts one fails with 501, which names
 // the feature.
 //
 // A node may only report its own drain as complete, and stays ineligible. Operators may end a
 // drain at any time and make the node eligible again.
-func (s *Service) nodeUpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
+func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for drain update")
 	}
@@ -38,7 +38,7 @@ func (s *Service) nodeUpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.N
 		out.Index = old.ModifyIndex
 		return out, nil
 	}
-	update, err := s.nodeUpdateEligibility(ctx, c, &nomad.NodeUpdateEligibilityRequest{NodeID: req.NodeID, Eligibility: nomad.NodeSchedulingEligible})
+	update, err := s.UpdateEligibility(ctx, c, &nomad.NodeUpdateEligibilityRequest{NodeID: req.NodeID, Eligibility: nomad.NodeSchedulingEligible})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapsho
 	} else if !drained(snap, req.NodeID) {
 		return nil, nomad.Errorf(400, "the drain of node %s is not complete: it still has allocations", req.NodeID)
 	}
-	entry.NodeEvent = s.nodeEvent(nomad.NodeEventSubsystemDrain, message)
+	entry.NodeEvent = s.event(nomad.NodeEventSubsystemDrain, message)
 	index, err := s.Apply(ctx, nomad.NodeUpdateDrainRequestType, entry)
 	if err != nil {
 		return nil, err

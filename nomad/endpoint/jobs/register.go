@@ -1,4 +1,4 @@
-package endpoint
+package jobs
 
 import (
 	"cmp"
@@ -17,13 +17,13 @@ import (
 // defaultMaxSource is the default limit for the size of a stored job source.
 const defaultMaxSource = 1_000_000
 
-func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
+func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for registration")
 	}
-	job, warnings, err := s.admitJob(c, req.Job, req.WriteRequest, jobNeeds{
+	job, warnings, err := s.admit(c, req.Job, req.WriteRequest, needs{
 		ops:  []acl.NamespaceCapability{acl.SubmitJob, acl.RegisterJob},
-		more: func(job *nomad.Job) error { return needJob(c, job, req.PolicyOverride) },
+		more: func(job *nomad.Job) error { return needRights(c, job, req.PolicyOverride) },
 	})
 	if err != nil {
 		return nil, err
@@ -70,17 +70,17 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 // thousands of bytes with its defaults.
 const maxParts = 5_000
 
-// jobNeeds are the rights that a call with a job requires. One of ops in the job's namespace
+// needs are the rights that a call with a job requires. One of ops in the job's namespace
 // is checked first, then more checks the complete job.
-type jobNeeds struct {
+type needs struct {
 	ops  []acl.NamespaceCapability
 	more func(*nomad.Job) error
 }
 
-// admitJob returns the validated job as it will be stored, and its warnings. A caller without
+// admit returns the validated job as it will be stored, and its warnings. A caller without
 // the rights gets only the permission error.
-func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, need jobNeeds) (*nomad.Job, []string, error) {
-	job, err := s.completeJob(c, given, w, need.ops...)
+func (s *Service) admit(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, need needs) (*nomad.Job, []string, error) {
+	job, err := s.complete(c, given, w, need.ops...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,9 +96,9 @@ func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, 
 	return job, s.warnings(job), s.fits(job)
 }
 
-// completeJob returns the job of a request with its defaults. The caller must have one of the
+// complete returns the job of a request with its defaults. The caller must have one of the
 // rights in its namespace.
-func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, ops ...acl.NamespaceCapability) (*nomad.Job, error) {
+func (s *Service) complete(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, ops ...acl.NamespaceCapability) (*nomad.Job, error) {
 	namespace := cmp.Or(given.Namespace, handler.NamespaceOf(w.Namespace))
 	if w.Namespace != "" && w.Namespace != namespace {
 		return nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, namespace)
@@ -118,7 +118,7 @@ func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteReques
 		job.Region = s.Region
 	}
 	if job.Priority == 0 {
-		job.Priority = s.cfg.Limits.DefaultPriority
+		job.Priority = s.cfg.DefaultPriority
 	}
 	if ns := s.Snapshot().Namespace(nil, job.Namespace); job.NodePool == "" && ns != nil {
 		job.NodePool = ns.DefaultPool()
@@ -187,15 +187,15 @@ func (s *Service) fits(job *nomad.Job) error {
 
 // withinLimits rejects a job that exceeds the priority or count limits of the servers.
 func (s *Service) withinLimits(job *nomad.Job) error {
-	if job.Priority > s.cfg.Limits.MaxPriority {
-		return nomad.Errorf(400, "job priority must be between [%d, %d]", nomad.JobMinPriority, s.cfg.Limits.MaxPriority)
+	if job.Priority > s.cfg.MaxPriority {
+		return nomad.Errorf(400, "job priority must be between [%d, %d]", nomad.JobMinPriority, s.cfg.MaxPriority)
 	}
 	count := 0
 	for _, tg := range job.TaskGroups {
 		count += tg.Count
 	}
-	if count > s.cfg.Limits.MaxCount {
-		return nomad.Errorf(400, "job %q asks for %d allocations, the limit is %d", job.ID, count, s.cfg.Limits.MaxCount)
+	if count > s.cfg.MaxCount {
+		return nomad.Errorf(400, "job %q asks for %d allocations, the limit is %d", job.ID, count, s.cfg.MaxCount)
 	}
 	return nil
 }
@@ -259,8 +259,8 @@ func (s *Service) keptSource(source *nomad.JobSubmission, warnings []string) (*n
 	for k, v := range source.VariableFlags {
 		size += len(k) + len(v)
 	}
-	if size > s.cfg.Limits.MaxSource {
-		return nil, append(warnings, fmt.Sprintf("job source size of %d bytes exceeds the maximum of %d and will be discarded", size, s.cfg.Limits.MaxSource))
+	if size > s.cfg.MaxSource {
+		return nil, append(warnings, fmt.Sprintf("job source size of %d bytes exceeds the maximum of %d and will be discarded", size, s.cfg.MaxSource))
 	}
 	return source, warnings
 }
@@ -312,12 +312,4 @@ func (s *Service) evaluateUnchanged(ctx context.Context, old *nomad.Job, eval *n
 	}
 	out.EvalID, out.EvalCreateIndex, out.Index = eval.ID, index, index
 	return nil
-}
-
-// Limits are the limits of jobs. Zero values mean the defaults.
-type Limits struct {
-	DefaultPriority int // 50
-	MaxPriority     int // 100
-	MaxCount        int // 50,000 allocations
-	MaxSource       int // 1,000,000 bytes of job source
 }

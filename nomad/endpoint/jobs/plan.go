@@ -1,4 +1,4 @@
-package endpoint
+package jobs
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// jobPlan runs the scheduler on a snapshot that includes the job. It writes nothing.
-func (s *Service) jobPlan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRequest) (*nomad.JobPlanResponse, error) {
+// Plan runs the scheduler on a snapshot that includes the job. It writes nothing.
+func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRequest) (*nomad.JobPlanResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "job required for plan")
 	}
-	job, warnings, err := s.admitJob(c, req.Job, req.WriteRequest, jobNeeds{
+	job, warnings, err := s.admit(c, req.Job, req.WriteRequest, needs{
 		ops: []acl.NamespaceCapability{acl.SubmitJob, acl.PlanJob},
 		more: func(job *nomad.Job) error {
 			if !req.PolicyOverride {

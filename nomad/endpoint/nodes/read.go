@@ -1,4 +1,4 @@
-package endpoint
+package nodes
 
 import (
 	"context"
@@ -15,21 +15,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// nodeList describes lists of nodes. Filters cannot access secret IDs, since a filter would
+// Listing describes lists of nodes. Filters cannot access secret IDs, since a filter would
 // reveal them by comparison.
-func nodeList(q *nomad.QueryOptions) page.List[*nomad.Node] {
+func Listing(q *nomad.QueryOptions) page.List[*nomad.Node] {
 	return page.List[*nomad.Node]{Opts: q, Order: page.ByID,
 		At:       func(n *nomad.Node) page.Cursor { return page.Cursor{ID: n.ID} },
 		Filtered: func(n *nomad.Node) any { return n.WithoutSecret() }}
 }
 
-func (s *Service) nodeList(ctx context.Context, _ *rpc.Call, req *nomad.NodeListRequest) (*nomad.NodeListResponse, error) {
+func (s *Service) List(ctx context.Context, _ *rpc.Call, req *nomad.NodeListRequest) (*nomad.NodeListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeListResponse) error {
 		all := snap.Nodes(ws)
 		if req.Prefix != "" {
 			all = snap.NodesByPrefix(ws, req.Prefix)
 		}
-		nodes, next, err := nodeList(&req.QueryOptions).Page(all)
+		nodes, next, err := Listing(&req.QueryOptions).Page(all)
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (s *Service) nodeList(ctx context.Context, _ *rpc.Call, req *nomad.NodeList
 	})
 }
 
-func (s *Service) nodeGet(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodeResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
@@ -57,7 +57,7 @@ func (s *Service) nodeGet(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpeci
 	})
 }
 
-func (s *Service) nodeGetAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeAllocsResponse, error) {
+func (s *Service) GetAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeAllocsResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeAllocsResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
@@ -74,9 +74,9 @@ func (s *Service) nodeGetAllocs(ctx context.Context, c *rpc.Call, req *nomad.Nod
 	})
 }
 
-// nodeGetClientAllocs returns the allocations of a node, each with the index at which the
+// GetClientAllocs returns the allocations of a node, each with the index at which the
 // servers last changed it. Updates from the node itself do not wake the blocking query.
-func (s *Service) nodeGetClientAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeClientAllocsResponse, error) {
+func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeClientAllocsResponse, error) {
 	if err := authz.SameNode(c.Identity, req.NodeID); err != nil {
 		return nil, err
 	}

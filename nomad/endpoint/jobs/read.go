@@ -1,4 +1,4 @@
-package endpoint
+package jobs
 
 import (
 	"context"
@@ -10,18 +10,21 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/deployments"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func atJob(j *nomad.Job) page.Cursor { return page.Cursor{Namespace: j.Namespace, ID: j.ID} }
+// At returns the position of a job in a list.
+func At(j *nomad.Job) page.Cursor { return page.Cursor{Namespace: j.Namespace, ID: j.ID} }
 
-// jobsOf returns the jobs that a list request selects. For the namespace "*" it keeps the
+// Select returns the jobs that a list request selects. For the namespace "*" it keeps the
 // jobs in namespaces that may allows. For one namespace the caller has already checked
 // access.
-func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
+func Select(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
 	ns := handler.NamespaceOf(q.Namespace)
 	if ns == nomad.AllNamespacesSentinel {
 		return page.Only(snap.Jobs(ws), func(j *nomad.Job) bool { return strings.HasPrefix(j.ID, q.Prefix) && may(j.Namespace) }), nil
@@ -35,17 +38,17 @@ func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may 
 	return snap.JobsByPrefix(ws, ns, q.Prefix), nil
 }
 
-func (s *Service) jobList(ctx context.Context, c *rpc.Call, req *nomad.JobListRequest) (*nomad.JobListResponse, error) {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.JobListRequest) (*nomad.JobListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobListResponse) error {
-		all, err := jobsOf(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
+		all, err := Select(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
 		if err != nil {
 			return err
 		}
-		jobs, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: atJob}.Page(all)
+		found, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: At}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.Jobs = page.Each(jobs, func(j *nomad.Job) *nomad.JobListStub {
+		out.Jobs = page.Each(found, func(j *nomad.Job) *nomad.JobListStub {
 			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
 		})
 		out.NextToken = next
@@ -54,7 +57,7 @@ func (s *Service) jobList(ctx context.Context, c *rpc.Call, req *nomad.JobListRe
 	})
 }
 
-func (s *Service) jobGet(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleJobResponse, error) {
+func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleJobResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleJobResponse) error {
 		out.Job = snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 		if out.Index = snap.TableIndex(state.TableJobs); out.Job != nil {
@@ -64,7 +67,7 @@ func (s *Service) jobGet(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecifi
 	})
 }
 
-func (s *Service) jobSummary(ctx context.Context, _ *rpc.Call, req *nomad.JobSummaryRequest) (*nomad.JobSummaryResponse, error) {
+func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *nomad.JobSummaryRequest) (*nomad.JobSummaryResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSummaryResponse) error {
 		out.JobSummary = snap.JobSummary(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 		if out.Index = snap.TableIndex(state.TableJobSummary); out.JobSummary != nil {
@@ -74,7 +77,7 @@ func (s *Service) jobSummary(ctx context.Context, _ *rpc.Call, req *nomad.JobSum
 	})
 }
 
-func (s *Service) jobVersions(ctx context.Context, _ *rpc.Call, req *nomad.JobVersionsRequest) (*nomad.JobVersionsResponse, error) {
+func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *nomad.JobVersionsRequest) (*nomad.JobVersionsResponse, error) {
 	if req.DiffTagName != "" {
 		return nil, handler.Absent("version tags of jobs")
 	}
@@ -115,7 +118,7 @@ func diffVersions(snap *state.Snapshot, ns string, req *nomad.JobVersionsRequest
 	return nil
 }
 
-func (s *Service) jobSubmission(ctx context.Context, _ *rpc.Call, req *nomad.JobSubmissionRequest) (*nomad.JobSubmissionResponse, error) {
+func (s *Service) Submission(ctx context.Context, _ *rpc.Call, req *nomad.JobSubmissionRequest) (*nomad.JobSubmissionResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSubmissionResponse) error {
 		out.Submission = snap.JobSubmission(ws, handler.NamespaceOf(req.Namespace), req.JobID, req.Version)
 		if out.Index = snap.TableIndex(state.TableJobSubmission); out.Submission != nil {
@@ -125,17 +128,17 @@ func (s *Service) jobSubmission(ctx context.Context, _ *rpc.Call, req *nomad.Job
 	})
 }
 
-func (s *Service) jobAllocations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobAllocationsResponse, error) {
+func (s *Service) Allocations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobAllocationsResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobAllocationsResponse) error {
 		job := registered(snap, ws, req)
 		all := page.Only(snap.AllocsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
 			return job == nil || a.Job != nil && a.Job.CreateIndex == job.CreateIndex
 		})
-		allocs, next, err := allocs.Listing(&req.QueryOptions, page.ByID).Page(all)
+		found, next, err := allocs.Listing(&req.QueryOptions, page.ByID).Page(all)
 		if err != nil {
 			return err
 		}
-		out.Allocations = page.Each(allocs, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(nil) })
+		out.Allocations = page.Each(found, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(nil) })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
@@ -151,37 +154,37 @@ func registered(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobSpecificR
 	return snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 }
 
-func (s *Service) jobEvaluations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobEvaluationsResponse, error) {
+func (s *Service) Evaluations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobEvaluationsResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobEvaluationsResponse) error {
-		evals, next, err := evalList(&req.QueryOptions, page.ByID).Page(snap.EvalsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID))
+		found, next, err := evals.Listing(&req.QueryOptions, page.ByID).Page(snap.EvalsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID))
 		if err != nil {
 			return err
 		}
-		out.Evaluations = page.Each(evals, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
+		out.Evaluations = page.Each(found, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableEvals)
 		return nil
 	})
 }
 
-func (s *Service) jobDeployments(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.DeploymentListResponse, error) {
+func (s *Service) Deployments(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.DeploymentListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
 		job := registered(snap, ws, req)
 		all := page.Only(snap.DeploymentsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(d *nomad.Deployment) bool {
 			return job == nil || d.JobCreateIndex == job.CreateIndex
 		})
-		deployments, next, err := deploymentList(&req.QueryOptions, page.ByID).Page(all)
+		found, next, err := deployments.Listing(&req.QueryOptions, page.ByID).Page(all)
 		if err != nil {
 			return err
 		}
-		out.Deployments = page.Each(deployments, func(d *nomad.Deployment) *nomad.Deployment { return d })
+		out.Deployments = page.Each(found, func(d *nomad.Deployment) *nomad.Deployment { return d })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableDeployment)
 		return nil
 	})
 }
 
-func (s *Service) jobLatestDeployment(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
+func (s *Service) LatestDeployment(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
 		d := snap.LatestDeployment(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 		if job := registered(snap, ws, req); d != nil && (job == nil || d.JobCreateIndex == job.CreateIndex) {

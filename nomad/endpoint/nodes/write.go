@@ -1,4 +1,4 @@
-package endpoint
+package nodes
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) nodeDeregister(ctx context.Context, c *rpc.Call, req *nomad.NodeDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *nomad.NodeDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
 	}
 	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
 }
 
-func (s *Service) nodeBatchDeregister(ctx context.Context, c *rpc.Call, req *nomad.NodeBatchDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call, req *nomad.NodeBatchDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
 	if len(req.NodeIDs) == 0 {
 		return nil, nomad.Errorf(400, "missing node IDs for client deregistration")
 	}
@@ -39,7 +39,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 		if snap.Node(nil, id) == nil {
 			return nil, nomad.ErrNodeNotFound
 		}
-		evals = append(evals, s.nodeEvals(snap, id, 0)...)
+		evals = append(evals, s.evalsFor(snap, id, 0)...)
 	}
 	index, err := s.Apply(ctx, t, entry)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 	return out, nil
 }
 
-func (s *Service) nodeUpdateEligibility(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateEligibilityRequest) (*nomad.NodeEligibilityUpdateResponse, error) {
+func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateEligibilityRequest) (*nomad.NodeEligibilityUpdateResponse, error) {
 	if authz.NodeID(c.Identity) != "" {
 		return nil, nomad.ErrPermissionDenied // also when ACLs are disabled
 	}
@@ -87,7 +87,7 @@ func (s *Service) nodeUpdateEligibility(ctx context.Context, c *rpc.Call, req *n
 	}
 	index, err := s.Apply(ctx, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{
 		NodeID: req.NodeID, Eligibility: req.Eligibility, UpdatedAt: s.Now().Unix(),
-		NodeEvent: s.nodeEvent(nomad.NodeEventSubsystemCluster, "Node marked as "+eligibilityWord(req.Eligibility)+" for scheduling")})
+		NodeEvent: s.event(nomad.NodeEventSubsystemCluster, "Node marked as "+eligibilityWord(req.Eligibility)+" for scheduling")})
 	if err != nil {
 		return nil, err
 	}
@@ -109,11 +109,11 @@ func eligibilityWord(e string) string {
 	return "ineligible"
 }
 
-func (s *Service) nodeEvent(subsystem, message string) *nomad.NodeEvent {
+func (s *Service) event(subsystem, message string) *nomad.NodeEvent {
 	return &nomad.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: s.Now().UTC()}
 }
 
-func (s *Service) nodeEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.NodeEvaluateRequest) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *nomad.NodeEvaluateRequest) (*nomad.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for evaluation")
 	}
@@ -126,7 +126,7 @@ func (s *Service) nodeEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.Node
 	return out, s.evaluateNode(ctx, req.NodeID, node.ModifyIndex, out)
 }
 
-func (s *Service) nodeEmitEvents(ctx context.Context, c *rpc.Call, req *nomad.EmitNodeEventsRequest) (*nomad.EmitNodeEventsResponse, error) {
+func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *nomad.EmitNodeEventsRequest) (*nomad.EmitNodeEventsResponse, error) {
 	if len(req.NodeEvents) == 0 {
 		return nil, nomad.Errorf(400, "no node events given")
 	}
@@ -164,9 +164,9 @@ func ownEvents(events ...*nomad.NodeEvent) error {
 var serverSubsystems = []string{nomad.NodeEventSubsystemCluster, nomad.NodeEventSubsystemDrain,
 	nomad.NodeEventSubsystemHeartbeat, nomad.NodeEventSubsystemScheduler}
 
-// nodeUpdateAlloc updates the client status of allocations. Each must be placed on the
+// UpdateAlloc updates the client status of allocations. Each must be placed on the
 // calling node.
-func (s *Service) nodeUpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.AllocUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.AllocUpdateRequest) (*nomad.GenericResponse, error) {
 	if len(req.Alloc) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
 	}

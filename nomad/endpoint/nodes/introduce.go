@@ -1,4 +1,4 @@
-package endpoint
+package nodes
 
 import (
 	"cmp"
@@ -50,9 +50,9 @@ var violations = []string{"nomad", "client", "introduction_violation_num"}
 // the subject.
 var nodeName = regexp.MustCompile(`^[^\s:]{0,255}$`)
 
-// nodeIntroduce signs an introduction token for nodes. It is for operators: tasks and nodes
+// Introduce signs an introduction token for nodes. It is for operators: tasks and nodes
 // need a policy that allows it.
-func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACLCreateClientIntroductionTokenRequest) (*nomad.ACLCreateClientIntroductionTokenResponse, error) {
+func (s *Service) Introduce(ctx context.Context, c *rpc.Call, req *nomad.ACLCreateClientIntroductionTokenRequest) (*nomad.ACLCreateClientIntroductionTokenResponse, error) {
 	if err := handler.ForOperators(c); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACL
 		return nil, nomad.Errorf(400, "the TTL of an introduction is negative")
 	case req.Uses < 0 || req.Uses > nomad.MaxIntroductionUses:
 		return nil, nomad.Errorf(400, "an introduction is for 1 to %d nodes, not %d", nomad.MaxIntroductionUses, req.Uses)
-	case pool == nomad.NodePoolAll || !poolName.MatchString(pool):
+	case pool == nomad.NodePoolAll || !PoolName.MatchString(pool):
 		return nil, nomad.Errorf(400, "nodes cannot register in node pool %q", pool)
 	case !nodeName.MatchString(req.NodeName):
 		return nil, nomad.Errorf(400, "a node name has no spaces and no colons, and at most 255 bytes")
@@ -182,3 +182,6 @@ func (s *Service) notIntroduced(node *nomad.Node, why string) error {
 	s.Log.Warn("refused a node", "node", node.ID, "name", node.Name, "why", why)
 	return nomad.ErrPermissionDenied
 }
+
+// PoolName matches the names of node pools.
+var PoolName = regexp.MustCompile(`^[a-zA-Z0-9-_]{1,128}$`)

@@ -1,9 +1,8 @@
-package endpoint
+package nodepools
 
 import (
 	"cmp"
 	"context"
-	"regexp"
 	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -11,14 +10,14 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-var poolName = regexp.MustCompile(`^[a-zA-Z0-9-_]{1,128}$`)
-
-func (s *Service) nodePoolList(ctx context.Context, c *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
 		all := page.Only(snap.NodePools(ws), func(p *nomad.NodePool) bool {
 			return strings.HasPrefix(p.Name, req.Prefix) && c.Access.Allows(acl.OfNodePool(p.Name, acl.NodePoolRead))
@@ -35,7 +34,7 @@ func (s *Service) nodePoolList(ctx context.Context, c *rpc.Call, req *nomad.Node
 	})
 }
 
-func (s *Service) nodePoolGet(ctx context.Context, c *rpc.Call, req *nomad.NodePoolSpecificRequest) (*nomad.SingleNodePoolResponse, error) {
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.NodePoolSpecificRequest) (*nomad.SingleNodePoolResponse, error) {
 	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
 		return nil, err
 	}
@@ -48,7 +47,7 @@ func (s *Service) nodePoolGet(ctx context.Context, c *rpc.Call, req *nomad.NodeP
 	})
 }
 
-func (s *Service) nodePoolJobs(ctx context.Context, c *rpc.Call, req *nomad.NodePoolJobsRequest) (*nomad.NodePoolJobsResponse, error) {
+func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *nomad.NodePoolJobsRequest) (*nomad.NodePoolJobsResponse, error) {
 	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
 		return nil, err
 	}
@@ -61,16 +60,16 @@ func (s *Service) nodePoolJobs(ctx context.Context, c *rpc.Call, req *nomad.Node
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}
-		all, err := jobsOf(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
+		all, err := jobs.Select(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
 		if err != nil {
 			return err
 		}
 		all = page.Only(all, func(j *nomad.Job) bool { return j.NodePool == req.Name })
-		jobs, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: atJob}.Page(all)
+		found, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: jobs.At}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.Jobs = page.Each(jobs, func(j *nomad.Job) *nomad.JobListStub {
+		out.Jobs = page.Each(found, func(j *nomad.Job) *nomad.JobListStub {
 			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
 		})
 		out.NextToken = next
@@ -79,7 +78,7 @@ func (s *Service) nodePoolJobs(ctx context.Context, c *rpc.Call, req *nomad.Node
 	})
 }
 
-func (s *Service) nodePoolNodes(ctx context.Context, c *rpc.Call, req *nomad.NodePoolNodesRequest) (*nomad.NodePoolNodesResponse, error) {
+func (s *Service) Nodes(ctx context.Context, c *rpc.Call, req *nomad.NodePoolNodesRequest) (*nomad.NodePoolNodesResponse, error) {
 	for _, q := range []acl.Question{acl.ToRead(acl.Nodes), acl.OfNodePool(req.Name, acl.NodePoolRead)} {
 		if err := c.Access.Need(q); err != nil {
 			return nil, err
@@ -89,20 +88,20 @@ func (s *Service) nodePoolNodes(ctx context.Context, c *rpc.Call, req *nomad.Nod
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}
-		l := nodeList(&req.QueryOptions)
+		l := nodes.Listing(&req.QueryOptions)
 		l.Order = l.Order.Sorted() // the index by pool is not sorted by ID
-		nodes, next, err := l.Page(snap.NodesByPool(ws, req.Name))
+		found, next, err := l.Page(snap.NodesByPool(ws, req.Name))
 		if err != nil {
 			return err
 		}
-		out.Nodes = page.Each(nodes, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
+		out.Nodes = page.Each(found, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableNodes)
 		return nil
 	})
 }
 
-func (s *Service) nodePoolUpsert(ctx context.Context, c *rpc.Call, req *nomad.NodePoolUpsertRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *nomad.NodePoolUpsertRequest) (*nomad.GenericResponse, error) {
 	if len(req.NodePools) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one node pool")
 	}
@@ -113,8 +112,8 @@ func (s *Service) nodePoolUpsert(ctx context.Context, c *rpc.Call, req *nomad.No
 	}
 	for _, p := range req.NodePools {
 		switch {
-		case p == nil || !poolName.MatchString(p.Name):
-			return nil, nomad.Errorf(400, "invalid node pool name: it must match %s", poolName)
+		case p == nil || !nodes.PoolName.MatchString(p.Name):
+			return nil, nomad.Errorf(400, "invalid node pool name: it must match %s", nodes.PoolName)
 		case p.Name == nomad.NodePoolAll || p.Name == nomad.NodePoolDefault:
 			return nil, nomad.Errorf(400, "modifying node pool %q is not allowed", p.Name)
 		case len(p.Description) > nomad.MaxDescriptionLength:
@@ -122,15 +121,15 @@ func (s *Service) nodePoolUpsert(ctx context.Context, c *rpc.Call, req *nomad.No
 		case p.NodeIdentityTTL < 0:
 			return nil, nomad.Errorf(400, "node identity TTL of node pool %q is negative", p.Name)
 		}
-		if err := fitPoolScheduler(p); err != nil {
+		if err := fitScheduler(p); err != nil {
 			return nil, err
 		}
 	}
-	return s.writePools(ctx, nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: req.NodePools})
+	return s.write(ctx, nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: req.NodePools})
 }
 
-// fitPoolScheduler rejects an unknown scheduler algorithm.
-func fitPoolScheduler(p *nomad.NodePool) error {
+// fitScheduler rejects an unknown scheduler algorithm.
+func fitScheduler(p *nomad.NodePool) error {
 	if p.SchedulerConfiguration == nil {
 		return nil
 	}
@@ -143,8 +142,8 @@ func fitPoolScheduler(p *nomad.NodePool) error {
 	}
 }
 
-// nodePoolDelete deletes node pools that have no nodes and no jobs, running or not.
-func (s *Service) nodePoolDelete(ctx context.Context, c *rpc.Call, req *nomad.NodePoolDeleteRequest) (*nomad.GenericResponse, error) {
+// Delete deletes node pools that have no nodes and no jobs, running or not.
+func (s *Service) Delete(ctx context.Context, c *rpc.Call, req *nomad.NodePoolDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one node pool to delete")
 	}
@@ -168,10 +167,10 @@ func (s *Service) nodePoolDelete(ctx context.Context, c *rpc.Call, req *nomad.No
 			}
 		}
 	}
-	return s.writePools(ctx, nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: req.Names})
+	return s.write(ctx, nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: req.Names})
 }
 
-func (s *Service) writePools(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
+func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
 	index, err := s.Apply(ctx, t, entry)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package endpoint
+package jobs
 
 import (
 	"errors"
@@ -22,9 +22,9 @@ func validate(job *nomad.Job) error {
 	return errors.Join(list...)
 }
 
-// CheckJob returns the errors and warnings of a job that can be found without server state.
+// Check returns the errors and warnings of a job that can be found without server state.
 // It modifies the job: it sets the defaults of the HTTP API.
-func CheckJob(job *nomad.Job) (errs, warns []string) {
+func Check(job *nomad.Job) (errs, warns []string) {
 	job.Canonicalize()
 	return faults(validate(job)), warnings(job)
 }

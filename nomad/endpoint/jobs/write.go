@@ -1,4 +1,4 @@
-package endpoint
+package jobs
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-func (s *Service) jobDeregister(ctx context.Context, c *rpc.Call, req *nomad.JobDeregisterRequest) (*nomad.JobDeregisterResponse, error) {
+func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *nomad.JobDeregisterRequest) (*nomad.JobDeregisterResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for deregistering")
 	}
@@ -44,7 +44,7 @@ func (s *Service) jobDeregister(ctx context.Context, c *rpc.Call, req *nomad.Job
 	return out, nil
 }
 
-func (s *Service) jobBatchDeregister(ctx context.Context, _ *rpc.Call, req *nomad.JobBatchDeregisterRequest) (*nomad.JobBatchDeregisterResponse, error) {
+func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call, req *nomad.JobBatchDeregisterRequest) (*nomad.JobBatchDeregisterResponse, error) {
 	if len(req.Jobs) == 0 {
 		return nil, nomad.Errorf(400, "given no jobs to deregister")
 	}
@@ -57,7 +57,7 @@ func (s *Service) jobBatchDeregister(ctx context.Context, _ *rpc.Call, req *noma
 	return out, nil
 }
 
-func (s *Service) jobEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEvaluateRequest) (*nomad.JobRegisterResponse, error) {
+func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEvaluateRequest) (*nomad.JobRegisterResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for evaluation")
 	}
@@ -91,7 +91,7 @@ func (s *Service) jobEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEv
 	return out, nil
 }
 
-func (s *Service) jobStable(ctx context.Context, _ *rpc.Call, req *nomad.JobStabilityRequest) (*nomad.JobStabilityResponse, error) {
+func (s *Service) Stable(ctx context.Context, _ *rpc.Call, req *nomad.JobStabilityRequest) (*nomad.JobStabilityResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for marking job as stable")
@@ -109,11 +109,11 @@ func (s *Service) jobStable(ctx context.Context, _ *rpc.Call, req *nomad.JobStab
 	return out, nil
 }
 
-func (s *Service) jobValidate(_ context.Context, c *rpc.Call, req *nomad.JobValidateRequest) (*nomad.JobValidateResponse, error) {
+func (s *Service) Validate(_ context.Context, c *rpc.Call, req *nomad.JobValidateRequest) (*nomad.JobValidateResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for validation")
 	}
-	job, err := s.completeJob(c, req.Job, req.WriteRequest, acl.ReadJob)
+	job, err := s.complete(c, req.Job, req.WriteRequest, acl.ReadJob)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package endpoint
+package jobs
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // maxPayload is the maximum size of a dispatch payload.
 const maxPayload = 16 << 10
 
-func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDispatchRequest) (*nomad.JobDispatchResponse, error) {
+func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDispatchRequest) (*nomad.JobDispatchResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing parameterized job ID")
 	}

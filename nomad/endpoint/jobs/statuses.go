@@ -1,4 +1,4 @@
-package endpoint
+package jobs
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 // maxStatuses is the maximum number of jobs in one request.
 const maxStatuses = 1000
 
-// jobStatuses returns the status of all jobs, or of the jobs that the request names. The most
+// Statuses returns the status of all jobs, or of the jobs that the request names. The most
 // recently modified job comes first, or last with Reverse.
-func (s *Service) jobStatuses(ctx context.Context, c *rpc.Call, req *nomad.JobStatusesRequest) (*nomad.JobStatusesResponse, error) {
+func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *nomad.JobStatusesRequest) (*nomad.JobStatusesResponse, error) {
 	if len(req.Jobs) > maxStatuses {
 		return nil, nomad.Errorf(400, "more than %d jobs are named", maxStatuses)
 	}
@@ -45,7 +45,7 @@ func (s *Service) jobStatuses(ctx context.Context, c *rpc.Call, req *nomad.JobSt
 // statusJobs returns the jobs of a request that are in namespaces that may allows.
 func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobStatusesRequest, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
 	if len(req.Jobs) == 0 {
-		all, err := jobsOf(snap, ws, &req.QueryOptions, may)
+		all, err := Select(snap, ws, &req.QueryOptions, may)
 		if err != nil || req.IncludeChildren {
 			return all, err
 		}

@@ -1,4 +1,4 @@
-package endpoint
+package nodes
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func moved(old, node *nomad.Node) bool {
 // evaluateNode creates an evaluation for each job with an allocation on the node, and for
 // each system job that could be placed on it.
 func (s *Service) evaluateNode(ctx context.Context, node string, nodeIndex uint64, out *nomad.NodeUpdateResponse) error {
-	evals := s.nodeEvals(s.Snapshot(), node, nodeIndex)
+	evals := s.evalsFor(s.Snapshot(), node, nodeIndex)
 	if len(evals) == 0 {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (s *Service) evaluateNode(ctx context.Context, node string, nodeIndex uint6
 	return nil
 }
 
-func (s *Service) nodeEvals(snap *state.Snapshot, id string, nodeIndex uint64) []*nomad.Evaluation {
+func (s *Service) evalsFor(snap *state.Snapshot, id string, nodeIndex uint64) []*nomad.Evaluation {
 	node := snap.Node(nil, id)
 	if node == nil {
 		return nil

@@ -1,4 +1,4 @@
-package endpoint
+package deployments
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// deploymentList describes lists of deployments.
-func deploymentList(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Deployment] {
+// Listing describes lists of deployments.
+func Listing(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Deployment] {
 	return page.List[*nomad.Deployment]{Opts: q, Order: o, At: func(d *nomad.Deployment) page.Cursor {
 		return o.At(d.CreateIndex, d.ID)
 	}}
 }
 
-func (s *Service) deploymentList(ctx context.Context, c *rpc.Call, req *nomad.DeploymentListRequest) (*nomad.DeploymentListResponse, error) {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.DeploymentListRequest) (*nomad.DeploymentListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
 		all := snap.Deployments(ws)
 		if req.Prefix != "" {
@@ -31,7 +31,7 @@ func (s *Service) deploymentList(ctx context.Context, c *rpc.Call, req *nomad.De
 		if err != nil {
 			return err
 		}
-		deployments, next, err := deploymentList(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
+		deployments, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (s *Service) deploymentList(ctx context.Context, c *rpc.Call, req *nomad.De
 	})
 }
 
-func (s *Service) deploymentGet(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
 		d := snap.Deployment(nil, req.DeploymentID)
 		if d == nil || !c.Access.Allows(acl.InNamespace(d.Namespace, acl.ReadJob)) { // the same for a missing deployment
@@ -61,7 +61,7 @@ func (s *Service) deploymentGet(ctx context.Context, c *rpc.Call, req *nomad.Dep
 	return out, handler.NotSeen(c, nomad.UnknownDeployment(req.DeploymentID), acl.ReadJob)
 }
 
-func (s *Service) deploymentAllocations(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.AllocListResponse, error) {
+func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.AllocListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
 		out.Allocations = allocs.Readable(c, snap.AllocsByDeployment(ws, req.DeploymentID))
 		out.Index = snap.TableIndex(state.TableAllocs)
@@ -69,9 +69,9 @@ func (s *Service) deploymentAllocations(ctx context.Context, c *rpc.Call, req *n
 	})
 }
 
-// deploymentToChange returns an error unless the deployment exists and is active, and the
+// mayChange returns an error unless the deployment exists and is active, and the
 // caller has one of the rights.
-func (s *Service) deploymentToChange(c *rpc.Call, id string, ops ...acl.NamespaceCapability) error {
+func (s *Service) mayChange(c *rpc.Call, id string, ops ...acl.NamespaceCapability) error {
 	if id == "" {
 		return nomad.Errorf(400, "missing deployment ID")
 	}
@@ -88,24 +88,24 @@ func (s *Service) deploymentToChange(c *rpc.Call, id string, ops ...acl.Namespac
 	return nil
 }
 
-func (s *Service) deploymentFail(ctx context.Context, c *rpc.Call, req *nomad.DeploymentFailRequest) (*nomad.DeploymentUpdateResponse, error) {
-	if err := s.deploymentToChange(c, req.DeploymentID, acl.SubmitJob, acl.FailDeployment); err != nil {
+func (s *Service) Fail(ctx context.Context, c *rpc.Call, req *nomad.DeploymentFailRequest) (*nomad.DeploymentUpdateResponse, error) {
+	if err := s.mayChange(c, req.DeploymentID, acl.SubmitJob, acl.FailDeployment); err != nil {
 		return nil, err
 	}
-	return s.cfg.Deploys.Fail(ctx, req.DeploymentID)
+	return s.changer.Fail(ctx, req.DeploymentID)
 }
 
-func (s *Service) deploymentPause(ctx context.Context, c *rpc.Call, req *nomad.DeploymentPauseRequest) (*nomad.DeploymentUpdateResponse, error) {
-	if err := s.deploymentToChange(c, req.DeploymentID, acl.SubmitJob, acl.PauseDeployment); err != nil {
+func (s *Service) Pause(ctx context.Context, c *rpc.Call, req *nomad.DeploymentPauseRequest) (*nomad.DeploymentUpdateResponse, error) {
+	if err := s.mayChange(c, req.DeploymentID, acl.SubmitJob, acl.PauseDeployment); err != nil {
 		return nil, err
 	}
 	if req.Pause {
-		return s.cfg.Deploys.Pause(ctx, req.DeploymentID)
+		return s.changer.Pause(ctx, req.DeploymentID)
 	}
-	return s.cfg.Deploys.Resume(ctx, req.DeploymentID)
+	return s.changer.Resume(ctx, req.DeploymentID)
 }
 
-func (s *Service) deploymentReap(ctx context.Context, _ *rpc.Call, req *nomad.DeploymentDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *nomad.DeploymentDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Deployments) == 0 {
 		return nil, nomad.Errorf(400, "no deployments given")
 	}
@@ -116,11 +116,4 @@ func (s *Service) deploymentReap(ctx context.Context, _ *rpc.Call, req *nomad.De
 	out := &nomad.GenericResponse{}
 	out.Index = index
 	return out, nil
-}
-
-// Deployments changes deployments on request of an operator.
-type Deployments interface {
-	Fail(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
-	Pause(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
-	Resume(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
 }

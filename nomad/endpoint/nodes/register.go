@@ -1,4 +1,4 @@
-package endpoint
+package nodes
 
 import (
 	"cmp"
@@ -18,10 +18,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// nodeRegister admits a new node or updates a known one. It signs a node identity when one is
+// Register admits a new node or updates a known one. It signs a node identity when one is
 // due, as Nomad 2.0 does.
-func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.NodeRegisterRequest) (*nomad.NodeUpdateResponse, error) {
-	if err := completeNode(req.Node); err != nil {
+func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.NodeRegisterRequest) (*nomad.NodeUpdateResponse, error) {
+	if err := complete(req.Node); err != nil {
 		return nil, err
 	}
 	if err := ownEvents(req.NodeEvent); err != nil {
@@ -50,7 +50,7 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool), Now: s.Now()}
 	if deciding.Generates() || readmitted {
 		var err error
-		if ends, err = s.mintNode(ctx, &node, deciding.TTL, out); err != nil {
+		if ends, err = s.mint(ctx, &node, deciding.TTL, out); err != nil {
 			return nil, err
 		}
 	} else if old != nil {
@@ -111,8 +111,8 @@ func serverFields(node, old *nomad.Node) {
 	}
 }
 
-// completeNode rejects a node with missing or invalid fields.
-func completeNode(n *nomad.Node) error {
+// complete rejects a node with missing or invalid fields.
+func complete(n *nomad.Node) error {
 	switch {
 	case n == nil:
 		return nomad.Errorf(400, "missing node for client registration")
@@ -130,7 +130,7 @@ func completeNode(n *nomad.Node) error {
 		return nomad.Errorf(400, "missing node secret ID for client registration")
 	case n.NodePool == nomad.NodePoolAll:
 		return nomad.Errorf(400, "node is not allowed to register in node pool %q", nomad.NodePoolAll)
-	case n.Status != "" && !validNodeStatus(n.Status):
+	case n.Status != "" && !validStatus(n.Status):
 		return nomad.Errorf(400, "invalid node status %q", n.Status)
 	case n.Session != nil && !(nomad.IsUUID(n.Session.ID) && bootID.MatchString(n.Session.BootID)):
 		return nomad.Errorf(400, "the session of a node has a UUID, and a digest of the boot or none")
@@ -138,7 +138,7 @@ func completeNode(n *nomad.Node) error {
 	return nil
 }
 
-func validNodeStatus(status string) bool {
+func validStatus(status string) bool {
 	switch status {
 	case nomad.NodeStatusInit, nomad.NodeStatusReady, nomad.NodeStatusDown, nomad.NodeStatusDisconnected:
 		return true
@@ -154,9 +154,9 @@ func identityTTL(snap *state.Snapshot, pool string) time.Duration {
 	return nomad.DefaultNodePoolNodeIdentityTTL
 }
 
-// mintNode signs an identity for the node, adds it to the response and records its key. It
+// mint signs an identity for the node, adds it to the response and records its key. It
 // returns when the identity expires.
-func (s *Service) mintNode(ctx context.Context, node *nomad.Node, ttl time.Duration, out *nomad.NodeUpdateResponse) (ends time.Time, err error) {
+func (s *Service) mint(ctx context.Context, node *nomad.Node, ttl time.Duration, out *nomad.NodeUpdateResponse) (ends time.Time, err error) {
 	ctx, cancel := s.Signing(ctx)
 	defer cancel()
 	claims := s.Issuer.Node(node, ttl, s.Now())
@@ -220,11 +220,11 @@ func (s *Service) servers() []*nomad.NodeServerInfo {
 	return out
 }
 
-func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateStatusRequest) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateStatusRequest) (*nomad.NodeUpdateResponse, error) {
 	switch {
 	case req.NodeID == "":
 		return nil, nomad.Errorf(400, "missing node ID for client status update")
-	case !validNodeStatus(req.Status):
+	case !validStatus(req.Status):
 		return nil, nomad.Errorf(400, "invalid status for node")
 	}
 	leader := authz.IsLeader(c.Identity)
@@ -303,7 +303,7 @@ func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding ident
 	if !deciding.Generates() {
 		return identityEnds(c), nil
 	}
-	ends, err = s.mintNode(ctx, deciding.Node, deciding.TTL, out)
+	ends, err = s.mint(ctx, deciding.Node, deciding.TTL, out)
 	if err != nil && !deciding.FailureCounts() {
 		s.Log.Warn("renew node identity", "node", deciding.Node.ID, "err", err)
 		return identityEnds(c), nil
@@ -315,17 +315,4 @@ func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding ident
 // region creates pools; other regions replicate them.
 func (s *Service) makesPools(req *nomad.NodeRegisterRequest) bool {
 	return req.CreateNodePool && (s.cfg.AuthoritativeRegion == "" || s.cfg.AuthoritativeRegion == s.Region)
-}
-
-// Heartbeats manages the heartbeat timers of nodes.
-type Heartbeats interface {
-	// Reset restarts the timer of a node and returns the TTL of the next heartbeat.
-	Reset(node string) time.Duration
-	// Clear stops the timer of a node.
-	Clear(node string)
-	// Silent returns the time until a node without further heartbeats counts as silent. It is
-	// zero if the node is silent already.
-	Silent(node string) time.Duration
-	// Identified records when the identity of a node expires.
-	Identified(node string, ends time.Time)
 }

@@ -1,4 +1,4 @@
-package endpoint
+package evals
 
 import (
 	"context"
@@ -21,9 +21,9 @@ import (
 // defaultDequeueWait is how long Eval.Dequeue waits if the request has no timeout.
 const defaultDequeueWait = time.Second
 
-// evalDequeue gives an evaluation to a worker. It returns none if none is ready within the
+// Dequeue gives an evaluation to a worker. It returns none if none is ready within the
 // timeout.
-func (s *Service) evalDequeue(ctx context.Context, c *rpc.Call, req *nomad.EvalDequeueRequest) (*nomad.EvalDequeueResponse, error) {
+func (s *Service) Dequeue(ctx context.Context, c *rpc.Call, req *nomad.EvalDequeueRequest) (*nomad.EvalDequeueResponse, error) {
 	if len(req.Schedulers) == 0 {
 		return nil, nomad.Errorf(400, "dequeue requires at least one scheduler type")
 	}
@@ -94,11 +94,11 @@ func (s *Service) waitIndex(eval *nomad.Evaluation) uint64 {
 	return index
 }
 
-func (s *Service) evalAck(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Ack(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
 	return &nomad.GenericResponse{}, lost(s.Broker.Ack(req.EvalID, req.Token))
 }
 
-func (s *Service) evalNack(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Nack(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
 	return &nomad.GenericResponse{}, lost(s.Broker.Nack(req.EvalID, req.Token))
 }
 
@@ -120,7 +120,7 @@ func (s *Service) held(id, token string) error {
 	return lost(s.Broker.OutstandingReset(id, token))
 }
 
-func (s *Service) evalUpdate(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Update(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be updated")
 	}
@@ -130,11 +130,11 @@ func (s *Service) evalUpdate(ctx context.Context, c *rpc.Call, req *nomad.EvalUp
 	if err := s.held(req.Evals[0].ID, req.EvalToken); err != nil {
 		return nil, err
 	}
-	return s.writeEvals(ctx, req)
+	return s.write(ctx, req)
 }
 
-// evalCreate writes a follow-up of an evaluation that a worker holds.
-func (s *Service) evalCreate(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+// Create writes a follow-up of an evaluation that a worker holds.
+func (s *Service) Create(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be created")
 	}
@@ -152,7 +152,7 @@ func (s *Service) evalCreate(ctx context.Context, c *rpc.Call, req *nomad.EvalUp
 	if err := s.unknown(eval); err != nil {
 		return nil, err
 	}
-	return s.writeEvals(ctx, req)
+	return s.write(ctx, req)
 }
 
 // unknown rejects an evaluation that already exists.
@@ -163,11 +163,11 @@ func (s *Service) unknown(eval *nomad.Evaluation) error {
 	return nil
 }
 
-// evalFinish completes an evaluation. The first evaluation of the list is the completed one,
+// Finish completes an evaluation. The first evaluation of the list is the completed one,
 // the others are its follow-ups. All are written in one log entry. It also acks the
 // evaluation and dequeues the next one, which saves three or four calls per evaluation. Nomad
 // 2.0 does not have this method.
-func (s *Service) evalFinish(ctx context.Context, _ *rpc.Call, req *nomad.EvalFinishRequest) (*nomad.EvalDequeueResponse, error) {
+func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *nomad.EvalFinishRequest) (*nomad.EvalDequeueResponse, error) {
 	if len(req.Evals) == 0 {
 		return nil, nomad.Errorf(400, "no evaluation was finished")
 	}
@@ -195,7 +195,7 @@ func (s *Service) evalFinish(ctx context.Context, _ *rpc.Call, req *nomad.EvalFi
 	return s.dequeued(s.Broker.TryDequeue(req.Schedulers)), nil
 }
 
-func (s *Service) evalReblock(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Reblock(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be reblocked")
 	}
@@ -217,7 +217,7 @@ func (s *Service) evalReblock(ctx context.Context, c *rpc.Call, req *nomad.EvalU
 	return &nomad.GenericResponse{}, nil
 }
 
-func (s *Service) writeEvals(ctx context.Context, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) write(ctx context.Context, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
 	index, err := s.UpsertEvals(ctx, req.Evals...)
 	if err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (s *Service) writeEvals(ctx context.Context, req *nomad.EvalUpdateRequest) 
 	return out, nil
 }
 
-func (s *Service) evalReap(ctx context.Context, _ *rpc.Call, req *nomad.EvalReapRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *nomad.EvalReapRequest) (*nomad.GenericResponse, error) {
 	index, err := s.Apply(ctx, nomad.EvalDeleteRequestType, &nomad.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs})
 	if err != nil {
 		return nil, err
@@ -237,14 +237,14 @@ func (s *Service) evalReap(ctx context.Context, _ *rpc.Call, req *nomad.EvalReap
 	return out, nil
 }
 
-// evalList describes lists of evaluations.
-func evalList(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Evaluation] {
+// Listing describes lists of evaluations.
+func Listing(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Evaluation] {
 	return page.List[*nomad.Evaluation]{Opts: q, Order: o, At: func(e *nomad.Evaluation) page.Cursor {
 		return o.At(e.CreateIndex, e.ID)
 	}}
 }
 
-func (s *Service) evalList(ctx context.Context, c *rpc.Call, req *nomad.EvalListRequest) (*nomad.EvalListResponse, error) {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.EvalListRequest) (*nomad.EvalListResponse, error) {
 	if req.Filter != "" && (req.FilterJobID != "" || req.FilterEvalStatus != "") {
 		return nil, nomad.Errorf(400, "Filter expression cannot be used with other filter parameters")
 	}
@@ -261,7 +261,7 @@ func (s *Service) evalList(ctx context.Context, c *rpc.Call, req *nomad.EvalList
 			return (req.FilterJobID == "" || e.JobID == req.FilterJobID) &&
 				(req.FilterEvalStatus == "" || e.Status == req.FilterEvalStatus)
 		})
-		evals, next, err := evalList(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(wanted)
+		evals, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(wanted)
 		if err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func (s *Service) evalList(ctx context.Context, c *rpc.Call, req *nomad.EvalList
 	})
 }
 
-func (s *Service) evalCount(ctx context.Context, c *rpc.Call, req *nomad.EvalCountRequest) (*nomad.EvalCountResponse, error) {
+func (s *Service) Count(ctx context.Context, c *rpc.Call, req *nomad.EvalCountRequest) (*nomad.EvalCountResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalCountResponse) error {
 		all := snap.Evals(ws)
 		if req.Prefix != "" {
@@ -284,14 +284,14 @@ func (s *Service) evalCount(ctx context.Context, c *rpc.Call, req *nomad.EvalCou
 		}
 		all = page.Only(all, func(e *nomad.Evaluation) bool { return may(e.Namespace) })
 		opts := nomad.QueryOptions{Filter: req.Filter}
-		evals, _, err := evalList(&opts, page.ByID).Page(all)
+		evals, _, err := Listing(&opts, page.ByID).Page(all)
 		out.Count = len(evals)
 		out.Index = snap.TableIndex(state.TableEvals)
 		return err
 	})
 }
 
-func (s *Service) evalGet(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.SingleEvalResponse, error) {
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.SingleEvalResponse, error) {
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleEvalResponse) error {
 		eval, may := snap.Eval(nil, req.EvalID), handler.Grants(c, acl.ReadJob)
 		if eval == nil || !may(eval.Namespace) { // the same for a missing evaluation
@@ -336,7 +336,7 @@ func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation, ma
 	return out
 }
 
-func (s *Service) evalAllocations(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.EvalAllocationsResponse, error) {
+func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.EvalAllocationsResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalAllocationsResponse) error {
 		out.Allocations = allocs.Readable(c, snap.AllocsByEval(ws, req.EvalID))
 		out.Index = snap.TableIndex(state.TableAllocs)
@@ -344,8 +344,8 @@ func (s *Service) evalAllocations(ctx context.Context, c *rpc.Call, req *nomad.E
 	})
 }
 
-// planSubmit submits a plan to the leader's plan queue.
-func (s *Service) planSubmit(ctx context.Context, _ *rpc.Call, req *nomad.PlanRequest) (*nomad.PlanResponse, error) {
+// SubmitPlan submits a plan to the leader's plan queue.
+func (s *Service) SubmitPlan(ctx context.Context, _ *rpc.Call, req *nomad.PlanRequest) (*nomad.PlanResponse, error) {
 	if req.Plan == nil {
 		return nil, nomad.Errorf(400, "cannot submit nil plan")
 	}
@@ -356,9 +356,4 @@ func (s *Service) planSubmit(ctx context.Context, _ *rpc.Call, req *nomad.PlanRe
 	out := &nomad.PlanResponse{Result: result}
 	out.Index = result.AllocIndex
 	return out, nil
-}
-
-// Plans submits plans to the plan queue.
-type Plans interface {
-	Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, error)
 }

@@ -1,4 +1,4 @@
-package endpoint
+package jobs
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// needJob checks the caller's rights to run the job: overriding policies, mounting its
+// needRights checks the caller's rights to run the job: overriding policies, mounting its
 // volumes and running CSI plugins.
-func needJob(c *rpc.Call, job *nomad.Job, override bool) error {
+func needRights(c *rpc.Call, job *nomad.Job, override bool) error {
 	if override {
 		if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.SentinelOverride)); err != nil {
 			return err
