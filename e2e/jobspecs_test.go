@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
 	"github.com/open-nomad/open-nomad/jobspec"
-	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -186,7 +186,7 @@ func checkJob(text string, vars []string) error {
 	if err != nil {
 		return err
 	}
-	if faults, _ := endpoint.CheckJob(canonical); len(faults) > 0 {
+	if faults, _ := jobs.Check(canonical); len(faults) > 0 {
 		return fmt.Errorf("%s", strings.Join(faults, "\n"))
 	}
 	return checkDrivers(job)

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/term"
-	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 )
 
 func validateCommand() term.Command {
@@ -86,7 +86,7 @@ func (v *verdict) here(e *term.Env, job *workload.Job) error {
 	if err != nil {
 		return err
 	}
-	v.add(endpoint.CheckJob(canonical))
+	v.add(jobs.Check(canonical))
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 // autopilotGet returns the autopilot configuration.
 func (s *Service) autopilotGet(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.AutopilotConfig, error) {
-	conf := s.snapshot().AutopilotConfig(nil)
+	conf := s.Snapshot().AutopilotConfig(nil)
 	if conf == nil {
 		return nil, nomad.Errorf(404, "autopilot has no configuration: the leader writes one when its term begins")
 	}
@@ -23,7 +23,7 @@ func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.Auto
 	if err := req.Config.Validate(); err != nil {
 		return nil, err
 	}
-	resp, _, err := s.cfg.Raft.Apply(ctx, nomad.AutopilotRequestType,
+	resp, _, err := s.Raft.Apply(ctx, nomad.AutopilotRequestType,
 		&nomad.AutopilotSetConfigRequest{Datacenter: req.Datacenter, Config: req.Config, CAS: req.CAS})
 	if err != nil {
 		return nil, err
@@ -36,10 +36,16 @@ func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.Auto
 func (s *Service) serverHealth(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.OperatorHealthReply, error) {
 	if health := s.cfg.Autopilot.ServerHealth(); health != nil {
 		out := *health
-		if warning := s.cfg.Introduction.Warning(); warning != "" {
+		if warning := s.cfg.Nodes.Introduction.Warning(); warning != "" {
 			out.Warnings = append(slices.Clone(out.Warnings), warning)
 		}
 		return &out, nil
 	}
 	return nil, nomad.Errorf(503, "this server has not looked at the others yet: ask again in a few seconds")
+}
+
+// Autopilot reports the health of the servers in the region.
+type Autopilot interface {
+	// ServerHealth returns nil on a server that is not the leader.
+	ServerHealth() *nomad.OperatorHealthReply
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/stream"
@@ -25,22 +26,14 @@ const (
 // accessTables lists the tables that determine the rights of callers.
 var accessTables = []string{state.TableACLToken, state.TableACLPolicy, state.TableACLRoles, state.TableNamespaces}
 
-func (s *Service) eventMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.eventStream).
-			Needs(rpc.Asked("ns:[read-job], node:[read], variables:[list] or management, by topic")).
-			FailingAs(func(e *nomad.RpcError) any { return &nomad.EventStreamWrapper{Error: e} }),
-	}
-}
-
 // eventStream sends events until the reader disconnects, loses access or falls too far
 // behind.
 func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *nomad.EventStreamRequest, to *rpc.Stream) error {
-	filter, err := stream.NewFilter(req.Topics, namespaceOf(req.Namespace))
+	filter, err := stream.NewFilter(req.Topics, handler.NamespaceOf(req.Namespace))
 	if err != nil {
 		return err
 	}
-	r := &eventReader{s: s, filter: filter, namespace: namespaceOf(req.Namespace), to: to}
+	r := &eventReader{s: s, filter: filter, namespace: handler.NamespaceOf(req.Namespace), to: to}
 	if err := r.admit(c); err != nil {
 		return err
 	}
@@ -56,7 +49,7 @@ func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *nomad.Event
 	defer from.Close()
 	err = r.run(ctx, from)
 	if errors.Is(err, stream.ErrSlow) {
-		s.log.Warn("reader of events was dropped", "err", err)
+		s.Log.Warn("reader of events was dropped", "err", err)
 	}
 	return err
 }
@@ -145,7 +138,7 @@ func (r *eventReader) send(line []byte) error {
 
 // renew checks the access of the reader again.
 func (r *eventReader) renew(ctx context.Context) error {
-	index, now := r.s.snapshot().TableIndex(accessTables...), r.s.cfg.Now()
+	index, now := r.s.Snapshot().TableIndex(accessTables...), r.s.Now()
 	if index == r.index && now.Sub(r.asked) < eventRecheck {
 		return nil
 	}
@@ -176,7 +169,7 @@ func (r *eventReader) needTopic(topic nomad.Topic) error {
 	case management:
 		return access.NeedManagement()
 	case topic == nomad.TopicVariable:
-		if err := noNode(r.c); err != nil {
+		if err := handler.NoNode(r.c); err != nil {
 			return err
 		}
 		return r.inSome(q, access.AllowsSearch)
@@ -199,7 +192,7 @@ func (r *eventReader) inSome(q acl.Question, may func(namespace string) bool) er
 		}
 		return rpc.Denied(q)
 	}
-	for ns := range r.s.snapshot().Namespaces(nil) {
+	for ns := range r.s.Snapshot().Namespaces(nil) {
 		if may(ns.Name) {
 			return nil
 		}
@@ -213,5 +206,5 @@ func (r *eventReader) maySee(e *stream.Event) bool {
 	if management {
 		return r.c.Access.IsManagement()
 	}
-	return r.c.Access.Allows(q) && (e.Topic != nomad.TopicVariable || noNode(r.c) == nil)
+	return r.c.Access.Allows(q) && (e.Topic != nomad.TopicVariable || handler.NoNode(r.c) == nil)
 }

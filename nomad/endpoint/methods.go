@@ -13,17 +13,7 @@ import (
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
 		s.operatorMethods(), s.variableMethods(), s.quotaMethods(), s.searchMethods(), s.snapshotMethods(), s.eventMethods(),
-		s.aclMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
-}
-
-// aclMethods returns the methods that fail while access control is disabled.
-func (s *Service) aclMethods() []rpc.Method {
-	rows := slices.Concat(s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(),
-		s.authMethodMethods(), s.bindingRuleMethods(), s.loginMethods())
-	for i := range rows {
-		rows[i] = rows[i].Requires(s.aclOn)
-	}
-	return rows
+		s.aclMethods(), s.relayMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {
@@ -36,56 +26,56 @@ func (s *Service) statusMethods() []rpc.Method {
 		rpc.Handle("Status.RaftStats", rpc.Anonymous, rpc.Here, s.statusRaftStats),
 		rpc.Handle("Status.HasNodeConn", rpc.Anonymous, rpc.Here, s.statusHasNodeConn),
 		rpc.Handle("Region.List", rpc.Anonymous, rpc.Here, s.regionList),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Leader, s.whoAmI).Needs(rpc.Good),
-		rpc.Handle("ACL.CreateClientIntroductionToken", rpc.Token, rpc.Leader, s.nodeIntroduce).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Leader, s.access.WhoAmI).Needs(rpc.Good),
+		rpc.Handle("ACL.CreateClientIntroductionToken", rpc.Token, rpc.Leader, s.nodes.Introduce).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 	}
 }
 
 func (s *Service) jobMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobRegister).Needs(rpc.Asked("ns:[submit-job register-job] of the job, and what it mounts").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
-		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobPlan).Needs(rpc.Asked("ns:[submit-job plan-job] of the job").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
-		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobValidate).Needs(rpc.Asked("ns:[read-job] of the job").First(rpc.InNamed(acl.ReadJob))),
-		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobDispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
-		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobDeregister).Needs(rpc.Asked("ns:[submit-job purge-job deregister-job], the last to stop only")),
-		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobBatchDeregister),
-		rpc.Handle("Job.Evaluate", rpc.Token, rpc.Leader, s.jobEvaluate).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.EvaluateJob)),
-		rpc.Handle("Job.Stable", rpc.Token, rpc.Leader, s.jobStable).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.StableJob)),
-		rpc.Handle("Job.List", rpc.Token, rpc.Leader, s.jobList).Needs(rpc.InNamespace(acl.ListJobs)),
-		rpc.Handle("Job.Statuses", rpc.Token, rpc.Leader, s.jobStatuses).Needs(rpc.InSomeNamespace(acl.ReadJob)),
-		rpc.Handle("Job.GetJob", rpc.Token, rpc.Leader, s.jobGet).Needs(rpc.InOneNamespace(acl.ReadJob)),
-		rpc.Handle("Job.GetJobVersions", rpc.Token, rpc.Leader, s.jobVersions).Needs(rpc.InOneNamespace(acl.ReadJob)),
-		rpc.Handle("Job.GetJobSubmission", rpc.Token, rpc.Leader, s.jobSubmission).Needs(rpc.InOneNamespace(acl.ReadJob)),
-		rpc.Handle("Job.Summary", rpc.Token, rpc.Leader, s.jobSummary).Needs(rpc.InOneNamespace(acl.ReadJob)),
-		rpc.Handle("Job.Allocations", rpc.Token, rpc.Leader, s.jobAllocations).Needs(rpc.InOneNamespace(acl.ReadJob)),
-		rpc.Handle("Job.Evaluations", rpc.Token, rpc.Leader, s.jobEvaluations).Needs(rpc.InOneNamespace(acl.ReadJob)),
-		rpc.Handle("Job.Deployments", rpc.Token, rpc.Leader, s.jobDeployments).Needs(rpc.InOneNamespace(acl.ReadJob)),
-		rpc.Handle("Job.LatestDeployment", rpc.Token, rpc.Leader, s.jobLatestDeployment).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).Needs(rpc.Asked("ns:[submit-job register-job] of the job, and what it mounts").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
+		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.Asked("ns:[submit-job plan-job] of the job").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
+		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.Asked("ns:[read-job] of the job").First(rpc.InNamed(acl.ReadJob))),
+		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobs.Dispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
+		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.Asked("ns:[submit-job purge-job deregister-job], the last to stop only")),
+		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobs.BatchDeregister),
+		rpc.Handle("Job.Evaluate", rpc.Token, rpc.Leader, s.jobs.Evaluate).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.EvaluateJob)),
+		rpc.Handle("Job.Stable", rpc.Token, rpc.Leader, s.jobs.Stable).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.StableJob)),
+		rpc.Handle("Job.List", rpc.Token, rpc.Leader, s.jobs.List).Needs(rpc.InNamespace(acl.ListJobs)),
+		rpc.Handle("Job.Statuses", rpc.Token, rpc.Leader, s.jobs.Statuses).Needs(rpc.InSomeNamespace(acl.ReadJob)),
+		rpc.Handle("Job.GetJob", rpc.Token, rpc.Leader, s.jobs.Get).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.GetJobVersions", rpc.Token, rpc.Leader, s.jobs.Versions).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.GetJobSubmission", rpc.Token, rpc.Leader, s.jobs.Submission).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.Summary", rpc.Token, rpc.Leader, s.jobs.Summary).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.Allocations", rpc.Token, rpc.Leader, s.jobs.Allocations).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.Evaluations", rpc.Token, rpc.Leader, s.jobs.Evaluations).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.Deployments", rpc.Token, rpc.Leader, s.jobs.Deployments).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.LatestDeployment", rpc.Token, rpc.Leader, s.jobs.LatestDeployment).Needs(rpc.InOneNamespace(acl.ReadJob)),
 	}
 }
 
 func (s *Service) nodeMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Node.Register", rpc.NodeRegister, rpc.Leader, s.nodeRegister),
-		rpc.Handle("Node.UpdateStatus", rpc.NodeStatus, rpc.Leader, s.nodeUpdateStatus),
-		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Leader, s.nodeUpdateAlloc),
-		rpc.Handle("Node.GetClientAllocs", rpc.NodeOnly, rpc.Leader, s.nodeGetClientAllocs),
-		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Leader, s.nodeEmitEvents),
-		rpc.Handle("NodeIdentity.Session", rpc.ServerOnly, rpc.Here, s.nodeSession),
-		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodeDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
-		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodeBatchDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
-		rpc.Handle("Node.UpdateEligibility", rpc.Token, rpc.Leader, s.nodeUpdateEligibility).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
-		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodeUpdateDrain).Needs(rpc.Asked("node:[write], or the node itself").First(rpc.Needs(acl.ToWrite(acl.Nodes)).Or(rpc.AnyNode))),
-		rpc.Handle("Node.Evaluate", rpc.Token, rpc.Leader, s.nodeEvaluate).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
-		rpc.Handle("Node.List", rpc.Token, rpc.Leader, s.nodeList).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
-		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodeGet).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
-		rpc.Handle("Node.GetAllocs", rpc.Token, rpc.Leader, s.nodeGetAllocs).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
-		rpc.Handle("NodePool.List", rpc.Token, rpc.Leader, s.nodePoolList).Needs(rpc.Good),
-		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodePoolGet).Needs(rpc.Asked("node_pool:[read]")),
-		rpc.Handle("NodePool.ListJobs", rpc.Token, rpc.Leader, s.nodePoolJobs).Needs(rpc.Asked("node_pool:[read] and ns:[list-jobs]")),
-		rpc.Handle("NodePool.ListNodes", rpc.Token, rpc.Leader, s.nodePoolNodes).Needs(rpc.Asked("node:[read] and node_pool:[read]")),
-		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodePoolUpsert).Needs(rpc.Asked("node_pool:[write] of each").First(rpc.Somewhere(acl.OfNodePool("", acl.NodePoolWrite)))).AtHome(always),
-		rpc.Handle("NodePool.DeleteNodePools", rpc.Token, rpc.Leader, s.nodePoolDelete).Needs(rpc.Asked("node_pool:[delete] of each")).AtHome(always),
+		rpc.Handle("Node.Register", rpc.NodeRegister, rpc.Leader, s.nodes.Register),
+		rpc.Handle("Node.UpdateStatus", rpc.NodeStatus, rpc.Leader, s.nodes.UpdateStatus),
+		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Leader, s.nodes.UpdateAlloc),
+		rpc.Handle("Node.GetClientAllocs", rpc.NodeOnly, rpc.Leader, s.nodes.GetClientAllocs),
+		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Leader, s.nodes.EmitEvents),
+		rpc.Handle("NodeIdentity.Session", rpc.ServerOnly, rpc.Here, s.nodes.Session),
+		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodes.Deregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
+		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodes.BatchDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
+		rpc.Handle("Node.UpdateEligibility", rpc.Token, rpc.Leader, s.nodes.UpdateEligibility).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
+		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodes.UpdateDrain).Needs(rpc.Asked("node:[write], or the node itself").First(rpc.Needs(acl.ToWrite(acl.Nodes)).Or(rpc.AnyNode))),
+		rpc.Handle("Node.Evaluate", rpc.Token, rpc.Leader, s.nodes.Evaluate).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
+		rpc.Handle("Node.List", rpc.Token, rpc.Leader, s.nodes.List).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
+		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodes.Get).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
+		rpc.Handle("Node.GetAllocs", rpc.Token, rpc.Leader, s.nodes.GetAllocs).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
+		rpc.Handle("NodePool.List", rpc.Token, rpc.Leader, s.nodepools.List).Needs(rpc.Good),
+		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodepools.Get).Needs(rpc.Asked("node_pool:[read]")),
+		rpc.Handle("NodePool.ListJobs", rpc.Token, rpc.Leader, s.nodepools.Jobs).Needs(rpc.Asked("node_pool:[read] and ns:[list-jobs]")),
+		rpc.Handle("NodePool.ListNodes", rpc.Token, rpc.Leader, s.nodepools.Nodes).Needs(rpc.Asked("node:[read] and node_pool:[read]")),
+		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodepools.Upsert).Needs(rpc.Asked("node_pool:[write] of each").First(rpc.Somewhere(acl.OfNodePool("", acl.NodePoolWrite)))).AtHome(always),
+		rpc.Handle("NodePool.DeleteNodePools", rpc.Token, rpc.Leader, s.nodepools.Delete).Needs(rpc.Asked("node_pool:[delete] of each")).AtHome(always),
 		rpc.Handle("Namespace.ListNamespaces", rpc.Token, rpc.Leader, s.namespaceList).Needs(rpc.Good),
 		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaceGet).Needs(rpc.Asked("any right in the namespace")),
 		rpc.Handle("Namespace.GetNamespaces", rpc.Management, rpc.Leader, s.namespaceGetSet),
@@ -96,37 +86,37 @@ func (s *Service) nodeMethods() []rpc.Method {
 
 func (s *Service) allocMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Alloc.List", rpc.Token, rpc.Leader, s.allocList).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Alloc.GetAlloc", rpc.Token, rpc.Leader, s.allocGet).Needs(rpc.Asked("ns:[read-job] of the allocation, or its node")),
-		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Leader, s.allocGetAll),
-		rpc.Handle("Alloc.SignIdentities", rpc.NodeOnly, rpc.Leader, s.allocSignIdentities),
-		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocStop).Needs(rpc.Asked("ns:[alloc-lifecycle] of the allocation")),
-		rpc.Handle("Alloc.UpdateDesiredTransition", rpc.Management, rpc.Leader, s.allocUpdateTransition),
+		rpc.Handle("Alloc.List", rpc.Token, rpc.Leader, s.allocs.List).Needs(rpc.InNamespace(acl.ReadJob)),
+		rpc.Handle("Alloc.GetAlloc", rpc.Token, rpc.Leader, s.allocs.Get).Needs(rpc.Asked("ns:[read-job] of the allocation, or its node")),
+		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Leader, s.allocs.GetAll),
+		rpc.Handle("Alloc.SignIdentities", rpc.NodeOnly, rpc.Leader, s.allocs.SignIdentities),
+		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocs.Stop).Needs(rpc.Asked("ns:[alloc-lifecycle] of the allocation")),
+		rpc.Handle("Alloc.UpdateDesiredTransition", rpc.Management, rpc.Leader, s.allocs.UpdateTransition),
 	}
 }
 
 // schedulingMethods returns the methods of evaluations, plans and deployments.
 func (s *Service) schedulingMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Eval.Dequeue", rpc.ServerOrCertificate, rpc.Leader, s.evalDequeue),
-		rpc.Handle("Eval.Ack", rpc.ServerOrCertificate, rpc.Leader, s.evalAck),
-		rpc.Handle("Eval.Nack", rpc.ServerOrCertificate, rpc.Leader, s.evalNack),
-		rpc.Handle("Eval.Update", rpc.ServerOrCertificate, rpc.Leader, s.evalUpdate),
-		rpc.Handle("Eval.Create", rpc.ServerOrCertificate, rpc.Leader, s.evalCreate),
-		rpc.Handle("Eval.Finish", rpc.ServerOnly, rpc.Leader, s.evalFinish),
-		rpc.Handle("Eval.Reblock", rpc.ServerOrCertificate, rpc.Leader, s.evalReblock),
-		rpc.Handle("Eval.Reap", rpc.ServerOnly, rpc.Leader, s.evalReap),
-		rpc.Handle("Eval.List", rpc.Token, rpc.Leader, s.evalList).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Eval.Count", rpc.Token, rpc.Leader, s.evalCount).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Eval.GetEval", rpc.Token, rpc.Leader, s.evalGet).Needs(rpc.Asked("ns:[read-job] of the evaluation")),
-		rpc.Handle("Eval.Allocations", rpc.Token, rpc.Leader, s.evalAllocations).Needs(rpc.Asked("ns:[read-job] of each allocation")),
-		rpc.Handle("Plan.Submit", rpc.ServerOrCertificate, rpc.Leader, s.planSubmit),
-		rpc.Handle("Deployment.List", rpc.Token, rpc.Leader, s.deploymentList).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Deployment.GetDeployment", rpc.Token, rpc.Leader, s.deploymentGet).Needs(rpc.Asked("ns:[read-job] of the deployment")),
-		rpc.Handle("Deployment.Allocations", rpc.Token, rpc.Leader, s.deploymentAllocations).Needs(rpc.Asked("ns:[read-job] of each allocation")),
-		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deploymentFail).Needs(rpc.Asked("ns:[submit-job fail-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.FailDeployment))),
-		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deploymentPause).Needs(rpc.Asked("ns:[submit-job pause-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PauseDeployment))),
-		rpc.Handle("Deployment.Reap", rpc.ServerOnly, rpc.Leader, s.deploymentReap),
+		rpc.Handle("Eval.Dequeue", rpc.ServerOrCertificate, rpc.Leader, s.evals.Dequeue),
+		rpc.Handle("Eval.Ack", rpc.ServerOrCertificate, rpc.Leader, s.evals.Ack),
+		rpc.Handle("Eval.Nack", rpc.ServerOrCertificate, rpc.Leader, s.evals.Nack),
+		rpc.Handle("Eval.Update", rpc.ServerOrCertificate, rpc.Leader, s.evals.Update),
+		rpc.Handle("Eval.Create", rpc.ServerOrCertificate, rpc.Leader, s.evals.Create),
+		rpc.Handle("Eval.Finish", rpc.ServerOnly, rpc.Leader, s.evals.Finish),
+		rpc.Handle("Eval.Reblock", rpc.ServerOrCertificate, rpc.Leader, s.evals.Reblock),
+		rpc.Handle("Eval.Reap", rpc.ServerOnly, rpc.Leader, s.evals.Reap),
+		rpc.Handle("Eval.List", rpc.Token, rpc.Leader, s.evals.List).Needs(rpc.InNamespace(acl.ReadJob)),
+		rpc.Handle("Eval.Count", rpc.Token, rpc.Leader, s.evals.Count).Needs(rpc.InNamespace(acl.ReadJob)),
+		rpc.Handle("Eval.GetEval", rpc.Token, rpc.Leader, s.evals.Get).Needs(rpc.Asked("ns:[read-job] of the evaluation")),
+		rpc.Handle("Eval.Allocations", rpc.Token, rpc.Leader, s.evals.Allocations).Needs(rpc.Asked("ns:[read-job] of each allocation")),
+		rpc.Handle("Plan.Submit", rpc.ServerOrCertificate, rpc.Leader, s.evals.SubmitPlan),
+		rpc.Handle("Deployment.List", rpc.Token, rpc.Leader, s.deployments.List).Needs(rpc.InNamespace(acl.ReadJob)),
+		rpc.Handle("Deployment.GetDeployment", rpc.Token, rpc.Leader, s.deployments.Get).Needs(rpc.Asked("ns:[read-job] of the deployment")),
+		rpc.Handle("Deployment.Allocations", rpc.Token, rpc.Leader, s.deployments.Allocations).Needs(rpc.Asked("ns:[read-job] of each allocation")),
+		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deployments.Fail).Needs(rpc.Asked("ns:[submit-job fail-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.FailDeployment))),
+		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deployments.Pause).Needs(rpc.Asked("ns:[submit-job pause-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PauseDeployment))),
+		rpc.Handle("Deployment.Reap", rpc.ServerOnly, rpc.Leader, s.deployments.Reap),
 	}
 }
 
@@ -143,12 +133,12 @@ func (s *Service) operatorMethods() []rpc.Method {
 		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Leader, s.serverHealth).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
 		rpc.Handle("System.GarbageCollect", rpc.Management, rpc.Leader, s.systemGC),
 		rpc.Handle("System.ReconcileJobSummaries", rpc.Management, rpc.Leader, s.systemReconcile),
-		rpc.Handle("Keyring.List", rpc.Token, rpc.Leader, s.keyringList).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRead))),
-		rpc.Handle("Keyring.Rotate", rpc.Token, rpc.Leader, s.keyringRotate).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRotate))),
-		rpc.Handle("Keyring.Update", rpc.ServerOnly, rpc.Leader, s.keyringUpdate),
-		rpc.Handle("Keyring.Delete", rpc.Token, rpc.Leader, s.keyringDelete).Needs(rpc.Needs(acl.OfOperator(acl.KeyringDelete))),
-		rpc.Handle("Keyring.ListPublic", rpc.Anonymous, rpc.Leader, s.keyringListPublic),
-		rpc.Handle("Keyring.GetConfig", rpc.Anonymous, rpc.Region, s.keyringGetConfig),
+		rpc.Handle("Keyring.List", rpc.Token, rpc.Leader, s.keys.List).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRead))),
+		rpc.Handle("Keyring.Rotate", rpc.Token, rpc.Leader, s.keys.Rotate).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRotate))),
+		rpc.Handle("Keyring.Update", rpc.ServerOnly, rpc.Leader, s.keys.Update),
+		rpc.Handle("Keyring.Delete", rpc.Token, rpc.Leader, s.keys.Delete).Needs(rpc.Needs(acl.OfOperator(acl.KeyringDelete))),
+		rpc.Handle("Keyring.ListPublic", rpc.Anonymous, rpc.Leader, s.keys.ListPublic),
+		rpc.Handle("Keyring.GetConfig", rpc.Anonymous, rpc.Region, s.keys.GetConfig),
 	}
 }
 
@@ -161,42 +151,6 @@ func (s *Service) variableMethods() []rpc.Method {
 	}
 }
 
-// relayMethods returns the methods that a node handles. They are relayed over the session
-// that the node opened.
-func (s *Service) relayMethods() []rpc.Method {
-	return []rpc.Method{
-		relay[nomad.AllocStatsRequest, nomad.AllocStatsResponse](s, "ClientAllocations.Stats", "Allocations.Stats",
-			allocTarget(func(r *nomad.AllocStatsRequest) string { return r.AllocID }, acl.ReadJob)),
-		relay[nomad.AllocChecksRequest, nomad.AllocChecksResponse](s, "ClientAllocations.Checks", "Allocations.Checks",
-			allocTarget(func(r *nomad.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob)),
-		relay[nomad.AllocSandboxRequest, nomad.AllocSandboxResponse](s, "ClientAllocations.Sandbox", "Allocations.Sandbox",
-			allocTarget(func(r *nomad.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS)), // the response contains paths of the allocation's files
-		relay[nomad.AllocRestartRequest, nomad.GenericResponse](s, "ClientAllocations.Restart", "Allocations.Restart",
-			allocTarget(func(r *nomad.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle).first(somewhere(acl.AllocLifecycle))),
-		relay[nomad.AllocSignalRequest, nomad.GenericResponse](s, "ClientAllocations.Signal", "Allocations.Signal",
-			allocTarget(func(r *nomad.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle).first(somewhere(acl.AllocLifecycle))),
-		relay[nomad.AllocSpecificRequest, nomad.GenericResponse](s, "ClientAllocations.GarbageCollect", "Allocations.GarbageCollect",
-			allocTarget(func(r *nomad.AllocSpecificRequest) string { return r.AllocID }, acl.SubmitJob, acl.GCAllocation)),
-		relay[nomad.NodeSpecificRequest, nomad.GenericResponse](s, "ClientAllocations.GarbageCollectAll", "Allocations.GarbageCollectAll",
-			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes))),
-		relay[nomad.FsListRequest, nomad.FsListResponse](s, "FileSystem.List", "FileSystem.List",
-			allocTarget(func(r *nomad.FsListRequest) string { return r.AllocID }, acl.ReadFS)),
-		relay[nomad.FsStatRequest, nomad.FsStatResponse](s, "FileSystem.Stat", "FileSystem.Stat",
-			allocTarget(func(r *nomad.FsStatRequest) string { return r.AllocID }, acl.ReadFS)),
-		rpc.HandleStream("Allocations.Exec", rpc.Token, rpc.Region, s.allocExec).Needs(rpc.Asked("ns:[alloc-exec] of the allocation, and ns:[alloc-node-exec] when its driver isolates nothing")),
-		relayStream(s, "FileSystem.Logs", allocTarget(func(r *nomad.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs)),
-		relayStream(s, "FileSystem.Stream", allocTarget(func(r *nomad.FsStreamRequest) string { return r.AllocID }, acl.ReadFS)),
-		relay[nomad.NodeSpecificRequest, nomad.ClientStatsResponse](s, "ClientStats.Stats", "ClientStats.Stats",
-			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
-		relay[nomad.NodeSpecificRequest, nomad.NodeMetaResponse](s, "NodeMeta.Read", "NodeMeta.Read",
-			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
-		relay[nomad.NodeIdentityGetReq, nomad.NodeIdentityGetResp](s, "NodeIdentity.Get", "NodeIdentity.Get",
-			nodeTarget(func(r *nomad.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
-		relay[nomad.NodeIdentityRenewReq, nomad.NodeIdentityRenewResp](s, "NodeIdentity.Renew", "NodeIdentity.Renew",
-			nodeTarget(func(r *nomad.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes))),
-	}
-}
-
 // somewhere requires one of the rights in any namespace.
 func somewhere(ops ...acl.NamespaceCapability) rpc.Check {
 	return rpc.Somewhere(acl.InNamespace("", ops...))
@@ -204,5 +158,56 @@ func somewhere(ops ...acl.NamespaceCapability) rpc.Check {
 
 // variables requires one of the rights on any variable.
 func variables(ops ...acl.VariableCapability) rpc.Check {
-	return rpc.Somewhere(acl.Question{Kind: acl.Variables, Rights: texts(ops)})
+	q := acl.Question{Kind: acl.Variables}
+	for _, op := range ops {
+		q.Rights = append(q.Rights, string(op))
+	}
+	return rpc.Somewhere(q)
+}
+
+// always reports that a request goes to the authoritative region with or without access
+// control. Replication would revert a write to any other region.
+func always(rpc.Request) bool { return true }
+
+func (s *Service) quotaMethods() []rpc.Method {
+	reads, writes := rpc.Needs(acl.ToRead(acl.Quotas)), rpc.Needs(acl.ToWrite(acl.Quotas))
+	return []rpc.Method{
+		rpc.Handle("Quota.List", rpc.Token, rpc.Leader, s.quotaList).Needs(reads),
+		rpc.Handle("Quota.Get", rpc.Token, rpc.Leader, s.quotaGet).Needs(reads),
+		rpc.Handle("Quota.Usages", rpc.Token, rpc.Leader, s.quotaUsages).Needs(reads),
+		rpc.Handle("Quota.Usage", rpc.Token, rpc.Leader, s.quotaUsage).Needs(reads),
+		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes).AtHome(always),
+		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes).AtHome(always),
+	}
+}
+
+// searchMethods returns the methods that search all kinds of objects. The results depend on
+// the rights of the caller. A caller without any right is rejected.
+func (s *Service) searchMethods() []rpc.Method {
+	check := rpc.Asked("by context: ns:read-job, variables list, node:read, any of a namespace or node pool")
+	return []rpc.Method{
+		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searchPrefix).Needs(check),
+		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searchFuzzy).Needs(check),
+	}
+}
+
+func (s *Service) eventMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.eventStream).
+			Needs(rpc.Asked("ns:[read-job], node:[read], variables:[list] or management, by topic")).
+			FailingAs(func(e *nomad.RpcError) any { return &nomad.EventStreamWrapper{Error: e} }),
+	}
+}
+
+// snapshotMethods returns the snapshot methods. They report errors in their own responses,
+// unlike other streams.
+func (s *Service) snapshotMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.snapshotSave).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
+			return &nomad.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
+		}),
+		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.snapshotRestore).FailingAs(func(e *nomad.RpcError) any {
+			return &nomad.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
+		}),
+	}
 }

@@ -2,25 +2,29 @@ package endpoint
 
 import (
 	"context"
+	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 func (s *Service) namespaceList(ctx context.Context, c *rpc.Call, req *nomad.NamespaceListRequest) (*nomad.NamespaceListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NamespaceListResponse) error {
-		all := only(snap.Namespaces(ws), func(n *nomad.Namespace) bool {
-			return hasPrefix(n.Name, req.Prefix) && c.Access.Allows(acl.InAny(acl.Namespaces, n.Name))
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NamespaceListResponse) error {
+		all := page.Only(snap.Namespaces(ws), func(n *nomad.Namespace) bool {
+			return strings.HasPrefix(n.Name, req.Prefix) && c.Access.Allows(acl.InAny(acl.Namespaces, n.Name))
 		})
-		found, next, err := list[*nomad.Namespace]{opts: &req.QueryOptions, order: byID,
-			at: func(n *nomad.Namespace) cursor { return cursor{id: n.Name} }}.page(all)
+		found, next, err := page.List[*nomad.Namespace]{Opts: &req.QueryOptions, Order: page.ByID,
+			At: func(n *nomad.Namespace) page.Cursor { return page.Cursor{ID: n.Name} }}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.Namespaces = each(found, func(n *nomad.Namespace) *nomad.Namespace { return n })
+		out.Namespaces = page.Each(found, func(n *nomad.Namespace) *nomad.Namespace { return n })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableNamespaces)
 		return nil
@@ -31,7 +35,7 @@ func (s *Service) namespaceGet(ctx context.Context, c *rpc.Call, req *nomad.Name
 	if err := c.Access.Need(acl.InAny(acl.Namespaces, req.Name)); err != nil {
 		return nil, err
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNamespaceResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNamespaceResponse) error {
 		out.Namespace = snap.Namespace(ws, req.Name)
 		if out.Index = snap.TableIndex(state.TableNamespaces); out.Namespace != nil {
 			out.Index = out.Namespace.ModifyIndex
@@ -41,7 +45,7 @@ func (s *Service) namespaceGet(ctx context.Context, c *rpc.Call, req *nomad.Name
 }
 
 func (s *Service) namespaceGetSet(ctx context.Context, _ *rpc.Call, req *nomad.NamespaceSetRequest) (*nomad.NamespaceSetResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NamespaceSetResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NamespaceSetResponse) error {
 		out.Namespaces = map[string]*nomad.Namespace{}
 		for _, name := range req.Namespaces {
 			if n := snap.Namespace(ws, name); n != nil {
@@ -62,7 +66,7 @@ func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *nomad.N
 		if err := fitNamespace(n); err != nil {
 			return nil, err
 		}
-		if n.Quota != "" && s.snapshot().Quota(nil, n.Quota) == nil {
+		if n.Quota != "" && s.Snapshot().Quota(nil, n.Quota) == nil {
 			return nil, nomad.Errorf(400, "namespace %q names the quota %q, which does not exist: apply it first", n.Name, n.Quota)
 		}
 	}
@@ -76,7 +80,7 @@ func fitNamespace(n *nomad.Namespace) error {
 		return err
 	}
 	if n.VaultConfiguration != nil || n.ConsulConfiguration != nil {
-		return absent("Vault and Consul configuration of namespaces")
+		return handler.Absent("Vault and Consul configuration of namespaces")
 	}
 	return nil
 }
@@ -86,7 +90,7 @@ func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.N
 	if len(req.Namespaces) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one namespace to delete")
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	for _, name := range req.Namespaces {
 		if snap.Namespace(nil, name) == nil {
 			return nil, nomad.Errorf(404, "namespace %q not found", name)
@@ -102,9 +106,9 @@ func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.N
 
 // writeNamespaces applies a log entry for namespaces or quotas.
 func (s *Service) writeNamespaces(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
-	index, err := s.apply(ctx, t, entry)
+	index, err := s.Apply(ctx, t, entry)
 	if err != nil {
-		return nil, unfit(err)
+		return nil, handler.Unfit(err)
 	}
 	out := &nomad.GenericResponse{}
 	out.Index = index

@@ -4,13 +4,15 @@ import (
 	"context"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 func (s *Service) schedulerGetConfig(ctx context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.SchedulerConfigurationResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SchedulerConfigurationResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SchedulerConfigurationResponse) error {
 		out.Index, out.SchedulerConfig = snap.SchedulerConfig(ws)
 		return nil
 	})
@@ -29,9 +31,9 @@ func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *noma
 		cfg.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
 	}
 	if cfg.PauseEvalBroker {
-		return nil, absent("pausing of the evaluation broker")
+		return nil, handler.Absent("pausing of the evaluation broker")
 	}
-	resp, index, err := s.cfg.Raft.Apply(ctx, nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
+	resp, index, err := s.Raft.Apply(ctx, nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func (s *Service) raftConfig(context.Context, *rpc.Call, *nomad.GenericRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &nomad.RaftConfigurationResponse{Index: s.cfg.Raft.AppliedIndex(), Servers: servers}, nil
+	return &nomad.RaftConfigurationResponse{Index: s.Raft.AppliedIndex(), Servers: servers}, nil
 }
 
 // raftServer returns a server of the Raft configuration by its ID, or by its address if id is
@@ -97,7 +99,7 @@ func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.Raft
 	if !to.Voter {
 		return nil, nomad.Errorf(400, "server %s has no vote: it can't lead", to.ID)
 	}
-	addr, id := s.cfg.Cluster.Leader()
+	addr, id := s.Cluster.Leader()
 	out := &nomad.LeadershipTransferResponse{From: nomad.RaftIDAddress{ID: id, Address: addr},
 		To: nomad.RaftIDAddress{ID: to.ID, Address: to.Address}}
 	if out.Noop = id == to.ID; out.Noop {
@@ -108,19 +110,27 @@ func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.Raft
 
 // systemGC enqueues an evaluation that forces garbage collection.
 func (s *Service) systemGC(_ context.Context, _ *rpc.Call, _ *nomad.GenericRequest) (*nomad.GenericResponse, error) {
-	index := s.snapshot().Index()
-	s.cfg.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobForceGC, index, s.cfg.Now()))
+	index := s.Snapshot().Index()
+	s.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobForceGC, index, s.Now()))
 	out := &nomad.GenericResponse{}
 	out.Index = index
 	return out, nil
 }
 
 func (s *Service) systemReconcile(ctx context.Context, _ *rpc.Call, _ *nomad.GenericRequest) (*nomad.GenericResponse, error) {
-	index, err := s.apply(ctx, nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
+	index, err := s.Apply(ctx, nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
 	if err != nil {
 		return nil, err
 	}
 	out := &nomad.GenericResponse{}
 	out.Index = index
 	return out, nil
+}
+
+// Voters manages the servers in the Raft configuration.
+type Voters interface {
+	RaftServers() ([]*nomad.RaftServer, error)
+	RemoveServer(ctx context.Context, id string) error
+	// HandOver transfers leadership to a server, or to the most up-to-date one when id is "".
+	HandOver(ctx context.Context, id, addr string) error
 }

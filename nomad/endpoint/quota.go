@@ -2,46 +2,36 @@ package endpoint
 
 import (
 	"context"
+	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) quotaMethods() []rpc.Method {
-	reads, writes := rpc.Needs(acl.ToRead(acl.Quotas)), rpc.Needs(acl.ToWrite(acl.Quotas))
-	return []rpc.Method{
-		rpc.Handle("Quota.List", rpc.Token, rpc.Leader, s.quotaList).Needs(reads),
-		rpc.Handle("Quota.Get", rpc.Token, rpc.Leader, s.quotaGet).Needs(reads),
-		rpc.Handle("Quota.Usages", rpc.Token, rpc.Leader, s.quotaUsages).Needs(reads),
-		rpc.Handle("Quota.Usage", rpc.Token, rpc.Leader, s.quotaUsage).Needs(reads),
-		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes).AtHome(always),
-		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes).AtHome(always),
-	}
-}
-
 // quotaPage returns the page of quotas for a request.
 func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.QuotaListRequest) ([]*nomad.QuotaSpec, string, error) {
-	all := only(snap.Quotas(ws), func(q *nomad.QuotaSpec) bool { return hasPrefix(q.Name, req.Prefix) })
-	return list[*nomad.QuotaSpec]{opts: &req.QueryOptions, order: byID,
-		at: func(q *nomad.QuotaSpec) cursor { return cursor{id: q.Name} }}.page(all)
+	all := page.Only(snap.Quotas(ws), func(q *nomad.QuotaSpec) bool { return strings.HasPrefix(q.Name, req.Prefix) })
+	return page.List[*nomad.QuotaSpec]{Opts: &req.QueryOptions, Order: page.ByID,
+		At: func(q *nomad.QuotaSpec) page.Cursor { return page.Cursor{ID: q.Name} }}.Page(all)
 }
 
 func (s *Service) quotaList(ctx context.Context, _ *rpc.Call, req *nomad.QuotaListRequest) (*nomad.QuotaListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.QuotaListResponse) (err error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.QuotaListResponse) (err error) {
 		out.Index = snap.TableIndex(state.TableQuotas)
 		found, next, err := quotaPage(snap, ws, req)
-		out.Quotas, out.NextToken = each(found, func(q *nomad.QuotaSpec) *nomad.QuotaSpec { return q }), next
+		out.Quotas, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaSpec { return q }), next
 		return err
 	})
 }
 
 func (s *Service) quotaGet(ctx context.Context, _ *rpc.Call, req *nomad.QuotaSpecificRequest) (*nomad.SingleQuotaResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleQuotaResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleQuotaResponse) error {
 		out.Quota = snap.Quota(ws, req.Name)
 		if out.Index = snap.TableIndex(state.TableQuotas); out.Quota != nil {
 			out.Index = out.Quota.ModifyIndex
@@ -54,16 +44,16 @@ func (s *Service) quotaGet(ctx context.Context, _ *rpc.Call, req *nomad.QuotaSpe
 var usageTables = []string{state.TableQuotas, state.TableQuotaUsage, state.TableNamespaces, state.TableVariablesQuota}
 
 func (s *Service) quotaUsages(ctx context.Context, _ *rpc.Call, req *nomad.QuotaListRequest) (*nomad.QuotaUsageListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.QuotaUsageListResponse) (err error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.QuotaUsageListResponse) (err error) {
 		out.Index = snap.TableIndex(usageTables...)
 		found, next, err := quotaPage(snap, ws, req)
-		out.Usages, out.NextToken = each(found, func(q *nomad.QuotaSpec) *nomad.QuotaUsage { return s.usageOf(snap, ws, q) }), next
+		out.Usages, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaUsage { return s.usageOf(snap, ws, q) }), next
 		return err
 	})
 }
 
 func (s *Service) quotaUsage(ctx context.Context, _ *rpc.Call, req *nomad.QuotaSpecificRequest) (*nomad.SingleQuotaUsageResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleQuotaUsageResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleQuotaUsageResponse) error {
 		out.Index = snap.TableIndex(usageTables...)
 		if q := snap.Quota(ws, req.Name); q != nil {
 			out.Usage = s.usageOf(snap, ws, q)
@@ -76,7 +66,7 @@ func (s *Service) quotaUsage(ctx context.Context, _ *rpc.Call, req *nomad.QuotaS
 // available here.
 func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QuotaSpec) *nomad.QuotaUsage {
 	out := &nomad.QuotaUsage{Name: q.Name, Used: map[string]*nomad.QuotaLimit{}, CreateIndex: q.CreateIndex, ModifyIndex: snap.TableIndex(usageTables...)}
-	limit := q.Limit(s.cfg.Region)
+	limit := q.Limit(s.Region)
 	if limit == nil {
 		return out
 	}
@@ -113,7 +103,7 @@ func (s *Service) quotaDelete(ctx context.Context, _ *rpc.Call, req *nomad.Quota
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one quota to delete")
 	}
-	snap := s.snapshot()
+	snap := s.Snapshot()
 	for _, name := range req.Names {
 		if snap.Quota(nil, name) == nil {
 			return nil, nomad.Errorf(404, "quota %q not found", name)

@@ -4,25 +4,17 @@ import (
 	"context"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// searchMethods returns the methods that search all kinds of objects. The results depend on
-// the rights of the caller. A caller without any right is rejected.
-func (s *Service) searchMethods() []rpc.Method {
-	check := rpc.Asked("by context: ns:read-job, variables list, node:read, any of a namespace or node pool")
-	return []rpc.Method{
-		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searchPrefix).Needs(check),
-		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searchFuzzy).Needs(check),
-	}
-}
-
 func (s *Service) searchPrefix(ctx context.Context, c *rpc.Call, req *nomad.SearchRequest) (*nomad.SearchResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SearchResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SearchResponse) error {
 		f := finder(snap, ws, c, &req.QueryOptions)
 		out.Index = f.Index()
 		if err := known(snap, c, f.Namespace); err != nil {
@@ -33,7 +25,7 @@ func (s *Service) searchPrefix(ctx context.Context, c *rpc.Call, req *nomad.Sear
 }
 
 func (s *Service) searchFuzzy(ctx context.Context, c *rpc.Call, req *nomad.FuzzySearchRequest) (*nomad.FuzzySearchResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.FuzzySearchResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.FuzzySearchResponse) error {
 		f := finder(snap, ws, c, &req.QueryOptions)
 		out.Index = f.Index()
 		if err := known(snap, c, f.Namespace); err != nil {
@@ -44,7 +36,7 @@ func (s *Service) searchFuzzy(ctx context.Context, c *rpc.Call, req *nomad.Fuzzy
 }
 
 func finder(snap *state.Snapshot, ws memdb.WatchSet, c *rpc.Call, q *nomad.QueryOptions) *search.Finder {
-	return &search.Finder{Snapshot: snap, Watch: ws, Access: c.Access, Namespace: namespaceOf(q.Namespace)}
+	return &search.Finder{Snapshot: snap, Watch: ws, Access: c.Access, Namespace: handler.NamespaceOf(q.Namespace)}
 }
 
 // known returns an error if the namespace does not exist, for callers that have a right in
@@ -53,5 +45,5 @@ func known(snap *state.Snapshot, c *rpc.Call, namespace string) error {
 	if namespace == nomad.AllNamespacesSentinel || !c.Access.Allows(acl.InAny(acl.Namespaces, namespace)) {
 		return nil
 	}
-	return knownNamespace(snap, namespace)
+	return handler.KnownNamespace(snap, namespace)
 }

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
@@ -22,19 +22,6 @@ type Snapshots interface {
 	Restore(ctx context.Context, archive *snapshot.Archive) error
 	// SpoolDir is the directory for archives that are not yet checked.
 	SpoolDir() string
-}
-
-// snapshotMethods returns the snapshot methods. They report errors in their own responses,
-// unlike other streams.
-func (s *Service) snapshotMethods() []rpc.Method {
-	return []rpc.Method{
-		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.snapshotSave).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
-			return &nomad.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
-		}),
-		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.snapshotRestore).FailingAs(func(e *nomad.RpcError) any {
-			return &nomad.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
-		}),
-	}
 }
 
 // errorCode returns the HTTP status of an error.
@@ -51,7 +38,7 @@ func errorCode(e *nomad.RpcError) int {
 // snapshotSave sends an archive. The archive is completed first, because its digest is sent
 // before it.
 func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotSaveRequest, to *rpc.Stream) error {
-	if err := forOperators(c); err != nil {
+	if err := handler.ForOperators(c); err != nil {
 		return err
 	}
 	f, digest, err := s.cfg.Snapshots.Save(ctx)
@@ -60,36 +47,36 @@ func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.Snapsh
 	}
 	defer f.Close() // read-only, and already unlinked
 	out := &nomad.SnapshotSaveResponse{SnapshotChecksum: digest}
-	out.Index = s.cfg.Raft.AppliedIndex()
-	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
+	out.Index = s.Raft.AppliedIndex()
+	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	if err := to.Encode(out); err != nil {
 		return nil // the caller is gone
 	}
 	if _, err := io.Copy(to, f); err != nil {
-		s.log.Warn("send snapshot", "err", err) // the caller notices the truncated stream
+		s.Log.Warn("send snapshot", "err", err) // the caller notices the truncated stream
 	}
 	return nil
 }
 
 // snapshotRestore reads and checks the complete archive before it restores it.
 func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotRestoreRequest, from *rpc.Stream) error {
-	if err := forOperators(c); err != nil {
+	if err := handler.ForOperators(c); err != nil {
 		return err
 	}
 	archive, err := snapshot.Open(&chunks{from: from}, s.cfg.Snapshots.SpoolDir())
 	if err != nil {
-		return unfit(err)
+		return handler.Unfit(err)
 	}
 	defer archive.Close() // already unlinked
 	if err := archive.Check(); err != nil {
-		return unfit(err)
+		return handler.Unfit(err)
 	}
 	if err := s.cfg.Snapshots.Restore(ctx, archive); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	out := &nomad.SnapshotRestoreResponse{}
-	out.Index = s.cfg.Raft.AppliedIndex()
-	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
+	out.Index = s.Raft.AppliedIndex()
+	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	return from.Encode(out)
 }
 

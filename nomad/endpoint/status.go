@@ -14,7 +14,7 @@ func (s *Service) statusPing(context.Context, *rpc.Call, *nomad.GenericRequest) 
 }
 
 func (s *Service) statusLeader(context.Context, *rpc.Call, *nomad.GenericRequest) (*string, error) {
-	addr, _ := s.cfg.Cluster.Leader()
+	addr, _ := s.Cluster.Leader()
 	return &addr, nil
 }
 
@@ -31,13 +31,13 @@ func (s *Service) statusPeers(context.Context, *rpc.Call, *nomad.GenericRequest)
 }
 
 func (s *Service) statusMembers(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.ServerMembersResponse, error) {
-	return &nomad.ServerMembersResponse{ServerName: s.cfg.Name, ServerRegion: s.cfg.Region, ServerDC: s.cfg.Datacenter,
-		Members: s.cfg.Cluster.Members()}, nil
+	return &nomad.ServerMembersResponse{ServerName: s.cfg.Name, ServerRegion: s.Region, ServerDC: s.cfg.Datacenter,
+		Members: s.Cluster.Members()}, nil
 }
 
 func (s *Service) statusRaftStats(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.RaftStats, error) {
-	stats := s.cfg.Raft.Stats()
-	out := &nomad.RaftStats{LastContact: stats["last_contact"], LastIndex: s.cfg.Raft.AppliedIndex(), StateIndex: s.store().LatestIndex()}
+	stats := s.Raft.Stats()
+	out := &nomad.RaftStats{LastContact: stats["last_contact"], LastIndex: s.Raft.AppliedIndex(), StateIndex: s.Store().LatestIndex()}
 	if term, err := strconv.ParseUint(stats["last_log_term"], 10, 64); err == nil {
 		out.LastTerm = term
 	}
@@ -46,14 +46,14 @@ func (s *Service) statusRaftStats(context.Context, *rpc.Call, *nomad.GenericRequ
 
 func (s *Service) statusHasNodeConn(_ context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeConnQueryResponse, error) {
 	out := &nomad.NodeConnQueryResponse{}
-	out.Established, out.Connected = s.cfg.Nodes().NodeConn(req.NodeID)
-	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
+	out.Established, out.Connected = s.Nodes().NodeConn(req.NodeID)
+	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	return out, nil
 }
 
 func (s *Service) regionList(context.Context, *rpc.Call, *nomad.GenericRequest) (*[]string, error) {
-	out := []string{s.cfg.Region}
-	for _, m := range s.cfg.Cluster.Members() {
+	out := []string{s.Region}
+	for _, m := range s.Cluster.Members() {
 		if region := m.Tags["region"]; !slices.Contains(out, region) {
 			out = append(out, region)
 		}

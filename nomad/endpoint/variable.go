@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -22,19 +26,10 @@ func shown(c *rpc.Call, m *nomad.VariableMetadata) *nomad.VariableMetadata {
 	return withoutHolder(m)
 }
 
-// noNode rejects nodes when access control is disabled. Otherwise their policies apply. Workloads
-// are allowed.
-func noNode(c *rpc.Call) error {
-	if c.Access.Workload != nil {
-		return nil
-	}
-	return forOperators(c)
-}
-
 // needVariable checks the caller's right on a variable. The checked path is exactly the path
 // that is looked up, since paths have no aliases.
 func needVariable(c *rpc.Call, namespace, path string, op acl.VariableCapability) error {
-	if err := noNode(c); err != nil {
+	if err := handler.NoNode(c); err != nil {
 		return err
 	}
 	return c.Access.Need(acl.OfVariable(namespace, path, op))
@@ -49,50 +44,50 @@ func withoutHolder(m *nomad.VariableMetadata) *nomad.VariableMetadata {
 }
 
 func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.VariablesListRequest) (*nomad.VariablesListResponse, error) {
-	ns := namespaceOf(req.Namespace)
-	if err := noNode(c); err != nil {
+	ns := handler.NamespaceOf(req.Namespace)
+	if err := handler.NoNode(c); err != nil {
 		return nil, err
 	}
 	c.Access.Open() // each variable is checked below
 	// A caller without any right in the namespace gets an empty list, as tools expect, also
 	// when the namespace does not exist.
 	blind := ns != nomad.AllNamespacesSentinel && !c.Access.AllowsSearch(ns)
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesListResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesListResponse) error {
 		if out.Index = snap.TableIndex(state.TableVariables); blind {
 			return nil
 		}
 		all := snap.VariablesIn(ws, ns, req.Prefix)
 		if ns == nomad.AllNamespacesSentinel {
-			all = only(snap.Variables(ws), func(v *nomad.VariableEncrypted) bool { return hasPrefix(v.Path, req.Prefix) })
-		} else if err := knownNamespace(snap, ns); err != nil {
+			all = page.Only(snap.Variables(ws), func(v *nomad.VariableEncrypted) bool { return strings.HasPrefix(v.Path, req.Prefix) })
+		} else if err := handler.KnownNamespace(snap, ns); err != nil {
 			return err
 		}
-		found, next, err := list[*nomad.VariableEncrypted]{opts: &req.QueryOptions, order: byNamespace,
-			at:       func(v *nomad.VariableEncrypted) cursor { return cursor{namespace: v.Namespace, id: v.Path} },
-			filtered: func(v *nomad.VariableEncrypted) any { return shown(c, &v.VariableMetadata) },
-			keep: func(v *nomad.VariableEncrypted) bool {
+		found, next, err := page.List[*nomad.VariableEncrypted]{Opts: &req.QueryOptions, Order: page.ByNamespace,
+			At:       func(v *nomad.VariableEncrypted) page.Cursor { return page.Cursor{Namespace: v.Namespace, ID: v.Path} },
+			Filtered: func(v *nomad.VariableEncrypted) any { return shown(c, &v.VariableMetadata) },
+			Keep: func(v *nomad.VariableEncrypted) bool {
 				return c.Access.Allows(acl.OfVariable(v.Namespace, v.Path, acl.VariableList))
 			},
-		}.page(all)
+		}.Page(all)
 		if err != nil {
 			return err
 		}
-		out.Data = each(found, func(v *nomad.VariableEncrypted) *nomad.VariableMetadata { return shown(c, &v.VariableMetadata) })
+		out.Data = page.Each(found, func(v *nomad.VariableEncrypted) *nomad.VariableMetadata { return shown(c, &v.VariableMetadata) })
 		out.NextToken = next
 		return nil
 	})
 }
 
 func (s *Service) variableRead(ctx context.Context, c *rpc.Call, req *nomad.VariablesReadRequest) (*nomad.VariablesReadResponse, error) {
-	ns := namespaceOf(req.Namespace)
+	ns := handler.NamespaceOf(req.Namespace)
 	if err := needVariable(c, ns, req.Path, acl.VariableRead); err != nil {
 		return nil, err
 	}
 	if req.Path == "" {
 		return nil, nomad.Errorf(400, "a variable needs a path")
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesReadResponse) error {
-		if err := knownNamespace(snap, ns); err != nil {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesReadResponse) error {
+		if err := handler.KnownNamespace(snap, ns); err != nil {
 			return err
 		}
 		v := snap.Variable(ws, ns, req.Path)
@@ -115,7 +110,7 @@ func (s *Service) decrypt(ctx context.Context, v *nomad.VariableEncrypted) (noma
 	if len(v.Data) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := s.signing(ctx)
+	ctx, cancel := s.Signing(ctx)
 	defer cancel()
 	text, err := s.cfg.Keyring.Decrypt(ctx, v.KeyID, v.Data)
 	if err != nil {
@@ -137,12 +132,18 @@ func (s *Service) encrypt(ctx context.Context, items nomad.VariableItems) (nomad
 	if err != nil {
 		return nomad.VariableData{}, fmt.Errorf("encode the items of a variable: %w", err)
 	}
-	ctx, cancel := s.signing(ctx)
+	ctx, cancel := s.Signing(ctx)
 	defer cancel()
-	key := s.snapshot().ActiveRootKey(nil)
+	key := s.Snapshot().ActiveRootKey(nil)
 	if key == nil {
 		return nomad.VariableData{}, errors.New("encrypt a variable: keyring has not been initialized yet")
 	}
 	data, err := s.cfg.Keyring.Encrypt(ctx, key.KeyID, text)
 	return nomad.VariableData{Data: data, KeyID: key.KeyID}, err
+}
+
+// Keyring encrypts the items of variables. It waits for the key until ctx ends.
+type Keyring interface {
+	Encrypt(ctx context.Context, keyID string, text []byte) ([]byte, error)
+	Decrypt(ctx context.Context, keyID string, data []byte) ([]byte, error)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -20,9 +21,9 @@ func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.Var
 		return nil, err
 	}
 	defer metrics.MeasureSince([]string{"nomad", "variables", "apply", string(entry.Op)}, time.Now())
-	resp, index, err := s.cfg.Raft.Apply(ctx, nomad.VarApplyStateRequestType, entry)
+	resp, index, err := s.Raft.Apply(ctx, nomad.VarApplyStateRequestType, entry)
 	if err != nil && index > 0 {
-		return nil, unfit(err)
+		return nil, handler.Unfit(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write to the log: %w", err)
@@ -77,7 +78,7 @@ func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMet
 	if !reads(c, m) {
 		return out, nil
 	}
-	if v := s.snapshot().Variable(nil, m.Namespace, m.Path); v != nil && v.ModifyIndex == m.ModifyIndex {
+	if v := s.Snapshot().Variable(nil, m.Namespace, m.Path); v != nil && v.ModifyIndex == m.ModifyIndex {
 		var err error
 		if out.Items, err = s.decrypt(ctx, v); err != nil {
 			return nil, err
@@ -105,11 +106,11 @@ func (s *Service) conflict(ctx context.Context, c *rpc.Call, v *nomad.VariableEn
 // variableEntry validates a request, checks the caller's rights and returns the log entry.
 func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.VariablesApplyRequest) (*nomad.VarApplyStateRequest, error) {
 	if req.Var == nil {
-		return nil, cmp.Or(needVariable(c, namespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
+		return nil, cmp.Or(needVariable(c, handler.NamespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
 	}
-	now := s.unixNow()
+	now := s.UnixNow()
 	v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: req.Var.Path, ModifyIndex: req.Var.ModifyIndex, CreateTime: now, ModifyTime: now}}
-	v.Namespace = cmp.Or(req.Var.Namespace, namespaceOf(req.Namespace))
+	v.Namespace = cmp.Or(req.Var.Namespace, handler.NamespaceOf(req.Namespace))
 	op := acl.VariableWrite
 	if req.Op.Deletes() {
 		op = acl.VariableDestroy
@@ -120,7 +121,7 @@ func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.Var
 	if req.Namespace != "" && req.Namespace != v.Namespace {
 		return nil, nomad.Errorf(400, "the variable is of namespace %q, the request of %q", v.Namespace, req.Namespace)
 	}
-	if err := knownNamespace(s.snapshot(), v.Namespace); err != nil {
+	if err := handler.KnownNamespace(s.Snapshot(), v.Namespace); err != nil {
 		return nil, err
 	}
 	if req.Var.Lock != nil {
@@ -134,7 +135,7 @@ func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.Var
 	if !req.Op.Stores() && req.Op != nomad.VarOpLockAcquire {
 		return entry, nil
 	}
-	entry.Allowance = s.snapshot().QuotaOf(nil, v.Namespace).Variables(s.cfg.Region)
+	entry.Allowance = s.Snapshot().QuotaOf(nil, v.Namespace).Variables(s.Region)
 	data, err := s.encrypt(ctx, req.Var.Items)
 	v.VariableData = data
 	return entry, err
@@ -182,7 +183,7 @@ func (s *Service) fitOperation(ctx context.Context, entry *nomad.VarApplyStateRe
 // hasNoItems reports whether the variable exists without items, because it was created only
 // as a lock.
 func (s *Service) hasNoItems(ctx context.Context, v *nomad.VariableEncrypted) bool {
-	old := s.snapshot().Variable(nil, v.Namespace, v.Path)
+	old := s.Snapshot().Variable(nil, v.Namespace, v.Path)
 	if old == nil {
 		return false
 	}
@@ -203,7 +204,7 @@ func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
 		v.Lock.ID = nomad.NewID()
 		return nil
 	}
-	if old := s.snapshot().Variable(nil, v.Namespace, v.Path); old == nil || old.LockID() != v.Lock.ID {
+	if old := s.Snapshot().Variable(nil, v.Namespace, v.Path); old == nil || old.LockID() != v.Lock.ID {
 		return nomad.Errorf(409, "the lock is not held: acquire it without an ID")
 	}
 	return nil
@@ -211,7 +212,7 @@ func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
 
 // variableRenew restarts the TTL of a lock. It writes nothing.
 func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.VariablesRenewLockRequest) (*nomad.VariablesRenewLockResponse, error) {
-	snap, ns := s.snapshot(), namespaceOf(req.Namespace)
+	snap, ns := s.Snapshot(), handler.NamespaceOf(req.Namespace)
 	if err := needVariable(c, ns, req.Path, acl.VariableWrite); err != nil {
 		return nil, err
 	}
@@ -221,7 +222,7 @@ func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.Varia
 	case req.LockID == "":
 		return nil, nomad.Errorf(400, "the ID of the lock is missing: only who holds a variable renews its lock")
 	}
-	if err := knownNamespace(snap, ns); err != nil {
+	if err := handler.KnownNamespace(snap, ns); err != nil {
 		return nil, err
 	}
 	v := snap.Variable(nil, ns, req.Path)
@@ -236,4 +237,12 @@ func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.Varia
 	out := &nomad.VariablesRenewLockResponse{VarMeta: &v.VariableMetadata}
 	out.Index = v.ModifyIndex
 	return out, nil
+}
+
+// Locks manages the TTL timers of variable locks.
+type Locks interface {
+	// Reset restarts the TTL of a lock. It reports false if the lock has expired.
+	Reset(v *nomad.VariableMetadata) bool
+	// Clear stops the timer of a lock.
+	Clear(lockID string)
 }

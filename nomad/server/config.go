@@ -13,7 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
-	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
@@ -91,13 +92,13 @@ type Config struct {
 
 	// Introduction holds the requirements for new nodes. Default: a warning; tokens last 5 min,
 	// at most 30 min.
-	Introduction endpoint.Introduction
+	Introduction nodes.Introduction
 
 	// AuthoritativeRegion is the source of policies, roles, global tokens, auth methods,
 	// binding rules, quotas, namespaces and node pools for all regions. Default: Region.
 	AuthoritativeRegion string
 	// Access enables ACLs. Default: disabled.
-	Access endpoint.AccessControl
+	Access access.Control
 	// ReplicationToken is a management token of the authoritative region, for replication to
 	// this region.
 	ReplicationToken string

@@ -35,6 +35,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/relay"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
@@ -155,7 +162,7 @@ func (s *Server) open() (err error) {
 		Others: func() []string { return unmarked(s.cfg.Region, s.Members()) }, Log: s.log})
 	s.pool = s.newWorkers()
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
-		Home: s.cfg.AuthoritativeRegion, Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
+		Home: s.cfg.AuthoritativeRegion, Self: s.token, Bound: nodes.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
 		Mux: s.cfg.Mux, HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observer: s.calls, Audit: s.audited, Log: s.log})
 	if err != nil || s.alone() {
 		return err
@@ -203,14 +210,18 @@ func (s *Server) raftConns() rpc.RaftConns {
 // endpoints creates the RPC handlers.
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
-		Region: s.cfg.Region, AuthoritativeRegion: s.cfg.AuthoritativeRegion, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
-		Introduction: s.cfg.Introduction, Access: s.cfg.Access, Search: s.cfg.Search, BootstrapReset: s.resetIndex, LeaderToken: s.authority.Token,
-		TokensToNodes: s.cfg.TokensToNodes, SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
-		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
+		Core: handler.Config{Region: s.cfg.Region, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
+			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
+		RootKeys:    rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},
+		Access:      access.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},
+		Relay:       relay.Config{TokensToNodes: s.cfg.TokensToNodes},
+		Evals:       evals.Config{Blocked: s.blocked, Plans: s.plans, LeaderToken: s.authority.Token},
+		Deployments: s.deploys,
+		Jobs: jobs.Config{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
-		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Autopilot: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
-		Snapshots: s, Events: s.events, Heartbeats: s.beats, Locks: s.locks, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
-		Nodes: func() endpoint.Nodes { return s.rpc }, Now: time.Now, Log: s.log,
+		Nodes:      nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats},
+		Datacenter: s.cfg.Datacenter, Name: s.cfg.Name, Search: s.cfg.Search,
+		Voters: s, Autopilot: s, Snapshots: s, Events: s.events, Locks: s.locks, Keyring: s.ring,
 	})
 }
 

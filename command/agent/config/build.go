@@ -17,7 +17,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/version"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
-	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -194,9 +195,9 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 		JobGCThreshold: sv.JobGCThreshold, JobGCInterval: sv.JobGCInterval, NodeGCThreshold: sv.NodeGCThreshold,
 		DeploymentGCThreshold: sv.DeploymentGCThreshold, RootKeyGCThreshold: sv.RootKeyGCThreshold,
 		RootKeyGCInterval: sv.RootKeyGCInterval, RootKeyRotationThreshold: sv.RootKeyRotationThreshold,
-		Introduction: endpoint.Introduction{Enforcement: sv.ClientIntroduction.Enforcement,
+		Introduction: nodes.Introduction{Enforcement: sv.ClientIntroduction.Enforcement,
 			DefaultTTL: sv.ClientIntroduction.DefaultIdentityTTL, MaxTTL: sv.ClientIntroduction.MaxIdentityTTL},
-		Access:           endpoint.AccessControl{Enabled: s.ACL.Enabled, TokenMinTTL: s.ACL.TokenMinExpirationTTL, TokenMaxTTL: s.ACL.TokenMaxExpirationTTL},
+		Access:           access.Control{Enabled: s.ACL.Enabled, TokenMinTTL: s.ACL.TokenMinExpirationTTL, TokenMaxTTL: s.ACL.TokenMaxExpirationTTL},
 		ReplicationToken: s.ACL.ReplicationToken, ACLTokenGCThreshold: sv.ACLTokenGCThreshold, AuthoritativeRegion: sv.AuthoritativeRegion,
 		Search:             search.Limits{Off: !sv.Search.FuzzyEnabled, Gathered: sv.Search.LimitQuery, Results: sv.Search.LimitResults, MinText: sv.Search.MinTermLength},
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,

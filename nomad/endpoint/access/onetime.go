@@ -1,0 +1,70 @@
+package access
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+)
+
+// UpsertOneTimeToken creates a one-time token for the caller's ACL token. It replaces the
+// previous one.
+func (s *Service) UpsertOneTimeToken(ctx context.Context, c *rpc.Call, _ *acls.OneTimeTokenUpsertRequest) (*acls.OneTimeTokenUpsertResponse, error) {
+	c.Access.Open()
+	var own *acls.Token
+	if t := c.Identity.ACLToken; t != nil {
+		own = s.Snapshot().ACLToken(nil, t.AccessorID) // excludes the anonymous token and the leader's token
+	}
+	if own == nil {
+		return nil, nomad.Denied("needs an ACL token")
+	}
+	entry := &acls.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
+		ExpiresAt: s.Now().Add(acls.OneTimeTokenTTL).UTC()}
+	index, err := s.write(ctx, nomad.OneTimeTokenUpsertRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	stored := *entry
+	stored.CreateIndex, stored.ModifyIndex = index, index
+	out := &acls.OneTimeTokenUpsertResponse{OneTimeToken: &stored}
+	out.Index = index
+	return out, nil
+}
+
+// ExchangeOneTimeToken returns the ACL token of a one-time token. Only the first caller gets
+// it; the order of the log entries decides.
+func (s *Service) ExchangeOneTimeToken(ctx context.Context, _ *rpc.Call, req *acls.OneTimeTokenExchangeRequest) (*acls.OneTimeTokenExchangeResponse, error) {
+	snap, now := s.Snapshot(), s.Now()
+	once := snap.OneTimeToken(nil, req.OneTimeSecretID)
+	if once == nil || once.HasExpired(now) {
+		return nil, nomad.ErrPermissionDenied
+	}
+	entry := &acls.OneTimeTokenDeleteRequest{AccessorIDs: []string{once.AccessorID}, OneTimeSecretID: once.OneTimeSecretID, Timestamp: now.UTC()}
+	index, err := s.write(ctx, nomad.OneTimeTokenDeleteRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	token := s.Snapshot().ACLToken(nil, once.AccessorID)
+	if token == nil || token.HasExpired(now) {
+		return nil, nomad.ErrPermissionDenied
+	}
+	out := &acls.OneTimeTokenExchangeResponse{Token: token}
+	out.Index = index
+	return out, nil
+}
+
+// ExpireOneTimeTokens deletes expired one-time tokens.
+func (s *Service) ExpireOneTimeTokens(ctx context.Context, _ *rpc.Call, _ *acls.OneTimeTokenExpireRequest) (*nomad.GenericResponse, error) {
+	out := &nomad.GenericResponse{}
+	now := s.Now().UTC()
+	for range s.Snapshot().OneTimeTokensExpired(now) {
+		index, err := s.write(ctx, nomad.OneTimeTokenExpireRequestType, &acls.OneTimeTokenExpireRequest{Timestamp: now})
+		if err != nil {
+			return nil, err
+		}
+		out.Index = index
+		break
+	}
+	return out, nil
+}

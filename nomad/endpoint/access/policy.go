@@ -1,0 +1,194 @@
+package access
+
+import (
+	"context"
+	"slices"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// UpsertPolicies stores policies. It rejects those that cannot be parsed.
+func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *acls.PolicyUpsertRequest) (*nomad.GenericResponse, error) {
+	if len(req.Policies) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one policy")
+	}
+	entry := &acls.PolicyUpsertRequest{}
+	seen := map[string]bool{}
+	for _, p := range req.Policies {
+		if err := p.Validate(); err != nil {
+			return nil, handler.Unfit(err)
+		}
+		if _, err := acl.Parse(p.Rules); err != nil {
+			return nil, nomad.Errorf(400, "policy %q: %s", p.Name, err)
+		}
+		if seen[p.Name] {
+			return nil, nomad.Errorf(400, "policy %q is in the request twice", p.Name)
+		}
+		seen[p.Name] = true
+		stored := *p
+		stored.RulesJSON = nil
+		stored.SetHash()
+		entry.Policies = append(entry.Policies, &stored)
+	}
+	return s.writePolicies(ctx, nomad.ACLPolicyUpsertRequestType, entry)
+}
+
+// DeletePolicies deletes policies. Tokens and roles that name one lose its rights.
+func (s *Service) DeletePolicies(ctx context.Context, _ *rpc.Call, req *acls.PolicyDeleteRequest) (*nomad.GenericResponse, error) {
+	if len(req.Names) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one policy")
+	}
+	return s.writePolicies(ctx, nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: req.Names})
+}
+
+func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
+	index, err := s.write(ctx, t, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) ListPolicies(ctx context.Context, c *rpc.Call, req *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
+	all := c.Access.IsManagement()
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicyListResponse) error {
+		var own map[string]bool
+		if !all {
+			own = ownPolicies(c, snap, ws)
+		}
+		found, next, err := page.List[*acls.Policy]{Opts: &req.QueryOptions, Order: page.ByID,
+			At:       func(p *acls.Policy) page.Cursor { return page.Cursor{ID: p.Name} },
+			Filtered: func(p *acls.Policy) any { return p.Stub() },
+			Keep:     func(p *acls.Policy) bool { return all || own[p.Name] },
+		}.Page(snap.ACLPoliciesByPrefix(ws, req.Prefix))
+		if err != nil {
+			return err
+		}
+		out.Policies = page.Each(found, (*acls.Policy).Stub)
+		out.NextToken = next
+		if out.Index = snap.TableIndex(state.TableACLPolicy); !all {
+			out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLRoles)
+		}
+		return nil
+	})
+}
+
+func (s *Service) GetPolicy(ctx context.Context, c *rpc.Call, req *acls.PolicySpecificRequest) (*acls.SinglePolicyResponse, error) {
+	all := c.Access.IsManagement()
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SinglePolicyResponse) error {
+		if !all && !ownPolicies(c, snap, ws)[req.Name] {
+			return notOwn("policy", req.Name)
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy)
+		if p := snap.ACLPolicy(ws, req.Name); p != nil {
+			out.Index = p.ModifyIndex
+			shown := *p
+			shown.RulesJSON = rulesOf(p.Rules)
+			out.Policy = &shown
+		}
+		return nil
+	})
+}
+
+// GetPolicies returns several policies. It fails when one of them is not the caller's.
+func (s *Service) GetPolicies(ctx context.Context, c *rpc.Call, req *acls.PolicySetRequest) (*acls.PolicySetResponse, error) {
+	all := c.Access.IsManagement()
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
+		out.Policies = map[string]*acls.Policy{}
+		var own map[string]bool
+		if !all {
+			own = ownPolicies(c, snap, ws)
+		}
+		for _, name := range req.Names {
+			if !all && !own[name] {
+				return notOwn("policy", name)
+			}
+			if p := snap.ACLPolicy(ws, name); p != nil {
+				out.Policies[name] = p
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy)
+		return nil
+	})
+}
+
+// ClaimPolicies returns the policies of the calling workload.
+func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.GenericRequest) (*acls.PolicySetResponse, error) {
+	w := c.Access.Workload
+	if w == nil {
+		return nil, nomad.Denied("needs the identity of a workload")
+	}
+	c.Access.Open()
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
+		out.Policies = map[string]*acls.Policy{}
+		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
+			if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {
+				out.Policies[p.Name] = p
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy)
+		return nil
+	})
+}
+
+// rulesOf returns the parsed rules of a policy. It returns nil if they do not parse, as for a
+// policy from an old snapshot.
+func rulesOf(text string) *acls.Rules {
+	parsed, err := acl.Parse(text)
+	if err != nil {
+		return nil
+	}
+	out := &acls.Rules{Raw: text}
+	paths := map[string]*acls.VariablesRules{}
+	for _, o := range parsed.Outline() {
+		switch o.Kind {
+		case acl.Variables:
+			if paths[o.Space] == nil {
+				paths[o.Space] = &acls.VariablesRules{}
+			}
+			paths[o.Space].Paths = append(paths[o.Space].Paths, &acls.VariablePathRules{PathSpec: o.Name, Capabilities: o.Capabilities})
+		case acl.Namespaces:
+			out.Namespaces = append(out.Namespaces, &acls.NamespaceRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities})
+		default:
+			addRules(out, o)
+		}
+	}
+	for _, ns := range out.Namespaces {
+		ns.Variables = paths[ns.Name]
+	}
+	return out
+}
+
+// addRules adds a block that does not belong to a namespace.
+func addRules(to *acls.Rules, o acl.Outline) {
+	named := &acls.NamedRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities}
+	plain := &acls.PlainRules{Policy: o.Policy, Capabilities: slices.Clip(o.Capabilities)}
+	switch o.Kind {
+	case acl.NodePools:
+		to.NodePools = append(to.NodePools, named)
+	case acl.HostVolumes:
+		to.HostVolumes = append(to.HostVolumes, named)
+	case acl.Agents:
+		to.Agent = plain
+	case acl.Nodes:
+		to.Node = plain
+	case acl.Operators:
+		to.Operator = plain
+	case acl.Sentinels:
+		to.Sentinel = plain
+	case acl.Quotas:
+		to.Quota = plain
+	case acl.Plugins:
+		to.Plugin = plain
+	}
+}

@@ -1,0 +1,261 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// UpsertsGlobal reports whether a request writes global tokens.
+func (s *Service) UpsertsGlobal(r rpc.Request) bool {
+	req, ok := r.(*acls.TokenUpsertRequest)
+	if !ok || !s.cfg.Control.Enabled {
+		return false
+	}
+	for _, t := range req.Tokens {
+		if t != nil && t.Global {
+			return true
+		}
+	}
+	return false
+}
+
+// DeletesGlobal reports whether a request deletes a global token.
+func (s *Service) DeletesGlobal(r rpc.Request) bool {
+	req, ok := r.(*acls.TokenDeleteRequest)
+	if !ok || !s.cfg.Control.Enabled {
+		return false
+	}
+	snap := s.Snapshot()
+	for _, accessor := range req.AccessorIDs {
+		if t := snap.ACLToken(nil, accessor); t != nil && t.Global {
+			return true
+		}
+	}
+	return false
+}
+
+// UpsertTokens creates and updates tokens.
+func (s *Service) UpsertTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenUpsertRequest) (*acls.TokenUpsertResponse, error) {
+	if len(req.Tokens) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one token")
+	}
+	snap := s.Snapshot()
+	entry := &acls.TokenUpsertRequest{}
+	seen := map[string]bool{}
+	for _, t := range req.Tokens {
+		if t.Global != req.Tokens[0].Global {
+			return nil, nomad.Errorf(400, "cannot upsert mixed global and non-global tokens")
+		}
+		stored, err := s.tokenOf(snap, t)
+		if err != nil {
+			return nil, handler.Unfit(err)
+		}
+		if seen[stored.AccessorID] {
+			return nil, nomad.Errorf(400, "token %s is in the request twice", stored.AccessorID)
+		}
+		seen[stored.AccessorID] = true
+		entry.Tokens = append(entry.Tokens, stored)
+	}
+	return s.writeTokens(ctx, nomad.ACLTokenUpsertRequestType, entry, entry.Tokens)
+}
+
+// writeTokens applies a log entry and returns the tokens as stored.
+func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry any, tokens []*acls.Token) (*acls.TokenUpsertResponse, error) {
+	index, err := s.write(ctx, t, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &acls.TokenUpsertResponse{}
+	out.Index = index
+	snap := s.Snapshot()
+	for _, token := range tokens {
+		if now := snap.ACLToken(nil, token.AccessorID); now != nil {
+			token = now
+		}
+		out.Tokens = append(out.Tokens, token)
+	}
+	return out, nil
+}
+
+// tokenOf returns the token to store for a request.
+func (s *Service) tokenOf(snap *state.Snapshot, asked *acls.Token) (*acls.Token, error) {
+	t := codec.Copy(asked)
+	var existing *acls.Token
+	if t.AccessorID != "" {
+		if t.AccessorID == acls.AnonymousAccessor {
+			return nil, fmt.Errorf("the anonymous token cannot be changed: write the policy %q", acls.PolicyAnonymous)
+		}
+		existing = snap.ACLToken(nil, t.AccessorID)
+	}
+	if existing != nil {
+		keepOf(t, existing)
+	} else if err := s.begin(t); err != nil {
+		return nil, err
+	}
+	if err := rolesOf(snap, t); err != nil {
+		return nil, err
+	}
+	if err := t.Validate(s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL, existing); err != nil {
+		return nil, err
+	}
+	t.SetHash()
+	return t, nil
+}
+
+// begin checks the IDs of a new token and sets its defaults.
+func (s *Service) begin(t *acls.Token) error {
+	switch {
+	case t.AccessorID != "" && !nomad.IsUUID(t.AccessorID):
+		return fmt.Errorf("the accessor of a token must be a UUID")
+	case t.SecretID != "" && !nomad.IsUUID(t.SecretID):
+		return fmt.Errorf("the secret of a token must be a UUID")
+	}
+	t.Canonicalize(s.Now())
+	return nil
+}
+
+// keepOf copies the fields that the request omits from the existing token.
+func keepOf(t, existing *acls.Token) {
+	t.CreateTime = existing.CreateTime
+	if t.SecretID == "" {
+		t.SecretID = existing.SecretID
+	}
+	if t.Type == "" {
+		t.Type = existing.Type
+	}
+	if t.ExpirationTime == nil && t.ExpirationTTL == 0 {
+		t.ExpirationTime, t.ExpirationTTL = existing.ExpirationTime, existing.ExpirationTTL
+	}
+	if t.ExpirationTime == nil && t.ExpirationTTL == existing.ExpirationTTL {
+		t.ExpirationTime = existing.ExpirationTime
+	}
+	if t.ExpirationTTL == 0 {
+		t.ExpirationTTL = existing.ExpirationTTL
+	}
+}
+
+// rolesOf resolves the roles of a token, which are given by ID or name, and removes
+// duplicates.
+func rolesOf(snap *state.Snapshot, t *acls.Token) error {
+	seen := map[string]bool{}
+	var links []*acls.TokenRoleLink
+	for _, l := range t.Roles {
+		var role *acls.Role
+		switch {
+		case l.ID != "":
+			role = snap.ACLRole(nil, l.ID)
+		case l.Name != "":
+			role = snap.ACLRoleByName(nil, l.Name)
+		}
+		if role == nil {
+			return fmt.Errorf("a role of the token does not exist: %s", strings.TrimSpace(l.ID+" "+l.Name))
+		}
+		if !seen[role.ID] {
+			seen[role.ID] = true
+			links = append(links, &acls.TokenRoleLink{ID: role.ID, Name: role.Name})
+		}
+	}
+	t.Roles = links
+	return nil
+}
+
+// DeleteTokens deletes tokens. It deletes none of them if one does not exist.
+func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenDeleteRequest) (*nomad.GenericResponse, error) {
+	if len(req.AccessorIDs) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one token")
+	}
+	snap := s.Snapshot()
+	global := 0
+	for _, accessor := range req.AccessorIDs {
+		if accessor == acls.AnonymousAccessor {
+			return nil, nomad.Errorf(400, "the anonymous token cannot be deleted")
+		}
+		t := snap.ACLToken(nil, accessor)
+		if t == nil {
+			return nil, nomad.Errorf(404, "%s: %s", nomad.ErrTokenNotFound, accessor)
+		}
+		if t.Global {
+			global++
+		}
+	}
+	if global != 0 && global != len(req.AccessorIDs) {
+		return nil, nomad.Errorf(400, "cannot delete mixed global and non-global tokens")
+	}
+	index, err := s.write(ctx, nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: req.AccessorIDs})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) ListTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenListRequest) (*acls.TokenListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenListResponse) error {
+		all := snap.ACLTokensByPrefix(ws, req.Prefix)
+		if req.GlobalOnly {
+			all = page.Only(snap.ACLTokensGlobal(ws, true), func(t *acls.Token) bool { return strings.HasPrefix(t.AccessorID, req.Prefix) })
+		}
+		found, next, err := page.List[*acls.Token]{Opts: &req.QueryOptions, Order: page.CreationOrder(req.Prefix),
+			At:       func(t *acls.Token) page.Cursor { return page.Cursor{Index: t.CreateIndex, ID: t.AccessorID} },
+			Filtered: func(t *acls.Token) any { return t.Stub() },
+		}.Page(all)
+		if err != nil {
+			return err
+		}
+		out.Tokens = page.Each(found, (*acls.Token).Stub)
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
+		return nil
+	})
+}
+
+func (s *Service) GetToken(ctx context.Context, c *rpc.Call, req *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
+	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
+		return nil, nomad.Denied("needs a management token, or this very token")
+	}
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SingleTokenResponse) error {
+		out.Token = snap.ACLToken(ws, req.AccessorID)
+		out.Index = snap.TableIndex(state.TableACLToken)
+		if out.Token != nil {
+			out.Index = out.Token.ModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) GetTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenSetRequest) (*acls.TokenSetResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenSetResponse) error {
+		out.Tokens = map[string]*acls.Token{}
+		for _, accessor := range req.AccessorIDS {
+			if t := snap.ACLToken(ws, accessor); t != nil {
+				out.Tokens[accessor] = t
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
+		return nil
+	})
+}
+
+// ResolveToken returns the token with a secret. It returns nil if the token is unknown or
+// expired. The secret is the authorization.
+func (s *Service) ResolveToken(ctx context.Context, _ *rpc.Call, req *acls.ResolveTokenRequest) (*acls.ResolveTokenResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.ResolveTokenResponse) error {
+		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
+		if t := snap.ACLTokenBySecret(ws, req.SecretID); t != nil && !t.HasExpired(s.Now()) {
+			out.Token = t
+		}
+		return nil
+	})
+}

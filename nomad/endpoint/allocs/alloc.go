@@ -1,0 +1,153 @@
+package allocs
+
+import (
+	"context"
+	"iter"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Listing describes lists of allocations. Filters cannot access signed identities.
+func Listing(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Allocation] {
+	return page.List[*nomad.Allocation]{Opts: q, Order: o,
+		At: func(a *nomad.Allocation) page.Cursor {
+			return o.At(a.CreateIndex, a.ID)
+		},
+		Filtered: func(a *nomad.Allocation) any { return a.WithoutIdentities() }}
+}
+
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.AllocListRequest) (*nomad.AllocListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
+		all := snap.Allocs(ws)
+		if req.Prefix != "" {
+			all = snap.AllocsByPrefix(ws, req.Prefix)
+		}
+		all, err := handler.Within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace }, handler.Grants(c, acl.ReadJob))
+		if err != nil {
+			return err
+		}
+		allocs, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
+		if err != nil {
+			return err
+		}
+		out.Allocations = page.Each(allocs, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(req.Fields) })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableAllocs)
+		return nil
+	})
+}
+
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.SingleAllocResponse, error) {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleAllocResponse) error {
+		if req.AllocID == "" {
+			return nomad.ErrMissingAllocID
+		}
+		alloc := snap.Alloc(nil, req.AllocID)
+		if !mayRead(snap, c, alloc) { // the same for a missing allocation
+			snap.Allocs(ws)
+			out.Index = snap.TableIndex(state.TableAllocs)
+			return nil
+		}
+		snap.Alloc(ws, req.AllocID)
+		out.Alloc, out.Index = alloc.Public(), alloc.ModifyIndex
+		return nil
+	})
+	if err != nil || out.Alloc != nil {
+		return out, err
+	}
+	c.Access.Open()
+	return out, handler.NotSeen(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
+}
+
+// GetAll returns allocations, including their signed identities, to the node that runs
+// them.
+func (s *Service) GetAll(ctx context.Context, c *rpc.Call, req *nomad.AllocsGetRequest) (*nomad.AllocsGetResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocsGetResponse) error {
+		out.Allocs = make([]*nomad.Allocation, 0, len(req.AllocIDs))
+		for _, id := range req.AllocIDs {
+			a := snap.Alloc(ws, id)
+			if a == nil {
+				return nomad.UnknownAlloc(id)
+			}
+			if err := own(snap, c.Identity, a); err != nil {
+				return err
+			}
+			clone := *a // a client in the same process may modify it
+			out.Allocs = append(out.Allocs, &clone)
+			out.Index = max(out.Index, a.AllocModifyIndex)
+		}
+		if len(out.Allocs) == 0 {
+			out.Index = snap.TableIndex(state.TableAllocs)
+		}
+		return nil
+	})
+}
+
+// Stop stops an allocation, so that the scheduler replaces it.
+func (s *Service) Stop(ctx context.Context, c *rpc.Call, req *nomad.AllocStopRequest) (*nomad.AllocStopResponse, error) {
+	if req.AllocID == "" {
+		return nil, nomad.ErrMissingAllocID
+	}
+	snap := s.Snapshot()
+	alloc := snap.Alloc(nil, req.AllocID)
+	if err := handler.NeedAlloc(c, alloc, req.AllocID, acl.AllocLifecycle); err != nil {
+		return nil, err
+	}
+	job := alloc.Job
+	if current := snap.Job(nil, alloc.Namespace, alloc.JobID); current != nil {
+		job = current
+	}
+	now := s.UnixNow()
+	eval := &nomad.Evaluation{
+		ID: nomad.NewID(), Namespace: alloc.Namespace, Priority: job.Priority, Type: job.Type,
+		TriggeredBy: nomad.EvalTriggerAllocStop, JobID: job.ID, JobModifyIndex: job.ModifyIndex,
+		Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
+	}
+	yes := true
+	move := &nomad.DesiredTransition{NoShutdownDelay: &req.NoShutdownDelay}
+	if req.Reschedule {
+		move.Reschedule = &yes
+	} else {
+		move.Migrate = &yes
+	}
+	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{
+		Allocs: map[string]*nomad.DesiredTransition{alloc.ID: move}, Evals: []*nomad.Evaluation{eval}})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.AllocStopResponse{EvalID: eval.ID}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call, req *nomad.AllocUpdateDesiredTransitionRequest) (*nomad.GenericResponse, error) {
+	if len(req.Allocs) == 0 {
+		return nil, nomad.Errorf(400, "must update at least one allocation")
+	}
+	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}
+
+// Readable returns the stubs of the allocations that the caller may read.
+func Readable(c *rpc.Call, all iter.Seq[*nomad.Allocation]) []*nomad.AllocListStub {
+	out, may := []*nomad.AllocListStub{}, handler.Grants(c, acl.ReadJob)
+	c.Access.Open() // an empty list needs no right
+	for a := range all {
+		if may(a.Namespace) {
+			out = append(out, a.Stub(nil))
+		}
+	}
+	return out
+}

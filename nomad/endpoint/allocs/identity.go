@@ -1,0 +1,143 @@
+package allocs
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// signed is an identity to sign.
+type signed struct {
+	request *nomad.WorkloadIdentityRequest
+	claims  *nomad.IdentityClaims
+}
+
+// SignIdentities signs the named identities of a node's running allocations. It waits
+// until this server has the allocations in its state, and for a signing key. Any server can
+// handle it.
+func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call, req *nomad.AllocIdentitiesRequest) (*nomad.AllocIdentitiesResponse, error) {
+	if len(req.Identities) == 0 {
+		return nil, nomad.Errorf(400, "no identities requested")
+	}
+	var todo []signed
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocIdentitiesResponse) error {
+		todo = nil
+		for _, ask := range req.Identities {
+			if ask == nil {
+				return nomad.Errorf(400, "an identity request is empty")
+			}
+			alloc := snap.Alloc(ws, ask.AllocID)
+			if alloc == nil || alloc.Job == nil || alloc.ClientTerminalStatus() {
+				out.Index = max(out.Index, snap.Index()) // allocations created up to this index are in the snapshot
+				reject(out, ask, nomad.WIRejectionReasonMissingAlloc)
+				continue
+			}
+			if err := own(snap, c.Identity, alloc); err != nil {
+				return err
+			}
+			out.Index = max(out.Index, alloc.CreateIndex)
+			named, reason := identityOf(alloc, ask.WIHandle)
+			if named == nil {
+				reject(out, ask, reason)
+				continue
+			}
+			todo = append(todo, signed{ask, s.Issuer.Workload(subject(snap, alloc, ask.WIHandle, named), s.Now())})
+		}
+		return nil
+	})
+	if err != nil || len(todo) == 0 {
+		return out, err
+	}
+	return out, s.signAll(ctx, todo, out)
+}
+
+// subject returns the subject of an identity. Only the identities of tasks include the node.
+func subject(snap *state.Snapshot, alloc *nomad.Allocation, h nomad.WIHandle, named *nomad.WorkloadIdentity) identity.Subject {
+	s := identity.Subject{Alloc: alloc, Job: alloc.Job, Handle: h, Identity: named, Namespace: snap.Namespace(nil, alloc.Namespace)}
+	if h.WorkloadType == nomad.WorkloadTypeTask {
+		s.Node = snap.Node(nil, alloc.NodeID)
+	}
+	return s
+}
+
+// signAll signs the claims and adds the tokens to the response.
+func (s *Service) signAll(ctx context.Context, todo []signed, out *nomad.AllocIdentitiesResponse) error {
+	ctx, cancel := s.Signing(ctx)
+	defer cancel()
+	claims := make([]*nomad.IdentityClaims, len(todo))
+	for i, t := range todo {
+		claims[i] = t.claims
+	}
+	tokens, err := s.Issuer.MintAll(ctx, claims)
+	if err != nil {
+		return err
+	}
+	for i, t := range todo {
+		one := &nomad.SignedWorkloadIdentity{WorkloadIdentityRequest: *t.request, JWT: tokens[i].Reveal()}
+		if t.claims.Expiry > 0 {
+			one.Expiration = time.Unix(t.claims.Expiry, 0).UTC()
+		}
+		out.SignedIdentities = append(out.SignedIdentities, one)
+	}
+	return nil
+}
+
+func reject(out *nomad.AllocIdentitiesResponse, ask *nomad.WorkloadIdentityRequest, reason string) {
+	out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{WorkloadIdentityRequest: *ask, Reason: reason})
+}
+
+// identityOf returns the identity that a handle names, or the reason why there is none.
+func identityOf(alloc *nomad.Allocation, h nomad.WIHandle) (*nomad.WorkloadIdentity, string) {
+	tg := alloc.Job.TaskGroup(alloc.TaskGroup)
+	if tg == nil {
+		return nil, nomad.WIRejectionReasonMissingTask
+	}
+	if h.WorkloadType == nomad.WorkloadTypeService {
+		services := slices.Clone(tg.Services)
+		for _, t := range tg.Tasks {
+			services = append(services, t.Services...)
+		}
+		for _, svc := range services {
+			if svc.Name == h.WorkloadIdentifier && svc.Identity != nil && svc.Identity.Name == h.IdentityName && interpolates(svc.Name, h.InterpolatedWorkloadIdentifier) {
+				return svc.Identity, ""
+			}
+		}
+		return nil, nomad.WIRejectionReasonMissingIdentity
+	}
+	task := tg.Task(h.WorkloadIdentifier)
+	if task == nil {
+		return nil, nomad.WIRejectionReasonMissingTask
+	}
+	for _, id := range task.Identities {
+		if id.Name == h.IdentityName {
+			return id, ""
+		}
+	}
+	return nil, nomad.WIRejectionReasonMissingIdentity
+}
+
+// interpolates reports whether the node may interpolate a service name to the other name.
+// Only the text in ${} may differ. An empty name means that the node sent none.
+func interpolates(name, to string) bool {
+	if to == "" || to == name {
+		return true
+	}
+	literals := placeholder.Split(name, -1)
+	for n, text := range literals {
+		literals[n] = regexp.QuoteMeta(text)
+	}
+	return regexp.MustCompile(`(?s)^` + strings.Join(literals, `.*`) + `$`).MatchString(to)
+}
+
+// placeholder matches a variable that the node interpolates.
+var placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)

@@ -1,0 +1,119 @@
+package deployments
+
+import (
+	"context"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Listing describes lists of deployments.
+func Listing(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Deployment] {
+	return page.List[*nomad.Deployment]{Opts: q, Order: o, At: func(d *nomad.Deployment) page.Cursor {
+		return o.At(d.CreateIndex, d.ID)
+	}}
+}
+
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.DeploymentListRequest) (*nomad.DeploymentListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
+		all := snap.Deployments(ws)
+		if req.Prefix != "" {
+			all = snap.DeploymentsByPrefix(ws, req.Prefix)
+		}
+		all, err := handler.Within(snap, req.Namespace, all, func(d *nomad.Deployment) string { return d.Namespace }, handler.Grants(c, acl.ReadJob))
+		if err != nil {
+			return err
+		}
+		deployments, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
+		if err != nil {
+			return err
+		}
+		out.Deployments = page.Each(deployments, func(d *nomad.Deployment) *nomad.Deployment { return d })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableDeployment)
+		return nil
+	})
+}
+
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
+		d := snap.Deployment(nil, req.DeploymentID)
+		if d == nil || !c.Access.Allows(acl.InNamespace(d.Namespace, acl.ReadJob)) { // the same for a missing deployment
+			snap.Deployments(ws)
+			out.Index = snap.TableIndex(state.TableDeployment)
+			return nil
+		}
+		out.Deployment = snap.Deployment(ws, req.DeploymentID)
+		out.Index = out.Deployment.ModifyIndex
+		return nil
+	})
+	if err != nil || out.Deployment != nil {
+		return out, err
+	}
+	c.Access.Open()
+	return out, handler.NotSeen(c, nomad.UnknownDeployment(req.DeploymentID), acl.ReadJob)
+}
+
+func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.AllocListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
+		out.Allocations = allocs.Readable(c, snap.AllocsByDeployment(ws, req.DeploymentID))
+		out.Index = snap.TableIndex(state.TableAllocs)
+		return nil
+	})
+}
+
+// mayChange returns an error unless the deployment exists and is active, and the
+// caller has one of the rights.
+func (s *Service) mayChange(c *rpc.Call, id string, ops ...acl.NamespaceCapability) error {
+	if id == "" {
+		return nomad.Errorf(400, "missing deployment ID")
+	}
+	d, namespace := s.Snapshot().Deployment(nil, id), ""
+	if d != nil {
+		namespace = d.Namespace
+	}
+	if err := handler.NeedOf(c, namespace, nomad.UnknownDeployment(id), ops...); err != nil {
+		return err
+	}
+	if d == nil || !d.Active() {
+		return nomad.Errorf(400, "can't change terminal deployment")
+	}
+	return nil
+}
+
+func (s *Service) Fail(ctx context.Context, c *rpc.Call, req *nomad.DeploymentFailRequest) (*nomad.DeploymentUpdateResponse, error) {
+	if err := s.mayChange(c, req.DeploymentID, acl.SubmitJob, acl.FailDeployment); err != nil {
+		return nil, err
+	}
+	return s.changer.Fail(ctx, req.DeploymentID)
+}
+
+func (s *Service) Pause(ctx context.Context, c *rpc.Call, req *nomad.DeploymentPauseRequest) (*nomad.DeploymentUpdateResponse, error) {
+	if err := s.mayChange(c, req.DeploymentID, acl.SubmitJob, acl.PauseDeployment); err != nil {
+		return nil, err
+	}
+	if req.Pause {
+		return s.changer.Pause(ctx, req.DeploymentID)
+	}
+	return s.changer.Resume(ctx, req.DeploymentID)
+}
+
+func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *nomad.DeploymentDeleteRequest) (*nomad.GenericResponse, error) {
+	if len(req.Deployments) == 0 {
+		return nil, nomad.Errorf(400, "no deployments given")
+	}
+	index, err := s.Apply(ctx, nomad.DeploymentDeleteRequestType, &nomad.DeploymentDeleteRequest{Deployments: req.Deployments})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}

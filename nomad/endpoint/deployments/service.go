@@ -1,0 +1,26 @@
+// Package deployments answers the RPC methods of deployments. It checks the caller and that the
+// deployment is active; nomad/deploy makes the change.
+package deployments
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+)
+
+// Changer changes deployments on request of an operator.
+type Changer interface {
+	Fail(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
+	Pause(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
+	Resume(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
+}
+
+// Service handles the RPC methods of deployments.
+type Service struct {
+	*handler.Core
+	changer Changer
+}
+
+// New returns a Service.
+func New(core *handler.Core, changer Changer) *Service { return &Service{Core: core, changer: changer} }

@@ -1,0 +1,171 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Limits of a response of ACL.Explain: the subjects on one page, and the subjects examined
+// for it.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+	maxSubjects = 10_000
+)
+
+// subject is a subject whose rights are explained.
+type subject struct {
+	acls.Subject
+	rights   func(*authz.Rights) (*acl.ACL, error)
+	workload *acl.Workload
+	over     bool // its token has expired
+}
+
+// Explain reports whether a subject may do something and why. Callers may ask about
+// themselves. Other subjects require a management token.
+func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *acls.ExplainRequest) (*acls.ExplainResponse, error) {
+	others, err := ofOthers(c, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case others:
+		if err := c.Access.NeedManagement(); err != nil {
+			return nil, err
+		}
+	}
+	c.Access.Open()
+	opts := req.QueryOptions
+	opts.MinQueryIndex = 0 // the response does not depend on one table, so it never blocks
+	return handler.Read(ctx, s.Core, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *acls.ExplainResponse) error {
+		ask, err := s.parse(snap, c, req)
+		if err != nil {
+			return err
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLToken, state.TableACLRoles)
+		out.Needs, out.Depends, out.Identities = ask.needs(), ask.depends, ask.identities
+		if !others {
+			out.Answers = []*acls.Explanation{ask.decide(self(c), c.Access.Rights)}
+			return nil
+		}
+		rights := authz.RightsIn(snap)
+		if req.Everybody {
+			out.Answers, out.NextToken = s.allowed(ask, rights, s.everybody(snap, ask), req)
+			return nil
+		}
+		who, err := s.subjectOf(snap, req)
+		if err != nil {
+			return err
+		}
+		out.Answers = []*acls.Explanation{ask.explain(who, rights)}
+		return nil
+	})
+}
+
+// ofOthers reports whether a request is about a subject other than the caller.
+func ofOthers(c *rpc.Call, req *acls.ExplainRequest) (bool, error) {
+	named := 0
+	for _, is := range []bool{req.AccessorID != "", req.Role != "", req.Policy != "", req.Workload != nil, req.Everybody} {
+		if is {
+			named++
+		}
+	}
+	if named > 1 {
+		return false, nomad.Errorf(http.StatusBadRequest, "a question is about one token, role, policy or workload, or about everybody")
+	}
+	own := req.AccessorID != "" && c.Identity.ACLToken != nil && c.Identity.ACLToken.AccessorID == req.AccessorID
+	return named == 1 && !own, nil
+}
+
+// explain decides the request with the rights of a subject.
+func (a *question) explain(who subject, rights *authz.Rights) *acls.Explanation {
+	has, err := who.rights(rights)
+	switch {
+	case who.over:
+		return refused(who, "token", nomad.ErrTokenExpired.Error())
+	case err != nil:
+		return refused(who, "policies", err.Error())
+	}
+	return a.decide(who, has)
+}
+
+func refused(who subject, question, reason string) *acls.Explanation {
+	return &acls.Explanation{Subject: who.Subject, Decisions: []*acls.Decision{{Question: question, Reason: reason}}}
+}
+
+// decide evaluates the questions in order and stops at the first that is denied. Rights that
+// only the call itself can check are allowed to management tokens only.
+func (a *question) decide(who subject, rights *acl.ACL) *acls.Explanation {
+	out := &acls.Explanation{Subject: who.Subject, Allowed: true}
+	tell := func(d *acls.Decision) bool {
+		out.Decisions, out.Allowed = append(out.Decisions, d), d.Allowed
+		return d.Allowed
+	}
+	if a.audience != "" && who.workload != nil {
+		which := a.mints(who.workload)
+		tell(&acls.Decision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "", Reason: cmp.Or(which, "no identity of it has this audience")})
+		return out
+	}
+	if a.management || a.depends != "" {
+		d := &acls.Decision{Question: cmp.Or(a.depends, "a management token"), Allowed: rights.IsManagement(), Reason: string(acl.ReasonManagement)}
+		switch {
+		case d.Allowed:
+		case a.management:
+			d.Reason = "no management token"
+		default:
+			d.Reason = "only the call finds what it is about: ask for the right on that"
+		}
+		if !tell(d) {
+			return out
+		}
+	}
+	for _, q := range a.questions {
+		q.Workload = who.workload
+		if !tell(decision(rights.Explain(q))) {
+			break
+		}
+	}
+	return out
+}
+
+func decision(d acl.Decision) *acls.Decision {
+	out := &acls.Decision{Question: d.Question.String(), Allowed: d.Allowed, Reason: string(d.Reason)}
+	for _, r := range d.Rules {
+		out.Rules = append(out.Rules, &acls.DecisionRule{Policy: r.Policy, Block: r.Block, Text: r.Text, Line: r.Pos.Line, Column: r.Pos.Column})
+	}
+	return out
+}
+
+// allowed returns one page of the subjects that are allowed, and the key of the next page.
+// Subjects are in the order of their keys.
+func (s *Service) allowed(ask *question, rights *authz.Rights, all iter.Seq2[string, subject], req *acls.ExplainRequest) (out []*acls.Explanation, next string) {
+	size := int(req.PerPage)
+	if size <= 0 || size > maxPage {
+		size = defaultPage
+	}
+	looked := 0
+	for key, who := range all {
+		if key < req.NextToken || who.over {
+			continue
+		}
+		if looked++; looked > maxSubjects || len(out) == size {
+			return out, key
+		}
+		if e := ask.explain(who, rights); e.Allowed {
+			out = append(out, e)
+		}
+	}
+	return out, ""
+}

@@ -1,0 +1,168 @@
+package explain
+
+import (
+	"cmp"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// self returns the caller as a subject.
+func self(c *rpc.Call) subject {
+	who := subject{Subject: acls.Subject{Kind: acls.SubjectSelf}, workload: c.Access.Workload}
+	switch t, w := c.Identity.ACLToken, c.Access.Workload; {
+	case t != nil:
+		who.ID, who.Name = t.AccessorID, t.Name
+	case w != nil:
+		who.Workload = &acls.JobACL{Namespace: w.Namespace, JobID: w.Job, Group: w.Group, Task: w.Task}
+	}
+	return who
+}
+
+// subjectOf returns the subject that a request names.
+func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (subject, error) {
+	switch {
+	case req.AccessorID == acls.AnonymousAccessor:
+		return anonymousSubject(), nil
+	case req.AccessorID != "":
+		t := snap.ACLToken(nil, req.AccessorID)
+		if t == nil {
+			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL token not found")
+		}
+		return s.tokenSubject(t), nil
+	case req.Role != "":
+		r := cmp.Or(snap.ACLRoleByName(nil, req.Role), snap.ACLRole(nil, req.Role))
+		if r == nil {
+			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL role not found")
+		}
+		return roleSubject(r), nil
+	case req.Policy != "":
+		if snap.ACLPolicy(nil, req.Policy) == nil {
+			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL policy not found")
+		}
+		return subject{Subject: acls.Subject{Kind: acls.SubjectPolicy, Name: req.Policy},
+			rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(req.Policy) }}, nil
+	}
+	w := *req.Workload
+	w.Namespace = handler.NamespaceOf(w.Namespace)
+	if w.JobID == "" && w.Group != "" || w.Group == "" && w.Task != "" {
+		return subject{}, nomad.Errorf(http.StatusBadRequest, "a workload is named by namespace, job, group and task: what is left out stands for all, and so must what follows")
+	}
+	return workloadSubject(w), nil
+}
+
+func anonymousSubject() subject {
+	return subject{Subject: acls.Subject{Kind: acls.SubjectToken, ID: acls.AnonymousAccessor, Name: "callers without a token"},
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(acls.PolicyAnonymous) }}
+}
+
+func (s *Service) tokenSubject(t *acls.Token) subject {
+	return subject{Subject: acls.Subject{Kind: acls.SubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.Now()),
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfToken(t) }}
+}
+
+func roleSubject(role *acls.Role) subject {
+	return subject{Subject: acls.Subject{Kind: acls.SubjectRole, ID: role.ID, Name: role.Name},
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfRole(role) }}
+}
+
+func workloadSubject(j acls.JobACL) subject {
+	w := &acl.Workload{Namespace: j.Namespace, Job: j.JobID, Group: j.Group, Task: j.Task}
+	return subject{Subject: acls.Subject{Kind: acls.SubjectWorkload, Workload: &j}, workload: w,
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfWorkload(w) }}
+}
+
+// everybody yields all subjects that may have rights, by key: callers without a token, roles,
+// tokens, and the workloads of policies and of the question.
+func (s *Service) everybody(snap *state.Snapshot, ask *question) iter.Seq2[string, subject] {
+	return func(yield func(string, subject) bool) {
+		if !yield("anonymous", anonymousSubject()) {
+			return
+		}
+		for r := range snap.ACLRoles(nil) {
+			if !yield("role "+r.ID, roleSubject(r)) {
+				return
+			}
+		}
+		for t := range snap.ACLTokens(nil) {
+			if !yield("token "+t.AccessorID, s.tokenSubject(t)) {
+				return
+			}
+		}
+		for _, w := range workloadsOf(snap, ask) {
+			if !yield(workloadKey(w), workloadSubject(w)) {
+				return
+			}
+		}
+	}
+}
+
+// workloadKey returns the sort key of a workload. The names in it contain no spaces.
+func workloadKey(w acls.JobACL) string {
+	return strings.Join([]string{"workload", w.Namespace, w.JobID, w.Group, w.Task}, " ")
+}
+
+// workloadsOf returns the workloads that have policies, own the variable of the question, or
+// have an identity with the audience.
+func workloadsOf(snap *state.Snapshot, ask *question) []acls.JobACL {
+	found := map[acls.JobACL]bool{}
+	for _, id := range ask.identities {
+		found[acls.JobACL{Namespace: ask.namespace, JobID: id.JobID, Group: id.Group, Task: id.Task}] = true
+	}
+	for p := range snap.ACLPolicies(nil) {
+		if p.JobACL != nil && ask.audience == "" {
+			found[*p.JobACL] = true
+		}
+	}
+	for _, q := range ask.questions {
+		if q.Kind == acl.Variables {
+			owners(snap, q.Namespace, q.Name, func(w acls.JobACL) { found[w] = true })
+		}
+	}
+	out := make([]acls.JobACL, 0, len(found))
+	for w := range found {
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(a, b acls.JobACL) int { return strings.Compare(workloadKey(a), workloadKey(b)) })
+	return out
+}
+
+// owners calls tell for each existing workload that owns the variable at path: a namespace,
+// or a job, group or task in it.
+func owners(snap *state.Snapshot, namespace, path string, tell func(acls.JobACL)) {
+	if path == nomad.VariablesJobs {
+		tell(acls.JobACL{Namespace: namespace})
+		return
+	}
+	rest, ok := strings.CutPrefix(path, nomad.VariablesJobs+"/")
+	if !ok {
+		return
+	}
+	for job := range snap.JobsByNamespace(nil, namespace) {
+		if job.IdentityID() != job.ID || rest != job.ID && !strings.HasPrefix(rest, job.ID+"/") {
+			continue
+		}
+		if rest == job.ID {
+			tell(acls.JobACL{Namespace: namespace, JobID: job.ID})
+		}
+		for _, g := range job.TaskGroups {
+			if rest == job.ID+"/"+g.Name {
+				tell(acls.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name})
+			}
+			for _, t := range g.Tasks {
+				if rest == job.ID+"/"+g.Name+"/"+t.Name {
+					tell(acls.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name, Task: t.Name})
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// alone is a server without others.
+type alone struct{ handler.Cluster }
+
+func (alone) Contact() (bool, time.Duration) { return true, 0 }
+
+// What the tests ask about.
+const (
+	deployer = "11111111-1111-4111-8111-111111111111"
+	auditor  = "22222222-2222-4222-8222-222222222222"
+	manager  = "33333333-3333-4333-8333-333333333333"
+	ended    = "44444444-4444-4444-8444-444444444444"
+	broken   = "55555555-5555-4555-8555-555555555555"
+	viewers  = "66666666-6666-4666-8666-666666666666"
+)
+
+// newExplainer is a service with policies, tokens, roles and a job in its state.
+func newExplainer(t *testing.T) (*Service, *state.Store) {
+	t.Helper()
+	store := state.New(slog.New(slog.DiscardHandler))
+	now := time.Now()
+	past := now.Add(-time.Hour)
+	check := func(_ *state.Changes, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(store.UpsertACLPolicies(10, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{
+		{Name: "deploy", Rules: "namespace \"prod\" {\n  policy = \"write\"\n}\nnamespace \"default\" { policy = \"read\" }"},
+		{Name: "view", Rules: `namespace "*" { policy = "read" }`},
+		{Name: "secrets", Rules: `namespace "default" { variables { path "shared/*" { capabilities = ["read"] } } }`,
+			JobACL: &acls.JobACL{Namespace: "default", JobID: "web", Group: "api"}},
+		{Name: "broken", Rules: `namespace {`},
+		{Name: "anonymous", Rules: `namespace "default" { capabilities = ["list-jobs"] }`},
+	}}))
+	check(store.UpsertACLRoles(11, &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: viewers, Name: "viewers", Policies: []*acls.RolePolicyLink{{Name: "view"}}}}}))
+	check(store.UpsertACLTokens(12, &acls.TokenUpsertRequest{Tokens: []*acls.Token{
+		{AccessorID: deployer, SecretID: nomad.NewID(), Name: "deployer", Type: "client", Policies: []string{"deploy"}},
+		{AccessorID: auditor, SecretID: nomad.NewID(), Type: "client", Roles: []*acls.TokenRoleLink{{ID: viewers}}},
+		{AccessorID: manager, SecretID: nomad.NewID(), Type: "management"},
+		{AccessorID: ended, SecretID: nomad.NewID(), Type: "management", ExpirationTime: &past},
+		{AccessorID: broken, SecretID: nomad.NewID(), Type: "client", Policies: []string{"broken", "deploy"}},
+	}}))
+	job := &nomad.Job{ID: "web", Name: "web", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "api", Tasks: []*nomad.Task{
+		{Name: "server", Driver: "exec2", Identities: []*nomad.WorkloadIdentity{{Name: "vault", Audience: []string{"vault.example"}}}}}},
+		{Name: "side", Tasks: []*nomad.Task{{Name: "raw", Driver: "raw_exec"}}}}}
+	check(store.RegisterJob(13, &nomad.JobRegisterRequest{Job: job}))
+	return New(Config{Core: handler.Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}}), store
+}
+
+func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
+	return &rpc.Call{Identity: &acls.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: rights, Workload: w}}
+}
+
+// told is an answer in a line: the verdict, the reasons, the policies.
+func told(a *acls.Explanation) string {
+	var out []string
+	for _, d := range a.Decisions {
+		out = append(out, d.Reason)
+		for _, r := range d.Rules {
+			out = append(out, fmt.Sprintf("%s:%d", r.Policy, r.Line))
+		}
+	}
+	return fmt.Sprint(a.Allowed, " ", strings.Join(out, " "))
+}
+
+func TestExplainOne(t *testing.T) {
+	s, _ := newExplainer(t)
+	web := &acls.JobACL{Namespace: "default", JobID: "web", Group: "api", Task: "server"}
+	for name, c := range map[string]struct {
+		req  acls.ExplainRequest
+		want string
+	}{
+		"granted":            {acls.ExplainRequest{AccessorID: deployer, Kind: "job", Right: "run", QueryOptions: in("prod")}, "true granted deploy:2"},
+		"not granted":        {acls.ExplainRequest{AccessorID: deployer, Kind: "job", Right: "run"}, "false not granted deploy:4"},
+		"by a role":          {acls.ExplainRequest{AccessorID: auditor, Kind: "namespace", Right: "read-job", Name: "x"}, "true granted view:1"},
+		"management":         {acls.ExplainRequest{AccessorID: manager, Kind: "variable", Right: "write", Name: "a"}, "true management token"},
+		"ended":              {acls.ExplainRequest{AccessorID: ended, Kind: "node", Right: "read"}, "false ACL token expired"},
+		"unreadable":         {acls.ExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false policy "broken" cannot be parsed`},
+		"anonymous":          {acls.ExplainRequest{AccessorID: "anonymous", Kind: "job", Right: "list"}, "true granted anonymous:1"},
+		"no rule":            {acls.ExplainRequest{AccessorID: deployer, Kind: "operator", Right: "snapshot-save"}, "false no rule"},
+		"role":               {acls.ExplainRequest{Role: "viewers", Kind: "job", Right: "read"}, "true granted view:1"},
+		"role by ID":         {acls.ExplainRequest{Role: viewers, Kind: "job", Right: "run"}, "false not granted view:1"},
+		"policy":             {acls.ExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", QueryOptions: in("prod")}, "true granted deploy:2"},
+		"own path":           {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/web/api"}, "true workload's own path"},
+		"another's path":     {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/we"}, "false no rule"},
+		"policy of a group":  {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "shared/db"}, "true granted secrets:1"},
+		"another group":      {acls.ExplainRequest{Workload: &acls.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read", Name: "shared/db"}, "false no rule"},
+		"mints":              {acls.ExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "vault.example"}, `true identity "vault" of web/api/server`},
+		"mints not":          {acls.ExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"}, "false no identity"},
+		"mints not there":    {acls.ExplainRequest{Workload: &acls.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"}, Kind: "audience", Right: "mint", Name: "vault.example"}, "false no identity"},
+		"may run what mints": {acls.ExplainRequest{Policy: "deploy", Kind: "audience", Right: "mint", Name: "vault.example", QueryOptions: in("prod")}, "true granted deploy:2"},
+		"exec sees the node": {acls.ExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", Name: "web"}, "false not granted deploy:4"},
+		"method for all":     {acls.ExplainRequest{Policy: "deploy", Method: "Status.Leader"}, "true "},
+		"for management":     {acls.ExplainRequest{Policy: "deploy", Method: "System.GarbageCollect"}, "false no management token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &c.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(out.Answers) != 1 || !strings.HasPrefix(told(out.Answers[0]), c.want) {
+				t.Errorf("answers %v, want %q", told(out.Answers[0]), c.want)
+			}
+		})
+	}
+}
+
+func in(namespace string) nomad.QueryOptions { return nomad.QueryOptions{Namespace: namespace} }
+
+// A job with a task that sees the node's files asks for more of who executes there.
+func TestExplainExecOfARawTask(t *testing.T) {
+	s, _ := newExplainer(t)
+	out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "web"})
+	if err != nil || !slices.Equal(out.Needs, []string{`alloc-exec in namespace "default"`, `alloc-node-exec in namespace "default"`}) {
+		t.Errorf("needs %v, %v", out.Needs, err)
+	}
+}
+
+// Everybody may ask for itself; about others only who manages.
+func TestExplainIsForOneself(t *testing.T) {
+	s, store := newExplainer(t)
+	rights, err := authz.RightsIn(store.Snapshot()).OfPolicies("deploy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	me := callAs(rights, nil)
+	me.Identity.ACLToken = &acls.Token{AccessorID: deployer}
+	for name, c := range map[string]struct {
+		req   acls.ExplainRequest
+		fault string
+	}{
+		"own":         {acls.ExplainRequest{Kind: "job", Right: "read"}, ""},
+		"own by name": {acls.ExplainRequest{Kind: "job", Right: "read", AccessorID: deployer}, ""},
+		"another":     {acls.ExplainRequest{Kind: "job", Right: "read", AccessorID: manager}, "needs a management token"},
+		"nobody":      {acls.ExplainRequest{Kind: "job", Right: "read", AccessorID: nomad.NewID()}, "needs a management token"},
+		"role":        {acls.ExplainRequest{Kind: "job", Right: "read", Role: "viewers"}, "needs a management token"},
+		"policy":      {acls.ExplainRequest{Kind: "job", Right: "read", Policy: "view"}, "needs a management token"},
+		"workload":    {acls.ExplainRequest{Kind: "job", Right: "read", Workload: &acls.JobACL{JobID: "web"}}, "needs a management token"},
+		"all":         {acls.ExplainRequest{Kind: "job", Right: "read", Everybody: true}, "needs a management token"},
+	} {
+		me.Access = &rpc.Access{Rights: rights}
+		out, err := s.explain.Explain(t.Context(), me, &c.req)
+		switch {
+		case c.fault != "":
+			if err == nil || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %v, want %q", name, err, c.fault)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case out.Answers[0].Subject.Kind != "self" || out.Answers[0].Subject.ID != deployer || told(out.Answers[0]) != "true granted deploy:4":
+			t.Errorf("%s: %+v %s", name, out.Answers[0].Subject, told(out.Answers[0]))
+		}
+	}
+	// A workload learns of its own identities only.
+	for task, want := range map[string]int{"web": 1, "other": 0} {
+		c := callAs(acl.New(false), &acl.Workload{Namespace: "default", Job: task, Group: "api", Task: "server"})
+		out, err := s.explain.Explain(t.Context(), c, &acls.ExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"})
+		if err != nil || len(out.Identities) != want || out.Answers[0].Allowed != (want == 1) {
+			t.Errorf("a workload of %s is told of %v, %v", task, out, err)
+		}
+	}
+}
+
+// who lists those who may, page by page.
+func who(t *testing.T, s *Service, req acls.ExplainRequest, perPage int32) (all []string) {
+	t.Helper()
+	req.Everybody, req.PerPage = true, perPage
+	for range 50 {
+		out, err := s.explain.Explain(context.Background(), callAs(acl.New(true), nil), &req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range out.Answers {
+			name := a.Subject.ID
+			if w := a.Subject.Workload; w != nil {
+				name = strings.TrimRight(strings.Join([]string{w.Namespace, w.JobID, w.Group, w.Task}, "/"), "/")
+			}
+			all = append(all, a.Subject.Kind+" "+name)
+		}
+		if req.NextToken = out.NextToken; req.NextToken == "" {
+			return all
+		}
+	}
+	t.Fatal("the pages have no end")
+	return nil
+}
+
+func TestExplainEverybody(t *testing.T) {
+	s, _ := newExplainer(t)
+	for name, c := range map[string]struct {
+		req  acls.ExplainRequest
+		want []string
+	}{
+		"read jobs":    {acls.ExplainRequest{Kind: "job", Right: "read"}, []string{"role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
+		"list jobs":    {acls.ExplainRequest{Kind: "job", Right: "list"}, []string{"token anonymous", "role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
+		"own variable": {acls.ExplainRequest{Kind: "variable", Right: "read", Name: "nomad/jobs/web/side"}, []string{"token " + manager, "workload default/web/side"}},
+		"of all jobs":  {acls.ExplainRequest{Kind: "variable", Right: "list", Name: "nomad/jobs"}, []string{"token " + manager, "workload default", "workload default/web/api"}},
+		"by a policy":  {acls.ExplainRequest{Kind: "variable", Right: "read", Name: "shared/db"}, []string{"token " + manager, "workload default/web/api"}},
+		"mint":         {acls.ExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"}, []string{"token " + manager, "workload default/web/api/server"}},
+	} {
+		for _, perPage := range []int32{0, 1, 2} {
+			if got := who(t, s, c.req, perPage); !slices.Equal(got, c.want) {
+				t.Errorf("%s, %d to a page: %q, want %q", name, perPage, got, c.want)
+			}
+		}
+	}
+}
+
+func TestExplainRefuses(t *testing.T) {
+	s, _ := newExplainer(t)
+	for want, req := range map[string]acls.ExplainRequest{
+		`unknown kind "x"`:                      {Kind: "x", Right: "read"},
+		`variable has no right "red"`:           {Kind: "variable", Right: "red", Name: "a"},
+		"needs a name":                          {Kind: "node_pool", Right: "read"},
+		`leave out the name "x"`:                {Kind: "node", Right: "read", Name: "x"},
+		`job has no right "eat"`:                {Kind: "job", Right: "eat"},
+		"audience needs its name":               {Kind: "audience", Right: "mint"},
+		`audience has no right "make"`:          {Kind: "audience", Right: "make", Name: "a"},
+		"about one namespace":                   {Kind: "job", Right: "read", QueryOptions: in("*")},
+		`no method "X.Y"`:                       {Method: "X.Y"},
+		"not both":                              {Method: "Status.Leader", Kind: "job"},
+		"for nodes and servers":                 {Method: "Node.UpdateAlloc"},
+		"Unknown allocation":                    {Kind: "allocation", Right: "read", Name: nomad.NewID()},
+		"ACL token not found":                   {Kind: "node", Right: "read", AccessorID: nomad.NewID()},
+		"ACL role not found":                    {Kind: "node", Right: "read", Role: "x"},
+		"ACL policy not found":                  {Kind: "node", Right: "read", Policy: "x"},
+		"one token, role, policy or workload":   {Kind: "node", Right: "read", Policy: "deploy", Everybody: true},
+		"named by namespace, job, group and ta": {Kind: "node", Right: "read", Workload: &acls.JobACL{Group: "x"}},
+	} {
+		if _, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &req); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", req, err, want)
+		}
+	}
+}
+
+// BenchmarkExplainEverybody lists those of 10,000 tokens who may read a variable.
+func BenchmarkExplainEverybody(b *testing.B) {
+	store := state.New(slog.New(slog.DiscardHandler))
+	policies, tokens := &acls.PolicyUpsertRequest{}, &acls.TokenUpsertRequest{}
+	for i := range 200 {
+		policies.Policies = append(policies.Policies, &acls.Policy{Name: fmt.Sprint("p", i), Rules: fmt.Sprintf(`namespace "n%d-*" { variables { path "*" { capabilities = ["read"] } } }`, i)})
+	}
+	for i := range 9_000 {
+		tokens.Tokens = append(tokens.Tokens, &acls.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", Policies: []string{fmt.Sprint("p", i%200), fmt.Sprint("p", i%7)}})
+	}
+	if _, err := store.UpsertACLPolicies(10, policies); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := store.UpsertACLTokens(11, tokens); err != nil {
+		b.Fatal(err)
+	}
+	s := New(Config{Core: handler.Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
+	req := &acls.ExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: nomad.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
+	for b.Loop() {
+		out, err := s.explain.Explain(b.Context(), callAs(acl.New(true), nil), req)
+		if err != nil || len(out.Answers) != 45 || out.NextToken != "" {
+			b.Fatalf("%d answers, %v", len(out.Answers), err)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+// Package handler is what the RPC handlers of all nouns share: the configuration, the state,
+// writes to the log, blocking reads, and checks of the caller's rights.
+//
+//	handler ─▶ Read, ReadList ─▶ snapshot, again whenever the watched data changes
+//	        └▶ Apply, UpsertEvals ─▶ one log entry ─▶ its index
+//
+// The packages of nouns embed a Core in their Service. A handler never modifies an object from
+// state. This package has no methods of its own and never decides who may call a method: that
+// is the method table in nomad/endpoint. It starts no goroutines. Its only state is the
+// evaluations that wait to be written (evalWriter).
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/ticket"
+)
+
+// Raft applies log entries.
+type Raft interface {
+	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
+	AppliedIndex() uint64
+	Stats() map[string]string
+	ID() string
+}
+
+// Cluster describes the servers that this server knows.
+type Cluster interface {
+	// Contact reports whether a leader is known, and the time since the last contact. The
+	// time is zero on the leader.
+	Contact() (known bool, ago time.Duration)
+	// Leader returns the RPC address and the ID of the leader, or "" when none is known.
+	Leader() (addr, id string)
+	// Confirm returns nil if this server is the leader and its state has all writes that any
+	// leader acknowledged before the call.
+	Confirm(ctx context.Context) error
+	// Self returns this server as a gossip member.
+	Self() *nomad.ServerMember
+	// Members returns the servers of all regions that gossip knows.
+	Members() []*nomad.ServerMember
+}
+
+// Peers calls the other servers of the region.
+type Peers interface {
+	// NodeServer returns the address of the server that a node is connected to.
+	NodeServer(ctx context.Context, node string) (addr string, err error)
+	// NodeSession returns the session of a node that is connected to another server.
+	NodeSession(ctx context.Context, node string) (id string, err error)
+	Call(ctx context.Context, addr, method string, req, resp any) error
+	Stream(ctx context.Context, addr, method string) (*rpc.Stream, error)
+}
+
+// Issuer creates the claims of identities and signs them. Signing waits for a key until ctx
+// ends.
+type Issuer interface {
+	Workload(s identity.Subject, now time.Time) *nomad.IdentityClaims
+	Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims
+	Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims
+	Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error)
+	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
+	// Ticket signs the ticket that replaces a caller's token in a call to a node.
+	Ticket(ctx context.Context, t ticket.Ticket, now time.Time) (string, error)
+	// ClientAssertion signs an assertion that authenticates this cluster as a client of an
+	// identity provider.
+	ClientAssertion(ctx context.Context, a login.Assertion) (string, error)
+	// Discovery returns the OIDC discovery document, nil without an issuer.
+	Discovery() *nomad.OIDCDiscoveryConfig
+}
+
+// Nodes calls clients over the sessions that they opened.
+type Nodes interface {
+	NodeCall(ctx context.Context, node, method string, req rpc.Request, resp any) error
+	NodeStream(ctx context.Context, node, method string) (*rpc.Stream, error)
+	NodeConn(node string) (since time.Time, ok bool)
+}
+
+// Config configures a Core. All fields are required.
+type Config struct {
+	Region string
+	// SignWithin is the maximum time to wait for a signing key.
+	SignWithin time.Duration
+
+	Store   func() *state.Store // returns the current store, which a restore replaces
+	Raft    Raft
+	Cluster Cluster
+	Peers   Peers
+	Nodes   func() Nodes // a function, because the transport is built from the method table
+	Broker  *broker.Broker
+	Issuer  Issuer
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Core is what the handlers of all nouns share.
+type Core struct {
+	Config
+	evals evalWriter
+}
+
+// New returns a Core.
+func New(cfg Config) *Core {
+	c := &Core{Config: cfg}
+	c.evals.write = func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
+		return c.Apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
+	}
+	return c
+}
+
+// Snapshot returns a snapshot of the current state.
+func (c *Core) Snapshot() *state.Snapshot { return c.Store().Snapshot() }
+
+// Apply writes one log entry and returns the index at which it was applied here.
+func (c *Core) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
+	resp, index, err := c.Raft.Apply(ctx, t, payload)
+	if err == nil {
+		rpc.Wrote(ctx)
+	}
+	if err != nil && index > 0 {
+		return index, err // applied, but rejected by the FSM
+	}
+	if err != nil {
+		return 0, fmt.Errorf("write to the log: %w", err)
+	}
+	if failed, ok := resp.(error); ok {
+		return index, failed
+	}
+	return index, nil
+}
+
+// Signing returns a context that limits the wait for a signing key.
+func (c *Core) Signing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.SignWithin)
+}
+
+// Unfit returns err with the status 400 unless it has a status.
+func Unfit(err error) error {
+	var coded *nomad.CodedError
+	if err == nil || errors.As(err, &coded) {
+		return err
+	}
+	return nomad.Errorf(400, "%s", err.Error())
+}
+
+// UnixNow returns the time for log entries.
+func (c *Core) UnixNow() int64 { return c.Now().UnixNano() }
+
+// Absent is the error of methods of features that are not implemented yet.
+func Absent(feature string) error {
+	return &nomad.CodedError{Code: 501, Message: fmt.Sprintf("%s: not available yet", feature)}
+}

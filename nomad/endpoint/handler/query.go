@@ -1,0 +1,70 @@
+package handler
+
+import (
+	"context"
+	"math/rand/v2"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Reply is implemented by the response of every read.
+type Reply[T any] interface {
+	*T
+	ReadMeta() *nomad.QueryMeta
+}
+
+// Query reads a snapshot once. It fills out and its Index, and adds to ws what can change the
+// result.
+type Query[T any] func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error
+
+// Read handles a request for objects. The index of the response is at least 1.
+func Read[T any, P Reply[T]](ctx context.Context, c *Core, q *nomad.QueryOptions, look Query[T]) (*T, error) {
+	return ReadList[T, P](ctx, c, q, func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error {
+		err := look(snap, ws, out)
+		meta := P(out).ReadMeta()
+		meta.Index = max(meta.Index, 1)
+		return err
+	})
+}
+
+// ReadList handles a request for a list, as Nomad 2.0 does. The index of the response is 0 if
+// the table was never written. A request with an index blocks until the response has a higher
+// one or the wait time has passed. The query runs again whenever the watched data changes.
+func ReadList[T any, P Reply[T]](ctx context.Context, c *Core, q *nomad.QueryOptions, look Query[T]) (*T, error) {
+	if q.MinQueryIndex == 0 {
+		return once[T, P](c, nil, c.Store().Snapshot(), look)
+	}
+	wait := q.BlockingTimeout()
+	wait += rand.N(wait/nomad.JitterFraction + 1)
+	timed, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		store := c.Store()
+		ws := memdb.NewWatchSet()
+		ws.Add(store.Abandoned())
+		out, err := once[T, P](c, ws, store.Snapshot(), look)
+		switch {
+		case err != nil:
+			return nil, err
+		case P(out).ReadMeta().Index > q.MinQueryIndex, timed.Err() != nil:
+			return out, ctx.Err()
+		}
+		if ws.WatchCtx(timed) != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// once runs a query on one snapshot.
+func once[T any, P Reply[T]](c *Core, ws memdb.WatchSet, snap *state.Snapshot, look Query[T]) (*T, error) {
+	out := new(T)
+	if err := look(snap, ws, out); err != nil {
+		return nil, err
+	}
+	meta := P(out).ReadMeta()
+	meta.KnownLeader, meta.LastContact = c.Cluster.Contact()
+	return out, nil
+}

@@ -1,0 +1,142 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/golang/snappy"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// maxPayload is the maximum size of a dispatch payload.
+const maxPayload = 16 << 10
+
+func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDispatchRequest) (*nomad.JobDispatchResponse, error) {
+	if req.JobID == "" {
+		return nil, nomad.Errorf(400, "missing parameterized job ID")
+	}
+	ns := handler.NamespaceOf(req.Namespace)
+	snap := s.Snapshot()
+	if err := registrationOpen(snap, c); err != nil {
+		return nil, err
+	}
+	parent := snap.Job(nil, ns, req.JobID)
+	switch {
+	case parent == nil:
+		return nil, nomad.Errorf(404, "parameterized job not found")
+	case !parent.IsParameterized():
+		return nil, nomad.Errorf(400, "Specified job %q is not a parameterized job", req.JobID)
+	case parent.Stop:
+		return nil, nomad.Errorf(400, "Specified job %q is stopped", req.JobID)
+	}
+	if err := fitsParameters(req, parent.ParameterizedJob); err != nil {
+		return nil, err
+	}
+	if earlier := dispatchedBefore(snap, parent, req.IdempotencyToken); earlier != nil {
+		out := &nomad.JobDispatchResponse{DispatchedJobID: earlier.ID, JobCreateIndex: earlier.CreateIndex}
+		out.Index = earlier.CreateIndex
+		return out, nil
+	}
+	child := s.child(parent, req)
+	if err := s.fits(child); err != nil { // the namespace may have changed since the parent was registered
+		return nil, err
+	}
+	eval := s.JobEval(child, 0, nomad.EvalTriggerJobRegister)
+	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{
+		Job: child, Eval: eval, WriteRequest: nomad.WriteRequest{Region: child.Region, Namespace: child.Namespace}})
+	if err != nil {
+		return nil, handler.Unfit(err)
+	}
+	out := &nomad.JobDispatchResponse{DispatchedJobID: child.ID, JobCreateIndex: index}
+	out.Index = index
+	if eval != nil {
+		out.EvalID, out.EvalCreateIndex = eval.ID, index
+	}
+	return out, nil
+}
+
+// child returns the job of a dispatch.
+func (s *Service) child(parent *nomad.Job, req *nomad.JobDispatchRequest) *nomad.Job {
+	child := codec.Copy(parent)
+	now := s.Now()
+	child.ParentID = parent.ID
+	child.ID = parent.ID + nomad.DispatchLaunchSuffix
+	if req.IdPrefixTemplate != "" {
+		child.ID += req.IdPrefixTemplate + "-"
+	}
+	child.ID += fmt.Sprintf("%d-%s", now.Unix(), nomad.NewID()[:8])
+	child.Name = child.ID
+	child.SubmitTime = now.UnixNano()
+	child.Dispatched = true
+	child.DispatchIdempotencyToken = req.IdempotencyToken
+	child.Status, child.StatusDescription, child.Stable = "", "", false
+	if req.Priority > 0 {
+		child.Priority = req.Priority
+	}
+	if len(req.Payload) > 0 {
+		child.Payload = snappy.Encode(nil, req.Payload)
+	}
+	if child.Meta == nil && len(req.Meta) > 0 {
+		child.Meta = map[string]string{}
+	}
+	maps.Copy(child.Meta, req.Meta)
+	return child
+}
+
+// fitsParameters rejects a payload, priority, ID prefix or metadata that the parent does not
+// accept.
+func fitsParameters(req *nomad.JobDispatchRequest, p *nomad.ParameterizedJobConfig) error {
+	switch {
+	case len(req.Payload) > maxPayload:
+		return nomad.Errorf(400, "Payload exceeds maximum size; %d > %d", len(req.Payload), maxPayload)
+	case p.Payload == nomad.DispatchPayloadRequired && len(req.Payload) == 0:
+		return nomad.Errorf(400, "Payload is not provided but required by parameterized job")
+	case p.Payload == nomad.DispatchPayloadForbidden && len(req.Payload) > 0:
+		return nomad.Errorf(400, "Payload provided but forbidden by parameterized job")
+	case req.Priority < 0 || req.Priority > nomad.JobMaxPriority:
+		return nomad.Errorf(400, "dispatch priority must be between %d and %d", nomad.JobMinPriority, nomad.JobMaxPriority)
+	case strings.ContainsAny(req.IdPrefixTemplate, " \x00"):
+		return nomad.Errorf(400, "the ID prefix of a dispatched job holds a space or a null character")
+	}
+	var unpermitted, missing []string
+	for key := range req.Meta {
+		if !slices.Contains(p.MetaRequired, key) && !slices.Contains(p.MetaOptional, key) {
+			unpermitted = append(unpermitted, key)
+		}
+	}
+	for _, key := range p.MetaRequired {
+		if _, ok := req.Meta[key]; !ok {
+			missing = append(missing, key)
+		}
+	}
+	slices.Sort(unpermitted)
+	if len(unpermitted) > 0 {
+		return nomad.Errorf(400, "Dispatch request included unpermitted metadata keys: %v", unpermitted)
+	}
+	if len(missing) > 0 {
+		return nomad.Errorf(400, "Dispatch did not provide required meta keys: %v", missing)
+	}
+	return nil
+}
+
+// dispatchedBefore returns the child that an earlier request with the same idempotency token
+// created.
+func dispatchedBefore(snap *state.Snapshot, parent *nomad.Job, token string) *nomad.Job {
+	if token == "" {
+		return nil
+	}
+	for child := range snap.JobChildren(nil, parent.Namespace, parent.ID) {
+		if child.DispatchIdempotencyToken == token {
+			return child
+		}
+	}
+	return nil
+}

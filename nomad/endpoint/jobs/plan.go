@@ -1,0 +1,137 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobdiff"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Plan runs the scheduler on a snapshot that includes the job. It writes nothing.
+func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRequest) (*nomad.JobPlanResponse, error) {
+	if req.Job == nil {
+		return nil, nomad.Errorf(400, "job required for plan")
+	}
+	job, warnings, err := s.admit(c, req.Job, req.WriteRequest, needs{
+		ops: []acl.NamespaceCapability{acl.SubmitJob, acl.PlanJob},
+		more: func(job *nomad.Job) error {
+			if !req.PolicyOverride {
+				return nil
+			}
+			return c.Access.Need(acl.InNamespace(job.Namespace, acl.SentinelOverride))
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	snap := s.Snapshot()
+	old := snap.Job(nil, job.Namespace, job.ID)
+	if err := replaces(old, job); err != nil {
+		return nil, err
+	}
+	out := &nomad.JobPlanResponse{Warnings: joinLines(warnings)}
+	out.Index = snap.Index()
+	planned := planState{Snapshot: snap, job: job}
+	next := snap.Index() + 1
+	job.CreateIndex, job.ModifyIndex, job.JobModifyIndex = next, next, next
+	if old != nil {
+		out.JobModifyIndex = old.JobModifyIndex
+		job.CreateIndex, job.Version = old.CreateIndex, old.Version+1
+		if !old.Stopped() && sameSpec(old, job) {
+			planned.job = old // unchanged, so no new version would be registered
+		}
+	}
+	dry := &dryPlanner{index: snap.Index()}
+	if eval := s.JobEval(job, 0, nomad.EvalTriggerJobRegister); eval != nil {
+		eval.JobModifyIndex, eval.AnnotatePlan = planned.job.JobModifyIndex, true
+		sched, err := scheduler.New(job.Type, s.Log, planned, dry)
+		if err != nil {
+			return nil, err
+		}
+		if err := sched.Process(ctx, eval); err != nil {
+			return nil, err
+		}
+	}
+	dry.report(out)
+	if req.Diff {
+		out.Diff = jobdiff.Compare(old, planned.job)
+		jobdiff.Annotate(out.Diff, out.Annotations)
+	}
+	return out, nil
+}
+
+// planState is a snapshot with one job replaced.
+type planState struct {
+	*state.Snapshot
+	job *nomad.Job
+}
+
+// Job returns the planned job for its ID, and other jobs from the snapshot.
+func (p planState) Job(ws memdb.WatchSet, ns, id string) *nomad.Job {
+	if ns == p.job.Namespace && id == p.job.ID {
+		return p.job
+	}
+	return p.Snapshot.Job(ws, ns, id)
+}
+
+// dryPlanner accepts every plan and writes none.
+type dryPlanner struct {
+	mu       sync.Mutex
+	index    uint64
+	plan     *nomad.Plan
+	finished *nomad.Evaluation
+	created  []*nomad.Evaluation
+}
+
+// SubmitPlan accepts the plan unchanged.
+func (d *dryPlanner) SubmitPlan(_ context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.plan = plan
+	return &nomad.PlanResult{NodeUpdate: plan.NodeUpdate, NodeAllocation: plan.NodeAllocation, Deployment: plan.Deployment,
+		DeploymentUpdates: plan.DeploymentUpdates, NodePreemptions: plan.NodePreemptions, AllocIndex: d.index + 1}, nil, nil
+}
+
+// FinishEval records the evaluation, which lists the failed placements, and its follow-ups.
+func (d *dryPlanner) FinishEval(_ context.Context, e *nomad.Evaluation, follow ...*nomad.Evaluation) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.finished = e
+	d.created = append(d.created, follow...)
+	return nil
+}
+
+// CreateEval records a follow-up evaluation.
+func (d *dryPlanner) CreateEval(_ context.Context, e *nomad.Evaluation) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.created = append(d.created, e)
+	return nil
+}
+
+// ReblockEval does nothing: the evaluation was never blocked.
+func (d *dryPlanner) ReblockEval(context.Context, *nomad.Evaluation) error { return nil }
+
+// report copies the decisions of the scheduler to the response.
+func (d *dryPlanner) report(out *nomad.JobPlanResponse) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.plan != nil {
+		out.Annotations = d.plan.Annotations
+	}
+	if d.finished != nil {
+		out.FailedTGAllocs = d.finished.FailedTGAllocs
+	}
+	out.CreatedEvals = d.created
+}
+
+func joinLines(lines []string) string { return strings.Join(slices.Compact(lines), "\n") }

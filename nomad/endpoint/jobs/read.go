@@ -1,0 +1,199 @@
+package jobs
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/deployments"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/jobdiff"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// At returns the position of a job in a list.
+func At(j *nomad.Job) page.Cursor { return page.Cursor{Namespace: j.Namespace, ID: j.ID} }
+
+// Select returns the jobs that a list request selects. For the namespace "*" it keeps the
+// jobs in namespaces that may allows. For one namespace the caller has already checked
+// access.
+func Select(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
+	ns := handler.NamespaceOf(q.Namespace)
+	if ns == nomad.AllNamespacesSentinel {
+		return page.Only(snap.Jobs(ws), func(j *nomad.Job) bool { return strings.HasPrefix(j.ID, q.Prefix) && may(j.Namespace) }), nil
+	}
+	if err := handler.KnownNamespace(snap, ns); err != nil {
+		return nil, err
+	}
+	if q.Prefix == "" {
+		return snap.JobsByNamespace(ws, ns), nil
+	}
+	return snap.JobsByPrefix(ws, ns, q.Prefix), nil
+}
+
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.JobListRequest) (*nomad.JobListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobListResponse) error {
+		all, err := Select(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
+		if err != nil {
+			return err
+		}
+		found, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: At}.Page(all)
+		if err != nil {
+			return err
+		}
+		out.Jobs = page.Each(found, func(j *nomad.Job) *nomad.JobListStub {
+			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
+		})
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableJobs, state.TableJobSummary)
+		return nil
+	})
+}
+
+func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleJobResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleJobResponse) error {
+		out.Job = snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
+		if out.Index = snap.TableIndex(state.TableJobs); out.Job != nil {
+			out.Index = out.Job.ModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *nomad.JobSummaryRequest) (*nomad.JobSummaryResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSummaryResponse) error {
+		out.JobSummary = snap.JobSummary(ws, handler.NamespaceOf(req.Namespace), req.JobID)
+		if out.Index = snap.TableIndex(state.TableJobSummary); out.JobSummary != nil {
+			out.Index = out.JobSummary.ModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *nomad.JobVersionsRequest) (*nomad.JobVersionsResponse, error) {
+	if req.DiffTagName != "" {
+		return nil, handler.Absent("version tags of jobs")
+	}
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobVersionsResponse) error {
+		ns := handler.NamespaceOf(req.Namespace)
+		out.Versions = snap.JobVersions(ws, ns, req.JobID)
+		if out.Index = snap.TableIndex(state.TableJobVersion); len(out.Versions) > 0 {
+			out.Index = out.Versions[0].ModifyIndex
+		}
+		if !req.Diffs {
+			return nil
+		}
+		return diffVersions(snap, ns, req, out)
+	})
+}
+
+// diffVersions adds the diff between each version and the next newer one. With DiffVersion it
+// adds the diff between that version and each other one.
+func diffVersions(snap *state.Snapshot, ns string, req *nomad.JobVersionsRequest, out *nomad.JobVersionsResponse) error {
+	var base *nomad.Job
+	if req.DiffVersion != nil {
+		if base = snap.JobVersion(nil, ns, req.JobID, *req.DiffVersion); base == nil {
+			return nomad.Errorf(404, "job %q has no version %d", req.JobID, *req.DiffVersion)
+		}
+	}
+	for i, v := range out.Versions {
+		old := base
+		if base == nil {
+			if i+1 == len(out.Versions) {
+				break
+			}
+			old = out.Versions[i+1]
+		} else if v.Version == base.Version {
+			continue
+		}
+		out.Diffs = append(out.Diffs, jobdiff.Compare(old, v))
+	}
+	return nil
+}
+
+func (s *Service) Submission(ctx context.Context, _ *rpc.Call, req *nomad.JobSubmissionRequest) (*nomad.JobSubmissionResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSubmissionResponse) error {
+		out.Submission = snap.JobSubmission(ws, handler.NamespaceOf(req.Namespace), req.JobID, req.Version)
+		if out.Index = snap.TableIndex(state.TableJobSubmission); out.Submission != nil {
+			out.Index = out.Submission.JobModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) Allocations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobAllocationsResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobAllocationsResponse) error {
+		job := registered(snap, ws, req)
+		all := page.Only(snap.AllocsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
+			return job == nil || a.Job != nil && a.Job.CreateIndex == job.CreateIndex
+		})
+		found, next, err := allocs.Listing(&req.QueryOptions, page.ByID).Page(all)
+		if err != nil {
+			return err
+		}
+		out.Allocations = page.Each(found, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(nil) })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableAllocs)
+		return nil
+	})
+}
+
+// registered returns the current job of a request, to exclude objects of an earlier job with
+// the same ID. It is nil if the job does not exist or the request asks for all.
+func registered(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobSpecificRequest) *nomad.Job {
+	if req.All {
+		return nil
+	}
+	return snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
+}
+
+func (s *Service) Evaluations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobEvaluationsResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobEvaluationsResponse) error {
+		found, next, err := evals.Listing(&req.QueryOptions, page.ByID).Page(snap.EvalsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID))
+		if err != nil {
+			return err
+		}
+		out.Evaluations = page.Each(found, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableEvals)
+		return nil
+	})
+}
+
+func (s *Service) Deployments(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.DeploymentListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
+		job := registered(snap, ws, req)
+		all := page.Only(snap.DeploymentsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(d *nomad.Deployment) bool {
+			return job == nil || d.JobCreateIndex == job.CreateIndex
+		})
+		found, next, err := deployments.Listing(&req.QueryOptions, page.ByID).Page(all)
+		if err != nil {
+			return err
+		}
+		out.Deployments = page.Each(found, func(d *nomad.Deployment) *nomad.Deployment { return d })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableDeployment)
+		return nil
+	})
+}
+
+func (s *Service) LatestDeployment(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
+		d := snap.LatestDeployment(ws, handler.NamespaceOf(req.Namespace), req.JobID)
+		if job := registered(snap, ws, req); d != nil && (job == nil || d.JobCreateIndex == job.CreateIndex) {
+			out.Deployment = d
+		}
+		if out.Index = snap.TableIndex(state.TableDeployment); out.Deployment != nil {
+			out.Index = out.Deployment.ModifyIndex
+		}
+		return nil
+	})
+}

@@ -1,0 +1,192 @@
+package nodepools
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
+		all := page.Only(snap.NodePools(ws), func(p *nomad.NodePool) bool {
+			return strings.HasPrefix(p.Name, req.Prefix) && c.Access.Allows(acl.OfNodePool(p.Name, acl.NodePoolRead))
+		})
+		pools, next, err := page.List[*nomad.NodePool]{Opts: &req.QueryOptions, Order: page.ByID,
+			At: func(p *nomad.NodePool) page.Cursor { return page.Cursor{ID: p.Name} }}.Page(all)
+		if err != nil {
+			return err
+		}
+		out.NodePools = page.Each(pools, func(p *nomad.NodePool) *nomad.NodePool { return p })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableNodePools)
+		return nil
+	})
+}
+
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.NodePoolSpecificRequest) (*nomad.SingleNodePoolResponse, error) {
+	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
+		return nil, err
+	}
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodePoolResponse) error {
+		out.NodePool = snap.NodePool(ws, req.Name)
+		if out.Index = snap.TableIndex(state.TableNodePools); out.NodePool != nil {
+			out.Index = out.NodePool.ModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *nomad.NodePoolJobsRequest) (*nomad.NodePoolJobsResponse, error) {
+	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
+		return nil, err
+	}
+	if ns := handler.NamespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
+		if err := c.Access.Need(acl.InNamespace(ns, acl.ListJobs)); err != nil {
+			return nil, err
+		}
+	}
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolJobsResponse) error {
+		if snap.NodePool(ws, req.Name) == nil {
+			return nomad.Errorf(404, "node pool %q not found", req.Name)
+		}
+		all, err := jobs.Select(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
+		if err != nil {
+			return err
+		}
+		all = page.Only(all, func(j *nomad.Job) bool { return j.NodePool == req.Name })
+		found, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: jobs.At}.Page(all)
+		if err != nil {
+			return err
+		}
+		out.Jobs = page.Each(found, func(j *nomad.Job) *nomad.JobListStub {
+			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
+		})
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableJobs, state.TableJobSummary)
+		return nil
+	})
+}
+
+func (s *Service) Nodes(ctx context.Context, c *rpc.Call, req *nomad.NodePoolNodesRequest) (*nomad.NodePoolNodesResponse, error) {
+	for _, q := range []acl.Question{acl.ToRead(acl.Nodes), acl.OfNodePool(req.Name, acl.NodePoolRead)} {
+		if err := c.Access.Need(q); err != nil {
+			return nil, err
+		}
+	}
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolNodesResponse) error {
+		if snap.NodePool(ws, req.Name) == nil {
+			return nomad.Errorf(404, "node pool %q not found", req.Name)
+		}
+		l := nodes.Listing(&req.QueryOptions)
+		l.Order = l.Order.Sorted() // the index by pool is not sorted by ID
+		found, next, err := l.Page(snap.NodesByPool(ws, req.Name))
+		if err != nil {
+			return err
+		}
+		out.Nodes = page.Each(found, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableNodes)
+		return nil
+	})
+}
+
+func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *nomad.NodePoolUpsertRequest) (*nomad.GenericResponse, error) {
+	if len(req.NodePools) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one node pool")
+	}
+	if err := needAll(c, req.NodePools, func(p *nomad.NodePool) acl.Question {
+		return acl.OfNodePool(cmp.Or(p, &nomad.NodePool{}).Name, acl.NodePoolWrite)
+	}); err != nil {
+		return nil, err
+	}
+	for _, p := range req.NodePools {
+		switch {
+		case p == nil || !nodes.PoolName.MatchString(p.Name):
+			return nil, nomad.Errorf(400, "invalid node pool name: it must match %s", nodes.PoolName)
+		case p.Name == nomad.NodePoolAll || p.Name == nomad.NodePoolDefault:
+			return nil, nomad.Errorf(400, "modifying node pool %q is not allowed", p.Name)
+		case len(p.Description) > nomad.MaxDescriptionLength:
+			return nil, nomad.Errorf(400, "description of node pool %q is longer than %d", p.Name, nomad.MaxDescriptionLength)
+		case p.NodeIdentityTTL < 0:
+			return nil, nomad.Errorf(400, "node identity TTL of node pool %q is negative", p.Name)
+		}
+		if err := fitScheduler(p); err != nil {
+			return nil, err
+		}
+	}
+	return s.write(ctx, nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: req.NodePools})
+}
+
+// fitScheduler rejects an unknown scheduler algorithm.
+func fitScheduler(p *nomad.NodePool) error {
+	if p.SchedulerConfiguration == nil {
+		return nil
+	}
+	switch algorithm := p.SchedulerConfiguration.SchedulerAlgorithm; algorithm {
+	case "", nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread:
+		return nil
+	default:
+		return nomad.Errorf(400, "scheduler algorithm %q of node pool %q: %s or %s is expected", algorithm, p.Name,
+			nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread)
+	}
+}
+
+// Delete deletes node pools that have no nodes and no jobs, running or not.
+func (s *Service) Delete(ctx context.Context, c *rpc.Call, req *nomad.NodePoolDeleteRequest) (*nomad.GenericResponse, error) {
+	if len(req.Names) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one node pool to delete")
+	}
+	if err := needAll(c, req.Names, func(name string) acl.Question { return acl.OfNodePool(name, acl.NodePoolDelete) }); err != nil {
+		return nil, err
+	}
+	snap := s.Snapshot()
+	for _, name := range req.Names {
+		switch {
+		case name == nomad.NodePoolAll || name == nomad.NodePoolDefault:
+			return nil, nomad.Errorf(400, "node pool %q is not allowed to be deleted", name)
+		case snap.NodePool(nil, name) == nil:
+			return nil, nomad.Errorf(404, "node pool %q not found", name)
+		}
+		for range snap.NodesByPool(nil, name) {
+			return nil, nomad.Errorf(400, "node pool %q has nodes", name)
+		}
+		for j := range snap.Jobs(nil) {
+			if j.NodePool == name {
+				return nil, nomad.Errorf(400, "node pool %q has the job %q of namespace %q: purge its jobs first", name, j.ID, j.Namespace)
+			}
+		}
+	}
+	return s.write(ctx, nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: req.Names})
+}
+
+func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
+	index, err := s.Apply(ctx, t, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}
+
+// needAll checks every item, and returns the first error.
+func needAll[T any](c *rpc.Call, things []T, question func(T) acl.Question) error {
+	c.Access.Open() // an empty list needs no right
+	for _, t := range things {
+		if err := c.Access.Need(question(t)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

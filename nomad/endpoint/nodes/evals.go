@@ -1,0 +1,78 @@
+package nodes
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// evaluates reports whether a change of a node requires evaluations of its jobs.
+func evaluates(old, node *nomad.Node) bool {
+	switch {
+	case old == nil:
+		return node.Status == nomad.NodeStatusReady
+	case node.Status == nomad.NodeStatusReady:
+		return old.Status != nomad.NodeStatusReady || moved(old, node)
+	case node.Status == nomad.NodeStatusInit:
+		return false
+	}
+	return old.Status != node.Status
+}
+
+// moved reports whether the change of a node may affect the placement of system jobs.
+func moved(old, node *nomad.Node) bool {
+	return old.ComputedClass != node.ComputedClass || old.NodePool != node.NodePool || old.Datacenter != node.Datacenter
+}
+
+// evaluateNode creates an evaluation for each job with an allocation on the node, and for
+// each system job that could be placed on it.
+func (s *Service) evaluateNode(ctx context.Context, node string, nodeIndex uint64, out *nomad.NodeUpdateResponse) error {
+	evals := s.evalsFor(s.Snapshot(), node, nodeIndex)
+	if len(evals) == 0 {
+		return nil
+	}
+	index, err := s.UpsertEvals(ctx, evals...)
+	if err != nil {
+		return err
+	}
+	out.EvalCreateIndex = index
+	out.Index = max(out.Index, index)
+	for _, e := range evals {
+		out.EvalIDs = append(out.EvalIDs, e.ID)
+	}
+	return nil
+}
+
+func (s *Service) evalsFor(snap *state.Snapshot, id string, nodeIndex uint64) []*nomad.Evaluation {
+	node := snap.Node(nil, id)
+	if node == nil {
+		return nil
+	}
+	var evals []*nomad.Evaluation
+	seen := map[nomad.NamespacedID]bool{}
+	now := s.UnixNow()
+	add := func(job *nomad.Job) {
+		if seen[job.NamespacedID()] {
+			return
+		}
+		seen[job.NamespacedID()] = true
+		evals = append(evals, &nomad.Evaluation{
+			ID: nomad.NewID(), Namespace: job.Namespace, Priority: job.Priority, Type: job.Type,
+			TriggeredBy: nomad.EvalTriggerNodeUpdate, JobID: job.ID, NodeID: id, NodeModifyIndex: nodeIndex,
+			Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
+		})
+	}
+	for a := range snap.AllocsByNode(nil, id) {
+		if a.Job != nil && !a.ClientTerminalStatus() {
+			add(a.Job)
+		}
+	}
+	for job := range snap.Jobs(nil) {
+		system := job.Type == nomad.JobTypeSystem || job.Type == nomad.JobTypeSysBatch
+		if system && !job.Stopped() && !job.IsPeriodic() && !job.IsParameterized() && node.IsInPool(job.NodePool) {
+			add(job)
+		}
+	}
+	return evals
+}

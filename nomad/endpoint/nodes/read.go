@@ -1,0 +1,116 @@
+package nodes
+
+import (
+	"context"
+	"slices"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Listing describes lists of nodes. Filters cannot access secret IDs, since a filter would
+// reveal them by comparison.
+func Listing(q *nomad.QueryOptions) page.List[*nomad.Node] {
+	return page.List[*nomad.Node]{Opts: q, Order: page.ByID,
+		At:       func(n *nomad.Node) page.Cursor { return page.Cursor{ID: n.ID} },
+		Filtered: func(n *nomad.Node) any { return n.WithoutSecret() }}
+}
+
+func (s *Service) List(ctx context.Context, _ *rpc.Call, req *nomad.NodeListRequest) (*nomad.NodeListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeListResponse) error {
+		all := snap.Nodes(ws)
+		if req.Prefix != "" {
+			all = snap.NodesByPrefix(ws, req.Prefix)
+		}
+		nodes, next, err := Listing(&req.QueryOptions).Page(all)
+		if err != nil {
+			return err
+		}
+		out.Nodes = page.Each(nodes, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableNodes)
+		return nil
+	})
+}
+
+func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodeResponse) error {
+		if req.NodeID == "" {
+			return nomad.Errorf(400, "missing node ID")
+		}
+		node := snap.Node(nil, req.NodeID)
+		if node == nil {
+			snap.Nodes(ws)
+			out.Index = snap.TableIndex(state.TableNodes)
+			return nil
+		}
+		out.Node = snap.Node(ws, req.NodeID).WithoutSecret()
+		out.Index = out.Node.ModifyIndex
+		return nil
+	})
+}
+
+func (s *Service) GetAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeAllocsResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeAllocsResponse) error {
+		if req.NodeID == "" {
+			return nomad.Errorf(400, "missing node ID")
+		}
+		out.Allocs = []*nomad.Allocation{}
+		may := handler.Grants(c, acl.ReadJob)
+		for a := range snap.AllocsByNode(ws, req.NodeID) {
+			if may(a.Namespace) {
+				out.Allocs = append(out.Allocs, a.Public())
+			}
+		}
+		out.Index = snap.TableIndex(state.TableAllocs)
+		return nil
+	})
+}
+
+// GetClientAllocs returns the allocations of a node, each with the index at which the
+// servers last changed it. Updates from the node itself do not wake the blocking query.
+func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeClientAllocsResponse, error) {
+	if err := authz.SameNode(c.Identity, req.NodeID); err != nil {
+		return nil, err
+	}
+	if c.Conn != nil && !c.Forwarded {
+		c.Conn.BindNode(req.NodeID)
+	}
+	had := -1
+	var mine []*nomad.Allocation // of the last snapshot; converted to the response at the end
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeClientAllocsResponse) error {
+		if snap.Node(ws, req.NodeID) == nil {
+			return nomad.ErrNodeNotFound
+		}
+		out.Index = snap.Restored() // a restore wakes blocking queries
+		out.RestoreIndex = snap.RestoreIndex()
+		mine = slices.AppendSeq(mine[:0], snap.AllocsByNode(ws, req.NodeID))
+		for _, a := range mine {
+			out.Index = max(out.Index, a.AllocModifyIndex)
+		}
+		// Garbage-collected allocations do not raise AllocModifyIndex, so use the index of
+		// the table.
+		if had < 0 {
+			had = len(mine)
+		}
+		if len(mine) < had || len(mine) == 0 {
+			out.Index = snap.TableIndex(state.TableAllocs)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Allocs = make(map[string]uint64, len(mine))
+	for _, a := range mine {
+		out.Allocs[a.ID] = a.AllocModifyIndex
+	}
+	return out, nil
+}

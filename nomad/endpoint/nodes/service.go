@@ -1,0 +1,53 @@
+// Package nodes answers the RPC methods of nodes: registration, heartbeats, updates of their
+// allocations, eligibility, the end of drains, and introduction tokens.
+//
+//	introduction ─▶ Register ─▶ identity ─▶ UpdateStatus (heartbeat) ─▶ Deregister (purge)
+//
+// A node may only change itself and report its own allocations. One agent at a time has the ID
+// of a node (session.go). Timers of heartbeats are in nomad/heartbeat.
+package nodes
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+)
+
+// Heartbeats manages the heartbeat timers of nodes.
+type Heartbeats interface {
+	// Reset restarts the timer of a node and returns the TTL of the next heartbeat.
+	Reset(node string) time.Duration
+	// Clear stops the timer of a node.
+	Clear(node string)
+	// Silent returns the time until a node without further heartbeats counts as silent. It is
+	// zero if the node is silent already.
+	Silent(node string) time.Duration
+	// Identified records when the identity of a node expires.
+	Identified(node string, ends time.Time)
+}
+
+// Config configures a Service.
+type Config struct {
+	// AuthoritativeRegion is the region that Region replicates from. It is Region itself or
+	// "" if there is none.
+	AuthoritativeRegion string
+	Introduction        Introduction
+	Heartbeats          Heartbeats
+}
+
+// Service handles the RPC methods of nodes.
+type Service struct {
+	*handler.Core
+	cfg Config
+}
+
+// New returns a Service. It sets the defaults of the config.
+func New(core *handler.Core, cfg Config) *Service {
+	i := &cfg.Introduction
+	i.Enforcement = cmp.Or(i.Enforcement, nomad.NodeIntroductionEnforcementWarn)
+	i.DefaultTTL = cmp.Or(i.DefaultTTL, defaultIntroductionTTL)
+	i.MaxTTL = cmp.Or(i.MaxTTL, maxIntroductionTTL)
+	return &Service{Core: core, cfg: cfg}
+}

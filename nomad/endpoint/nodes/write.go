@@ -1,0 +1,255 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *nomad.NodeDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
+	if req.NodeID == "" {
+		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
+	}
+	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
+}
+
+func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call, req *nomad.NodeBatchDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
+	if len(req.NodeIDs) == 0 {
+		return nil, nomad.Errorf(400, "missing node IDs for client deregistration")
+	}
+	entry := &nomad.NodeBatchDeregisterRequest{NodeIDs: req.NodeIDs}
+	if !authz.IsLeader(c.Identity) { // the leader's garbage collection is not a purge
+		entry.PurgedAt = s.Now().Unix()
+	}
+	return s.deregister(ctx, req.NodeIDs, nomad.NodeBatchDeregisterRequestType, entry)
+}
+
+// deregister deletes nodes and creates evaluations for their jobs.
+func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageType, entry any) (*nomad.NodeUpdateResponse, error) {
+	snap := s.Snapshot()
+	var evals []*nomad.Evaluation
+	for _, id := range ids {
+		if snap.Node(nil, id) == nil {
+			return nil, nomad.ErrNodeNotFound
+		}
+		evals = append(evals, s.evalsFor(snap, id, 0)...)
+	}
+	index, err := s.Apply(ctx, t, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.NodeUpdateResponse{NodeModifyIndex: index}
+	out.Index = index
+	for _, id := range ids {
+		s.cfg.Heartbeats.Clear(id)
+	}
+	for _, e := range evals {
+		e.NodeModifyIndex = index
+		out.EvalIDs = append(out.EvalIDs, e.ID)
+	}
+	if len(evals) > 0 {
+		if out.EvalCreateIndex, err = s.UpsertEvals(ctx, evals...); err != nil {
+			return nil, err
+		}
+		out.Index = out.EvalCreateIndex
+	}
+	return out, nil
+}
+
+func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateEligibilityRequest) (*nomad.NodeEligibilityUpdateResponse, error) {
+	if authz.NodeID(c.Identity) != "" {
+		return nil, nomad.ErrPermissionDenied // also when ACLs are disabled
+	}
+	switch {
+	case req.NodeID == "":
+		return nil, nomad.Errorf(400, "missing node ID for setting scheduling eligibility")
+	case req.Eligibility != nomad.NodeSchedulingEligible && req.Eligibility != nomad.NodeSchedulingIneligible:
+		return nil, nomad.Errorf(400, "invalid scheduling eligibility %q", req.Eligibility)
+	}
+	old := s.Snapshot().Node(nil, req.NodeID)
+	if old == nil {
+		return nil, nomad.ErrNodeNotFound
+	}
+	if old.DrainStrategy != nil && req.Eligibility == nomad.NodeSchedulingEligible {
+		return nil, nomad.Errorf(400, "can not set node's scheduling eligibility to eligible while it is draining")
+	}
+	out := &nomad.NodeEligibilityUpdateResponse{NodeModifyIndex: old.ModifyIndex}
+	if old.SchedulingEligibility == req.Eligibility {
+		out.Index = old.ModifyIndex
+		return out, nil
+	}
+	index, err := s.Apply(ctx, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{
+		NodeID: req.NodeID, Eligibility: req.Eligibility, UpdatedAt: s.Now().Unix(),
+		NodeEvent: s.event(nomad.NodeEventSubsystemCluster, "Node marked as "+eligibilityWord(req.Eligibility)+" for scheduling")})
+	if err != nil {
+		return nil, err
+	}
+	out.NodeModifyIndex, out.Index = index, index
+	if req.Eligibility == nomad.NodeSchedulingEligible {
+		update := &nomad.NodeUpdateResponse{}
+		if err := s.evaluateNode(ctx, req.NodeID, index, update); err != nil {
+			return nil, err
+		}
+		out.EvalIDs, out.EvalCreateIndex, out.Index = update.EvalIDs, update.EvalCreateIndex, max(index, update.Index)
+	}
+	return out, nil
+}
+
+func eligibilityWord(e string) string {
+	if e == nomad.NodeSchedulingEligible {
+		return "eligible"
+	}
+	return "ineligible"
+}
+
+func (s *Service) event(subsystem, message string) *nomad.NodeEvent {
+	return &nomad.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: s.Now().UTC()}
+}
+
+func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *nomad.NodeEvaluateRequest) (*nomad.NodeUpdateResponse, error) {
+	if req.NodeID == "" {
+		return nil, nomad.Errorf(400, "missing node ID for evaluation")
+	}
+	node := s.Snapshot().Node(nil, req.NodeID)
+	if node == nil {
+		return nil, nomad.ErrNodeNotFound
+	}
+	out := &nomad.NodeUpdateResponse{NodeModifyIndex: node.ModifyIndex}
+	out.Index = node.ModifyIndex
+	return out, s.evaluateNode(ctx, req.NodeID, node.ModifyIndex, out)
+}
+
+func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *nomad.EmitNodeEventsRequest) (*nomad.EmitNodeEventsResponse, error) {
+	if len(req.NodeEvents) == 0 {
+		return nil, nomad.Errorf(400, "no node events given")
+	}
+	for id, events := range req.NodeEvents {
+		if err := authz.SameNode(c.Identity, id); err != nil {
+			return nil, err
+		}
+		if len(events) == 0 {
+			return nil, nomad.Errorf(400, "no node events given for node %q", id)
+		}
+		if err := ownEvents(events...); err != nil {
+			return nil, err
+		}
+	}
+	index, err := s.Apply(ctx, nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.EmitNodeEventsResponse{}
+	out.Index = index
+	return out, nil
+}
+
+// ownEvents rejects events of a node that name a subsystem of the servers. Operators rely on
+// these to come from the servers.
+func ownEvents(events ...*nomad.NodeEvent) error {
+	for _, e := range events {
+		if e != nil && slices.Contains(serverSubsystems, e.Subsystem) {
+			return nomad.Errorf(400, "a node cannot emit events of the subsystem %q", e.Subsystem)
+		}
+	}
+	return nil
+}
+
+var serverSubsystems = []string{nomad.NodeEventSubsystemCluster, nomad.NodeEventSubsystemDrain,
+	nomad.NodeEventSubsystemHeartbeat, nomad.NodeEventSubsystemScheduler}
+
+// UpdateAlloc updates the client status of allocations. Each must be placed on the
+// calling node.
+func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.AllocUpdateRequest) (*nomad.GenericResponse, error) {
+	if len(req.Alloc) == 0 {
+		return nil, nomad.Errorf(400, "must update at least one allocation")
+	}
+	if len(req.Evals) > 0 {
+		return nil, nomad.Errorf(400, "updates of allocations carry no evaluations")
+	}
+	snap := s.Snapshot()
+	now := s.UnixNow()
+	updates := make([]*nomad.Allocation, 0, len(req.Alloc))
+	retry := map[nomad.NamespacedID]*nomad.Evaluation{}
+	for _, update := range req.Alloc {
+		if update == nil || authz.SameNode(c.Identity, update.NodeID) != nil {
+			return nil, nomad.ErrPermissionDenied
+		}
+		known := snap.Alloc(nil, update.ID)
+		if known == nil {
+			continue // garbage-collected in the meantime
+		}
+		if err := authz.OwnAlloc(c.Identity, known); err != nil {
+			return nil, err
+		}
+		clone := *update
+		clone.ModifyTime = now
+		updates = append(updates, &clone)
+		if e := s.followUp(snap, known, update); e != nil {
+			retry[known.JobNamespacedID()] = e
+		}
+	}
+	if err := reporting(snap, authz.NodeID(c.Identity)); err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	if len(updates) == 0 {
+		return out, nil
+	}
+	index, err := s.Apply(ctx, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: updates, Evals: sortedEvals(retry)})
+	if err != nil {
+		return nil, err
+	}
+	out.Index = index
+	return out, nil
+}
+
+func sortedEvals(evals map[nomad.NamespacedID]*nomad.Evaluation) []*nomad.Evaluation {
+	return slices.SortedFunc(maps.Values(evals), func(a, b *nomad.Evaluation) int {
+		return page.Cursor{Namespace: a.Namespace, ID: a.JobID}.Compare(page.Cursor{Namespace: b.Namespace, ID: b.JobID})
+	})
+}
+
+// reporting rejects a node that is down or disconnected. It must send a heartbeat before it
+// may update its allocations.
+func reporting(snap *state.Snapshot, id string) error {
+	node := snap.Node(nil, id)
+	switch {
+	case node == nil:
+		return nomad.ErrNodeNotFound
+	case node.Status == nomad.NodeStatusDown, node.Status == nomad.NodeStatusDisconnected:
+		return fmt.Errorf("node %s is not allowed to update allocs while in status %s", id, node.Status)
+	}
+	return nil
+}
+
+// followUp returns the evaluation that an update requires: to reschedule a failed allocation,
+// or to reconcile a reconnected one. It is nil if none is needed.
+func (s *Service) followUp(snap *state.Snapshot, known, update *nomad.Allocation) *nomad.Evaluation {
+	job := snap.Job(nil, known.Namespace, known.JobID)
+	if job.Stopped() || job.Type == nomad.JobTypeSysBatch {
+		return nil
+	}
+	trigger := ""
+	switch {
+	case update.ClientStatus == nomad.AllocClientStatusFailed && !known.TerminalStatus() && known.FollowupEvalID == "":
+		trigger = nomad.EvalTriggerRetryFailedAlloc
+	case known.ClientStatus == nomad.AllocClientStatusUnknown && update.ClientStatus != nomad.AllocClientStatusUnknown:
+		trigger = nomad.EvalTriggerReconnect
+	default:
+		return nil
+	}
+	e := s.JobEval(job, 0, trigger)
+	if e == nil {
+		return nil
+	}
+	e.JobModifyIndex = 0
+	e.CreateTime, e.ModifyTime = s.UnixNow(), s.UnixNow()
+	return e
+}

@@ -1,0 +1,202 @@
+// Package page returns one page of a list: the objects in the order of the list, from a page
+// token on, that match a filter expression. It never checks rights: the caller excludes objects
+// with List.Keep.
+package page
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-bexpr"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Cursor is the position of an object in a list. The order of the list determines which
+// fields are used.
+type Cursor struct {
+	Index     uint64
+	Namespace string
+	ID        string
+}
+
+// Compare returns the order of two positions, as cmp.Compare.
+func (c Cursor) Compare(d Cursor) int {
+	return cmp.Or(cmp.Compare(c.Index, d.Index), strings.Compare(c.Namespace, d.Namespace), strings.Compare(c.ID, d.ID))
+}
+
+// Order describes how a list is sorted and how its page tokens are encoded.
+type Order struct {
+	sort  bool // state does not return the objects in this order
+	write func(Cursor) string
+	read  func(string) (Cursor, error)
+}
+
+// At returns the position of an object with the index and the ID.
+func (o Order) At(index uint64, id string) Cursor {
+	if !o.sort {
+		return Cursor{ID: id}
+	}
+	return Cursor{Index: index, ID: id}
+}
+
+// Sorted returns the order for objects that state does not return in this order.
+func (o Order) Sorted() Order {
+	o.sort = true
+	return o
+}
+
+// Orders of lists. The formats of their page tokens are those of Nomad 2.0.
+var (
+	ByID = Order{
+		write: func(c Cursor) string { return c.ID },
+		read:  func(s string) (Cursor, error) { return Cursor{ID: s}, nil },
+	}
+	ByNamespace = Order{
+		write: func(c Cursor) string { return c.Namespace + "." + c.ID },
+		read: func(s string) (Cursor, error) {
+			ns, id, _ := strings.Cut(s, ".")
+			return Cursor{Namespace: ns, ID: id}, nil
+		},
+	}
+	ByCreation = Order{
+		sort:  true,
+		write: func(c Cursor) string { return strconv.FormatUint(c.Index, 10) + "." + c.ID },
+		read: func(s string) (Cursor, error) {
+			num, id, _ := strings.Cut(s, ".")
+			n, err := strconv.ParseUint(num, 10, 64)
+			return Cursor{Index: n, ID: id}, err
+		},
+	}
+	ByModification = Order{
+		sort:  true,
+		write: func(c Cursor) string { return strconv.FormatUint(c.Index, 10) },
+		read: func(s string) (Cursor, error) {
+			n, err := strconv.ParseUint(s, 10, 64)
+			return Cursor{Index: n}, err
+		},
+	}
+)
+
+// CreationOrder returns ByCreation, or ByID with a prefix, because state iterates prefixes by
+// ID.
+func CreationOrder(prefix string) Order {
+	if prefix != "" {
+		return ByID
+	}
+	return ByCreation
+}
+
+// List describes a request for one page of objects of type T.
+type List[T any] struct {
+	Opts  *nomad.QueryOptions
+	Order Order
+	At    func(T) Cursor // returns the position of an object
+	// Filtered returns the value that the filter expression evaluates. Nil means the object
+	// itself.
+	Filtered func(T) any
+	// Keep excludes objects before the filter. Nil keeps all.
+	Keep func(T) bool
+}
+
+// Page returns the objects of one page, and the token of the next page or "".
+func (l List[T]) Page(all iter.Seq[T]) ([]T, string, error) {
+	match, err := l.matcher()
+	if err != nil {
+		return nil, "", err
+	}
+	objects, err := l.from(all)
+	if err != nil {
+		return nil, "", err
+	}
+	var out []T
+	for _, o := range objects {
+		if l.Keep != nil && !l.Keep(o) {
+			continue
+		}
+		ok, err := match(o)
+		if err != nil {
+			return nil, "", err
+		}
+		if !ok {
+			continue
+		}
+		if l.Opts.PerPage > 0 && len(out) == int(l.Opts.PerPage) {
+			return out, l.Order.write(l.At(o)), nil
+		}
+		out = append(out, o)
+	}
+	return out, "", nil
+}
+
+// from returns the objects in order, starting at the page token.
+func (l List[T]) from(all iter.Seq[T]) ([]T, error) {
+	objects := slices.Collect(all)
+	if l.Order.sort {
+		slices.SortStableFunc(objects, func(a, b T) int { return l.At(a).Compare(l.At(b)) })
+	}
+	if l.Opts.Reverse {
+		slices.Reverse(objects)
+	}
+	if l.Opts.NextToken == "" {
+		return objects, nil
+	}
+	start, err := l.Order.read(l.Opts.NextToken)
+	if err != nil {
+		return nil, nomad.Errorf(400, "failed to create result paginator: invalid next token %q", l.Opts.NextToken)
+	}
+	first := slices.IndexFunc(objects, func(o T) bool {
+		c := l.At(o).Compare(start)
+		return c == 0 || (c > 0) != l.Opts.Reverse
+	})
+	if first < 0 {
+		return nil, nil
+	}
+	return objects[first:], nil
+}
+
+// matcher compiles the filter expression.
+func (l List[T]) matcher() (func(T) (bool, error), error) {
+	if l.Opts.Filter == "" {
+		return func(T) (bool, error) { return true, nil }, nil
+	}
+	eval, err := bexpr.CreateEvaluator(l.Opts.Filter)
+	if err != nil {
+		return nil, nomad.Errorf(400, "failed to read filter expression: %v", err)
+	}
+	return func(o T) (bool, error) {
+		var seen any = o
+		if l.Filtered != nil {
+			seen = l.Filtered(o)
+		}
+		ok, err := eval.Evaluate(seen)
+		if err != nil {
+			return false, nomad.Errorf(400, "failed to read filter expression: %v", err)
+		}
+		return ok, nil
+	}, nil
+}
+
+// Each converts the objects of a page. The result is never nil, so that it is encoded as []
+// and not null.
+func Each[T, U any](objects []T, f func(T) U) []U {
+	out := make([]U, 0, len(objects))
+	for _, o := range objects {
+		out = append(out, f(o))
+	}
+	return out
+}
+
+// Only returns the objects for which pass is true.
+func Only[T any](all iter.Seq[T], pass func(T) bool) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for o := range all {
+			if pass(o) && !yield(o) {
+				return
+			}
+		}
+	}
+}

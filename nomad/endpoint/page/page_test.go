@@ -1,0 +1,69 @@
+package page
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func TestTokensReadAsTheyAreWritten(t *testing.T) {
+	c := Cursor{Index: 7, Namespace: "apps", ID: "a.b/c"}
+	for name, x := range map[string]struct {
+		order Order
+		token string
+		back  Cursor
+	}{
+		"id":           {ByID, "a.b/c", Cursor{ID: "a.b/c"}},
+		"namespace":    {ByNamespace, "apps.a.b/c", Cursor{Namespace: "apps", ID: "a.b/c"}},
+		"creation":     {ByCreation, "7.a.b/c", Cursor{Index: 7, ID: "a.b/c"}},
+		"modification": {ByModification, "7", Cursor{Index: 7}},
+	} {
+		token := x.order.write(c)
+		back, err := x.order.read(token)
+		if token != x.token || back != x.back || err != nil {
+			t.Errorf("%s: %q reads as %+v, %v, want %q and %+v", name, token, back, err, x.token, x.back)
+		}
+	}
+}
+
+func TestPagesCoverTheList(t *testing.T) {
+	var all []*nomad.Evaluation
+	for _, e := range []struct {
+		id    string
+		index uint64
+	}{{"a", 9}, {"b", 3}, {"c", 3}, {"d", 12}, {"e", 1}} {
+		all = append(all, &nomad.Evaluation{ID: e.id, CreateIndex: e.index})
+	}
+	for name, c := range map[string]struct {
+		order   Order
+		reverse bool
+		want    string
+	}{
+		"by ID":               {ByID, false, "abcde"},
+		"by ID, backwards":    {ByID, true, "edcba"},
+		"by index":            {ByCreation, false, "ebcad"},
+		"by index, backwards": {ByCreation, true, "dacbe"},
+	} {
+		for per := int32(1); per < 7; per++ {
+			got, token := "", ""
+			for range all {
+				q := &nomad.QueryOptions{PerPage: per, NextToken: token, Reverse: c.reverse}
+				page, next, err := List[*nomad.Evaluation]{Opts: q, Order: c.order,
+					At: func(e *nomad.Evaluation) Cursor { return c.order.At(e.CreateIndex, e.ID) }}.Page(slices.Values(all))
+				if err != nil || len(page) > int(per) {
+					t.Fatalf("%s: page of %d: %v", name, len(page), err)
+				}
+				for _, e := range page {
+					got += e.ID
+				}
+				if token = next; token == "" {
+					break
+				}
+			}
+			if got != c.want || token != "" {
+				t.Errorf("%s in pages of %d: %q and token %q, want %q", name, per, got, token, c.want)
+			}
+		}
+	}
+}

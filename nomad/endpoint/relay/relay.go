@@ -1,0 +1,195 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/ticket"
+)
+
+// Target resolves the node of a request and checks the caller's rights.
+type Target[Req any] struct {
+	check rpc.Check
+	find  func(s *Service, c *rpc.Call, req *Req) (errand, error)
+}
+
+// Alloc resolves the node of the allocation of a request. The caller needs one of the
+// rights in the namespace of the allocation.
+func Alloc[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) Target[Req] {
+	return Target[Req]{rpc.Asked(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
+		if id(req) == "" {
+			return errand{}, nomad.ErrMissingAllocID
+		}
+		alloc := s.Snapshot().Alloc(nil, id(req))
+		if err := handler.NeedAlloc(c, alloc, id(req), ops...); err != nil {
+			return errand{}, err
+		}
+		return s.reach(alloc.NodeID, alloc.ID)
+	}}
+}
+
+// First returns the target with a check that runs before the request is decoded.
+func (t Target[Req]) First(before rpc.Check) Target[Req] {
+	t.check = t.check.First(before)
+	return t
+}
+
+// Node resolves the node of a request. The caller needs the right q.
+func Node[Req any](id func(*Req) string, q acl.Question) Target[Req] {
+	return Target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (errand, error) {
+		if id(req) == "" {
+			return errand{}, nomad.Errorf(400, "missing node ID")
+		}
+		return s.reach(id(req), id(req))
+	}}
+}
+
+// errand is one call to a node.
+type errand struct {
+	node   *nomad.Node
+	object string   // ID of the allocation or node of the call
+	rights []string // rights of the caller beyond those that the method requires
+}
+
+// reach returns the errand for a node. It fails if the node is not in state.
+func (s *Service) reach(id, object string) (errand, error) {
+	node := s.Snapshot().Node(nil, id)
+	if node == nil {
+		return errand{}, nomad.UnknownNode(id)
+	}
+	return errand{node: node, object: object}, nil
+}
+
+// Call returns a method that the node handles under the name onNode.
+func Call[Req, Resp any, P interface {
+	*Req
+	rpc.Request
+}](s *Service, name, onNode string, to Target[Req]) rpc.Method {
+	return rpc.Handle[Req, Resp, P](name, rpc.Token, rpc.Region, func(ctx context.Context, c *rpc.Call, req *Req) (*Resp, error) {
+		e, err := to.find(s, c, req)
+		if err != nil {
+			return nil, err
+		}
+		out := new(Resp)
+		err = nomad.ErrNoNodeConn
+		if s.connected(e) {
+			sent := *req
+			if err := s.present(ctx, c, onNode, e, P(&sent)); err != nil {
+				return nil, err
+			}
+			err = s.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
+		}
+		if !errors.Is(err, nomad.ErrNoNodeConn) {
+			return out, err
+		}
+		addr, err := s.Peers.NodeServer(ctx, e.node.ID)
+		if err != nil {
+			return nil, err
+		}
+		next := *req
+		P(&next).MarkForwarded()
+		return out, s.Peers.Call(ctx, addr, name, P(&next), out)
+	}).Needs(to.check)
+}
+
+// Stream returns a streaming method that the node handles.
+func Stream[Req any, P interface {
+	*Req
+	rpc.Request
+}](s *Service, name string, to Target[Req]) rpc.Method {
+	return rpc.HandleStream[Req, P](name, rpc.Token, rpc.Region, func(ctx context.Context, c *rpc.Call, req *Req, from *rpc.Stream) error {
+		e, err := to.find(s, c, req)
+		if err != nil {
+			return err
+		}
+		return bridge[Req, P](ctx, s, c, e, req, from)
+	}).Needs(to.check)
+}
+
+// bridge opens a stream to a node, or to the server that the node is connected to, and
+// connects it to the caller's stream. It ends with ctx, which is cancelled when the caller
+// loses the right to the call.
+func bridge[Req any, P interface {
+	*Req
+	rpc.Request
+}](ctx context.Context, s *Service, c *rpc.Call, e errand, req *Req, from *rpc.Stream) error {
+	var next *rpc.Stream
+	sent, err := *req, nomad.ErrNoNodeConn
+	if s.connected(e) {
+		if err := s.present(ctx, c, c.Method, e, P(&sent)); err != nil {
+			return err
+		}
+		next, err = s.Nodes().NodeStream(ctx, e.node.ID, c.Method)
+	}
+	if errors.Is(err, nomad.ErrNoNodeConn) {
+		sent = *req
+		next, err = s.peerStream(ctx, e.node.ID, c.Method)
+	}
+	if err != nil {
+		return err
+	}
+	defer next.Close()
+	if err := next.Encode(P(&sent)); err != nil {
+		return err
+	}
+	return rpc.Bridge(from, next)
+}
+
+// peerStream opens a stream to the server that the node is connected to.
+func (s *Service) peerStream(ctx context.Context, node, name string) (*rpc.Stream, error) {
+	addr, err := s.Peers.NodeServer(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	return s.Peers.Stream(ctx, addr, name)
+}
+
+// connected reports whether the node is connected to this server.
+func (s *Service) connected(e errand) bool {
+	_, here := s.Nodes().NodeConn(e.node.ID)
+	return here
+}
+
+// present replaces the caller's token in a request to a node by a ticket. It removes the
+// token if access control is disabled. A node without support for tickets gets the token
+// itself, if the operator allows it with TokensToNodes.
+func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e errand, req rpc.Request) error {
+	switch {
+	case c.Access.Off:
+		return credential(req, "")
+	case ticket.Known(e.node):
+		ctx, cancel := s.Signing(ctx)
+		defer cancel()
+		who := audit.AuthOf(c.Identity)
+		signed, err := s.Issuer.Ticket(ctx, ticket.Ticket{Node: e.node.ID, Method: method, Object: e.object, Rights: e.rights,
+			Kind: who.Kind, Accessor: who.AccessorID, Alloc: who.AllocID}, s.Now())
+		if err != nil {
+			return err
+		}
+		return credential(req, signed)
+	case req.Envelope().AuthToken == "", s.cfg.TokensToNodes:
+		return nil
+	}
+	return nomad.Errorf(http.StatusConflict, "node %s accepts no tickets, so the call would give it your token: upgrade its agent to open-nomad, "+
+		"or set server { relay_tokens_to_nodes = true }", e.node.ID)
+}
+
+// credential sets the auth token of a request.
+func credential(req rpc.Request, token string) error {
+	switch r := req.(type) {
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().AuthToken = token
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().AuthToken = token
+	default:
+		return fmt.Errorf("relay a %T: it has no field for a token", req)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package rootkeys
+
+import (
+	"context"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) List(ctx context.Context, _ *rpc.Call, req *nomad.KeyringListRootKeyMetaRequest) (*nomad.KeyringListRootKeyMetaResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
+		out.Keys = []*nomad.RootKeyMeta{}
+		for k := range snap.RootKeys(ws) {
+			meta := k.Meta()
+			meta.Closed = s.cfg.Keyring.Closed(k.KeyID)
+			for range snap.VariablesByKey(nil, k.KeyID) {
+				meta.Variables++
+			}
+			out.Keys = append(out.Keys, meta)
+		}
+		out.Index = snap.TableIndex(state.TableRootKeys)
+		return nil
+	})
+}
+
+// ListPublic returns the public keys that verify tokens.
+func (s *Service) ListPublic(ctx context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListPublicResponse) error {
+		published := map[string]bool{}
+		for k := range snap.RootKeys(ws) {
+			published[k.KeyID] = k.State != nomad.RootKeyStateDeprecated
+		}
+		out.PublicKeys = []*nomad.KeyringPublicKey{}
+		for _, k := range s.cfg.Keyring.PublicKeys() {
+			if published[k.KeyID] {
+				out.PublicKeys = append(out.PublicKeys, k)
+			}
+		}
+		out.RotationThreshold = s.cfg.RotationThreshold
+		out.Index = snap.TableIndex(state.TableRootKeys)
+		return nil
+	})
+}
+
+// GetConfig returns the OIDC discovery document. It is nil without an issuer.
+func (s *Service) GetConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringGetConfigResponse, error) {
+	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: s.Issuer.Discovery()}, nil
+}
+
+// Delete deletes a root key that is not in use. With Force it deletes an inactive key
+// that is in use.
+func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *nomad.KeyringDeleteRootKeyRequest) (*nomad.KeyringDeleteRootKeyResponse, error) {
+	if req.KeyID == "" {
+		return nil, nomad.Errorf(400, "root key ID is required")
+	}
+	snap := s.Snapshot()
+	key := snap.RootKey(nil, req.KeyID)
+	out := &nomad.KeyringDeleteRootKeyResponse{}
+	switch {
+	case key == nil:
+		return nil, nomad.Errorf(404, "root key %q does not exist", req.KeyID)
+	case key.State == nomad.RootKeyStateActive:
+		return nil, nomad.Errorf(400, "active root key cannot be deleted - call rotate first")
+	case !req.Force && snap.RootKeyInUse(req.KeyID):
+		return nil, nomad.Errorf(400, "root key in use, cannot delete")
+	}
+	index, err := s.Apply(ctx, nomad.WrappedRootKeysDeleteRequestType, &nomad.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
+	if err != nil {
+		return nil, err
+	}
+	s.cfg.Keyring.Remove(req.KeyID) // after the response, this server rejects its tokens
+	out.Index = index
+	return out, nil
+}
