@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -15,9 +15,9 @@ import (
 const private = 0o700
 
 // prepareDirectories makes the task's temporary directory, and gives the task's own directories to
-// its user only. The zero Account does not change owners. It uses descriptors, starting at the
+// its user only. The zero User does not change owners. It uses descriptors, starting at the
 // allocation's directory, which belongs to root, since an earlier start may have left links.
-func prepareDirectories(cfg *drivers.TaskConfig, acc process.Account) error {
+func prepareDirectories(cfg *drivers.TaskConfig, acc hostuser.User) error {
 	root, err := safefs.Open(cfg.AllocDir)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func prepareDirectories(cfg *drivers.TaskConfig, acc process.Account) error {
 	return nil
 }
 
-func own(root *safefs.Dir, name string, acc process.Account) error {
+func own(root *safefs.Dir, name string, acc hostuser.User) error {
 	dir, err := sub(root, name)
 	if err != nil {
 		return err
