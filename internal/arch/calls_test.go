@@ -21,6 +21,7 @@ var owned = []struct {
 }{
 	{"os/user", []string{"Lookup", "LookupId", "LookupGroup", "LookupGroupId"}, []string{"internal/hostuser"}},
 	{"golang.org/x/sys/unix", []string{"Openat2", "OpenHow", "SYS_OPENAT2"}, []string{"internal/safefs"}},
+	{"golang.org/x/sys/unix", []string{"MemfdCreate", "SYS_MEMFD_CREATE"}, []string{"internal/memfd", "e2e/attack"}},
 }
 
 func TestOwnedCalls(t *testing.T) {
