@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -147,11 +148,11 @@ func TestNodeWithoutServersDenies(t *testing.T) {
 	stat := func() error {
 		return call("FileSystem.Stat", &nomad.FsStatRequest{AllocID: g.alloc, Path: "/main/local/hello.txt", QueryOptions: nomad.QueryOptions{AuthToken: "files"}})
 	}
-	soon(t, "who may reads", func() bool { return stat() == nil })
+	testpace.Until(t, "who may reads", func() bool { return stat() == nil })
 	g.f.stop()
-	soon(t, "every request is denied", func() bool { return stat() != nil })
+	testpace.Until(t, "every request is denied", func() bool { return stat() != nil })
 	// The first refusal may be a timeout.
-	soon(t, "stats are denied without a server", func() bool {
+	testpace.Until(t, "stats are denied without a server", func() bool {
 		return call("ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: g.NodeID()}) != nil
 	})
 }

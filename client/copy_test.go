@@ -79,7 +79,7 @@ func (s *realServer) run(id string) *nomad.AllocListStub {
 	job.ID, job.Name, job.Type, job.Datacenters, job.Priority = id, id, nomad.JobTypeService, []string{"dc1"}, 50
 	ask[nomad.JobRegisterResponse](s, "Job.Register", &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global"}})
 	var got *nomad.AllocListStub
-	soon(s.t, "the job runs", func() bool {
+	testpace.Until(s.t, "the job runs", func() bool {
 		got = s.allocOf(id)
 		return got != nil && got.ClientStatus == nomad.AllocClientStatusRunning
 	})
@@ -97,22 +97,6 @@ func (s *realServer) allocOf(job string) *nomad.AllocListStub {
 		return nil
 	}
 	return wanted[0]
-}
-
-// soon polls until the condition is met, for at most a minute.
-func soon(t *testing.T, what string, met func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !met() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("timeout: %s", what)
-		case <-tick.C:
-		}
-	}
 }
 
 // copied returns the configuration of a client with a copy of n's state, with another boot ID
@@ -149,7 +133,7 @@ func TestCopyOfTheState(t *testing.T) {
 			node := s.node(original.NodeID())
 			cfg := copied(t, original, c.boot)
 			other := start(t, cfg)
-			soon(t, "the copy is refused", func() bool {
+			testpace.Until(t, "the copy is refused", func() bool {
 				err := other.Healthy()
 				return err != nil && strings.Contains(err.Error(), nomad.ErrNodeHeld.Error())
 			})
@@ -184,7 +168,7 @@ func TestCopyOfTheState(t *testing.T) {
 			if mended.NodeID() == original.NodeID() || s.node(mended.NodeID()).Name != "copy" {
 				t.Error("the corrected copy is not a separate node")
 			}
-			soon(t, "the mended copy drops what it never ran", func() bool { return !mended.HasAlloc(a.ID) })
+			testpace.Until(t, "the mended copy drops what it never ran", func() bool { return !mended.HasAlloc(a.ID) })
 			if now := s.allocOf("j"); !reflect.DeepEqual(now, a) {
 				t.Errorf("the corrected copy changed the allocation from %+v to %+v", a, now)
 			}
@@ -248,7 +232,7 @@ func TestRestoresAllocationsAfterReboot(t *testing.T) {
 	}
 	f.edit(func() { f.notReady = errors.New("not now") })
 	same := start(t, n.cfg)
-	soon(t, "it is taken up without servers", func() bool { return same.HasAlloc(a.ID) })
+	testpace.Until(t, "it is taken up without servers", func() bool { return same.HasAlloc(a.ID) })
 	if err := same.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -259,12 +243,12 @@ func TestRestoresAllocationsAfterReboot(t *testing.T) {
 	}
 	next := start(t, cfg)
 	tried := f.tries.Load()
-	soon(t, "it tried to register", func() bool { return f.tries.Load() > tried+2 })
+	testpace.Until(t, "it tried to register", func() bool { return f.tries.Load() > tried+2 })
 	if next.HasAlloc(a.ID) {
 		t.Error("an unregistered agent runs allocations of an earlier boot")
 	}
 	f.edit(func() { f.notReady = nil })
-	soon(t, "it is taken up once the node is registered", func() bool { return next.HasAlloc(a.ID) })
+	testpace.Until(t, "it is taken up once the node is registered", func() bool { return next.HasAlloc(a.ID) })
 }
 
 // A request for renewal survives a restart of the agent, until a new identity arrives.
@@ -288,7 +272,7 @@ func TestRenewalRequestSurvivesRestart(t *testing.T) {
 		t.Fatalf("the identity changed to %valthough none was issued", got)
 	}
 	f.edit(func() { f.ignoreRenewal = false })
-	soon(t, "it has a new identity", func() bool { return claims(t, again)["jti"] != before })
+	testpace.Until(t, "it has a new identity", func() bool { return claims(t, again)["jti"] != before })
 	if err := again.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -88,9 +89,9 @@ func TestExpiredIdentityIsReplaced(t *testing.T) {
 		f.notReady, known = errors.New("not now"), len(f.registers)
 	})
 	tried := f.tries.Load()
-	soon(t, "it tries to register", func() bool { return f.tries.Load() > tried+3 })
+	testpace.Until(t, "it tries to register", func() bool { return f.tries.Load() > tried+3 })
 	f.edit(func() { f.notReady = nil })
-	soon(t, "it has another identity", func() bool { return claims(t, n)["jti"] != before })
+	testpace.Until(t, "it has another identity", func() bool { return claims(t, n)["jti"] != before })
 	updates := 0
 	f.edit(func() {
 		if f.registers[known] != expired {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -295,20 +296,9 @@ func (f *fakeServer) emitEvents(_ context.Context, _ *rpc.Call, req *nomad.EmitN
 // until waits for a condition on the state.
 func (f *fakeServer) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	testpace.Until(t, what, func() bool {
 		f.mu.Lock()
-		ok := holds()
-		f.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("timeout: %s", what)
-		}
-	}
+		defer f.mu.Unlock()
+		return holds()
+	})
 }

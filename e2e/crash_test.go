@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 const (
@@ -101,17 +102,7 @@ func countingJob(i int, gate string) *workload.Job {
 // product are measured, not waited for.
 func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
-	limit = max(limit, patience)
-	over := time.After(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-over:
-			t.Fatalf("not within %s: %s", limit, what)
-		case <-tick.C:
-		}
-	}
+	testpace.Within(t, max(limit, patience), what, ok)
 }
 
 // succeeds calls try until it returns nil. When the time is up, it reports the last error.

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -32,7 +33,7 @@ func TestExec(t *testing.T) {
 			t.Errorf("after the end: %v", err)
 		}
 	}()
-	until(t, "both run", func() bool {
+	testpace.Until(t, "both run", func() bool {
 		for _, name := range []string{"raw", "confined"} {
 			if s := r.States()[name]; s == nil || s.State != nomad.TaskStateRunning {
 				return false
@@ -67,7 +68,7 @@ func TestNoExec(t *testing.T) {
 	r := w.runner(alloc)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(t.Context()) }()
-	until(t, "the task runs", func() bool {
+	testpace.Until(t, "the task runs", func() bool {
 		s := r.States()["main"]
 		return s != nil && s.State == nomad.TaskStateRunning
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -96,7 +97,7 @@ func TestNetworkOutlivesTheAgent(t *testing.T) {
 	first := w.runner(alloc)
 	ended := make(chan error, 1)
 	go func() { ended <- first.Run(ctx) }()
-	until(t, "the task runs", func() bool { return first.State().ClientStatus == nomad.AllocClientStatusRunning })
+	testpace.Until(t, "the task runs", func() bool { return first.State().ClientStatus == nomad.AllocClientStatusRunning })
 	path := filepath.Join(dir, alloc.ID)
 	before := namespace(t, path)
 	cancel()
@@ -109,7 +110,7 @@ func TestNetworkOutlivesTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { ended <- second.Run(t.Context()) }()
-	until(t, "the task runs", func() bool { return second.State().ClientStatus == nomad.AllocClientStatusRunning })
+	testpace.Until(t, "the task runs", func() bool { return second.State().ClientStatus == nomad.AllocClientStatusRunning })
 	if namespace(t, path) != before {
 		t.Error("the next agent created another namespace")
 	}

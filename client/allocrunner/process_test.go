@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -79,17 +80,6 @@ func sized(a *nomad.Allocation) *nomad.Allocation {
 		r.Cpu.CpuShares, r.Memory.MemoryMB = 500, 64
 	}
 	return a
-}
-
-// until polls a condition.
-func until(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !cond(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("timeout: %s", what)
-		}
-		<-time.After(2 * time.Millisecond)
-	}
 }
 
 func TestRawExecToItsExitCode(t *testing.T) {
@@ -163,7 +153,7 @@ func TestProcessesOutliveTheAgent(t *testing.T) {
 	ctx, shutdown := context.WithCancel(t.Context())
 	first, ended := w.runner(alloc), make(chan error, 1)
 	go func() { ended <- first.Run(ctx) }()
-	until(t, "both run", func() bool {
+	testpace.Until(t, "both run", func() bool {
 		s := first.States()
 		return s["stays"].State == nomad.TaskStateRunning && s["ends"].State == nomad.TaskStateRunning
 	})
@@ -187,7 +177,7 @@ func TestProcessesOutliveTheAgent(t *testing.T) {
 		t.Errorf("Lend() = %d, %v; want a uid that no restored task has", uid, err)
 	}
 	go func() { ended <- second.Run(t.Context()) }()
-	until(t, "the end is reported", func() bool { return second.States()["ends"].State == nomad.TaskStateDead })
+	testpace.Until(t, "the end is reported", func() bool { return second.States()["ends"].State == nomad.TaskStateDead })
 	touch("go")
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -272,7 +273,7 @@ func TestHandleOfAnotherVersion(t *testing.T) {
 			ctx, shutdown := context.WithCancel(t.Context())
 			first, ended := w.runner(alloc), make(chan error, 1)
 			go func() { ended <- first.Run(ctx) }()
-			until(t, "the task runs", func() bool { return first.States()["main"].State == nomad.TaskStateRunning })
+			testpace.Until(t, "the task runs", func() bool { return first.States()["main"].State == nomad.TaskStateRunning })
 			shutdown()
 			<-ended
 			pid := w.pid(alloc)
@@ -283,7 +284,7 @@ func TestHandleOfAnotherVersion(t *testing.T) {
 			}
 
 			r, _, over := w.withProcesses().restored(alloc)
-			until(t, "the event exists", func() bool { return hasEvent(r.States()["main"], nomad.TaskRestoreFailed) })
+			testpace.Until(t, "the event exists", func() bool { return hasEvent(r.States()["main"], nomad.TaskRestoreFailed) })
 			if s := r.States()["main"]; s.State != nomad.TaskStateRunning || syscall.Kill(pid, 0) != nil {
 				t.Errorf("state %s, process: %v; want it running", s.State, syscall.Kill(pid, 0))
 			}
@@ -309,7 +310,7 @@ func TestUnreachableSupervisor(t *testing.T) {
 	ctx, shutdown := context.WithCancel(t.Context())
 	first, ended := w.runner(alloc), make(chan error, 1)
 	go func() { ended <- first.Run(ctx) }()
-	until(t, "the task runs", func() bool { return first.States()["main"].State == nomad.TaskStateRunning })
+	testpace.Until(t, "the task runs", func() bool { return first.States()["main"].State == nomad.TaskStateRunning })
 	shutdown()
 	<-ended
 	pid := w.pid(alloc)
@@ -319,11 +320,11 @@ func TestUnreachableSupervisor(t *testing.T) {
 	}
 
 	r, _, over := w.withProcesses().restored(alloc)
-	until(t, "the event exists", func() bool { return hasEvent(r.States()["main"], nomad.TaskRestoreFailed) })
+	testpace.Until(t, "the event exists", func() bool { return hasEvent(r.States()["main"], nomad.TaskRestoreFailed) })
 	if err := os.Rename(sock+".away", sock); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "signals reach the task", func() bool { return r.Signal("main", "SIGCONT") == nil })
+	testpace.Until(t, "signals reach the task", func() bool { return r.Signal("main", "SIGCONT") == nil })
 	if out := w.file(alloc, "alloc/logs/main.stdout.0"); out != "up\n" || w.pid(alloc) != pid {
 		t.Errorf("log = %q, want one start", out)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -27,7 +28,7 @@ func TestTaskSocket(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(t.Context()) }()
 	socket := filepath.Join(w.dir, "alloc", alloc.ID, "main/secrets/api.sock")
-	until(t, "the task runs", func() bool { return r.State().ClientStatus == nomad.AllocClientStatusRunning })
+	testpace.Until(t, "the task runs", func() bool { return r.State().ClientStatus == nomad.AllocClientStatusRunning })
 	info, err := os.Stat(socket)
 	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Fatalf("socket: %v, %v; want it 0600", info, err)

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os/user"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 )
 
 // ErrNoUser means that no uid of the pool is free.
@@ -47,7 +47,7 @@ func (u *Users) Lend(owner string) (int, error) {
 		if u.next++; u.next > u.max {
 			u.next = u.min
 		}
-		if _, lent := u.owners[uid]; !lent && !alive(uid) && !known(uid) {
+		if _, lent := u.owners[uid]; !lent && !alive(uid) && !hostuser.Exists(uint32(uid)) {
 			u.owners[uid] = owner
 			return uid, nil
 		}
@@ -59,16 +59,6 @@ func (u *Users) Lend(owner string) (int, error) {
 func alive(uid int) bool {
 	_, err := unix.Getpriority(unix.PRIO_USER, uid)
 	return err != unix.ESRCH
-}
-
-// known reports whether the machine has a user or a group with the number.
-func known(uid int) bool {
-	id := strconv.Itoa(uid)
-	if _, err := user.LookupId(id); err == nil {
-		return true
-	}
-	_, err := user.LookupGroupId(id)
-	return err == nil
 }
 
 // Claim reserves a uid that owner had before the agent restarted.

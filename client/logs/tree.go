@@ -35,6 +35,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -163,24 +164,15 @@ func (t *Tree) openRegular(rel string) (*os.File, error) {
 }
 
 // open resolves rel beneath the tree.
-func (t *Tree) open(rel string, flags uint64) (*os.File, error) {
+func (t *Tree) open(rel string, flags int) (*os.File, error) {
 	if rel == "" {
 		rel = "."
 	}
-	how := &unix.OpenHow{
-		Flags: flags | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS |
-			unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+	fd, err := safefs.OpenBeneathNoXDev(int(t.dir.Fd()), rel, flags)
+	if err != nil {
+		return nil, err
 	}
-	for {
-		fd, err := unix.Openat2(int(t.dir.Fd()), rel, how)
-		switch {
-		case err == nil:
-			return os.NewFile(uintptr(fd), rel), nil
-		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
-			return nil, err
-		}
-	}
+	return os.NewFile(uintptr(fd), rel), nil
 }
 
 // reopen opens a checked O_PATH handle for reading.

@@ -4,20 +4,16 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/user"
 	"strconv"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // stateUID is the key of an assigned uid in a hook's state.
 const stateUID = "dynamic_uid"
-
-// dynamicPrefix is the prefix of the user name of an assigned uid.
-const dynamicPrefix = "nomad-"
 
 // userHook determines the user of the task: the one in the job, or a uid assigned to the
 // allocation if the driver supports it.
@@ -46,7 +42,7 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 			return &drivers.RecoverableError{Err: err}
 		}
 		resp.State = map[string]string{stateUID: strconv.Itoa(uid)}
-		resp.Owner = &Owner{User: dynamicPrefix + strconv.Itoa(uid), UID: uid, GID: uid}
+		resp.Owner = &Owner{User: hostuser.DynamicName(uint32(uid)), UID: uid, GID: uid}
 	default:
 		resp.Owner = &Owner{UID: -1, GID: -1}
 	}
@@ -70,40 +66,16 @@ func LentUID(state map[string]string) (int, bool) {
 // named looks up a user of the system, by name or number. Uids of the client's pool are
 // refused, because they belong to other tasks.
 func (h *userHook) named(word string) (*Owner, error) {
-	if strings.HasPrefix(word, dynamicPrefix) && numeric(strings.TrimPrefix(word, dynamicPrefix)) {
+	if hostuser.IsDynamic(word) {
 		return nil, fmt.Errorf("user %q is a dynamic workload user of the client: use another user", word)
 	}
-	owner, err := find(word)
+	u, err := hostuser.Lookup(word)
 	if err != nil {
 		return nil, err
 	}
+	owner := &Owner{User: word, UID: int(u.UID), GID: int(u.GID)}
 	if h.users.Contains(owner.UID) || h.users.Contains(owner.GID) {
 		return nil, fmt.Errorf("user %q is in the client's range of dynamic workload users: use another user", word)
 	}
 	return owner, nil
-}
-
-// find looks up a user as drivers do. A number without a user is its own group.
-func find(word string) (*Owner, error) {
-	u, err := user.Lookup(word)
-	if err != nil && numeric(word) {
-		if u, err = user.LookupId(word); err != nil {
-			id, _ := strconv.Atoi(word) // checked by numeric
-			return &Owner{User: word, UID: id, GID: id}, nil
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("user %q: %w", word, err)
-	}
-	uid, err1 := strconv.Atoi(u.Uid)
-	gid, err2 := strconv.Atoi(u.Gid)
-	if err1 != nil || err2 != nil {
-		return nil, fmt.Errorf("user %q has no numeric uid", word)
-	}
-	return &Owner{User: word, UID: uid, GID: gid}, nil
-}
-
-func numeric(s string) bool {
-	id, err := strconv.ParseUint(s, 10, 32)
-	return err == nil && id != 1<<32-1 // the kernel's value for "no change"
 }

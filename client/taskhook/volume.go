@@ -106,7 +106,7 @@ func (h *volumeHook) find(name string, m *nomad.VolumeMount, req *TaskPrestartRe
 // statNoLinks returns the status of a path that had no symbolic links when the agent started.
 // Links found now may have been created by a task.
 func statNoLinks(name string) (*unix.Stat_t, error) {
-	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	fd, err := safefs.OpenNoLinks(name, unix.O_PATH)
 	if errors.Is(err, unix.ELOOP) {
 		err = errors.New("a symbolic link was added to the path after the agent started")
 	}

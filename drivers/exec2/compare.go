@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/level"
 	"github.com/open-nomad/open-nomad/internal/sandbox/live"
@@ -146,8 +146,8 @@ func mismatch(id string, r *drivers.SandboxReport, kill bool) *drivers.TaskEvent
 }
 
 // dynamicUID returns the uid if only this task has it, else -1.
-func dynamicUID(user string, acc process.Account) int {
-	if acc.UID > 0 && user == fmt.Sprintf("nomad-%d", acc.UID) {
+func dynamicUID(user string, acc hostuser.User) int {
+	if acc.UID > 0 && user == hostuser.DynamicName(acc.UID) {
 		return int(acc.UID)
 	}
 	return -1

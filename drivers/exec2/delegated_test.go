@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/testkernel"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -97,7 +98,7 @@ func delegate(t *testing.T) string {
 		// Groups below it end with their last process; those of the agent remain.
 		for _, d := range []string{"nomad.slice/share.slice", "nomad.slice/supervise", "nomad-test.slice/share.slice", "nomad-test.slice", "nomad.slice", "nomad-agent.scope", "."} {
 			var err error
-			waitFor(t, func() bool { // killed processes stay in it until they have ended
+			testpace.Until(t, "the group is empty", func() bool { // killed processes stay in it until they have ended
 				err = os.Remove(filepath.Join(dir, d))
 				return !errors.Is(err, unix.EBUSY)
 			})

@@ -6,7 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -14,55 +15,55 @@ import (
 const private = 0o700
 
 // prepareDirectories makes the task's temporary directory, and gives the task's own directories to
-// its user only. The zero Account does not change owners. It uses descriptors, starting at the
+// its user only. The zero User does not change owners. It uses descriptors, starting at the
 // allocation's directory, which belongs to root, since an earlier start may have left links.
-func prepareDirectories(cfg *drivers.TaskConfig, acc process.Account) error {
-	root, err := unix.Open(cfg.AllocDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func prepareDirectories(cfg *drivers.TaskConfig, acc hostuser.User) error {
+	root, err := safefs.Open(cfg.AllocDir)
 	if err != nil {
-		return fmt.Errorf("open allocation directory %s: %w", cfg.AllocDir, err)
+		return err
 	}
-	defer unix.Close(root)
+	defer root.Close()
 	if err := makeTmp(root, cfg); err != nil || acc.Name == "" {
 		return err
 	}
 	for _, dir := range []string{cfg.LocalDir, cfg.SecretsDir, tmpDir(cfg)} {
-		if err := own(root, cfg.AllocDir, dir, acc); err != nil {
+		if err := own(root, dir, acc); err != nil {
 			return fmt.Errorf("give %s to uid %d: %w", dir, acc.UID, err)
 		}
 	}
 	return nil
 }
 
-func own(root int, base, dir string, acc process.Account) error {
-	fd, err := openBeneath(root, base, dir)
+func own(root *safefs.Dir, name string, acc hostuser.User) error {
+	dir, err := sub(root, name)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err := unix.Fchown(fd, int(acc.UID), int(acc.GID)); err != nil {
+	defer dir.Close()
+	if err := dir.Chown(int(acc.UID), int(acc.GID)); err != nil {
 		return err
 	}
-	return unix.Fchmod(fd, private)
+	return dir.Chmod(private)
 }
 
 // makeTmp makes the task's temporary directory if the client did not.
-func makeTmp(root int, cfg *drivers.TaskConfig) error {
-	task, err := openBeneath(root, cfg.AllocDir, cfg.TaskDir)
+func makeTmp(root *safefs.Dir, cfg *drivers.TaskConfig) error {
+	task, err := sub(root, cfg.TaskDir)
 	if err != nil {
-		return fmt.Errorf("open task directory %s: %w", cfg.TaskDir, err)
+		return err
 	}
-	defer unix.Close(task)
-	if err := unix.Mkdirat(task, filepath.Base(tmpDir(cfg)), private); err != nil && err != unix.EEXIST {
+	defer task.Close()
+	if err := unix.Mkdirat(task.FD(), filepath.Base(tmpDir(cfg)), private); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("make temporary directory: %w", err)
 	}
 	return nil
 }
 
-func openBeneath(root int, base, dir string) (int, error) {
-	rel, err := filepath.Rel(base, dir)
+// sub opens a directory of the task by its path.
+func sub(root *safefs.Dir, name string) (*safefs.Dir, error) {
+	rel, err := filepath.Rel(root.Name(), name)
 	if err != nil {
-		return -1, err
+		return nil, err
 	}
-	return unix.Openat2(root, rel, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	return root.Sub(rel)
 }

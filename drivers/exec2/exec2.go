@@ -34,6 +34,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/denials"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
@@ -194,7 +195,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 }
 
 // start has the supervisor start a task. The watch begins before its first instruction.
-func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *supervise.Spec, acc process.Account) (*drivers.TaskHandle, error) {
+func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *supervise.Spec, acc hostuser.User) (*drivers.TaskHandle, error) {
 	w := denials.Task{ID: cfg.ID, UID: dynamicUID(cfg.User, acc)}
 	if spec.Group != nil {
 		w.Group = spec.Group.Name
@@ -227,7 +228,7 @@ func demands(t config.Task) error {
 }
 
 // policy returns the complete policy of the task, including its system calls.
-func (d *Driver) policy(set settings, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*sandbox.Policy, error) {
+func (d *Driver) policy(set settings, cfg *drivers.TaskConfig, t config.Task, acc hostuser.User) (*sandbox.Policy, error) {
 	p, err := policy(set.Plugin, cfg, t, acc)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -274,7 +275,7 @@ func TestStop(t *testing.T) {
 			if _, err := f.StartTask(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
+			testpace.Until(t, "the task is up", func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
 			timeout := 2 * time.Minute
 			if tt.sig == 9 {
 				timeout = 50 * time.Millisecond
@@ -296,7 +297,7 @@ func TestSignal(t *testing.T) {
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
+	testpace.Until(t, "the task is up", func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
 	if err := f.SignalTask(cfg.ID, "SIGNONE"); err == nil {
 		t.Error("SignalTask(SIGNONE) = nil, want an error")
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // TestFullDisk has a task write more than the file system of its logs holds. Events report when the
@@ -30,7 +32,7 @@ func TestFullDisk(t *testing.T) {
 			return e != nil && e.Details["stream"] == "stdout" && strings.Contains(e.Message, part)
 		}
 	}
-	waitFor(t, message("the log of stdout cannot be written: no space left on device: the task blocks"))
+	testpace.Until(t, "the task blocks", message("the log of stdout cannot be written: no space left on device: the task blocks"))
 	if err := unix.Mount("test", cfg.LogDir, "tmpfs", unix.MS_REMOUNT, "size=10m,mode=777"); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func TestFullDisk(t *testing.T) {
 	if res, err := f.WaitTask(t.Context(), cfg.ID); err != nil || res.ExitCode != 0 {
 		t.Errorf("WaitTask() = %+v, %v", res, err)
 	}
-	waitFor(t, message("the log of stdout is writable again"))
+	testpace.Until(t, "the task continues", message("the log of stdout is writable again"))
 	f.wait(cfg)
 	if n := h.count(); n != 2 {
 		t.Errorf("%d events, want 2", n)

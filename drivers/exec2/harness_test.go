@@ -259,18 +259,3 @@ func newAgent(t *testing.T, dir string) (*exec2.Driver, *supervise.Client) {
 }
 
 type unixStat = syscall.Stat_t
-
-// waitFor waits for a condition, at most a minute.
-func waitFor(t *testing.T, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(time.Minute)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("timeout waiting for the condition")
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -35,7 +36,7 @@ func TestGroupSignal(t *testing.T) {
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
+	testpace.Until(t, "the task is up", func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
 	if err := f.SignalTask(cfg.ID, "SIGTERM"); err != nil {
 		t.Fatal(err)
 	}

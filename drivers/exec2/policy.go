@@ -3,6 +3,7 @@ package exec2
 import (
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -11,7 +12,7 @@ import (
 const notFound = 127
 
 // policy returns the policy of the task without its system calls.
-func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*sandbox.Policy, error) {
+func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc hostuser.User) (*sandbox.Policy, error) {
 	paths, err := grants(set, cfg, t)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func requiredABI(set config.Plugin, t config.Task) int { return max(set.RequireA
 
 // environment is the client's environment without variables that affect the loader or a desktop,
 // and with those of the task's user.
-func environment(cfg *drivers.TaskConfig, acc process.Account) process.Environment {
+func environment(cfg *drivers.TaskConfig, acc hostuser.User) process.Environment {
 	e := process.Environment{
 		Default: map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"},
 		Set:     map[string]string{"TMPDIR": tmpDir(cfg)},

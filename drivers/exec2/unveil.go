@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -167,8 +168,7 @@ func present(p sandbox.Path) error {
 		return onNode(err)
 	}
 	defer unix.Close(root)
-	fd, err := unix.Openat2(root, p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	fd, err := safefs.OpenBeneath(root, p.Name, unix.O_PATH)
 	if err == unix.ELOOP {
 		return fmt.Errorf("it passes through a symbolic link in %s, where tasks can create links", p.Beneath)
 	}

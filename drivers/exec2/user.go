@@ -6,33 +6,32 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
-	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// account returns the user of the task. The zero Account keeps the agent's user, which only an
+// account returns the user of the task. The zero User keeps the agent's user, which only an
 // agent without root does.
-func account(set config.Plugin, cfg *drivers.TaskConfig) (process.Account, error) {
+func account(set config.Plugin, cfg *drivers.TaskConfig) (hostuser.User, error) {
 	self := os.Geteuid()
 	if self != 0 {
-		if cfg.User == "" || strings.HasPrefix(cfg.User, "nomad-") {
-			return process.Account{}, nil // check has verified allow_unprivileged
+		if cfg.User == "" || hostuser.IsDynamic(cfg.User) {
+			return hostuser.User{}, nil // check has verified allow_unprivileged
 		}
-		acc, err := process.LookupUser(cfg.User)
+		acc, err := hostuser.Lookup(cfg.User)
 		if err == nil && int(acc.UID) != self {
 			err = fmt.Errorf("user: running as %s needs an agent that runs as root", acc.Name)
 		}
-		return process.Account{}, err
+		return hostuser.User{}, err
 	}
 	if cfg.User == "" {
-		return process.Account{}, errors.New("user: the task has no user, and the client assigned none")
+		return hostuser.User{}, errors.New("user: the task has no user, and the client assigned none")
 	}
-	acc, err := process.LookupUser(cfg.User)
+	acc, err := hostuser.Lookup(cfg.User)
 	if err != nil {
 		return acc, fmt.Errorf("user: %w", err)
 	}
@@ -47,7 +46,7 @@ func account(set config.Plugin, cfg *drivers.TaskConfig) (process.Account, error
 
 // reachable returns an error that names the parent directory that the task's user cannot enter. The
 // kernel would only report "permission denied" for each file.
-func reachable(dir string, acc process.Account) error {
+func reachable(dir string, acc hostuser.User) error {
 	if acc.UID == 0 {
 		return nil
 	}
@@ -63,7 +62,7 @@ func reachable(dir string, acc process.Account) error {
 	return nil
 }
 
-func searchable(st *unix.Stat_t, acc process.Account) bool {
+func searchable(st *unix.Stat_t, acc hostuser.User) bool {
 	switch {
 	case st.Uid == acc.UID:
 		return st.Mode&0o100 != 0

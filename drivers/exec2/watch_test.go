@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/denials"
 	"github.com/open-nomad/open-nomad/internal/testaudit"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -237,7 +238,7 @@ func TestSandboxReport(t *testing.T) {
 	f.Compare(ctx)
 	f.Compare(ctx)
 	var e *drivers.TaskEvent
-	waitFor(t, func() bool { // the driver's own comparison may have found it, and not reported it yet
+	testpace.Until(t, "the mismatch is reported", func() bool { // the driver's own comparison may have found it, and not reported it yet
 		e = h.of(cfg.ID, "Sandbox Mismatch")
 		return e != nil
 	})

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -161,16 +162,8 @@ func zombie(pid int) bool {
 
 func gone(t *testing.T, pids []int) {
 	t.Helper()
-	late := time.Now().Add(2 * time.Minute)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
 	for _, pid := range pids {
-		for ; alive(pid); <-tick.C {
-			if time.Now().After(late) {
-				t.Errorf("process %d of the session still runs", pid)
-				break
-			}
-		}
+		testpace.Until(t, fmt.Sprintf("process %d of the session ends", pid), func() bool { return !alive(pid) })
 	}
 }
 
@@ -303,12 +296,10 @@ func TestExecLeavesNothing(t *testing.T) {
 	for range 5 {
 		run(8)
 	}
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.Now().Add(2 * time.Minute); count() > before && time.Now().Before(late); {
-		<-tick.C
-	}
-	if after := count(); after > before {
-		t.Errorf("%d descriptors before, %d after 40 sessions", before, after)
-	}
+	testpace.Succeeds(t, "the descriptors of 40 sessions are closed", func() error {
+		if after := count(); after > before {
+			return fmt.Errorf("%d descriptors before, %d after", before, after)
+		}
+		return nil
+	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -169,7 +170,7 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, e
 	if cfg.User == "" {
 		return p, s.allowAgent()
 	}
-	acc, err := process.LookupUser(cfg.User)
+	acc, err := hostuser.Lookup(cfg.User)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/command"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -142,20 +143,6 @@ func (h *house) showLog(name string) {
 	h.t.Logf("the log of the %s ends:\n%s", name, text[max(0, len(text)-logTail):])
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited in vain: %s", what)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
 func (h *house) must(err error) {
 	h.t.Helper()
 	if err != nil {
@@ -253,7 +240,7 @@ func (h *house) run(kind, id, then string) (alloc, token string) {
 	h.must(err)
 	_, _, err = h.api.Jobs().Register(job, nil)
 	h.must(err)
-	until(h.t, "the token of "+id, func() bool {
+	testpace.Until(h.t, "the token of "+id, func() bool {
 		raw, err := os.ReadFile(name)
 		token = strings.TrimSpace(string(raw))
 		return err == nil && token != ""
@@ -293,7 +280,7 @@ func (h *house) furnish() {
 		_, h.workloads[job] = h.run("service", job, "sleep 3600")
 	}
 	h.over, h.workloads["over"] = h.run("batch", "over", "true")
-	until(h.t, "the end of over", func() bool {
+	testpace.Until(h.t, "the end of over", func() bool {
 		a, _, err := h.api.Allocations().Info(h.over, &httpclient.QueryOptions{Namespace: prod})
 		return err == nil && a.ClientStatus == "complete"
 	})
@@ -302,7 +289,7 @@ func (h *house) furnish() {
 	evals, _, err := h.api.Jobs().Evaluations("api", &httpclient.QueryOptions{Namespace: prod})
 	h.must(err)
 	h.eval = evals[0].ID
-	until(h.t, "a deployment", func() bool {
+	testpace.Until(h.t, "a deployment", func() bool {
 		d, _, err := h.api.Jobs().LatestDeployment("api", &httpclient.QueryOptions{Namespace: prod})
 		if err == nil && d != nil {
 			h.deployment = d.ID

@@ -14,13 +14,11 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // patience bounds waits on a busy or emulated machine.
 const patience = 4 * time.Minute
-
-// poll is the polling interval.
-const poll = 20 * time.Millisecond
 
 // host is a running agent on a ground, stopped at the end of the test.
 type host struct {
@@ -113,16 +111,7 @@ func (h *host) purge() {
 // within waits for a condition.
 func (h *host) within(what string, ok func() bool) {
 	h.t.Helper()
-	over := time.After(patience)
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-over:
-			h.t.Fatalf("waited for %s in vain", what)
-		}
-	}
+	testpace.Within(h.t, patience, what, ok)
 }
 
 // task returns a task that runs the probe.

@@ -4,9 +4,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // More busy loops than processors cause pressure.
@@ -17,11 +17,7 @@ func TestPressure(t *testing.T) {
 		t.Skip("PSI needs a version 2 tree and CONFIG_PSI")
 	}
 	inside(t, g, strings.Repeat("while :; do :; done & ", runtime.NumCPU()+1)+"echo ready; wait")
-	for begun := time.Now(); g.Pressure()["cpu"].Some == 0; <-time.After(100 * time.Millisecond) {
-		if time.Since(begun) > 2*time.Minute {
-			t.Fatalf("pressure is %v, want some on cpu", g.Pressure())
-		}
-	}
+	testpace.Until(t, "there is pressure on cpu", func() bool { return g.Pressure()["cpu"].Some > 0 })
 	if p := g.Pressure()["cpu"]; p.Full > p.Some {
 		t.Errorf("pressure on cpu is %+v: full is larger than some", p)
 	}

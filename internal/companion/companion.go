@@ -23,7 +23,7 @@ import (
 	"runtime"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/open-nomad/open-nomad/internal/memfd"
 )
 
 // selfPath is the executable of the calling process.
@@ -91,7 +91,7 @@ var path = sync.OnceValue(func() string {
 	if !Embedded() {
 		return selfPath
 	}
-	fd, err := Seal("nomad-companion", binary)
+	fd, err := memfd.NewProgram("nomad-companion", binary)
 	if err != nil {
 		// vm.memfd_noexec can forbid executable memfds. The agent's own binary has the same
 		// entries.
@@ -101,29 +101,3 @@ var path = sync.OnceValue(func() string {
 	// may replace this one.
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
 })
-
-// Seal returns the descriptor of a memfd with an executable, which nobody can change or unseal.
-func Seal(name string, program []byte) (int, error) {
-	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
-	if err == unix.EINVAL { // before Linux 6.3 every memfd is executable
-		fd, err = unix.MemfdCreate(name, flags)
-	}
-	if err != nil {
-		return -1, fmt.Errorf("memfd_create (is vm.memfd_noexec 2?): %w", err)
-	}
-	for rest := program; len(rest) > 0; {
-		n, err := unix.Write(fd, rest)
-		if err != nil {
-			unix.Close(fd)
-			return -1, fmt.Errorf("write memory file: %w", err)
-		}
-		rest = rest[n:]
-	}
-	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("seal memory file: %w", err)
-	}
-	return fd, nil
-}

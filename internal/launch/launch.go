@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/memfd"
 	"github.com/open-nomad/open-nomad/internal/tinyinit"
 )
 
@@ -99,7 +100,7 @@ func (f *forking) close() {
 }
 
 func (f *forking) fork() (*Process, error) {
-	policy, err := memoryFile("nomad-policy", f.Policy)
+	policy, err := memfd.New("nomad-policy", f.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func (f *forking) openTaken(p *Process) (err error) {
 		return nil
 	}
 	if p.status = f.Status; p.status == nil {
-		p.status, err = memoryFile("nomad-status", nil)
+		p.status, err = memfd.New("nomad-status", nil)
 	}
 	return err
 }

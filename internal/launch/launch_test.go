@@ -16,13 +16,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 func TestMain(m *testing.M) {
@@ -206,7 +206,7 @@ func TestPIDNamespace(t *testing.T) {
 	if sid, err := unix.Getsid(main); err != nil || sid != main {
 		t.Errorf("session of %d = %d, %v: want its own", main, sid, err)
 	}
-	until(t, "the orphan is reaped", func() bool { return len(children(t, r.PID)) == 1 })
+	testpace.Until(t, "the orphan is reaped", func() bool { return len(children(t, r.PID)) == 1 })
 	r.in.Close()
 	if ws := r.wait(); ws != 3<<8 {
 		t.Errorf("wait status = %#x, want exit 3", ws)
@@ -216,11 +216,11 @@ func TestPIDNamespace(t *testing.T) {
 // TestInit checks the name, capabilities, descriptors and memory of init.
 func TestInit(t *testing.T) {
 	r := begin(t, "read x", ownPIDs).ready()
-	until(t, "init has its name", func() bool { return field(t, r.PID, "Name") == "nomad-init" })
+	testpace.Until(t, "init has its name", func() bool { return field(t, r.PID, "Name") == "nomad-init" })
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
-		until(t, set+" of init is empty", func() bool { return strings.Trim(field(t, r.PID, set), "0") == "" })
+		testpace.Until(t, set+" of init is empty", func() bool { return strings.Trim(field(t, r.PID, set), "0") == "" })
 	}
-	until(t, "init holds output and status only", func() bool { return descriptors(t, r.PID) == "1 2 5" })
+	testpace.Until(t, "init holds output and status only", func() bool { return descriptors(t, r.PID) == "1 2 5" })
 	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", r.PID))
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func TestEnter(t *testing.T) {
 	if got := r.line(); got != "neighbor" {
 		t.Errorf("line = %q", got)
 	}
-	until(t, "init holds the status only", func() bool { return descriptors(t, r.PID) == "5" })
+	testpace.Until(t, "init holds the status only", func() bool { return descriptors(t, r.PID) == "5" })
 	r.in.Close()
 	if ws := r.wait(); ws != 9<<8 {
 		t.Errorf("wait status = %#x, want exit 9", ws)
@@ -401,19 +401,6 @@ func children(t *testing.T, pid int) []string {
 		t.Fatal(err)
 	}
 	return strings.Fields(string(raw))
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(2 * time.Minute); !ok(); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("timeout: waiting until %s", what)
-		}
-	}
 }
 
 // TestDescriptorNumbers forks with many different descriptor numbers: no inherited descriptor may

@@ -2,6 +2,8 @@
 // time. Every lookup starts at a directory descriptor and uses
 // openat2(RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS). A name therefore cannot
 // leave the directory or pass through a link, and the object that was checked is the object used.
+// The functions of openat.go do such lookups for callers that work with plain descriptors. No other
+// package calls openat2 (internal/arch).
 //
 // A file is replaced atomically: it is written under a random name in the same directory, gets its
 // owner and mode through its descriptor, and is then renamed. A link planted at the name is
@@ -22,9 +24,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// resolve is the RESOLVE_* mask of every lookup.
-const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 // ErrEscape is wrapped in the error for a name that leaves its directory or passes through a link.
 var ErrEscape = errors.New("path leaves its directory or passes through a link")
@@ -186,12 +185,11 @@ func (d *Dir) Names() ([]string, error) { return d.f.Readdirnames(-1) }
 
 // openat opens a name below the directory.
 func (d *Dir) openat(name string, flags int, mode fs.FileMode) (int, error) {
-	how := unix.OpenHow{
-		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
+	fd, err := openat2(d.FD(), name, unix.OpenHow{
+		Flags:   uint64(flags | unix.O_NOFOLLOW),
 		Mode:    uint64(unixMode(mode)),
-		Resolve: resolve,
-	}
-	fd, err := retry(func() (int, error) { return unix.Openat2(d.FD(), name, &how) })
+		Resolve: beneath,
+	})
 	if err != nil {
 		return -1, d.fail("open", name, err)
 	}
@@ -204,17 +202,6 @@ func (d *Dir) fail(op, name string, err error) error {
 		err = fmt.Errorf("%w: %w", ErrEscape, err)
 	}
 	return &fs.PathError{Op: op, Path: path.Join(d.Name(), name), Err: err}
-}
-
-// retry repeats a call that was interrupted by a signal, or whose lookup raced with a rename.
-func retry(call func() (int, error)) (int, error) {
-	for range 128 {
-		n, err := call()
-		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
-			return n, err
-		}
-	}
-	return -1, unix.EAGAIN
 }
 
 // single refuses a name that is not a single path element.

@@ -1,7 +1,7 @@
 package safefs
 
 import (
-	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,7 +35,10 @@ func (d *Dir) replace(name string, data []byte, look File) error {
 	if err := single(name); err != nil {
 		return err
 	}
-	temp := ".new-" + rand.Text()
+	temp, err := unique(".new-")
+	if err != nil {
+		return err
+	}
 	fd, err := d.openat(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -51,6 +54,16 @@ func (d *Dir) replace(name string, data []byte, look File) error {
 		return d.fail("replace", name, err)
 	}
 	return nil
+}
+
+// unique returns prefix and a random suffix that nobody can guess. It calls getrandom(2), because
+// crypto/rand would make the companion, and so each start of a task, larger.
+func unique(prefix string) (string, error) {
+	var random [16]byte
+	if n, err := unix.Getrandom(random[:], 0); err != nil || n != len(random) {
+		return "", fmt.Errorf("getrandom: %d bytes: %w", n, err)
+	}
+	return prefix + hex.EncodeToString(random[:]), nil
 }
 
 // fill writes data, then sets the owner and the mode.

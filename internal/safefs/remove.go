@@ -1,7 +1,6 @@
 package safefs
 
 import (
-	"crypto/rand"
 	"errors"
 	"io"
 	"os"
@@ -38,7 +37,11 @@ func (d *Dir) removeTree(name string, top *Dir, depth int) error {
 		return d.fail("remove", name, err)
 	}
 	if depth >= removeDepth {
-		if err := unix.Renameat(d.FD(), name, top.FD(), ".removing-"+rand.Text()); err != nil {
+		to, err := unique(".removing-")
+		if err == nil {
+			err = unix.Renameat(d.FD(), name, top.FD(), to)
+		}
+		if err != nil {
 			return d.fail("move up", name, err)
 		}
 		return nil
@@ -86,8 +89,7 @@ func (d *Dir) removeEntries(top *Dir, depth int) error {
 
 // own opens a directory on the same file system.
 func (d *Dir) own(name string) (*Dir, error) {
-	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolve | unix.RESOLVE_NO_XDEV}
-	fd, err := retry(func() (int, error) { return unix.Openat2(d.FD(), name, &how) })
+	fd, err := OpenBeneathNoXDev(d.FD(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if errors.Is(err, unix.EXDEV) {
 		err = unix.EBUSY
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // The stage of a sidecar program sees the mounts of the running task, which the job controls. A
@@ -17,7 +19,7 @@ var errNotKernel = errors.New("not a file of the kernel: something else is mount
 
 // joinFile makes the calling thread a member of a control group.
 func joinFile(name string) error {
-	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	fd, err := safefs.OpenNoLinks(name, unix.O_WRONLY)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: name, Err: err}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // maxLinks limits the links in a path, as in the kernel.
@@ -64,8 +66,7 @@ func (l *lookup) add(point string) error {
 
 // open opens an absolute path with O_PATH.
 func (l *lookup) open(name string) (opened, error) {
-	const how = unix.O_PATH | unix.O_CLOEXEC
-	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: how, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	fd, err := safefs.OpenNoLinks(name, unix.O_PATH)
 	if err == nil || err == unix.ENOENT && l.onRoot(name) {
 		return opened(fd), err
 	}
@@ -105,8 +106,7 @@ func (l *lookup) onRoot(name string) bool {
 	if l.foreign[l.root] {
 		return false
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS})
+	fd, err := safefs.OpenNoLinksNoXDev(name, unix.O_PATH)
 	if err == nil {
 		unix.Close(fd)
 	}

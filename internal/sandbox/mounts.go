@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // mount applies p.Mounts in the private mount namespace of the calling thread. It works with
@@ -181,7 +183,7 @@ func (b Bind) openSource(look *lookup) (int, error) {
 		fd, err := b.Source.open(look)
 		return int(fd), err
 	}
-	return unix.Openat2(unix.AT_FDCWD, b.Source.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	return safefs.OpenNoLinks(b.Source.Name, unix.O_PATH)
 }
 
 func (b Bind) openTarget(look *lookup, source int) (int, error) {
@@ -206,9 +208,6 @@ func (b Bind) openTarget(look *lookup, source int) (int, error) {
 	return fd, err
 }
 
-// inside are the RESOLVE_* flags where tasks write.
-const inside = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
-
 // mountPoint is a directory or file to mount on.
 type mountPoint struct {
 	name string
@@ -219,8 +218,7 @@ type mountPoint struct {
 // makeMountPoint opens a mount point below root, without following a link. It creates the mount
 // point and its parents if they do not exist.
 func makeMountPoint(root int, m mountPoint) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: inside}
-	fd, err := unix.Openat2(root, m.name, &how)
+	fd, err := safefs.OpenBeneath(root, m.name, unix.O_PATH)
 	if err != unix.ENOENT {
 		return fd, err
 	}
@@ -238,7 +236,7 @@ func makeMountPoint(root int, m mountPoint) (int, error) {
 		if err := unix.Mkdirat(at, part, m.mode); err != nil && err != unix.EEXIST {
 			return -1, fmt.Errorf("make directory %s: %w", path.Join(parts[:i+1]...), err)
 		}
-		next, err := unix.Openat2(at, part, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY, Resolve: inside})
+		next, err := safefs.OpenBeneath(at, part, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			return -1, fmt.Errorf("open directory %s: %w", path.Join(parts[:i+1]...), err)
 		}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // hidden is a directory to hide, by all its names in Mounts.Hide.
@@ -89,8 +91,7 @@ func (p *Policy) linked(look *lookup) []string {
 	}
 	var out []string
 	for _, q := range p.Files.Paths {
-		how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-		fd, err := unix.Openat2(unix.AT_FDCWD, q.full(), &how)
+		fd, err := safefs.OpenNoLinks(q.full(), unix.O_PATH)
 		if err == nil {
 			unix.Close(fd)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/launch"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // Entry is the name of the stage in package companion.
@@ -287,7 +288,7 @@ func (p Path) open(look *lookup) (opened, error) {
 		return -1, err
 	}
 	defer root.Close()
-	fd, err := unix.Openat2(int(root.Fd()), p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: inside})
+	fd, err := safefs.OpenBeneath(int(root.Fd()), p.Name, unix.O_PATH)
 	if err != nil {
 		return -1, err
 	}

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // neighbours returns a directory with two subdirectories: the program's own, with a tmpfs in it,
@@ -85,7 +85,10 @@ func TestViewIsShared(t *testing.T) {
 		done <- runPolicy(t, policy, `echo up >secrets/up; until [ -s secrets/go ]; do sleep 0.01; done; cat secrets/token secrets/late/*`)
 	}()
 	token := filepath.Join(p.task, "secrets/token")
-	waitForFile(t, filepath.Join(p.task, "secrets/up"))
+	testpace.Until(t, "the program is up", func() bool {
+		st, err := os.Stat(filepath.Join(p.task, "secrets/up"))
+		return err == nil && st.Size() > 0
+	})
 	write(t, token, "renewed\n")
 	mountMemory(t, filepath.Join(p.task, "secrets/late"))
 	write(t, filepath.Join(p.task, "secrets/late/file"), "late")
@@ -93,23 +96,5 @@ func TestViewIsShared(t *testing.T) {
 	r := <-done
 	if !strings.HasPrefix(r.out, "renewed\n") || strings.Contains(r.out, "\nlate") {
 		t.Errorf("program = %+v, want the renewed token only", r)
-	}
-}
-
-// waitForFile waits for a file that a program makes.
-func waitForFile(t *testing.T, name string) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	over := time.After(time.Minute)
-	for {
-		if st, err := os.Stat(name); err == nil && st.Size() > 0 {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatalf("%s is not made", name)
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // meta returns the file with the record of a task.
@@ -110,7 +111,7 @@ func TestBrokenRecords(t *testing.T) {
 		pid = r.start(c, s).PID
 	}
 	r.wait(c, over.ID)
-	r.waitFor("output", func() bool { return r.stdout(refused) == "up\n" })
+	testpace.Until(r.t, "output", func() bool { return r.stdout(refused) == "up\n" })
 	meta, exit := r.meta(refused), filepath.Join(filepath.Dir(r.meta(over)), "exit")
 	rightMeta, rightExit := r.read(meta), r.read(exit)
 	c.Close()

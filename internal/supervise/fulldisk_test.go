@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // TestFullDisk has a task write more than fits on the file system of its logs. This is logged once
@@ -27,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	c := r.client()
 	s := r.spec("seq 60000")
 	r.start(c, s)
-	r.waitFor("the fault", func() bool {
+	testpace.Until(r.t, "the fault", func() bool {
 		task, err := c.Task(t.Context(), s.ID)
 		return err == nil && strings.Contains(task.LogFaults["stdout"], "no space left")
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/launch"
+	"github.com/open-nomad/open-nomad/internal/memfd"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
@@ -64,11 +65,12 @@ func (s *server) upgrade(path, program string) error {
 			h.Tasks[id] = t.keep()
 		}
 	}
-	state, err := writeHandover(&h)
+	file, err := writeHandover(&h)
 	if err != nil {
 		return fmt.Errorf("upgrade: %w", err)
 	}
-	defer unix.Close(state)
+	defer file.Close()
+	state := int(file.Fd())
 	if err := h.inherit(state, true); err != nil {
 		return fmt.Errorf("upgrade: %w", err)
 	}
@@ -112,20 +114,12 @@ func (h *handover) inherit(state int, keep bool) error {
 	return nil
 }
 
-func writeHandover(h *handover) (int, error) {
+func writeHandover(h *handover) (*os.File, error) {
 	raw, err := json.Marshal(h)
 	if err != nil {
-		return -1, err
+		return nil, err
 	}
-	fd, err := unix.MemfdCreate("handover", unix.MFD_CLOEXEC)
-	if err != nil {
-		return -1, err
-	}
-	if _, err := unix.Pwrite(fd, raw, 0); err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+	return memfd.New("handover", raw)
 }
 
 func readHandover(fd int) (*handover, error) {

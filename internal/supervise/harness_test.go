@@ -163,21 +163,6 @@ func (r *rig) ended(pidfd int, within time.Duration) bool {
 	}
 }
 
-// waitFor waits for a condition, for a minute at most.
-func (r *rig) waitFor(what string, ok func() bool) {
-	r.t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(time.Minute)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			r.t.Fatalf("timeout waiting for %s", what)
-		}
-	}
-}
-
 func alive(pid int) bool { return unix.Kill(pid, 0) == nil }
 
 // named lists the children of the supervisor with a name.

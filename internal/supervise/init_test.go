@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // own returns a task with its own PID namespace.
@@ -69,7 +70,7 @@ func TestInitSignals(t *testing.T) {
 	c := r.client()
 	s := r.own("sleep 1000 & echo $!; wait")
 	task := r.start(c, s)
-	r.waitFor("the child", func() bool { return r.stdout(s) != "" })
+	testpace.Until(r.t, "the child", func() bool { return r.stdout(s) != "" })
 	if task.Init == 0 || task.PID == task.Init {
 		t.Errorf("task = %+v, want a program below an init", task)
 	}
@@ -120,7 +121,7 @@ func TestInitOutlivesSupervisors(t *testing.T) {
 			if err := os.WriteFile(gate, nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			r.waitFor("the end", func() bool { return !alive(last.Init) })
+			testpace.Until(r.t, "the end", func() bool { return !alive(last.Init) })
 			c = r.client()
 			for name, s := range map[string]*supervise.Spec{"crashed": crashed, "upgraded": upgraded, "alone": alone} {
 				got := *r.wait(c, s.ID)
@@ -139,7 +140,7 @@ func TestAdoptedInit(t *testing.T) {
 	c := r.client()
 	s := r.own("trap 'echo got' USR1; echo up; while :; do sleep 0.005; done")
 	task := r.start(c, s)
-	r.waitFor("the trap", func() bool { return r.stdout(s) == "up\n" })
+	testpace.Until(r.t, "the trap", func() bool { return r.stdout(s) == "up\n" })
 	r.crash()
 	if _, err := c.Task(t.Context(), s.ID); err != nil { // starts the next supervisor
 		t.Fatal(err)
@@ -147,12 +148,12 @@ func TestAdoptedInit(t *testing.T) {
 	if err := c.Signal(t.Context(), s.ID, syscall.SIGUSR1); err != nil {
 		t.Fatalf("Signal() = %v", err)
 	}
-	r.waitFor("the signal", func() bool { return r.stdout(s) != "up\n" })
+	testpace.Until(r.t, "the signal", func() bool { return r.stdout(s) != "up\n" })
 	exit, err := c.Kill(t.Context(), s.ID)
 	if err != nil || exit.Signal != int(unix.SIGKILL) {
 		t.Errorf("Kill() = %+v, %v, want SIGKILL", exit, err)
 	}
-	r.waitFor("the end of init", func() bool { return !alive(task.Init) })
+	testpace.Until(r.t, "the end of init", func() bool { return !alive(task.Init) })
 }
 
 // TestCrashDuringStart kills the supervisor between the fork and the execve. No client was told
@@ -181,7 +182,7 @@ func crashDuringStart(t *testing.T, grouped bool) {
 		t.Errorf("Task() = %v, want it to be unknown", err)
 	}
 	for _, pid := range stage {
-		r.waitFor("their end", func() bool { return !alive(pid) })
+		testpace.Until(r.t, "their end", func() bool { return !alive(pid) })
 	}
 	if task, err := c.Task(t.Context(), first.ID); err != nil || task.Exit != nil {
 		t.Errorf("Task() of another = %+v, %v, want it running", task, err)
@@ -204,7 +205,7 @@ func (r *rig) hang(c *supervise.Client, s *supervise.Spec) (<-chan error, []int)
 		failed <- err
 	}()
 	var stage []int
-	r.waitFor("the stage", func() bool {
+	testpace.Until(r.t, "the stage", func() bool {
 		for _, pid := range r.named("nomad-init") {
 			if below := childrenOf(r.t, pid); !slices.Contains(others, pid) && len(below) == 1 {
 				stage = []int{pid, below[0]}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // unprivileged returns a task of an ordinary user, with its own PID namespace and /proc.
@@ -55,7 +56,7 @@ func TestLogPipeIsWriteOnly(t *testing.T) {
 	c := r.client()
 	s := r.unprivileged(probeLogPipes)
 	r.start(c, s)
-	r.waitFor("the end", func() bool { return strings.HasSuffix(r.stdout(s), "over\n") })
+	testpace.Until(r.t, "the end", func() bool { return strings.HasSuffix(r.stdout(s), "over\n") })
 	if got := r.stdout(s); got != want {
 		t.Errorf("stdout = %q, want %q", got, want)
 	}
@@ -70,12 +71,12 @@ func TestLogPipeOutlivesSupervisor(t *testing.T) {
 	c := r.client()
 	s := r.unprivileged("trap 'echo alone; exec 3< /dev/null' USR1; trap 'echo adopted' USR2; echo up; while :; do sleep 0.005; done")
 	task := r.start(c, s)
-	r.waitFor("the first line", func() bool { return r.stdout(s) == "up\n" })
+	testpace.Until(r.t, "the first line", func() bool { return r.stdout(s) == "up\n" })
 	r.crash()
 	if err := unix.Kill(task.PID, unix.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	r.waitFor("the second line", func() bool {
+	testpace.Until(r.t, "the second line", func() bool {
 		_, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/3", task.PID))
 		return err == nil || !alive(task.Init)
 	})
@@ -86,5 +87,5 @@ func TestLogPipeOutlivesSupervisor(t *testing.T) {
 	if err := c.Signal(t.Context(), s.ID, syscall.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}
-	r.waitFor("the last line", func() bool { return r.stdout(s) == "up\nalone\nadopted\n" })
+	testpace.Until(r.t, "the last line", func() bool { return r.stdout(s) == "up\nalone\nadopted\n" })
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
@@ -27,8 +28,7 @@ func openLogDir(l proc.Logs) (*os.File, error) {
 	if dir == "" {
 		dir = "."
 	}
-	fd, err := unix.Openat2(root, dir, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	fd, err := safefs.OpenBeneath(root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, fmt.Errorf("open log directory %s in %s: %w", dir, l.Root, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 func TestRotation(t *testing.T) {
@@ -265,11 +267,11 @@ func TestWithoutGroup(t *testing.T) {
 	if _, err := fmt.Sscan(r.stdout(s), &child); err != nil {
 		t.Fatal(err)
 	}
-	r.waitFor("the child's end", func() bool { return !alive(child) })
+	testpace.Until(r.t, "the child's end", func() bool { return !alive(child) })
 	s = r.spec("trap '' TERM INT; echo up; while :; do sleep 0.01; done")
 	s.Group = nil
 	r.start(c, s)
-	r.waitFor("output", func() bool { return strings.HasPrefix(r.stdout(s), "up") })
+	testpace.Until(r.t, "output", func() bool { return strings.HasPrefix(r.stdout(s), "up") })
 	if err := c.Signal(t.Context(), s.ID, unix.SIGTERM); err != nil {
 		t.Errorf("Signal() = %v", err)
 	}

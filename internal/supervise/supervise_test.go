@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 func TestExit(t *testing.T) {
@@ -141,7 +142,7 @@ func TestSupervisorKilled(t *testing.T) {
 		if again, err := c.Task(t.Context(), s.ID); err != nil || again.PID != task.PID || again.Exit != nil {
 			t.Fatalf("Task() after the crash = %+v, %v, want it running as pid %d", again, err, task.PID)
 		}
-		r.waitFor("more output", func() bool { return len(r.stdout(s)) > before })
+		testpace.Until(r.t, "more output", func() bool { return len(r.stdout(s)) > before })
 	}
 	if err := os.WriteFile(gate, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func TestEndedWhileAlone(t *testing.T) {
 	if err := unix.Kill(task.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	r.waitFor("the task's end", func() bool { return !alive(task.PID) })
+	testpace.Until(r.t, "the task's end", func() bool { return !alive(task.PID) })
 	exit := r.wait(r.client(), s.ID)
 	if exit.Code != -1 || exit.Unknown == "" {
 		t.Errorf("exit = %+v, want -1 and a reason", exit)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // TestUpgradeWaitsForStarts upgrades a supervisor while a start hangs: the upgrade is refused and
@@ -31,7 +32,7 @@ func TestUpgradeWaitsForStarts(t *testing.T) {
 	}()
 	w := r.wire(t)
 	w.ask(`{"Seq":1,"Op":"hello","Secret":"` + r.secret(t) + `"}`)
-	r.waitFor("a refusal of the upgrade", func() bool { return underWay(t, w) })
+	testpace.Until(r.t, "a refusal of the upgrade", func() bool { return underWay(t, w) })
 	lines, out := io.Pipe()
 	second := supervise.NewClient(r.dir, slog.New(slog.NewTextHandler(out, nil)))
 	t.Cleanup(func() { second.Close() })
@@ -78,7 +79,7 @@ func TestUpgradeBeforeStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.waitFor("the other build", func() bool {
+	testpace.Until(r.t, "the other build", func() bool {
 		if w, err = r.dial(t); err != nil {
 			return false
 		}
@@ -92,7 +93,7 @@ func TestUpgradeBeforeStart(t *testing.T) {
 	}()
 	probe := r.wire(t)
 	probe.ask(hello)
-	r.waitFor("a refusal of the upgrade", func() bool { return underWay(t, probe) })
+	testpace.Until(r.t, "a refusal of the upgrade", func() bool { return underWay(t, probe) })
 	c := r.client()
 	if got, err := c.Task(t.Context(), kept.ID); err != nil || got.PID != task.PID {
 		t.Errorf("Task() of a supervisor that cannot be upgraded = %+v, %v, want pid %d", got, err, task.PID)

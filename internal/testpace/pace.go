@@ -1,6 +1,9 @@
-// Package testpace checks time limits on machines that are busy with other work. A single
-// measurement is not conclusive, since other processes may use the CPU. Code that does not wait is
-// fast once in a few tries; code that waits for a timer never is.
+// Package testpace helps tests that depend on time, on machines that are busy with other work.
+//
+// Until, Within and Succeeds poll a condition, with limits that only a hanging program exceeds. Once
+// checks a time limit of the product. A single measurement is not conclusive, since other processes
+// may use the CPU. Code that does not wait is fast once in a few tries; code that waits for a timer
+// never is.
 package testpace
 
 import (

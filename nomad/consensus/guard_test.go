@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"github.com/open-nomad/open-nomad/internal/testdisk"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,19 +49,6 @@ func holds(t *testing.T, g *guardedLog, last, cut uint64) {
 	}
 }
 
-// until retries until the guard has tried again.
-func until(t *testing.T, what string, try func() error) {
-	t.Helper()
-	end := time.Now().Add(time.Minute)
-	err := try()
-	for ; err != nil && time.Now().Before(end); err = try() {
-		<-time.After(retryAfter / 10)
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
 // On a full disk writes fail and reads work. Writing continues when there is space. The next
 // start finds the same log.
 func TestFullDisk(t *testing.T) {
@@ -92,7 +80,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("unwritable() = %v", err)
 	}
 	disk.Free()
-	until(t, "the entry is written", func() error { return g.StoreLog(entry(last+1, 1)) })
+	testpace.Succeeds(t, "the entry is written", func() error { return g.StoreLog(entry(last+1, 1)) })
 	if err := g.unwritable(); err != nil {
 		t.Errorf("unwritable() = %v with space", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
@@ -69,19 +70,6 @@ func (s server) confirmed(t *testing.T) (term uint64, err error) {
 	}
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	end := time.After(time.Minute)
-	for !ok() {
-		select {
-		case <-end:
-			t.Fatalf("never: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 func TestServersReplicateOverStreams(t *testing.T) {
 	a, aAddr := peer(t, "", "")
 	b, bAddr := peer(t, "", "")
@@ -97,7 +85,7 @@ func TestServersReplicateOverStreams(t *testing.T) {
 	if err := a.AddVoter(t.Context(), c.ID(), cAddr); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "all have the namespace", func() bool {
+	testpace.Until(t, "all have the namespace", func() bool {
 		return b.fsm.State().Snapshot().Namespace(nil, "one") != nil && c.fsm.State().Snapshot().Namespace(nil, "one") != nil
 	})
 	if err := c.CaughtUp(t.Context()); err != nil {
@@ -106,12 +94,12 @@ func TestServersReplicateOverStreams(t *testing.T) {
 	if err := a.HandOver(t.Context(), b.ID(), bAddr); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "b leads", b.IsLeader)
+	testpace.Until(t, "b leads", b.IsLeader)
 	if err := a.HandOver(t.Context(), "", ""); err == nil {
 		t.Error("a follower hands over leadership")
 	}
 	a.Close()
-	until(t, "two of three go on", func() bool {
+	testpace.Until(t, "two of three go on", func() bool {
 		addr, id := c.Leader()
 		return id == b.ID() && addr == bAddr
 	})
@@ -172,7 +160,7 @@ func TestConfirm(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	until(t, "b follows", func() bool { _, id := b.Leader(); return id == a.ID() })
+	testpace.Until(t, "b follows", func() bool { _, id := b.Leader(); return id == a.ID() })
 	if _, err := b.Confirm(t.Context()); !errors.Is(err, nomad.ErrNoLeader) {
 		t.Errorf("Confirm() of a follower = %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
@@ -38,7 +39,7 @@ func addr(p *gossip.Pool) string {
 // eventually waits until a member has the status; "" means that it is unknown.
 func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 	t.Helper()
-	waitFor(t, func() bool {
+	testpace.Until(t, name+" is "+status, func() bool {
 		got := ""
 		for _, m := range p.Members() {
 			if m.Name == name {
@@ -47,19 +48,6 @@ func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 		}
 		return got == status
 	})
-}
-
-// waitFor waits until is returns true.
-func waitFor(t *testing.T, is func() bool) {
-	t.Helper()
-	end := time.After(2 * time.Minute)
-	for !is() {
-		select {
-		case <-end:
-			t.Fatal("condition not met within two minutes")
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 }
 
 func TestMembersJoinAndLeave(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
@@ -46,7 +47,7 @@ func TestWrongMembersAreRejected(t *testing.T) {
 					t.Errorf("Join() = %d, %v, want an error with %q", n, err, c.joiner)
 				}
 			}
-			waitFor(t, func() bool { return strings.Contains(first.String(), c.met) })
+			testpace.Until(t, "the log contains "+c.met, func() bool { return strings.Contains(first.String(), c.met) })
 			if len(b.Members()) != 1 || len(a.Members()) != 2 || len(third.Members()) != 2 {
 				t.Errorf("the pools have %d, %d and %d members", len(b.Members()), len(a.Members()), len(third.Members()))
 			}
@@ -76,7 +77,7 @@ func TestMovedMemberIsNotATwin(t *testing.T) {
 			if n, err := back.Join([]string{addr(a)}); n != 1 || err != nil {
 				t.Fatalf("Join() = %d, %v", n, err)
 			}
-			waitFor(t, func() bool {
+			testpace.Until(t, "the member is back", func() bool {
 				back.Join([]string{addr(a)}) // like retry_join and the periodic join
 				for _, m := range a.Members() {
 					if m.Name == name+".global" && m.Status == gossip.Alive && m.Port == back.Self().Port {
@@ -103,7 +104,7 @@ func TestNonServerIsRejected(t *testing.T) {
 	}
 	defer stranger.Shutdown()
 	stranger.Join([]string{addr(a)}, true) // it has no admission rules
-	waitFor(t, func() bool { return strings.Contains(log.String(), "member 'stranger' is not a server") })
+	testpace.Until(t, "the stranger is refused", func() bool { return strings.Contains(log.String(), "member 'stranger' is not a server") })
 	if len(a.Members()) != 1 {
 		t.Errorf("the pool has %d members", len(a.Members()))
 	}

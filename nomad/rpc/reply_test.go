@@ -3,12 +3,12 @@ package rpc_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -121,7 +121,5 @@ func TestRepliesOfNodesShareMemory(t *testing.T) {
 	}
 	large.Store(true)
 	var out nomad.FsListResponse
-	if err := until(t, func() error { return p.Call(within(t), addr, "Test.Relay", ask("n1", "me"), &out) }); err != nil {
-		t.Error(fmt.Errorf("a large reply after that: %w", err))
-	}
+	testpace.Succeeds(t, "a large reply after that", func() error { return p.Call(within(t), addr, "Test.Relay", ask("n1", "me"), &out) })
 }

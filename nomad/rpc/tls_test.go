@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -314,34 +315,13 @@ func TestUpgradeToTLSAndBack(t *testing.T) {
 		if err := step.who.Reload(*step.cfg); err != nil {
 			t.Fatal(err)
 		}
-		if err := until(t, func() error { return x.call(p) }); err != nil {
-			t.Fatalf("step %d: %v", i, err)
-		}
+		testpace.Succeeds(t, fmt.Sprintf("step %d", i), func() error { return x.call(p) })
 	}
 	cfg.RPC = true // without upgrade mode, connections require TLS
 	if err := caller.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if err := until(t, func() error {
-		if x.call(p) == nil {
-			return errors.New("a call without TLS")
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
-}
-
-// until retries for some seconds.
-func until(t *testing.T, try func() error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for {
-		err := try()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-	}
+	testpace.Until(t, "a call without TLS fails", func() bool { return x.call(p) != nil })
 }
 
 // After a server's CA was rotated, sessions with certificates of the old CA end.
@@ -357,14 +337,10 @@ func TestRotatedCAsEndSessions(t *testing.T) {
 	if err := x.store.Reload(fresh); err != nil {
 		t.Fatal(err)
 	}
-	if err := until(t, func() error {
-		if _, open := x.s.NodeConn("n1"); open {
-			return errors.New("the session is open")
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	testpace.Until(t, "the session is closed", func() bool {
+		_, open := x.s.NodeConn("n1")
+		return !open
+	})
 	if err := x.call(p); err == nil {
 		t.Error("a caller of the old CA is served")
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/golang/snappy"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -126,19 +127,10 @@ func TestDeregister(t *testing.T) {
 	}
 }
 
-// eventually polls until a condition holds.
+// eventually waits for a condition, which the reported line describes.
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
-	ctx := within(t)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal("the condition never became true")
-		}
-	}
+	testpace.Until(t, "the condition of this line", holds)
 }
 
 func TestPlanWritesNothing(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // LogIndex lists the log files of a task that the supervisor made, by stream, oldest first.
@@ -32,9 +34,7 @@ const maxLogIndex = 16 << 20
 // unix.ENOENT.
 func ReadLogIndex(root int, task string) (LogIndex, error) {
 	name := LogIndexName(task)
-	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
-	fd, err := unix.Openat2(root, name, how)
+	fd, err := safefs.OpenBeneath(root, name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("open log index %s: %w", name, err)
 	}
