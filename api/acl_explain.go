@@ -113,12 +113,12 @@ func ParseJobACL(text string) (*JobACL, error) {
 	to := []*string{&out.Namespace, &out.JobID, &out.Group, &out.Task}
 	parts := strings.Split(text, "/")
 	if len(parts) > len(to) {
-		return nil, fmt.Errorf("invalid workload %q: want namespace/job/group/task, with %%2F for a slash in a name", text)
+		return nil, fmt.Errorf("invalid workload %q: use namespace/job/group/task, with %%2F for a slash in a name", text)
 	}
 	for i, part := range parts {
 		name, err := url.PathUnescape(part)
 		if err != nil || name == "" {
-			return nil, fmt.Errorf("invalid workload %q: want namespace/job/group/task", text)
+			return nil, fmt.Errorf("invalid workload %q: use namespace/job/group/task", text)
 		}
 		*to[i] = name
 	}

@@ -27,5 +27,5 @@ func durationOf(v any) (time.Duration, error) {
 		}
 		return d, err
 	}
-	return 0, fmt.Errorf("invalid duration %v: want a string such as \"10s\"", v)
+	return 0, fmt.Errorf("invalid duration %v: use a string such as \"10s\"", v)
 }

@@ -123,7 +123,7 @@ func copied(t *testing.T, n *node, boot string) client.Config {
 func TestCopyOfTheState(t *testing.T) {
 	for name, c := range map[string]struct{ boot, refusal string }{
 		"on another machine": {"another", "on another machine"},
-		"on the same one":    {"", "another agent on this machine"},
+		"on the same one":    {"", "another running agent on this machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startReal(t, nil)

@@ -25,7 +25,7 @@ const maxCommand = 128 << 10
 func ofExec(c *Client) subject[nomad.AllocExecRequest] {
 	s := ofAlloc(c, func(r *nomad.AllocExecRequest) string { return r.AllocID }, acl.AllocExec)
 	inNamespace := s.need
-	s.check += ", and ns:[alloc-node-exec] when its driver isolates nothing"
+	s.check += ", and ns:[alloc-node-exec] if its driver does not isolate tasks"
 	s.need = func(a *rpc.Access, r *nomad.AllocExecRequest) error {
 		if err := inNamespace(a, r); err != nil {
 			return err

@@ -138,7 +138,7 @@ func TestCopyOfANode(t *testing.T) {
 	begun := time.Now()
 	n = again(t, n)
 	t.Logf("a killed agent is ready %v after its start", time.Since(begun))
-	if log := fileText(t, filepath.Join(f.srv.Dir, "agent.log")); strings.Count(log, "refused an agent") != strings.Count(log, "runs on another machine") {
+	if log := fileText(t, filepath.Join(f.srv.Dir, "agent.log")); strings.Count(log, "rejected agent") != strings.Count(log, "runs on another machine") {
 		t.Error("the restarted agent was rejected")
 	}
 	if again := onlyAlloc(t, f.srv, id); again.ID != al.ID || logOf(t, f.srv, al) != pid {

@@ -25,7 +25,7 @@ func asRoot(t *testing.T) {
 	}
 }
 
-// says waits for a text in the output of a task.
+// says waits for a text in the output of a task and returns the output.
 func says(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, task, want string) string {
 	t.Helper()
 	var text string

@@ -37,7 +37,7 @@ func TestSDKRejectsDistinctInTasks(t *testing.T) {
 	for _, operator := range []string{sdk.ConstraintDistinctHosts, sdk.ConstraintDistinctProperty} {
 		job := jobCalled("distinct")
 		job.TaskGroups[0].Tasks[0].Constraints = []*sdk.Constraint{{LTarget: "${node.class}", Operand: operator}}
-		want := "operator " + operator + ", which is not for tasks"
+		want := "operator " + operator + ", which is not allowed in tasks"
 		resp, _, err := c.Jobs().Validate(job, nil)
 		if err != nil || !strings.Contains(resp.Error, want) {
 			t.Errorf("Validate() = %+v, %v, want %q", resp, err, want)

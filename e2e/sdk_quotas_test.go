@@ -48,7 +48,7 @@ func TestSDKQuotas(t *testing.T) {
 		t.Fatal(err)
 	}
 	quotaIsFull(t, c, reg.EvalID)
-	if _, err := c.Quotas().Delete("small", nil); err == nil || !strings.Contains(err.Error(), `is the one of namespace "team"`) {
+	if _, err := c.Quotas().Delete("small", nil); err == nil || !strings.Contains(err.Error(), `is used by namespace "team"`) {
 		t.Errorf("a quota in use is deleted: %v", err)
 	}
 	if _, err := c.Namespaces().Register(&sdk.Namespace{Name: "team"}, nil); err != nil {

@@ -36,7 +36,7 @@ func TestPurgedAgentNeedsAnIntroduction(t *testing.T) {
 	}
 	within(t, patience, "the purged agent is rejected without an introduction", func() bool {
 		log, err := os.ReadFile(filepath.Join(n.Dir, "agent.log"))
-		return err == nil && strings.Contains(string(log), "show an introduction token")
+		return err == nil && strings.Contains(string(log), "present an introduction token")
 	})
 	if _, _, err := f.srv.Client.Nodes().Info(id, nil); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("the purged node: %v, want 404", err)

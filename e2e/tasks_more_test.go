@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// What a task gets: its payload, environment, tokens, user and log files.
+// A task gets its payload, environment, tokens, user and log files.
 func TestWhatTasksGet(t *testing.T) {
 	a := devAgent(t)
 	for name, test := range map[string]func(*testing.T, *cluster.Agent){

@@ -162,7 +162,7 @@ func startSafe(t *testing.T) *safe {
 	return c
 }
 
-// holds checks that every server accepts writes, knows all members, and reaches the running task.
+// holds checks that every server accepts writes, lists all members, and reaches the running task.
 func (c *safe) holds(t *testing.T) {
 	t.Helper()
 	for _, a := range c.all {

@@ -36,12 +36,12 @@ func (c *AutopilotConfig) Validate() error {
 		{c.EnableCustomUpgrades, "enable_custom_upgrades"},
 	} {
 		if paid.set {
-			return Errorf(501, "autopilot %s is a feature of Nomad Enterprise: not available", paid.name)
+			return Errorf(501, "autopilot %s is not available: it requires Nomad Enterprise", paid.name)
 		}
 	}
 	switch {
 	case c.LastContactThreshold <= 0:
-		return Errorf(400, "autopilot last_contact_threshold must be above 0: no server would count as healthy")
+		return Errorf(400, "autopilot last_contact_threshold must be above 0, or no server would be healthy")
 	case c.ServerStabilizationTime < 0:
 		return Errorf(400, "autopilot server_stabilization_time must not be negative")
 	}

@@ -122,7 +122,7 @@ func (c IdentityClaims) MarshalJSON() ([]byte, error) {
 		}{c.ServerIdentityClaims, c.RegisteredClaims}
 	}
 	if kinds != 1 {
-		return nil, fmt.Errorf("claims are of %d kinds, want one", kinds)
+		return nil, fmt.Errorf("claims of %d types, expected 1", kinds)
 	}
 	return json.Marshal(payload)
 }
@@ -137,7 +137,7 @@ func (c *IdentityClaims) UnmarshalJSON(b []byte) error {
 		// The decoder below ignores case, also for non-ASCII letters that fold to ASCII.
 		// Our claim names are lower case ASCII.
 		if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf || 'A' <= r && r <= 'Z' }) {
-			return errors.New("a claim's name is not in lower case")
+			return errors.New("a claim name is not lower case")
 		}
 		if string(value) == "null" { // the decoder would treat the claim as absent
 			return errors.New("a claim has no value")
@@ -169,7 +169,7 @@ func (c *IdentityClaims) UnmarshalJSON(b []byte) error {
 		return errors.New("failed to determine claim type")
 	}
 	if err := errors.Join(json.Unmarshal(b, group), json.Unmarshal(b, &c.RegisteredClaims)); err != nil {
-		return errors.New("a claim has a value of another type")
+		return errors.New("a claim has a value of the wrong type")
 	}
 	return nil
 }

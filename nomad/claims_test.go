@@ -18,7 +18,7 @@ import (
 var registered = nomad.RegisteredClaims{Issuer: "https://nomad.example", Subject: "s", Audience: nomad.Audience{"a"},
 	Expiry: 30, NotBefore: 20, IssuedAt: 10, ID: "j"}
 
-// kinds holds one claim set of each kind, with what its payload must be.
+// kinds holds one claim set of each kind and its expected payload.
 var kinds = map[string]struct {
 	claims nomad.IdentityClaims
 	json   string
@@ -107,8 +107,8 @@ func TestClaimsRefused(t *testing.T) {
 	}
 }
 
-// Nothing prints a token or a key, whatever the verb, the logger or the encoding, as it
-// stands and as a part of something else.
+// Tokens and keys are never printed, with any verb, logger or encoding, directly or as part of
+// another value.
 func TestSecretsDoNotPrint(t *testing.T) {
 	const secret = "eyJsecretsecretsecret"
 	blob := &nomad.BlobInfo{Ciphertext: []byte(secret), Iv: []byte(secret), Plaintext: []byte(secret), KeyInfo: &nomad.KeyInfo{WrappedKey: []byte(secret), Key: []byte(secret)}}

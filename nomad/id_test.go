@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// TestNewID: each is another one, in the form of a random UUID.
+// TestNewID checks that IDs are distinct random UUIDs.
 func TestNewID(t *testing.T) {
 	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	seen := map[string]bool{}

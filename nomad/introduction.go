@@ -17,7 +17,7 @@ type NodeIntroduction struct {
 
 // ErrIntroductionUsed means that an introduction token has already admitted its maximum number of nodes. It is
 // an ErrPermissionDenied.
-var ErrIntroductionUsed = Denied("the introduction token was used already: ask for another one")
+var ErrIntroductionUsed = Denied("introduction token already used: request a new one")
 
 // The enforcement levels for introductions of new nodes: no check, a warning in the log if the token is missing,
 // or a valid token required.

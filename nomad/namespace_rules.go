@@ -20,7 +20,7 @@ func (n *Namespace) Validate() error {
 	case !namespaceName.MatchString(n.Name): // tools match the text up to the period
 		return Errorf(400, "invalid name %q. Must match regex %s", n.Name, namespaceName)
 	case len(n.Description) > MaxDescriptionLength:
-		return Errorf(400, "description of namespace %q is longer than %d", n.Name, MaxDescriptionLength)
+		return Errorf(400, "description of namespace %q is longer than %d characters", n.Name, MaxDescriptionLength)
 	}
 	if err := n.validatePools(); err != nil {
 		return err
@@ -35,13 +35,13 @@ func (n *Namespace) validatePools() error {
 	case c == nil:
 		return nil
 	case c.Allowed != nil && c.Denied != nil:
-		return Errorf(400, "node pool configuration of namespace %q has allowed and denied pools: one of the two", n.Name)
+		return Errorf(400, "node pool configuration of namespace %q has allowed and denied pools: use one of them", n.Name)
 	case slices.Contains(c.Allowed, "") || slices.Contains(c.Denied, ""):
-		return Errorf(400, "node pool configuration of namespace %q names a pool by an empty text", n.Name)
+		return Errorf(400, "node pool configuration of namespace %q contains an empty pool name", n.Name)
 	}
 	pool := n.DefaultPool()
 	if c.denies(pool) != "" {
-		return Errorf(400, "node pool configuration of namespace %q denies its own default pool %q: give it another default", n.Name, pool)
+		return Errorf(400, "node pool configuration of namespace %q denies its default pool %q: set another default", n.Name, pool)
 	}
 	return nil
 }
@@ -49,12 +49,12 @@ func (n *Namespace) validatePools() error {
 func (n *Namespace) validateClaims() error {
 	for name := range n.RequiredExtraClaims {
 		if _, twice := n.OptionalExtraClaims[name]; twice {
-			return Errorf(400, "the extra claim %q of namespace %q is required and optional", name, n.Name)
+			return Errorf(400, "the extra claim %q of namespace %q is both required and optional: keep one", name, n.Name)
 		}
 	}
 	for name := range n.Claims() {
 		if name == "" || strings.TrimSpace(name) != name {
-			return Errorf(400, "an extra claim of namespace %q has the name %q", n.Name, name)
+			return Errorf(400, "an extra claim of namespace %q has the invalid name %q", n.Name, name)
 		}
 	}
 	return nil
@@ -77,7 +77,7 @@ func (c *NamespaceNodePoolConfiguration) denies(pool string) string {
 		}
 	}
 	if pool == NodePoolAll && len(c.Denied) > 0 {
-		return "it denies " + strings.Join(c.Denied, ", ") + ", whose nodes are in it"
+		return "it denies " + strings.Join(c.Denied, ", ") + ", whose nodes it contains"
 	}
 	return ""
 }
@@ -111,7 +111,7 @@ func (n *Namespace) admitsPool(job *Job) error {
 	if why == "" {
 		return nil
 	}
-	return Errorf(400, "job %q asks for node pool %q, which namespace %q does not allow: %s", job.ID, job.NodePool, n.Name, why)
+	return Errorf(400, "job %q uses node pool %q, which namespace %q does not allow: %s", job.ID, job.NodePool, n.Name, why)
 }
 
 func (n *Namespace) admitsGroup(tg *TaskGroup) error {

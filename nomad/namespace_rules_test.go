@@ -40,7 +40,7 @@ func TestNamespaceAdmits(t *testing.T) {
 		"nothing but the default pool": {nil, &pools{Allowed: []string{}}, job("a", "exec2"), "it allows default"},
 		"denied pool":                  {nil, &pools{Denied: []string{"se*et"}}, job("secret", "exec2"), "it denies se*et"},
 		"pool that is not denied":      {nil, &pools{Denied: []string{"se*et"}}, job("open", "exec2"), ""},
-		"all holds denied ones":        {nil, &pools{Denied: []string{"se*et"}}, job("all", "exec2"), "whose nodes are in it"},
+		"all holds denied ones":        {nil, &pools{Denied: []string{"se*et"}}, job("all", "exec2"), "whose nodes it contains"},
 		"all is allowed by name":       {nil, &pools{Allowed: []string{"all"}}, job("all", "exec2"), ""},
 	} {
 		n := &nomad.Namespace{Name: "team", Capabilities: c.caps, NodePoolConfiguration: c.pools}

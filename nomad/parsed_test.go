@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// TestParsed: a text is parsed once while it is remembered, errors included, and what
-// others send does not fill the memory.
+// TestParsed checks that a text is parsed once while it is cached, errors included, and that the
+// cache is limited.
 func TestParsed(t *testing.T) {
 	asked := 0
 	p := nomad.NewParsed(func(text string) (int, error) {

@@ -98,7 +98,7 @@ func (b bound) exceeded() string {
 	case needed <= limit:
 		return ""
 	case needed >= unboundedMemory:
-		return fmt.Sprintf("%s exhausted (no limit asked for > %d limit)", b.name, limit)
+		return fmt.Sprintf("%s exhausted (unlimited requested > %d limit)", b.name, limit)
 	}
 	return fmt.Sprintf("%s exhausted (%d needed > %d limit)", b.name, needed, limit)
 }
@@ -167,7 +167,7 @@ func (s *QuotaSpec) Validate() error {
 	case s == nil || !quotaName.MatchString(s.Name):
 		return Errorf(400, "invalid quota name: it must match %s", quotaName)
 	case len(s.Description) > MaxDescriptionLength:
-		return Errorf(400, "description of quota %q is longer than %d", s.Name, MaxDescriptionLength)
+		return Errorf(400, "description of quota %q is longer than %d characters", s.Name, MaxDescriptionLength)
 	case len(s.Limits) == 0:
 		return Errorf(400, "quota %q has no limit", s.Name)
 	}
@@ -207,7 +207,7 @@ func (s *QuotaSpec) validateLimit(l *QuotaLimit) error {
 		}
 	}
 	if r.Storage != nil && r.Storage.VariablesMB != 0 && l.VariablesLimit != nil && *l.VariablesLimit != 0 && *l.VariablesLimit != r.Storage.VariablesMB {
-		return Errorf(400, "quota %q limits variables twice in region %q: keep that of storage", s.Name, l.Region)
+		return Errorf(400, "quota %q limits variables twice in region %q: keep the limit in storage", s.Name, l.Region)
 	}
 	return nil
 }

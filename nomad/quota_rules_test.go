@@ -52,7 +52,7 @@ func TestVariablesAllowance(t *testing.T) {
 	}
 }
 
-// The key of a limit changes with what it says, not with what was its key.
+// The key of a limit depends on its content, not on its previous key.
 func TestQuotaHashes(t *testing.T) {
 	q := &nomad.QuotaSpec{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "r", VariablesLimit: new(1)}}}
 	var keys []string

@@ -150,7 +150,7 @@ func (r *VarApplyStateResponse) String() string {
 	case r.Conflict != nil:
 		return fmt.Sprintf("%s: %s with index %d, held by %q", r.Op, r.Result, r.Conflict.ModifyIndex, r.Conflict.LockID())
 	case r.Written != nil:
-		return fmt.Sprintf("%s: %s at index %d, made at %d, held by %q", r.Op, r.Result, r.Written.ModifyIndex, r.Written.CreateIndex, r.Written.LockID())
+		return fmt.Sprintf("%s: %s at index %d, created at %d, held by %q", r.Op, r.Result, r.Written.ModifyIndex, r.Written.CreateIndex, r.Written.LockID())
 	}
 	return fmt.Sprintf("%s: %s", r.Op, r.Result)
 }
@@ -216,18 +216,18 @@ var variablePath = regexp.MustCompile(`^[a-zA-Z0-9-_~/]{1,128}$`)
 func CheckVariablePath(path string) error {
 	switch {
 	case path == "":
-		return Errorf(400, "a variable needs a path")
+		return Errorf(400, "missing variable path")
 	case !variablePath.MatchString(path):
-		return Errorf(400, "invalid path %q: letters, digits, '-', '_', '~' and '/' are allowed, 128 of them at most", path)
+		return Errorf(400, "invalid path %q: use at most 128 letters, digits, '-', '_', '~' and '/'", path)
 	case path == "nomad", path == VariablesReserved:
-		return Errorf(400, "path %q is reserved: variables of jobs are below %q", path, VariablesJobs)
+		return Errorf(400, "path %q is reserved: job variables are below %q", path, VariablesJobs)
 	case !strings.HasPrefix(path, VariablesReserved), path == VariablesJobs, strings.HasPrefix(path, VariablesJobs+"/"), path == "nomad/sentinel":
 		return nil
 	}
 	if name, ok := strings.CutPrefix(path, variablesJobTemplates); ok && name != "" && !strings.Contains(name, "/") {
 		return nil
 	}
-	return Errorf(400, `path %q is reserved: below "nomad/" there are "nomad/jobs", what is below it, and "nomad/job-templates/<name>"`, path)
+	return Errorf(400, `path %q is reserved: below "nomad/" only "nomad/jobs", paths below it and "nomad/job-templates/<name>" are allowed`, path)
 }
 
 // CheckItems returns an error for invalid items.
@@ -236,7 +236,7 @@ func (i VariableItems) CheckItems() error {
 	case len(i) == 0:
 		return Errorf(400, "variable missing required Items object") // tools compare the text
 	case size > MaxVariableSize:
-		return Errorf(400, "the items of a variable take %d bytes, more than the limit of %d: split it", size, MaxVariableSize)
+		return Errorf(400, "the items of the variable have %d bytes: the limit is %d, so split the variable", size, MaxVariableSize)
 	}
 	return nil
 }
@@ -251,9 +251,9 @@ func (l *VariableLock) Fill() error {
 	}
 	switch {
 	case l.TTL < MinVariableLockTTL || l.TTL > MaxVariableLockTTL:
-		return Errorf(400, "the TTL of a lock is %v: it must be between %v and %v", l.TTL, MinVariableLockTTL, MaxVariableLockTTL)
+		return Errorf(400, "lock TTL is %v: it must be between %v and %v", l.TTL, MinVariableLockTTL, MaxVariableLockTTL)
 	case l.LockDelay < 0 || l.LockDelay > MaxVariableLockTTL:
-		return Errorf(400, "the delay of a lock is %v: it must be between 0 and %v", l.LockDelay, MaxVariableLockTTL)
+		return Errorf(400, "lock delay is %v: it must be between 0 and %v", l.LockDelay, MaxVariableLockTTL)
 	}
 	return nil
 }
@@ -284,11 +284,11 @@ func (l *VariableLock) UnmarshalJSON(text []byte) error {
 		case string:
 			d, err := time.ParseDuration(v)
 			if v != "" && err != nil {
-				return fmt.Errorf("%s of a lock: %w", name, err)
+				return fmt.Errorf("lock %s: %w", name, err)
 			}
 			*to = d
 		default:
-			return fmt.Errorf(`%s of a lock is a duration such as "15s"`, name)
+			return fmt.Errorf(`lock %s must be a duration such as "15s"`, name)
 		}
 	}
 	return nil

@@ -94,7 +94,7 @@ func (a *ACLBindingRules) Delete(bindingRuleID string, w *WriteOptions) (*api.Wr
 // stored writes an object and returns the stored one.
 func stored[T any](c *Client, path string, in *T, w *WriteOptions) (*T, *api.WriteMeta, error) {
 	if in == nil {
-		return nil, nil, missing("what to store")
+		return nil, nil, missing("object to store")
 	}
 	out := new(T)
 	meta, err := c.put(path, in, out, w)

@@ -16,7 +16,7 @@ type Jobs struct{ client *Client }
 // Jobs returns the handle for jobs.
 func (c *Client) Jobs() *Jobs { return &Jobs{c} }
 
-var errNoJobID = errors.New("the job has no ID")
+var errNoJobID = errors.New("missing job ID")
 
 func jobPath(id, rest string) string { return "/v1/job/" + url.PathEscape(id) + rest }
 

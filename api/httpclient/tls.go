@@ -117,7 +117,7 @@ func (t *TLSConfig) roots() (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	switch {
 	case t.CACertPEM != nil:
-		return pool, addRoots(pool, t.CACertPEM, "the text")
+		return pool, addRoots(pool, t.CACertPEM, "inline PEM")
 	case t.CACert != "":
 		return pool, addRootFile(pool, t.CACert)
 	case t.CAPath != "":
@@ -185,7 +185,7 @@ func addRoots(pool *x509.CertPool, text []byte, from string) error {
 // pemOrFile returns a PEM text and its source, or nil if neither is set.
 func pemOrFile(text []byte, file string) ([]byte, string, error) {
 	if text != nil || file == "" {
-		return text, "the text", nil
+		return text, "inline PEM", nil
 	}
 	text, err := os.ReadFile(file)
 	return text, file, err

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/pki"
 )
 
-// cluster is an agent that requires client certificates of its CA.
+// cluster returns an agent that requires client certificates of its CA.
 type cluster struct {
 	dir     string // ca.pem, cli.pem, cli-key.pem, other-ca.pem, other.pem, other-key.pem
 	address string
@@ -205,7 +205,7 @@ func TestInvalidTLSConfig(t *testing.T) {
 		{func(c *httpclient.TLSConfig) { c.CACert = broken }, broken},
 		{func(c *httpclient.TLSConfig) { c.CACert, c.CAPath = "", "/nowhere" }, "read CA directory: open /nowhere"},
 		{func(c *httpclient.TLSConfig) { c.CACert, c.CAPath = "", empty }, "no files in " + empty},
-		{func(c *httpclient.TLSConfig) { c.CACertPEM = []byte("x") }, "no PEM certificate in the text"},
+		{func(c *httpclient.TLSConfig) { c.CACertPEM = []byte("x") }, "no PEM certificate in inline PEM"},
 		{func(c *httpclient.TLSConfig) { c.ClientCert = "/nowhere" }, "read client certificate: open /nowhere"},
 		{func(c *httpclient.TLSConfig) { c.ClientKey = "/nowhere" }, "read client key: open /nowhere"},
 		{func(c *httpclient.TLSConfig) { c.ClientKey = "" }, "cli.pem requires a client key"},

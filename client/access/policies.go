@@ -160,7 +160,7 @@ func parse(p *acls.Policy) (*acl.Policy, error) {
 	}
 	parsed, err := acl.Parse(p.Rules)
 	if err != nil {
-		return nil, nomad.Denied("policy %q cannot be parsed, so its denials are unknown: write the policy again", p.Name)
+		return nil, nomad.Denied("policy %q cannot be parsed: write it again", p.Name)
 	}
 	parsed.Name = p.Name
 	return parsed, nil

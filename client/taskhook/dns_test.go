@@ -73,7 +73,7 @@ func TestDNSFaults(t *testing.T) {
 	}{
 		{nomad.DNSConfig{}, false, `driver "exec2" can't mount a resolv.conf for a task`},
 		{nomad.DNSConfig{Servers: []string{"${meta.nothing}"}}, true, `dns: "${meta.nothing}"`},
-		{nomad.DNSConfig{Servers: []string{"${NOMAD_META_corp}"}}, true, `"corp.example", which is no IP address`},
+		{nomad.DNSConfig{Servers: []string{"${NOMAD_META_corp}"}}, true, `"corp.example", which is not an IP address`},
 	} {
 		cfg := resolving("host", &c.dns)
 		cfg.Capabilities.Mounts = c.mounts

@@ -112,7 +112,7 @@ func TestVolumeFaults(t *testing.T) {
 		{"propagation", here, mount(func(m *nomad.VolumeMount) { m.PropagationMode = "${env.P}" }), `propagation_mode "${env.P}"`},
 		{"selinux", here, mount(func(m *nomad.VolumeMount) { m.SELinuxLabel = "z" }), "selinux_label"},
 		{"unknown reference", here, to("${NOMAD_NOTHING}/x"), "contains a reference that is not defined"},
-		{"dots by a reference", here, to("${NOMAD_TASK_DIR}/../../.."), "holds .."},
+		{"dots by a reference", here, to("${NOMAD_TASK_DIR}/../../.."), "contains .."},
 		{"absent, outside", here, to("/nowhere/at/all"), "destination /nowhere/at/all does not exist on this node and is outside"},
 		{"over the task", here, to("${NOMAD_TASK_DIR}/."), ""},
 		{"over the allocation", here, to("${NOMAD_ALLOC_DIR}"), "would hide the task's own directories"},

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent"
 )
 
-// as asks an agent as the bearer of a token.
+// as sends a request to an agent with a token.
 func as(t *testing.T, a *agent.Agent, token, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+a.Addr()+path, strings.NewReader(body))
@@ -34,7 +34,7 @@ func as(t *testing.T, a *agent.Agent, token, method, path, body string) (int, st
 	return resp.StatusCode, string(text)
 }
 
-// decoded is as for a request that must succeed, and what it answers.
+// decoded is like as, but requires success and decodes the response.
 func decoded[T any](t *testing.T, a *agent.Agent, token, method, path, body string) (out T) {
 	t.Helper()
 	code, text := as(t, a, token, method, path, body)
@@ -49,8 +49,8 @@ func decoded[T any](t *testing.T, a *agent.Agent, token, method, path, body stri
 
 type secret struct{ SecretID string }
 
-// A server and a client with access control: who has no token or not the right gets
-// nothing from either of them, whichever of them knows the answer.
+// A server and a client with ACLs answer no request without a token with the required right,
+// whichever of them has the requested data.
 func TestAccessThroughServerAndClient(t *testing.T) {
 	const on = "acl { enabled = true }\n"
 	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free+on))
@@ -122,7 +122,7 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 	}
 }
 
-// With the key metrics are served without a token, and nothing else is.
+// With the key set, only metrics are served without a token.
 func TestAnonymousMetrics(t *testing.T) {
 	a, _ := run(t, serverOnly(t, write(t, free+"acl {\n enabled = true\n}\ntelemetry {\n prometheus_metrics = true\n allow_anonymous_metrics = true\n}\n"))...)
 	until(t, "metrics are served", func() bool {

@@ -173,7 +173,7 @@ func (a *Agent) openClient() error {
 		return err
 	}
 	if keys := a.set.UnknownOptions(); len(keys) > 0 {
-		a.log.Warn("client.options has keys without effect", "keys", keys)
+		a.log.Warn("client.options contains unknown keys", "keys", keys)
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
 	own := a.ownDirs(cfg.StateDir, cfg.AllocDir)
@@ -185,7 +185,7 @@ func (a *Agent) openClient() error {
 		return err
 	}
 	if at := barrier(cfg.AllocDir); at != "" {
-		a.log.Warn("tasks with a user of their own cannot reach their files: let others pass (chmod o+x)", "dir", at)
+		a.log.Warn("tasks that run as another user cannot access their files: make the directory searchable (chmod o+x)", "dir", at)
 	}
 	return nil
 }
@@ -305,7 +305,7 @@ func (a *Agent) runClient(ctx, failed context.Context) error {
 }
 
 // errNoServer means that the client could not join within its retry limit.
-var errNoServer = errors.New("no server took the client")
+var errNoServer = errors.New("the client could not register with a server")
 
 // joined returns an error if no server has accepted the client within the limit.
 func (a *Agent) joined(ctx context.Context, limit time.Duration) error {
@@ -377,7 +377,7 @@ func (a *Agent) banner() string {
 	}
 	keeps := a.data.path
 	if a.data.temp {
-		keeps = "nothing is kept (-dev)"
+		keeps = "not kept (-dev)"
 	}
 	return fmt.Sprintf("==> Nomad agent started: %s\n    API:  %s://%s\n    Data: %s\n", strings.Join(roles, ", "), a.scheme(), a.addr, keeps)
 }

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// syncBuffer is a buffer that a log may write to.
+// syncBuffer is a buffer for concurrent writes of a log.
 type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -50,7 +50,7 @@ func (b *syncBuffer) String() string {
 // free chooses the ports itself.
 const free = "ports {\n http = 0\n rpc = 0\n serf = 0\n}\n"
 
-// write makes a configuration file.
+// write creates a configuration file.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent.hcl")
@@ -60,7 +60,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// build makes an agent of arguments.
+// build creates an agent from arguments.
 func build(t *testing.T, w io.Writer, args ...string) (*agent.Agent, error) {
 	t.Helper()
 	set, err := config.Parse(args)
@@ -105,7 +105,7 @@ func run(t *testing.T, args ...string) (a *agent.Agent, stop func()) {
 	return a, stop
 }
 
-// dataDir is a directory whose mounts are taken off at the end.
+// dataDir returns a directory whose mounts are removed when the test ends.
 func dataDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func dataDir(t *testing.T) string {
 	return dir
 }
 
-// get reads a JSON answer of the API.
+// get decodes a JSON response of the API.
 func get(a *agent.Agent, path string, v any) error {
 	resp, err := http.Get("http://" + a.Addr() + path)
 	if err != nil {
@@ -235,7 +235,7 @@ func TestDevAgentRunsAJob(t *testing.T) {
 	stop()
 }
 
-// A server and a client in agents of their own, over TCP.
+// A server and a client run in separate agents and communicate over TCP.
 func TestServerAndClientApart(t *testing.T) {
 	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
 	until(t, "there is a leader", func() bool { var l string; return get(srv, "/v1/status/leader", &l) == nil && l != "" })
@@ -246,7 +246,7 @@ func TestServerAndClientApart(t *testing.T) {
 	cl, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-servers", leader,
 		"-config", write(t, free+"plugin \"mock_driver\" {}\n"))
 	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
-	// The client's API passes on to the server, which asks the node back.
+	// The API of the client forwards to the server, which calls the node.
 	submit(t, cl, `{"run_for": "1h"}`)
 	until(t, "the job runs", func() bool { return allocStatus(cl) == "running" })
 	var allocs []struct{ ID string }
@@ -265,7 +265,7 @@ func TestServerAndClientApart(t *testing.T) {
 	changeServers(t, srv, cl, leader)
 }
 
-// changeServers replaces the servers of a client by its API.
+// changeServers replaces the servers of a client through its API.
 func changeServers(t *testing.T, srv, cl *agent.Agent, leader string) {
 	t.Helper()
 	put := func(a *agent.Agent, query string) (int, string) {
@@ -298,7 +298,7 @@ func changeServers(t *testing.T, srv, cl *agent.Agent, leader string) {
 	until(t, "the client still reaches its server", func() bool { return readyNodes(cl) == 1 })
 }
 
-// oneLine fails unless err is there, in one line.
+// oneLine fails the test unless err is an error with a single line.
 func oneLine(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), want) {
@@ -356,14 +356,14 @@ func TestCorruptState(t *testing.T) {
 	if b, err := os.ReadFile(path); err != nil || len(b) != 40_000 {
 		t.Errorf("the state was changed: %d bytes, %v", len(b), err)
 	}
-	// What was opened before it was let go.
+	// The agent released its resources: it can start again.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	run(t, "-client", "-servers", "127.0.0.1:1", "-bind", "127.0.0.1", "-data-dir", dir, "-config", write(t, free))
 }
 
-// Reload takes over the level of the log, and keeps the old one when the file is bad.
+// A reload applies the log level. It keeps the old level if the file is invalid.
 func TestReload(t *testing.T) {
 	path := write(t, free)
 	level := func(l string, more ...string) {
@@ -390,7 +390,7 @@ func TestReload(t *testing.T) {
 	if err := a.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "configuration reloaded") || strings.Contains(got, "need a restart") {
+	if got := out.String(); !strings.Contains(got, "configuration reloaded") || strings.Contains(got, "require a restart") {
 		t.Errorf("at DEBUG: %q", got)
 	}
 	level("DEBUG", "enable_debug = true", "server { raft_trailing_logs = 9 num_schedulers = 7 }")
@@ -402,7 +402,7 @@ func TestReload(t *testing.T) {
 	}
 	level("nonsense")
 	if err := a.Reload(); err == nil {
-		t.Error("a bad file was taken over")
+		t.Error("an invalid file was applied")
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -410,7 +410,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// One address cannot take all connections; it is told why, and others still come in.
+// One address cannot use all connections. It gets the reason, and other addresses can still connect.
 func TestConnectionLimit(t *testing.T) {
 	a, _ := run(t, "-dev", "-config", write(t, free+"limits { http_max_conns_per_client = 3 }\n"))
 	var held []net.Conn
@@ -426,7 +426,7 @@ func TestConnectionLimit(t *testing.T) {
 		}
 		held = append(held, c)
 	}
-	// The limit counts what was accepted: ask until the first refusal.
+	// The limit counts accepted connections: send requests until the first rejection.
 	until(t, "a connection is refused", func() bool {
 		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + a.Addr() + "/v1/status/leader")
 		if err != nil {
@@ -446,7 +446,7 @@ func TestConnectionLimit(t *testing.T) {
 	})
 }
 
-// An agent that cannot start leaves no listener and no directory behind.
+// An agent that fails to start leaves no listener and no directory.
 func TestFailedStartLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -462,7 +462,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	}
 }
 
-// A request body over the limit is refused before it is read.
+// A request body over the limit is rejected before it is read.
 func TestLargeBody(t *testing.T) {
 	a, _ := run(t, "-dev", "-config", write(t, free+"limits { http_max_request_body = \"1KiB\" }\n"))
 	resp, err := http.Post("http://"+a.Addr()+"/v1/jobs", "application/json", strings.NewReader(strings.Repeat("x", 2000)))

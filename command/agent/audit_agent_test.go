@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testdisk"
 )
 
-// auditLine is what these tests read of an event.
+// auditLine contains the event fields that these tests read.
 type auditLine struct {
 	Payload struct {
 		Stage, Type string
@@ -53,7 +53,7 @@ func auditLines(t *testing.T, path string) (out []auditLine) {
 	return out
 }
 
-// send makes a request of an agent and returns how it ended.
+// send sends a request to an agent and returns its status or error.
 func send(t *testing.T, a *agent.Agent, method, path, body string, header ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+a.Addr()+path, strings.NewReader(body))
@@ -78,8 +78,7 @@ func send(t *testing.T, a *agent.Agent, method, path, body string, header ...str
 // tokens finds signed tokens.
 var tokens = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+`)
 
-// An agent with access control, a job and variables has each request on record twice,
-// and nothing secret of any.
+// An agent with ACLs, a job and variables records each request twice and no secrets.
 func TestAgentIsAudited(t *testing.T) {
 	dir := dataDir(t)
 	a, stop := run(t, "-dev", "-data-dir", dir, "-config", write(t, free+"audit { enabled = true }\nacl { enabled = true }\n"))
@@ -194,7 +193,7 @@ func TestAgentIsAudited(t *testing.T) {
 		}
 	}
 	if !kinds["IdentityEvent"] || client == "" || oneTime == "" {
-		t.Errorf("on record are only %v", kinds)
+		t.Errorf("recorded are only %v", kinds)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -221,8 +220,7 @@ func TestAgentIsAudited(t *testing.T) {
 	}
 }
 
-// SIGHUP opens a file anew that somebody renamed, takes over filters, and turns the log
-// off and on.
+// SIGHUP reopens a renamed file, applies filters, and disables and enables the log.
 func TestReloadAudit(t *testing.T) {
 	dir := dataDir(t)
 	conf := write(t, free)
@@ -278,8 +276,8 @@ func TestReloadAudit(t *testing.T) {
 	}
 }
 
-// With the disk full an enforced log stops what comes over HTTP, and nothing is done; a
-// best-effort one does not.
+// With a full disk, an enforced log rejects HTTP requests before they have any effect. A
+// best-effort log does not.
 func TestAuditOnAFullDisk(t *testing.T) {
 	small := testdisk.New(t, "64k", false).Dir
 	path := filepath.Join(small, "audit.log")
@@ -302,18 +300,18 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	if status != http.StatusInternalServerError || !strings.Contains(body, "audit log") {
 		t.Fatalf("the disk does not get full: %d %s", status, body)
 	}
-	// Fill what a shorter event would still fit in.
+	// Fill the space in which a shorter event would still fit.
 	if err := os.WriteFile(filepath.Join(small, "rest"), make([]byte, 64<<10), 0o600); err == nil {
 		t.Fatal("there was room")
 	}
 	if status, body := put("during"); status != http.StatusInternalServerError || !strings.Contains(body, "audit log: the request could not be recorded, and was not run") {
-		t.Errorf("a write that is not on record: %d %s", status, body)
+		t.Errorf("an unrecorded write: %d %s", status, body)
 	}
 	if err := errors.Join(os.WriteFile(conf, []byte(text("best-effort")), 0o600), a.Reload()); err != nil {
 		t.Fatal(err)
 	}
 	if status, body := send(t, a, "GET", "/v1/var/during", ""); status != http.StatusNotFound {
-		t.Errorf("what was refused was done: %d %s", status, body)
+		t.Errorf("a rejected write was executed: %d %s", status, body)
 	}
 	if status, body := put("after"); status != http.StatusOK {
 		t.Errorf("best-effort: %d %s", status, body)

@@ -21,15 +21,15 @@ func agentCommand() term.Command {
 	return term.Command{
 		Name: "agent", Local: true,
 		Short: "Run an agent: a server, a client, or both",
-		Long: `The configuration comes from files in HCL or JSON (-config, in the order given; of a directory all
-*.hcl and *.json files), then from flags, which win.
+		Long: `The configuration comes from files in HCL or JSON (-config, in the order given; all *.hcl and
+*.json files of a directory), then from flags, which take precedence.
 
--dev runs a server and a client in one process on 127.0.0.1 and keeps nothing. Every other agent
+-dev runs a server and a client in one process on 127.0.0.1 and keeps no data. Every other agent
 needs -data-dir and at least one of -server and -client.
 
-SIGINT and SIGTERM stop the agent; its tasks go on and are found again by the next one. After SIGINT
+SIGINT and SIGTERM stop the agent. Its tasks continue, and the next agent recovers them. After SIGINT
 the exit code is 1, unless leave_on_interrupt is set.
-SIGHUP reads the configuration again and takes over log_level, tls with its files, and some settings of Raft.`,
+SIGHUP reloads the configuration: it applies log_level, tls with its files, and some Raft settings.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := config.Declare(f.FlagSet)
 			return func(ctx context.Context, e *term.Env) error { return run(ctx, e, o) }
@@ -57,7 +57,7 @@ func run(ctx context.Context, e *term.Env, o *config.Options) error {
 	}
 	fmt.Fprint(e.Out, a.banner())
 	if err := notifySystemd("READY=1"); err != nil {
-		a.log.Warn("tell systemd that the agent is ready", "err", err)
+		a.log.Warn("notify systemd that the agent is ready", "err", err)
 	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)

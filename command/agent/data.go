@@ -46,10 +46,10 @@ func openDataDir(path string) (*dataDir, error) {
 func tempDataDir() (*dataDir, error) {
 	path, err := os.MkdirTemp("", "nomad-dev-")
 	if err != nil {
-		return nil, fmt.Errorf("make a data directory: %w", err)
+		return nil, fmt.Errorf("create data directory: %w", err)
 	}
 	if err := os.Chmod(path, 0o711); err != nil {
-		return nil, fmt.Errorf("make a data directory: %w", err)
+		return nil, fmt.Errorf("create data directory: %w", err)
 	}
 	return &dataDir{path: path, temp: true}, nil
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Without access control an agent serves its own names, and not a page whose name resolves
-// to its address: not for jobs and not for exec over a websocket of "its" origin.
+// Without ACLs an agent serves requests for its own names only. A page whose name resolves to its
+// address is rejected, also for exec over a websocket.
 func TestForeignHostNames(t *testing.T) {
 	machine, err := os.Hostname()
 	if err != nil {

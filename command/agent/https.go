@@ -73,7 +73,7 @@ func (l *webListener) greet(ctx context.Context, raw net.Conn) {
 	}
 	conn, err := l.certs.AcceptHTTP(ctx, raw)
 	if err != nil {
-		l.log.Debug("refused an HTTPS connection", "addr", raw.RemoteAddr(), "err", err)
+		l.log.Debug("rejected HTTPS connection", "addr", raw.RemoteAddr(), "err", err)
 		if spokeHTTP(err) {
 			_, _ = io.WriteString(raw, wrongScheme) // best effort: the connection is closed
 		}

@@ -25,7 +25,7 @@ func tlsBlock(f testpki.Files, more string) string {
 	return fmt.Sprintf("tls {\n ca_file = %q\n cert_file = %q\n key_file = %q\n %s\n}\n", f.CA, f.Cert, f.Key, more)
 }
 
-// browser is a user of the HTTP API who trusts a CA and may have a certificate.
+// browser is an HTTP client with a trusted CA and an optional certificate.
 func browser(t *testing.T, ca *testpki.CA, own ...testpki.Files) *http.Client {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -43,7 +43,7 @@ func browser(t *testing.T, ca *testpki.CA, own ...testpki.Files) *http.Client {
 	return &http.Client{Transport: tr, Timeout: time.Minute}
 }
 
-// visit asks for a page and returns its status.
+// visit requests a page and returns its status.
 func visit(c *http.Client, scheme string, a *agent.Agent) (int, error) {
 	resp, err := c.Get(scheme + "://" + a.Addr() + "/v1/agent/members")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestHTTPS(t *testing.T) {
 	}
 }
 
-// silent opens connections that never say anything.
+// silent opens connections on which nothing is sent.
 func silent(t *testing.T, a *agent.Agent, n int) []net.Conn {
 	t.Helper()
 	var all []net.Conn
@@ -136,7 +136,7 @@ func TestSlowHTTPSHandshakes(t *testing.T) {
 	})
 }
 
-// A reload takes over certificates, and TLS itself, while the listener stays.
+// A reload applies certificates and TLS settings without closing the listener.
 func TestTLSIsReloaded(t *testing.T) {
 	ca, next := testpki.New(t), testpki.New(t)
 	f := ca.Agent("server.global.nomad")
@@ -191,7 +191,7 @@ func TestTLSIsReloaded(t *testing.T) {
 	served(http.DefaultClient, "http")
 }
 
-// A client agent joins a server over TLS; the node says how its API is reached.
+// A client agent joins a server over TLS. The node has the scheme of its API.
 func TestAgentsSpeakTLS(t *testing.T) {
 	ca := testpki.New(t)
 	const on = "http = true\n rpc = true\n verify_server_hostname = true"
@@ -223,7 +223,7 @@ func TestAgentsSpeakTLS(t *testing.T) {
 	}
 }
 
-// getBy reads a JSON answer of the API over TLS.
+// getBy decodes a JSON response of the API over TLS.
 func getBy(c *http.Client, a *agent.Agent, path string, v any) error {
 	resp, err := c.Get("https://" + a.Addr() + path)
 	if err != nil {
@@ -244,10 +244,10 @@ func peersOf(c *http.Client, a *agent.Agent) (addrs []string) {
 	return addrs
 }
 
-// That a certificate ends soon is told at each start and reload.
-func TestExpiryIsTold(t *testing.T) {
+// A certificate that expires soon is logged at each start and reload.
+func TestExpiryIsLogged(t *testing.T) {
 	ca := testpki.New(t)
-	for days, want := range map[int]string{10: "ends soon", 30: "TLS is on"} {
+	for days, want := range map[int]string{10: "expires soon", 30: "TLS is enabled"} {
 		f := ca.Issue(pki.CertOptions{DNSNames: []string{"localhost"}, Client: true, Server: true, Days: days})
 		path := write(t, free+tlsBlock(f, "http = true"))
 		out := &syncBuffer{}
@@ -259,7 +259,7 @@ func TestExpiryIsTold(t *testing.T) {
 			t.Error(err)
 		}
 		if n := strings.Count(out.String(), want); n != 2 {
-			t.Errorf("%d days: %q is told %d times", days, want, n)
+			t.Errorf("%d days: %q is logged %d times", days, want, n)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

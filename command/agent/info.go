@@ -94,7 +94,7 @@ func (a *Agent) Servers() []string {
 // SetServers replaces the servers that the client uses.
 func (a *Agent) SetServers(addrs []string) error {
 	if a.client == nil || a.server != nil {
-		return nomad.Errorf(http.StatusBadRequest, "the client of this agent uses the server of this agent, and no other")
+		return nomad.Errorf(http.StatusBadRequest, "the client of this agent always uses the server of this agent")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 )
 
-// A client finds its server by retry_join alone.
+// A client finds its server with retry_join only.
 func TestClientJoinsByRetryJoin(t *testing.T) {
 	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
 	var self struct {
@@ -28,8 +28,7 @@ func TestClientJoinsByRetryJoin(t *testing.T) {
 	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 }
 
-// A client without servers starts, serves its API, and registers with the servers that it is
-// given later.
+// A client without servers starts, serves its API, and registers with servers that are set later.
 func TestClientWaitsForServers(t *testing.T) {
 	srv, _ := run(t, serverOnly(t, write(t, free))...)
 	var self struct {
@@ -55,7 +54,7 @@ func TestClientWaitsForServers(t *testing.T) {
 	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 }
 
-// A client that may try only so often ends when no server takes it.
+// A client with a limited number of attempts exits if it cannot register with a server.
 func TestClientGivesUp(t *testing.T) {
 	ln := testnet.Listen(t)
 	nobody := ln.Addr().String()
@@ -77,7 +76,7 @@ func TestClientGivesUp(t *testing.T) {
 	}
 }
 
-// The API answers on every address of the list; others are told one that they can use.
+// The API listens on every address of the list. An address that others can use is advertised.
 func TestSeveralAddresses(t *testing.T) {
 	one, two := testnet.Take(t), testnet.Take(t)
 	run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config",

@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testvault"
 )
 
-// An agent whose Vault is away starts, says so wherever one looks, and tells the token
-// of Vault nowhere; it goes on when Vault is back.
+// An agent without a reachable Vault starts and reports this in its log and its API, without the
+// Vault token. It continues when Vault is reachable.
 func TestKeyManagementOfAnAgent(t *testing.T) {
 	v := testvault.Start(t)
 	v.Set(testvault.Echo)
@@ -52,7 +52,7 @@ func TestKeyManagementOfAnAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(shown)+out.String(), testvault.Token) {
-		t.Error("the token of Vault is told")
+		t.Error("the Vault token is shown")
 	}
 	for _, want := range []string{`"Provider":"transit"`, `"key_name":"root"`, `"token":"\u003credacted\u003e"`} {
 		if !strings.Contains(string(shown), want) {
@@ -65,6 +65,6 @@ func TestKeyManagementOfAnAgent(t *testing.T) {
 		return get(a, "/v1/operator/keyring/keys", &keys) == nil && len(keys) == 1 && fmt.Sprint(keys[0].WrappedBy) == "[transit.main]"
 	})
 	if strings.Contains(out.String(), testvault.Token) {
-		t.Error("the log tells the token of Vault")
+		t.Error("the log contains the Vault token")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
-// say writes one line to a log file.
+// say writes a line to a log file.
 func say(t *testing.T, l *logFile, line string) {
 	t.Helper()
 	if _, err := l.Write([]byte(line + "\n")); err != nil {
@@ -20,8 +20,8 @@ func say(t *testing.T, l *logFile, line string) {
 	}
 }
 
-// read returns what each file of a directory holds: renamed ones in order, then the
-// current one.
+// read returns the content of each file of a directory: renamed files in order, then the current
+// file.
 func read(t *testing.T, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "nomad*.log"))
@@ -75,7 +75,7 @@ func TestLogFileRotates(t *testing.T) {
 	}
 }
 
-// The file goes on after a restart, and follows one that somebody else renamed.
+// The file is continued after a restart, and reopened after another program renamed it.
 func TestLogFileGoesOn(t *testing.T) {
 	s := config.Default()
 	s.LogFile = filepath.Join(t.TempDir(), "nomad.log")

@@ -17,8 +17,8 @@ import (
 
 const upstreamID = "5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55"
 
-// upstreamLog makes a data directory as an upstream server leaves it that was alone in its
-// cluster, in term 3: its log is in raft.db (compat/raft-fsm.md section 4).
+// upstreamLog creates the data directory of a Nomad 2.0 server that was the only one in its
+// cluster, in term 3. Its log is in raft.db.
 func upstreamLog(t *testing.T) (data string) {
 	t.Helper()
 	data = dataDir(t)
@@ -64,8 +64,8 @@ func upstreamLog(t *testing.T) (data string) {
 	return data
 }
 
-// A server goes on with the log that its directory has, whatever the default is, and
-// agent/self shows the store.
+// A server continues with the log in its directory, whatever the default backend is. agent/self
+// shows the backend.
 func TestLogOfUpstreamsServer(t *testing.T) {
 	data := upstreamLog(t)
 	srv, stop := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", data, "-config", write(t, free))
@@ -94,7 +94,7 @@ func TestLogOfUpstreamsServer(t *testing.T) {
 	}
 }
 
-// A store that the configuration names is never replaced by what the directory has.
+// A backend named in the configuration is never replaced by that of the directory.
 func TestNamedLogStore(t *testing.T) {
 	data := upstreamLog(t)
 	_, err := build(t, io.Discard, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", data,

@@ -45,7 +45,7 @@ func (a *Agent) Metrics(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	s, ok := shown.(metrics.MetricsSummary)
 	if !ok {
-		return nil, fmt.Errorf("metrics: the library shows a %T", shown)
+		return nil, fmt.Errorf("metrics: unexpected type %T", shown)
 	}
 	out := &metricsSummary{
 		Timestamp: s.Timestamp, Gauges: []gaugeValue{}, PrecisionGauges: []gaugeValue{}, Points: []pointValue{},

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
-// The directories of the audit log and of the log file are hidden from tasks, unless others use
-// them or the allocations are in them.
+// The directories of the audit log and the log file are hidden from tasks, unless they are used for
+// other files or contain the allocations.
 func TestOwnDirs(t *testing.T) {
 	data := t.TempDir()
 	base := t.TempDir()

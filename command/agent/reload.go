@@ -19,7 +19,7 @@ var reloadable = []string{"log_level", "server.raft_multiplier", "server.raft_sn
 // log.
 func (a *Agent) Reload() error {
 	if a.reload == nil {
-		return errors.New("this agent has no configuration to read again")
+		return errors.New("this agent has no configuration files to reload")
 	}
 	a.turn.Lock()
 	defer a.turn.Unlock()
@@ -58,7 +58,7 @@ func (a *Agent) Reload() error {
 	changed := config.Changed(a.set, set)
 	changed = slices.DeleteFunc(changed, func(path string) bool { return slices.Contains(reloadable, path) })
 	if len(changed) > 0 {
-		a.log.Warn("these keys changed too: they need a restart of the agent", "keys", changed)
+		a.log.Warn("changed keys that require a restart of the agent", "keys", changed)
 	}
 	return nil
 }

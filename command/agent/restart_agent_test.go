@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The API of a restarted agent answers when the allocations are restored: a request that
-// came before gets the log of a task that ran all the time.
+// The API of a restarted agent responds after the allocations are restored. An earlier request
+// then gets the log of a task that was running during the restart.
 func TestLogsRightAfterARestart(t *testing.T) {
 	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
 	var leader string

@@ -38,10 +38,10 @@ type telemetry struct {
 func newTelemetry(s *config.Settings) (*telemetry, error) {
 	t := s.Telemetry
 	if t.InMemoryCollectionInterval <= 0 || t.InMemoryRetentionPeriod < t.InMemoryCollectionInterval {
-		return nil, s.Fault("telemetry.in_memory_retention_period", "must not be below in_memory_collection_interval, a positive duration")
+		return nil, s.Fault("telemetry.in_memory_retention_period", "must not be below in_memory_collection_interval, which must be above 0")
 	}
 	if t.CollectionInterval <= 0 {
-		return nil, s.Fault("telemetry.collection_interval", "a positive duration is expected")
+		return nil, s.Fault("telemetry.collection_interval", "must be above 0")
 	}
 	memory := metrics.NewInmemSink(t.InMemoryCollectionInterval, min(t.InMemoryRetentionPeriod, keptIntervals*t.InMemoryCollectionInterval))
 	tel := &telemetry{memory: memory}

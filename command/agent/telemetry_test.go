@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
-// TestMetricsAreWhole: a value is shown as soon as it was measured.
+// TestMetricsAreWhole checks that a value is shown as soon as it is measured.
 func TestMetricsAreWhole(t *testing.T) {
 	s := &config.Settings{}
 	s.Telemetry.InMemoryCollectionInterval, s.Telemetry.InMemoryRetentionPeriod = time.Hour, time.Hour
@@ -34,8 +34,8 @@ func TestMetricsAreWhole(t *testing.T) {
 	}
 }
 
-// TestMetricsTakeAnyLabel: a label that is not UTF-8, as the ID of a job may be, does not hide
-// the metrics from Prometheus.
+// TestMetricsTakeAnyLabel checks that a label that is not UTF-8, such as a job ID, does not prevent
+// Prometheus from reading the metrics.
 func TestMetricsTakeAnyLabel(t *testing.T) {
 	s := &config.Settings{}
 	s.Telemetry.InMemoryCollectionInterval, s.Telemetry.InMemoryRetentionPeriod = time.Hour, time.Hour

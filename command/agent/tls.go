@@ -30,9 +30,9 @@ func (a *Agent) tellExpiry(set *config.Settings) {
 	switch {
 	case end.IsZero():
 	case time.Until(end) < expiresSoon:
-		a.log.Warn("the certificate ends soon: put a new one in its place and reload", "cert_file", set.TLS.CertFile, "expires", end)
+		a.log.Warn("the certificate expires soon: replace it and reload", "cert_file", set.TLS.CertFile, "expires", end)
 	default:
-		a.log.Info("TLS is on", "cert_file", set.TLS.CertFile, "expires", end)
+		a.log.Info("TLS is enabled", "cert_file", set.TLS.CertFile, "expires", end)
 	}
 }
 

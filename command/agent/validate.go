@@ -17,9 +17,9 @@ func validateCommand() term.Command {
 	return term.Command{
 		Name: "config validate", Args: "<path...>", MinArgs: 1, MaxArgs: -1,
 		Short: "Check configuration files of an agent",
-		Long: `Reads the files and directories in the order given, as an agent does with -config, and tells every
-fault in them. The whole must be what an agent could start with: a role, and a data_dir. Missing
-files of certificates are warnings: they may exist on another machine only.`,
+		Long: `Reads the files and directories in the order given, as an agent does with -config, and reports every
+error. The configuration must be sufficient for an agent: a role, and a data_dir. Missing
+certificate files are warnings, because they may exist only on another machine.`,
 		Setup: func(*term.Flags) term.Run {
 			return func(_ context.Context, e *term.Env) error {
 				missing, err := config.Validate(e.Args)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What is stored and not served follows the table of servers, and changes no exit code.
+// Records that are stored but not served are listed after the servers, without effect on the exit code.
 func TestHealthShowsUnservedFeatures(t *testing.T) {
 	for name, c := range map[string]struct{ field, want string }{
 		"none": {"", ""},

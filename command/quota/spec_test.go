@@ -27,7 +27,7 @@ func TestSpecification(t *testing.T) {
 			RegionLimit: &api.QuotaResources{Storage: &api.QuotaStorageResources{VariablesMB: 2048}}}}}},
 		"no size":          {text: storage(`"much"`), says: "is not a size"},
 		"no name":          {text: ``, says: "no name"},
-		"no HCL":           {text: `name = [`, says: "Error parsing"},
+		"invalid HCL":      {text: `name = [`, says: "Error parsing"},
 		"unknown":          {text: "name = \"a\"\ncolour = \"red\"", says: "unknown key colour"},
 		"unknown in limit": {text: "name = \"a\"\nlimit {\n cpu = 5\n}", says: "unknown key limit.cpu"},
 		"text for number":  {text: "name = \"a\"\nlimit {\n region_limit {\n cpu = \"x\"\n }\n}", says: "cpu: expected an integer"},

@@ -74,7 +74,7 @@ func sandboxMatches(t *testing.T, d drivers.Sandboxer, f *fixture) {
 
 var _ drivers.Sandboxer = (*exec2.Driver)(nil)
 
-// delegate makes a group owned by nobody, as a service manager does.
+// delegate creates a group owned by nobody, as a service manager does.
 func delegate(t *testing.T) string {
 	t.Helper()
 	h, err := cgroup.Detect()

@@ -23,7 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// heard collects the events of a driver.
+// heard records the events of a driver.
 type heard struct {
 	updates chan struct{} // buffered 1: there is a new event
 

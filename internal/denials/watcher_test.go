@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// told returns a watcher without a kernel, and the reports that it delivered.
+// told returns a watcher without a kernel, and its delivered reports.
 func told(t *testing.T) (*Watcher, *[]Report) {
 	var got []Report
 	w := New(slog.New(slog.DiscardHandler), func(r Report) { got = append(got, r) })

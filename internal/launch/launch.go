@@ -389,7 +389,7 @@ func (p *Process) Reap() (ws unix.WaitStatus, err error) {
 	return ws, nil
 }
 
-// Close closes what Fork opened, except Pidfd. The program goes on.
+// Close closes what Fork opened, except Pidfd. The program continues.
 func (p *Process) Close() {
 	p.report.Close()
 	if p.status != nil {

@@ -17,7 +17,7 @@ type kept struct {
 	dir  bool
 }
 
-// passMode lets everybody traverse and nobody list.
+// passMode allows traversal but not listing.
 const passMode = 0o711
 
 // attach mounts k at its name below base, which hides the rest.

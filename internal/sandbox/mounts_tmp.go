@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tmpDir is where programs expect room for files that nobody keeps.
+// tmpDir is the directory of temporary files.
 const tmpDir = "/tmp"
 
 // mountTmp mounts the program's own directory on /tmp. On top of it, it mounts the grants below the

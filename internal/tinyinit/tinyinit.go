@@ -43,7 +43,7 @@ const (
 	EnterFD  = 7 // the pidfd of a process whose namespaces init joins
 )
 
-// Flags tell init what to do. Their numbers are known to init_*.s.
+// Flags are the actions of init. Their numbers are also in init_*.s.
 type Flags byte
 
 // Bits of Flags.

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
-// Durations are texts in JSON, and read as texts or nanoseconds.
+// Durations are strings in JSON, and are read from strings or nanoseconds.
 func TestDurationsOfTokensAndMethods(t *testing.T) {
 	for in, want := range map[string]time.Duration{`"8h"`: 8 * time.Hour, `""`: 0, `3600000000000`: time.Hour, `null`: 0} {
 		var token acls.Token
@@ -46,7 +46,7 @@ func TestDurationsOfTokensAndMethods(t *testing.T) {
 	}
 }
 
-// Nothing that is printed or logged holds a secret.
+// Secrets are neither printed nor logged.
 func TestSecretsOfAccessDoNotPrint(t *testing.T) {
 	const canary = "canary-secret"
 	token := &acls.Token{AccessorID: "a", SecretID: canary}
@@ -71,11 +71,11 @@ func TestSecretsOfAccessDoNotPrint(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	if token.SecretID != canary || method.Config.OIDCClientSecret != canary || conf.OIDCClientAssertion.PrivateKey.PemKey != canary {
-		t.Error("what was left out of a copy is gone from the original")
+		t.Error("an omitted part of a copy is missing in the original")
 	}
 }
 
-// changed is a copy of v in which one field has another value.
+// changed returns a copy of v with a different value of one field.
 func changed[T any](t *testing.T, v *T, field string) *T {
 	t.Helper()
 	out := codec.Copy(v)
@@ -103,8 +103,7 @@ func changed[T any](t *testing.T, v *T, field string) *T {
 	return out
 }
 
-// A hash differs whenever something differs that an operator sets, and no list can pass
-// for another.
+// A hash depends on every field that an operator sets. Different lists have different hashes.
 func TestHashesTellWhatDiffers(t *testing.T) {
 	seen := map[string]string{}
 	note := func(what string, hash []byte) {

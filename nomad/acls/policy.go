@@ -63,19 +63,19 @@ func (p *Policy) SetHash() []byte {
 func (p *Policy) Validate() error {
 	switch {
 	case !aclName.MatchString(p.Name):
-		return fmt.Errorf("invalid policy name %q: 1 to 128 letters, digits and '-'", p.Name)
+		return fmt.Errorf("invalid policy name %q: use 1 to 128 letters, digits and '-'", p.Name)
 	case len(p.Description) > maxDescription:
-		return fmt.Errorf("the description of policy %q is %d bytes long, at most %d", p.Name, len(p.Description), maxDescription)
+		return fmt.Errorf("the description of policy %q has %d bytes: the limit is %d", p.Name, len(p.Description), maxDescription)
 	}
 	j := p.JobACL
 	switch {
 	case j == nil:
 	case j.Namespace == "":
-		return fmt.Errorf("policy %q is for workloads and names no namespace", p.Name)
+		return fmt.Errorf("policy %q applies to workloads but has no namespace", p.Name)
 	case j.JobID == "" && (j.Group != "" || j.Task != ""):
-		return fmt.Errorf("policy %q is for a group or task and names no job", p.Name)
+		return fmt.Errorf("policy %q applies to a group or task but has no job", p.Name)
 	case j.Group == "" && j.Task != "":
-		return fmt.Errorf("policy %q is for a task and names no group", p.Name)
+		return fmt.Errorf("policy %q applies to a task but has no group", p.Name)
 	}
 	return nil
 }

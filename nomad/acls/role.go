@@ -42,15 +42,15 @@ func (r *Role) Canonicalize() {
 func (r *Role) Validate() error {
 	switch {
 	case !aclName.MatchString(r.Name):
-		return fmt.Errorf("invalid role name %q: 1 to 128 letters, digits and '-'", r.Name)
+		return fmt.Errorf("invalid role name %q: use 1 to 128 letters, digits and '-'", r.Name)
 	case len(r.Description) > maxDescription:
-		return fmt.Errorf("the description of role %q is %d bytes long, at most %d", r.Name, len(r.Description), maxDescription)
+		return fmt.Errorf("the description of role %q has %d bytes: the limit is %d", r.Name, len(r.Description), maxDescription)
 	case len(r.Policies) == 0:
-		return fmt.Errorf("role %q needs a policy at least", r.Name)
+		return fmt.Errorf("role %q needs at least one policy", r.Name)
 	}
 	for _, l := range r.Policies {
 		if l == nil || !aclName.MatchString(l.Name) {
-			return fmt.Errorf("role %q has a policy without a valid name", r.Name)
+			return fmt.Errorf("role %q has a policy with an invalid name", r.Name)
 		}
 	}
 	return nil

@@ -74,11 +74,11 @@ func (t *Token) Canonicalize(now time.Time) {
 func (t *Token) Validate(shortest, longest time.Duration, existing *Token) error {
 	switch {
 	case len(t.Name) > maxTokenName:
-		return fmt.Errorf("the name of the token is %d bytes long, at most %d", len(t.Name), maxTokenName)
+		return fmt.Errorf("the name of the token has %d bytes: the limit is %d", len(t.Name), maxTokenName)
 	case t.Type == ManagementToken && (len(t.Policies) > 0 || len(t.Roles) > 0):
-		return fmt.Errorf("a management token may do everything: it has no policies or roles")
+		return fmt.Errorf("a management token cannot have policies or roles")
 	case t.Type == ClientToken && len(t.Policies) == 0 && len(t.Roles) == 0:
-		return fmt.Errorf("a client token needs a policy or a role at least")
+		return fmt.Errorf("a client token needs at least one policy or role")
 	case t.Type != ClientToken && t.Type != ManagementToken:
 		return fmt.Errorf("token type must be %q or %q, not %q", ClientToken, ManagementToken, t.Type)
 	case existing != nil:
@@ -91,15 +91,15 @@ func (t *Token) Validate(shortest, longest time.Duration, existing *Token) error
 func (t *Token) validateChange(existing *Token) error {
 	switch {
 	case t.AccessorID == AnonymousAccessor:
-		return fmt.Errorf("the anonymous token cannot be changed: change the policy %q", PolicyAnonymous)
+		return fmt.Errorf("the anonymous token cannot be changed: update the policy %q", PolicyAnonymous)
 	case t.Type != existing.Type:
-		return fmt.Errorf("token %s is of type %s: the type of a token cannot change", t.AccessorID, existing.Type)
+		return fmt.Errorf("token %s has type %s: the type of a token cannot be changed", t.AccessorID, existing.Type)
 	case t.Global != existing.Global:
-		return fmt.Errorf("token %s: global cannot change", t.AccessorID)
+		return fmt.Errorf("token %s: global cannot be changed", t.AccessorID)
 	case t.SecretID != existing.SecretID:
-		return fmt.Errorf("token %s: the secret of a token cannot change", t.AccessorID)
+		return fmt.Errorf("token %s: the secret of a token cannot be changed", t.AccessorID)
 	case !sameTime(t.ExpirationTime, existing.ExpirationTime) || t.ExpirationTTL != existing.ExpirationTTL:
-		return fmt.Errorf("token %s: when a token expires cannot change", t.AccessorID)
+		return fmt.Errorf("token %s: the expiration of a token cannot be changed", t.AccessorID)
 	}
 	return nil
 }
@@ -121,13 +121,13 @@ func (t *Token) validateLife(shortest, longest time.Duration) error {
 	}
 	switch life := t.ExpirationTime.Sub(t.CreateTime); {
 	case t.ExpirationTTL != 0 && life != t.ExpirationTTL:
-		return fmt.Errorf("a token has an expiration TTL or an expiration time, not both")
+		return fmt.Errorf("a token cannot have both an expiration TTL and an expiration time")
 	case life <= 0:
 		return fmt.Errorf("the expiration time of the token is in the past")
 	case life < shortest:
-		return fmt.Errorf("the token would live %s, less than acl.token_min_expiration_ttl, which is %s", life, shortest)
+		return fmt.Errorf("the token would expire in %s, less than acl.token_min_expiration_ttl, which is %s", life, shortest)
 	case life > longest:
-		return fmt.Errorf("the token would live %s, more than acl.token_max_expiration_ttl, which is %s", life, longest)
+		return fmt.Errorf("the token would expire in %s, more than acl.token_max_expiration_ttl, which is %s", life, longest)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func readDuration(name string, raw json.RawMessage, to *time.Duration) error {
 		return nil
 	case text == "":
 		if err := json.Unmarshal(raw, to); err != nil {
-			return fmt.Errorf("%s is a duration such as \"8h\": %w", name, err)
+			return fmt.Errorf("%s must be a duration such as \"8h\": %w", name, err)
 		}
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
-// TestWireForm holds the codec against the bytes of compat/wire.md section 4.
+// TestWireForm compares the output of the codec with bytes of Nomad 2.0.
 func TestWireForm(t *testing.T) {
 	for name, c := range map[string]struct {
 		value any
@@ -69,8 +69,8 @@ func TestDecodeReadsAllForms(t *testing.T) {
 	}
 }
 
-// TestDecodeIsBounded gives lengths that the input does not hold: they are
-// errors, and no memory is taken on their word.
+// TestDecodeIsBounded decodes lengths that exceed the input. They are errors, and no memory is
+// allocated for them.
 func TestDecodeIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		input string
@@ -118,8 +118,8 @@ func TestCodecIsConcurrent(t *testing.T) {
 	wait.Wait()
 }
 
-// TestDecodedSharesNoMemory checks that a decoded value does not refer to the bytes that it
-// was decoded from: their buffer is reused.
+// TestDecodedSharesNoMemory checks that a decoded value does not refer to the decoded bytes. Their
+// buffer is reused.
 func TestDecodedSharesNoMemory(t *testing.T) {
 	job := &nomad.Job{ID: "web", Meta: map[string]string{"team": "infra"}, Payload: []byte("payload"),
 		TaskGroups: []*nomad.TaskGroup{{Name: "group", Tasks: []*nomad.Task{{Name: "task", Config: map[string]any{

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
-// A copy is equal and shares nothing that could be written to.
+// A copy is equal and shares no mutable data.
 func TestCopy(t *testing.T) {
 	type leaf struct {
 		Name string
@@ -43,7 +43,7 @@ func TestCopy(t *testing.T) {
 	list := got.Any["list"].([]any)
 	list[0], list[1].(map[string]any)["y"] = "w", 9
 	if !reflect.DeepEqual(from, made()) {
-		t.Errorf("what was written to the copy is in the original: %+v", from)
+		t.Errorf("a write to the copy changed the original: %+v", from)
 	}
 	if codec.Copy((*tree)(nil)) != nil {
 		t.Error("the copy of nothing is something")

@@ -39,7 +39,7 @@ func (topologyList) ConvertExt(v any) any {
 }
 
 // UpdateExt implements codec.InterfaceExt. The handle only encodes.
-func (topologyList) UpdateExt(any, any) { panic("a topology is not decoded from JSON") }
+func (topologyList) UpdateExt(any, any) { panic("cannot decode a topology from JSON") }
 
 // listedTopology is a Topology with Nodes as a list of integers.
 type listedTopology struct {

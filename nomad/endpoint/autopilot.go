@@ -12,7 +12,7 @@ import (
 func (s *Service) autopilotGet(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.AutopilotConfig, error) {
 	conf := s.Snapshot().AutopilotConfig(nil)
 	if conf == nil {
-		return nil, nomad.Errorf(404, "autopilot has no configuration: the leader writes one when its term begins")
+		return nil, nomad.Errorf(404, "autopilot has no configuration: the leader writes one after its election")
 	}
 	return conf, nil
 }
@@ -41,7 +41,7 @@ func (s *Service) serverHealth(context.Context, *rpc.Call, *nomad.GenericRequest
 		}
 		return &out, nil
 	}
-	return nil, nomad.Errorf(503, "this server has not looked at the others yet: ask again in a few seconds")
+	return nil, nomad.Errorf(503, "this server has not checked the other servers yet: try again in a few seconds")
 }
 
 // Autopilot reports the health of the servers in the region.

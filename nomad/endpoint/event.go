@@ -41,7 +41,7 @@ func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *nomad.Event
 	case req.Index < 0:
 		return nomad.Errorf(400, "invalid index %d of an event stream", req.Index)
 	case s.cfg.Events == nil:
-		return nomad.Errorf(501, "this server keeps no events: server.enable_event_broker is false")
+		return nomad.Errorf(501, "the event broker of this server is disabled: set server.enable_event_broker = true")
 	}
 	ctx, cancel := to.UntilClosed(ctx)
 	defer cancel()
@@ -49,7 +49,7 @@ func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *nomad.Event
 	defer from.Close()
 	err = r.run(ctx, from)
 	if errors.Is(err, stream.ErrSlow) {
-		s.Log.Warn("reader of events was dropped", "err", err)
+		s.Log.Warn("dropped event stream", "err", err)
 	}
 	return err
 }
@@ -127,7 +127,7 @@ func (r *eventReader) tell(ctx context.Context, batch *stream.Batch) error {
 }
 
 // errReaderGone ends a stream whose reader has disconnected.
-var errReaderGone = errors.New("the reader of events is gone")
+var errReaderGone = errors.New("the event stream was closed")
 
 func (r *eventReader) send(line []byte) error {
 	if err := r.to.Encode(&nomad.EventStreamWrapper{Event: &nomad.EventJson{Data: line}}); err != nil {

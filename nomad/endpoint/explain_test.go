@@ -18,12 +18,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// alone is a server without others.
+// alone is the only server of its cluster.
 type alone struct{ handler.Cluster }
 
 func (alone) Contact() (bool, time.Duration) { return true, 0 }
 
-// What the tests ask about.
+// The objects of the tests.
 const (
 	deployer = "11111111-1111-4111-8111-111111111111"
 	auditor  = "22222222-2222-4222-8222-222222222222"
@@ -33,7 +33,7 @@ const (
 	viewers  = "66666666-6666-4666-8666-666666666666"
 )
 
-// newExplainer is a service with policies, tokens, roles and a job in its state.
+// newExplainer returns a service with policies, tokens, roles and a job in its state.
 func newExplainer(t *testing.T) (*Service, *state.Store) {
 	t.Helper()
 	store := state.New(slog.New(slog.DiscardHandler))
@@ -72,7 +72,7 @@ func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
 	return &rpc.Call{Identity: &acls.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: rights, Workload: w}}
 }
 
-// told is an answer in a line: the verdict, the reasons, the policies.
+// told formats an explanation as one line: the decision, the reasons and the policies.
 func told(a *acls.Explanation) string {
 	var out []string
 	for _, d := range a.Decisions {
@@ -107,12 +107,12 @@ func TestExplainOne(t *testing.T) {
 		"policy of a group":  {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "shared/db"}, "true granted secrets:1"},
 		"another group":      {acls.ExplainRequest{Workload: &acls.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read", Name: "shared/db"}, "false no rule"},
 		"mints":              {acls.ExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "vault.example"}, `true identity "vault" of web/api/server`},
-		"mints not":          {acls.ExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"}, "false no identity"},
-		"mints not there":    {acls.ExplainRequest{Workload: &acls.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"}, Kind: "audience", Right: "mint", Name: "vault.example"}, "false no identity"},
+		"mints not":          {acls.ExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"}, "false the workload has no identity"},
+		"mints not there":    {acls.ExplainRequest{Workload: &acls.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"}, Kind: "audience", Right: "mint", Name: "vault.example"}, "false the workload has no identity"},
 		"may run what mints": {acls.ExplainRequest{Policy: "deploy", Kind: "audience", Right: "mint", Name: "vault.example", QueryOptions: in("prod")}, "true granted deploy:2"},
 		"exec sees the node": {acls.ExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", Name: "web"}, "false not granted deploy:4"},
 		"method for all":     {acls.ExplainRequest{Policy: "deploy", Method: "Status.Leader"}, "true "},
-		"for management":     {acls.ExplainRequest{Policy: "deploy", Method: "System.GarbageCollect"}, "false no management token"},
+		"for management":     {acls.ExplainRequest{Policy: "deploy", Method: "System.GarbageCollect"}, "false not a management token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &c.req)
@@ -128,7 +128,7 @@ func TestExplainOne(t *testing.T) {
 
 func in(namespace string) nomad.QueryOptions { return nomad.QueryOptions{Namespace: namespace} }
 
-// A job with a task that sees the node's files asks for more of who executes there.
+// Exec into a job with a task that can access the node's files requires an additional right.
 func TestExplainExecOfARawTask(t *testing.T) {
 	s, _ := newExplainer(t)
 	out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "web"})
@@ -137,7 +137,7 @@ func TestExplainExecOfARawTask(t *testing.T) {
 	}
 }
 
-// Everybody may ask for itself; about others only who manages.
+// Every caller may ask about itself. Only management tokens may ask about others.
 func TestExplainIsForOneself(t *testing.T) {
 	s, store := newExplainer(t)
 	rights, err := authz.RightsIn(store.Snapshot()).OfPolicies("deploy")
@@ -172,17 +172,17 @@ func TestExplainIsForOneself(t *testing.T) {
 			t.Errorf("%s: %+v %s", name, out.Answers[0].Subject, told(out.Answers[0]))
 		}
 	}
-	// A workload learns of its own identities only.
+	// A workload can list only its own identities.
 	for task, want := range map[string]int{"web": 1, "other": 0} {
 		c := callAs(acl.New(false), &acl.Workload{Namespace: "default", Job: task, Group: "api", Task: "server"})
 		out, err := s.explain.Explain(t.Context(), c, &acls.ExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"})
 		if err != nil || len(out.Identities) != want || out.Answers[0].Allowed != (want == 1) {
-			t.Errorf("a workload of %s is told of %v, %v", task, out, err)
+			t.Errorf("a workload of %s gets %v, %v", task, out, err)
 		}
 	}
 }
 
-// who lists those who may, page by page.
+// who lists the allowed subjects page by page.
 func who(t *testing.T, s *Service, req acls.ExplainRequest, perPage int32) (all []string) {
 	t.Helper()
 	req.Everybody, req.PerPage = true, perPage
@@ -230,23 +230,23 @@ func TestExplainEverybody(t *testing.T) {
 func TestExplainRefuses(t *testing.T) {
 	s, _ := newExplainer(t)
 	for want, req := range map[string]acls.ExplainRequest{
-		`unknown kind "x"`:                      {Kind: "x", Right: "read"},
-		`variable has no right "red"`:           {Kind: "variable", Right: "red", Name: "a"},
-		"needs a name":                          {Kind: "node_pool", Right: "read"},
-		`leave out the name "x"`:                {Kind: "node", Right: "read", Name: "x"},
-		`job has no right "eat"`:                {Kind: "job", Right: "eat"},
-		"audience needs its name":               {Kind: "audience", Right: "mint"},
-		`audience has no right "make"`:          {Kind: "audience", Right: "make", Name: "a"},
-		"about one namespace":                   {Kind: "job", Right: "read", QueryOptions: in("*")},
-		`no method "X.Y"`:                       {Method: "X.Y"},
-		"not both":                              {Method: "Status.Leader", Kind: "job"},
-		"for nodes and servers":                 {Method: "Node.UpdateAlloc"},
-		"Unknown allocation":                    {Kind: "allocation", Right: "read", Name: nomad.NewID()},
-		"ACL token not found":                   {Kind: "node", Right: "read", AccessorID: nomad.NewID()},
-		"ACL role not found":                    {Kind: "node", Right: "read", Role: "x"},
-		"ACL policy not found":                  {Kind: "node", Right: "read", Policy: "x"},
-		"one token, role, policy or workload":   {Kind: "node", Right: "read", Policy: "deploy", Everybody: true},
-		"named by namespace, job, group and ta": {Kind: "node", Right: "read", Workload: &acls.JobACL{Group: "x"}},
+		`unknown kind "x"`:                    {Kind: "x", Right: "read"},
+		`unknown right "red" on variable`:     {Kind: "variable", Right: "red", Name: "a"},
+		"missing name of the node_pool":       {Kind: "node_pool", Right: "read"},
+		`remove the name "x"`:                 {Kind: "node", Right: "read", Name: "x"},
+		`unknown right "eat" on job`:          {Kind: "job", Right: "eat"},
+		"missing name of the audience":        {Kind: "audience", Right: "mint"},
+		`unknown right "make" on audience`:    {Kind: "audience", Right: "make", Name: "a"},
+		"specify one namespace":               {Kind: "job", Right: "read", QueryOptions: in("*")},
+		`unknown method "X.Y"`:                {Method: "X.Y"},
+		"not both":                            {Method: "Status.Leader", Kind: "job"},
+		"for nodes and servers":               {Method: "Node.UpdateAlloc"},
+		"Unknown allocation":                  {Kind: "allocation", Right: "read", Name: nomad.NewID()},
+		"ACL token not found":                 {Kind: "node", Right: "read", AccessorID: nomad.NewID()},
+		"ACL role not found":                  {Kind: "node", Right: "read", Role: "x"},
+		"ACL policy not found":                {Kind: "node", Right: "read", Policy: "x"},
+		"one token, role, policy or workload": {Kind: "node", Right: "read", Policy: "deploy", Everybody: true},
+		"a group requires a job":              {Kind: "node", Right: "read", Workload: &acls.JobACL{Group: "x"}},
 	} {
 		if _, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &req); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", req, err, want)
@@ -254,7 +254,7 @@ func TestExplainRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkExplainEverybody lists those of 10,000 tokens who may read a variable.
+// BenchmarkExplainEverybody lists which of 10,000 tokens may read a variable.
 func BenchmarkExplainEverybody(b *testing.B) {
 	store := state.New(slog.New(slog.DiscardHandler))
 	policies, tokens := &acls.PolicyUpsertRequest{}, &acls.TokenUpsertRequest{}

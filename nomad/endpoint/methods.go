@@ -33,11 +33,11 @@ func (s *Service) statusMethods() []rpc.Method {
 
 func (s *Service) jobMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).Needs(rpc.Asked("ns:[submit-job register-job] of the job, and what it mounts").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
+		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).Needs(rpc.Asked("ns:[submit-job register-job] of the job, and rights on its volumes").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
 		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.Asked("ns:[submit-job plan-job] of the job").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
 		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.Asked("ns:[read-job] of the job").First(rpc.InNamed(acl.ReadJob))),
 		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobs.Dispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
-		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.Asked("ns:[submit-job purge-job deregister-job], the last to stop only")),
+		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.Asked("ns:[submit-job purge-job deregister-job]; deregister-job only allows stopping")),
 		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobs.BatchDeregister),
 		rpc.Handle("Job.Evaluate", rpc.Token, rpc.Leader, s.jobs.Evaluate).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.EvaluateJob)),
 		rpc.Handle("Job.Stable", rpc.Token, rpc.Leader, s.jobs.Stable).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.StableJob)),
@@ -184,7 +184,7 @@ func (s *Service) quotaMethods() []rpc.Method {
 // searchMethods returns the methods that search all kinds of objects. The results depend on
 // the rights of the caller. A caller without any right is rejected.
 func (s *Service) searchMethods() []rpc.Method {
-	check := rpc.Asked("by context: ns:read-job, variables list, node:read, any of a namespace or node pool")
+	check := rpc.Asked("by context: ns:read-job, variables list, node:read, any right on a namespace or node pool")
 	return []rpc.Method{
 		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searchPrefix).Needs(check),
 		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searchFuzzy).Needs(check),

@@ -92,7 +92,7 @@ func absentJobs() []rpc.Method {
 			"Deployment.Unblock"),
 		absentRows("canaries and promotion", rpc.Token, inNS(acl.SubmitJob, acl.PromoteDeployment),
 			"Deployment.Promote"),
-		absentRows("setting health by hand", rpc.Token, inNS(acl.SubmitJob, acl.SetAllocHealthDeployment),
+		absentRows("setting allocation health", rpc.Token, inNS(acl.SubmitJob, acl.SetAllocHealthDeployment),
 			"Deployment.SetAllocHealth"),
 		absentRows("deletion of evaluations", rpc.Management, rpc.Check{}, "Eval.Delete"),
 		absentRows("job actions", rpc.Token, inNS(acl.ReadJob), "Job.GetActions"),

@@ -17,7 +17,7 @@ func (s *Service) aclMethods() []rpc.Method {
 }
 
 func (s *Service) policyMethods() []rpc.Method {
-	own := rpc.Asked("any token: its own policies; management: all")
+	own := rpc.Asked("any token: its own policies; management token: all policies")
 	return []rpc.Method{
 		rpc.Handle("ACL.UpsertPolicies", rpc.Management, rpc.Leader, s.access.UpsertPolicies).AtHome(s.everywhere),
 		rpc.Handle("ACL.DeletePolicies", rpc.Management, rpc.Leader, s.access.DeletePolicies).AtHome(s.everywhere),
@@ -36,7 +36,7 @@ func (s *Service) tokenMethods() []rpc.Method {
 		rpc.Handle("ACL.DeleteTokens", rpc.Management, rpc.Leader, s.access.DeleteTokens).AtHome(s.access.DeletesGlobal),
 		rpc.Handle("ACL.ListTokens", rpc.Management, rpc.Leader, s.access.ListTokens),
 		rpc.Handle("ACL.GetTokens", rpc.Management, rpc.Leader, s.access.GetTokens),
-		rpc.Handle("ACL.GetToken", rpc.Token, rpc.Leader, s.access.GetToken).Needs(rpc.Asked("its own token; management: all")),
+		rpc.Handle("ACL.GetToken", rpc.Token, rpc.Leader, s.access.GetToken).Needs(rpc.Asked("the token itself; management token: all tokens")),
 		rpc.Handle("ACL.ResolveToken", rpc.Anonymous, rpc.Leader, s.access.ResolveToken),
 		rpc.Handle("ACL.UpsertOneTimeToken", rpc.Token, rpc.Leader, s.access.UpsertOneTimeToken).Needs(rpc.Asked("an ACL token")),
 		rpc.Handle("ACL.ExchangeOneTimeToken", rpc.Anonymous, rpc.Leader, s.access.ExchangeOneTimeToken),
@@ -45,7 +45,7 @@ func (s *Service) tokenMethods() []rpc.Method {
 }
 
 func (s *Service) roleMethods() []rpc.Method {
-	own := rpc.Asked("an ACL token: its own roles; management: all")
+	own := rpc.Asked("any ACL token: its own roles; management token: all roles")
 	return []rpc.Method{
 		rpc.Handle("ACL.UpsertRoles", rpc.Management, rpc.Leader, s.access.UpsertRoles).AtHome(s.everywhere),
 		rpc.Handle("ACL.DeleteRolesByID", rpc.Management, rpc.Leader, s.access.DeleteRoles).AtHome(s.everywhere),

@@ -29,7 +29,7 @@ func (s *Service) relayMethods() []rpc.Method {
 			relay.Alloc(func(r *nomad.FsListRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay.Call[nomad.FsStatRequest, nomad.FsStatResponse](s.relay, "FileSystem.Stat", "FileSystem.Stat",
 			relay.Alloc(func(r *nomad.FsStatRequest) string { return r.AllocID }, acl.ReadFS)),
-		rpc.HandleStream("Allocations.Exec", rpc.Token, rpc.Region, s.relay.Exec).Needs(rpc.Asked("ns:[alloc-exec] of the allocation, and ns:[alloc-node-exec] when its driver isolates nothing")),
+		rpc.HandleStream("Allocations.Exec", rpc.Token, rpc.Region, s.relay.Exec).Needs(rpc.Asked("ns:[alloc-exec] of the allocation, and ns:[alloc-node-exec] if its driver does not isolate tasks")),
 		relay.Stream(s.relay, "FileSystem.Logs", relay.Alloc(func(r *nomad.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs)),
 		relay.Stream(s.relay, "FileSystem.Stream", relay.Alloc(func(r *nomad.FsStreamRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay.Call[nomad.NodeSpecificRequest, nomad.ClientStatsResponse](s.relay, "ClientStats.Stats", "ClientStats.Stats",

@@ -67,7 +67,7 @@ func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *nomad.N
 			return nil, err
 		}
 		if n.Quota != "" && s.Snapshot().Quota(nil, n.Quota) == nil {
-			return nil, nomad.Errorf(400, "namespace %q names the quota %q, which does not exist: apply it first", n.Name, n.Quota)
+			return nil, nomad.Errorf(400, "namespace %q has the quota %q, which does not exist: create it first", n.Name, n.Quota)
 		}
 	}
 	return s.writeNamespaces(ctx, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: req.Namespaces})
@@ -97,7 +97,7 @@ func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.N
 		}
 		for a := range snap.AllocsByNamespace(nil, name) {
 			if !a.TerminalStatus() {
-				return nil, nomad.Errorf(400, "namespace %q has the allocation %s of the job %q, which has not ended", name, a.ID, a.JobID)
+				return nil, nomad.Errorf(400, "namespace %q has the non-terminal allocation %s of the job %q", name, a.ID, a.JobID)
 			}
 		}
 	}

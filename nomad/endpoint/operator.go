@@ -84,20 +84,20 @@ func (s *Service) raftRemove(ctx context.Context, _ *rpc.Call, req *nomad.RaftPe
 // raftRemoveByAddress always fails. It belongs to a Raft protocol version that is no longer
 // supported.
 func (s *Service) raftRemoveByAddress(context.Context, *rpc.Call, *nomad.RaftPeerByAddressRequest) (*struct{}, error) {
-	return nil, nomad.Errorf(400, "servers are removed by their ID, not by an address")
+	return nil, nomad.Errorf(400, "servers are removed by ID, not by address")
 }
 
 // raftTransfer transfers leadership to another server.
 func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.RaftPeerRequest) (*nomad.LeadershipTransferResponse, error) {
 	if (req.ID == "") == (req.Address == "") {
-		return nil, nomad.Errorf(400, "a server's ID or its address is needed, and not both")
+		return nil, nomad.Errorf(400, "specify either the ID or the address of the server")
 	}
 	to, err := s.raftServer(req.ID, req.Address)
 	if err != nil {
 		return nil, err
 	}
 	if !to.Voter {
-		return nil, nomad.Errorf(400, "server %s has no vote: it can't lead", to.ID)
+		return nil, nomad.Errorf(400, "server %s is not a voter: it cannot become leader", to.ID)
 	}
 	addr, id := s.Cluster.Leader()
 	out := &nomad.LeadershipTransferResponse{From: nomad.RaftIDAddress{ID: id, Address: addr},

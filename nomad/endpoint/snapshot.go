@@ -103,7 +103,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 		case next.Error.Message == io.EOF.Error():
 			c.err = io.EOF
 		default:
-			c.err = fmt.Errorf("the sender failed: %s", next.Error.Message)
+			c.err = fmt.Errorf("sender failed: %s", next.Error.Message)
 		}
 	}
 	n := copy(p, c.left)

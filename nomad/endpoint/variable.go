@@ -84,7 +84,7 @@ func (s *Service) variableRead(ctx context.Context, c *rpc.Call, req *nomad.Vari
 		return nil, err
 	}
 	if req.Path == "" {
-		return nil, nomad.Errorf(400, "a variable needs a path")
+		return nil, nomad.Errorf(400, "missing variable path")
 	}
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesReadResponse) error {
 		if err := handler.KnownNamespace(snap, ns); err != nil {
@@ -118,7 +118,7 @@ func (s *Service) decrypt(ctx context.Context, v *nomad.VariableEncrypted) (noma
 	}
 	var items nomad.VariableItems
 	if err := json.Unmarshal(text, &items); err != nil {
-		return nil, fmt.Errorf("variable %q does not hold items", v.Path) // err is omitted, since it may contain the secret
+		return nil, fmt.Errorf("variable %q has malformed items", v.Path) // err is omitted, since it may contain the secret
 	}
 	return items, nil
 }

@@ -26,11 +26,11 @@ func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.Var
 		return nil, handler.Unfit(err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write to the log: %w", err)
+		return nil, fmt.Errorf("write to the Raft log: %w", err)
 	}
 	done, ok := resp.(*nomad.VarApplyStateResponse)
 	if !ok {
-		return nil, fmt.Errorf("variable %q: the log answers with a %T", entry.Var.Path, resp)
+		return nil, fmt.Errorf("variable %q: unexpected Raft log result %T", entry.Var.Path, resp)
 	}
 	out := &nomad.VariablesApplyResponse{Op: req.Op, Result: done.Result}
 	out.Index = index
@@ -119,7 +119,7 @@ func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.Var
 		return nil, err
 	}
 	if req.Namespace != "" && req.Namespace != v.Namespace {
-		return nil, nomad.Errorf(400, "the variable is of namespace %q, the request of %q", v.Namespace, req.Namespace)
+		return nil, nomad.Errorf(400, "namespace %q of the variable does not match namespace %q of the request", v.Namespace, req.Namespace)
 	}
 	if err := handler.KnownNamespace(s.Snapshot(), v.Namespace); err != nil {
 		return nil, err
@@ -168,14 +168,14 @@ func (s *Service) fitOperation(ctx context.Context, entry *nomad.VarApplyStateRe
 		return s.fitLock(v)
 	case nomad.VarOpLockRelease:
 		if v.LockID() == "" {
-			return nomad.Errorf(400, "the ID of the lock is missing: only who holds a variable releases it")
+			return nomad.Errorf(400, "missing lock ID: only the lock holder can release the variable")
 		}
 	case nomad.VarOpDelete, nomad.VarOpDeleteCAS:
 	default:
 		return nomad.Errorf(400, "unknown variable operation %q", entry.Op)
 	}
 	if v.Path == "" { // other invalid paths are allowed, so that restored variables can be deleted
-		return nomad.Errorf(400, "a variable needs a path")
+		return nomad.Errorf(400, "missing variable path")
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
 		return nil
 	}
 	if old := s.Snapshot().Variable(nil, v.Namespace, v.Path); old == nil || old.LockID() != v.Lock.ID {
-		return nomad.Errorf(409, "the lock is not held: acquire it without an ID")
+		return nomad.Errorf(409, "lock not held: acquire it without an ID")
 	}
 	return nil
 }
@@ -218,9 +218,9 @@ func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.Varia
 	}
 	switch {
 	case req.Path == "":
-		return nil, nomad.Errorf(400, "a variable needs a path")
+		return nil, nomad.Errorf(400, "missing variable path")
 	case req.LockID == "":
-		return nil, nomad.Errorf(400, "the ID of the lock is missing: only who holds a variable renews its lock")
+		return nil, nomad.Errorf(400, "missing lock ID: only the lock holder can renew the lock")
 	}
 	if err := handler.KnownNamespace(snap, ns); err != nil {
 		return nil, err
@@ -230,9 +230,9 @@ func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.Varia
 	case v == nil:
 		return nil, nomad.Errorf(404, "variable not found")
 	case v.LockID() != req.LockID:
-		return nil, nomad.Errorf(409, "the lock of variable %q is not held by this ID: acquire it again", req.Path)
+		return nil, nomad.Errorf(409, "variable %q: lock not held by this ID: acquire it again", req.Path)
 	case !s.cfg.Locks.Reset(&v.VariableMetadata):
-		return nil, nomad.Errorf(409, "the lock of variable %q was not renewed in time and is lost: acquire it again", req.Path)
+		return nil, nomad.Errorf(409, "variable %q: lock expired because it was not renewed in time: acquire it again", req.Path)
 	}
 	out := &nomad.VariablesRenewLockResponse{VarMeta: &v.VariableMetadata}
 	out.Index = v.ModifyIndex

@@ -29,7 +29,7 @@ func diffJob() *nomad.Job {
 	}
 }
 
-// show prints a diff, changes only unless they give context within an object.
+// show prints a diff without the unchanged fields of objects.
 func show(d *nomad.JobDiff) string {
 	var b strings.Builder
 	field := func(indent string, f *nomad.FieldDiff) {

@@ -14,7 +14,7 @@ type amount struct {
 func validateAmounts(f *faults, list ...amount) {
 	for _, a := range list {
 		if a.n > maxAmount {
-			f.add("%s is %d: %d is the most", a.name, a.n, maxAmount)
+			f.add("%s is %d: the limit is %d", a.name, a.n, maxAmount)
 		}
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
-// Amounts whose sum or product would wrap around are refused: such a job fitted on
-// every node.
+// Amounts whose sum or product would overflow are rejected. Such a job would fit on every node.
 func TestAmountsThatWrap(t *testing.T) {
 	const huge = 1 << 62
 	for name, edit := range map[string]func(*nomad.TaskGroup, *nomad.Task){

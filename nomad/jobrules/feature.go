@@ -16,7 +16,7 @@ type feature[T any] struct {
 }
 
 // absent is the error message for an unsupported feature.
-const absent = "%s not supported by this version: remove what asks for it"
+const absent = "%s not supported by this version: remove it from the job"
 
 // The unsupported features of jobs, groups, networks and tasks. Those of volumes are in job_validate_volume.go.
 // Registration rejects a job that uses one. Jobs stored by another implementation may use them: see
@@ -64,7 +64,7 @@ var (
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
 		{"action", "action blocks are", func(t *nomad.Task) bool { return len(t.Actions) > 0 }},
 		{"schedule", "schedule blocks are", func(t *nomad.Task) bool { return t.Schedule != nil }},
-		{"connect", "the kinds of tasks that Consul Connect makes are", func(t *nomad.Task) bool { return t.Kind != "" }},
+		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
 		{"device", "device blocks in resources are", func(t *nomad.Task) bool { return t.Resources != nil && len(t.Resources.Devices) > 0 }},
 		{"numa", "numa blocks in resources (other than affinity = \"none\") are", usesNUMA},
 	}

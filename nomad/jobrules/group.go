@@ -13,7 +13,7 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	case system && tg.Count > 1:
 		f.add("count is %d: a group of a %s job runs once on each node, so it must be 1", tg.Count, j.Type)
 	case system && (len(tg.Affinities) > 0 || len(tg.Spreads) > 0):
-		f.add("affinity and spread blocks have no place in %s jobs, which run on every node that fits: remove them", j.Type)
+		f.add("affinity and spread blocks are not allowed in %s jobs, which run on every feasible node: remove them", j.Type)
 	}
 	validateMeta(f, tg.Meta)
 	validateConstraints(f, tg.Constraints)
@@ -27,7 +27,7 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	}
 	validateAmounts(f, amount{"size of ephemeral_disk", tg.EphemeralDisk.SizeMB})
 	if tg.EphemeralDisk.SizeMB < minDiskMB {
-		f.add("size of ephemeral_disk is %d MB, %d are the least", tg.EphemeralDisk.SizeMB, minDiskMB)
+		f.add("size of ephemeral_disk is %d MB: the minimum is %d MB", tg.EphemeralDisk.SizeMB, minDiskMB)
 	}
 	if tg.ShutdownDelay != nil && *tg.ShutdownDelay < 0 {
 		f.add("shutdown_delay is negative")
@@ -47,11 +47,11 @@ func validateRestartPolicy(r *nomad.RestartPolicy, f *faults) {
 	case r.Attempts < 0 || r.Interval < 0 || r.Delay < 0:
 		f.add("restart has a negative number: attempts, interval and delay must be 0 or more")
 	case r.Attempts == 0 && r.Mode == nomad.RestartPolicyModeDelay:
-		f.add("restart has mode delay but no attempts, so it would wait for ever: set attempts or use mode fail")
+		f.add("restart has mode delay and 0 attempts, so it would never restart: set attempts or use mode fail")
 	case r.Attempts > 0 && r.Interval < nomad.RestartPolicyMinInterval:
-		f.add("interval of restart is %s, %s is the least", r.Interval, nomad.RestartPolicyMinInterval)
+		f.add("interval of restart is %s: the minimum is %s", r.Interval, nomad.RestartPolicyMinInterval)
 	case r.Attempts > 0 && r.Delay > 0 && int64(r.Attempts) > int64(r.Interval/r.Delay):
-		f.add("restart can't try %d times with a delay of %s within %s: lengthen interval", r.Attempts, r.Delay, r.Interval)
+		f.add("restart cannot make %d attempts with a delay of %s in an interval of %s: increase interval", r.Attempts, r.Delay, r.Interval)
 	}
 }
 
@@ -60,7 +60,7 @@ func validateReschedulePolicy(r *nomad.ReschedulePolicy, f *faults, jobType stri
 		return
 	}
 	if jobType == nomad.JobTypeSystem || jobType == nomad.JobTypeSysBatch {
-		f.add("reschedule has no place in %s jobs, whose allocations belong to their nodes: remove it", jobType)
+		f.add("reschedule is not allowed in %s jobs, whose allocations are bound to their nodes: remove it", jobType)
 		return
 	}
 	if r.Attempts < 0 {
@@ -79,15 +79,15 @@ func validateReschedulePolicy(r *nomad.ReschedulePolicy, f *faults, jobType stri
 		f.add("delay_function of reschedule is %q: use constant, exponential or fibonacci", r.DelayFunction)
 	}
 	if r.Delay < nomad.ReschedulePolicyMinDelay {
-		f.add("delay of reschedule is %s, %s is the least", r.Delay, nomad.ReschedulePolicyMinDelay)
+		f.add("delay of reschedule is %s: the minimum is %s", r.Delay, nomad.ReschedulePolicyMinDelay)
 	}
 	if r.Unlimited {
 		return // regardless of the attempts; see Warnings
 	}
 	if r.Interval < nomad.ReschedulePolicyMinInterval {
-		f.add("interval of reschedule is %s, %s is the least", r.Interval, nomad.ReschedulePolicyMinInterval)
+		f.add("interval of reschedule is %s: the minimum is %s", r.Interval, nomad.ReschedulePolicyMinInterval)
 	} else if r.Delay > 0 && int64(r.Attempts) > int64(r.Interval/r.Delay) {
-		f.add("reschedule can't try %d times with a delay of %s within %s: lengthen interval", r.Attempts, r.Delay, r.Interval)
+		f.add("reschedule cannot make %d attempts with a delay of %s in an interval of %s: increase interval", r.Attempts, r.Delay, r.Interval)
 	}
 }
 
@@ -101,7 +101,7 @@ func validateUpdateStrategy(u *nomad.UpdateStrategy, f *faults, jobType string) 
 		f.add("health_check of update is %q: use checks, task_states or manual", u.HealthCheck)
 	}
 	if u.MinHealthyTime < 0 || u.ProgressDeadline < 0 || u.Stagger < 0 {
-		f.add("update has a negative time: min_healthy_time, progress_deadline and stagger must be 0 or more")
+		f.add("update has a negative duration: min_healthy_time, progress_deadline and stagger must be 0 or more")
 	}
 	if u.MaxParallel < 0 {
 		f.add("max_parallel of update is %d: it must be 0 or more", u.MaxParallel)

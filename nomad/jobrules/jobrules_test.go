@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
-// sample returns a job with nothing but what must be given.
+// sample returns a job with the required fields only.
 func sample(jobType string) *nomad.Job {
 	return &nomad.Job{
 		ID: "j", Region: "global", Type: jobType,
@@ -88,46 +88,46 @@ func TestValidateFaults(t *testing.T) {
 		edit func(j *nomad.Job)
 		want string
 	}{
-		{"space in ID", func(j *nomad.Job) { j.ID = "a b" }, `job "a b": the ID must not hold a space`},
+		{"space in ID", func(j *nomad.Job) { j.ID = "a b" }, `job "a b": the ID must not contain spaces`},
 		{"priority", func(j *nomad.Job) { j.Priority = 101 }, `job "j": priority is 101: it must be 1 to 100`},
-		{"type", func(j *nomad.Job) { j.Type = "cron" }, `type "cron" is not known`},
-		{"no groups", func(j *nomad.Job) { j.TaskGroups = nil }, "it has no group"},
-		{"twin groups", func(j *nomad.Job) { j.TaskGroups = append(j.TaskGroups, codec.Copy(group(j))) }, `two groups with the name "g"`},
+		{"type", func(j *nomad.Job) { j.Type = "cron" }, `unknown type "cron"`},
+		{"no groups", func(j *nomad.Job) { j.TaskGroups = nil }, "no groups"},
+		{"twin groups", func(j *nomad.Job) { j.TaskGroups = append(j.TaskGroups, codec.Copy(group(j))) }, `duplicate group name "g"`},
 		{"count", func(j *nomad.Job) { group(j).Count = -1 }, `job "j", group "g": count is -1`},
-		{"too many", func(j *nomad.Job) { group(j).Count = 50001 }, "sum up to 50001"},
+		{"too many", func(j *nomad.Job) { group(j).Count = 50001 }, "the sum of the group counts is 50001"},
 		{"system count", func(j *nomad.Job) { j.Type = "system"; group(j).Count = 2 }, "must be 1"},
-		{"system reschedule", func(j *nomad.Job) { j.Type = "system"; group(j).ReschedulePolicy = &nomad.ReschedulePolicy{} }, "reschedule has no place in system jobs"},
-		{"no tasks", func(j *nomad.Job) { group(j).Tasks = nil }, "it has no task"},
-		{"twin tasks", func(j *nomad.Job) { group(j).Tasks = append(group(j).Tasks, codec.Copy(task(j))) }, `two tasks with the name "t"`},
-		{"group slash", func(j *nomad.Job) { group(j).Name = "a/b" }, `the name must hold no /`},
-		{"task colon", func(j *nomad.Job) { task(j).Name = "a:b" }, `the name must hold no /`},
-		{"task alloc", func(j *nomad.Job) { task(j).Name = "Alloc" }, "directory of every allocation"},
-		{"task dots", func(j *nomad.Job) { task(j).Name = ".." }, "that of a directory"},
-		{"no driver", func(j *nomad.Job) { task(j).Driver = "" }, at + "it has no driver"},
-		{"signal", func(j *nomad.Job) { task(j).KillSignal = "SIGFOO" }, at + `kill_signal "SIGFOO" is not known`},
+		{"system reschedule", func(j *nomad.Job) { j.Type = "system"; group(j).ReschedulePolicy = &nomad.ReschedulePolicy{} }, "reschedule is not allowed in system jobs"},
+		{"no tasks", func(j *nomad.Job) { group(j).Tasks = nil }, "no tasks"},
+		{"twin tasks", func(j *nomad.Job) { group(j).Tasks = append(group(j).Tasks, codec.Copy(task(j))) }, `duplicate task name "t"`},
+		{"group slash", func(j *nomad.Job) { group(j).Name = "a/b" }, `the name must not contain /`},
+		{"task colon", func(j *nomad.Job) { task(j).Name = "a:b" }, `the name must not contain /`},
+		{"task alloc", func(j *nomad.Job) { task(j).Name = "Alloc" }, "directory of the allocation"},
+		{"task dots", func(j *nomad.Job) { task(j).Name = ".." }, "reserved for a directory"},
+		{"no driver", func(j *nomad.Job) { task(j).Driver = "" }, at + "missing driver"},
+		{"signal", func(j *nomad.Job) { task(j).KillSignal = "SIGFOO" }, at + `unknown kill_signal "SIGFOO"`},
 		{"kill timeout", func(j *nomad.Job) { task(j).KillTimeout = -1 }, "kill_timeout is negative"},
 		{"cpu and cores", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, Cores: 1, MemoryMB: 10} }, "cpu and cores are both set"},
-		{"memory", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 9} }, "memory is 9 MB, 10 are the least"},
+		{"memory", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 9} }, "memory is 9 MB: the minimum is 10 MB"},
 		{"memory max", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 20, MemoryMaxMB: 19} }, "less than its memory"},
 		{"secrets size", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 20, SecretsMB: 21} }, "secrets is 21 MB"},
-		{"logs over disk", func(j *nomad.Job) { task(j).LogConfig = &nomad.LogConfig{MaxFiles: 30, MaxFileSizeMB: 10} }, "logs may take 300 MB"},
+		{"logs over disk", func(j *nomad.Job) { task(j).LogConfig = &nomad.LogConfig{MaxFiles: 30, MaxFileSizeMB: 10} }, "logs can use 300 MB"},
 		{"disk", func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 1} }, "ephemeral_disk is 1 MB"},
 		{"lifecycle", func(j *nomad.Job) { task(j).Lifecycle = &nomad.TaskLifecycleConfig{Hook: "before"} }, `hook of lifecycle is "before"`},
 		{"poststop sidecar", func(j *nomad.Job) {
 			task(j).Lifecycle = &nomad.TaskLifecycleConfig{Hook: "poststop", Sidecar: true}
-		}, "can't be a sidecar"},
+		}, "cannot be a sidecar"},
 		{"payload path", func(j *nomad.Job) { task(j).DispatchPayload = &nomad.DispatchPayloadConfig{File: "../x"} }, "file of dispatch_payload"},
 		{"default ttl", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{TTL: 1} }, "default identity has a ttl"},
 		{"identity name", func(j *nomad.Job) { task(j).Identities = []*nomad.WorkloadIdentity{{Name: "a.b"}} }, `identity name "a.b" is malformed`},
-		{"twin identities", func(j *nomad.Job) { task(j).Identities = []*nomad.WorkloadIdentity{{Name: "a"}, {Name: "a"}} }, `two identities with the name "a"`},
+		{"twin identities", func(j *nomad.Job) { task(j).Identities = []*nomad.WorkloadIdentity{{Name: "a"}, {Name: "a"}} }, `duplicate identity name "a"`},
 		{"filepath alone", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{Filepath: "x"} }, "filepath but no file"},
-		{"filepath out", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{File: true, Filepath: "a/../../x"} }, "leaves the task's directory"},
+		{"filepath out", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{File: true, Filepath: "a/../../x"} }, "is outside the task directory"},
 		{"change mode", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{ChangeMode: "signal"} }, "no change_signal"},
 		{"env key", func(j *nomad.Job) { task(j).Env = map[string]string{"A=B": ""} }, `env key "A=B"`},
 		{"restart mode", func(j *nomad.Job) { group(j).RestartPolicy = &nomad.RestartPolicy{Mode: "x"} }, `mode of restart is "x"`},
 		{"restart interval", func(j *nomad.Job) {
 			group(j).RestartPolicy = &nomad.RestartPolicy{Mode: "fail", Attempts: 10, Interval: time.Minute, Delay: 15 * time.Second}
-		}, "can't try 10 times"},
+		}, "cannot make 10 attempts"},
 		{"reschedule delay", func(j *nomad.Job) {
 			group(j).ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, DelayFunction: "constant", Delay: time.Second}
 		}, "delay of reschedule is 1s"},
@@ -146,24 +146,24 @@ func TestValidateFaults(t *testing.T) {
 		}, "use true or false"},
 		{"distinct hosts of a task", func(j *nomad.Job) {
 			task(j).Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}}
-		}, "operator distinct_hosts, which is not for tasks"},
+		}, "operator distinct_hosts, which is not allowed in tasks"},
 		{"distinct property of a task", func(j *nomad.Job) {
 			task(j).Constraints = []*nomad.Constraint{{LTarget: "${node.class}", Operand: "distinct_property"}}
-		}, "operator distinct_property, which is not for tasks"},
+		}, "operator distinct_property, which is not allowed in tasks"},
 		{"affinity weight", func(j *nomad.Job) { j.Affinities = []*nomad.Affinity{{LTarget: "a", Operand: "="}} }, "not 0"},
 		{"spread sum", func(j *nomad.Job) {
 			j.Spreads = []*nomad.Spread{{Attribute: "a", Weight: 1, SpreadTarget: []*nomad.SpreadTarget{{Value: "x", Percent: 60}, {Value: "y", Percent: 60}}}}
-		}, "sum up to 120 percent"},
+		}, "sum to 120 percent"},
 		{"static port", func(j *nomad.Job) {
 			group(j).Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "a", Value: 70000}}}}
-		}, "static number 70000"},
+		}, "has the number 70000"},
 		{"port twice", func(j *nomad.Job) {
 			group(j).Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "a", Value: 80}, {Label: "b", Value: 80}}}}
 		}, "same static number 80"},
 		{"label twice", func(j *nomad.Job) {
 			group(j).Networks = nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "a"}, {Label: "a"}}}}
-		}, `two ports with the label "a"`},
-		{"parameterized service", func(j *nomad.Job) { j.ParameterizedJob = &nomad.ParameterizedJobConfig{} }, "for jobs of type batch and sysbatch"},
+		}, `duplicate port label "a"`},
+		{"parameterized service", func(j *nomad.Job) { j.ParameterizedJob = &nomad.ParameterizedJobConfig{} }, "requires a job of type batch or sysbatch"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := sample("service")
@@ -176,7 +176,7 @@ func TestValidateFaults(t *testing.T) {
 	}
 }
 
-// Every fault is told at once, each by itself.
+// All errors are reported at once, each in its own line.
 func TestValidateTellsAll(t *testing.T) {
 	j := sample("service")
 	j.Priority = -1

@@ -27,7 +27,7 @@ func validateNetworks(tg *nomad.TaskGroup, f *faults) {
 			f.add("mode of network is %q: use host or none", n.Mode)
 		}
 		if n.Mode != mode && (n.Mode != "" || mode != nomad.NetworkModeHost) {
-			f.add("its networks have different modes: a group has one network")
+			f.add("its networks have different modes: a group can have only one network")
 		}
 		if n.DNS != nil {
 			if err := CheckDNS(n.DNS); err != nil {
@@ -52,12 +52,12 @@ const openDriver = "raw_exec"
 func refuseOpen(tg *nomad.TaskGroup, f *faults, t *nomad.Task, mode string) {
 	lack := func(asked bool, what string) {
 		if asked {
-			f.add("driver %q can't %s: use another driver, such as exec2", t.Driver, what)
+			f.add("driver %q cannot %s: use another driver, such as exec2", t.Driver, what)
 		}
 	}
 	lack(len(t.VolumeMounts) > 0, "mount volumes")
 	lack(mode != nomad.NetworkModeHost, fmt.Sprintf("join the group's network of mode %q", mode))
-	lack(slices.ContainsFunc(tg.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }), "have a resolv.conf of its own, as dns of the group's network asks for")
+	lack(slices.ContainsFunc(tg.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }), "use the dns block of the group's network")
 }
 
 // portRules records the ports that were already checked.
@@ -70,14 +70,14 @@ type portRules struct {
 // task checks the networks of a task. This older form allows only ports of the node.
 func (p *portRules) task(f *faults, networks nomad.Networks, group string) {
 	if len(networks) > 1 {
-		f.add("resources have %d networks: one is the most", len(networks))
+		f.add("resources have %d networks: the limit is 1", len(networks))
 	}
 	for _, n := range networks {
 		switch {
 		case n.Mode != "" && n.Mode != nomad.NetworkModeHost || n.DNS != nil || n.CNI != nil || n.Hostname != "":
-			f.add("mode, dns, cni and hostname are for the network of a group: put the network block there")
+			f.add("mode, dns, cni and hostname are only valid in the network block of a group: move the block there")
 		case group != nomad.NetworkModeHost:
-			f.add("the group's network has mode %q, so ports of the node (network in resources) would lead to nothing: remove them", group)
+			f.add("the group's network has mode %q, so host ports (network in resources) do not reach the task: remove them", group)
 		}
 		// Labels are local to the task, except for those of the group.
 		within := portRules{f: f, labels: maps.Clone(p.labels), static: p.static}
@@ -88,17 +88,17 @@ func (p *portRules) task(f *faults, networks nomad.Networks, group string) {
 func (p *portRules) network(n *nomad.NetworkResource) {
 	f := p.f
 	if n.Mode == nomad.NetworkModeNone && len(n.ReservedPorts)+len(n.DynamicPorts) > 0 {
-		f.add("a network with mode \"none\" is reached by nobody, so it has no ports: remove them, or use mode \"host\"")
+		f.add("a network with mode \"none\" cannot be reached, so it cannot have ports: remove them, or use mode \"host\"")
 	}
 	for _, port := range n.ReservedPorts {
 		p.port(&port)
 		if port.Value < 1 || port.Value > math.MaxUint16 {
-			f.add("port %q has the static number %d: it must be 1 to 65535", port.Label, port.Value)
+			f.add("static port %q has the number %d: it must be 1 to 65535", port.Label, port.Value)
 			continue
 		}
 		key := nomad.Port{Value: port.Value, HostNetwork: port.HostNetwork}
 		if other, taken := p.static[key]; taken && !port.IgnoreCollision {
-			f.add("the ports %q and %q have the same static number %d: change one", other, port.Label, port.Value)
+			f.add("ports %q and %q have the same static number %d: change one", other, port.Label, port.Value)
 		}
 		p.static[key] = port.Label
 	}
@@ -115,11 +115,11 @@ func (p *portRules) port(port *nomad.Port) {
 		p.f.add("the port label %q is malformed: use 1 to 128 letters, digits, - and _", port.Label)
 	}
 	if p.labels[port.Label] {
-		p.f.add("there are two ports with the label %q: rename one", port.Label)
+		p.f.add("duplicate port label %q: rename one", port.Label)
 	}
 	p.labels[port.Label] = true
 	if port.To < -1 || port.To > math.MaxUint16 {
-		p.f.add("port %q leads to %d: it must be 1 to 65535, or -1 for the number it has on the host", port.Label, port.To)
+		p.f.add("port %q has to = %d: it must be 1 to 65535, or -1 for the host port", port.Label, port.To)
 	}
 }
 
@@ -137,18 +137,18 @@ const maxDNS = 32
 // and checks again.
 func CheckDNS(d *nomad.DNSConfig) error {
 	return errors.Join(
-		checkWords("servers", d.Servers, "which is no IP address", isServer),
-		checkWords("searches", d.Searches, "which is no domain", dnsName.MatchString),
-		checkWords("options", d.Options, "which is no option: use a word such as rotate, or ndots:2", dnsOption.MatchString))
+		checkWords("servers", d.Servers, "which is not an IP address", isServer),
+		checkWords("searches", d.Searches, "which is not a domain name", dnsName.MatchString),
+		checkWords("options", d.Options, "which is not an option: use a word such as rotate, or ndots:2", dnsOption.MatchString))
 }
 
 func checkWords(what string, list []string, wrong string, ok func(string) bool) error {
 	if len(list) > maxDNS {
-		return fmt.Errorf("%s of dns has %d entries, %d are the most", what, len(list), maxDNS)
+		return fmt.Errorf("%s of dns has %d entries: the limit is %d", what, len(list), maxDNS)
 	}
 	for _, s := range list {
 		if !strings.Contains(s, "${") && !ok(s) {
-			return fmt.Errorf("%s of dns has %q, %s", what, s, wrong)
+			return fmt.Errorf("%s of dns contains %q, %s", what, s, wrong)
 		}
 	}
 	return nil

@@ -33,33 +33,33 @@ func validateConstraint(c *nomad.Constraint, f *faults) {
 		return
 	case nomad.ConstraintDistinctProperty:
 		if n, err := strconv.ParseUint(c.RTarget, 10, 31); c.RTarget != "" && (err != nil || n == 0) {
-			f.add("the value of a distinct_property constraint is %q: use a whole number from 1 on", c.RTarget)
+			f.add("the value of a distinct_property constraint is %q: use an integer of 1 or more", c.RTarget)
 		}
 	case nomad.ConstraintAttributeIsSet, nomad.ConstraintAttributeIsNotSet:
 		if c.RTarget != "" {
-			f.add("a constraint with the operator %s takes no value, it has %q: remove it", c.Operand, c.RTarget)
+			f.add("a constraint with the operator %s must not have a value, got %q: remove it", c.Operand, c.RTarget)
 		}
 	default:
 		if !comparisons[c.Operand] {
-			f.add("the operator %q of a constraint is not known", c.Operand)
+			f.add("unknown constraint operator %q", c.Operand)
 			return
 		}
 		validateOperand(f, "constraint", c.Operand, c.RTarget)
 	}
 	if c.LTarget == "" {
-		f.add("a constraint with the operator %q has no attribute: say what is compared", c.Operand)
+		f.add("a constraint with the operator %q has no attribute: set attribute", c.Operand)
 	}
 }
 
 func validateAffinities(f *faults, list []*nomad.Affinity) {
 	for _, a := range list {
 		if !comparisons[a.Operand] {
-			f.add("the operator %q of an affinity is not known", a.Operand)
+			f.add("unknown affinity operator %q", a.Operand)
 			continue
 		}
 		validateOperand(f, "affinity", a.Operand, a.RTarget)
 		if a.LTarget == "" {
-			f.add("an affinity with the operator %q has no attribute: say what is compared", a.Operand)
+			f.add("an affinity with the operator %q has no attribute: set attribute", a.Operand)
 		}
 		if a.Weight == 0 || a.Weight < -100 || a.Weight > 100 {
 			f.add("the weight of an affinity is %d: it must be -100 to 100 and not 0", a.Weight)
@@ -81,11 +81,11 @@ func validateOperand(f *faults, kind, operand, value string) {
 		_, err = versionRanges.Of(value)
 	case nomad.ConstraintSetContains, nomad.ConstraintSetContainsAll, nomad.ConstraintSetContainsAny:
 		if value == "" {
-			f.add("a %s with the operator %s has no value: name what the set must contain", kind, operand)
+			f.add("a %s with the operator %s has no value: list the required elements", kind, operand)
 		}
 	case ">", ">=", "<", "<=":
 		if value == "" {
-			f.add("a %s with the operator %s has no value to compare with", kind, operand)
+			f.add("a %s with the operator %s has no value: set value", kind, operand)
 		}
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func validateOperand(f *faults, kind, operand, value string) {
 func validateSpreads(f *faults, list []*nomad.Spread) {
 	for _, s := range list {
 		if s.Attribute == "" {
-			f.add("a spread has no attribute: say over which values allocations spread")
+			f.add("a spread has no attribute: set attribute")
 		}
 		if s.Weight <= 0 || s.Weight > 100 {
 			f.add("the weight of the spread over %q is %d: it must be 1 to 100", s.Attribute, s.Weight)
@@ -104,13 +104,13 @@ func validateSpreads(f *faults, list []*nomad.Spread) {
 		seen, sum := map[string]bool{}, 0
 		for _, t := range s.SpreadTarget {
 			if seen[t.Value] {
-				f.add("the spread over %q has two targets %q: keep one", s.Attribute, t.Value)
+				f.add("the spread over %q has duplicate targets %q: keep one", s.Attribute, t.Value)
 			}
 			seen[t.Value] = true
 			sum += int(t.Percent)
 		}
 		if sum > 100 {
-			f.add("the targets of the spread over %q sum up to %d percent, 100 are the most", s.Attribute, sum)
+			f.add("the targets of the spread over %q sum to %d percent: the limit is 100", s.Attribute, sum)
 		}
 	}
 }
@@ -121,14 +121,14 @@ var identityName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 func validateIdentities(t *nomad.Task, f *faults) {
 	if id := t.Identity; id != nil {
 		if id.TTL != 0 {
-			f.add("the default identity has a ttl: it lives as long as its allocation; remove ttl or give the identity a name")
+			f.add("the default identity has a ttl, but it is valid as long as its allocation: remove ttl or name the identity")
 		}
 		validateWorkloadIdentity(id, f)
 	}
 	seen := map[string]bool{nomad.WorkloadIdentityDefaultName: true}
 	for _, id := range t.Identities {
 		if seen[id.Name] {
-			f.add("there are two identities with the name %q: rename one", id.Name)
+			f.add("duplicate identity name %q: rename one", id.Name)
 		}
 		seen[id.Name] = true
 		validateWorkloadIdentity(id, f)
@@ -140,33 +140,33 @@ func validateWorkloadIdentity(id *nomad.WorkloadIdentity, f *faults) {
 		f.add("the identity name %q is malformed: use 1 to 128 letters, digits, - and _", id.Name)
 	}
 	if a := id.Alg; a != "" && a != nomad.IdentityAlgEdDSA && a != nomad.IdentityAlgRS256 {
-		f.add("the alg %q of the identity %q is not known: use %s or %s", a, id.Name, nomad.IdentityAlgEdDSA, nomad.IdentityAlgRS256)
+		f.add("unknown alg %q of the identity %q: use %s or %s", a, id.Name, nomad.IdentityAlgEdDSA, nomad.IdentityAlgRS256)
 	}
 	switch {
 	case id.TTL < 0:
 		f.add("the ttl of the identity %q is negative", id.Name)
 	case id.TTL > 0 && id.TTL < time.Second:
-		f.add("the ttl %v of the identity %q is too short: tokens count whole seconds, one is the least", id.TTL, id.Name)
+		f.add("the ttl %v of the identity %q is too short: the minimum is 1s", id.TTL, id.Name)
 	}
 	if id.Filepath != "" && !id.File {
 		f.add("the identity %q has a filepath but no file = true: add it or remove filepath", id.Name)
 	}
 	if escapes(id.Filepath) {
-		f.add("the filepath %q of the identity %q leaves the task's directory", id.Filepath, id.Name)
+		f.add("the filepath %q of the identity %q is outside the task directory", id.Filepath, id.Name)
 	}
 	switch id.ChangeMode {
 	case nomad.WIChangeModeSignal:
 		if id.ChangeSignal == "" {
 			f.add("the identity %q has change_mode signal but no change_signal", id.Name)
 		} else if !KnownSignal(id.ChangeSignal) {
-			f.add("the change_signal %q of the identity %q is not known", id.ChangeSignal, id.Name)
+			f.add("unknown change_signal %q of the identity %q", id.ChangeSignal, id.Name)
 		}
 	case "", nomad.WIChangeModeNoop, nomad.WIChangeModeRestart:
 		if id.ChangeSignal != "" {
-			f.add("the identity %q has a change_signal, which goes with change_mode signal only", id.Name)
+			f.add("the identity %q has a change_signal but its change_mode is not signal", id.Name)
 		}
 	default:
-		f.add("the change_mode %q of the identity %q is not known: use noop, restart or signal", id.ChangeMode, id.Name)
+		f.add("unknown change_mode %q of the identity %q: use noop, restart or signal", id.ChangeMode, id.Name)
 	}
 }
 

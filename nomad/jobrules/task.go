@@ -13,7 +13,7 @@ const (
 
 func validateTasks(tg *nomad.TaskGroup, f *faults) {
 	if len(tg.Tasks) == 0 {
-		f.add("it has no task: add one")
+		f.add("no tasks: add one")
 	}
 	seen := map[string]bool{}
 	leaders := 0
@@ -21,7 +21,7 @@ func validateTasks(tg *nomad.TaskGroup, f *faults) {
 		if t.Name == "" {
 			f.add("task %d has no name", i+1)
 		} else if seen[t.Name] {
-			f.add("there are two tasks with the name %q: rename one", t.Name)
+			f.add("duplicate task name %q: rename one", t.Name)
 		}
 		seen[t.Name] = true
 		if t.Leader {
@@ -30,7 +30,7 @@ func validateTasks(tg *nomad.TaskGroup, f *faults) {
 		validateTask(t, f.in("task", t.Name), tg)
 	}
 	if leaders > 1 {
-		f.add("%d tasks are leader: only one may be", leaders)
+		f.add("%d tasks have leader = true: only one is allowed", leaders)
 	}
 }
 
@@ -39,14 +39,14 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateName(f, t.Name)
 	for _, taken := range []string{"alloc", "tmp", "secrets", "private"} {
 		if strings.EqualFold(t.Name, taken) {
-			f.add("the name is that of a directory of every allocation: choose another")
+			f.add("the name is reserved for a directory of the allocation: choose another")
 		}
 	}
 	if t.Driver == "" {
-		f.add("it has no driver: say what runs it, such as driver = \"exec2\"")
+		f.add("missing driver: set one, such as driver = \"exec2\"")
 	}
 	if strings.ContainsRune(t.User, 0) {
-		f.add("user holds a NUL character")
+		f.add("user contains a NUL character")
 	}
 	if t.KillTimeout < 0 {
 		f.add("kill_timeout is negative")
@@ -55,18 +55,18 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 		f.add("shutdown_delay is negative")
 	}
 	if t.KillSignal != "" && !KnownSignal(t.KillSignal) {
-		f.add("kill_signal %q is not known: use a name such as SIGTERM", t.KillSignal)
+		f.add("unknown kill_signal %q: use a name such as SIGTERM", t.KillSignal)
 	}
 	for _, k := range sortedKeys(t.Env) {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(t.Env[k], 0) {
-			f.add("the env key %q is empty, or holds = or a NUL character, or its value does", k)
+			f.add("the env key %q is empty, or it contains =, or it or its value contains a NUL character", k)
 		}
 	}
 	validateMeta(f, t.Meta)
 	validateConstraints(f, t.Constraints)
 	for _, c := range t.Constraints {
 		if c.Operand == nomad.ConstraintDistinctHosts || c.Operand == nomad.ConstraintDistinctProperty {
-			f.add("a constraint has the operator %s, which is not for tasks: move it to the group or the job", c.Operand)
+			f.add("a constraint has the operator %s, which is not allowed in tasks: move it to the group or the job", c.Operand)
 		}
 	}
 	validateAffinities(f, t.Affinities)
@@ -79,7 +79,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 		validateTaskLifecycleConfig(t.Lifecycle, f)
 	}
 	if p := t.DispatchPayload; p != nil && (p.File == "" || escapes(p.File)) {
-		f.add("file of dispatch_payload is %q: name a file below the task's local directory", p.File)
+		f.add("file of dispatch_payload is %q: it must be a file below the local directory of the task", p.File)
 	}
 }
 
@@ -88,7 +88,7 @@ func validateTaskLifecycleConfig(l *nomad.TaskLifecycleConfig, f *faults) {
 	case nomad.TaskLifecycleHookPrestart, nomad.TaskLifecycleHookPoststart:
 	case nomad.TaskLifecycleHookPoststop:
 		if l.Sidecar {
-			f.add("a poststop task can't be a sidecar: remove sidecar")
+			f.add("a poststop task cannot be a sidecar: remove sidecar")
 		}
 	default:
 		f.add("hook of lifecycle is %q: use prestart, poststart or poststop", l.Hook)
@@ -103,10 +103,10 @@ func validateResources(r *nomad.Resources, f *faults) {
 	case r.Cores > 0 && r.CPU > 0:
 		f.add("cpu and cores are both set: keep one of them")
 	case r.Cores == 0 && r.CPU < minCPU:
-		f.add("cpu is %d MHz, %d is the least", r.CPU, minCPU)
+		f.add("cpu is %d MHz: the minimum is %d MHz", r.CPU, minCPU)
 	}
 	if r.MemoryMB < minMemoryMB {
-		f.add("memory is %d MB, %d are the least", r.MemoryMB, minMemoryMB)
+		f.add("memory is %d MB: the minimum is %d MB", r.MemoryMB, minMemoryMB)
 	}
 	if r.MemoryMaxMB != 0 && r.MemoryMaxMB != nomad.MemoryNoLimit && r.MemoryMaxMB < r.MemoryMB {
 		f.add("memory_max is %d MB, less than its memory of %d MB", r.MemoryMaxMB, r.MemoryMB)
@@ -132,6 +132,6 @@ func validateLogConfig(l *nomad.LogConfig, f *faults, disk *nomad.EphemeralDisk)
 		f.add("max_file_size of logs is %d MB: it must be 1 or more", l.MaxFileSizeMB)
 	}
 	if usage := int64(l.MaxFiles) * int64(l.MaxFileSizeMB); !l.Disabled && usage >= int64(disk.SizeMB) {
-		f.add("its logs may take %d MB (max_files times max_file_size), which must be less than the ephemeral_disk of %d MB", usage, disk.SizeMB)
+		f.add("its logs can use %d MB (max_files times max_file_size), which must be less than the ephemeral_disk of %d MB", usage, disk.SizeMB)
 	}
 }

@@ -44,7 +44,7 @@ func Validate(j *nomad.Job) error {
 	validateAffinities(f, j.Affinities)
 	validateSpreads(f, j.Spreads)
 	if j.UI != nil && len(j.UI.Description) > 1000 {
-		f.add("the description of the ui block has %d characters, 1000 are the most", len(j.UI.Description))
+		f.add("the description of the ui block has %d characters: the limit is 1000", len(j.UI.Description))
 	}
 	validateGroups(j, f)
 	return errors.Join(list...)
@@ -58,26 +58,26 @@ const maxJobID = 1024
 func validateNames(j *nomad.Job, f *faults) {
 	switch {
 	case j.ID == "":
-		f.add("it has no ID: give it one")
+		f.add("missing ID: set one")
 	case len(j.ID) > maxJobID:
-		f.add("the ID has %d bytes, %d are the most", len(j.ID), maxJobID)
+		f.add("the ID has %d bytes: the limit is %d", len(j.ID), maxJobID)
 	case strings.ContainsAny(j.ID, " \x00"):
-		f.add("the ID must not hold a space or a null character")
+		f.add("the ID must not contain spaces or NUL characters")
 	}
 	if strings.Contains(j.Name, "\x00") {
-		f.add("the name must not hold a null character")
+		f.add("the name must not contain NUL characters")
 	}
 	if j.Region == "" {
-		f.add("it has no region")
+		f.add("missing region")
 	}
 	if j.Namespace == nomad.AllNamespacesSentinel {
-		f.add("the namespace must be one, not %q", j.Namespace)
+		f.add("namespace %q is not valid: name a single namespace", j.Namespace)
 	}
 	if slices.Contains(j.Datacenters, "") {
-		f.add("datacenters holds an empty name: remove it")
+		f.add("datacenters contains an empty name: remove it")
 	}
 	if !nodePoolName.MatchString(j.NodePool) {
-		f.add("node_pool %q is no name of a node pool: use 1 to 128 letters, digits, - and _", j.NodePool)
+		f.add("node_pool %q is not a valid name: use 1 to 128 letters, digits, - and _", j.NodePool)
 	}
 }
 
@@ -87,13 +87,13 @@ func validateKind(j *nomad.Job, f *faults) {
 	case nomad.JobTypeService, nomad.JobTypeBatch:
 	case nomad.JobTypeSystem, nomad.JobTypeSysBatch:
 		if len(j.Affinities) > 0 {
-			f.add("affinity blocks have no place in %s jobs, which run on every node that fits: remove them or use constraints", j.Type)
+			f.add("affinity blocks are not allowed in %s jobs, which run on every feasible node: remove them or use constraints", j.Type)
 		}
 		if len(j.Spreads) > 0 {
-			f.add("spread blocks have no place in %s jobs, which run on every node that fits: remove them", j.Type)
+			f.add("spread blocks are not allowed in %s jobs, which run on every feasible node: remove them", j.Type)
 		}
 	default:
-		f.add("type %q is not known: use service, batch, system or sysbatch", j.Type)
+		f.add("unknown type %q: use service, batch, system or sysbatch", j.Type)
 	}
 	if j.Priority < nomad.JobMinPriority || j.Priority > nomad.JobDefaultMaxPriority {
 		f.add("priority is %d: it must be %d to %d", j.Priority, nomad.JobMinPriority, nomad.JobDefaultMaxPriority)
@@ -103,7 +103,7 @@ func validateKind(j *nomad.Job, f *faults) {
 		return
 	}
 	if j.Type != nomad.JobTypeBatch && j.Type != nomad.JobTypeSysBatch {
-		f.add("parameterized is for jobs of type batch and sysbatch, this one is %s", j.Type)
+		f.add("parameterized requires a job of type batch or sysbatch, not %s", j.Type)
 	}
 	switch p.Payload {
 	case nomad.DispatchPayloadOptional, nomad.DispatchPayloadRequired, nomad.DispatchPayloadForbidden:
@@ -112,14 +112,14 @@ func validateKind(j *nomad.Job, f *faults) {
 	}
 	for _, key := range p.MetaOptional {
 		if slices.Contains(p.MetaRequired, key) {
-			f.add("the parameterized block names the meta key %q as required and as optional: keep one", key)
+			f.add("the parameterized block lists the meta key %q as required and as optional: keep one", key)
 		}
 	}
 }
 
 func validateGroups(j *nomad.Job, f *faults) {
 	if len(j.TaskGroups) == 0 {
-		f.add("it has no group: add a group with a task")
+		f.add("no groups: add a group with a task")
 	}
 	seen := map[string]bool{}
 	total := 0
@@ -127,14 +127,14 @@ func validateGroups(j *nomad.Job, f *faults) {
 		if tg.Name == "" {
 			f.add("group %d has no name", i+1)
 		} else if seen[tg.Name] {
-			f.add("there are two groups with the name %q: rename one", tg.Name)
+			f.add("duplicate group name %q: rename one", tg.Name)
 		}
 		seen[tg.Name] = true
 		total += max(tg.Count, 0)
 		validateTaskGroup(tg, f.in("group", tg.Name), j)
 	}
 	if total > nomad.JobDefaultMaxCount {
-		f.add("the counts of its groups sum up to %d, %d are the most", total, nomad.JobDefaultMaxCount)
+		f.add("the sum of the group counts is %d: the limit is %d", total, nomad.JobDefaultMaxCount)
 	}
 }
 
@@ -145,18 +145,18 @@ const maxName = 128
 func validateName(f *faults, name string) {
 	switch {
 	case len(name) > maxName:
-		f.add("the name has %d bytes, %d are the most", len(name), maxName)
+		f.add("the name has %d bytes: the limit is %d", len(name), maxName)
 	case strings.ContainsAny(name, `/\:`) || strings.ContainsFunc(name, unicode.IsControl):
-		f.add(`the name must hold no /, \, : or control characters`)
+		f.add(`the name must not contain /, \, : or control characters`)
 	case name == "." || name == "..":
-		f.add("the name is that of a directory: choose another")
+		f.add("the name is reserved for a directory: choose another")
 	}
 }
 
 func validateMeta(f *faults, meta map[string]string) {
 	for _, k := range sortedKeys(meta) {
 		if k == "" || strings.ContainsRune(k, 0) || strings.ContainsRune(meta[k], 0) {
-			f.add("the meta key %q is empty, or holds a NUL character in its name or value", k)
+			f.add("the meta key %q is empty, or its name or value contains a NUL character", k)
 		}
 	}
 }

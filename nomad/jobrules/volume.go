@@ -14,9 +14,9 @@ import (
 var absentForVolumes = []feature[*nomad.VolumeRequest]{
 	{"volume csi", "volumes of type \"csi\" are", func(v *nomad.VolumeRequest) bool { return v.Type == nomad.VolumeTypeCSI }},
 	{"volume sticky", "sticky volumes (dynamic host volumes) are", func(v *nomad.VolumeRequest) bool { return v.Sticky }},
-	{"volume mount_options", "mount_options in volume (CSI volumes have them) are", func(v *nomad.VolumeRequest) bool { return v.MountOptions != nil }},
+	{"volume mount_options", "mount_options in volume (only for CSI volumes) are", func(v *nomad.VolumeRequest) bool { return v.MountOptions != nil }},
 	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is", func(v *nomad.VolumeRequest) bool { return v.AttachmentMode == nomad.VolumeAttachBlockDevice }},
-	{"volume access_mode", "access_mode = \"single-node-single-writer\" in volume (nothing counts the writers of a host volume) is", func(v *nomad.VolumeRequest) bool { return v.AccessMode == nomad.VolumeSingleNodeSingleWriter }},
+	{"volume access_mode", "access_mode = \"single-node-single-writer\" in volume (writers of host volumes are not counted) is", func(v *nomad.VolumeRequest) bool { return v.AccessMode == nomad.VolumeSingleNodeSingleWriter }},
 }
 
 var absentForVolumeMounts = []feature[*nomad.VolumeMount]{
@@ -30,7 +30,7 @@ func validateVolumes(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	for _, name := range sortedKeys(tg.Volumes) {
 		v, f := tg.Volumes[name], f.in("volume", name)
 		if v.Name != name {
-			f.add("it calls itself %q: use one name", v.Name)
+			f.add("it has the name %q: use one name", v.Name)
 		}
 		validateVolumeRequest(v, f, j)
 	}
@@ -44,14 +44,14 @@ func validateVolumeRequest(v *nomad.VolumeRequest, f *faults, j *nomad.Job) {
 	}
 	switch {
 	case v.Source == "":
-		f.add("it has no source: name a host volume of the nodes")
+		f.add("missing source: set the name of a host volume")
 	case strings.Contains(v.Source, "${"):
-		f.add("source %q holds a reference, which servers can't resolve before there is a node: write the name out, or use per_alloc", v.Source)
+		f.add("source %q contains a reference, which cannot be resolved before placement: use a fixed name, or per_alloc", v.Source)
 	case strings.ContainsRune(v.Source, 0):
-		f.add("source holds a NUL character")
+		f.add("source contains a NUL character")
 	}
 	if v.PerAlloc && (j.Type == nomad.JobTypeSystem || j.Type == nomad.JobTypeSysBatch) {
-		f.add("per_alloc has no place in %s jobs, whose allocations all have the index 0: remove it", j.Type)
+		f.add("per_alloc is not allowed in %s jobs, whose allocations all have the index 0: remove it", j.Type)
 	}
 	switch v.AttachmentMode {
 	case "", nomad.VolumeAttachFilesystem, nomad.VolumeAttachBlockDevice:
@@ -66,7 +66,7 @@ func validateAccess(v *nomad.VolumeRequest, f *faults) {
 	case "", nomad.VolumeSingleNodeReader, nomad.VolumeSingleNodeWriter, nomad.VolumeSingleNodeSingleWriter, nomad.VolumeSingleNodeMultiWriter:
 	case nomad.VolumeMultiNodeReader, nomad.VolumeMultiNodeSingleWriter, nomad.VolumeMultiNodeMultiWriter:
 		if v.Type == nomad.VolumeTypeHost {
-			f.add("access_mode is %q, but a host volume belongs to one node: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
+			f.add("access_mode is %q, but a host volume is on a single node: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
 		}
 	default:
 		f.add("access_mode is %q: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
@@ -80,7 +80,7 @@ func validateVolumeMounts(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 		refuseAbsent(f, absentForVolumeMounts, m)
 		validateVolumeMount(m, f, tg)
 		if target := path.Clean(m.Destination); targets[target] {
-			f.add("destination %q is that of another volume_mount: change one", m.Destination)
+			f.add("duplicate destination %q of two volume_mount blocks: change one", m.Destination)
 		} else if m.Destination != "" {
 			targets[target] = true
 		}
@@ -90,7 +90,7 @@ func validateVolumeMounts(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 func validateVolumeMount(m *nomad.VolumeMount, f *faults, tg *nomad.TaskGroup) {
 	open := func(s string) bool { return strings.Contains(s, "${") } // resolved only on the node
 	if m.Volume == "" {
-		f.add("it names no volume of the group")
+		f.add("missing volume: set the name of a volume of the group")
 	} else if tg.Volumes[m.Volume] == nil && !open(m.Volume) {
 		f.add("group %q has no volume %q: add a volume block, or use one of its names", tg.Name, m.Volume)
 	}
@@ -111,17 +111,17 @@ func CheckMountTarget(target string) error {
 	clean := path.Clean(target)
 	switch {
 	case target == "":
-		return errors.New("destination is missing: say where the task finds the volume")
+		return errors.New("missing destination: set the path of the volume in the task")
 	case strings.ContainsRune(target, 0):
-		return errors.New("destination holds a NUL character")
+		return errors.New("destination contains a NUL character")
 	case clean == "/" || clean == ".":
-		return fmt.Errorf("destination is %q, which would hide everything: name a directory below it", target)
+		return fmt.Errorf("destination is %q, which would hide all other files: use a directory below it", target)
 	case slices.Contains(strings.Split(target, "/"), ".."):
-		return fmt.Errorf("destination %q holds ..: write the path without", target)
+		return fmt.Errorf("destination %q contains ..: use a path without ..", target)
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev"} {
 		if clean == dir || strings.HasPrefix(clean, dir+"/") {
-			return fmt.Errorf("destination %q is in %s, which is the kernel's: choose another", target, dir)
+			return fmt.Errorf("destination %q is in %s, a file system of the kernel: choose another", target, dir)
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
-// mounting is a service job with one volume, mounted once.
+// mounting returns a service job with one volume that is mounted once.
 func mounting(edit func(v *nomad.VolumeRequest, m *nomad.VolumeMount, j *nomad.Job)) *nomad.Job {
 	j := sample("service")
 	v := &nomad.VolumeRequest{Type: "host", Source: "data"}
@@ -49,17 +49,17 @@ func TestValidateVolumes(t *testing.T) {
 		{"unknown attachment", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "x" }, `attachment_mode is "x"`},
 		{"many nodes", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.AccessMode = "multi-node-reader-only"
-		}, "a host volume belongs to one node"},
+		}, "a host volume is on a single node"},
 		{"unknown access", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AccessMode = "x" }, `access_mode is "x"`},
-		{"no source", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "" }, "it has no source"},
-		{"source with a reference", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "d-${meta.x}" }, "use per_alloc"},
-		{"per_alloc of a system job", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) { v.PerAlloc, j.Type = true, "system" }, "per_alloc has no place in system jobs"},
-		{"another name", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Name = "w" }, `it calls itself "w"`},
+		{"no source", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "" }, "missing source"},
+		{"source with a reference", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "d-${meta.x}" }, "or per_alloc"},
+		{"per_alloc of a system job", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) { v.PerAlloc, j.Type = true, "system" }, "per_alloc is not allowed in system jobs"},
+		{"another name", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Name = "w" }, `it has the name "w"`},
 		{"unknown volume", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Volume = "w" }, `group "g" has no volume "w"`},
-		{"no volume", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Volume = "" }, "names no volume of the group"},
-		{"no destination", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "" }, "destination is missing"},
-		{"root", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "//" }, "would hide everything"},
-		{"dots", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/../../x" }, "holds .."},
+		{"no volume", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Volume = "" }, "missing volume"},
+		{"no destination", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "" }, "missing destination"},
+		{"root", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "//" }, "would hide all other files"},
+		{"dots", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/../../x" }, "contains .."},
 		{"kernel", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "/dev/shm" }, "is in /dev"},
 		{"propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "bidirectional" }, "propagation_mode other than"},
 		{"unknown propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "x" }, `propagation_mode is "x"`},
@@ -68,13 +68,13 @@ func TestValidateVolumes(t *testing.T) {
 			other := *m
 			other.Destination = "/srv/./data"
 			j.TaskGroups[0].Tasks[0].VolumeMounts = append(j.TaskGroups[0].Tasks[0].VolumeMounts, &other)
-		}, "is that of another volume_mount"},
+		}, "of two volume_mount blocks"},
 	} {
 		t.Run(c.name, func(t *testing.T) { wantFault(t, mounting(c.edit), c.want) })
 	}
 }
 
-// wantFault holds the fault of a job against a text, "" for none.
+// wantFault checks the validation error of a job; "" means no error.
 func wantFault(t *testing.T, j *nomad.Job, want string) {
 	t.Helper()
 	err := jobrules.Validate(j)
@@ -94,26 +94,26 @@ func TestValidateNetworks(t *testing.T) {
 	}{
 		{"host", nomad.Networks{{Mode: "host", DynamicPorts: port}}, nil, ""},
 		{"none", nomad.Networks{{Mode: "none"}}, nil, ""},
-		{"none with ports", nomad.Networks{{Mode: "none", DynamicPorts: port}}, nil, "reached by nobody"},
+		{"none with ports", nomad.Networks{{Mode: "none", DynamicPorts: port}}, nil, "cannot be reached"},
 		{"cni", nomad.Networks{{Mode: "cni/x"}}, nil, "not supported by this version"},
 		{"unknown mode", nomad.Networks{{Mode: "weave"}}, nil, `mode of network is "weave"`},
 		{"two modes", nomad.Networks{{Mode: "none"}, {Mode: "host"}}, nil, "different modes"},
 		{"two modes, one by default", nomad.Networks{{}, {Mode: "none"}}, nil, "different modes"},
 		{"hostname", nomad.Networks{{Hostname: "x"}}, nil, "hostname in network is not supported"},
 		{"task", nil, nomad.Networks{{MBits: 10, DynamicPorts: port}}, ""},
-		{"task with a mode", nil, nomad.Networks{{Mode: "none"}}, "put the network block there"},
-		{"task with dns", nil, nomad.Networks{{DNS: &nomad.DNSConfig{}}}, "put the network block there"},
-		{"task with two", nil, nomad.Networks{{}, {}}, "one is the most"},
-		{"task in none", nomad.Networks{{Mode: "none"}}, nomad.Networks{{DynamicPorts: port}}, "would lead to nothing"},
-		{"label of the group", nomad.Networks{{DynamicPorts: port}}, nomad.Networks{{DynamicPorts: port}}, `two ports with the label "http"`},
+		{"task with a mode", nil, nomad.Networks{{Mode: "none"}}, "move the block there"},
+		{"task with dns", nil, nomad.Networks{{DNS: &nomad.DNSConfig{}}}, "move the block there"},
+		{"task with two", nil, nomad.Networks{{}, {}}, "the limit is 1"},
+		{"task in none", nomad.Networks{{Mode: "none"}}, nomad.Networks{{DynamicPorts: port}}, "do not reach the task"},
+		{"label of the group", nomad.Networks{{DynamicPorts: port}}, nomad.Networks{{DynamicPorts: port}}, `duplicate port label "http"`},
 		{"static number of the group", nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "a", Value: 80}}}}, nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "b", Value: 80}}}}, "same static number 80"},
 		{"dns", dns(nomad.DNSConfig{Servers: []string{"10.0.0.53", "fe80::1%eth0", "${attr.unique.network.ip-address}"},
 			Searches: []string{"corp.example", "."}, Options: []string{"ndots:2", "rotate"}}), nil, ""},
-		{"dns server by name", dns(nomad.DNSConfig{Servers: []string{"ns.example"}}), nil, "which is no IP address"},
-		{"dns server and more", dns(nomad.DNSConfig{Servers: []string{"fe80::1%a\nsearch evil"}}), nil, "which is no IP address"},
-		{"dns search of two words", dns(nomad.DNSConfig{Searches: []string{"a b"}}), nil, "which is no domain"},
-		{"dns option", dns(nomad.DNSConfig{Options: []string{"ndots:2\nnameserver 1.1.1.1"}}), nil, "which is no option"},
-		{"dns at length", dns(nomad.DNSConfig{Servers: many}), nil, "32 are the most"},
+		{"dns server by name", dns(nomad.DNSConfig{Servers: []string{"ns.example"}}), nil, "which is not an IP address"},
+		{"dns server and more", dns(nomad.DNSConfig{Servers: []string{"fe80::1%a\nsearch evil"}}), nil, "which is not an IP address"},
+		{"dns search of two words", dns(nomad.DNSConfig{Searches: []string{"a b"}}), nil, "which is not a domain name"},
+		{"dns option", dns(nomad.DNSConfig{Options: []string{"ndots:2\nnameserver 1.1.1.1"}}), nil, "which is not an option"},
+		{"dns at length", dns(nomad.DNSConfig{Servers: many}), nil, "the limit is 32"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := sample("service")
@@ -127,9 +127,9 @@ func TestValidateNetworks(t *testing.T) {
 
 func TestOpenDriver(t *testing.T) {
 	for name, edit := range map[string]func(j *nomad.Job){
-		"mount volumes":                 func(*nomad.Job) {},
-		`network of mode "none"`:        func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{Mode: "none"}} },
-		"have a resolv.conf of its own": func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{DNS: &nomad.DNSConfig{}}} },
+		"mount volumes":                            func(*nomad.Job) {},
+		`network of mode "none"`:                   func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{Mode: "none"}} },
+		"use the dns block of the group's network": func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{DNS: &nomad.DNSConfig{}}} },
 	} {
 		j := mounting(func(_ *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) {
 			j.TaskGroups[0].Tasks[0].Driver = "raw_exec"
@@ -139,7 +139,7 @@ func TestOpenDriver(t *testing.T) {
 	}
 }
 
-// Ports of different tasks may have one label: each is the task's own.
+// Ports of different tasks may have the same label, because each belongs to its task.
 func TestLabelsOfTasks(t *testing.T) {
 	j := sample("service")
 	for _, name := range []string{"a", "b"} {

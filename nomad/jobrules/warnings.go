@@ -35,16 +35,16 @@ func warnings(t *nomad.Task, at string) []string {
 		out = append(out, at+": iops and disk of resources have no effect; ephemeral_disk of the group does")
 	}
 	if len(t.Resources.Networks) > 0 {
-		out = append(out, at+": network in resources is the old place of ports: a network block of the group does the same")
+		out = append(out, at+": network in resources is deprecated: use a network block of the group")
 	}
 	for _, id := range append([]*nomad.WorkloadIdentity{t.Identity}, t.Identities...) {
 		named := id.Name != nomad.WorkloadIdentityDefaultName
 		add := func(text string) { out = append(out, fmt.Sprintf("%s: the identity %q %s", at, id.Name, text)) }
 		if named && len(id.Audience) == 0 {
-			add("has no aud: whoever takes it can't tell that it is meant for them")
+			add("has no aud: a recipient cannot verify that the token is meant for it")
 		}
 		if len(id.Audience) > 1 {
-			add("has more than one aud: each of them could use it at the others")
+			add("has more than one aud: each recipient can present it to the others")
 		}
 		if named && id.TTL == 0 {
 			add("has no ttl: it is valid as long as its allocation")

@@ -40,7 +40,7 @@ func TestQuota(t *testing.T) {
 		"more memory than is reserved": {res{MemoryMaxMB: new(300)}, amount{}, "service", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = 150 },
 			2, "memory_max exhausted (450 needed > 300 limit)"},
 		"memory without a limit": {res{MemoryMaxMB: new(1 << 30)}, amount{}, "service", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = -1 },
-			0, "memory_max exhausted (no limit asked for > 1073741824 limit)"},
+			0, "memory_max exhausted (unlimited requested > 1073741824 limit)"},
 		"system":   {res{Allocs: new(2)}, amount{}, "system", nil, 2, "allocs exhausted (3 needed > 2 limit)"},
 		"sysbatch": {res{Allocs: new(2)}, amount{}, "sysbatch", nil, 2, "allocs exhausted (3 needed > 2 limit)"},
 	} {

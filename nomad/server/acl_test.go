@@ -210,9 +210,9 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 		"no rules":              {acls.Policy{Name: "p"}, "the policy is empty"},
 		"unknown key":           {acls.Policy{Name: "p", Rules: "namespace \"x\" {\n  polic = \"read\"\n}"}, "line 2, column 3"},
 		"two blocks":            {acls.Policy{Name: "p", Rules: good + "\n" + good}, "line 2, column 1"},
-		"job without namespace": {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{JobID: "j"}}, "names no namespace"},
-		"group without job":     {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{Namespace: "default", Group: "g"}}, "names no job"},
-		"task without group":    {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{Namespace: "default", JobID: "j", Task: "t"}}, "names no group"},
+		"job without namespace": {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{JobID: "j"}}, "has no namespace"},
+		"group without job":     {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{Namespace: "default", Group: "g"}}, "has no job"},
+		"task without group":    {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{Namespace: "default", JobID: "j", Task: "t"}}, "has no group"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := g.call(g.root, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{&c.p}}, nil)
@@ -352,10 +352,10 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"has ended":                {&acls.Token{Type: "management", ExpirationTime: &past}, "past"},
 		"TTL and end":              {&acls.Token{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far}, "not both"},
 		"the secret of another":    {&acls.Token{Type: "management", SecretID: is.SecretID}, "the secret of"},
-		"another type":             {change(func(t *acls.Token) { t.Type, t.Policies = "management", nil }), "type of a token cannot change"},
-		"another secret":           {change(func(t *acls.Token) { t.SecretID = nomad.NewID() }), "secret of a token cannot change"},
+		"another type":             {change(func(t *acls.Token) { t.Type, t.Policies = "management", nil }), "type of a token cannot be changed"},
+		"another secret":           {change(func(t *acls.Token) { t.SecretID = nomad.NewID() }), "secret of a token cannot be changed"},
 		"another end":              {change(func(t *acls.Token) { t.ExpirationTTL = time.Hour }), "cannot change"},
-		"everywhere":               {change(func(t *acls.Token) { t.Global = true }), "global cannot change"},
+		"everywhere":               {change(func(t *acls.Token) { t.Global = true }), "global cannot be changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := g.tokens(c.t)
@@ -509,7 +509,7 @@ func TestRolesThatAreRefused(t *testing.T) {
 		want string
 	}{
 		"name":           {acls.Role{Name: "a b", Policies: links("p")}, 400, "invalid role name"},
-		"no policy":      {acls.Role{Name: "q"}, 400, "a policy at least"},
+		"no policy":      {acls.Role{Name: "q"}, 400, "at least one policy"},
 		"missing policy": {acls.Role{Name: "q", Policies: links("none")}, 400, `"none" does not exist`},
 		"name of other":  {acls.Role{Name: "r", Policies: links("p")}, 400, "has this name"},
 		"unknown ID":     {acls.Role{ID: nomad.NewID(), Name: "q", Policies: links("p")}, 404, "ACL role not found"},

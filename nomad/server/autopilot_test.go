@@ -170,7 +170,7 @@ func TestANonVotingServerNeverVotes(t *testing.T) {
 		return reader.Call(ctx, "Operator.TransferLeadershipToPeer",
 			&nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
 	})
-	failsWith(t, err, 400, "has no vote")
+	failsWith(t, err, 400, "is not a voter")
 	// A non-voting server does not become leader and is not part of the quorum.
 	leader, followers := split(t, all)
 	leader.stop()

@@ -12,7 +12,7 @@ import (
 )
 
 // parentIsServers is part of the error for a submitted job with a ParentID.
-const parentIsServers = "only the servers set it"
+const parentIsServers = "only servers set it"
 
 // A job cannot be submitted as the child of another, because it would get its identity.
 func TestJobsCannotNameAParent(t *testing.T) {

@@ -34,7 +34,7 @@ func TestRegisterTellsEveryFault(t *testing.T) {
 	job := batchJob("bad id", 1)
 	job.TaskGroups[0].Tasks[0].Driver = ""
 	err := s.Call(within(t), "Job.Register", &nomad.JobRegisterRequest{Job: job}, nil)
-	failsWith(t, err, 400, "the ID must not hold a space", "driver")
+	failsWith(t, err, 400, "the ID must not contain spaces", "driver")
 	var out nomad.JobValidateResponse
 	if err := s.Call(within(t), "Job.Validate", &nomad.JobValidateRequest{Job: job}, &out); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestRegisterRefuses(t *testing.T) {
 		"another namespace":  {func(r *nomad.JobRegisterRequest) { r.Job.Namespace = "apps" }, "nonexistent namespace"},
 		"namespaces differ":  {func(r *nomad.JobRegisterRequest) { r.Job.Namespace, r.Namespace = "apps", "default" }, "mismatched request namespace"},
 		"another pool":       {func(r *nomad.JobRegisterRequest) { r.Job.NodePool = "gpu" }, "nonexistent node pool"},
-		"another region":     {func(r *nomad.JobRegisterRequest) { r.Job.Region = "eu" }, "is of region"},
+		"another region":     {func(r *nomad.JobRegisterRequest) { r.Job.Region = "eu" }, "is for region"},
 		"priority":           {func(r *nomad.JobRegisterRequest) { r.Job.Priority = 101 }, "priority"},
 		"too many":           {func(r *nomad.JobRegisterRequest) { r.Job.TaskGroups[0].Count = 11 }, "the limit is 10"},
 		"dispatched by hand": {func(r *nomad.JobRegisterRequest) { r.Job.Dispatched = true }, "dispatch its parent"},

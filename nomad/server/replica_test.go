@@ -140,7 +140,7 @@ func TestPoolsOfNodesComeFromTheAuthoritativeRegion(t *testing.T) {
 	register := func(g *guarded) error {
 		return g.call("", "Node.Register", &nomad.NodeRegisterRequest{Node: node, CreateNodePool: true}, nil)
 	}
-	if err := register(x.there); !isCoded(err, 400, `create it in the region "global" first`) {
+	if err := register(x.there); !isCoded(err, 400, `create it in the authoritative region "global" first`) {
 		t.Errorf("in the other region: %v", err)
 	}
 	if err := register(x.here); err != nil {

@@ -254,7 +254,7 @@ func (s *Server) classOf(id string) (string, bool) {
 // that make requests, then the parts that answer them.
 func (s *Server) Run(ctx context.Context) error {
 	if s.cfg.Introduction.Warning() != "" {
-		s.log.Warn("nodes join without an introduction: set server.client_introduction.enforcement to strict",
+		s.log.Warn("nodes can join without an introduction token: set server.client_introduction.enforcement to strict",
 			"enforcement", s.cfg.Introduction.Enforcement)
 	}
 	ctx, fail := context.WithCancelCause(ctx)

@@ -98,7 +98,7 @@ func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 	t.Helper()
 	a := settled(t, addrs[0])
 	before := nodeOf(t, s, a)
-	for bootID, says := range map[string]string{boot("b"): "is let in by itself in", boot("a"): "and answers", "": "and answers"} {
+	for bootID, says := range map[string]string{boot("b"): "is admitted in", boot("a"): "another running agent", "": "another running agent"} {
 		b := agentOf(t, a, addrs[1], bootID, true)
 		b.node.Attributes, b.node.NodeClass = map[string]string{"nomad.version": "2.0.6", "os.name": "other"}, "other"
 		for _, token := range []string{a.jwt, b.node.SecretID} {
@@ -158,7 +158,7 @@ func TestSilentNodeIsSucceeded(t *testing.T) {
 	s, _ := start(t, soonSilent)
 	a := settled(t, s.RPCAddr())
 	b := agentOf(t, a, s.RPCAddr(), boot("b"), true)
-	refused(t, b.enter(a.jwt), "let in by itself in")
+	refused(t, b.enter(a.jwt), "is admitted in")
 	eventually(t, func() bool { return b.enter(a.jwt) == nil })
 	if err := b.heartbeat(); err != nil {
 		t.Error(err)
@@ -171,7 +171,7 @@ func TestCopyIsRefusedByTheNextLeader(t *testing.T) {
 	leader, followers := split(t, all)
 	a := settled(t, followers[0].RPCAddr())
 	b := agentOf(t, a, followers[0].RPCAddr(), boot("b"), true)
-	refused(t, b.enter(a.jwt), "let in")
+	refused(t, b.enter(a.jwt), "is admitted")
 	leader.stop()
 	eventually(t, func() bool {
 		_, id := followers[0].Leader()
@@ -183,11 +183,11 @@ func TestCopyIsRefusedByTheNextLeader(t *testing.T) {
 		err = b.enter(a.jwt)
 		return !errors.Is(err, nomad.ErrNoLeader) && !errors.Is(err, nomad.ErrNotReady)
 	})
-	refused(t, err, "let in")
+	refused(t, err, "is admitted")
 	if err := a.heartbeat(); err != nil {
 		t.Errorf("the original is affected: %v", err)
 	}
-	refused(t, b.enter(a.jwt), "let in")
+	refused(t, b.enter(a.jwt), "is admitted")
 }
 
 // The session data of a node is limited.

@@ -296,7 +296,7 @@ func TestBadSnapshotChangesNothing(t *testing.T) {
 		refused(fmt.Sprintf("%d of %d bytes", at, len(raw)), raw[:at], "EOF")
 	}
 	refused("nothing", nil, "EOF")
-	refused("an upload that failed", raw, "the upload was cut")
+	refused("an upload that failed", raw, "upload incomplete")
 	if got := fmt.Sprint(contents(t, saved(t, s))); got != want {
 		t.Error("a refused archive changed something")
 	}

@@ -24,7 +24,7 @@ func TestLaxIntroductionIsReported(t *testing.T) {
 			if got := strings.Join(health.Warnings, " "); (got == "") != (want == "") || !strings.Contains(got, want) {
 				t.Errorf("health warns %q", got)
 			}
-			if got := log.has("level=WARN", "nodes join without an introduction", "strict"); got != (want != "") {
+			if got := log.has("level=WARN", "nodes can join without an introduction token", "strict"); got != (want != "") {
 				t.Errorf("the log warns: %t", got)
 			}
 		})

@@ -72,11 +72,11 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertReq
 	return s.write(index, func(t *txn) error {
 		for _, m := range req.AuthMethods {
 			if m == nil || m.Name == "" {
-				return fmt.Errorf("upsert ACL auth methods: a method without a name")
+				return fmt.Errorf("upsert ACL auth methods: missing method name")
 			}
 			for other := range aclAuthMethods.By(t, nil, "default", table.KeyOf(m.Type)) {
 				if m.Default && other.Name != m.Name {
-					return fmt.Errorf("upsert ACL auth method %q: %q is the default of type %s already", m.Name, other.Name, m.Type)
+					return fmt.Errorf("upsert ACL auth method %q: %q is already the default of type %s", m.Name, other.Name, m.Type)
 				}
 			}
 			stored := *m
@@ -118,7 +118,7 @@ func (s *Store) UpsertACLBindingRules(index uint64, req *acls.BindingRulesUpsert
 	return s.write(index, func(t *txn) error {
 		for _, r := range req.ACLBindingRules {
 			if r == nil || r.ID == "" {
-				return fmt.Errorf("upsert ACL binding rules: a rule without an ID")
+				return fmt.Errorf("upsert ACL binding rules: missing rule ID")
 			}
 			if !req.AllowMissingAuthMethods && aclAuthMethods.Get(t, nil, table.KeyOf(r.AuthMethod)) == nil {
 				return fmt.Errorf("upsert ACL binding rule %s: auth method %q does not exist", r.ID, r.AuthMethod)

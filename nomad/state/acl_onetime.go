@@ -47,10 +47,10 @@ func expiredOneTimeTokens(tx table.Reader, then time.Time) iter.Seq[*acls.OneTim
 func (s *Store) UpsertOneTimeToken(index uint64, token *acls.OneTimeToken) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if token.OneTimeSecretID == "" || token.AccessorID == "" {
-			return fmt.Errorf("upsert one-time token: no secret or accessor")
+			return fmt.Errorf("upsert one-time token: missing secret or accessor")
 		}
 		if oneTimeTokens.Get(t, nil, table.KeyOf(token.OneTimeSecretID)) != nil {
-			return fmt.Errorf("upsert one-time token: the secret is in use")
+			return fmt.Errorf("upsert one-time token: duplicate secret")
 		}
 		t.deleteOneTimeTokens(token.AccessorID)
 		stored := *token

@@ -63,7 +63,7 @@ func (s *Store) UpsertACLPolicies(index uint64, req *acls.PolicyUpsertRequest) (
 	return s.write(index, func(t *txn) error {
 		for _, p := range req.Policies {
 			if p == nil || p.Name == "" {
-				return fmt.Errorf("upsert ACL policies: a policy without a name")
+				return fmt.Errorf("upsert ACL policies: missing policy name")
 			}
 			stored := *p
 			stored.RulesJSON = nil

@@ -80,7 +80,7 @@ func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Cha
 	return s.write(index, func(t *txn) error {
 		for _, r := range req.ACLRoles {
 			if r == nil || r.ID == "" || r.Name == "" {
-				return fmt.Errorf("upsert ACL roles: a role without an ID or name")
+				return fmt.Errorf("upsert ACL roles: missing role ID or name")
 			}
 			if err := t.roleFits(r, req.AllowMissingPolicies); err != nil {
 				return fmt.Errorf("upsert ACL role %q: %w", r.Name, err)
@@ -104,12 +104,12 @@ func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Cha
 func (t *txn) roleFits(r *acls.Role, missing bool) error {
 	for other := range aclRoles.By(t, nil, "name", table.KeyOf(r.Name)) {
 		if other.ID != r.ID {
-			return fmt.Errorf("the role %s has this name", other.ID)
+			return fmt.Errorf("role %s already has this name", other.ID)
 		}
 	}
 	for _, l := range r.Policies {
 		if l == nil {
-			return fmt.Errorf("a policy without a name")
+			return fmt.Errorf("missing policy name")
 		}
 		if !missing && aclPolicies.Get(t, nil, table.KeyOf(l.Name)) == nil {
 			return fmt.Errorf("policy %q does not exist", l.Name)

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// house is a store with what a test does to who may do what.
+// house is a store with helpers for ACL writes.
 type house struct {
 	*testing.T
 	*state.Store
@@ -27,7 +27,7 @@ func newHouse(t *testing.T) *house {
 	return &house{T: t, Store: state.New(slog.New(slog.DiscardHandler)), index: 10}
 }
 
-// try does a write with the next index.
+// try writes with the next index.
 func (h *house) try(fn func(index uint64) (*state.Changes, error)) error {
 	h.index++
 	_, err := fn(h.index)
@@ -74,7 +74,7 @@ func roleOf(id, name string, policies ...string) *acls.Role {
 	return r
 }
 
-// named joins what a sequence holds.
+// named joins the names of a sequence.
 func named[T any](seq iter.Seq[*T], name func(*T) string) string {
 	var out []string
 	for v := range seq {
@@ -83,8 +83,8 @@ func named[T any](seq iter.Seq[*T], name func(*T) string) string {
 	return strings.Join(out, " ")
 }
 
-// Links to what is gone, or has another name, are right when they are read; who waits
-// for a token or role hears of it.
+// Links to deleted or renamed objects are corrected when they are read. Watches of a token or role
+// fire.
 func TestLinksAreAsTheyAreNow(t *testing.T) {
 	h := newHouse(t)
 	h.policies(&acls.Policy{Name: "p"}, &acls.Policy{Name: "q"})
@@ -145,11 +145,11 @@ func TestLinksAreAsTheyAreNow(t *testing.T) {
 		t.Errorf("by its secret the token is %+v", got)
 	}
 	if h.Snapshot().ACLTokenBySecret(nil, "") != nil || h.Snapshot().ACLTokenBySecret(nil, "s2") != nil {
-		t.Error("a secret that nobody has is somebody's")
+		t.Error("an unknown secret belongs to a token")
 	}
 }
 
-// A policy is for the workloads of exactly its job, or of all jobs of its namespace.
+// A policy applies to the workloads of exactly its job, or of all jobs of its namespace.
 func TestPoliciesOfJobs(t *testing.T) {
 	h := newHouse(t)
 	h.policies(&acls.Policy{Name: "all", JobACL: &acls.JobACL{Namespace: "a"}}, &acls.Policy{Name: "job", JobACL: &acls.JobACL{Namespace: "a", JobID: "j"}},
@@ -190,7 +190,7 @@ func TestTokensByTheirEnd(t *testing.T) {
 			t.Errorf("global %t: %q, want %q", global, got, want)
 		}
 	}
-	// A token keeps its secret and its end, and none takes the secret of another.
+	// A token keeps its secret and its expiration, and cannot have the secret of another token.
 	later := &acls.Token{AccessorID: "soon", SecretID: "new", ExpirationTime: at(9000), CreateTime: *at(1), Policies: []string{"p"}}
 	if err := h.tokens(later); err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestMethodsAndTheirRules(t *testing.T) {
 		t.Errorf("rules without their method: %q", got)
 	}
 	if err := drop(); !errors.Is(err, nomad.ErrACLAuthMethodNotFound) {
-		t.Errorf("a method that is gone: %v", err)
+		t.Errorf("a deleted method: %v", err)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestTheFirstTokenIsNoted(t *testing.T) {
 	if err := first("b", at); err != nil {
 		t.Errorf("with the index: %v", err)
 	}
-	// Of two in one transaction one is made.
+	// Only one of two bootstraps in a transaction creates a token.
 	h = newHouse(t)
 	var errs [2]error
 	if h.Together(20, func() bool {
@@ -320,7 +320,7 @@ func TestOneTimeTokens(t *testing.T) {
 	}
 	for secret, want := range map[string]bool{"1": false, "2": true, "3": true} {
 		if got := h.Snapshot().OneTimeToken(nil, secret) != nil; got != want {
-			t.Errorf("one-time token %s is there: %t", secret, got)
+			t.Errorf("one-time token %s exists: %t", secret, got)
 		}
 	}
 	if make("2", "z", 200) == nil || make("", "z", 200) == nil {
@@ -351,6 +351,6 @@ func TestOneTimeTokens(t *testing.T) {
 		return h.DeleteACLTokens(i, &acls.TokenDeleteRequest{AccessorIDs: []string{"b"}})
 	})
 	if h.Snapshot().OneTimeToken(nil, "3") != nil {
-		t.Error("a one-time token outlives what it stands for")
+		t.Error("a one-time token outlives its ACL token")
 	}
 }

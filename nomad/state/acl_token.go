@@ -157,7 +157,7 @@ func (s *Store) UpsertACLTokens(index uint64, req *acls.TokenUpsertRequest) (*Ch
 
 func (t *txn) putACLToken(token *acls.Token) error {
 	if token == nil || token.AccessorID == "" || token.SecretID == "" {
-		return fmt.Errorf("a token without an accessor or secret")
+		return fmt.Errorf("missing token accessor or secret")
 	}
 	stored := *token
 	if len(stored.Hash) == 0 {
@@ -172,7 +172,7 @@ func (t *txn) putACLToken(token *acls.Token) error {
 	}
 	for other := range aclTokens.By(t, nil, "secret", table.KeyOf(stored.SecretID)) {
 		if other.AccessorID != stored.AccessorID {
-			return fmt.Errorf("token %s has the secret of token %s", stored.AccessorID, other.AccessorID)
+			return fmt.Errorf("tokens %s and %s have the same secret", stored.AccessorID, other.AccessorID)
 		}
 	}
 	aclTokens.Put(t.Txn, &stored)

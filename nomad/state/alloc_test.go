@@ -20,7 +20,7 @@ func TestPlanResults(t *testing.T) {
 		{ID: "a1", Namespace: "default", JobID: "j", TaskGroup: "g", NodeID: "n1", ClientStatus: "pending", SigningKeyID: "k1",
 			SignedIdentities: map[string]string{"t": "x"}}}}))
 	if len(c.Evals) != 0 {
-		t.Error("the evaluation of a plan is told of as if it were new work")
+		t.Error("the evaluation of a plan is reported as new work")
 	}
 	a := w.snap().Alloc(nil, "a1")
 	if a.Job != j || a.CreateIndex != w.index || a.AllocModifyIndex != w.index {
@@ -85,13 +85,13 @@ func TestClientOwnsItsFieldsOnly(t *testing.T) {
 	})
 	a := w.snap().Alloc(nil, "a1")
 	if a.NodeID != "n1" || a.JobID != "j" || a.Namespace != "default" || a.DesiredStatus != "run" || a.SigningKeyID != "" || a.Job != j {
-		t.Errorf("the client wrote to what is not its: %+v", a)
+		t.Errorf("the client changed fields of the servers: %+v", a)
 	}
 	if a.ClientStatus != "running" || a.ModifyTime != 9 || a.NetworkStatus.Address != "10.0.0.1" || !*a.DeploymentStatus.Healthy || a.DeploymentStatus.Canary {
 		t.Errorf("allocation is %+v", a)
 	}
 	if a.ModifyIndex != w.index || a.AllocModifyIndex != before.AllocModifyIndex {
-		t.Error("what a client says must not make it fetch the allocation again")
+		t.Error("an update of a client must not make it fetch the allocation again")
 	}
 	if before.ClientStatus != "pending" {
 		t.Error("a row was written to")
@@ -100,11 +100,11 @@ func TestClientOwnsItsFieldsOnly(t *testing.T) {
 		t.Errorf("changes are %+v", c)
 	}
 	if c := w.report("a1", "running", func(a *nomad.Allocation) { a.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy} }); len(c.Allocs) != 0 {
-		t.Error("a report that says nothing new is told of")
+		t.Error("an update without changes is reported")
 	}
 	w.report("none", "running") // collected meanwhile: no error
 	if c := w.report("a1", "complete"); len(c.Stopped) != 1 {
-		t.Error("freed capacity is not told of")
+		t.Error("freed capacity is not reported")
 	}
 }
 
@@ -151,7 +151,7 @@ func TestDeployment(t *testing.T) {
 	w.report("a1", "running", health(true, 10))
 	expect("one healthy", 2, 1, 0, time.Unix(70, 0))
 	w.report("a1", "running", health(true, 10))
-	expect("told again", 2, 1, 0, time.Unix(70, 0))
+	expect("reported again", 2, 1, 0, time.Unix(70, 0))
 	w.report("a1", "failed", health(false, 30))
 	expect("sick", 2, 0, 1, time.Unix(70, 0))
 	w.place(j, func(a *nomad.Allocation) { in("d1")(a); a.ModifyTime = 90e9 }, "a1") // in place, the same deployment: health stays
@@ -213,7 +213,7 @@ func TestEvalsCancelBlocked(t *testing.T) {
 		t.Errorf("the evaluation of another job is %s", got)
 	}
 	if len(c.Evals) != 2 {
-		t.Errorf("told of %d evaluations, want the complete and the cancelled one", len(c.Evals))
+		t.Errorf("%d evaluations reported, want the complete and the cancelled one", len(c.Evals))
 	}
 }
 

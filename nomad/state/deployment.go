@@ -75,7 +75,7 @@ func (t *txn) putDeployment(d *nomad.Deployment) {
 func (s *Store) UpdateDeploymentStatus(index uint64, req *nomad.DeploymentStatusUpdateRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.DeploymentUpdate == nil {
-			return fmt.Errorf("update deployment: no status")
+			return fmt.Errorf("update deployment: missing status")
 		}
 		return t.finishDeployment(req.DeploymentUpdate, req.Job, req.Eval)
 	})

@@ -70,6 +70,6 @@ func droppedRecord(kind byte, name string) Record {
 // refusedRecord is a record type that makes a restore fail.
 func refusedRecord(kind byte, name string) Record {
 	return Record{Type: kind, Name: name, read: func(*Restore, func(any) error) error {
-		return fmt.Errorf("records of type %d (%s) are of a beta version and cannot be restored", kind, name)
+		return fmt.Errorf("records of type %d (%s) are from a beta version and cannot be restored", kind, name)
 	}}
 }

@@ -31,14 +31,14 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 		return nil
 	}
 	if use.TokenID == "" || strings.Contains(use.TokenID, "/") || use.Expiry <= 0 {
-		return nomad.Denied("the introduction token has no ID or no end")
+		return nomad.Denied("introduction token without ID or expiry")
 	}
 	used := 0
 	own := introductionKey(use.Expiry, use.TokenID) + "/"
 	for row := range table.Indexes.Prefixed(t, nil, table.Primary, table.PrefixOf(own)) {
 		n, err := strconv.Atoi(strings.TrimPrefix(row.Key, own))
 		if err != nil {
-			return fmt.Errorf("the use of an introduction has the key %q", row.Key)
+			return fmt.Errorf("invalid key %q of a used introduction token", row.Key)
 		}
 		used = max(used, n)
 		table.Indexes.Delete(t.Txn, row)

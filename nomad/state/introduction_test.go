@@ -13,15 +13,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// introduced registers a node with an introduction.
+// introduced registers a node with an introduction token.
 func (w *world) introduced(id string, at int64, use nomad.NodeIntroduction) error {
 	_, err := w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{Introduction: &use,
 		Node: &nomad.Node{ID: id, Status: nomad.NodeStatusInit, StatusUpdatedAt: at}})
 	return err
 }
 
-// A token admits as many nodes as it may, also after its nodes are gone; a known
-// node needs none.
+// A token admits as many nodes as it has uses, even after its nodes are deleted. A registered node
+// needs no token.
 func TestIntroduction(t *testing.T) {
 	w := newWorld(t)
 	once := nomad.NodeIntroduction{TokenID: "a", Expiry: 1000}
@@ -46,7 +46,7 @@ func TestIntroduction(t *testing.T) {
 			t.Errorf("%d: node %s with token %q: %v", i, c.node, c.use.TokenID, err)
 		}
 		if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
-			t.Errorf("%d: %v is no refusal", i, err)
+			t.Errorf("%d: %v is not a refusal", i, err)
 		}
 		if known := w.snap().Node(nil, c.node) != nil; known != c.ok {
 			t.Errorf("%d: node %s is known: %t", i, c.node, known)
@@ -58,7 +58,7 @@ func TestIntroduction(t *testing.T) {
 	}
 }
 
-// Uses are remembered by snapshots and until the token has ended for long.
+// Uses are kept in snapshots, and until long after the token expired.
 func TestIntroductionIsRemembered(t *testing.T) {
 	w := newWorld(t)
 	use := func(id string, expiry int64) nomad.NodeIntroduction {

@@ -53,7 +53,7 @@ func (s *Snapshot) JobChildren(ws memdb.WatchSet, ns, parent string) iter.Seq[*n
 func (s *Store) RegisterJob(index uint64, req *nomad.JobRegisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Job == nil {
-			return fmt.Errorf("register job: no job")
+			return fmt.Errorf("register job: missing job")
 		}
 		if err := t.checkEnforcedIndex(req); err != nil {
 			return err

@@ -43,7 +43,7 @@ func TestJobSubmission(t *testing.T) {
 		t.Errorf("submission is %+v", s)
 	}
 	if w.snap().JobSubmission(nil, "default", "j", 1) != nil {
-		t.Error("the source of a version that is gone is kept")
+		t.Error("the source of a deleted version is kept")
 	}
 	w.ok(w.DeregisterJob(w.next(), &nomad.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
 	if w.snap().JobSubmission(nil, "default", "j", 7) != nil {
@@ -153,8 +153,8 @@ func TestJobStatus(t *testing.T) {
 	expect("evaluations collected", "empty", "dead")
 }
 
-// A version is kept with the status that its job had then. A version that becomes stable has the
-// status of that moment.
+// A version is stored with the status of its job at that time. A version that becomes stable gets
+// the current status.
 func TestVersionStatus(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j")
@@ -222,7 +222,7 @@ func TestPurge(t *testing.T) {
 	stop := *purge
 	stop.Purge = false
 	if _, err := w.DeregisterJob(w.next(), &stop); err == nil {
-		t.Error("a job that is gone can be stopped")
+		t.Error("a deleted job can be stopped")
 	}
 	again := w.job("j")
 	w.report("a1", nomad.AllocClientStatusFailed)
@@ -265,8 +265,8 @@ func TestSummary(t *testing.T) {
 	expect("counted anew", nomad.TaskGroupSummary{Queued: 3, Failed: 1, Complete: 1, Running: 1})
 }
 
-// TestSummaryOfGroups: a summary has a row for each group that the job has had, in whatever
-// order they came, before and after a restore.
+// TestSummaryOfGroups checks that a summary has a row for each group that the job ever had, in any
+// order, before and after a restore.
 func TestSummaryOfGroups(t *testing.T) {
 	w := newWorld(t)
 	groups := func(names ...string) func(*nomad.Job) {

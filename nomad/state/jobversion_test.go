@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// restored returns the state as another server restores it from a snapshot, with the
-// records in reverse order.
+// restored returns the state that another server restores from a snapshot with the records in
+// reverse order.
 func (w *world) restored() *world {
 	w.t.Helper()
 	to := state.NewRestore(slog.New(slog.DiscardHandler))
@@ -47,8 +47,8 @@ func (w *world) numbers(job string) string {
 	return out
 }
 
-// TestVersions registers versions before and after a restore: they are found by number
-// and listed newest first, the oldest is dropped, and a purge deletes all of them.
+// TestVersions registers versions before and after a restore. They are found by number and listed
+// newest first. The oldest is dropped, and a purge deletes all of them.
 func TestVersions(t *testing.T) {
 	w := newWorld(t)
 	w.job("web")

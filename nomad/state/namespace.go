@@ -33,7 +33,7 @@ func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest
 	return s.write(index, func(t *txn) error {
 		for _, n := range req.Namespaces {
 			if n.Quota != "" && quotas.Get(t, nil, table.KeyOf(n.Quota)) == nil {
-				return fmt.Errorf("namespace %q names the quota %q, which does not exist", n.Name, n.Quota)
+				return fmt.Errorf("namespace %q has the quota %q, which does not exist", n.Name, n.Quota)
 			}
 			stored := *n
 			t.putNamespace(&stored)

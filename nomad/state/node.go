@@ -57,7 +57,7 @@ func (s *Snapshot) NodesByPool(ws memdb.WatchSet, pool string) iter.Seq[*nomad.N
 func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Node == nil || req.Node.ID == "" {
-			return fmt.Errorf("register node: no node ID")
+			return fmt.Errorf("register node: missing node ID")
 		}
 		n := *req.Node
 		canonicalNode(&n)

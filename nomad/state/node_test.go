@@ -58,7 +58,7 @@ func TestNodeStatus(t *testing.T) {
 	reported := w.index
 	w.report("a1", "complete")
 	if n := w.snap().Node(nil, "n1"); n.LastAllocUpdateIndex != reported {
-		t.Errorf("allocations were told at %d, want %d: only the first report counts", n.LastAllocUpdateIndex, reported)
+		t.Errorf("allocations were reported at %d, want %d: only the first report counts", n.LastAllocUpdateIndex, reported)
 	}
 	for range 12 {
 		set("ready", "")

@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Servers of other regions copy node pools whose hash differs. They cannot change built-in ones,
-// and those of upstream have no hash.
+// Servers of other regions copy node pools whose hash differs. They cannot change built-in pools,
+// and those of Nomad 2.0 have no hash.
 func TestHashesOfNodePools(t *testing.T) {
 	s := state.New(slog.New(slog.DiscardHandler))
 	if _, err := s.UpsertNodePools(10, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}); err != nil {

@@ -76,14 +76,14 @@ func (t *txn) admitNode(req *nomad.NodeRegisterRequest, n, old *nomad.Node) erro
 	case same:
 		return nil
 	case req.Introduction != nil && req.Strict && listed && req.Introduction.IssuedAt < purged:
-		return nomad.Denied("the introduction of node %s is older than its purge", n.ID)
+		return nomad.Denied("introduction token of node %s was issued before the node was purged", n.ID)
 	case req.Introduction != nil:
 		if err := t.useIntroduction(req.Introduction, n.StatusUpdatedAt); err != nil {
 			return err
 		}
 	case !req.Strict, old == nil && req.ByIdentity && !listed:
 	default:
-		return nomad.Denied("node %s was not introduced", n.ID)
+		return nomad.Denied("node %s has no introduction token", n.ID)
 	}
 	if listed {
 		t.unpurge(n.ID)
@@ -106,7 +106,7 @@ type Deregistration struct {
 func (s *Store) DeregisterNodes(index uint64, d Deregistration) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if len(d.IDs) == 0 {
-			return fmt.Errorf("deregister nodes: no node ID")
+			return fmt.Errorf("deregister nodes: missing node ID")
 		}
 		for _, id := range d.IDs {
 			n := nodes.Get(t, nil, table.KeyOf(id))

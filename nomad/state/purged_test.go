@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// The list of purged nodes is bounded: the oldest go first.
+// The list of purged nodes is limited: the oldest are removed first.
 func TestPurgedNodesAreBounded(t *testing.T) {
 	w := newWorld(t)
 	purge := func(from, to int, at int64) {
@@ -44,7 +44,7 @@ func TestPurgedNodesAreBounded(t *testing.T) {
 	}
 }
 
-// The list is in snapshots, and a node leaves it when it is admitted again.
+// The list is in snapshots. A node is removed from it when it is admitted again.
 func TestPurgedNodesAreRemembered(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []string{"n1", "n2", "n1-2"} {

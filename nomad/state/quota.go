@@ -102,7 +102,7 @@ func (s *Store) DeleteQuotas(index uint64, req *nomad.QuotaDeleteRequest) (*Chan
 				return fmt.Errorf("quota %q not found", name)
 			}
 			for n := range namespaces.By(t, nil, "quota", table.KeyOf(name)) {
-				return fmt.Errorf("quota %q is the one of namespace %q: give that another first", name, n.Name)
+				return fmt.Errorf("quota %q is used by namespace %q: change the namespace first", name, n.Name)
 			}
 			quotas.Delete(t.Txn, q)
 			t.roomier(name)

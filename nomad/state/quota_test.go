@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// limited is a state in which two namespaces share a quota.
+// limited returns a state in which two namespaces share a quota.
 func limited(t *testing.T) (*state.Store, func() uint64) {
 	t.Helper()
 	s, index := state.New(slog.New(slog.DiscardHandler)), uint64(10)
@@ -62,7 +62,7 @@ func TestQuotaAndNamespaces(t *testing.T) {
 		}
 		return c.Quotas, nil
 	}
-	if err := names("q"); err == nil || !strings.Contains(err.Error(), `the one of namespace "a"`) {
+	if err := names("q"); err == nil || !strings.Contains(err.Error(), `used by namespace "a"`) {
 		t.Errorf("a quota in use is deleted: %v", err)
 	}
 	if err := names("none"); err == nil {

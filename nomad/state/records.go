@@ -265,7 +265,7 @@ func (r *Restore) Finish() *Store {
 			cancelled.Status = nomad.DeploymentStatusCancelled
 			cancelled.StatusDescription = nomad.DeploymentStatusDescriptionStoppedJob
 			deployments.Put(t.Txn, &cancelled)
-			r.store.log.Info("cancelled the deployment of a job that is gone", "deployment", d.ID, "job", d.JobID)
+			r.store.log.Info("cancelled deployment of a deleted job", "deployment", d.ID, "job", d.JobID)
 		}
 	}
 	t.Commit()

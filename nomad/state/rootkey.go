@@ -101,7 +101,7 @@ func (s *Snapshot) rsaKeyInUse(k *nomad.RootKey) bool {
 func (s *Store) UpsertRootKey(index uint64, req *nomad.KeyringUpsertWrappedRootKeyRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.WrappedRootKeys == nil {
-			return fmt.Errorf("upsert root key: no key")
+			return fmt.Errorf("upsert root key: missing key")
 		}
 		k := *req.WrappedRootKeys
 		return t.putRootKey(&k, req.Rekey)
@@ -112,7 +112,7 @@ func (s *Store) UpsertRootKey(index uint64, req *nomad.KeyringUpsertWrappedRootK
 func (s *Store) UpsertRootKeyMeta(index uint64, req *nomad.KeyringUpdateRootKeyMetaRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.RootKeyMeta == nil {
-			return fmt.Errorf("upsert root key: no key")
+			return fmt.Errorf("upsert root key: missing key")
 		}
 		k := keyOfMeta(req.RootKeyMeta)
 		if old := rootKeys.Get(t, nil, table.KeyOf(k.KeyID)); old != nil {
@@ -137,7 +137,7 @@ func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
 	}
 	rotation := k.State == nomad.RootKeyStateActive && (old == nil || old.State != nomad.RootKeyStateActive)
 	if rekey && !rotation {
-		return fmt.Errorf("cannot rekey without a key that becomes active")
+		return fmt.Errorf("cannot rekey without a new active key")
 	}
 	if rotation {
 		t.retireRootKeys(k.KeyID, rekey)

@@ -26,8 +26,8 @@ func (w *sessions) at(now int64, session string) error {
 	return err
 }
 
-// is checks who holds the node, who held it and who is refused, and that the row is
-// that of the holder.
+// is checks the current, the previous and the rejected session of the node, and that the row is that
+// of the current one.
 func (w *sessions) is(t *testing.T, id, previous, refused string) {
 	t.Helper()
 	n := w.snap().Node(nil, "n1")
@@ -54,7 +54,7 @@ func (w *sessions) refuses(t *testing.T, now int64, session string, want error) 
 	}
 }
 
-// Of two agents that are heard in turn, the one that came later is refused.
+// If two agents send heartbeats in turn, the one that registered later is rejected.
 func TestTwoSessionsOfOneNode(t *testing.T) {
 	w := &sessions{world: newWorld(t)}
 	w.takes(t, 1000, "a")
@@ -73,7 +73,7 @@ func TestTwoSessionsOfOneNode(t *testing.T) {
 	w.is(t, "a", "", "c")
 }
 
-// Long after, the earlier session proves nothing.
+// Much later, the earlier session is no longer considered.
 func TestAnEarlierSessionReturnsLate(t *testing.T) {
 	w := &sessions{world: newWorld(t)}
 	w.takes(t, 1000, "a")
@@ -82,7 +82,7 @@ func TestAnEarlierSessionReturnsLate(t *testing.T) {
 	w.is(t, "a", "b", "")
 }
 
-// Who is refused gets in when the other has gone silent.
+// A rejected agent is admitted when the other agent is silent.
 func TestARefusedSessionSucceedsASilentOne(t *testing.T) {
 	w := &sessions{world: newWorld(t)}
 	w.takes(t, 1000, "a")
@@ -94,7 +94,7 @@ func TestARefusedSessionSucceedsASilentOne(t *testing.T) {
 	w.takes(t, 2101, "b")
 }
 
-// An entry that was decided before another agent came is not applied.
+// An entry that was proposed before another agent registered is not applied.
 func TestASessionThatCameBetween(t *testing.T) {
 	w := &sessions{world: newWorld(t)}
 	w.takes(t, 1000, "a")
@@ -103,7 +103,7 @@ func TestASessionThatCameBetween(t *testing.T) {
 	w.refuses(t, 2001, "c", nomad.ErrNodeSession)
 }
 
-// Agents that tell no session are not told apart.
+// Agents without a session cannot be distinguished.
 func TestAgentsWithoutSession(t *testing.T) {
 	w := &sessions{world: newWorld(t)}
 	w.takes(t, 1000, "")

@@ -34,7 +34,7 @@ func (w *world) next() uint64 {
 	return w.index
 }
 
-// ok fails the test when a write failed.
+// ok fails the test if a write failed.
 func (w *world) ok(c *state.Changes, err error) *state.Changes {
 	w.t.Helper()
 	if err != nil {
@@ -76,8 +76,8 @@ func (w *world) oneEval(job string) string {
 	return ""
 }
 
-// place commits a plan with pending allocations of the job, as they come out of
-// the plan applier: without their job.
+// place commits a plan with pending allocations of the job without the job, as the plan applier
+// does.
 func (w *world) place(j *nomad.Job, edit func(*nomad.Allocation), ids ...string) *state.Changes {
 	w.t.Helper()
 	req := &nomad.ApplyPlanResultsRequest{Job: j}
@@ -92,7 +92,7 @@ func (w *world) place(j *nomad.Job, edit func(*nomad.Allocation), ids ...string)
 	return w.ok(w.ApplyPlanResults(w.next(), req))
 }
 
-// report is what a client says of an allocation.
+// report returns an allocation update of a client.
 func (w *world) report(id, status string, edit ...func(*nomad.Allocation)) *state.Changes {
 	w.t.Helper()
 	a := &nomad.Allocation{ID: id, ClientStatus: status, ModifyTime: 9}
@@ -222,8 +222,8 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// TestLiveAllocsByNode holds that an allocation that is over leaves those of its node
-// that placements count, whoever ended it, and is found again if it is not over after all.
+// TestLiveAllocsByNode checks that a terminal allocation no longer counts for placements on its
+// node. It counts again if it is no longer terminal.
 func TestLiveAllocsByNode(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")

@@ -25,7 +25,7 @@ func New(log *slog.Logger) *Store {
 		return nil
 	})
 	if err != nil {
-		panic(fmt.Sprintf("state: bug: first rows: %v", err))
+		panic(fmt.Sprintf("state: bug: initial rows: %v", err))
 	}
 	return s
 }

@@ -66,7 +66,7 @@ func (s *Snapshot) VariablesQuota(ws memdb.WatchSet, namespace string) *nomad.Va
 func (s *Store) ApplyVariable(index uint64, req *nomad.VarApplyStateRequest) (out *nomad.VarApplyStateResponse, changes *Changes, err error) {
 	changes, err = s.write(index, func(t *txn) error {
 		if req.Var == nil {
-			return fmt.Errorf("variable operation %q: no variable", req.Op)
+			return fmt.Errorf("variable operation %q: missing variable", req.Op)
 		}
 		out, err = t.applyVariable(req)
 		return err
@@ -128,7 +128,7 @@ func (t *txn) roomForVariable(v, old *nomad.VariableEncrypted, allowed *nomad.Va
 		return nil
 	}
 	if needed := variablesHeld(t, nil, allowed.Quota) + grown; needed > allowed.Bytes {
-		return nomad.Errorf(400, "variable %q of namespace %q: quota %q allows %d bytes of variables, %d would be needed",
+		return nomad.Errorf(400, "variable %q of namespace %q: quota %q allows %d bytes of variables, but %d are needed",
 			v.Path, v.Namespace, allowed.Quota, allowed.Bytes, needed)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// vault is a store with what a test does to its variables.
+// vault is a store with helpers for variable writes.
 type vault struct {
 	*testing.T
 	s     *state.Store
@@ -20,7 +20,7 @@ type vault struct {
 
 func newVault(t *testing.T) *vault { return &vault{t, state.New(slog.New(slog.DiscardHandler)), 10} }
 
-// do applies an operation to the variable "p" and returns the answer.
+// do applies an operation to the variable "p" and returns the response.
 func (v *vault) do(op nomad.VarOp, data, lock string, cas uint64) *nomad.VarApplyStateResponse {
 	v.Helper()
 	v.index++
@@ -36,7 +36,7 @@ func (v *vault) do(op nomad.VarOp, data, lock string, cas uint64) *nomad.VarAppl
 	return out
 }
 
-// is compares the variable "p": data, who holds it, created and modified at.
+// is compares the variable "p": its data, its lock and its indexes.
 func (v *vault) is(want string) {
 	v.Helper()
 	got := "none"
@@ -136,9 +136,9 @@ func TestVariableOperations(t *testing.T) {
 			case out.Result != c.want:
 				t.Errorf("the answer is %v, want %s", out, c.want)
 			case out.Result == conflict && (out.Conflict == nil || out.Conflict.Path != "p"):
-				t.Errorf("what is in the way is %+v", out.Conflict)
+				t.Errorf("conflict = %+v", out.Conflict)
 			case out.Result == ok && !strings.HasPrefix(c.name, "delete") && (out.Written == nil || out.Written.ModifyIndex != v.index):
-				t.Errorf("what was written is %+v", out.Written)
+				t.Errorf("written = %+v", out.Written)
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 	put(nomad.VarOpDelete, "other", "a/b", "", "")
 	put(nomad.VarOpDelete, "default", "b", "", "")
 	if s.Snapshot().RootKeyInUse("k2") {
-		t.Error("a key is in use by variables that are gone")
+		t.Error("a key is in use by deleted variables")
 	}
 	if q := s.Snapshot().VariablesQuota(nil, "other"); q.Size != 0 {
 		t.Errorf("no variable takes %d bytes", q.Size)
@@ -197,7 +197,7 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 	}
 	gone := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "other", Path: "x"}}
 	if _, _, err := s.ApplyVariable(40, &nomad.VarApplyStateRequest{Op: nomad.VarOpSet, Var: gone}); err == nil {
-		t.Error("a variable is written into a namespace that is gone")
+		t.Error("a variable is written into a deleted namespace")
 	}
 	if _, _, err := s.ApplyVariable(41, &nomad.VarApplyStateRequest{Op: nomad.VarOpSet}); err == nil {
 		t.Error("no variable is written")

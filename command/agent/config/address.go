@@ -86,10 +86,10 @@ func resolved(text string, each func(string) (string, error), many bool) (string
 	}
 	words := strings.Fields(text)
 	if len(words) == 0 && said != "" {
-		return "", fmt.Errorf("the address template %q finds nothing on this machine", said)
+		return "", fmt.Errorf("address template %q has no result on this machine", said)
 	}
 	if len(words) > 1 && !many {
-		return "", fmt.Errorf("one is expected, not %d (%s)", len(words), strings.Join(words, " "))
+		return "", fmt.Errorf("expected one address, got %d (%s)", len(words), strings.Join(words, " "))
 	}
 	for i, w := range words {
 		var err error
@@ -111,7 +111,7 @@ func ipOf(word string) (string, error) {
 	defer cancel()
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", word)
 	if err != nil || len(found) == 0 {
-		return "", fmt.Errorf("%q is no IP address, and no host of that name is known", word)
+		return "", fmt.Errorf("%q is neither an IP address nor the name of a known host", word)
 	}
 	for _, ip := range found {
 		if ip.Unmap().Is4() {
@@ -127,13 +127,13 @@ func reachable(word string) (string, error) {
 	if err != nil {
 		host = strings.Trim(word, "[]")
 	} else if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return "", fmt.Errorf("%q has no port from 1 to 65535", word)
+		return "", fmt.Errorf("%q has an invalid port: use 1 to 65535", word)
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		return "", fmt.Errorf("%q stands for every address of this machine: others need one of them", word)
+		return "", fmt.Errorf("%q is the unspecified address, which other machines cannot reach: use an address of this machine", word)
 	}
 	if host == "" || strings.ContainsAny(host, "/ ") {
-		return "", fmt.Errorf(`%q is no address: host or host:port is expected`, word)
+		return "", fmt.Errorf(`%q is not an address: use host or host:port`, word)
 	}
 	return word, nil
 }
@@ -146,7 +146,7 @@ func advertised(said, bound string, port int) (string, error) {
 	}
 	ip, err := netip.ParseAddr(bound)
 	if err != nil {
-		return "", fmt.Errorf("advertise: %q is no IP address", bound)
+		return "", fmt.Errorf("advertise: %q is not an IP address", bound)
 	}
 	if ip.IsUnspecified() {
 		if ip, err = ownAddr(); err != nil {

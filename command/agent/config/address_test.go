@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Templates and names become addresses of this machine before anything is bound.
+// Templates and names are resolved to addresses of this machine before listeners are bound.
 func TestAddressesAreResolved(t *testing.T) {
 	cases := []struct{ text, path, want string }{
 		{`bind_addr = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"address\" }}"`, "bind_addr", "127.0.0.1"},
@@ -37,13 +37,13 @@ func TestAddressesAreResolved(t *testing.T) {
 func TestAddressFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		`bind_addr = "{{ GetNothing }}"`:                       "a.hcl:4: bind_addr: address template",
-		`bind_addr = "{{ GetInterfaceIP \"nope0\" }}"`:         "finds nothing on this machine",
-		`bind_addr = "127.0.0.1 127.0.0.2"`:                    "one is expected, not 2",
+		`bind_addr = "{{ GetInterfaceIP \"nope0\" }}"`:         "has no result on this machine",
+		`bind_addr = "127.0.0.1 127.0.0.2"`:                    "expected one address, got 2",
 		`addresses { http = "unix:///run/nomad.sock" }`:        "addresses.http",
-		`addresses { rpc = "127.0.0.1 127.0.0.2" }`:            "addresses.rpc: one is expected",
+		`addresses { rpc = "127.0.0.1 127.0.0.2" }`:            "addresses.rpc: expected one address",
 		`advertise { http = "0.0.0.0" }`:                       "advertise.http",
-		`advertise { rpc = "10.0.0.1:http" }`:                  "no port from 1 to 65535",
-		`advertise { rpc = "[::]:4647" }`:                      "others need one of them",
+		`advertise { rpc = "10.0.0.1:http" }`:                  "invalid port: use 1 to 65535",
+		`advertise { rpc = "[::]:4647" }`:                      "is the unspecified address",
 		`advertise { serf = "http://10.0.0.1" }`:               "advertise.serf",
 		`client { network_interface = "{{ GetPrivateIPP }}" }`: "client.network_interface",
 	} {
@@ -56,7 +56,7 @@ func TestAddressFaults(t *testing.T) {
 	}
 }
 
-// What is bound to every address is reached by one of this machine's.
+// A listener on all addresses advertises one address of this machine.
 func TestAdvertised(t *testing.T) {
 	for _, c := range []struct{ said, bound, want string }{
 		{"10.0.0.1", "0.0.0.0", "10.0.0.1:4646"}, {"10.0.0.1:1", "0.0.0.0", "10.0.0.1:1"}, {"", "127.0.0.1", "127.0.0.1:4646"},

@@ -17,8 +17,8 @@ var update = flag.Bool("update", false, "write the results of testdata/alone.tsv
 var labeledBlocks = map[string]string{"plugin": "x", "keyring": "aead", "client.host_volume": "x", "client.host_network": "x",
 	"client.fingerprint": "x", "sentinel.import": "x", "audit.sink": "x", "audit.filter": "x"}
 
-// aloneRow is a key of agent-config.tsv or, at the end of the table, one of our own, a value for it, and what the agent does with a file
-// that holds nothing else: "accepted", or the error without its place.
+// aloneRow is a key of agent-config.tsv, or one of our own at the end of the table. It has a value for the key and
+// the result of a file with only this key: "accepted", or the error without its place.
 type aloneRow struct{ block, key, value, result string }
 
 func readAlone(t *testing.T) (rows []aloneRow) {
@@ -37,7 +37,7 @@ func readAlone(t *testing.T) (rows []aloneRow) {
 	return rows
 }
 
-// steps returns the key with the blocks around it, a block with its label as two words.
+// steps returns the key and its enclosing blocks. A block with a label gives two elements.
 func (r aloneRow) steps() (steps [][]string) {
 	if strings.HasPrefix(r.block, "plugin.") { // plugin.docker.config
 		words := append(strings.Split(r.block, "."), r.key)
@@ -65,7 +65,7 @@ func labeled(path, key string) []string {
 
 func (r aloneRow) path() string { return strings.TrimPrefix(r.block+"."+r.key, ".") }
 
-// json is a file in JSON with this key only.
+// json returns a JSON file with only this key.
 func (r aloneRow) json() string {
 	text := r.value
 	for _, words := range slices.Backward(r.steps()) {
@@ -76,7 +76,7 @@ func (r aloneRow) json() string {
 	return text
 }
 
-// hcl is a file in HCL with this key only.
+// hcl returns an HCL file with only this key.
 func (r aloneRow) hcl() string {
 	steps := r.steps()
 	last := steps[len(steps)-1]
@@ -98,8 +98,8 @@ func quoted(words []string) string {
 	return text
 }
 
-// Every key of Nomad's configuration, alone in a file, is accepted and arrives, or is
-// refused by a message with its name, in HCL and in JSON alike.
+// Every key of Nomad's configuration, alone in a file, is accepted and set, or rejected with an
+// error that names it. HCL and JSON give the same result.
 func TestEveryKeyAlone(t *testing.T) {
 	t.Setenv("VAULT_TOKEN", "")
 	args := []string{"-server", "-client", "-data-dir", "/var/nomad"}
@@ -135,10 +135,10 @@ func TestEveryKeyAlone(t *testing.T) {
 	}
 }
 
-// unchanged are the keys that flags of the test set, and one with a single valid value.
+// unchanged lists the keys that the flags of the test set, and a key with a single valid value.
 var unchanged = map[string]bool{"data_dir": true, "server.enabled": true, "client.enabled": true, "server.raft_protocol": true}
 
-// aloneResult is the error without the file and line.
+// aloneResult returns the error without its file and line.
 func aloneResult(err error) string {
 	if err == nil {
 		return "accepted"

@@ -52,7 +52,7 @@ const (
 func (s *Settings) checkAudit() error {
 	var errs []error
 	if n := len(s.Audit.Sink); n > 1 {
-		errs = append(errs, s.Fault("audit.sink", "there is one sink, not %d", n))
+		errs = append(errs, s.Fault("audit.sink", "at most one sink is allowed, got %d", n))
 	}
 	for name, sink := range s.Audit.Sink {
 		errs = append(errs, s.checkSink("audit.sink."+name+".", sink))
@@ -68,24 +68,24 @@ func (s *Settings) checkAudit() error {
 func (s *Settings) checkSink(path string, sink *AuditSink) error {
 	var errs []error
 	if sink.Type != "file" {
-		errs = append(errs, s.Fault(path+"type", "only file is known, not %q", sink.Type))
+		errs = append(errs, s.Fault(path+"type", "unknown type %q: use file", sink.Type))
 	}
 	if sink.Format != "json" {
-		errs = append(errs, s.Fault(path+"format", "only json is known, not %q", sink.Format))
+		errs = append(errs, s.Fault(path+"format", "unknown format %q: use json", sink.Format))
 	}
 	if g := sink.DeliveryGuarantee; g != auditEnforced && g != auditBestEffort {
-		errs = append(errs, s.Fault(path+"delivery_guarantee", "enforced or best-effort is expected, not %q", g))
+		errs = append(errs, s.Fault(path+"delivery_guarantee", "must be enforced or best-effort, not %q", g))
 	}
 	if p := sink.Path; p != "" && (!filepath.IsAbs(p) || strings.HasSuffix(p, "/")) {
-		errs = append(errs, s.Fault(path+"path", "an absolute path of a file is expected, not %q", p))
+		errs = append(errs, s.Fault(path+"path", "must be an absolute path of a file, not %q", p))
 	}
 	for key, n := range map[string]int{"rotate_duration": int(sink.RotateDuration), "rotate_bytes": sink.RotateBytes, "rotate_max_files": sink.RotateMaxFiles} {
 		if n < 0 {
-			errs = append(errs, s.Fault(path+key, "must not be negative; 0 is no bound"))
+			errs = append(errs, s.Fault(path+key, "must not be negative; 0 means no limit"))
 		}
 	}
 	if _, ok := fileMode(sink.Mode); !ok {
-		errs = append(errs, s.Fault(path+"mode", "0600, 0640 or 0644 is expected, not %q: nobody else may write an audit log", sink.Mode))
+		errs = append(errs, s.Fault(path+"mode", "must be 0600, 0640 or 0644, not %q: only the owner may write an audit log", sink.Mode))
 	}
 	return errors.Join(errs...)
 }

@@ -112,7 +112,7 @@ func (s *Settings) knownFingerprinters() error {
 		list(s.option("fingerprint.denylist", "fingerprint.blacklist")))
 	for _, name := range names {
 		if !slices.Contains(fingerprint.Names(), name) && !slices.Contains(laterFingerprinters, name) {
-			return s.Fault("client.options", "there is no fingerprinter %q", name)
+			return s.Fault("client.options", "unknown fingerprinter %q", name)
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ func (s *Settings) checkRole() error {
 		return nil
 	}
 	if s.DataDir == "" {
-		return errors.New("data_dir is not set: use -data-dir, or -dev for an agent that keeps nothing")
+		return errors.New("data_dir is not set: use -data-dir, or -dev for an agent without stored data")
 	}
 	dirs := map[string]string{"data_dir": s.DataDir, "client.state_dir": s.Client.StateDir,
 		"client.alloc_dir": s.Client.AllocDir, "client.alloc_mounts_dir": s.Client.AllocMountsDir, "server.data_dir": s.Server.DataDir}
@@ -66,16 +66,16 @@ func (s *Settings) checkRole() error {
 func (s *Settings) checkNames() error {
 	var errs []error
 	if s.Region == "" || strings.ContainsRune(s.Region, 0) {
-		errs = append(errs, s.Fault("region", "a name is expected"))
+		errs = append(errs, s.Fault("region", "must be a name"))
 	}
 	if s.Datacenter == "" || strings.ContainsAny(s.Datacenter, "\x00*") {
-		errs = append(errs, s.Fault("datacenter", "a name without * is expected"))
+		errs = append(errs, s.Fault("datacenter", "must be a name without *"))
 	}
 	if s.Client.NodePool == "all" || s.Client.NodePool == "" {
-		errs = append(errs, s.Fault("client.node_pool", "%q is not a pool that a node can be in", s.Client.NodePool))
+		errs = append(errs, s.Fault("client.node_pool", "nodes cannot register in node pool %q", s.Client.NodePool))
 	}
 	if s.LogRotateBytes < 0 || s.LogRotateDuration < 0 {
-		errs = append(errs, s.Fault("log_rotate_bytes", "must not be negative, nor log_rotate_duration"))
+		errs = append(errs, s.Fault("log_rotate_bytes", "log_rotate_bytes and log_rotate_duration must not be negative"))
 	}
 	if _, err := LogLevel(s.LogLevel); err != nil {
 		errs = append(errs, s.Fault("log_level", "%v", err))
@@ -87,7 +87,7 @@ func (s *Settings) checkAddresses() error {
 	var errs []error
 	for path, port := range map[string]int{"ports.http": s.Ports.HTTP, "ports.rpc": s.Ports.RPC, "ports.serf": s.Ports.Serf} {
 		if port < 0 || port > 65535 {
-			errs = append(errs, s.Fault(path, "%d is no port", port))
+			errs = append(errs, s.Fault(path, "%d is not a port number", port))
 		}
 	}
 	if n := s.Limits.RPCMaxConnsPerClient; n != 0 && n <= 25 {
@@ -106,13 +106,13 @@ func (s *Settings) checkClient() error {
 	c := &s.Client
 	var errs []error
 	if c.MinDynamicPort < 0 || c.MinDynamicPort > c.MaxDynamicPort || c.MaxDynamicPort > 65536 {
-		errs = append(errs, s.Fault("client.min_dynamic_port", "the range %d to %d is not within 0 and 65536", c.MinDynamicPort, c.MaxDynamicPort))
+		errs = append(errs, s.Fault("client.min_dynamic_port", "the range %d to %d must be within 0 and 65536", c.MinDynamicPort, c.MaxDynamicPort))
 	}
 	if f := c.PreferredAddressFamily; f != "" && f != "ipv4" && f != "ipv6" {
-		errs = append(errs, s.Fault("client.preferred_address_family", "ipv4 or ipv6 is expected, not %q", f))
+		errs = append(errs, s.Fault("client.preferred_address_family", "must be ipv4 or ipv6, not %q", f))
 	}
 	if c.GCInterval <= 0 || c.GCMaxAllocs < 0 {
-		errs = append(errs, s.Fault("client.gc_interval", "a positive interval is expected"))
+		errs = append(errs, s.Fault("client.gc_interval", "must be above 0, and gc_max_allocs must not be negative"))
 	}
 	for path, n := range map[string]int{"network_speed": c.NetworkSpeed, "cpu_total_compute": c.CPUTotalCompute, "memory_total_mb": c.MemoryTotalMB,
 		"disk_total_mb": c.DiskTotalMB, "node_max_allocs": c.NodeMaxAllocs, "reserved.cpu": c.Reserved.CPU,
@@ -129,7 +129,7 @@ func (s *Settings) checkHostVolumes() error {
 	for name, v := range s.Client.HostVolume {
 		path := "client.host_volume." + name
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == '/' || r == 0x7f }) {
-			errs = append(errs, s.Fault(path, "%q is no name of a volume: it must hold no spaces, control characters or /", name))
+			errs = append(errs, s.Fault(path, "%q is not a volume name: it must not contain spaces, control characters or /", name))
 		}
 		if !filepath.IsAbs(v.Path) {
 			errs = append(errs, s.Fault(path+".path", "%q is not an absolute path", v.Path))
@@ -143,11 +143,11 @@ func (s *Settings) checkJoin() error {
 	c := &s.Client
 	var errs []error
 	if len(c.ServerJoin.StartJoin) > 0 {
-		errs = append(errs, s.Fault("client.server_join.start_join", "not for clients: use retry_join"))
+		errs = append(errs, s.Fault("client.server_join.start_join", "not supported on clients: use retry_join"))
 	}
 	errs = append(errs, s.checkDiscovery("client.servers", c.Servers), s.checkDiscovery("client.server_join.retry_join", c.ServerJoin.RetryJoin))
 	if c.ServerJoin.RetryMax < 0 || c.ServerJoin.RetryInterval <= 0 {
-		errs = append(errs, s.Fault("client.server_join.retry_max", "must not be negative, and retry_interval above 0"))
+		errs = append(errs, s.Fault("client.server_join.retry_max", "must not be negative, and retry_interval must be above 0"))
 	}
 	return errors.Join(errs...)
 }
@@ -156,13 +156,13 @@ func (s *Settings) checkServer() error {
 	sv := &s.Server
 	var errs []error
 	if sv.RaftProtocol != 3 {
-		errs = append(errs, s.Fault("server.raft_protocol", "only 3 is spoken"))
+		errs = append(errs, s.Fault("server.raft_protocol", "must be 3"))
 	}
 	if follows := sv.AuthoritativeRegion != "" && sv.AuthoritativeRegion != s.Region; follows && s.ACL.Enabled && s.ACL.ReplicationToken == "" {
-		errs = append(errs, s.Fault("acl.replication_token", "a region that follows %q needs a management token of it", sv.AuthoritativeRegion))
+		errs = append(errs, s.Fault("acl.replication_token", "a region that replicates from %q requires a management token of it", sv.AuthoritativeRegion))
 	}
 	if sv.RaftMultiplier < 1 || sv.RaftMultiplier > 10 {
-		errs = append(errs, s.Fault("server.raft_multiplier", "1 to 10 is expected"))
+		errs = append(errs, s.Fault("server.raft_multiplier", "must be 1 to 10"))
 	}
 	for path, n := range map[string]float64{"raft_snapshot_threshold": float64(sv.RaftSnapshotThreshold), "raft_snapshot_interval": float64(sv.RaftSnapshotInterval),
 		"raft_trailing_logs": float64(sv.RaftTrailingLogs), "start_timeout": float64(sv.StartTimeout), "heartbeat_grace": float64(sv.HeartbeatGrace),
@@ -178,22 +178,22 @@ func (s *Settings) checkServer() error {
 		}
 	}
 	if sv.NumSchedulers < -1 {
-		errs = append(errs, s.Fault("server.num_schedulers", "a number of workers is expected, or -1 for one per core"))
+		errs = append(errs, s.Fault("server.num_schedulers", "must be a number of workers, or -1 for one per core"))
 	}
 	if n := sv.RaftLogstore.WAL.SegmentSizeMB; n < 1 || n > 1024 {
-		errs = append(errs, s.Fault("server.raft_logstore.wal.segment_size_mb", "1 to 1024 is expected"))
+		errs = append(errs, s.Fault("server.raft_logstore.wal.segment_size_mb", "must be 1 to 1024"))
 	}
 	errs = append(errs, s.checkLogstore())
 	for _, name := range sv.EnabledSchedulers {
 		if !slices.Contains([]string{"service", "batch", "system", "sysbatch"}, name) {
-			errs = append(errs, s.Fault("server.enabled_schedulers", "there is no scheduler %q", name))
+			errs = append(errs, s.Fault("server.enabled_schedulers", "unknown scheduler %q", name))
 		}
 	}
 	if n := sv.EventBufferSize; n < 1 || n > 100_000 {
-		errs = append(errs, s.Fault("server.event_buffer_size", "1 to 100000 is expected; server.enable_event_broker = false keeps no events"))
+		errs = append(errs, s.Fault("server.event_buffer_size", "must be 1 to 100000; server.enable_event_broker = false disables events"))
 	}
 	if sv.JobMaxPriority < 100 || sv.JobMaxPriority > 32766 || sv.JobDefaultPriority < 50 || sv.JobDefaultPriority >= sv.JobMaxPriority {
-		errs = append(errs, s.Fault("server.job_max_priority", "100 to 32766 is expected, and a default from 50 to one below"))
+		errs = append(errs, s.Fault("server.job_max_priority", "must be 100 to 32766, and job_default_priority at least 50 and below it"))
 	}
 	if _, err := parseSize(sv.JobMaxSourceSize); err != nil {
 		errs = append(errs, s.Fault("server.job_max_source_size", "%v", err))
@@ -207,7 +207,7 @@ func (s *Settings) checkIntroduction() error {
 	const path = "server.client_introduction."
 	var errs []error
 	if !slices.Contains([]string{"none", "warn", "strict"}, c.Enforcement) {
-		errs = append(errs, s.Fault(path+"enforcement", "none, warn or strict is expected, not %q", c.Enforcement))
+		errs = append(errs, s.Fault(path+"enforcement", "must be none, warn or strict, not %q", c.Enforcement))
 	}
 	if c.DefaultIdentityTTL <= 0 {
 		errs = append(errs, s.Fault(path+"default_identity_ttl", "must be above 0"))
@@ -224,7 +224,7 @@ func (s *Settings) checkScheduler() error {
 	const path = "server.default_scheduler_config."
 	var errs []error
 	if c.SchedulerAlgorithm != "binpack" && c.SchedulerAlgorithm != "spread" {
-		errs = append(errs, s.Fault(path+"scheduler_algorithm", "binpack or spread is expected, not %q", c.SchedulerAlgorithm))
+		errs = append(errs, s.Fault(path+"scheduler_algorithm", "must be binpack or spread, not %q", c.SchedulerAlgorithm))
 	}
 	if c.PauseEvalBroker {
 		errs = append(errs, s.notYet(path+"pause_eval_broker", "pausing of the evaluation broker"))
@@ -252,7 +252,7 @@ func parseSize(text string) (int64, error) {
 	}[unit]
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !ok || n <= 0 {
-		return 0, errors.New(`a size such as "32MiB" is expected`)
+		return 0, errors.New(`must be a size such as "32MiB"`)
 	}
 	return int64(n * factor), nil
 }

@@ -47,17 +47,17 @@ func (s *Settings) checkCluster() error {
 	sv := &s.Server
 	var errs []error
 	if sv.BootstrapExpect < 0 {
-		errs = append(errs, s.Fault("server.bootstrap_expect", "a number of servers is expected"))
+		errs = append(errs, s.Fault("server.bootstrap_expect", "must be a number of servers"))
 	}
 	for path, addrs := range map[string][]string{"server.start_join": sv.StartJoin, "server.retry_join": sv.RetryJoin,
 		"server.server_join.start_join": sv.ServerJoin.StartJoin, "server.server_join.retry_join": sv.ServerJoin.RetryJoin} {
 		errs = append(errs, s.checkDiscovery(path, addrs))
 	}
 	if sv.ServerJoin.RetryInterval < 0 || sv.RetryInterval < 0 {
-		errs = append(errs, s.Fault("server.server_join.retry_interval", "a positive interval is expected"))
+		errs = append(errs, s.Fault("server.server_join.retry_interval", "must not be negative"))
 	}
 	if sv.NonVotingServer && (!sv.Enabled || sv.BootstrapExpect > 0 || !s.gossips()) {
-		errs = append(errs, s.Fault("server.non_voting_server", "only for a server without bootstrap_expect that joins others"))
+		errs = append(errs, s.Fault("server.non_voting_server", "only allowed on a server without bootstrap_expect that joins others"))
 	}
 	if _, err := s.autopilot(); err != nil {
 		errs = append(errs, s.Fault("autopilot", "%v", err))
@@ -79,11 +79,11 @@ func (s *Settings) checkDiscovery(path string, addrs []string) error {
 		})
 		switch {
 		case at >= 0 && strings.HasPrefix(words[at], "provider="):
-			errs = append(errs, s.notYet(path, "the discovery of servers by "+words[at]))
+			errs = append(errs, s.notYet(path, "discovery of servers by "+words[at]))
 		case at >= 0:
-			errs = append(errs, s.notYet(path, "the discovery of servers by a command"))
+			errs = append(errs, s.notYet(path, "discovery of servers by a command"))
 		case strings.Contains(addr, "="):
-			errs = append(errs, s.Fault(path, "an address is expected: host or host:port"))
+			errs = append(errs, s.Fault(path, "must be an address: host or host:port"))
 		}
 	}
 	return errors.Join(errs...)
@@ -107,7 +107,7 @@ func (s *Settings) gossipKey() ([]byte, error) {
 	}
 	key, err := gossip.ParseKey(s.Server.Encrypt)
 	if err != nil {
-		return nil, errors.New("16, 24 or 32 bytes in base64 are expected")
+		return nil, errors.New("must be 16, 24 or 32 bytes in base64")
 	}
 	return key, nil
 }

@@ -27,7 +27,7 @@ func keysOf(block reflect.Value, path string, out map[string]bool) {
 	}
 }
 
-// The struct has every key of the compatibility table, and of our own only those of the table.
+// The struct has every key of the table of Nomad's keys, and no other keys except those of the table of our own.
 func TestEveryKeyIsKnown(t *testing.T) {
 	want := map[string]bool{}
 	for _, r := range readAlone(t) {
@@ -65,7 +65,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// load reads files written to a directory, in order, and then flags.
+// load writes files to a directory, reads them in order, and then applies flags.
 func load(t *testing.T, files map[string]string, args ...string) (*Settings, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ data_dir = "/var/nomad"
 server { enabled = true }
 `
 
-// Later files win over earlier ones key by key, maps grow, and flags win over all.
+// Keys of later files override those of earlier files, maps are merged, and flags override all files.
 func TestMerge(t *testing.T) {
 	s, err := load(t, map[string]string{
 		"1.hcl": minimal + `
@@ -128,7 +128,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Every fault is told with its file and line, all of them at once, and no value.
+// All errors are reported at once, each with its file and line and without values.
 func TestFaults(t *testing.T) {
 	cases := map[string]struct {
 		files map[string]string
@@ -141,7 +141,7 @@ func TestFaults(t *testing.T) {
 		"unknown JSON key":   {map[string]string{"a.json": `{"data_dir": "/x", "server": {"enabled": true, "nope": 1}}`}, nil, []string{"a.json:1,", "nope"}},
 		"broken HCL":         {map[string]string{"a.hcl": minimal + "client {\n"}, nil, []string{"a.hcl:5,", "}"}},
 		"broken JSON":        {map[string]string{"a.json": "{\n\"data_dir\": }"}, nil, []string{"a.json:2,"}},
-		"wrong type":         {map[string]string{"a.hcl": minimal + "ports { http = \"many\" }\n"}, nil, []string{"a.hcl:4,", "a whole number"}},
+		"wrong type":         {map[string]string{"a.hcl": minimal + "ports { http = \"many\" }\n"}, nil, []string{"a.hcl:4,", "an integer"}},
 		"wrong duration":     {map[string]string{"a.hcl": minimal + "client { gc_interval = \"soon\" }\n"}, nil, []string{"a.hcl:4,", "duration"}},
 		"two at once":        {map[string]string{"a.hcl": minimal + "x = 1\ny = 2\n"}, nil, []string{"a.hcl:4,1", "a.hcl:5,1"}},
 		"acl":                {map[string]string{"a.hcl": minimal + "acl {\n  token_ttl = \"0s\"\n}\n"}, nil, []string{"a.hcl:5: acl.token_ttl: must be above 0"}},
@@ -154,24 +154,24 @@ func TestFaults(t *testing.T) {
 		"consul":    {map[string]string{"a.hcl": minimal + "consul {\n  address = \"x:1\"\n}\n"}, nil, []string{"consul.address: Consul"}},
 		"vault":     {map[string]string{"a.hcl": minimal + "vault { enabled = true }\n"}, nil, []string{"vault.enabled: Vault"}},
 		"host volume": {map[string]string{"a.hcl": minimal + "client {\n host_volume \"x\" {\n path = \"x\"\n}\n host_volume \"a b\" {}\n}\n"}, nil,
-			[]string{"a.hcl:6: client.host_volume.x.path: \"x\" is not an absolute path", "client.host_volume.a b: \"a b\" is no name", "client.host_volume.a b.path: \"\""}},
+			[]string{"a.hcl:6: client.host_volume.x.path: \"x\" is not an absolute path", "client.host_volume.a b: \"a b\" is not a volume name", "client.host_volume.a b.path: \"\""}},
 		"keyring": {map[string]string{"a.hcl": minimal + "keyring \"awskms\" {\n region = \"x\"\n}\n"}, nil, []string{"a.hcl:4: keyring.awskms.kms_key_id: must be set", "no keyring block is active"}},
 		"keyring secret": {map[string]string{"a.hcl": minimal + "keyring \"transit\" {\n  active = true\n  key_name = \"k\"\n  tokn = \"s3cret\"\n  tls_skip_verify = \"s3cret\"\n}\n"}, nil,
-			[]string{"a.hcl:7: keyring.transit.tokn: transit has no such key", "a.hcl:8: keyring.transit.tls_skip_verify: true or false"}},
-		"keyring block":      {map[string]string{"a.hcl": minimal + "keyring \"transit\" {\n  token = [\"s3cret\"]\n}\n"}, nil, []string{"a.hcl:5,", "keyring.transit.token: a string is expected"}},
-		"cluster":            {map[string]string{"a.hcl": minimal}, []string{"-bootstrap-expect", "-3"}, []string{"flag -bootstrap-expect: server.bootstrap_expect: a number of servers is expected"}},
+			[]string{"a.hcl:7: keyring.transit.tokn: transit has no such key", "a.hcl:8: keyring.transit.tls_skip_verify: must be true or false"}},
+		"keyring block":      {map[string]string{"a.hcl": minimal + "keyring \"transit\" {\n  token = [\"s3cret\"]\n}\n"}, nil, []string{"a.hcl:5,", "keyring.transit.token: expected a string"}},
+		"cluster":            {map[string]string{"a.hcl": minimal}, []string{"-bootstrap-expect", "-3"}, []string{"flag -bootstrap-expect: server.bootstrap_expect: must be a number of servers"}},
 		"flag of later":      {map[string]string{"a.hcl": minimal}, []string{"-vault-enabled"}, []string{"Vault: not available yet"}},
-		"join":               {map[string]string{"a.hcl": minimal}, []string{"-retry-join", "provider=aws tag_key=x"}, []string{"the discovery of servers by provider=aws"}},
-		"gossip key":         {map[string]string{"a.hcl": minimal}, []string{"-encrypt", "c2hvcnQ="}, []string{"flag -encrypt: server.encrypt: 16, 24 or 32 bytes"}},
+		"join":               {map[string]string{"a.hcl": minimal}, []string{"-retry-join", "provider=aws tag_key=x"}, []string{"discovery of servers by provider=aws"}},
+		"gossip key":         {map[string]string{"a.hcl": minimal}, []string{"-encrypt", "c2hvcnQ="}, []string{"flag -encrypt: server.encrypt: must be 16, 24 or 32 bytes"}},
 		"unknown flag":       {map[string]string{"a.hcl": minimal}, []string{"-nope"}, []string{"-nope"}},
 		"argument":           {map[string]string{"a.hcl": minimal}, []string{"nope"}, []string{"no arguments"}},
 		"no role":            {map[string]string{"a.hcl": `data_dir = "/x"`}, nil, []string{"neither server nor client"}},
 		"no data_dir":        {map[string]string{"a.hcl": `server { enabled = true }`}, nil, []string{"data_dir is not set"}},
 		"relative data_dir":  {map[string]string{"a.hcl": "server { enabled = true }\ndata_dir = \"x\"\n"}, nil, []string{"a.hcl:2: data_dir", "absolute"}},
-		"bad address":        {map[string]string{"a.hcl": minimal + `bind_addr = "nowhere"`}, nil, []string{"bind_addr", "no IP address"}},
+		"bad address":        {map[string]string{"a.hcl": minimal + `bind_addr = "nowhere"`}, nil, []string{"bind_addr", "neither an IP address"}},
 		"node pool all":      {map[string]string{"a.hcl": minimal}, []string{"-node-pool", "all"}, []string{"client.node_pool"}},
 		"log level":          {map[string]string{"a.hcl": minimal + `log_level = "loud"`}, nil, []string{"log_level", "TRACE"}},
-		"option":             {map[string]string{"a.hcl": minimal + `client { options = { "driver.nope" = ["s3cret"] } }`}, nil, []string{"driver.nope", "is no string"}},
+		"option":             {map[string]string{"a.hcl": minimal + `client { options = { "driver.nope" = ["s3cret"] } }`}, nil, []string{"driver.nope", "must be a string"}},
 		"size":               {map[string]string{"a.hcl": minimal + `limits { http_max_request_body = "huge" }`}, nil, []string{"http_max_request_body"}},
 		"two faults of ours": {map[string]string{"a.hcl": minimal + "acl { role_ttl = \"-1s\" }\ntls { rpc = true }\n"}, nil, []string{"acl.role_ttl", "tls.rpc"}},
 		"meta of wrong form": {map[string]string{"a.hcl": minimal}, []string{"-meta", "x"}, []string{"-meta", "key=value"}},
@@ -188,13 +188,13 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("the error tells a value: %v", err)
+				t.Errorf("the error contains a value: %v", err)
 			}
 		})
 	}
 }
 
-// A block of a feature that does not exist is no fault while it asks for nothing.
+// A block of an absent feature is accepted if it does not enable the feature.
 func TestDefaultsOfLaterFeaturesAreFine(t *testing.T) {
 	_, err := load(t, map[string]string{"a.hcl": minimal + `
 		acl { enabled = false }
@@ -225,8 +225,8 @@ func TestDev(t *testing.T) {
 	}
 }
 
-// With -dev both roles are on, whatever files and flags say. Test harnesses turn the client
-// off in their JSON and start the agent with -dev.
+// With -dev both roles are enabled, regardless of files and flags. Test harnesses disable the client
+// in their JSON and start the agent with -dev.
 func TestDevRunsBothRoles(t *testing.T) {
 	const json, hcl = `{"client": {"enabled": false}, "server": {"enabled": false}}`, "client { enabled = false }"
 	for name, c := range map[string]struct {
@@ -253,7 +253,7 @@ func TestDevRunsBothRoles(t *testing.T) {
 	}
 }
 
-// Every flag of the table sets a key that exists, and takes the value it is given.
+// Every flag of the table sets an existing key to its value.
 func TestEveryFlagWorks(t *testing.T) {
 	values := map[string]string{"client.meta": "a=b", "server.server_join.retry_interval": "5s", "client.network_speed": "10",
 		"server.bootstrap_expect": "1", "server.raft_protocol": "3", "server.server_join.retry_max": "2"}
@@ -290,7 +290,7 @@ func TestEveryFlagWorks(t *testing.T) {
 	}
 }
 
-// allFlags are those of the agent row of compat/cli.tsv.
+// allFlags lists the flags of the agent command of Nomad 2.0.
 const allFlags = `acl-enabled acl-replication-token alloc-dir alloc-mounts-dir bind bootstrap-expect client-intro-token client config
 consul-address consul-auth consul-auto-advertise consul-ca-file consul-cert-file consul-checks-use-advertise consul-client-auto-join
 consul-client-failures-before-critical consul-client-failures-before-warning consul-client-http-check-name consul-client-service-name
@@ -321,7 +321,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// find returns the paths at which a value holds text.
+// find returns the paths at which a value contains text.
 func find(v any, text string) (at []string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -365,7 +365,7 @@ func TestHostEnv(t *testing.T) {
 	s := Default()
 	s.Client.Options = map[string]string{"env.denylist": "PLAIN, OTHER"}
 	if _, there := s.hostEnv()["PLAIN"]; there {
-		t.Error("the denylist of the operator is not obeyed")
+		t.Error("the denylist of the operator is not applied")
 	}
 }
 
@@ -382,6 +382,6 @@ func TestFlagNamesAreUnique(t *testing.T) {
 	}
 	slices.Sort(names)
 	if len(slices.Compact(slices.Clone(names))) != len(names) {
-		t.Errorf("a flag is there twice: %v", names)
+		t.Errorf("duplicate flag: %v", names)
 	}
 }

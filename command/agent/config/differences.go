@@ -35,8 +35,8 @@ var withoutEffect = map[string]string{
 	"client.log_file":                "this version has no 'monitor export'",
 	"server.log_file":                "this version has no 'monitor export'",
 	"server.protocol_version":        "ignored, as in Nomad",
-	"client.cpu_disable_dmidecode":   "dmidecode is never run",
-	"disable_update_check":           "the agent never asks for updates",
+	"client.cpu_disable_dmidecode":   "the agent never runs dmidecode",
+	"disable_update_check":           "the agent never checks for updates",
 	"disable_anonymous_signature":    "the agent never sends a signature",
 
 	"telemetry.disable_quota_utilization_metrics": "these metrics do not exist",
@@ -84,7 +84,7 @@ func (s *Settings) ignoredKeys() []Difference {
 		}
 	}
 	for _, key := range s.UnknownOptions() {
-		ignored("client.options", fmt.Sprintf("client.options %q", key), "nothing reads the option")
+		ignored("client.options", fmt.Sprintf("client.options %q", key), "unknown option")
 	}
 	return out
 }

@@ -37,22 +37,22 @@ func TestDifferences(t *testing.T) {
 		{file + ":4", "client.cni_path", "bridge and CNI networks: the agent does not start", true},
 		{file + ":5", "client.host_network.public", "host networks: the agent does not start", true},
 		{file + ":2", "consul.address", "Consul: the agent does not start", true},
-		{file + ":8", "client.server_join.retry_join", "the discovery of servers by provider=aws: the agent does not start", true},
+		{file + ":8", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
 		{file + ":6", "client.nomad_service_discovery", "this version registers no services: accepted without effect", false},
 		{file + ":12", "ui.enabled", "this version has no web UI: accepted without effect", false},
 		{file + ":10", `plugin "docker"`, "this version does not have the plugin: accepted without effect", false},
-		{file + ":7", `client.options "docker.cleanup.image"`, "nothing reads the option: accepted without effect", false},
+		{file + ":7", `client.options "docker.cleanup.image"`, "unknown option: accepted without effect", false},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}
 }
 
-// What is wrong in the files is an error with its place, not a difference.
+// An error in a file is reported with its position, not as a difference.
 func TestDifferencesOfWrongFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		`server { enabld = true }`: `did you mean "enabled"?`,
-		`ports { http = 70000 }`:   "70000 is no port",
+		`ports { http = 70000 }`:   "70000 is not a port number",
 	} {
 		file := filepath.Join(t.TempDir(), "nomad.hcl")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

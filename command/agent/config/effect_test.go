@@ -41,7 +41,7 @@ var another = map[string]string{
 	"server.data_dir": "/var/server", "client.state_dir": "/var/client", "client.alloc_dir": "/var/alloc",
 }
 
-// other returns a text for a field that is not its default.
+// other returns a text for a value that differs from the default of the field.
 func other(path string, v reflect.Value) string {
 	if text, ok := another[path]; ok {
 		return text
@@ -61,7 +61,7 @@ func other(path string, v reflect.Value) string {
 	return "other"
 }
 
-// built is what the parts of an agent are made of.
+// built holds the configurations of the parts of an agent.
 type built struct {
 	Server server.Config
 	Client client.Config
@@ -81,7 +81,7 @@ func configs(t *testing.T, s *Settings) built {
 	return b
 }
 
-// leaves lists the keys that no feature to come stands behind.
+// leaves lists the keys that do not belong to an absent feature.
 func leaves(block reflect.Value, path string, out map[string]reflect.Value) {
 	for _, f := range decode.Fields(block) {
 		switch {
@@ -94,15 +94,15 @@ func leaves(block reflect.Value, path string, out map[string]reflect.Value) {
 	}
 }
 
-// whole are settings that an agent could start with.
+// whole returns settings with which an agent can start.
 func whole() *Settings {
 	s := Default()
 	s.DataDir, s.Name, s.Server.Enabled, s.Client.Enabled = "/var/nomad", "n", true, true
 	return s
 }
 
-// A key that is accepted has an effect: it changes what a part of the agent is made
-// of. Every other key is refused, or is in one of the lists above.
+// An accepted key has an effect: it changes the configuration of a part of the agent. Every other
+// key is rejected, or is in one of the lists above.
 func TestEveryKeyHasAnEffect(t *testing.T) {
 	all := map[string]reflect.Value{}
 	leaves(reflect.ValueOf(&Default().Config).Elem(), "", all)
@@ -126,7 +126,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 	}
 	for _, path := range slices.Concat(agentKeys, slices.Collect(maps.Keys(withoutEffect))) {
 		if _, ok := all[path]; !ok {
-			t.Errorf("%s is listed, but is no key", path)
+			t.Errorf("%s is listed, but is not a key", path)
 		}
 	}
 	if n := len(slices.Collect(maps.Keys(all))); n < 100 {
@@ -134,7 +134,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 	}
 }
 
-// What an operator sets arrives, with its value, where it is used.
+// Settings reach the parts that use them with their values.
 func TestValuesArrive(t *testing.T) {
 	s, err := load(t, map[string]string{"a.hcl": `
 		data_dir = "/var/nomad"
@@ -250,25 +250,25 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// What nothing here could obey is refused by name.
+// Settings that the agent cannot apply are rejected by name.
 func TestRefusedByName(t *testing.T) {
 	for text, want := range map[string]string{
-		`client { server_join { retry_join = ["provider=aws tag_key=x"] } }`:                   "client.server_join.retry_join: the discovery of servers by provider=aws",
-		`client { server_join { retry_join = ["tag_key=x provider=gce"] } }`:                   "client.server_join.retry_join: the discovery of servers by provider=gce",
-		`client { server_join { retry_join = ["x=y"] } }`:                                      "client.server_join.retry_join: an address is expected",
-		`client { servers = ["provider=aws"] }`:                                                "client.servers: the discovery of servers by provider=aws: not available yet",
-		`server { retry_join = ["provider=aws"] }`:                                             "server.retry_join: the discovery of servers by provider=aws: not available yet",
-		`server { server_join { retry_join = ["exec=/bin/find"] } }`:                           "server.server_join.retry_join: the discovery of servers by a command",
+		`client { server_join { retry_join = ["provider=aws tag_key=x"] } }`:                   "client.server_join.retry_join: discovery of servers by provider=aws",
+		`client { server_join { retry_join = ["tag_key=x provider=gce"] } }`:                   "client.server_join.retry_join: discovery of servers by provider=gce",
+		`client { server_join { retry_join = ["x=y"] } }`:                                      "client.server_join.retry_join: must be an address",
+		`client { servers = ["provider=aws"] }`:                                                "client.servers: discovery of servers by provider=aws: not available yet",
+		`server { retry_join = ["provider=aws"] }`:                                             "server.retry_join: discovery of servers by provider=aws: not available yet",
+		`server { server_join { retry_join = ["exec=/bin/find"] } }`:                           "server.server_join.retry_join: discovery of servers by a command",
 		`client { server_join { start_join = ["x"] } }`:                                        "use retry_join",
 		`client { options = { "user.checked_drivers" = "exec2" } }`:                            "user.checked_drivers for exec2",
-		`client { options = { "driver.raw_exec.enable" = "perhaps" } }`:                        "true or false is expected",
+		`client { options = { "driver.raw_exec.enable" = "perhaps" } }`:                        "must be true or false",
 		`client { disk_free_mb = 1 }`:                                                          "client.disk_free_mb",
 		`client { cpu_total_compute = -1 }`:                                                    "client.cpu_total_compute: must not be negative",
-		`server { server_join { retry_join = ["provider=aws"] } }`:                             "server.server_join.retry_join: the discovery of servers",
+		`server { server_join { retry_join = ["provider=aws"] } }`:                             "server.server_join.retry_join: discovery of servers",
 		`rpc { keep_alive_interval = "0s" }`:                                                   "rpc.keep_alive_interval: must be above 0",
 		`rpc { accept_backlog = 0 }`:                                                           "rpc.accept_backlog: must be above 0",
 		`rpc { stream_close_timeout = "-1s" }`:                                                 "rpc.stream_close_timeout: must not be negative",
-		`server { num_schedulers = -2 }`:                                                       "server.num_schedulers: a number of workers",
+		`server { num_schedulers = -2 }`:                                                       "server.num_schedulers: must be a number of workers",
 		`server { min_heartbeat_ttl = "0s" }`:                                                  "server.min_heartbeat_ttl: must be above 0",
 		`server { default_scheduler_config { scheduler_algorithm = "x" } }`:                    "binpack or spread",
 		`server { default_scheduler_config { pause_eval_broker = true } }`:                     "pausing of the evaluation broker",
@@ -276,9 +276,9 @@ func TestRefusedByName(t *testing.T) {
 		`autopilot { enable_custom_upgrades = true }`:                                          "autopilot.enable_custom_upgrades: automated upgrades (Nomad Enterprise)",
 		`autopilot { enable_redundancy_zones = true }`:                                         "autopilot.enable_redundancy_zones: redundancy zones (Nomad Enterprise)",
 		`server { redundancy_zone = "a" }`:                                                     "server.redundancy_zone: redundancy zones (Nomad Enterprise)",
-		`server { non_voting_server = true bootstrap_expect = 3 }`:                             "server.non_voting_server: only for a server without bootstrap_expect",
-		`server { raft_logstore { backend = "x" } }`:                                           "wal or boltdb is expected",
-		`server { raft_logstore { backend = "wal" } raft_boltdb { no_freelist_sync = true } }`: "server.raft_boltdb.no_freelist_sync: not for",
+		`server { non_voting_server = true bootstrap_expect = 3 }`:                             "server.non_voting_server: only allowed on a server without bootstrap_expect",
+		`server { raft_logstore { backend = "x" } }`:                                           "must be wal or boltdb",
+		`server { raft_logstore { backend = "wal" } raft_boltdb { no_freelist_sync = true } }`: "server.raft_boltdb.no_freelist_sync: not supported with",
 		`server { job_tracked_versions = 7 }`:                                                  "server.job_tracked_versions",
 		`keyring "ocikms" { active = true }`:                                                   "keyring.ocikms: unknown provider",
 		`keyring "aead" { active = false }`:                                                    "no keyring block is active",
@@ -293,8 +293,8 @@ func TestRefusedByName(t *testing.T) {
 	}
 }
 
-// Several keyrings, also of one provider, arrive with their keys; files add to each
-// other; nothing that the agent shows of them is a secret.
+// Several keyrings, also of one provider, are configured with their keys. Files are merged. The
+// agent shows no secret of them.
 func TestKeyrings(t *testing.T) {
 	t.Setenv("VAULT_TOKEN", "env-s3cret")
 	s, err := load(t, map[string]string{"a.hcl": minimal + `

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The files below are written as operators write theirs: first version of HCL or
-// JSON, every form of maps, blocks and values.
+// The files below use the forms that operators use: HCL 1 or JSON, with every form of maps,
+// blocks and values.
 
 func TestServerFile(t *testing.T) {
 	s, err := load(t, map[string]string{"server.hcl": `
@@ -125,8 +125,8 @@ EOT
 	}
 }
 
-// In JSON a block is an object or a list of objects, at every level, and a file is
-// JSON by what is in it.
+// In JSON a block is an object or a list of objects, at every level. The content of a file decides
+// whether it is JSON.
 func TestJSONFile(t *testing.T) {
 	forms := map[string]string{
 		"objects": `{
@@ -165,7 +165,7 @@ func TestJSONFile(t *testing.T) {
 	}
 }
 
-// JSON may have a comma after the last element. Places in errors stay those of the file.
+// JSON may have a comma after the last element. Errors keep the positions in the file.
 func TestTrailingCommas(t *testing.T) {
 	s, err := load(t, map[string]string{"a.json": `{
 		"data_dir": "/d", "name": "a,]\"},",
@@ -184,7 +184,7 @@ func TestTrailingCommas(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"region": "a",, }`: "a.json:1,", `{,}`: "a.json:1,", `{"client": {"servers": [,]}}`: "a.json:1,", `{"client": {"servers": ["a",,]}}`: "a.json:1,",
-		"{\n\"client\": {\"servers\": [\"a\",],\n\"nope\": 1,},}": `a.json:3,1: there is no key "nope" in the block client`,
+		"{\n\"client\": {\"servers\": [\"a\",],\n\"nope\": 1,},}": `a.json:3,1: unknown key "nope" in the block client`,
 	} {
 		if _, err := load(t, map[string]string{"a.json": text}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -192,8 +192,7 @@ func TestTrailingCommas(t *testing.T) {
 	}
 }
 
-// client.options takes any key with a single value. Those that nothing reads are listed for
-// the log.
+// client.options accepts any key with a single value. Unknown keys are listed in the log.
 func TestUnknownOptions(t *testing.T) {
 	for _, file := range []map[string]string{
 		{"a.hcl": minimal + `client { options = { "driver.nope" = "1" docker.auth.config = "/x" "env.denylist" = "A" count = 3 } }`},
@@ -209,8 +208,8 @@ func TestUnknownOptions(t *testing.T) {
 	}
 }
 
-// Of several -config the later wins; a directory's files come in the order of their
-// names; hidden and other files do not count.
+// Later -config flags take precedence. The files of a directory are read in the order of their
+// names, without hidden and other files.
 func TestDirectoriesMergeInOrder(t *testing.T) {
 	base, over := t.TempDir(), t.TempDir()
 	for path, text := range map[string]string{
@@ -238,29 +237,29 @@ func TestDirectoriesMergeInOrder(t *testing.T) {
 	}
 }
 
-// Faults of a file's form are told where they are, in words, and no value is shown.
+// Syntax errors contain their position and a description, but no value.
 func TestFaultsOfForm(t *testing.T) {
 	cases := map[string]struct{ file, text, want string }{
-		"no value":            {"a.hcl", "region = s3cret", `a.hcl:1,10: a value is expected: a string in quotes`},
+		"no value":            {"a.hcl", "region = s3cret", `a.hcl:1,10: expected a value: a string in quotes`},
 		"open string":         {"a.hcl", "region = \"s3cret", "a.hcl:1,"},
-		"open block":          {"a.hcl", "client {\n  meta {\n  }\n", `"}" is missing`},
+		"open block":          {"a.hcl", "client {\n  meta {\n  }\n", `missing "}"`},
 		"open list":           {"a.hcl", "client {\n servers = [\"s3cret\",\n", "a.hcl:"},
 		"key alone":           {"a.hcl", "region\n", `a.hcl:`},
-		"block for a value":   {"a.hcl", "region { x = \"s3cret\" }", "a.hcl:1,8: region: a string is expected, not a block"},
-		"value for a block":   {"a.hcl", "client = \"s3cret\"", "a.hcl:1,1: client: a block is expected, not a single value"},
-		"list for a value":    {"a.hcl", "region = [\"s3cret\"]", "region: a string is expected, not a list"},
-		"value for a list":    {"a.hcl", "client { servers = { a = 1 } }", "client.servers: a list of strings is expected"},
-		"no label":            {"a.hcl", "plugin {\n args = [\"s3cret\"]\n}", `a.hcl:2,2: plugin: a name in quotes is expected before the block: plugin "name" { ... }`},
-		"nested meta":         {"a.hcl", "client { meta { a { b = 1 } } }", `the value of "a" is no string`},
-		"likely meant":        {"a.hcl", "sever { enabled = true }", `there is no key "sever" in an agent's configuration; did you mean "server"?`},
-		"likely meant within": {"a.hcl", "client {\n  node_clas = \"x\"\n}", `a.hcl:2,3: there is no key "node_clas" in the block client; did you mean "node_class"?`},
-		"JSON null":           {"a.json", `{"region": null}`, "region: a string is expected, not null"},
-		"JSON place":          {"a.json", "{\n  \"server\": {\n    \"nope\": 1\n  }\n}", "a.json:3,5: there is no key \"nope\" in the block server"},
-		"JSON on one line":    {"a.json", `{"server": {"encrypt": "s3cret", "nope": 1}}`, "a.json:1,34: there is no key"},
+		"block for a value":   {"a.hcl", "region { x = \"s3cret\" }", "a.hcl:1,8: region: expected a string, got a block"},
+		"value for a block":   {"a.hcl", "client = \"s3cret\"", "a.hcl:1,1: client: expected a block, got a single value"},
+		"list for a value":    {"a.hcl", "region = [\"s3cret\"]", "region: expected a string, got a list"},
+		"value for a list":    {"a.hcl", "client { servers = { a = 1 } }", "client.servers: expected a list of strings"},
+		"no label":            {"a.hcl", "plugin {\n args = [\"s3cret\"]\n}", `a.hcl:2,2: plugin: expected a name in quotes before the block: plugin "name" { ... }`},
+		"nested meta":         {"a.hcl", "client { meta { a { b = 1 } } }", `the value of "a" must be a string`},
+		"likely meant":        {"a.hcl", "sever { enabled = true }", `unknown key "sever" in an agent's configuration; did you mean "server"?`},
+		"likely meant within": {"a.hcl", "client {\n  node_clas = \"x\"\n}", `a.hcl:2,3: unknown key "node_clas" in the block client; did you mean "node_class"?`},
+		"JSON null":           {"a.json", `{"region": null}`, "region: expected a string, got null"},
+		"JSON place":          {"a.json", "{\n  \"server\": {\n    \"nope\": 1\n  }\n}", "a.json:3,5: unknown key \"nope\" in the block server"},
+		"JSON on one line":    {"a.json", `{"server": {"encrypt": "s3cret", "nope": 1}}`, "a.json:1,34: unknown key"},
 		"JSON broken":         {"a.json", "{\n  \"region\": \"s3cret\",\n  oops\n}", "a.json:3,"},
 		"JSON cut off":        {"a.json", `{"region": "s3cret"`, "a.json:1,"},
 		"JSON goes on":        {"a.json", `{"region": "a"} s3cret`, "a.json:1,"},
-		"JSON list":           {"a.json", `["s3cret"]`, "an object is expected"},
+		"JSON list":           {"a.json", `["s3cret"]`, "expected an object"},
 		"JSON deep":           {"a.json", strings.Repeat(`{"client":`, 100), "nested deeper"},
 	}
 	for name, c := range cases {
@@ -273,13 +272,13 @@ func TestFaultsOfForm(t *testing.T) {
 				t.Errorf("Parse() = %v\nwant %q in it", err, c.want)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("the error tells a value: %v", err)
+				t.Errorf("the error contains a value: %v", err)
 			}
 		})
 	}
 }
 
-// No file makes the agent panic.
+// No file content causes a panic.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{minimal, `{"client": {"meta": {"a": "b"}}}`, "plugin \"x\" { config { a = [1, {b = 2}] } }",
 		"a = <<EOT\nx\nEOT\n", "client { meta { \"a\" = \"${b(\"c\")}\" } }", "ports { http = 0x10 rpc = 99999999999999999999 }"} {

@@ -96,10 +96,10 @@ func Declare(set *flag.FlagSet) *Options {
 	o := &Options{}
 	set.BoolVar(&o.dev, "dev", false, "Run a server and a client in one process, in memory, on the loopback address.")
 	set.StringVar(&o.introToken, "client-intro-token", "",
-		"The introduction `token` of the first registration; the variable NOMAD_CLIENT_INTRO_TOKEN wins over it.")
+		"The introduction `token` of the first registration; the variable NOMAD_CLIENT_INTRO_TOKEN overrides it.")
 	set.BoolVar(&o.adoptNone, "adopt-none", false,
-		"Report allocations as lost whose processes another build of the client started. You end these processes.")
-	set.Func("config", "A configuration file or directory at `path`; may be given several times, later ones win.",
+		"Report allocations as lost if another build of the client started their processes. You must end these processes.")
+	set.Func("config", "A configuration file or directory at `path`; may be repeated, and later ones take precedence.",
 		func(path string) error { o.config = append(o.config, path); return nil })
 	for _, row := range flagTable {
 		take := func(text string) error {

@@ -44,7 +44,7 @@ func (s *Settings) checkKeyring() error {
 		}
 	}
 	if len(all) > 0 && !slices.ContainsFunc(all, func(c kms.Config) bool { return c.Active }) {
-		errs = append(errs, s.Fault("keyring."+all[0].ID(), "no keyring block is active: set active = true in one, new root keys are wrapped by it"))
+		errs = append(errs, s.Fault("keyring."+all[0].ID(), "no keyring block is active: set active = true in the one that wraps new root keys"))
 	}
 	return errors.Join(errs...)
 }

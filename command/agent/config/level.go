@@ -26,5 +26,5 @@ func LogLevel(name string) (slog.Level, error) {
 	case "OFF":
 		return slog.Level(math.MaxInt), nil
 	}
-	return 0, fmt.Errorf("TRACE, DEBUG, INFO, WARN, ERROR or OFF is expected, not %q", name)
+	return 0, fmt.Errorf("must be TRACE, DEBUG, INFO, WARN, ERROR or OFF, not %q", name)
 }

@@ -11,7 +11,7 @@ import (
 func (s *Settings) checkLogstore() error {
 	switch name := s.Server.RaftLogstore.Backend; {
 	case name != consensus.BackendWAL && name != consensus.BackendBolt:
-		return s.Fault("server.raft_logstore.backend", "wal or boltdb is expected, not %q", name)
+		return s.Fault("server.raft_logstore.backend", "must be wal or boltdb, not %q", name)
 	case name == consensus.BackendBolt || !s.noFreelistSync():
 		return nil
 	}
@@ -19,7 +19,7 @@ func (s *Settings) checkLogstore() error {
 	if s.Server.RaftBoltdb.NoFreelistSync {
 		path = "server.raft_boltdb.no_freelist_sync"
 	}
-	return s.Fault(path, "not for raft_logstore { backend = \"wal\" }")
+	return s.Fault(path, "not supported with raft_logstore { backend = \"wal\" }")
 }
 
 // selectLogBackend selects boltdb if a boltdb setting is given and no backend is named.
@@ -45,7 +45,7 @@ func (s *Settings) KeepLogBackend(serverDir string, log *slog.Logger) error {
 	if err != nil || found == "" || found == s.Server.RaftLogstore.Backend {
 		return err
 	}
-	log.Info("the Raft log is opened by the store that wrote it", "backend", found, "default", s.Server.RaftLogstore.Backend)
+	log.Info("using the backend that wrote the existing Raft log", "backend", found, "default", s.Server.RaftLogstore.Backend)
 	s.Server.RaftLogstore.Backend = found
 	return nil
 }

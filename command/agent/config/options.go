@@ -53,7 +53,7 @@ func (s *Settings) checkOptions() error {
 	for _, key := range []string{"driver.raw_exec.enable", "fingerprint.network.disallow_link_local"} {
 		if text := s.option(key); text != "" {
 			if _, err := strconv.ParseBool(text); err != nil {
-				errs = append(errs, s.Fault(path, "%s: true or false is expected, not %q", key, text))
+				errs = append(errs, s.Fault(path, "%s: must be true or false, not %q", key, text))
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func (s *Settings) checkRPC() error {
 	}
 	for path, d := range map[string]time.Duration{"rpc.stream_open_timeout": r.StreamOpenTimeout, "rpc.stream_close_timeout": r.StreamCloseTimeout} {
 		if d < 0 {
-			errs = append(errs, s.Fault(path, "must not be negative; 0 is no bound"))
+			errs = append(errs, s.Fault(path, "must not be negative; 0 means no limit"))
 		}
 	}
 	if r.AcceptBacklog <= 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Durations are text where tools expect text, and nanoseconds elsewhere.
+// Durations are strings where tools expect strings, and nanoseconds elsewhere.
 func TestShownDurations(t *testing.T) {
 	s, err := load(t, map[string]string{"a.hcl": "data_dir = \"/srv\"\nserver {\n enabled = true\n raft_boltdb { no_freelist_sync = true }\n}"})
 	if err != nil {

@@ -126,7 +126,7 @@ func theToken(o *acls.TokenUpsertResponse) (any, error) {
 // first returns the only element of the reply to a write of one object.
 func first[T any](list []*T) (*T, error) {
 	if len(list) != 1 || list[0] == nil {
-		return nil, nomad.Errorf(http.StatusInternalServerError, "the servers answered with %d things instead of the one that was written", len(list))
+		return nil, nomad.Errorf(http.StatusInternalServerError, "expected one written object in the response, got %d", len(list))
 	}
 	return list[0], nil
 }

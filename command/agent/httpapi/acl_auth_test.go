@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// newAuthServer answers the routes of logging in with methods that tell what they were asked.
+// newAuthServer serves the login routes with methods that return their request.
 func newAuthServer(t *testing.T) *Server {
 	t.Helper()
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{

@@ -12,8 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// newACLServer answers the routes of access control with methods that tell what they were
-// asked.
+// newACLServer serves the ACL routes with methods that return their request.
 func newACLServer(t *testing.T) *Server {
 	t.Helper()
 	policies := []*acls.PolicyListStub{{Name: "of-tokens"}}

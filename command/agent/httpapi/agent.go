@@ -91,7 +91,7 @@ func (s *Server) agentServers(*request) (any, error) {
 	return servers, nil
 }
 
-var errNoClient = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is no client")
+var errNoClient = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is not a client")
 
 func (s *Server) agentSetServers(r *request) (any, error) {
 	addrs := r.query["address"]
@@ -99,7 +99,7 @@ func (s *Server) agentSetServers(r *request) (any, error) {
 	case s.cfg.Agent.Servers() == nil:
 		return nil, errNoClient
 	case len(addrs) == 0:
-		return nil, nomad.Errorf(http.StatusBadRequest, "missing server address: give ?address=")
+		return nil, nomad.Errorf(http.StatusBadRequest, "missing server address: use ?address=")
 	}
 	return nil, s.cfg.Agent.SetServers(addrs)
 }
@@ -141,7 +141,7 @@ func schedulerConfig(r *request, q *nomad.SchedulerSetConfigRequest) error {
 	}
 	index, err := r.number("cas")
 	if err != nil || index < 0 {
-		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: give the ModifyIndex of the configuration", r.query.Get("cas"))
+		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: use the ModifyIndex of the configuration", r.query.Get("cas"))
 	}
 	q.Config.ModifyIndex, q.CAS = uint64(index), true
 	return nil

@@ -74,7 +74,7 @@ func (s *Server) RefusedConn(c net.Conn) {
 		Request:  audit.Request{Operation: "connect", RemoteAddress: remoteAddress(c.RemoteAddr().String())},
 		Response: &audit.Response{Status: http.StatusTooManyRequests, Error: "too many connections"}})
 	if err != nil {
-		s.cfg.Log.Warn("record a refused connection", "err", err)
+		s.cfg.Log.Warn("audit rejected connection", "err", err)
 	}
 }
 

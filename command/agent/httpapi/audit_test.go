@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
-// auditEvent is what these tests read of an event.
+// auditEvent contains the event fields that these tests read.
 type auditEvent struct {
 	Payload struct {
 		ID    string
@@ -43,7 +43,7 @@ type auditEvent struct {
 	}
 }
 
-// audited makes a test server with an audit log; events reads what is in it.
+// audited returns a test server with an audit log, and a function that reads its events.
 func audited(t *testing.T, enforced bool) (s *Server, events func() []auditEvent) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -73,7 +73,7 @@ func audited(t *testing.T, enforced bool) (s *Server, events func() []auditEvent
 	}
 }
 
-// Every route, and what is no route, is on record twice: before and after.
+// Every request, also of an unknown route, is recorded twice: before and after.
 func TestEveryRouteIsAudited(t *testing.T) {
 	s, events := audited(t, true)
 	paths := map[string]string{"/v1/nothing": "GET", "/v1/jobs/%2e%2e/x": "GET", "/": "DELETE", "/v1/jobs": "DELETE"}
@@ -101,7 +101,7 @@ func TestEveryRouteIsAudited(t *testing.T) {
 		}()
 		got := events()
 		if len(got) != 2 {
-			t.Errorf("%s %s is on record %d times", method, path, len(got))
+			t.Errorf("%s %s is recorded %d times", method, path, len(got))
 			continue
 		}
 		a, b := got[0].Payload, got[1].Payload
@@ -113,7 +113,7 @@ func TestEveryRouteIsAudited(t *testing.T) {
 			t.Errorf("%s %s: the request is %+v", method, path, r)
 		}
 		if w != nil && b.Response.Status != w.Code {
-			t.Errorf("%s %s: %d is on record, the caller got %d", method, path, b.Response.Status, w.Code)
+			t.Errorf("%s %s: %d is recorded, the caller got %d", method, path, b.Response.Status, w.Code)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestWhatIsOnRecord(t *testing.T) {
 		{"error", "GET", "/v1/jobs?prefix=fail", "", nil, "anonymous", "/v1/jobs", "default", "no <b>coffee</b>", 418},
 		{"secret that an error repeats", "GET", "/v1/jobs?stale=fine&index=1&resources=1", "", []string{"X-Nomad-Token", "fine"}, "", "/v1/jobs", "default", `Failed to parse value of "stale" ([secret]) as a bool`, 400},
 		{"origin", "PUT", "/v1/jobs", "{}", []string{"Sec-Fetch-Site", "cross-site"}, "anonymous", "/v1/jobs", "default", "cross-origin request", 403},
-		{"too large", "PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("a", 2<<10) + `"}}`, nil, "anonymous", "/v1/jobs", "default", "request body is over 1024 bytes", 413},
+		{"too large", "PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("a", 2<<10) + `"}}`, nil, "anonymous", "/v1/jobs", "default", "request body exceeds 1024 bytes", 413},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := do(s, tt.method, tt.path, tt.body, tt.header...)
@@ -143,7 +143,7 @@ func TestWhatIsOnRecord(t *testing.T) {
 			}
 			p := got[1].Payload
 			if p.Auth.Kind != tt.kind || p.Request.Endpoint != tt.endpoint || p.Request.Namespace.ID != tt.ns || p.Response.Status != tt.status || !strings.HasPrefix(p.Response.Error, tt.err) || tt.err == "" && p.Response.Error != "" {
-				t.Errorf("on record is %+v %+v", p, p.Response)
+				t.Errorf("recorded: %+v %+v", p, p.Response)
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestTaskSocketIsAudited(t *testing.T) {
 	}
 }
 
-// newRecorder is a recorder whose end can be put on record, or not.
+// newRecorder returns a recorder whose end is recorded unless lost is an error.
 func newRecorder(lost error) (r *recorder, w *httptest.ResponseRecorder, ends *[]int) {
 	w, ends = httptest.NewRecorder(), new([]int)
 	r = &recorder{ResponseWriter: w, holds: true}
@@ -171,7 +171,7 @@ func newRecorder(lost error) (r *recorder, w *httptest.ResponseRecorder, ends *[
 	return r, w, ends
 }
 
-// The reply is held back until it is on record, unless it is a stream.
+// The reply is withheld until it is recorded, unless it is a stream.
 func TestRecorder(t *testing.T) {
 	lost := errors.New("audit log: full")
 	large := strings.Repeat("x", maxHeld+1)
@@ -206,7 +206,7 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// What streams arrives while it is written, before its end is on record.
+// The data of a stream arrives while it is written, before the end is recorded.
 func TestStreamIsNotHeld(t *testing.T) {
 	r, w, ends := newRecorder(nil)
 	io.WriteString(r, "a")
@@ -218,7 +218,7 @@ func TestStreamIsNotHeld(t *testing.T) {
 	}
 }
 
-// A panic is on record as an error, and nothing of the reply goes out.
+// A panic is recorded as an error, and nothing of the reply is sent.
 func TestPanicIsAudited(t *testing.T) {
 	s, events := audited(t, true)
 	func() {
@@ -229,11 +229,11 @@ func TestPanicIsAudited(t *testing.T) {
 		})
 	}()
 	if got := events(); len(got) != 2 || got[1].Payload.Response.Status != 500 {
-		t.Errorf("on record: %+v", got)
+		t.Errorf("recorded: %+v", got)
 	}
 }
 
-// A handler that takes the connection over can, through all that is around it.
+// A handler can hijack the connection through all wrappers.
 func TestHijack(t *testing.T) {
 	s, events := audited(t, true)
 	ended := make(chan struct{})
@@ -261,7 +261,7 @@ func TestHijack(t *testing.T) {
 	}
 	<-ended
 	if got := events(); len(got) != 2 || got[1].Payload.Response.Status != 101 {
-		t.Errorf("on record: %+v", got)
+		t.Errorf("recorded: %+v", got)
 	}
 }
 

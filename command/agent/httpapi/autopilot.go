@@ -85,7 +85,7 @@ func autopilotConfig(r *request, q *nomad.AutopilotSetConfigRequest) error {
 	}
 	index, err := r.number("cas")
 	if err != nil || index < 0 {
-		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: give the ModifyIndex of the configuration", r.query.Get("cas"))
+		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: use the ModifyIndex of the configuration", r.query.Get("cas"))
 	}
 	q.Config.ModifyIndex, q.CAS = uint64(index), true
 	return nil

@@ -56,7 +56,7 @@ func boundParts(j *workload.Job) error {
 		n += len(tg.Tasks)
 	}
 	if n > maxParts {
-		return nomad.Errorf(http.StatusBadRequest, "the job has %d groups and tasks, %d are the most", n, maxParts)
+		return nomad.Errorf(http.StatusBadRequest, "the job has %d groups and tasks: the limit is %d", n, maxParts)
 	}
 	return nil
 }

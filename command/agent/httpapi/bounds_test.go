@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a body grows to when it is decoded is bounded, not only its bytes: a
-// megabyte of empty groups took gigabytes.
+// The decoded size of a body is limited, not only its bytes: a megabyte of empty groups took
+// gigabytes.
 func TestBodiesThatGrow(t *testing.T) {
 	s := newTestServer(t, 32<<20)
 	many := func(part string, n int) string { return strings.TrimSuffix(strings.Repeat(part+",", n), ",") }
@@ -20,7 +20,7 @@ func TestBodiesThatGrow(t *testing.T) {
 		"groups":             {`{"Job":{"ID":"a","TaskGroups":[` + many("{}", maxParts+1) + `]}}`, 400, "groups and tasks"},
 		"tasks":              {`{"Job":{"ID":"a","TaskGroups":[{"Tasks":[` + many("{}", maxParts) + `]}]}}`, 400, "groups and tasks"},
 		"null group":         {`{"Job":{"ID":"a","TaskGroups":[null]}}`, 400, "TaskGroups.[0] is null"},
-		"deep":               {`{"Job":` + strings.Repeat("[", 20000), 400, "not the JSON"},
+		"deep":               {`{"Job":` + strings.Repeat("[", 20000), 400, "not valid JSON"},
 		"braces in a string": {`{"Job":{"ID":"a","Name":"` + strings.Repeat(`{[\"\\`, maxObjects) + `"}}`, 200, "a/default"},
 		"as many as allowed": {`{"Job":{"ID":"a","TaskGroups":[` + many("{}", 50) + `]}}`, 200, "a/default"},
 	} {
@@ -30,7 +30,7 @@ func TestBodiesThatGrow(t *testing.T) {
 	}
 }
 
-// A page of another site, open in an operator's browser, cannot write.
+// A page of another site in an operator's browser cannot write.
 func TestOtherSitesCannotWrite(t *testing.T) {
 	s := newTestServer(t, 1<<10)
 	for _, tt := range []struct {

@@ -22,7 +22,7 @@ type Callers interface {
 }
 
 // errCallers means that this agent was created without Callers. All callers are refused.
-var errCallers = errors.New("this agent cannot tell who calls")
+var errCallers = errors.New("this agent cannot authenticate callers")
 
 // forCallers refuses invalid tokens and, if ACLs are enabled, callers without the right q. The zero
 // Question requires no right. If ACLs are disabled, the request is served even when no server can

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// policies are callers whose rights are the policy of their name; with off everybody may
-// everything whose token is not bad.
+// policies authenticates callers, which have the rights of the policy with their name. With off
+// every caller with a valid token has all rights.
 type policies struct {
 	off  bool
 	text map[string]string
@@ -38,7 +38,7 @@ func (p policies) AccessNow(ctx context.Context, token string) (*acls.Authentica
 	return p.Access(ctx, token)
 }
 
-// idle is an agent that does nothing.
+// idle is an agent whose methods do nothing.
 type idle struct{}
 
 func (idle) Self() map[string]any                                    { return map[string]any{"config": "x"} }
@@ -51,8 +51,8 @@ func (idle) Prometheus() http.Handler                                { return ni
 func (idle) Reload() error                                           { return nil }
 func (idle) Schedulers() *Schedulers                                 { return &Schedulers{} }
 
-// What an agent answers by itself looks at the token that it is shown; what changes the
-// agent, or shows its memory, is not for the identities of tasks.
+// Routes that an agent answers locally check the token. Workload identities cannot use those that
+// change the agent or show its memory.
 func TestAgentRoutesLookAtTokens(t *testing.T) {
 	s := newTestServer(t, 0)
 	s.cfg.Debug, s.cfg.Agent = true, idle{}
@@ -70,7 +70,7 @@ func TestAgentRoutesLookAtTokens(t *testing.T) {
 	}
 }
 
-// With access control every route that the agent answers by itself asks for its right.
+// With ACLs every route that the agent answers locally checks its right.
 func TestAgentRoutesAskForRights(t *testing.T) {
 	s := newTestServer(t, 0)
 	s.cfg.Debug, s.cfg.Agent, s.cfg.ACL = true, idle{}, true
@@ -100,7 +100,7 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 	}
 	w := do(s, "PUT", "/v1/agent/reload", "", "X-Nomad-Token", "reader")
 	if want := "needs write of agent: Permission denied"; w.Body.String() != want {
-		t.Errorf("who lacks a right hears %q, want %q", w.Body, want)
+		t.Errorf("a caller without the right gets %q, want %q", w.Body, want)
 	}
 	s.cfg.OpenMetrics = true
 	s.routes = newRouter(s.table())
@@ -111,12 +111,12 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 	}
 	s.cfg.Callers = nil
 	if w := do(s, "GET", "/v1/agent/self", ""); w.Code == http.StatusOK {
-		t.Error("an agent that cannot tell who calls admits everybody")
+		t.Error("an agent that cannot authenticate callers admits everybody")
 	}
 }
 
-// Routes of absent features ask for the right of the real route, and name the feature only to
-// callers that have it. They do not look at the body.
+// Routes of absent features check the right of the real route, and name the feature only to callers
+// with that right. They do not read the body.
 func TestAbsentRoutesAskForRights(t *testing.T) {
 	s := newTestServer(t, 0)
 	s.cfg.Agent, s.cfg.ACL = idle{}, true

@@ -90,7 +90,7 @@ func introduction(r *request, q *nomad.ACLCreateClientIntroductionTokenRequest) 
 	case string:
 		var err error
 		if q.TTL, err = time.ParseDuration(ttl); err != nil && ttl != "" {
-			return nomad.Errorf(http.StatusBadRequest, "TTL %q is no duration such as 5m", ttl)
+			return nomad.Errorf(http.StatusBadRequest, "TTL %q is not a duration such as 5m", ttl)
 		}
 	default:
 		return nomad.Errorf(http.StatusBadRequest, "TTL is neither a duration such as \"5m\" nor a number of nanoseconds")

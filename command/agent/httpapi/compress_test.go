@@ -44,7 +44,7 @@ func TestCompress(t *testing.T) {
 		{"refused", "gzip;q=0", reply(0, "", large), 200, "", large},
 		{"its own", "gzip", reply(0, "Content-Encoding: br", large), 200, "br", large},
 		{"an archive", "gzip", reply(0, "Content-Type: application/gzip", large), 200, "", large},
-		{"length told", "gzip", reply(0, "Content-Length: 15000", large), 200, "gzip", large},
+		{"known length", "gzip", reply(0, "Content-Length: 15000", large), 200, "gzip", large},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req := httptest.NewRequest("GET", "/", nil)
@@ -98,7 +98,7 @@ func TestCompressHead(t *testing.T) {
 	}
 }
 
-// What a stream has flushed arrives before the stream goes on.
+// Flushed data of a stream arrives before the stream continues.
 func TestCompressedStream(t *testing.T) {
 	goOn := make(chan struct{})
 	srv := httptest.NewServer(httpapi.Compress(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

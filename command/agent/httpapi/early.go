@@ -33,7 +33,7 @@ func (s *Server) askEarly(r *request, rt *route) error {
 }
 
 // askFor refuses a caller that cannot make any call of the route's RPC in the namespace. An empty
-// namespace stands for any namespace.
+// namespace is the placeholder for any namespace.
 func (s *Server) askFor(r *request, rt *route, namespace string) error {
 	if !s.cfg.ACL || rt.call.method == "" {
 		return nil
@@ -41,7 +41,7 @@ func (s *Server) askFor(r *request, rt *route, namespace string) error {
 	early, known := s.early[rt.call.method]
 	switch {
 	case !known:
-		return fmt.Errorf("the rights for %s are not known", rt.call.method)
+		return fmt.Errorf("unknown rights for %s", rt.call.method)
 	case early == nil:
 		return nil
 	}
@@ -79,7 +79,7 @@ func sameSite(handle func(*request) (any, error)) func(*request) (any, error) {
 		case "", "none", "same-origin":
 			return handle(r)
 		default:
-			return nil, nomad.Errorf(http.StatusForbidden, "a page of another site may not change anything: the browser sent Sec-Fetch-Site: %s", site)
+			return nil, nomad.Errorf(http.StatusForbidden, "cross-site requests must not change anything: the browser sent Sec-Fetch-Site: %s", site)
 		}
 	}
 }

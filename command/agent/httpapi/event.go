@@ -69,7 +69,7 @@ func (s *Server) eventStream(r *request) (any, error) {
 // line as a heartbeat.
 func lastLine(e *nomad.RpcError) (*nomad.EventJson, error) {
 	if e.Message == io.EOF.Error() {
-		return nil, errors.New("nothing to say")
+		return nil, errors.New("idle session")
 	}
 	text, err := codec.EncodeJSON(map[string]string{"Error": e.Message})
 	return &nomad.EventJson{Data: text}, err
@@ -92,7 +92,7 @@ func (r *request) eventRequest() (*nomad.EventStreamRequest, error) {
 	for _, text := range r.query["topic"] {
 		name, key, _ := strings.Cut(text, ":")
 		if name == "" || strings.HasPrefix(key, "::") {
-			return nil, nomad.Errorf(http.StatusBadRequest, "Invalid key value pair %q: give Topic or Topic:key", text)
+			return nil, nomad.Errorf(http.StatusBadRequest, "Invalid key value pair %q: use Topic or Topic:key", text)
 		}
 		topic := nomad.Topic(name)
 		q.Topics[topic] = append(q.Topics[topic], cmp.Or(key, "*"))

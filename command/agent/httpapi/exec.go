@@ -45,11 +45,11 @@ func (s *Server) allocExec(r *request) (any, error) {
 		return nil, err
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		return nil, nomad.Errorf(http.StatusInternalServerError, "exec speaks over a websocket: the request asks for no upgrade to one")
+		return nil, nomad.Errorf(http.StatusInternalServerError, "exec requires a websocket: the request has no upgrade header")
 	}
 	if s.sessions.Add(1) > maxSessions {
 		s.sessions.Add(-1)
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "%d exec sessions pass through this agent, and no more are allowed at a time", maxSessions)
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "too many exec sessions on this agent: the limit is %d", maxSessions)
 	}
 	defer s.sessions.Add(-1)
 	x := newExecSession(s)
@@ -86,11 +86,11 @@ func execRequest(r *request) (*nomad.AllocExecRequest, error) {
 	}
 	text := r.query.Get("command")
 	if text == "" {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: give ?command= as a JSON list of strings")
+		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: use ?command= with a JSON list of strings")
 	}
 	if err := json.Unmarshal([]byte(text), &q.Cmd); err != nil {
 		// The error is left out because the command can contain secrets.
-		return nil, nomad.Errorf(http.StatusBadRequest, "The command is no JSON list of strings")
+		return nil, nomad.Errorf(http.StatusBadRequest, "The command is not a JSON list of strings")
 	}
 	if len(q.Cmd) == 0 {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: the list is empty")
@@ -115,10 +115,10 @@ func (x *execSession) handshake(ctx context.Context, r *request, q *nomad.AllocE
 		return nomad.Errorf(http.StatusBadRequest, `the first message must be {"version":1,"auth_token":"..."}`)
 	}
 	if q.AuthToken != "" && subtle.ConstantTimeCompare([]byte(q.AuthToken), []byte(hello.AuthToken)) != 1 {
-		return nomad.Errorf(http.StatusBadRequest, "the token of the handshake is not that of the request's header")
+		return nomad.Errorf(http.StatusBadRequest, "the token of the handshake differs from the token in the request header")
 	}
 	q.AuthToken = hello.AuthToken
 	return noteCaller(r.w, hello.AuthToken)
 }
 
-var errNoHandshake = nomad.Errorf(http.StatusBadRequest, `the message {"version":1,"auth_token":"..."} did not come`)
+var errNoHandshake = nomad.Errorf(http.StatusBadRequest, `missing handshake message {"version":1,"auth_token":"..."}`)

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// node is a node that talks as serve says, and the servers before it.
+// node is a node with the behaviour of serve, and the servers in front of it.
 type execNode struct {
 	RPC
 	serve func(req *nomad.AllocExecRequest, st *rpc.Stream) error
@@ -46,7 +46,7 @@ func say(st *rpc.Stream, text string) error {
 	return st.Encode(&nomad.StreamErrWrapper{Payload: []byte(text)})
 }
 
-// execServer is an agent in front of a node.
+// execServer returns an agent in front of a node.
 func execServer(t *testing.T, serve func(req *nomad.AllocExecRequest, st *rpc.Stream) error) (*Server, *httptest.Server) {
 	t.Helper()
 	s := newTestServer(t, 0)
@@ -70,7 +70,7 @@ func dial(t *testing.T, web *httptest.Server, more string, h http.Header) (*webs
 	return ws, resp, err
 }
 
-// hear returns the next message, or how the socket was closed.
+// hear returns the next message, or the close error of the socket.
 func hear(t *testing.T, ws *websocket.Conn) (string, websocket.CloseError) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -134,7 +134,7 @@ func TestExecSession(t *testing.T) {
 	}
 }
 
-// What goes wrong after the upgrade closes the socket, with a code and the reason.
+// An error after the upgrade closes the socket with a code and the reason.
 func TestExecCloses(t *testing.T) {
 	long := strings.Repeat("é", 200)
 	for name, c := range map[string]struct {
@@ -148,8 +148,8 @@ func TestExecCloses(t *testing.T) {
 		"fault":      {func(*rpc.Stream) error { return errors.New("broken") }, "", 1011, "broken"},
 		"long":       {func(*rpc.Stream) error { return errors.New(long) }, "", 1011, strings.Repeat("é", 60) + "..."},
 		"cut off":    {func(*rpc.Stream) error { return nil }, "", 1011, "session ended before the command"},
-		"no JSON":    {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, "stdin", 1008, "not the JSON"},
-		"wrong JSON": {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, `{"stdin":"x"}`, 1008, "not the JSON"},
+		"no JSON":    {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, "stdin", 1008, "invalid JSON"},
+		"wrong JSON": {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, `{"stdin":"x"}`, 1008, "invalid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, web := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error { return c.serve(st) })
@@ -168,7 +168,7 @@ func TestExecCloses(t *testing.T) {
 	}
 }
 
-// A message that is too large ends the session, before it is whole.
+// A message that is too large ends the session before it is complete.
 func TestExecHugeMessage(t *testing.T) {
 	ended := make(chan error, 1)
 	_, web := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error {
@@ -188,8 +188,8 @@ func TestExecHugeMessage(t *testing.T) {
 	}
 }
 
-// until polls a condition each millisecond, for a minute at most. It reports whether the
-// condition was met.
+// until polls a condition every millisecond for at most a minute. It reports whether the condition
+// was met.
 func until(met func() bool) bool {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -201,7 +201,7 @@ func until(met func() bool) bool {
 	return met()
 }
 
-// What is wrong with the request is said in its answer.
+// An error in the request is reported in the response.
 func TestExecRequestsThatAreNone(t *testing.T) {
 	s, web := execServer(t, func(*nomad.AllocExecRequest, *rpc.Stream) error { return nil })
 	for path, want := range map[string]int{
@@ -217,7 +217,7 @@ func TestExecRequestsThatAreNone(t *testing.T) {
 			t.Errorf("GET %s = %d %q, want %d", path, w.Code, w.Body, want)
 		}
 	}
-	// A page of another origin must not run programs with what a browser knows.
+	// A page of another origin must not run programs with the credentials of a browser.
 	if _, resp, err := dial(t, web, "", http.Header{"Origin": {"https://evil.example"}}); err == nil || resp == nil || resp.StatusCode != 403 {
 		t.Errorf("from another origin: %v, %v", resp, err)
 	}
@@ -243,7 +243,7 @@ func TestExecHandshake(t *testing.T) {
 		"token":           {"", `{"version":1,"auth_token":"secret"}`, ""},
 		"none":            {"", `{"version":1}`, ""},
 		"same":            {"secret", `{"version":1,"auth_token":"secret"}`, ""},
-		"another":         {"mine", `{"version":1,"auth_token":"secret"}`, "not that of the request's header"},
+		"another":         {"mine", `{"version":1,"auth_token":"secret"}`, "differs from the token in the request header"},
 		"another version": {"", `{"version":2,"auth_token":"secret"}`, "the first message must be"},
 		"no handshake":    {"", `{"stdin":{"data":"aGVsbG8="}}`, "the first message must be"},
 		"no JSON":         {"", `secret`, "the first message must be"},
@@ -272,10 +272,10 @@ func TestExecHandshake(t *testing.T) {
 	}
 }
 
-// missed says that a caller was let go because it was silent.
+// missed reports whether a session ended because its caller was silent.
 func missed(err error) bool { return nomad.HTTPStatus(err) == http.StatusRequestTimeout }
 
-// An idle session is pinged and lives; a caller that does not answer is let go.
+// An idle session is kept open with pings. A caller that does not respond is disconnected.
 func TestExecKeepsIdleSessions(t *testing.T) {
 	left := make(chan error, 1)
 	s, _ := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error {
@@ -302,8 +302,7 @@ func TestExecKeepsIdleSessions(t *testing.T) {
 	}
 }
 
-// patientServer serves a session whose caller may be silent for so long, and tells how it
-// ended.
+// patientServer serves a session with a time limit for silent callers, and returns how it ended.
 func patientServer(t *testing.T, s *Server, most time.Duration) (web *httptest.Server, over <-chan error) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -324,8 +323,8 @@ func patientServer(t *testing.T, s *Server, most time.Duration) (web *httptest.S
 	return web, ended
 }
 
-// idleSession runs a session in which nobody says anything, and returns how it ended. One
-// that is answering is left when it has lived three times as long as a silent one may.
+// idleSession runs a session without messages, and returns how it ended. A session with responses
+// is closed after three times the time limit of a silent one.
 func idleSession(t *testing.T, s *Server, answers bool) error {
 	t.Helper()
 	web, over := patientServer(t, s, 200*time.Millisecond)
@@ -358,8 +357,7 @@ func idleSession(t *testing.T, s *Server, answers bool) error {
 	return <-over
 }
 
-// A caller whose messages nobody takes is not missed for being silent, and is missed when
-// it leaves.
+// A caller whose messages are not read is not treated as silent. Its disconnect is detected.
 func TestExecBlockedCaller(t *testing.T) {
 	var err error
 	for range 5 { // a caller that has not come to say anything yet is silent
@@ -368,12 +366,12 @@ func TestExecBlockedCaller(t *testing.T) {
 		}
 	}
 	if !errors.Is(err, errLeft) {
-		t.Errorf("run() = %v, want that the caller left", err)
+		t.Errorf("run() = %v, want that the caller disconnected", err)
 	}
 }
 
-// blockedSession runs a session whose caller says more than anybody takes, and leaves
-// then. It returns how the session ended.
+// blockedSession runs a session whose caller sends more than is read, and then disconnects. It
+// returns how the session ended.
 func blockedSession(t *testing.T) error {
 	t.Helper()
 	release := make(chan struct{})
@@ -396,8 +394,8 @@ func blockedSession(t *testing.T) error {
 	return <-over
 }
 
-// A session is on record when it begins, when its token comes late, and when it ends:
-// with its task, without its command and what it says.
+// A session is recorded at its start, when its token arrives later, and at its end. The record has
+// the task, but not the command or the data.
 func TestExecIsAudited(t *testing.T) {
 	s, events := audited(t, true)
 	s.cfg.RPC = execNode{s.cfg.RPC, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
@@ -458,7 +456,7 @@ func TestExecIsAudited(t *testing.T) {
 	}
 }
 
-// Many sessions, ended in every way, leave no goroutine.
+// Sessions that end in different ways leave no goroutine.
 func TestExecLeavesNothing(t *testing.T) {
 	s, web := execServer(t, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
 		var in nomad.ExecInput

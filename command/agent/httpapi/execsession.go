@@ -61,10 +61,10 @@ func (x *execSession) pong(context.Context, []byte) { x.listened() }
 func (x *execSession) listened() { x.heard.Store(time.Now().UnixNano()) }
 
 // errLeft means that the caller has disconnected.
-var errLeft = errors.New("the caller left")
+var errLeft = errors.New("the caller disconnected")
 
 // errCut means that the stream ended before the command.
-var errCut = nomad.Errorf(http.StatusInternalServerError, "session ended before the command: the node is gone, or the token is no longer good")
+var errCut = nomad.Errorf(http.StatusInternalServerError, "session ended before the command: the node is unreachable, or the token is no longer valid")
 
 // run copies messages in both directions until either side ends. It returns the error to report to
 // the caller.
@@ -141,7 +141,7 @@ func (x *execSession) fromCaller(ctx context.Context, stream *rpc.Stream) error 
 		x.listened()
 		var msg nomad.ExecInput
 		if err := json.Unmarshal(text, &msg); err != nil {
-			return nomad.Errorf(http.StatusBadRequest, "a message is not the JSON of an exec session")
+			return nomad.Errorf(http.StatusBadRequest, "invalid JSON in a message of an exec session")
 		}
 		x.busy.Store(true)
 		err = stream.Encode(&msg)
@@ -164,7 +164,7 @@ func (x *execSession) keepAlive(over <-chan struct{}) error {
 		case <-tick.C:
 		}
 		if !x.busy.Load() && time.Since(time.Unix(0, x.heard.Load())) > x.most {
-			return nomad.Errorf(http.StatusRequestTimeout, "nothing was heard of the caller for %v", x.most)
+			return nomad.Errorf(http.StatusRequestTimeout, "no message from the caller for %v", x.most)
 		}
 		// The context of the session is not used: its cancellation would close the socket during a
 		// write.

@@ -55,7 +55,7 @@ func (s *Server) explainQuestion(r *request, q *acls.ExplainRequest) error {
 		return nil
 	}
 	if b.Kind+b.Name+b.Right != "" {
-		return nomad.Errorf(http.StatusBadRequest, "a question is about a request, or about a right on a thing: not both")
+		return nomad.Errorf(http.StatusBadRequest, "specify a request or a right on an object, not both")
 	}
 	return s.rpcOf(r, b.Request, q)
 }
@@ -86,15 +86,15 @@ func (s *Server) rpcOf(caller *request, asked *explainRequest, q *acls.ExplainRe
 	noted := &notebook{}
 	req, err := http.NewRequestWithContext(context.WithValue(caller.Context(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
 	if err != nil || !strings.HasPrefix(asked.Path, "/") {
-		return nomad.Errorf(http.StatusBadRequest, "a request is a method and a path, such as GET /v1/jobs, not %q %q", asked.Method, asked.Path)
+		return nomad.Errorf(http.StatusBadRequest, "invalid request %q %q: use a method and a path, such as GET /v1/jobs", asked.Method, asked.Path)
 	}
 	rt, param, allowed := s.dry.routes.match(req.Method, req.URL.EscapedPath())
 	switch {
 	case rt != nil:
 	case len(allowed) > 0:
-		return nomad.Errorf(http.StatusBadRequest, "%s takes %s, not %s", req.URL.Path, strings.Join(allowed, " "), req.Method)
+		return nomad.Errorf(http.StatusBadRequest, "%s accepts %s, not %s", req.URL.Path, strings.Join(allowed, " "), req.Method)
 	default:
-		return nomad.Errorf(http.StatusBadRequest, "there is no route %s", req.URL.Path)
+		return nomad.Errorf(http.StatusBadRequest, "unknown route %s", req.URL.Path)
 	}
 	r := &request{Request: req, server: s.dry, w: nowhere{}, param: param, query: req.URL.Query()}
 	if s.askFor(caller, rt, r.query.Get("namespace")) != nil {
@@ -107,7 +107,7 @@ func (s *Server) rpcOf(caller *request, asked *explainRequest, q *acls.ExplainRe
 		return nil
 	}
 	if noted.method == "" {
-		return nomad.Errorf(http.StatusBadRequest, "the request needs no right, or does not come as far as to ask for one: %v", cmp.Or(err, errors.New("the agent answers by itself")))
+		return nomad.Errorf(http.StatusBadRequest, "the request requires no right, or fails before a right is checked: %v", cmp.Or(err, errors.New("the agent answers it locally")))
 	}
 	q.Method, q.Namespace = noted.method, r.namespace()
 	if noted.request != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// newExplainServer answers /v1/acl/explain with what servers were asked. Any other RPC is
-// a fault: what a question is about is not done.
+// newExplainServer answers /v1/acl/explain with the request. Any other RPC is an error, because an
+// explained request must not be executed.
 func newExplainServer(t *testing.T) *Server {
 	t.Helper()
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
@@ -73,13 +73,13 @@ func TestExplainRoute(t *testing.T) {
 		{"two questions", "PUT", "/v1/acl/explain", `{"Kind":"node","Request":{"Method":"GET","Path":"/v1/jobs"}}`, 400, "not both"},
 		{"snapshot", "PUT", "/v1/acl/explain", about("PUT /v1/operator/snapshot"), 200, "Operator.SnapshotRestore|"},
 		{"of the agent", "PUT", "/v1/acl/explain", about("PUT /v1/agent/reload"), 200, "|agent/write/|"},
-		{"for everybody", "PUT", "/v1/acl/explain", about("GET /v1/agent/health"), 400, "needs no right"},
-		{"no route", "PUT", "/v1/acl/explain", about("GET /v1/nothing"), 400, "there is no route /v1/nothing"},
+		{"for everybody", "PUT", "/v1/acl/explain", about("GET /v1/agent/health"), 400, "requires no right"},
+		{"no route", "PUT", "/v1/acl/explain", about("GET /v1/nothing"), 400, "unknown route /v1/nothing"},
 		{"absent feature", "PUT", "/v1/acl/explain", about("GET /v1/volumes"), 400, "volumes: not part of this version"},
-		{"other method", "PUT", "/v1/acl/explain", about("PATCH /v1/jobs"), 400, "takes GET PUT POST, not PATCH"},
-		{"nothing", "PUT", "/v1/acl/explain", about("GET jobs"), 400, "is a method and a path"},
-		{"bad method", "PUT", "/v1/acl/explain", about("G@T /v1/jobs"), 400, "is a method and a path"},
-		{"itself", "PUT", "/v1/acl/explain", about("GET /v1/acl/explain"), 400, "there is no route"},
+		{"other method", "PUT", "/v1/acl/explain", about("PATCH /v1/jobs"), 400, "accepts GET PUT POST, not PATCH"},
+		{"nothing", "PUT", "/v1/acl/explain", about("GET jobs"), 400, "use a method and a path"},
+		{"bad method", "PUT", "/v1/acl/explain", about("G@T /v1/jobs"), 400, "use a method and a path"},
+		{"itself", "PUT", "/v1/acl/explain", about("GET /v1/acl/explain"), 400, "unknown route"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := do(s, tt.method, tt.path, tt.body, "X-Nomad-Token", "me")
@@ -90,7 +90,7 @@ func TestExplainRoute(t *testing.T) {
 	}
 }
 
-// No route does anything when it is only asked about.
+// No route is executed when it is only explained.
 func TestEveryRouteCanBeAskedAbout(t *testing.T) {
 	s := newExplainServer(t)
 	s.cfg.Debug = true
@@ -112,12 +112,12 @@ func TestEveryRouteCanBeAskedAbout(t *testing.T) {
 		}
 	}
 	if about < 100 {
-		t.Errorf("%d routes say what they need", about)
+		t.Errorf("%d routes have a right", about)
 	}
 }
 
-// Who asks for it is told in a header what a request needs, and the request is made all
-// the same, with its body.
+// A request with the explain header gets the required right in a header. It is executed as usual,
+// with its body.
 func TestReasonHeader(t *testing.T) {
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {

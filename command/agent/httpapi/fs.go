@@ -31,7 +31,7 @@ func (s *Server) fsRoutes() []route {
 
 func needPath(p string) error {
 	if p == "" {
-		return nomad.Errorf(http.StatusBadRequest, "Must provide a file path: give ?path=")
+		return nomad.Errorf(http.StatusBadRequest, "Must provide a file path: use ?path=")
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func (s *Server) fsReadAt(r *request) (any, error) {
 	q := nomad.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path"), Origin: "start", PlainText: true}
 	var err error
 	if !r.query.Has("offset") {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide an offset: give ?offset=")
+		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide an offset: use ?offset=")
 	}
 	if q.Offset, err = r.number("offset"); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (s *Server) fsStream(r *request) (any, error) {
 func (s *Server) fsLogs(r *request) (any, error) {
 	q := nomad.FsLogsRequest{AllocID: r.param, Task: r.query.Get("task"), LogType: r.query.Get("type")}
 	if q.Task == "" {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide task name: give ?task=")
+		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide task name: use ?task=")
 	}
 	if q.LogType != "stdout" && q.LogType != "stderr" {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide log type (stdout/stderr), not %q", q.LogType)
@@ -127,11 +127,11 @@ func (s *Server) fsLogs(r *request) (any, error) {
 func (r *request) offset() (int64, string, error) {
 	origin := cmp.Or(r.query.Get("origin"), "start")
 	if origin != "start" && origin != "end" {
-		return 0, "", nomad.Errorf(http.StatusBadRequest, "Invalid origin %q: start or end", origin)
+		return 0, "", nomad.Errorf(http.StatusBadRequest, "Invalid origin %q: use start or end", origin)
 	}
 	n, err := r.number("offset")
 	if err == nil && n < 0 {
-		err = nomad.Errorf(http.StatusBadRequest, "Invalid offset %d: it counts from the origin", n)
+		err = nomad.Errorf(http.StatusBadRequest, "Invalid offset %d: it must not be negative", n)
 	}
 	return n, origin, err
 }
@@ -191,7 +191,7 @@ func (s *Server) cut(r *request, first bool, err error) error {
 		return err
 	}
 	if r.Context().Err() == nil { // otherwise the client has disconnected
-		s.cfg.Log.Debug("a stream is cut", "path", r.URL.Path, "err", err)
+		s.cfg.Log.Debug("closing stream", "path", r.URL.Path, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 	return errDone

@@ -42,7 +42,7 @@ func (s *Server) checkHost(req *http.Request) error {
 		advice = "use an IP address, or give a token"
 	}
 	return nomad.Errorf(http.StatusForbidden,
-		"%q is not a name of this agent: add it to http_api_allowed_hosts in the agent's configuration, %s", host, advice)
+		"%q is not a name of this agent: add it to http_api_allowed_hosts in the agent configuration, %s", host, advice)
 }
 
 const bootstrapPath = "/v1/acl/bootstrap"

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A page whose name resolves to this agent is refused, also when the browser takes the
-// request for one of the same origin; the agent's own names and addresses are not.
+// A page whose name resolves to this agent is rejected, even if the browser treats the request as
+// same-origin. The names and addresses of the agent are accepted.
 func TestHostIsChecked(t *testing.T) {
 	s := newTestServer(t, 0)
 	s.cfg.Agent, s.cfg.Hosts = idle{}, []string{"Node-1.example.com", "node-1"}
@@ -52,8 +52,8 @@ func TestHostIsChecked(t *testing.T) {
 	}
 }
 
-// With access control a page of another name has the rights of the anonymous policy at most: it is
-// refused. Requests with a token, and those that need none, are answered under any name.
+// With ACLs a page of another name has at most the rights of the anonymous policy, so it is
+// rejected. Requests with a token, and those that need none, are accepted under any name.
 func TestHostOfAnonymousCallers(t *testing.T) {
 	s := newTestServer(t, 0)
 	s.cfg.Agent, s.cfg.ACL = idle{}, true
@@ -96,7 +96,8 @@ func TestHostOfAnonymousCallers(t *testing.T) {
 	}
 }
 
-// A page of another site cannot have a browser collect garbage: the routes take GET.
+// A page of another site cannot make a browser trigger garbage collection, although the routes
+// accept GET.
 func TestChangesByGetOfOtherSites(t *testing.T) {
 	s := newTestServer(t, 0)
 	s.cfg.Agent = idle{}
@@ -107,7 +108,7 @@ func TestChangesByGetOfOtherSites(t *testing.T) {
 				header = nil
 			}
 			w := do(s, "GET", path, "", header...)
-			if got := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), "another site"); got != refused {
+			if got := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), "cross-site requests"); got != refused {
 				t.Errorf("%s from %q: %d %s", path, site, w.Code, w.Body)
 			}
 		}

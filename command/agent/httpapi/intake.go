@@ -31,7 +31,7 @@ const (
 
 var (
 	errSlowBody = nomad.Errorf(http.StatusRequestTimeout,
-		"the request body did not arrive in time: it must arrive within %v, a large one with %d KiB a second after that", bodyTimeout, bodyRate>>10)
+		"the request body did not arrive in time: it must arrive within %v, and after that at %d KiB per second or more", bodyTimeout, bodyRate>>10)
 	errBodiesBusy = nomad.Errorf(http.StatusServiceUnavailable, "the agent is busy with other large request bodies: try again")
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// pipes is a listener for connections in memory, whose time is that of the test.
+// pipes is a listener for in-memory connections, which use the clock of the test.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -57,12 +57,12 @@ func serveHere(t *testing.T, h http.Handler) func() net.Conn {
 	}
 }
 
-// head is the head of a request.
+// head returns the header of a request.
 func head(route string, size string) string {
 	return route + " HTTP/1.1\r\nHost: 127.0.0.1:4646\r\nX-Nomad-Token: mine\r\n" + size + "\r\n\r\n"
 }
 
-// answerTo reads an answer, whose body is returned.
+// answerTo reads a response and returns its body.
 func answerTo(t *testing.T, c net.Conn) (*http.Response, string) {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -76,8 +76,8 @@ func answerTo(t *testing.T, c net.Conn) (*http.Response, string) {
 	return resp, string(text)
 }
 
-// A body that stops arriving ends its request: on the port and on the sockets of tasks, when
-// the handler reads the body and when it does not.
+// A body that stops arriving ends its request, on the port and on the task sockets, and whether the
+// handler reads the body or not.
 func TestBodiesThatNeverEnd(t *testing.T) {
 	const slow = "did not arrive in time"
 	for name, tt := range map[string]struct {
@@ -121,7 +121,7 @@ func TestBodiesThatNeverEnd(t *testing.T) {
 	}
 }
 
-// A large body may take longer than a small one, at the rate that is asked for.
+// A large body may take longer than a small one if it has the minimum rate.
 func TestLargeBodiesAtARate(t *testing.T) {
 	const step = 64 << 10
 	for name, tt := range map[string]struct {
@@ -159,8 +159,7 @@ func TestLargeBodiesAtARate(t *testing.T) {
 	}
 }
 
-// The body of a request that streams its answer does not end the stream, and connections
-// are used again.
+// The body of a request with a streamed response does not end the stream. Connections are reused.
 func TestStreamsOutliveTheirBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t, 1<<20)
@@ -180,7 +179,7 @@ func TestStreamsOutliveTheirBodies(t *testing.T) {
 				t.Fatal(err)
 			}
 			if resp, text := answerTo(t, c); text != "whole" {
-				t.Errorf("answer = %d %q, want the whole stream", resp.StatusCode, text)
+				t.Errorf("answer = %d %q, want the complete stream", resp.StatusCode, text)
 			}
 		}
 		if _, err := io.WriteString(c, head("PUT /v1/jobs", "Content-Length: 18")+`{"Job":{"ID":"a"}}`); err != nil {
@@ -192,7 +191,7 @@ func TestStreamsOutliveTheirBodies(t *testing.T) {
 	})
 }
 
-// strangers knows the token "mine" only.
+// strangers accepts only the token "mine".
 type strangers struct{ Callers }
 
 func (s strangers) AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
@@ -206,8 +205,8 @@ func (s strangers) Access(ctx context.Context, token string) (*acls.Authenticate
 	return s.Callers.Access(ctx, token)
 }
 
-// The bodies of all requests share memory; callers that have not authenticated cannot use
-// up that of the others, and a request gives its share back.
+// The bodies of all requests share memory. Unauthenticated callers cannot use the share of the
+// others, and a request releases its share.
 func TestBodiesShareMemory(t *testing.T) {
 	s := newTestServer(t, 64<<20)
 	s.cfg.Callers, s.cfg.ACL = strangers{s.cfg.Callers}, true
@@ -240,6 +239,6 @@ func TestBodiesShareMemory(t *testing.T) {
 		in.release()
 	}
 	if !s.bodies.strange.TryAcquire(bodiesStrange) || !s.bodies.proven.TryAcquire(bodiesAll) {
-		t.Error("the requests did not give back what they took")
+		t.Error("the requests did not release their memory")
 	}
 }

@@ -241,7 +241,7 @@ func jobVersions(r *request, q *nomad.JobVersionsRequest) error {
 func jobSubmission(r *request, q *nomad.JobSubmissionRequest) error {
 	v, err := strconv.ParseUint(r.query.Get("version"), 10, 64)
 	if err != nil {
-		return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: give ?version=N", "version", r.query.Get("version"))
+		return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: use ?version=N", "version", r.query.Get("version"))
 	}
 	q.JobID, q.Version = r.param, v
 	return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// onlyAPI are the fields of a job that the servers don't have: Canonicalize moves
-// them elsewhere, or they have no effect. onlyServer are those that no person writes.
+// onlyAPI lists the job fields that servers do not have: Canonicalize moves them, or they have no
+// effect. onlyServer lists the fields that only servers set.
 var (
 	onlyAPI = map[string]bool{
 		"Job.Reschedule":                true, // moved into the groups
@@ -33,8 +33,8 @@ var (
 	}
 )
 
-// Every field of a job crosses from the API to the servers: the conversion is
-// JSON by the same names (compared as encoding/json does, whatever their case).
+// Every field of a job is converted from the API to the servers. The conversion uses JSON with the
+// same names (compared as encoding/json does, without case).
 func TestJobFieldsCross(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	used := map[string]bool{}
@@ -88,7 +88,7 @@ func jsonName(f reflect.StructField) string {
 	return strings.ToLower(cmp.Or(name, f.Name))
 }
 
-// structOf returns the struct that a field holds, directly or in a list or map.
+// structOf returns the struct type of a field, directly or in a list or map.
 func structOf(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()

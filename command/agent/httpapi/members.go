@@ -28,7 +28,7 @@ type joinReply struct {
 	Error     string `codec:"error"`
 }
 
-var errNoServer = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is no server")
+var errNoServer = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is not a server")
 
 func (s *Server) agentJoin(r *request) (any, error) {
 	if s.cfg.Members == nil {
@@ -84,10 +84,10 @@ func (s *Server) gossipKey(do func(GossipKeys, string) (*nomad.KeyringResponse, 
 // raftPeer reads the server ID from the query.
 func raftPeer(r *request, q *nomad.RaftPeerByIDRequest) error {
 	if r.query.Has("address") {
-		return nomad.Errorf(http.StatusBadRequest, "a server is removed by its ID, not by an address")
+		return nomad.Errorf(http.StatusBadRequest, "servers are removed by ID, not by address")
 	}
 	if q.ID = r.query.Get("id"); q.ID == "" {
-		return nomad.Errorf(http.StatusBadRequest, "missing the id of the server")
+		return nomad.Errorf(http.StatusBadRequest, "missing server id")
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func raftPeer(r *request, q *nomad.RaftPeerByIDRequest) error {
 func raftTarget(r *request, q *nomad.RaftPeerRequest) error {
 	q.ID, q.Address = r.query.Get("id"), r.query.Get("address")
 	if (q.ID == "") == (q.Address == "") {
-		return nomad.Errorf(http.StatusBadRequest, "either id or address is needed")
+		return nomad.Errorf(http.StatusBadRequest, "specify either id or address")
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// ring is the keys of one server.
+// ring returns the keys of one server.
 type ring map[string]int
 
 func (r ring) reply() (*nomad.KeyringResponse, error) {
@@ -34,7 +34,7 @@ func (r ring) RemoveGossipKey(key string) (*nomad.KeyringResponse, error) {
 func TestGossipKeysAreForOperators(t *testing.T) {
 	s := newTestServer(t, 1<<10)
 	if w := do(s, "GET", "/v1/agent/keyring/list", ""); w.Code != http.StatusNotImplemented {
-		t.Errorf("an agent that is no server answers %d", w.Code)
+		t.Errorf("an agent that is not a server answers %d", w.Code)
 	}
 	keys := ring{"hidden": 1}
 	s.cfg.Keys = keys

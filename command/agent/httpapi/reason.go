@@ -74,7 +74,7 @@ func reasonText(out *acls.ExplainResponse) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "everybody may do this"
+		return "allowed for everybody"
 	}
 	return strings.Join(parts, " | ")
 }

@@ -58,7 +58,7 @@ func (r *request) readOptions(q *nomad.QueryOptions) error {
 	if v := r.query.Get("per_page"); v != "" {
 		n, err := strconv.ParseInt(v, 10, 32)
 		if err != nil || n < 0 {
-			return nomad.Errorf(http.StatusBadRequest, "Invalid per_page %q: give a number of items", v)
+			return nomad.Errorf(http.StatusBadRequest, "Invalid per_page %q: use a number of items", v)
 		}
 		q.PerPage = int32(n)
 	}
@@ -68,7 +68,7 @@ func (r *request) readOptions(q *nomad.QueryOptions) error {
 // noPrefix refuses the prefix parameter, for lists that do not support it.
 func (r *request) noPrefix() error {
 	if r.query.Get("prefix") != "" {
-		return nomad.Errorf(http.StatusBadRequest, "prefix is not supported on this list")
+		return nomad.Errorf(http.StatusBadRequest, "prefix is not supported for this list")
 	}
 	return nil
 }
@@ -174,8 +174,8 @@ func (r *request) decodeOptional(v any) error {
 	case fault != nil:
 		return fault
 	case errors.Is(err, errTooManyObjects):
-		return nomad.Errorf(http.StatusBadRequest, "request body holds more than %d objects and lists", maxObjects)
+		return nomad.Errorf(http.StatusBadRequest, "request body contains more than %d objects and lists", maxObjects)
 	default:
-		return nomad.Errorf(http.StatusBadRequest, "request body is not the JSON this route takes: %v", err)
+		return nomad.Errorf(http.StatusBadRequest, "request body is not valid JSON for this route: %v", err)
 	}
 }

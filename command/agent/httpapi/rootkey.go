@@ -32,7 +32,7 @@ func rootKeyDelete(r *request, q *nomad.KeyringDeleteRootKeyRequest) error {
 	if text := r.query.Get("force"); text != "" {
 		force, err := strconv.ParseBool(text)
 		if err != nil {
-			return nomad.Errorf(http.StatusUnprocessableEntity, "force is true or false, not %q", text)
+			return nomad.Errorf(http.StatusUnprocessableEntity, "force must be true or false, not %q", text)
 		}
 		q.Force = force
 	}

@@ -48,7 +48,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Every row of the table is reachable: no other row stands before it.
+// Every row of the table is reachable: no earlier row matches first.
 func TestEveryRouteIsReachable(t *testing.T) {
 	s := New(Config{Debug: true})
 	for _, r := range s.table() {

@@ -63,6 +63,6 @@ func (s *Server) setSchedulerPool(*request) (any, error) {
 	if s.cfg.Agent.Schedulers() == nil {
 		return nil, errServerOnly
 	}
-	return nil, nomad.Errorf(http.StatusNotImplemented, "changing the schedulers of a running server: not part of this version: "+
+	return nil, nomad.Errorf(http.StatusNotImplemented, "changing the schedulers of a running server is not supported: "+
 		"set server { num_schedulers, enabled_schedulers } and restart the agent")
 }

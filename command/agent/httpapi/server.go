@@ -222,5 +222,5 @@ func (s *Server) limitBody(w http.ResponseWriter, req *http.Request) error {
 
 func tooLarge(limit int64) error {
 	return nomad.Errorf(http.StatusRequestEntityTooLarge,
-		"request body is over %d bytes: raise limits { http_max_request_body } of the agent, or send less", limit)
+		"request body exceeds %d bytes: raise limits { http_max_request_body } of the agent, or send a smaller body", limit)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// everybody admits all callers and names those with the token "mine".
+// everybody admits all callers and authenticates those with the token "mine".
 type everybody struct{}
 
 func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
@@ -31,7 +31,7 @@ func (everybody) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*r
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
-// newTestServer answers routes with a real RPC server of a few methods.
+// newTestServer serves the routes with a real RPC server with a few methods.
 func newTestServer(t *testing.T, maxBody int64) *Server {
 	t.Helper()
 	methods := []rpc.Method{
@@ -50,7 +50,7 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 		}).Needs(rpc.Good),
 		rpc.Handle("Job.Register", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
 			if q.Eval != nil || q.Forwarded {
-				t.Error("the body set what only servers may set")
+				t.Error("the body set a field of the servers")
 			}
 			return &nomad.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: nomad.QueryMeta{Index: 9}}, nil
 		}).Needs(rpc.Good),
@@ -97,14 +97,14 @@ func TestReplies(t *testing.T) {
 		{"method", "DELETE", "/v1/jobs", "", 405, "Invalid method"},
 		{"no route", "GET", "/v1/nothing", "", 404, ""},
 		{"empty body", "PUT", "/v1/jobs", "", 400, "Request body is empty"},
-		{"not JSON", "PUT", "/v1/jobs", "{", 400, "not the JSON"},
+		{"not JSON", "PUT", "/v1/jobs", "{", 400, "not valid JSON"},
 		{"no job", "PUT", "/v1/jobs", "{}", 400, "Job must be specified"},
 		{"no ID", "PUT", "/v1/jobs", `{"Job":{}}`, 400, "Job must have an ID"},
 		{"other ID", "PUT", "/v1/job/a", `{"Job":{"ID":"b"}}`, 400, "does not match"},
 		{"registered", "PUT", "/v1/jobs", `{"Job":{"ID":"a"},"Eval":{"ID":"x"},"Forwarded":true}`, 200, `"EvalID":"a/default"`},
 		{"namespace of the body", "PUT", "/v1/jobs", `{"Job":{"ID":"a","Namespace":"own"},"Namespace":"body"}`, 200, `"EvalID":"a/body"`},
 		{"namespace of the query", "PUT", "/v1/jobs?namespace=query", `{"Job":{"ID":"a"},"Namespace":"body"}`, 200, `"EvalID":"a/query"`},
-		{"too large", "PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("a", 2<<10) + `"}}`, 413, "over 1024 bytes"},
+		{"too large", "PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("a", 2<<10) + `"}}`, 413, "exceeds 1024 bytes"},
 		{"snapshot of a disk", "GET", "/v1/client/allocation/a/snapshot", "", 501, "migration of ephemeral disks: not part of this version"},
 		{"later feature", "GET", "/v1/services", "", 501, "service discovery: not part of this version"},
 	} {
@@ -135,11 +135,11 @@ func TestHeadersOfReads(t *testing.T) {
 		}
 	}
 	if !json.Valid(w.Body.Bytes()) {
-		t.Errorf("the body is no JSON: %s", w.Body)
+		t.Errorf("the body is not JSON: %s", w.Body)
 	}
 }
 
-// A chunked body tells no length: the limit holds all the same.
+// A chunked body has no length. The limit applies to it as well.
 func TestLimitWithoutLength(t *testing.T) {
 	s := newTestServer(t, 16)
 	req := httptest.NewRequest("PUT", "/v1/jobs", strings.NewReader(`{"Job":{"ID":"`+strings.Repeat("a", 64)+`"}}`))

@@ -48,7 +48,7 @@ func (s *Server) snapshotSave(r *request) (any, error) {
 	sum := sha256.New()
 	_, err = io.Copy(r.w, io.TeeReader(stream, sum))
 	if got := "sha-256=" + base64.StdEncoding.EncodeToString(sum.Sum(nil)); err != nil || got != reply.SnapshotChecksum {
-		s.cfg.Log.Warn("a snapshot was cut short: the server that made it, or who asked for it, is gone", "err", err)
+		s.cfg.Log.Warn("snapshot incomplete: the server or the caller disconnected", "err", err)
 		panic(http.ErrAbortHandler) // aborts the body, so that the client detects the truncation
 	}
 	return nil, errDone
@@ -102,7 +102,7 @@ func upload(to *rpc.Stream, body io.Reader) error {
 		}
 		end := err.Error()
 		if err != io.EOF {
-			end = "the upload was cut: " + end
+			end = "upload incomplete: " + end
 		}
 		to.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: end}}) // the reply reports whether this arrived
 		return err

@@ -36,7 +36,7 @@ func (s *Server) answerTask(w http.ResponseWriter, req *http.Request) {
 	err := s.cfg.RPC.Call(req.Context(), "ACL.WhoAmI", &who, &resp)
 	switch {
 	case err != nil && status(err) == http.StatusInternalServerError:
-		writeError(w, nomad.Errorf(http.StatusInternalServerError, "the token could not be checked: the servers did not answer"))
+		writeError(w, nomad.Errorf(http.StatusInternalServerError, "the token could not be checked: no response from the servers"))
 	case err != nil || !isSomebody(resp.Identity):
 		writeError(w, nomad.Errorf(http.StatusForbidden, "Forbidden"))
 	default:

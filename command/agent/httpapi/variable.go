@@ -80,7 +80,7 @@ func (r *request) cas() (index uint64, checked bool, err error) {
 		return 0, false, nil
 	}
 	if index, err = strconv.ParseUint(r.query.Get("cas"), 10, 64); err != nil {
-		return 0, false, nomad.Errorf(http.StatusBadRequest, "cas is the index that the variable must have, 0 for none, not %q", r.query.Get("cas"))
+		return 0, false, nomad.Errorf(http.StatusBadRequest, "invalid cas %q: use the ModifyIndex of the variable, or 0 if it must not exist", r.query.Get("cas"))
 	}
 	return index, true, nil
 }
@@ -93,7 +93,7 @@ func (r *request) lockOperation() (string, error) {
 			continue
 		}
 		if found != "" || r.query.Has("cas") {
-			return "", nomad.Errorf(http.StatusBadRequest, "one of cas, lock-acquire, lock-release and lock-renew at a time")
+			return "", nomad.Errorf(http.StatusBadRequest, "use only one of cas, lock-acquire, lock-release and lock-renew")
 		}
 		found = name
 	}
@@ -110,7 +110,7 @@ func (s *Server) variablePut(r *request) (any, error) {
 		return nil, err
 	}
 	if ns := r.query.Get("namespace"); ns != "" && v.Namespace != "" && ns != v.Namespace {
-		return nil, nomad.Errorf(http.StatusBadRequest, "the variable is of namespace %q, the request of %q", v.Namespace, ns)
+		return nil, nomad.Errorf(http.StatusBadRequest, "namespace %q of the variable does not match namespace %q of the request", v.Namespace, ns)
 	}
 	lock, err := r.lockOperation()
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Server) variableApply(r *request, op nomad.VarOp, v *nomad.VariableDecr
 	case out.Result == nomad.VarOpResultOk:
 		return nil, nil
 	case out.Conflict == nil:
-		return nil, errors.New("the variable was not written, and nobody says why")
+		return nil, errors.New("variable not written: no reason in the response")
 	}
 	var shown any = showVariable(out.Conflict)
 	if out.Result == nomad.VarOpResultRedacted {

@@ -68,7 +68,7 @@ func TestSlotIsHeld(t *testing.T) {
 	}
 }
 
-// A process that ended gives its slot back, whatever it said of the text.
+// A process releases its slot when it exits, whatever its result.
 func TestSlotIsGivenBack(t *testing.T) {
 	p := New()
 	if _, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job \"a\" {"}); err == nil || !strings.Contains(err.Error(), "input.hcl") {

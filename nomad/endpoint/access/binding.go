@@ -30,7 +30,7 @@ func (s *Service) UpsertBindingRules(ctx context.Context, _ *rpc.Call, req *acls
 			return nil, handler.Unfit(err)
 		}
 		if seen[r.ID] {
-			return nil, nomad.Errorf(400, "binding rule %s is in the request twice", r.ID)
+			return nil, nomad.Errorf(400, "duplicate binding rule %s in the request", r.ID)
 		}
 		seen[r.ID] = true
 		entry.ACLBindingRules = append(entry.ACLBindingRules, r)
@@ -67,7 +67,7 @@ func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *acls.BindingRule) (
 			r.AuthMethod = old.AuthMethod
 		}
 		if r.AuthMethod != old.AuthMethod {
-			return nil, nomad.Errorf(400, "binding rule %s is of the auth method %q: that cannot change", r.ID, old.AuthMethod)
+			return nil, nomad.Errorf(400, "binding rule %s belongs to the auth method %q, which cannot be changed", r.ID, old.AuthMethod)
 		}
 		r.CreateTime = old.CreateTime
 	}

@@ -32,7 +32,7 @@ func (s *Service) Bootstrap(ctx context.Context, _ *rpc.Call, req *acls.TokenBoo
 	entry.Token.SetHash()
 	out, err := s.writeTokens(ctx, nomad.ACLTokenBootstrapRequestType, entry, []*acls.Token{entry.Token})
 	if err == nil {
-		s.Log.Info("the first management token was made", "accessor", entry.Token.AccessorID, "again", entry.ResetIndex > 0)
+		s.Log.Info("created the first management token", "accessor", entry.Token.AccessorID, "again", entry.ResetIndex > 0)
 	}
 	return out, err
 }

@@ -88,7 +88,7 @@ func (s *Service) loginMethod(name, kind string) (*acls.AuthMethod, error) {
 	case m == nil:
 		return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLAuthMethodNotFound, name)
 	case m.Type != kind:
-		return nil, nomad.Errorf(400, "auth method %q is of the type %s, not %s", name, m.Type, kind)
+		return nil, nomad.Errorf(400, "auth method %q has type %s, not %s", name, m.Type, kind)
 	case m.Config == nil:
 		return nil, nomad.Errorf(500, "auth method %q has no configuration", name)
 	}
@@ -108,7 +108,7 @@ func (s *Service) loginFailed(ctx context.Context, m *acls.AuthMethod, err error
 		return nomad.Errorf(403, "auth method %q: %s: %v", m.Name, err, nomad.ErrPermissionDenied)
 	}
 	s.Log.Warn("login failed", "method", m.Name, "err", err)
-	return nomad.Errorf(500, "auth method %q: the identity provider cannot be asked now: the log of the leader says why", m.Name)
+	return nomad.Errorf(500, "auth method %q: the identity provider cannot be reached: see the log of the leader", m.Name)
 }
 
 // logIn creates an ACL token for a login. Its rights are those that the binding rules of the
@@ -118,7 +118,7 @@ func (s *Service) logIn(ctx context.Context, m *acls.AuthMethod, claims *login.C
 	grant := login.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
 	s.logOutcomes(m, claims, grant)
 	if grant.Empty() {
-		return nil, nomad.Errorf(403, "auth method %q: no binding rule gives anything to these claims: %v", m.Name, nomad.ErrPermissionDenied)
+		return nil, nomad.Errorf(403, "auth method %q: no binding rule matches these claims: %v", m.Name, nomad.ErrPermissionDenied)
 	}
 	name, err := login.TokenName(m, claims)
 	if err != nil {

@@ -32,11 +32,11 @@ func (s *Service) UpsertAuthMethods(ctx context.Context, _ *rpc.Call, req *acls.
 			return nil, handler.Unfit(err)
 		}
 		if names[m.Name] {
-			return nil, nomad.Errorf(400, "auth method %q is in the request twice", m.Name)
+			return nil, nomad.Errorf(400, "duplicate auth method %q in the request", m.Name)
 		}
 		names[m.Name] = true
 		if other := defaults[m.Type]; m.Default && other != "" {
-			return nil, nomad.Errorf(400, "auth methods %q and %q: one is the default of type %s", other, m.Name, m.Type)
+			return nil, nomad.Errorf(400, "auth methods %q and %q cannot both be the default of type %s", other, m.Name, m.Type)
 		}
 		if m.Default {
 			defaults[m.Type] = m.Name
@@ -74,7 +74,7 @@ func (s *Service) authMethodOf(snap *state.Snapshot, asked *acls.AuthMethod) (*a
 		return nil, err
 	}
 	if other := snap.ACLDefaultAuthMethod(nil, m.Type); m.Default && other != nil && other.Name != m.Name {
-		return nil, nomad.Errorf(400, "%q is the default auth method of type %s already", other.Name, m.Type)
+		return nil, nomad.Errorf(400, "%q is already the default auth method of type %s", other.Name, m.Type)
 	}
 	m.ModifyTime = s.Now().UTC()
 	if m.CreateTime = m.ModifyTime; old != nil {

@@ -72,7 +72,7 @@ func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[strin
 // notOwn is the error for an object of another caller. It is the same whether or not the
 // object exists.
 func notOwn(what, name string) error {
-	return nomad.Denied("needs a management token, or one that has the %s %q", what, name)
+	return nomad.Denied("needs a management token, or a token with the %s %q", what, name)
 }
 
 // WhoAmI returns the caller's identity, without the times of its token.

@@ -30,7 +30,7 @@ func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *acls.Pol
 			return nil, nomad.Errorf(400, "policy %q: %s", p.Name, err)
 		}
 		if seen[p.Name] {
-			return nil, nomad.Errorf(400, "policy %q is in the request twice", p.Name)
+			return nil, nomad.Errorf(400, "duplicate policy %q in the request", p.Name)
 		}
 		seen[p.Name] = true
 		stored := *p
@@ -126,7 +126,7 @@ func (s *Service) GetPolicies(ctx context.Context, c *rpc.Call, req *acls.Policy
 func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.GenericRequest) (*acls.PolicySetResponse, error) {
 	w := c.Access.Workload
 	if w == nil {
-		return nil, nomad.Denied("needs the identity of a workload")
+		return nil, nomad.Denied("needs a workload identity")
 	}
 	c.Access.Open()
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {

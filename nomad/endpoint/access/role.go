@@ -32,7 +32,7 @@ func (s *Service) UpsertRoles(ctx context.Context, _ *rpc.Call, req *acls.RolesU
 			return nil, handler.Unfit(err)
 		}
 		if seen[stored.ID] || seen[stored.Name] {
-			return nil, nomad.Errorf(400, "role %q is in the request twice", stored.Name)
+			return nil, nomad.Errorf(400, "duplicate role %q in the request", stored.Name)
 		}
 		seen[stored.ID], seen[stored.Name] = true, true
 		stored.SetHash()
@@ -71,7 +71,7 @@ func (s *Service) DeleteRoles(ctx context.Context, _ *rpc.Call, req *acls.RolesD
 // roleReader returns the roles that the caller may read: all, or those of its token.
 func (s *Service) roleReader(c *rpc.Call) (all bool, own map[string]bool, err error) {
 	if c.Identity.ACLToken == nil { // a workload or a node
-		return false, nil, nomad.Denied("%w: roles are of ACL tokens", nomad.ErrTokenNotFound)
+		return false, nil, nomad.Denied("%w: only ACL tokens have roles", nomad.ErrTokenNotFound)
 	}
 	return c.Access.IsManagement(), ownRoles(c), nil
 }

@@ -62,7 +62,7 @@ func (s *Service) UpsertTokens(ctx context.Context, _ *rpc.Call, req *acls.Token
 			return nil, handler.Unfit(err)
 		}
 		if seen[stored.AccessorID] {
-			return nil, nomad.Errorf(400, "token %s is in the request twice", stored.AccessorID)
+			return nil, nomad.Errorf(400, "duplicate token %s in the request", stored.AccessorID)
 		}
 		seen[stored.AccessorID] = true
 		entry.Tokens = append(entry.Tokens, stored)
@@ -94,7 +94,7 @@ func (s *Service) tokenOf(snap *state.Snapshot, asked *acls.Token) (*acls.Token,
 	var existing *acls.Token
 	if t.AccessorID != "" {
 		if t.AccessorID == acls.AnonymousAccessor {
-			return nil, fmt.Errorf("the anonymous token cannot be changed: write the policy %q", acls.PolicyAnonymous)
+			return nil, fmt.Errorf("the anonymous token cannot be changed: update the policy %q", acls.PolicyAnonymous)
 		}
 		existing = snap.ACLToken(nil, t.AccessorID)
 	}
@@ -223,7 +223,7 @@ func (s *Service) ListTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenLi
 
 func (s *Service) GetToken(ctx context.Context, c *rpc.Call, req *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
 	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
-		return nil, nomad.Denied("needs a management token, or this very token")
+		return nil, nomad.Denied("needs a management token, or the token itself")
 	}
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SingleTokenResponse) error {
 		out.Token = snap.ACLToken(ws, req.AccessorID)

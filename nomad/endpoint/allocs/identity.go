@@ -34,7 +34,7 @@ func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call, req *nomad.Al
 		todo = nil
 		for _, ask := range req.Identities {
 			if ask == nil {
-				return nomad.Errorf(400, "an identity request is empty")
+				return nomad.Errorf(400, "empty identity request")
 			}
 			alloc := snap.Alloc(ws, ask.AllocID)
 			if alloc == nil || alloc.Job == nil || alloc.ClientTerminalStatus() {

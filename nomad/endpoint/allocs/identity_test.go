@@ -6,8 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// An identity is found by what it belongs to and its name, whatever name of a service
-// the node has filled in.
+// An identity is found by its owner and its name, whatever service name the node has set.
 func TestIdentityOf(t *testing.T) {
 	service := func(name, identity string) *nomad.Service {
 		return &nomad.Service{Name: name, Identity: &nomad.WorkloadIdentity{Name: identity}}

@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// A node must fetch the disk of a predecessor only for a living allocation of its own whose
-// group migrates its disk.
+// A node may fetch the disk of a previous allocation only for its own non-terminal allocation whose
+// group migrates the disk.
 func TestFetchesDisk(t *testing.T) {
 	const node, other = "n1", "n2"
 	job := &nomad.Job{ID: "j", Namespace: "default", Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{

@@ -58,7 +58,7 @@ func schedules(evalType string) bool {
 // written rejects an evaluation that the caller may not write; see schedules.
 func written(c *rpc.Call, eval *nomad.Evaluation) error {
 	if c.ByCertificate() && !schedules(eval.Type) {
-		return nomad.Denied("write an evaluation of type %q: the identity of a server is needed, a certificate is not enough", eval.Type)
+		return nomad.Denied("write an evaluation of type %q: the identity of a server is required, a certificate is not sufficient", eval.Type)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func lost(err error) error {
 // held rejects a write for an evaluation that the worker no longer holds.
 func (s *Service) held(id, token string) error {
 	if id == "" || token == "" {
-		return nomad.Errorf(400, "an evaluation ID and its token are needed")
+		return nomad.Errorf(400, "missing evaluation ID or token")
 	}
 	return lost(s.Broker.OutstandingReset(id, token))
 }
@@ -169,7 +169,7 @@ func (s *Service) unknown(eval *nomad.Evaluation) error {
 // 2.0 does not have this method.
 func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *nomad.EvalFinishRequest) (*nomad.EvalDequeueResponse, error) {
 	if len(req.Evals) == 0 {
-		return nil, nomad.Errorf(400, "no evaluation was finished")
+		return nil, nomad.Errorf(400, "no evaluation to acknowledge")
 	}
 	done := req.Evals[0]
 	if err := s.held(done.ID, req.EvalToken); err != nil {

@@ -83,7 +83,7 @@ func ofOthers(c *rpc.Call, req *acls.ExplainRequest) (bool, error) {
 		}
 	}
 	if named > 1 {
-		return false, nomad.Errorf(http.StatusBadRequest, "a question is about one token, role, policy or workload, or about everybody")
+		return false, nomad.Errorf(http.StatusBadRequest, "specify one token, role, policy or workload, or everybody")
 	}
 	own := req.AccessorID != "" && c.Identity.ACLToken != nil && c.Identity.ACLToken.AccessorID == req.AccessorID
 	return named == 1 && !own, nil
@@ -115,7 +115,7 @@ func (a *question) decide(who subject, rights *acl.ACL) *acls.Explanation {
 	}
 	if a.audience != "" && who.workload != nil {
 		which := a.mints(who.workload)
-		tell(&acls.Decision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "", Reason: cmp.Or(which, "no identity of it has this audience")})
+		tell(&acls.Decision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "", Reason: cmp.Or(which, "the workload has no identity with this audience")})
 		return out
 	}
 	if a.management || a.depends != "" {
@@ -123,9 +123,9 @@ func (a *question) decide(who subject, rights *acl.ACL) *acls.Explanation {
 		switch {
 		case d.Allowed:
 		case a.management:
-			d.Reason = "no management token"
+			d.Reason = "not a management token"
 		default:
-			d.Reason = "only the call finds what it is about: ask for the right on that"
+			d.Reason = "the required right depends on the call: ask about a right on an object instead"
 		}
 		if !tell(d) {
 			return out

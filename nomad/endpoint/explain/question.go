@@ -69,12 +69,12 @@ func (a *question) needs() []string {
 func (s *Service) parse(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*question, error) {
 	if req.Method != "" {
 		if req.Kind+req.Name+req.Right != "" {
-			return nil, nomad.Errorf(http.StatusBadRequest, "a question is about a method, or about a right on a thing: not both")
+			return nil, nomad.Errorf(http.StatusBadRequest, "specify a method or a right on an object, not both")
 		}
 		return s.methodQuestion(req)
 	}
 	if req.Namespace == nomad.AllNamespacesSentinel {
-		return nil, nomad.Errorf(http.StatusBadRequest, "a question is about one namespace, not about *")
+		return nil, nomad.Errorf(http.StatusBadRequest, "specify one namespace, not *")
 	}
 	switch req.Kind {
 	case acls.ExplainJob:
@@ -101,17 +101,17 @@ func objectQuestion(req *acls.ExplainRequest) (*question, error) {
 	rights := acl.Rights(q.Kind)
 	switch named := q.Kind == acl.Variables || q.Kind == acl.NodePools || q.Kind == acl.HostVolumes; {
 	case rights == nil:
-		return nil, nomad.Errorf(http.StatusBadRequest, "unknown kind %q: variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin are known", req.Kind)
+		return nil, nomad.Errorf(http.StatusBadRequest, "unknown kind %q: use variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota or plugin", req.Kind)
 	case !slices.Contains(rights, req.Right):
-		return nil, nomad.Errorf(http.StatusBadRequest, "%s has no right %q: %s are known", req.Kind, req.Right, strings.Join(rights, ", "))
+		return nil, nomad.Errorf(http.StatusBadRequest, "unknown right %[2]q on %[1]s: use one of %[3]s", req.Kind, req.Right, strings.Join(rights, ", "))
 	case named && req.Name == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "a question about %s needs a name", req.Kind)
+		return nil, nomad.Errorf(http.StatusBadRequest, "missing name of the %s", req.Kind)
 	case q.Kind == acl.Variables:
 		q.Namespace = handler.NamespaceOf(req.Namespace)
 	case q.Kind == acl.Namespaces && req.Name == "":
 		q.Name = handler.NamespaceOf(req.Namespace)
 	case !named && q.Kind != acl.Namespaces && req.Name != "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "rights on %s are for all of them: leave out the name %q", req.Kind, req.Name)
+		return nil, nomad.Errorf(http.StatusBadRequest, "rights on %s cover all of them: remove the name %q", req.Kind, req.Name)
 	}
 	return &question{questions: []acl.Question{q}}, nil
 }
@@ -125,7 +125,7 @@ func jobQuestion(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Jo
 		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true
 	}
 	if !known {
-		return nil, nomad.Errorf(http.StatusBadRequest, "%s has no right %q: %s are known, and the capabilities of namespaces",
+		return nil, nomad.Errorf(http.StatusBadRequest, "unknown right %[2]q on %[1]s: use one of %[3]s, or a namespace capability",
 			req.Kind, req.Right, strings.Join(slices.Sorted(maps.Keys(jobRights)), ", "))
 	}
 	ask := &question{questions: []acl.Question{acl.InNamespace(ns, ops...)}}
@@ -147,9 +147,9 @@ func audienceQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainReques
 	ns := handler.NamespaceOf(req.Namespace)
 	switch {
 	case req.Name == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "a question about an audience needs its name")
+		return nil, nomad.Errorf(http.StatusBadRequest, "missing name of the audience")
 	case req.Right != "mint":
-		return nil, nomad.Errorf(http.StatusBadRequest, "audience has no right %q: mint is known", req.Right)
+		return nil, nomad.Errorf(http.StatusBadRequest, "unknown right %q on audience: use mint", req.Right)
 	}
 	ask := &question{audience: req.Name, namespace: ns, questions: []acl.Question{acl.InNamespace(ns, jobRights["run"]...)}}
 	reads, own := c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)), c.Access.Workload
@@ -194,7 +194,7 @@ func (s *Service) methodQuestion(req *acls.ExplainRequest) (*question, error) {
 	all := s.methods()
 	i := slices.IndexFunc(all, func(m rpc.Method) bool { return m.Name == req.Method })
 	if i < 0 {
-		return nil, nomad.Errorf(http.StatusBadRequest, "there is no method %q", req.Method)
+		return nil, nomad.Errorf(http.StatusBadRequest, "unknown method %q", req.Method)
 	}
 	ask := &question{}
 	switch m := all[i]; m.Rule {
@@ -206,7 +206,7 @@ func (s *Service) methodQuestion(req *acls.ExplainRequest) (*question, error) {
 			ask.depends = m.Check.String()
 		}
 	default:
-		return nil, nomad.Errorf(http.StatusBadRequest, "%s is for nodes and servers (%s): no policy opens it", m.Name, m.Rule)
+		return nil, nomad.Errorf(http.StatusBadRequest, "%s is only for nodes and servers (%s): no policy can allow it", m.Name, m.Rule)
 	}
 	return ask, nil
 }

@@ -55,7 +55,7 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (sub
 	w := *req.Workload
 	w.Namespace = handler.NamespaceOf(w.Namespace)
 	if w.JobID == "" && w.Group != "" || w.Group == "" && w.Task != "" {
-		return subject{}, nomad.Errorf(http.StatusBadRequest, "a workload is named by namespace, job, group and task: what is left out stands for all, and so must what follows")
+		return subject{}, nomad.Errorf(http.StatusBadRequest, "invalid workload: a group requires a job, and a task requires a group")
 	}
 	return workloadSubject(w), nil
 }

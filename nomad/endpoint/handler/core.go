@@ -129,7 +129,7 @@ func (c *Core) Apply(ctx context.Context, t nomad.MessageType, payload any) (uin
 		return index, err // applied, but rejected by the FSM
 	}
 	if err != nil {
-		return 0, fmt.Errorf("write to the log: %w", err)
+		return 0, fmt.Errorf("write to the Raft log: %w", err)
 	}
 	if failed, ok := resp.(error); ok {
 		return index, failed

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// blockedLog is a log whose writes end when the test says so.
+// blockedLog is a log whose writes block until the test releases them.
 type blockedLog struct {
 	entries chan []*nomad.Evaluation
 	proceed chan error
@@ -25,7 +25,8 @@ func (l *blockedLog) write(_ context.Context, evals []*nomad.Evaluation) (uint64
 	return uint64(len(evals)), err
 }
 
-// What comes during a write is one entry after it, and all hear how that went.
+// Evaluations that arrive during a write are written in one entry after it, and all callers get its
+// result.
 func TestEvaluationsAreWrittenTogether(t *testing.T) {
 	for name, outcome := range map[string]error{"written": nil, "failed": errors.New("no leader"), "panicked": errors.New("panic")} {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func fitsParameters(req *nomad.JobDispatchRequest, p *nomad.ParameterizedJobConf
 	case req.Priority < 0 || req.Priority > nomad.JobMaxPriority:
 		return nomad.Errorf(400, "dispatch priority must be between %d and %d", nomad.JobMinPriority, nomad.JobMaxPriority)
 	case strings.ContainsAny(req.IdPrefixTemplate, " \x00"):
-		return nomad.Errorf(400, "the ID prefix of a dispatched job holds a space or a null character")
+		return nomad.Errorf(400, "the ID prefix of a dispatched job contains a space or a NUL character")
 	}
 	var unpermitted, missing []string
 	for key := range req.Meta {

@@ -35,7 +35,7 @@ func warnings(job *nomad.Job) []string {
 	out := jobrules.Warnings(job)
 	eachExec2(job, func(place string, t *nomad.Task) {
 		if t.User == "root" || t.User == "0" {
-			out = append(out, fmt.Sprintf("%s: user %q: only nodes whose driver config of %s has allow_root run it", place, t.User, exec2.Driver))
+			out = append(out, fmt.Sprintf("%s: user %q: only nodes with allow_root in the plugin config of %s run it", place, t.User, exec2.Driver))
 		}
 	})
 	return out
@@ -82,13 +82,13 @@ const maxUID = 1<<32 - 2
 // checkUser rejects users that cannot exist on a node.
 func checkUser(user string) error {
 	if uid, lent := strings.CutPrefix(user, lentPrefix); lent && number(uid) {
-		return fmt.Errorf("user %q is lent by the client and cannot be asked for: leave user out", user)
+		return fmt.Errorf("user %q is assigned by clients and cannot be requested: remove user", user)
 	}
 	if !number(user) {
 		return nil
 	}
 	if uid, err := strconv.ParseUint(user, 10, 64); err != nil || uid > maxUID {
-		return fmt.Errorf("user %q is not a uid: %d is the highest", user, maxUID)
+		return fmt.Errorf("user %q is not a uid: the maximum is %d", user, maxUID)
 	}
 	return nil
 }

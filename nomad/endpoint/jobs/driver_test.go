@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
-// exec2Job is a canonical job with one task of the driver exec2.
+// exec2Job returns a canonical job with one exec2 task.
 func exec2Job(change func(*nomad.Task)) *nomad.Job {
 	t := &nomad.Task{Name: "t", Driver: "exec2", Config: map[string]any{"command": "true"}}
 	change(t)
@@ -32,7 +32,7 @@ func TestValidateKnowsTheDriver(t *testing.T) {
 		"unknown key":   {func(t *nomad.Task) { t.Config["unveils"] = "x" }, []string{place + `unknown argument "unveils"`}},
 		"no command":    {func(t *nomad.Task) { t.Config = nil }, []string{place + "config: ", `"command"`}},
 		"limit":         {func(t *nomad.Task) { t.Config["ulimit"] = []any{map[string]any{"files": 1}} }, []string{place + `config of exec2: ulimit: "files"`}},
-		"lent user":     {func(t *nomad.Task) { t.User = "nomad-80000" }, []string{place + `user "nomad-80000" is lent`}},
+		"lent user":     {func(t *nomad.Task) { t.User = "nomad-80000" }, []string{place + `user "nomad-80000" is assigned by clients`}},
 		"no change":     {func(t *nomad.Task) { t.User = "4294967295" }, []string{place + `user "4294967295" is not a uid`}},
 		"overflow":      {func(t *nomad.Task) { t.User = "18446744073709551616" }, []string{place + `user "18446744073709551616" is not a uid`}},
 		"highest":       {func(t *nomad.Task) { t.User = "4294967294" }, nil},

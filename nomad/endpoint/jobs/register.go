@@ -145,14 +145,14 @@ func clearServerFields(job *nomad.Job) {
 func (s *Service) notOfServers(job *nomad.Job) error {
 	switch {
 	case job.Dispatched || len(job.Payload) > 0:
-		return nomad.Errorf(400, "job can't be submitted with a payload or as dispatched: dispatch its parent")
+		return nomad.Errorf(400, "job cannot be submitted with a payload or as dispatched: dispatch its parent")
 	case job.ParentID == "":
 		return nil
 	}
 	if old := s.Snapshot().Job(nil, job.Namespace, job.ID); old != nil && old.ParentID == job.ParentID {
 		return nil
 	}
-	return nomad.Errorf(400, "job %q can't be submitted with a ParentID: only the servers set it", job.ID)
+	return nomad.Errorf(400, "job %q cannot be submitted with a ParentID: only servers set it", job.ID)
 }
 
 // boundParts rejects a job with too many groups and tasks.
@@ -162,7 +162,7 @@ func boundParts(job *nomad.Job) error {
 		n += len(tg.Tasks)
 	}
 	if n > maxParts {
-		return nomad.Errorf(400, "the job has %d groups and tasks, at most %d are allowed", n, maxParts)
+		return nomad.Errorf(400, "the job has %d groups and tasks: the limit is %d", n, maxParts)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func boundParts(job *nomad.Job) error {
 // exceeds their limits.
 func (s *Service) fits(job *nomad.Job) error {
 	if job.Region != s.Region {
-		return nomad.Errorf(400, "job %q is of region %q, this one is %q", job.ID, job.Region, s.Region)
+		return nomad.Errorf(400, "job %q is for region %q, but this is region %q", job.ID, job.Region, s.Region)
 	}
 	snap := s.Snapshot()
 	ns := snap.Namespace(nil, job.Namespace)
@@ -197,7 +197,7 @@ func (s *Service) withinLimits(job *nomad.Job) error {
 		count += tg.Count
 	}
 	if count > s.cfg.MaxCount {
-		return nomad.Errorf(400, "job %q asks for %d allocations, the limit is %d", job.ID, count, s.cfg.MaxCount)
+		return nomad.Errorf(400, "job %q requests %d allocations: the limit is %d", job.ID, count, s.cfg.MaxCount)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func TestSameSpecLooksAtWhatTheJobAsksFor(t *testing.T) {
 	}
 	old.Status, old.Version, old.ModifyIndex, old.JobModifyIndex, old.CreateIndex, old.Stable = "running", 3, 9, 8, 7, true
 	if !sameSpec(old, job()) {
-		t.Error("what the servers set makes a difference")
+		t.Error("fields set by servers make a difference")
 	}
 	for name, change := range map[string]func(*nomad.Job){
 		"meta":   func(j *nomad.Job) { j.Meta["k"] = "w" },

@@ -21,7 +21,7 @@ const maxStatuses = 1000
 // recently modified job comes first, or last with Reverse.
 func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *nomad.JobStatusesRequest) (*nomad.JobStatusesResponse, error) {
 	if len(req.Jobs) > maxStatuses {
-		return nil, nomad.Errorf(400, "more than %d jobs are named", maxStatuses)
+		return nil, nomad.Errorf(400, "request for more than %d jobs", maxStatuses)
 	}
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobStatusesResponse) error {
 		all, err := statusJobs(snap, ws, req, handler.Grants(c, acl.ReadJob))

@@ -117,9 +117,9 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *nomad.NodePoolUp
 		case p.Name == nomad.NodePoolAll || p.Name == nomad.NodePoolDefault:
 			return nil, nomad.Errorf(400, "modifying node pool %q is not allowed", p.Name)
 		case len(p.Description) > nomad.MaxDescriptionLength:
-			return nil, nomad.Errorf(400, "description of node pool %q is longer than %d", p.Name, nomad.MaxDescriptionLength)
+			return nil, nomad.Errorf(400, "description of node pool %q is longer than %d characters", p.Name, nomad.MaxDescriptionLength)
 		case p.NodeIdentityTTL < 0:
-			return nil, nomad.Errorf(400, "node identity TTL of node pool %q is negative", p.Name)
+			return nil, nomad.Errorf(400, "negative node identity TTL of node pool %q", p.Name)
 		}
 		if err := fitScheduler(p); err != nil {
 			return nil, err
@@ -137,7 +137,7 @@ func fitScheduler(p *nomad.NodePool) error {
 	case "", nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread:
 		return nil
 	default:
-		return nomad.Errorf(400, "scheduler algorithm %q of node pool %q: %s or %s is expected", algorithm, p.Name,
+		return nomad.Errorf(400, "invalid scheduler algorithm %q of node pool %q: use %s or %s", algorithm, p.Name,
 			nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread)
 	}
 }

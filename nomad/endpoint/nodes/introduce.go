@@ -38,9 +38,9 @@ func (i Introduction) Warning() string {
 	case nomad.NodeIntroductionEnforcementStrict:
 		return ""
 	case nomad.NodeIntroductionEnforcementNone:
-		return `nodes join without an introduction (server.client_introduction.enforcement is "none"): set it to "strict"`
+		return `nodes can join without an introduction token: server.client_introduction.enforcement is "none", set it to "strict"`
 	}
-	return `nodes join without an introduction (server.client_introduction.enforcement is "warn"): set it to "strict"`
+	return `nodes can join without an introduction token: server.client_introduction.enforcement is "warn", set it to "strict"`
 }
 
 // violations is the metric that counts violations of the enforcement.
@@ -59,13 +59,13 @@ func (s *Service) Introduce(ctx context.Context, c *rpc.Call, req *nomad.ACLCrea
 	pool := cmp.Or(req.NodePool, nomad.NodePoolDefault)
 	switch {
 	case req.TTL < 0:
-		return nil, nomad.Errorf(400, "the TTL of an introduction is negative")
+		return nil, nomad.Errorf(400, "negative TTL of an introduction token")
 	case req.Uses < 0 || req.Uses > nomad.MaxIntroductionUses:
-		return nil, nomad.Errorf(400, "an introduction is for 1 to %d nodes, not %d", nomad.MaxIntroductionUses, req.Uses)
+		return nil, nomad.Errorf(400, "an introduction token can be used 1 to %d times, not %d", nomad.MaxIntroductionUses, req.Uses)
 	case pool == nomad.NodePoolAll || !PoolName.MatchString(pool):
 		return nil, nomad.Errorf(400, "nodes cannot register in node pool %q", pool)
 	case !nodeName.MatchString(req.NodeName):
-		return nil, nomad.Errorf(400, "a node name has no spaces and no colons, and at most 255 bytes")
+		return nil, nomad.Errorf(400, "invalid node name: it must not contain spaces or colons, or exceed 255 bytes")
 	}
 	ttl := min(cmp.Or(req.TTL, s.cfg.Introduction.DefaultTTL), s.cfg.Introduction.MaxTTL)
 	intro := &nomad.NodeIntroductionIdentityClaims{NodePool: pool, NodeName: req.NodeName}
@@ -76,7 +76,7 @@ func (s *Service) Introduce(ctx context.Context, c *rpc.Call, req *nomad.ACLCrea
 	defer cancel()
 	token, err := s.Issuer.Mint(ctx, s.Issuer.Introduction(intro, ttl, s.Now()))
 	if err != nil {
-		return nil, fmt.Errorf("sign the introduction: %w", err)
+		return nil, fmt.Errorf("sign introduction token: %w", err)
 	}
 	return &nomad.ACLCreateClientIntroductionTokenResponse{JWT: token.Reveal()}, nil
 }
@@ -91,36 +91,36 @@ func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
 		return nil
 	}
 	if _, purged := s.Snapshot().Purged(nil, node.ID); purged && !entry.Strict {
-		s.Log.Warn("a purged node joins again", "node", node.ID, "name", node.Name)
+		s.Log.Warn("purged node joins again", "node", node.ID, "name", node.Name)
 	}
 	switch {
 	case c.Expired:
-		return s.notIntroduced(node, "its token has expired")
+		return s.notIntroduced(node, "token expired")
 	case claims == nil && entry.Strict:
-		return fmt.Errorf("%w: show an introduction token", s.notIntroduced(node, "it shows no introduction token"))
+		return fmt.Errorf("%w: present an introduction token", s.notIntroduced(node, "no introduction token"))
 	case claims == nil:
 		metrics.IncrCounter(violations, 1)
-		s.Log.Warn("node joins without an introduction", "node", node.ID, "name", node.Name)
+		s.Log.Warn("node joins without an introduction token", "node", node.ID, "name", node.Name)
 		return nil
 	case claims.NodeIntroductionIdentityClaims != nil:
 		return s.introduced(claims, entry)
 	case claims.NodeIdentityClaims != nil && claims.NodeID == node.ID:
 		return s.returns(claims.NodeIdentityClaims, entry)
 	}
-	return s.notIntroduced(node, "its identity is another node's")
+	return s.notIntroduced(node, "identity of another node")
 }
 
 // introduced checks the introduction token of a node.
 func (s *Service) introduced(claims *nomad.IdentityClaims, entry *nomad.NodeRegisterRequest) error {
 	intro, node := claims.NodeIntroductionIdentityClaims, entry.Node
 	if claims.ID == "" {
-		return s.notIntroduced(node, "the introduction has no ID by which its uses are counted")
+		return s.notIntroduced(node, "introduction token without ID")
 	}
 	if intro.NodePool != node.NodePool || intro.NodeName != "" && intro.NodeName != node.Name {
-		return s.notIntroduced(node, "the introduction is for another node pool or name")
+		return s.notIntroduced(node, "introduction token of another node pool or name")
 	}
 	if at, purged := s.Snapshot().Purged(nil, node.ID); purged && entry.Strict && claims.IssuedAt < at {
-		return s.notIntroduced(node, "the introduction is older than the purge of the node")
+		return s.notIntroduced(node, "introduction token issued before the node was purged")
 	}
 	entry.Introduction = &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry, IssuedAt: claims.IssuedAt}
 	return nil
@@ -137,9 +137,9 @@ func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *nomad.NodeRegist
 	case !entry.Strict:
 		return nil
 	case purged:
-		return s.notIntroduced(node, "it was purged")
+		return s.notIntroduced(node, "node was purged")
 	case !same:
-		return s.notIntroduced(node, "its identity is for another node pool, datacenter or name")
+		return s.notIntroduced(node, "identity of another node pool, datacenter or name")
 	}
 	entry.ByIdentity = true
 	return nil
@@ -156,10 +156,10 @@ func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegis
 		return s.introduced(claims, entry)
 	}
 	if entry.Strict {
-		return fmt.Errorf("%w: show a new introduction token", s.notIntroduced(node, "it changed its node pool, datacenter or name"))
+		return fmt.Errorf("%w: present a new introduction token", s.notIntroduced(node, "changed node pool, datacenter or name"))
 	}
 	metrics.IncrCounter(violations, 1)
-	s.Log.Warn("a node changed its node pool, datacenter or name", "node", node.ID, "name", node.Name, "pool", node.NodePool, "datacenter", node.Datacenter)
+	s.Log.Warn("node changed its node pool, datacenter or name", "node", node.ID, "name", node.Name, "pool", node.NodePool, "datacenter", node.Datacenter)
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (s *Service) readmits(snap *state.Snapshot, old *nomad.Node, entry *nomad.N
 // token.
 func (s *Service) notIntroduced(node *nomad.Node, why string) error {
 	metrics.IncrCounter(violations, 1)
-	s.Log.Warn("refused a node", "node", node.ID, "name", node.Name, "why", why)
+	s.Log.Warn("rejected node", "node", node.ID, "name", node.Name, "why", why)
 	return nomad.ErrPermissionDenied
 }
 

@@ -40,7 +40,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.NodeRegi
 	serverFields(&node, old)
 	readmitted := s.readmits(snap, old, entry)
 	if snap.NodePool(nil, node.NodePool) == nil && !entry.CreateNodePool {
-		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the region %q first", node.NodePool, cmp.Or(s.cfg.AuthoritativeRegion, s.Region))
+		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the authoritative region %q first", node.NodePool, cmp.Or(s.cfg.AuthoritativeRegion, s.Region))
 	}
 	node.StatusUpdatedAt = s.Now().Unix()
 	node.ComputedClass = node.ComputeClass()
@@ -133,7 +133,7 @@ func complete(n *nomad.Node) error {
 	case n.Status != "" && !validStatus(n.Status):
 		return nomad.Errorf(400, "invalid node status %q", n.Status)
 	case n.Session != nil && !(nomad.IsUUID(n.Session.ID) && bootID.MatchString(n.Session.BootID)):
-		return nomad.Errorf(400, "the session of a node has a UUID, and a digest of the boot or none")
+		return nomad.Errorf(400, "invalid node session: its ID must be a UUID, and its boot ID a digest or empty")
 	}
 	return nil
 }

@@ -21,9 +21,9 @@ const askWithin = time.Second
 // bootID matches the digest of a boot ID. Agents may omit it.
 var bootID = regexp.MustCompile(`^([0-9a-f]{64})?$`)
 
-// mending tells an operator how to fix two agents with one node ID.
-const mending = "If this is a copy (of a disk, an image or a backup), stop this agent and remove client-id and secret-id from its client state directory: " +
-	"it joins as a node of its own then."
+// mending explains to an operator how to fix two agents with one node ID.
+const mending = "If this machine is a copy (of a disk, an image or a backup), stop this agent and remove client-id and secret-id from its client state directory: " +
+	"it then joins as a new node."
 
 // succeeds decides whether a new agent session may replace the current session of a node. A
 // rejection writes nothing, so it does not affect the current session:
@@ -45,12 +45,12 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 	}
 	switch {
 	case next.ID == had.RefusedID:
-		return s.another(n, "two agents present the ID of node %s, and this one came later. "+mending, n.ID)
+		return s.another(n, "two agents use the ID of node %s, and this one registered later. "+mending, n.ID)
 	case had.BootID != "" && next.BootID != "" && had.BootID != next.BootID:
-		return s.another(n, "node %s runs on another machine, or did before this one booted. If this machine was restarted, it is let in by itself in %d s. "+mending,
+		return s.another(n, "node %s runs on another machine, or ran before this machine booted. If this machine was rebooted, it is admitted in %d s. "+mending,
 			n.ID, int(math.Ceil(in.Seconds())))
 	case s.lives(ctx, n.ID, had.ID):
-		return s.another(n, "another agent on this machine is node %s, and answers. "+mending, n.ID)
+		return s.another(n, "another running agent on this machine is node %s. "+mending, n.ID)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 // another rejects an agent because another agent holds the node ID.
 func (s *Service) another(n *nomad.Node, why string, args ...any) error {
 	err := nomad.Errorf(403, nomad.ErrNodeHeld.Error()+": "+why, args...)
-	s.Log.Warn("refused an agent", "node", n.ID, "name", n.Name, "err", err)
+	s.Log.Warn("rejected agent", "node", n.ID, "name", n.Name, "err", err)
 	return err
 }
 
@@ -92,7 +92,7 @@ func (s *Service) lives(ctx context.Context, node, session string) bool {
 		wg.Go(func() {
 			id, err := ask(ctx, node)
 			if err != nil {
-				s.Log.Debug("ask for the session of a node", "node", node, "err", err)
+				s.Log.Debug("request node session", "node", node, "err", err)
 			}
 			if id == session {
 				found.Store(true)

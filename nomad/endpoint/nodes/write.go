@@ -155,7 +155,7 @@ func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *nomad.EmitNo
 func ownEvents(events ...*nomad.NodeEvent) error {
 	for _, e := range events {
 		if e != nil && slices.Contains(serverSubsystems, e.Subsystem) {
-			return nomad.Errorf(400, "a node cannot emit events of the subsystem %q", e.Subsystem)
+			return nomad.Errorf(400, "a node cannot emit events with the subsystem %q", e.Subsystem)
 		}
 	}
 	return nil
@@ -171,7 +171,7 @@ func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 		return nil, nomad.Errorf(400, "must update at least one allocation")
 	}
 	if len(req.Evals) > 0 {
-		return nil, nomad.Errorf(400, "updates of allocations carry no evaluations")
+		return nil, nomad.Errorf(400, "allocation updates must not contain evaluations")
 	}
 	snap := s.Snapshot()
 	now := s.UnixNow()

@@ -177,7 +177,7 @@ func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e err
 	case req.Envelope().AuthToken == "", s.cfg.TokensToNodes:
 		return nil
 	}
-	return nomad.Errorf(http.StatusConflict, "node %s accepts no tickets, so the call would give it your token: upgrade its agent to open-nomad, "+
+	return nomad.Errorf(http.StatusConflict, "node %s does not accept tickets, so the call would send it your token: upgrade its agent to open-nomad, "+
 		"or set server { relay_tokens_to_nodes = true }", e.node.ID)
 }
 
@@ -189,7 +189,7 @@ func credential(req rpc.Request, token string) error {
 	case interface{ Query() *nomad.QueryOptions }:
 		r.Query().AuthToken = token
 	default:
-		return fmt.Errorf("relay a %T: it has no field for a token", req)
+		return fmt.Errorf("relay a %T: no token field", req)
 	}
 	return nil
 }

@@ -21,9 +21,9 @@ func (s *Service) Rotate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringRot
 	case req.Full && req.PublishTime != 0:
 		return nil, nomad.Errorf(400, "keyring cannot be prepublished and fully rotated at the same time")
 	case req.PublishTime < 0:
-		return nil, nomad.Errorf(400, "the time to publish a root key is negative")
+		return nil, nomad.Errorf(400, "negative publish time of a root key")
 	case req.Algorithm != "" && req.Algorithm != nomad.EncryptionAlgorithmAES256GCM:
-		return nil, nomad.Errorf(400, "unknown algorithm %q: %s is the only one", req.Algorithm, nomad.EncryptionAlgorithmAES256GCM)
+		return nil, nomad.Errorf(400, "unknown algorithm %q: use %s", req.Algorithm, nomad.EncryptionAlgorithmAES256GCM)
 	}
 	now := s.Now()
 	key, err := s.cfg.Keyring.NewRootKey(ctx, now)
@@ -38,7 +38,7 @@ func (s *Service) Rotate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringRot
 	if err != nil {
 		return nil, err
 	}
-	s.Log.Info("made a root key", "key", key.KeyID, "state", key.State)
+	s.Log.Info("created root key", "key", key.KeyID, "state", key.State)
 	if err := s.writeRSA(ctx, second); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Service) introduce(ctx context.Context, key *nomad.RootKey, req *nomad.
 	ctx, cancel := context.WithTimeout(ctx, keyKnownWithin)
 	defer cancel()
 	if err := s.cfg.Keyring.AwaitActive(ctx, key.KeyID); err != nil {
-		s.Log.Warn("rotated the root key", "err", err)
+		s.Log.Warn("rotated root key", "err", err)
 	}
 	return index, nil
 }
@@ -97,7 +97,7 @@ func (s *Service) awaitKey(ctx context.Context, kid string) {
 			for !s.knowsKey(ctx, addr, kid) {
 				select {
 				case <-ctx.Done():
-					s.Log.Warn("a server has not got the new root key yet: it will refuse what it signs until it has", "server", m.Name, "key", kid)
+					s.Log.Warn("a server has not received the new root key yet: it rejects tokens signed by it until then", "server", m.Name, "key", kid)
 					return
 				case <-time.After(keyKnownPoll):
 				}
@@ -143,10 +143,10 @@ func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
 	}
 	_, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key})
 	if err != nil {
-		return fmt.Errorf("write the key that signs RS256: %w", err)
+		return fmt.Errorf("write RS256 root key: %w", err)
 	}
 	s.awaitKey(ctx, key.KeyID)
-	s.Log.Info("made a root key that signs RS256", "key", key.KeyID)
+	s.Log.Info("created RS256 root key", "key", key.KeyID)
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (s *Service) Update(ctx context.Context, _ *rpc.Call, req *nomad.KeyringUpd
 		return nil, nomad.Errorf(400, "root key ID is required")
 	}
 	if len(req.RootKey.Key) > 0 || len(req.RootKey.RSAKey) > 0 {
-		return nil, nomad.Errorf(400, "the material of a root key is not taken over RPC: it is in Raft, wrapped")
+		return nil, nomad.Errorf(400, "key material is not accepted over RPC: it is stored in Raft, wrapped")
 	}
 	snap, meta := s.Snapshot(), req.RootKey.Meta
 	old := snap.RootKey(nil, meta.KeyID)

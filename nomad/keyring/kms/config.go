@@ -163,7 +163,7 @@ func (s setting) fill(keys map[string]string, env func(string) string) *Fault {
 		keys[s.name] = text
 	}
 	if _, err := strconv.ParseBool(text); s.yes && text != "" && err != nil {
-		return &Fault{s.name, "true or false is expected"}
+		return &Fault{s.name, "must be true or false"}
 	}
 	if s.required && text == "" {
 		how := ""

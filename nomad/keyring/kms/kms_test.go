@@ -349,7 +349,7 @@ func TestComplete(t *testing.T) {
 		"kms_key_id: must be set, here or with AWSKMS_WRAPPER_KEY_ID": {Provider: "awskms"},
 		"crypto_key: must be set":                                     {Provider: "gcpckms"},
 		"vault_name: must be set":                                     {Provider: "azurekeyvault"},
-		"tls_skip_verify: true or false is expected":                  {Provider: "transit", Keys: map[string]string{"key_name": "k", "tls_skip_verify": "s3cret"}},
+		"tls_skip_verify: must be true or false":                      {Provider: "transit", Keys: map[string]string{"key_name": "k", "tls_skip_verify": "s3cret"}},
 		"access_key and secret_key must both be set":                  {Provider: "awskms", Keys: map[string]string{"kms_key_id": "k", "access_key": "s3cret"}},
 		"name: must be a name without spaces":                         {Provider: "aead", Name: "a b"},
 		"key: aead has no such key":                                   {Provider: "aead", Keys: map[string]string{"key": "s3cret"}},

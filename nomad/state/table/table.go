@@ -188,7 +188,7 @@ func (ix *indexer[T]) FromArgs(args ...any) ([]byte, error) {
 			return k, nil
 		}
 	}
-	return nil, fmt.Errorf("want one key, got %v", args)
+	return nil, fmt.Errorf("expected one key, got %v", args)
 }
 
 // PrefixFromArgs implements memdb.PrefixIndexer.

@@ -100,13 +100,13 @@ func (d *decoder) block(v value, block reflect.Value, path string) {
 		if b, ok := block.Addr().Interface().(OpenBlock); ok {
 			d.set[path+e.key] = e.at
 			if e.value.kind != scalar {
-				d.report(e.value.at, "%s: a string is expected, not %s", path+e.key, e.value.kind)
+				d.report(e.value.at, "%s: expected a string, got %s", path+e.key, e.value.kind)
 				continue
 			}
 			b.SetKey(e.key, e.value.text)
 			continue
 		}
-		d.report(e.at, "there is no key %q in %s%s", e.key, blockName(path), meant(e.key, all))
+		d.report(e.at, "unknown key %q in %s%s", e.key, blockName(path), meant(e.key, all))
 	}
 }
 
@@ -168,7 +168,7 @@ func (d *decoder) labeled(f Field, body value, path string) {
 	for _, e := range body.entries {
 		bodies, err := e.value.blocks()
 		if err != nil {
-			d.report(e.at, "%s: a name in quotes is expected before the block: %s \"name\" { ... }", path, f.Key)
+			d.report(e.at, "%s: expected a name in quotes before the block: %s \"name\" { ... }", path, f.Key)
 			continue
 		}
 		for _, b := range bodies {
@@ -221,7 +221,7 @@ func assign(field reflect.Value, v value) error {
 		return assignMap(field, v)
 	}
 	if v.kind != scalar {
-		return fmt.Errorf("%s is expected, not %s", kindName(field), v.kind)
+		return fmt.Errorf("expected %s, got %s", kindName(field), v.kind)
 	}
 	return SetText(field, v.text)
 }
@@ -245,7 +245,7 @@ func assignMap(field reflect.Value, v value) error {
 		}
 		for _, e := range body.entries {
 			if e.value.kind != scalar {
-				return fmt.Errorf("the value of %q is no string, but %s", e.key, e.value.kind)
+				return fmt.Errorf("the value of %q must be a string, not %s", e.key, e.value.kind)
 			}
 			merged.SetMapIndex(reflect.ValueOf(e.key), reflect.ValueOf(e.value.text))
 		}
@@ -299,7 +299,7 @@ func wrong(field reflect.Value, text string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s is expected, not %q", kindName(field), text)
+	return fmt.Errorf("expected %s, got %q", kindName(field), text)
 }
 
 func kindName(field reflect.Value) string {
@@ -310,7 +310,7 @@ func kindName(field reflect.Value) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int:
-		return "a whole number"
+		return "an integer"
 	case reflect.Float64:
 		return "a number"
 	}

@@ -61,7 +61,7 @@ func TestErrorsOmitValues(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Fatalf("File() = %v, want an error without the values", err)
 	}
-	for _, want := range []string{`a.hcl:1,1: there is no key "nome"`, `did you mean "name"?`, "a.hcl:2,19: key.k.other: a string is expected, not a list"} {
+	for _, want := range []string{`a.hcl:1,1: unknown key "nome"`, `did you mean "name"?`, "a.hcl:2,19: key.k.other: expected a string, got a list"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("File() = %v, want %q in it", err, want)
 		}

@@ -15,17 +15,17 @@ import (
 
 // hclFault maps parts of the parser's messages to clearer texts.
 var hclFault = []struct{ has, text string }{
-	{"Unknown token", `a value is expected: a string in quotes, a number, true, false, a list or a block`},
-	{"closing RBRACE", `"}" is missing: a block is not closed`},
+	{"Unknown token", `expected a value: a string in quotes, a number, true, false, a list or a block`},
+	{"closing RBRACE", `missing "}": a block is not closed`},
 	{"EOF", `the file ends in the middle of a value or a block`},
-	{"unexpected token while parsing list", `a list is not closed, or has something in it that is no value: "," or "]" is missing`},
-	{"parsing list", `"," or "]" is expected in a list`},
-	{"got: LBRACE", `a key is expected before "{"`},
-	{"nested object expected", `a key with labels is a block: "{" is expected, not "="`},
-	{"IDENT | STRING", `a key is expected`},
-	{"no object keys", `a key is expected before "="`},
-	{"expected start of object", `"=" or "{" is expected after a key`},
-	{"illegal character", "a character that cannot be here"},
+	{"unexpected token while parsing list", `a list is not closed, or contains something other than values: missing "," or "]"`},
+	{"parsing list", `expected "," or "]" in a list`},
+	{"got: LBRACE", `expected a key before "{"`},
+	{"nested object expected", `a key with labels is a block: expected "{", not "="`},
+	{"IDENT | STRING", `expected a key`},
+	{"no object keys", `expected a key before "="`},
+	{"expected start of object", `expected "=" or "{" after a key`},
+	{"illegal character", "unexpected character"},
 	{"not terminated", "a string or comment is not closed"},
 }
 
@@ -38,14 +38,14 @@ func parseHCL(src []byte, file string) (value, []fault) {
 	r := hclReader{file: file}
 	root, ok := tree.Node.(*ast.ObjectList)
 	if !ok {
-		return value{}, []fault{{Place{file, 1, 1}, "keys and blocks are expected"}}
+		return value{}, []fault{{Place{file, 1, 1}, "expected keys and blocks"}}
 	}
 	v := r.object(root, Place{file, 1, 1})
 	return v, r.faults
 }
 
 func syntaxFault(err error, file string) fault {
-	f := fault{at: Place{file, 1, 1}, text: "no HCL"}
+	f := fault{at: Place{file, 1, 1}, text: "invalid HCL"}
 	if at := (*parser.PosError)(nil); errors.As(err, &at) {
 		f.at.Line, f.at.Column = at.Pos.Line, at.Pos.Column
 	}
@@ -74,7 +74,7 @@ func (r *hclReader) object(list *ast.ObjectList, at Place) value {
 	v := value{at: at, kind: object}
 	for _, item := range list.Items {
 		if len(item.Keys) == 0 {
-			r.report(item.Pos(), "a key is expected")
+			r.report(item.Pos(), "expected a key")
 			continue
 		}
 		inner := r.value(item.Val)
@@ -121,7 +121,7 @@ func (r *hclReader) value(node ast.Node) value {
 func (r *hclReader) unquote(t token.Token) string {
 	text, err := strconv.Unquote(t.Text)
 	if err != nil {
-		r.report(t.Pos, `a string is not well formed: \ is written \\`)
+		r.report(t.Pos, `malformed string: write \ as \\`)
 	}
 	return text
 }
@@ -129,7 +129,7 @@ func (r *hclReader) unquote(t token.Token) string {
 // heredoc returns the text of a heredoc without its markers.
 func (r *hclReader) heredoc(t token.Token) string {
 	if !strings.Contains(t.Text, "\n") {
-		r.report(t.Pos, "a text block is not well formed")
+		r.report(t.Pos, "malformed heredoc")
 		return ""
 	}
 	text, _ := t.Value().(string)

@@ -17,14 +17,14 @@ func parseJSON(src []byte, file string) (value, []fault) {
 	v, err := r.value()
 	if err == nil {
 		if _, end := r.dec.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("there is something after the end")
+			err = errors.New("unexpected data after the end")
 		}
 	}
 	if err != nil {
 		return value{}, []fault{{r.broken(err), err.Error()}}
 	}
 	if v.kind != object {
-		return value{}, []fault{{Place{file, 1, 1}, "an object is expected, not " + string(v.kind)}}
+		return value{}, []fault{{Place{file, 1, 1}, "expected an object, got " + string(v.kind)}}
 	}
 	return v, nil
 }
@@ -122,7 +122,7 @@ func (r *jsonReader) composite(at Place, open json.Delim) (value, error) {
 		v.kind = object
 	}
 	if r.depth++; r.depth > maxDepth {
-		return v, fmt.Errorf("nested deeper than %d", maxDepth)
+		return v, fmt.Errorf("nested deeper than %d levels", maxDepth)
 	}
 	for r.dec.More() {
 		if v.kind == array {
@@ -140,7 +140,7 @@ func (r *jsonReader) composite(at Place, open json.Delim) (value, error) {
 		}
 		var ok bool
 		if e.key, ok = tok.(string); !ok {
-			return v, errors.New("a key in quotes is expected")
+			return v, errors.New("expected a key in quotes")
 		}
 		if e.value, err = r.value(); err != nil {
 			return v, err

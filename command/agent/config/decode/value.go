@@ -48,11 +48,11 @@ func (v value) blocks() ([]value, error) {
 	case v.kind == object:
 		return []value{v}, nil
 	case v.kind != array:
-		return nil, fmt.Errorf("a block is expected, not %s", v.kind)
+		return nil, fmt.Errorf("expected a block, got %s", v.kind)
 	}
 	for _, e := range v.list {
 		if e.kind != object {
-			return nil, fmt.Errorf("a block is expected, not %s", e.kind)
+			return nil, fmt.Errorf("expected a block, got %s", e.kind)
 		}
 	}
 	return v.list, nil
@@ -64,12 +64,12 @@ func (v value) strings() ([]string, error) {
 		return []string{v.text}, nil
 	}
 	if v.kind != array {
-		return nil, fmt.Errorf("a list of strings is expected, not %s", v.kind)
+		return nil, fmt.Errorf("expected a list of strings, got %s", v.kind)
 	}
 	out := []string{}
 	for _, e := range v.list {
 		if e.kind != scalar {
-			return nil, fmt.Errorf("a list of strings is expected, not one with %s in it", e.kind)
+			return nil, fmt.Errorf("expected a list of strings, got one that contains %s", e.kind)
 		}
 		out = append(out, e.text)
 	}
