@@ -117,7 +117,7 @@ func CheckMountTarget(target string) error {
 	case clean == "/" || clean == ".":
 		return fmt.Errorf("destination is %q, which would hide all other files: use a directory below it", target)
 	case slices.Contains(strings.Split(target, "/"), ".."):
-		return fmt.Errorf("destination %q contains ..: use a path without ..", target)
+		return fmt.Errorf("destination %q contains .., which leads out of it: remove these parts", target)
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev"} {
 		if clean == dir || strings.HasPrefix(clean, dir+"/") {
