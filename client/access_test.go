@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -54,9 +55,9 @@ func guard(t *testing.T) guarded {
 func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request, token string) error {
 	t.Helper()
 	switch r := req.(type) {
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().AuthToken = token
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().AuthToken = token
 	}
 	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" || method == "Allocations.Exec" {
@@ -99,28 +100,28 @@ func TestNodeMethodsCheckRights(t *testing.T) {
 		req    func() rpc.Request
 		may    []string
 	}{
-		{"ClientAllocations.Checks", func() rpc.Request { return &nomad.AllocChecksRequest{AllocID: g.alloc} }, []string{"reader", "writer", "all"}},
-		{"ClientAllocations.Stats", func() rpc.Request { return &nomad.AllocStatsRequest{AllocID: g.alloc} }, []string{"reader", "writer", "all"}},
-		{"ClientAllocations.Restart", func() rpc.Request { return &nomad.AllocRestartRequest{AllocID: g.alloc, TaskName: "none"} }, []string{"writer", "all"}},
-		{"ClientAllocations.Signal", func() rpc.Request { return &nomad.AllocSignalRequest{AllocID: g.alloc, Signal: "none"} }, []string{"writer", "all"}},
-		{"ClientAllocations.GarbageCollect", func() rpc.Request { return &nomad.AllocSpecificRequest{AllocID: g.alloc} }, []string{"writer", "all"}},
-		{"FileSystem.List", func() rpc.Request { return &nomad.FsListRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
-		{"FileSystem.Stat", func() rpc.Request { return &nomad.FsStatRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
-		{"ClientAllocations.Sandbox", func() rpc.Request { return &nomad.AllocSandboxRequest{AllocID: g.alloc} }, []string{"files", "writer", "all"}},
+		{"ClientAllocations.Checks", func() rpc.Request { return &message.AllocChecksRequest{AllocID: g.alloc} }, []string{"reader", "writer", "all"}},
+		{"ClientAllocations.Stats", func() rpc.Request { return &message.AllocStatsRequest{AllocID: g.alloc} }, []string{"reader", "writer", "all"}},
+		{"ClientAllocations.Restart", func() rpc.Request { return &message.AllocRestartRequest{AllocID: g.alloc, TaskName: "none"} }, []string{"writer", "all"}},
+		{"ClientAllocations.Signal", func() rpc.Request { return &message.AllocSignalRequest{AllocID: g.alloc, Signal: "none"} }, []string{"writer", "all"}},
+		{"ClientAllocations.GarbageCollect", func() rpc.Request { return &message.AllocSpecificRequest{AllocID: g.alloc} }, []string{"writer", "all"}},
+		{"FileSystem.List", func() rpc.Request { return &message.FsListRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
+		{"FileSystem.Stat", func() rpc.Request { return &message.FsStatRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
+		{"ClientAllocations.Sandbox", func() rpc.Request { return &message.AllocSandboxRequest{AllocID: g.alloc} }, []string{"files", "writer", "all"}},
 		{"FileSystem.Stream", func() rpc.Request {
-			return &nomad.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true}
+			return &message.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true}
 		}, []string{"files", "writer", "all"}},
 		{"FileSystem.Logs", func() rpc.Request {
-			return &nomad.FsLogsRequest{AllocID: g.alloc, Task: "main", LogType: "stdout", PlainText: true}
+			return &message.FsLogsRequest{AllocID: g.alloc, Task: "main", LogType: "stdout", PlainText: true}
 		}, []string{"files", "logs", "writer", "all"}},
 		{"Allocations.Exec", func() rpc.Request {
-			return &nomad.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}}
+			return &message.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}}
 		}, []string{"both", "all"}}, // the driver provides no isolation
-		{"ClientStats.Stats", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
-		{"NodeIdentity.Get", func() rpc.Request { return &nomad.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
-		{"NodeMeta.Read", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
-		{"NodeIdentity.Renew", func() rpc.Request { return &nomad.NodeIdentityRenewReq{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
-		{"ClientAllocations.GarbageCollectAll", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
+		{"ClientStats.Stats", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
+		{"NodeIdentity.Get", func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
+		{"NodeMeta.Read", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
+		{"NodeIdentity.Renew", func() rpc.Request { return &message.NodeIdentityRenewReq{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
+		{"ClientAllocations.GarbageCollectAll", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 	} {
 		for _, relayed := range []bool{false, true} {
 			for _, who := range people {
@@ -146,14 +147,14 @@ func TestNodeWithoutServersDenies(t *testing.T) {
 		return g.Own(method).Call(ctx, method, req, nil)
 	}
 	stat := func() error {
-		return call("FileSystem.Stat", &nomad.FsStatRequest{AllocID: g.alloc, Path: "/main/local/hello.txt", QueryOptions: nomad.QueryOptions{AuthToken: "files"}})
+		return call("FileSystem.Stat", &message.FsStatRequest{AllocID: g.alloc, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{AuthToken: "files"}})
 	}
 	testpace.Until(t, "who may reads", func() bool { return stat() == nil })
 	g.f.stop()
 	testpace.Until(t, "every request is denied", func() bool { return stat() != nil })
 	// The first refusal may be a timeout.
 	testpace.Until(t, "stats are denied without a server", func() bool {
-		return call("ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: g.NodeID()}) != nil
+		return call("ClientStats.Stats", &message.NodeSpecificRequest{NodeID: g.NodeID()}) != nil
 	})
 }
 
@@ -165,8 +166,8 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Encode(&nomad.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true, Follow: true,
-		QueryOptions: nomad.QueryOptions{AuthToken: "files"}}); err != nil {
+	if err := s.Encode(&message.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true, Follow: true,
+		QueryOptions: message.QueryOptions{AuthToken: "files"}}); err != nil {
 		t.Fatal(err)
 	}
 	var w nomad.StreamErrWrapper

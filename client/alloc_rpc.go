@@ -7,12 +7,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // allocRestart restarts one task, all running tasks or, with AllTasks, also the finished ones.
-func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *nomad.AllocRestartRequest) (*nomad.GenericResponse, error) {
+func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *message.AllocRestartRequest) (*message.GenericResponse, error) {
 	h, err := c.allocs.find(req.AllocID)
 	if err != nil {
 		return nil, err
@@ -33,7 +34,7 @@ func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *nomad.Alloc
 	if err != nil {
 		return nil, idle(err)
 	}
-	return &nomad.GenericResponse{}, nil
+	return &message.GenericResponse{}, nil
 }
 
 // idle turns taskrunner.ErrNotRunning into a 400.
@@ -46,7 +47,7 @@ func idle(err error) error {
 
 // allocSignal sends a signal to one task or to all. An unknown signal name is refused before
 // anything is sent.
-func (c *Client) allocSignal(_ context.Context, _ *rpc.Call, req *nomad.AllocSignalRequest) (*nomad.GenericResponse, error) {
+func (c *Client) allocSignal(_ context.Context, _ *rpc.Call, req *message.AllocSignalRequest) (*message.GenericResponse, error) {
 	h, err := c.allocs.findOf(req.AllocID, req.Task)
 	if err != nil {
 		return nil, err
@@ -57,11 +58,11 @@ func (c *Client) allocSignal(_ context.Context, _ *rpc.Call, req *nomad.AllocSig
 	if err := h.runner.Signal(req.Task, req.Signal); err != nil {
 		return nil, idle(err)
 	}
-	return &nomad.GenericResponse{}, nil
+	return &message.GenericResponse{}, nil
 }
 
 // allocStats returns the resource usage of the tasks.
-func (c *Client) allocStats(_ context.Context, _ *rpc.Call, req *nomad.AllocStatsRequest) (*nomad.AllocStatsResponse, error) {
+func (c *Client) allocStats(_ context.Context, _ *rpc.Call, req *message.AllocStatsRequest) (*message.AllocStatsResponse, error) {
 	h, err := c.allocs.findOf(req.AllocID, req.Task)
 	if err != nil {
 		return nil, err
@@ -70,28 +71,28 @@ func (c *Client) allocStats(_ context.Context, _ *rpc.Call, req *nomad.AllocStat
 	if err != nil {
 		return nil, err
 	}
-	return &nomad.AllocStatsResponse{Stats: usage}, nil
+	return &message.AllocStatsResponse{Stats: usage}, nil
 }
 
 // allocCollect removes a finished allocation.
-func (c *Client) allocCollect(ctx context.Context, _ *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.GenericResponse, error) {
+func (c *Client) allocCollect(ctx context.Context, _ *rpc.Call, req *message.AllocSpecificRequest) (*message.GenericResponse, error) {
 	if err := c.gc.one(ctx, req.AllocID); err != nil {
 		return nil, err
 	}
-	return &nomad.GenericResponse{}, nil
+	return &message.GenericResponse{}, nil
 }
 
 // allocCollectAll removes all finished allocations.
-func (c *Client) allocCollectAll(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.GenericResponse, error) {
+func (c *Client) allocCollectAll(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.GenericResponse, error) {
 	c.gc.all()
-	return &nomad.GenericResponse{}, nil
+	return &message.GenericResponse{}, nil
 }
 
 // allocChecks returns the results of the allocation's service checks. It is always empty,
 // because jobs with services are refused at registration.
-func (c *Client) allocChecks(_ context.Context, _ *rpc.Call, req *nomad.AllocChecksRequest) (*nomad.AllocChecksResponse, error) {
+func (c *Client) allocChecks(_ context.Context, _ *rpc.Call, req *message.AllocChecksRequest) (*message.AllocChecksResponse, error) {
 	if _, err := c.allocs.find(req.AllocID); err != nil {
 		return nil, err
 	}
-	return &nomad.AllocChecksResponse{Results: map[nomad.CheckID]*nomad.CheckQueryResult{}}, nil
+	return &message.AllocChecksResponse{Results: map[nomad.CheckID]*nomad.CheckQueryResult{}}, nil
 }

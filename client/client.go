@@ -47,6 +47,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -417,10 +418,10 @@ func (c *Client) emit(ctx context.Context, turned []string, infos map[string]*no
 			Details: map[string]string{"driver": name}, Timestamp: time.Now(),
 		})
 	}
-	req := nomad.EmitNodeEventsRequest{
+	req := message.EmitNodeEventsRequest{
 		NodeEvents: map[string][]*nomad.NodeEvent{c.id.id: events}, WriteRequest: c.write(),
 	}
-	if err := c.servers.Call(ctx, "Node.EmitEvents", &req, &nomad.EmitNodeEventsResponse{}); err != nil {
+	if err := c.servers.Call(ctx, "Node.EmitEvents", &req, &message.EmitNodeEventsResponse{}); err != nil {
 		c.log.Warn("report driver health", "err", err)
 	}
 }
@@ -445,10 +446,10 @@ type asNode struct{ c *Client }
 // Call fills in the region and the token if the request has none.
 func (n asNode) Call(ctx context.Context, method string, req, resp any) error {
 	switch r := req.(type) {
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		fill(&r.Query().Region, n.c.cfg.Region)
 		fill(&r.Query().AuthToken, n.c.id.auth())
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		fill(&r.Write().Region, n.c.cfg.Region)
 		fill(&r.Write().AuthToken, n.c.id.auth())
 	}

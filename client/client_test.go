@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -245,7 +246,7 @@ func TestRenewal(t *testing.T) {
 	if exp := claims(t, n)["exp"]; exp != int64(1_795_345_970) {
 		t.Errorf("exp = %v (%T), want an integer", exp, exp)
 	}
-	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
+	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &message.NodeIdentityRenewReq{}, &message.NodeIdentityRenewResp{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, "a new token is used", func() bool { return claims(t, n)["jti"] != before })
@@ -253,8 +254,8 @@ func TestRenewal(t *testing.T) {
 
 func claims(t *testing.T, n *node) map[string]any {
 	t.Helper()
-	var resp nomad.NodeIdentityGetResp
-	if err := n.RPC().Call(t.Context(), "NodeIdentity.Get", &nomad.NodeIdentityGetReq{}, &resp); err != nil {
+	var resp message.NodeIdentityGetResp
+	if err := n.RPC().Call(t.Context(), "NodeIdentity.Get", &message.NodeIdentityGetReq{}, &resp); err != nil {
 		t.Fatal(err)
 	}
 	return resp.Claims
@@ -451,7 +452,7 @@ func TestEphemeralNodeLeavesNothing(t *testing.T) {
 	if err := unix.Mount("tmpfs", data, "tmpfs", 0, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &nomad.NodeSpecificRequest{}, &nomad.GenericResponse{}); err != nil {
+	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &message.NodeSpecificRequest{}, &message.GenericResponse{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(data); err != nil || n.HasAlloc(a.ID) {
@@ -493,11 +494,11 @@ func TestCollectsTheOldest(t *testing.T) {
 	running := alloc(map[string]any{"run_for": "1h"})
 	f.place(running)
 	f.until(t, "the allocation runs", func() bool { return status(f, running) == nomad.AllocClientStatusRunning })
-	req := &nomad.AllocSpecificRequest{AllocID: running.ID}
-	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollect", req, &nomad.GenericResponse{}); code(err) != 400 {
+	req := &message.AllocSpecificRequest{AllocID: running.ID}
+	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollect", req, &message.GenericResponse{}); code(err) != 400 {
 		t.Errorf("collecting a running allocation = %v, want 400", err)
 	}
-	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &nomad.NodeSpecificRequest{}, &nomad.GenericResponse{}); err != nil {
+	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &message.NodeSpecificRequest{}, &message.GenericResponse{}); err != nil {
 		t.Fatal(err)
 	}
 	if n.HasAlloc(all[3].ID) || !n.HasAlloc(running.ID) {

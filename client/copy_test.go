@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -63,11 +64,11 @@ func ask[T any](s *realServer, method string, req any) T {
 	return out
 }
 
-var inGlobal = nomad.QueryOptions{Region: "global"}
+var inGlobal = message.QueryOptions{Region: "global"}
 
 func (s *realServer) node(id string) *nomad.Node {
 	s.t.Helper()
-	return ask[nomad.SingleNodeResponse](s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: id, QueryOptions: inGlobal}).Node
+	return ask[message.SingleNodeResponse](s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: id, QueryOptions: inGlobal}).Node
 }
 
 // run registers a service with one mock task and returns its running allocation.
@@ -77,7 +78,7 @@ func (s *realServer) run(id string) *nomad.AllocListStub {
 	job := a.Job
 	job.TaskGroups[0].EphemeralDisk.SizeMB = 50
 	job.ID, job.Name, job.Type, job.Datacenters, job.Priority = id, id, nomad.JobTypeService, []string{"dc1"}, 50
-	ask[nomad.JobRegisterResponse](s, "Job.Register", &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global"}})
+	ask[message.JobRegisterResponse](s, "Job.Register", &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}})
 	var got *nomad.AllocListStub
 	testpace.Until(s.t, "the job runs", func() bool {
 		got = s.allocOf(id)
@@ -91,7 +92,7 @@ func (s *realServer) run(id string) *nomad.AllocListStub {
 func (s *realServer) allocOf(job string) *nomad.AllocListStub {
 	q := inGlobal
 	q.Namespace = "default"
-	out := ask[nomad.JobAllocationsResponse](s, "Job.Allocations", &nomad.JobSpecificRequest{JobID: job, QueryOptions: q})
+	out := ask[message.JobAllocationsResponse](s, "Job.Allocations", &message.JobSpecificRequest{JobID: job, QueryOptions: q})
 	wanted := slices.DeleteFunc(out.Allocations, func(a *nomad.AllocListStub) bool { return a.DesiredStatus != nomad.AllocDesiredStatusRun })
 	if len(wanted) != 1 {
 		return nil
@@ -148,7 +149,7 @@ func TestCopyOfTheState(t *testing.T) {
 			if err := other.stop(); err != nil {
 				t.Fatal(err)
 			}
-			if err := original.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
+			if err := original.RPC().Call(t.Context(), "NodeIdentity.Renew", &message.NodeIdentityRenewReq{}, &message.NodeIdentityRenewResp{}); err != nil {
 				t.Fatal(err)
 			}
 			if now := s.allocOf("j"); !reflect.DeepEqual(now, a) || original.Healthy() != nil || !original.HasAlloc(a.ID) {
@@ -258,7 +259,7 @@ func TestRenewalRequestSurvivesRestart(t *testing.T) {
 	<-n.Ready()
 	before := claims(t, n)["jti"]
 	f.edit(func() { f.ignoreRenewal = true })
-	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
+	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &message.NodeIdentityRenewReq{}, &message.NodeIdentityRenewResp{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, "it requests a renewal", func() bool { return f.forced > 0 })

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -22,11 +23,11 @@ const maxCommand = 128 << 10
 
 // ofExec is the subject of exec requests. A task without file system isolation gives full
 // access to the node, so exec in it requires alloc-node-exec.
-func ofExec(c *Client) subject[nomad.AllocExecRequest] {
-	s := ofAlloc(c, func(r *nomad.AllocExecRequest) string { return r.AllocID }, acl.AllocExec)
+func ofExec(c *Client) subject[message.AllocExecRequest] {
+	s := ofAlloc(c, func(r *message.AllocExecRequest) string { return r.AllocID }, acl.AllocExec)
 	inNamespace := s.need
 	s.check += ", and ns:[alloc-node-exec] if its driver does not isolate tasks"
-	s.need = func(a *rpc.Access, r *nomad.AllocExecRequest) error {
+	s.need = func(a *rpc.Access, r *message.AllocExecRequest) error {
 		if err := inNamespace(a, r); err != nil {
 			return err
 		}
@@ -36,7 +37,7 @@ func ofExec(c *Client) subject[nomad.AllocExecRequest] {
 		}
 		return a.Need(acl.InNamespace(namespace, acl.AllocNodeExec))
 	}
-	s.granted = func(t *ticket.Ticket, r *nomad.AllocExecRequest) error {
+	s.granted = func(t *ticket.Ticket, r *message.AllocExecRequest) error {
 		namespace, open, err := c.runsOpen(r)
 		if err != nil || !open || t.Grants(string(acl.AllocNodeExec)) {
 			return err
@@ -48,7 +49,7 @@ func ofExec(c *Client) subject[nomad.AllocExecRequest] {
 
 // runsOpen reports whether the driver of a task provides no isolation, and returns the
 // namespace of the allocation.
-func (c *Client) runsOpen(r *nomad.AllocExecRequest) (namespace string, open bool, err error) {
+func (c *Client) runsOpen(r *message.AllocExecRequest) (namespace string, open bool, err error) {
 	namespace, name, err := c.allocs.driverOf(r.AllocID, r.Task)
 	if err != nil {
 		return "", false, err
@@ -58,7 +59,7 @@ func (c *Client) runsOpen(r *nomad.AllocExecRequest) (namespace string, open boo
 }
 
 // allocExec runs a program in a task and connects it to the stream.
-func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *nomad.AllocExecRequest, st *rpc.Stream) error {
+func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *message.AllocExecRequest, st *rpc.Stream) error {
 	if err := c.checkExec(req); err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *nomad.Alloc
 }
 
 // checkExec rejects requests that cannot be run.
-func (c *Client) checkExec(req *nomad.AllocExecRequest) error {
+func (c *Client) checkExec(req *message.AllocExecRequest) error {
 	if c.cfg.DisableRemoteExec {
 		return nomad.Errorf(http.StatusForbidden, "exec is disabled on this node by disable_remote_exec in its client block: %v", nomad.ErrPermissionDenied)
 	}

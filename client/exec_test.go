@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -46,7 +47,7 @@ func (d echoing) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 }
 
 // execIn runs a session with an input and returns the output.
-func execIn(s *rpc.Stream, req *nomad.AllocExecRequest, input string) (stdout, stderr string, exit *nomad.ExecResult, err error) {
+func execIn(s *rpc.Stream, req *message.AllocExecRequest, input string) (stdout, stderr string, exit *nomad.ExecResult, err error) {
 	defer s.Close()
 	if err := s.Encode(req); err != nil {
 		return "", "", nil, err
@@ -97,25 +98,25 @@ func TestExec(t *testing.T) {
 		}
 		return s
 	}
-	req := nomad.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"cat"}}
+	req := message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"cat"}}
 	out, errs, exit, err := execIn(open(), &req, "hello")
 	if err != nil || out != "hello" || errs != "main" || exit == nil || exit.ExitCode != 3 {
 		t.Errorf("session: %q %q %+v %v", out, errs, exit, err)
 	}
 	for name, c := range map[string]struct {
-		edit func(*nomad.AllocExecRequest)
+		edit func(*message.AllocExecRequest)
 		code int
 		want string
 	}{
-		"no task":       {func(r *nomad.AllocExecRequest) { r.Task = "" }, 400, "must provide task name: the allocation has main"},
-		"unknown task":  {func(r *nomad.AllocExecRequest) { r.Task = "web" }, 404, `unknown task name "web": the allocation has main`},
-		"unknown alloc": {func(r *nomad.AllocExecRequest) { r.AllocID = nomad.NewID() }, 404, "Unknown allocation"},
-		"no command":    {func(r *nomad.AllocExecRequest) { r.Cmd = nil }, 400, "must provide a command"},
-		"empty command": {func(r *nomad.AllocExecRequest) { r.Cmd = []string{""} }, 400, "must provide a command"},
-		"NUL":           {func(r *nomad.AllocExecRequest) { r.Cmd = []string{"a\x00b"} }, 400, "NUL"},
-		"long command":  {func(r *nomad.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 200<<10)} }, 400, "at most 131072 are allowed"},
-		"large request": {func(r *nomad.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 1<<20)} }, 413, "more than 262144 bytes"},
-		"action":        {func(r *nomad.AllocExecRequest) { r.Action = "flush" }, 501, "actions: not part of this version"},
+		"no task":       {func(r *message.AllocExecRequest) { r.Task = "" }, 400, "must provide task name: the allocation has main"},
+		"unknown task":  {func(r *message.AllocExecRequest) { r.Task = "web" }, 404, `unknown task name "web": the allocation has main`},
+		"unknown alloc": {func(r *message.AllocExecRequest) { r.AllocID = nomad.NewID() }, 404, "Unknown allocation"},
+		"no command":    {func(r *message.AllocExecRequest) { r.Cmd = nil }, 400, "must provide a command"},
+		"empty command": {func(r *message.AllocExecRequest) { r.Cmd = []string{""} }, 400, "must provide a command"},
+		"NUL":           {func(r *message.AllocExecRequest) { r.Cmd = []string{"a\x00b"} }, 400, "NUL"},
+		"long command":  {func(r *message.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 200<<10)} }, 400, "at most 131072 are allowed"},
+		"large request": {func(r *message.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 1<<20)} }, 413, "more than 262144 bytes"},
+		"action":        {func(r *message.AllocExecRequest) { r.Action = "flush" }, 501, "actions: not part of this version"},
 	} {
 		bad := req
 		c.edit(&bad)
@@ -161,7 +162,7 @@ func TestExecInFinishedTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := execIn(s, &nomad.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 400 || !strings.Contains(err.Error(), "not running") {
+	if _, _, _, err := execIn(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 400 || !strings.Contains(err.Error(), "not running") {
 		t.Errorf("exec in a finished task: %v", err)
 	}
 }
@@ -178,7 +179,7 @@ func TestExecIsDisabled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := execIn(s, &nomad.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 403 || !strings.Contains(err.Error(), "disable_remote_exec") {
+	if _, _, _, err := execIn(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 403 || !strings.Contains(err.Error(), "disable_remote_exec") {
 		t.Errorf("exec where it is disabled: %v", err)
 	}
 }
@@ -191,7 +192,7 @@ func TestExecEndsWithTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	req := &nomad.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}, QueryOptions: nomad.QueryOptions{AuthToken: "both"}}
+	req := &message.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}, QueryOptions: message.QueryOptions{AuthToken: "both"}}
 	if err := s.Encode(req); err != nil {
 		t.Fatal(err)
 	}

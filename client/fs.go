@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/logs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -18,7 +19,7 @@ func (c *Client) tree(allocID string) (*logs.Tree, error) {
 	return logs.OpenTree(filepath.Join(c.cfg.AllocDir, allocID))
 }
 
-func (c *Client) fsList(_ context.Context, _ *rpc.Call, req *nomad.FsListRequest) (*nomad.FsListResponse, error) {
+func (c *Client) fsList(_ context.Context, _ *rpc.Call, req *message.FsListRequest) (*message.FsListResponse, error) {
 	t, err := c.tree(req.AllocID)
 	if err != nil {
 		return nil, err
@@ -28,10 +29,10 @@ func (c *Client) fsList(_ context.Context, _ *rpc.Call, req *nomad.FsListRequest
 	if err != nil {
 		return nil, err
 	}
-	return &nomad.FsListResponse{Files: files}, nil
+	return &message.FsListResponse{Files: files}, nil
 }
 
-func (c *Client) fsStat(_ context.Context, _ *rpc.Call, req *nomad.FsStatRequest) (*nomad.FsStatResponse, error) {
+func (c *Client) fsStat(_ context.Context, _ *rpc.Call, req *message.FsStatRequest) (*message.FsStatResponse, error) {
 	t, err := c.tree(req.AllocID)
 	if err != nil {
 		return nil, err
@@ -41,11 +42,11 @@ func (c *Client) fsStat(_ context.Context, _ *rpc.Call, req *nomad.FsStatRequest
 	if err != nil {
 		return nil, err
 	}
-	return &nomad.FsStatResponse{Info: info}, nil
+	return &message.FsStatResponse{Info: info}, nil
 }
 
 // fsStream streams one file.
-func (c *Client) fsStream(ctx context.Context, _ *rpc.Call, req *nomad.FsStreamRequest, s *rpc.Stream) error {
+func (c *Client) fsStream(ctx context.Context, _ *rpc.Call, req *message.FsStreamRequest, s *rpc.Stream) error {
 	t, err := c.tree(req.AllocID)
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (c *Client) fsStream(ctx context.Context, _ *rpc.Call, req *nomad.FsStreamR
 }
 
 // fsLogs streams a log of a task.
-func (c *Client) fsLogs(ctx context.Context, _ *rpc.Call, req *nomad.FsLogsRequest, s *rpc.Stream) error {
+func (c *Client) fsLogs(ctx context.Context, _ *rpc.Call, req *message.FsLogsRequest, s *rpc.Stream) error {
 	t, err := c.tree(req.AllocID)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -35,12 +36,12 @@ type hostStats struct {
 // cpuTime is a line of /proc/stat in ticks.
 type cpuTime struct{ user, system, idle, total uint64 }
 
-func (c *Client) clientStats(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.ClientStatsResponse, error) {
+func (c *Client) clientStats(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.ClientStatsResponse, error) {
 	stats, err := c.stats.measure()
 	if err != nil {
 		return nil, err
 	}
-	return &nomad.ClientStatsResponse{HostStats: stats}, nil
+	return &message.ClientStatsResponse{HostStats: stats}, nil
 }
 
 func (h *hostStats) measure() (*nomad.HostStats, error) {

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -17,7 +17,7 @@ import (
 var errNoToken = errors.New("node does not have a JWT identity token")
 
 // identityGet returns the claims of the node's token, never the token.
-func (c *Client) identityGet(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdentityGetReq) (*nomad.NodeIdentityGetResp, error) {
+func (c *Client) identityGet(_ context.Context, _ *rpc.Call, _ *message.NodeIdentityGetReq) (*message.NodeIdentityGetResp, error) {
 	t := c.id.jwt()
 	if t.IsZero() {
 		return nil, errNoToken
@@ -33,7 +33,7 @@ func (c *Client) identityGet(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdenti
 			return nil, fmt.Errorf("read claim %q of the node's token: %w", name, err)
 		}
 	}
-	return &nomad.NodeIdentityGetResp{Claims: claims}, nil
+	return &message.NodeIdentityGetResp{Claims: claims}, nil
 }
 
 // claim decodes the value of a claim. Integers, such as times, are decoded as int64.
@@ -47,17 +47,17 @@ func claim(raw json.RawMessage) (v any, err error) {
 }
 
 // identityRenew requests a new token and triggers a heartbeat.
-func (c *Client) identityRenew(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdentityRenewReq) (*nomad.NodeIdentityRenewResp, error) {
+func (c *Client) identityRenew(_ context.Context, _ *rpc.Call, _ *message.NodeIdentityRenewReq) (*message.NodeIdentityRenewResp, error) {
 	if err := c.id.askRenewal(); err != nil {
 		return nil, fmt.Errorf("store the request for a new node identity: %w", err)
 	}
 	raise(c.urgent)
-	return &nomad.NodeIdentityRenewResp{}, nil
+	return &message.NodeIdentityRenewResp{}, nil
 }
 
 // identitySession returns the session ID of this agent to the servers.
-func (c *Client) identitySession(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.NodeSessionResponse, error) {
-	return &nomad.NodeSessionResponse{ID: c.session.ID}, nil
+func (c *Client) identitySession(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.NodeSessionResponse, error) {
+	return &message.NodeSessionResponse{ID: c.session.ID}, nil
 }
 
 // keyID returns the key ID in the header of a token, or "". The token is the node's own, so it

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Once the node has an identity, every call uses it: heartbeats, pulls, updates and the calls
@@ -21,7 +22,7 @@ func TestIdentityIsUsedForEveryCall(t *testing.T) {
 	a := alloc(map[string]any{"run_for": "10ms"})
 	f.place(a)
 	f.until(t, "the allocation is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
-	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
+	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &message.NodeIdentityRenewReq{}, &message.NodeIdentityRenewResp{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, "the heartbeat uses the next identity", func() bool { return len(f.proofs) > 4 && f.forced > 0 })
@@ -51,7 +52,7 @@ func TestServersWithoutIdentities(t *testing.T) {
 		}
 	}
 	f.mu.Unlock()
-	if err := n.RPC().Call(t.Context(), "NodeIdentity.Get", &nomad.NodeIdentityGetReq{}, &nomad.NodeIdentityGetResp{}); err == nil {
+	if err := n.RPC().Call(t.Context(), "NodeIdentity.Get", &message.NodeIdentityGetReq{}, &message.NodeIdentityGetResp{}); err == nil {
 		t.Error("there is an identity that was not issued")
 	}
 	if err := n.stop(); err != nil {

@@ -2,7 +2,7 @@ package client
 
 import (
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -10,22 +10,22 @@ import (
 // used by this process's agent, and the required rights.
 func (c *Client) methods() []answered {
 	return []answered{
-		answer("Allocations.Checks", "ClientAllocations.Checks", ofAlloc(c, func(r *nomad.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob), c.allocChecks),
-		answer("Allocations.GarbageCollect", "ClientAllocations.GarbageCollect", ofAlloc(c, func(r *nomad.AllocSpecificRequest) string { return r.AllocID }, acl.SubmitJob, acl.GCAllocation), c.allocCollect),
-		answer("Allocations.GarbageCollectAll", "ClientAllocations.GarbageCollectAll", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.allocCollectAll),
-		answer("Allocations.Restart", "ClientAllocations.Restart", ofAlloc(c, func(r *nomad.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocRestart),
-		answer("Allocations.Sandbox", "ClientAllocations.Sandbox", ofAlloc(c, func(r *nomad.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS), c.allocSandbox),
-		answer("Allocations.Signal", "ClientAllocations.Signal", ofAlloc(c, func(r *nomad.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocSignal),
-		answer("Allocations.Stats", "ClientAllocations.Stats", ofAlloc(c, func(r *nomad.AllocStatsRequest) string { return r.AllocID }, acl.ReadJob), c.allocStats),
-		answer("ClientStats.Stats", "ClientStats.Stats", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.clientStats),
-		answer("FileSystem.List", "FileSystem.List", ofAlloc(c, func(r *nomad.FsListRequest) string { return r.AllocID }, acl.ReadFS), c.fsList),
-		answer("FileSystem.Stat", "FileSystem.Stat", ofAlloc(c, func(r *nomad.FsStatRequest) string { return r.AllocID }, acl.ReadFS), c.fsStat),
-		answer("NodeMeta.Read", "NodeMeta.Read", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.metaRead),
-		answer("NodeIdentity.Get", "NodeIdentity.Get", ofNode(c, func(r *nomad.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.identityGet),
-		answer("NodeIdentity.Renew", "NodeIdentity.Renew", ofNode(c, func(r *nomad.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.identityRenew),
+		answer("Allocations.Checks", "ClientAllocations.Checks", ofAlloc(c, func(r *message.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob), c.allocChecks),
+		answer("Allocations.GarbageCollect", "ClientAllocations.GarbageCollect", ofAlloc(c, func(r *message.AllocSpecificRequest) string { return r.AllocID }, acl.SubmitJob, acl.GCAllocation), c.allocCollect),
+		answer("Allocations.GarbageCollectAll", "ClientAllocations.GarbageCollectAll", ofNode(c, func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.allocCollectAll),
+		answer("Allocations.Restart", "ClientAllocations.Restart", ofAlloc(c, func(r *message.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocRestart),
+		answer("Allocations.Sandbox", "ClientAllocations.Sandbox", ofAlloc(c, func(r *message.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS), c.allocSandbox),
+		answer("Allocations.Signal", "ClientAllocations.Signal", ofAlloc(c, func(r *message.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocSignal),
+		answer("Allocations.Stats", "ClientAllocations.Stats", ofAlloc(c, func(r *message.AllocStatsRequest) string { return r.AllocID }, acl.ReadJob), c.allocStats),
+		answer("ClientStats.Stats", "ClientStats.Stats", ofNode(c, func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.clientStats),
+		answer("FileSystem.List", "FileSystem.List", ofAlloc(c, func(r *message.FsListRequest) string { return r.AllocID }, acl.ReadFS), c.fsList),
+		answer("FileSystem.Stat", "FileSystem.Stat", ofAlloc(c, func(r *message.FsStatRequest) string { return r.AllocID }, acl.ReadFS), c.fsStat),
+		answer("NodeMeta.Read", "NodeMeta.Read", ofNode(c, func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.metaRead),
+		answer("NodeIdentity.Get", "NodeIdentity.Get", ofNode(c, func(r *message.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.identityGet),
+		answer("NodeIdentity.Renew", "NodeIdentity.Renew", ofNode(c, func(r *message.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.identityRenew),
 		{relayed: rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession).Needs(rpc.Good)}, // called by the servers themselves
 		answerStream("Allocations.Exec", ofExec(c), c.allocExec),
-		answerStream("FileSystem.Logs", ofAlloc(c, func(r *nomad.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs), c.fsLogs),
-		answerStream("FileSystem.Stream", ofAlloc(c, func(r *nomad.FsStreamRequest) string { return r.AllocID }, acl.ReadFS), c.fsStream),
+		answerStream("FileSystem.Logs", ofAlloc(c, func(r *message.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs), c.fsLogs),
+		answerStream("FileSystem.Stream", ofAlloc(c, func(r *message.FsStreamRequest) string { return r.AllocID }, acl.ReadFS), c.fsStream),
 	}
 }

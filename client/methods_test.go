@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -24,38 +25,38 @@ func TestServerCallsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, id := t.Context(), n.NodeID()
-	var ls nomad.FsListResponse
-	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &nomad.FsListRequest{AllocID: a.ID, Path: "/main/local"}, &ls); err != nil || len(ls.Files) != 1 {
+	var ls message.FsListResponse
+	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/local"}, &ls); err != nil || len(ls.Files) != 1 {
 		t.Errorf("list = %+v, %v", ls.Files, err)
 	}
-	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &nomad.FsListRequest{AllocID: a.ID, Path: "/main/secrets"}, &ls); code(err) != 403 {
+	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/secrets"}, &ls); code(err) != 403 {
 		t.Errorf("list of secrets = %v, want 403", err)
 	}
-	var stat nomad.FsStatResponse
-	if err := f.rpc.NodeCall(ctx, id, "FileSystem.Stat", &nomad.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt"}, &stat); err != nil || stat.Info.Size != 5 {
+	var stat message.FsStatResponse
+	if err := f.rpc.NodeCall(ctx, id, "FileSystem.Stat", &message.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt"}, &stat); err != nil || stat.Info.Size != 5 {
 		t.Errorf("stat = %+v, %v", stat.Info, err)
 	}
-	if text, err := file(ctx, f, id, &nomad.FsStreamRequest{AllocID: a.ID, Path: "main/local/hello.txt", PlainText: true}); text != "hello" || err != nil {
+	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/local/hello.txt", PlainText: true}); text != "hello" || err != nil {
 		t.Errorf("stream = %q, %v", text, err)
 	}
-	if text, err := file(ctx, f, id, &nomad.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" || code(err) != 403 {
+	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" || code(err) != 403 {
 		t.Errorf("stream of a secret = %q, %v, want 403", text, err)
 	}
-	var host nomad.ClientStatsResponse
-	if err := f.rpc.NodeCall(ctx, id, "ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: id}, &host); err != nil ||
+	var host message.ClientStatsResponse
+	if err := f.rpc.NodeCall(ctx, id, "ClientStats.Stats", &message.NodeSpecificRequest{NodeID: id}, &host); err != nil ||
 		host.HostStats.Memory.Total == 0 || len(host.HostStats.CPU) == 0 || host.HostStats.AllocDirStats == nil {
 		t.Errorf("stats = %+v, %v", host.HostStats, err)
 	}
 }
 
 // file reads a complete file over a stream.
-func file(ctx context.Context, f *fakeServer, node string, req *nomad.FsStreamRequest) (string, error) {
+func file(ctx context.Context, f *fakeServer, node string, req *message.FsStreamRequest) (string, error) {
 	s, err := f.rpc.NodeStream(ctx, node, "FileSystem.Stream")
 	return readFile(s, err, req)
 }
 
 // readFile requests a file over an open stream and reads it.
-func readFile(s *rpc.Stream, err error, req *nomad.FsStreamRequest) (string, error) {
+func readFile(s *rpc.Stream, err error, req *message.FsStreamRequest) (string, error) {
 	if err != nil {
 		return "", err
 	}
@@ -91,16 +92,16 @@ func TestBadRequestsToNode(t *testing.T) {
 		req    rpc.Request
 		want   int
 	}{
-		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: "SIGNOPE"}, 400},
-		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: ""}, 400},
-		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Task: "nope", Signal: "SIGHUP"}, 400},
-		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: nomad.NewID(), Signal: "SIGHUP"}, 404},
-		{"Allocations.Restart", &nomad.AllocRestartRequest{AllocID: a.ID, TaskName: "nope"}, 400},
-		{"Allocations.Restart", &nomad.AllocRestartRequest{AllocID: "../../etc"}, 404},
-		{"Allocations.Stats", &nomad.AllocStatsRequest{AllocID: a.ID, Task: "nope"}, 400},
-		{"Allocations.GarbageCollect", &nomad.AllocSpecificRequest{AllocID: nomad.NewID()}, 404},
-		{"FileSystem.List", &nomad.FsListRequest{AllocID: "../..", Path: "/"}, 404},
-		{"FileSystem.Stat", &nomad.FsStatRequest{AllocID: a.ID, Path: "../../client/secret-id"}, 403},
+		{"Allocations.Signal", &message.AllocSignalRequest{AllocID: a.ID, Signal: "SIGNOPE"}, 400},
+		{"Allocations.Signal", &message.AllocSignalRequest{AllocID: a.ID, Signal: ""}, 400},
+		{"Allocations.Signal", &message.AllocSignalRequest{AllocID: a.ID, Task: "nope", Signal: "SIGHUP"}, 400},
+		{"Allocations.Signal", &message.AllocSignalRequest{AllocID: nomad.NewID(), Signal: "SIGHUP"}, 404},
+		{"Allocations.Restart", &message.AllocRestartRequest{AllocID: a.ID, TaskName: "nope"}, 400},
+		{"Allocations.Restart", &message.AllocRestartRequest{AllocID: "../../etc"}, 404},
+		{"Allocations.Stats", &message.AllocStatsRequest{AllocID: a.ID, Task: "nope"}, 400},
+		{"Allocations.GarbageCollect", &message.AllocSpecificRequest{AllocID: nomad.NewID()}, 404},
+		{"FileSystem.List", &message.FsListRequest{AllocID: "../..", Path: "/"}, 404},
+		{"FileSystem.Stat", &message.FsStatRequest{AllocID: a.ID, Path: "../../client/secret-id"}, 403},
 	} {
 		if err := n.RPC().Call(t.Context(), c.method, c.req, nil); code(err) != c.want {
 			t.Errorf("%s %+v = %v, want %d", c.method, c.req, err, c.want)
@@ -119,10 +120,10 @@ func TestSignalAndRestart(t *testing.T) {
 	a := alloc(map[string]any{"run_for": "1h"})
 	f.place(a)
 	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
-	if err := n.RPC().Call(t.Context(), "Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: "SIGHUP"}, nil); err != nil {
+	if err := n.RPC().Call(t.Context(), "Allocations.Signal", &message.AllocSignalRequest{AllocID: a.ID, Signal: "SIGHUP"}, nil); err != nil {
 		t.Errorf("signal = %v", err)
 	}
-	if err := n.RPC().Call(t.Context(), "Allocations.Restart", &nomad.AllocRestartRequest{AllocID: a.ID, TaskName: "main"}, nil); err != nil {
+	if err := n.RPC().Call(t.Context(), "Allocations.Restart", &message.AllocRestartRequest{AllocID: a.ID, TaskName: "main"}, nil); err != nil {
 		t.Errorf("restart = %v", err)
 	}
 	f.until(t, "the task was restarted", func() bool { return f.updated[a.ID].TaskStates["main"].Restarts == 1 })
@@ -130,7 +131,7 @@ func TestSignalAndRestart(t *testing.T) {
 	f.place(over)
 	f.until(t, "the allocation is complete", func() bool { return status(f, over) == nomad.AllocClientStatusComplete })
 	for _, task := range []string{"", "main"} {
-		err := n.RPC().Call(t.Context(), "Allocations.Signal", &nomad.AllocSignalRequest{AllocID: over.ID, Task: task, Signal: "SIGHUP"}, nil)
+		err := n.RPC().Call(t.Context(), "Allocations.Signal", &message.AllocSignalRequest{AllocID: over.ID, Task: task, Signal: "SIGHUP"}, nil)
 		if code(err) != 400 || !strings.Contains(err.Error(), "task is not running") {
 			t.Errorf("signal of task %q after its end = %v, want 400", task, err)
 		}

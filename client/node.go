@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -89,10 +90,10 @@ func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[
 
 // metaRead returns the metadata of the node. It cannot change while the agent runs, so Dynamic
 // is empty.
-func (c *Client) metaRead(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.NodeMetaResponse, error) {
+func (c *Client) metaRead(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.NodeMetaResponse, error) {
 	static := maps.Clone(c.cfg.Meta)
 	if static == nil {
 		static = map[string]string{}
 	}
-	return &nomad.NodeMetaResponse{Meta: c.node.copy().Meta, Dynamic: map[string]*string{}, Static: static}, nil
+	return &message.NodeMetaResponse{Meta: c.node.copy().Meta, Dynamic: map[string]*string{}, Static: static}, nil
 }

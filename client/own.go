@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
@@ -65,7 +66,7 @@ func ofNode[Req any](c *Client, id func(*Req) string, q acl.Question) subject[Re
 }
 
 // admit authenticates the caller and checks the caller's rights. Every call is checked again.
-func (s subject[Req]) admit(ctx context.Context, call *rpc.Call, env nomad.Envelope, req *Req) error {
+func (s subject[Req]) admit(ctx context.Context, call *rpc.Call, env message.Envelope, req *Req) error {
 	who, access, err := s.c.access.Caller(ctx, env.AuthToken)
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (s subject[Req]) admit(ctx context.Context, call *rpc.Call, env nomad.Envel
 
 // admitTicket admits a call that servers relay with a ticket. The servers have authorised the
 // caller, and they close the call when the caller loses the right.
-func (s subject[Req]) admitTicket(ctx context.Context, call *rpc.Call, env nomad.Envelope, req *Req) error {
+func (s subject[Req]) admitTicket(ctx context.Context, call *rpc.Call, env message.Envelope, req *Req) error {
 	t, err := s.c.tickets.Verify(ctx, env.AuthToken, call.Method, s.id(req))
 	if err != nil {
 		return err
@@ -180,7 +181,7 @@ func answerStream[Req any, P interface {
 
 // readmit returns nomad.ErrPermissionDenied if the caller has lost the right to a stream.
 // Streams of a removed allocation end by themselves.
-func (s subject[Req]) readmit(ctx context.Context, env nomad.Envelope, req *Req) error {
+func (s subject[Req]) readmit(ctx context.Context, env message.Envelope, req *Req) error {
 	_, access, err := s.c.access.Caller(ctx, env.AuthToken)
 	if err != nil || !s.mine(req) {
 		return err
@@ -191,7 +192,7 @@ func (s subject[Req]) readmit(ctx context.Context, env nomad.Envelope, req *Req)
 	return nil
 }
 
-func (c *Client) inRegion(env nomad.Envelope) bool {
+func (c *Client) inRegion(env message.Envelope) bool {
 	return env.Region == "" || env.Region == c.cfg.Region
 }
 

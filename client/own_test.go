@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // A node answers requests of its own agent about itself without a server. Tokens are still
@@ -32,14 +33,14 @@ func TestNodeAnswersItsAgent(t *testing.T) {
 		return false
 	})
 	stat := func(alloc, region, token string) (*nomad.AllocFileInfo, error) {
-		req := &nomad.FsStatRequest{AllocID: alloc, Path: "/main/local/hello.txt", QueryOptions: nomad.QueryOptions{Region: region, AuthToken: token}}
-		var out nomad.FsStatResponse
+		req := &message.FsStatRequest{AllocID: alloc, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{Region: region, AuthToken: token}}
+		var out message.FsStatResponse
 		err := n.Own("FileSystem.Stat").Call(t.Context(), "FileSystem.Stat", req, &out)
 		return out.Info, err
 	}
 	cat := func(alloc, token string) (string, error) {
 		s, err := n.Own("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
-		return readFile(s, err, &nomad.FsStreamRequest{AllocID: alloc, Path: "main/local/hello.txt", PlainText: true, QueryOptions: nomad.QueryOptions{AuthToken: token}})
+		return readFile(s, err, &message.FsStreamRequest{AllocID: alloc, Path: "main/local/hello.txt", PlainText: true, QueryOptions: message.QueryOptions{AuthToken: token}})
 	}
 	for what, c := range map[string]struct{ alloc, region, token, name string }{
 		"own, no token":        {a.ID, "", "", "hello.txt"},
@@ -72,13 +73,13 @@ func TestNodeAnswersItsAgent(t *testing.T) {
 	if text, err := cat(a.ID, ""); text != "hello" {
 		t.Errorf("without a server: %q, %v", text, err)
 	}
-	var host nomad.ClientStatsResponse
-	if err := n.Own("ClientStats.Stats").Call(t.Context(), "ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: n.NodeID()}, &host); err != nil || host.HostStats.Memory.Total == 0 {
+	var host message.ClientStatsResponse
+	if err := n.Own("ClientStats.Stats").Call(t.Context(), "ClientStats.Stats", &message.NodeSpecificRequest{NodeID: n.NodeID()}, &host); err != nil || host.HostStats.Memory.Total == 0 {
 		t.Errorf("stats without a server: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	req := &nomad.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt", QueryOptions: nomad.QueryOptions{AuthToken: good}}
+	req := &message.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{AuthToken: good}}
 	if err := n.Own("FileSystem.Stat").Call(ctx, "FileSystem.Stat", req, nil); err == nil {
 		t.Error("a token is accepted without a server")
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Delays between attempts to pull allocations.
@@ -44,10 +45,10 @@ func (c *Client) pull(ctx context.Context) error {
 // replaced by an older one, it may list ended allocations as running, so all statuses are sent
 // again.
 func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err error) {
-	req := nomad.NodeSpecificRequest{NodeID: c.id.id, SecretID: c.id.secret, QueryOptions: c.query()}
+	req := message.NodeSpecificRequest{NodeID: c.id.id, SecretID: c.id.secret, QueryOptions: c.query()}
 	req.MinQueryIndex = index
 	req.AllowStale = index > 0
-	var resp nomad.NodeClientAllocsResponse
+	var resp message.NodeClientAllocsResponse
 	if err := c.servers.Call(ctx, "Node.GetClientAllocs", &req, &resp); err != nil {
 		return index, fmt.Errorf("list allocations: %w", err)
 	}
@@ -78,12 +79,12 @@ func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err e
 
 // fetch gets full allocations, each at least as new as in wanted.
 func (c *Client) fetch(ctx context.Context, wanted map[string]uint64) ([]*nomad.Allocation, error) {
-	req := nomad.AllocsGetRequest{QueryOptions: c.query()}
+	req := message.AllocsGetRequest{QueryOptions: c.query()}
 	for id, index := range wanted {
 		req.AllocIDs = append(req.AllocIDs, id)
 		req.MinQueryIndex = max(req.MinQueryIndex, index-1)
 	}
-	var resp nomad.AllocsGetResponse
+	var resp message.AllocsGetResponse
 	if err := c.servers.Call(ctx, "Alloc.GetAllocs", &req, &resp); err != nil {
 		return nil, fmt.Errorf("get allocations: %w", err)
 	}

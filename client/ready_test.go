@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -54,7 +55,7 @@ func TestRestoredBeforeRegistered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Encode(&nomad.FsLogsRequest{AllocID: a.ID, Task: "main", LogType: "stdout", PlainText: true}); err != nil {
+	if err := s.Encode(&message.FsLogsRequest{AllocID: a.ID, Task: "main", LogType: "stdout", PlainText: true}); err != nil {
 		t.Fatal(err)
 	}
 	var w nomad.StreamErrWrapper
@@ -69,7 +70,7 @@ func TestRestoredBeforeRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, exit, err := execIn(st, &nomad.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, "in"); err != nil || exit == nil {
+	if _, _, exit, err := execIn(st, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, "in"); err != nil || exit == nil {
 		t.Errorf("exec in a restored task = %+v, %v", exit, err)
 	}
 }

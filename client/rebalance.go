@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Limits for moving to another server, as in Nomad 2.0.
@@ -58,7 +58,7 @@ func (r *Remote) rebalance(ctx context.Context) {
 func (r *Remote) ping(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingWithin)
 	defer cancel()
-	req := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: r.region, AllowStale: true}}
+	req := message.GenericRequest{QueryOptions: message.QueryOptions{Region: r.region, AllowStale: true}}
 	err := r.pool.Call(ctx, addr, "Status.Ping", &req, nil)
 	if err != nil {
 		r.log.Debug("a server does not answer", "addr", addr, "err", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Delays between attempts. They start at milliseconds, since a server may just be starting.
@@ -101,12 +102,12 @@ func (c *Client) denied(err error) (wait time.Duration) {
 
 // register sends the node to the servers.
 func (c *Client) register(ctx context.Context) error {
-	req := nomad.NodeRegisterRequest{
+	req := message.NodeRegisterRequest{
 		Node:           c.node.copy(),
 		CreateNodePool: true,
-		WriteRequest:   nomad.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.registerAuth()},
+		WriteRequest:   message.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.registerAuth()},
 	}
-	var resp nomad.NodeUpdateResponse
+	var resp message.NodeUpdateResponse
 	if err := c.servers.Call(ctx, "Node.Register", &req, &resp); err != nil {
 		return fmt.Errorf("register: %w", err)
 	}
@@ -117,7 +118,7 @@ func (c *Client) register(ctx context.Context) error {
 
 // beat sends one heartbeat with status ready.
 func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
-	req := nomad.NodeUpdateStatusRequest{
+	req := message.NodeUpdateStatusRequest{
 		NodeID:               c.id.id,
 		Status:               nomad.NodeStatusReady,
 		ForceIdentityRenewal: c.id.wantsRenewal(),
@@ -126,7 +127,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 		SessionID:            c.session.ID,
 		WriteRequest:         c.write(),
 	}
-	var resp nomad.NodeUpdateResponse
+	var resp message.NodeUpdateResponse
 	if err := c.servers.Call(ctx, "Node.UpdateStatus", &req, &resp); err != nil {
 		c.id.accept(nil)
 		if isNodeUnknown(err) {
@@ -189,7 +190,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 }
 
 // learn records the eligibility and the server list of a response.
-func (c *Client) learn(resp *nomad.NodeUpdateResponse) {
+func (c *Client) learn(resp *message.NodeUpdateResponse) {
 	if e := resp.SchedulingEligibility; e != "" {
 		c.eligibility.Store(&e)
 	}
@@ -208,11 +209,11 @@ func isNodeUnknown(err error) bool {
 }
 
 // write returns the header of a write request.
-func (c *Client) write() nomad.WriteRequest {
-	return nomad.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.auth()}
+func (c *Client) write() message.WriteRequest {
+	return message.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.auth()}
 }
 
 // query returns the header of a read request that any server may answer.
-func (c *Client) query() nomad.QueryOptions {
-	return nomad.QueryOptions{Region: c.cfg.Region, AuthToken: c.id.auth(), AllowStale: true}
+func (c *Client) query() message.QueryOptions {
+	return message.QueryOptions{Region: c.cfg.Region, AuthToken: c.id.auth(), AllowStale: true}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -55,8 +56,8 @@ func remote(f *fleet, addrs ...string) *Remote {
 }
 
 var (
-	readReq    = &nomad.GenericRequest{}
-	writeReq   = &nomad.NodeUpdateStatusRequest{}
+	readReq    = &message.GenericRequest{}
+	writeReq   = &message.NodeUpdateStatusRequest{}
 	errLost    = fmt.Errorf("rpc error: %w", io.EOF)
 	errGone    = fmt.Errorf("%w: %w", nomad.ErrLost, io.EOF)
 	errMaybe   = fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, io.EOF)
@@ -77,7 +78,7 @@ func TestFailover(t *testing.T) {
 		"lost response to a read":            {readReq, errLost, []string{"a", "b"}, "b", nil},
 		"read lost by another server":        {readReq, nomad.ErrorFromText(errGone.Error()), []string{"a", "b"}, "b", nil},
 		"write lost by another server":       {writeReq, nomad.ErrorFromText(fmt.Sprint(nomad.ErrMaybeApplied, ": ", errGone)), []string{"a"}, "a", nomad.ErrMaybeApplied},
-		"lost response to a restart":         {&nomad.AllocRestartRequest{}, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
+		"lost response to a restart":         {&message.AllocRestartRequest{}, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
 		"lost response to a write":           {writeReq, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
 		"write lost by the leader":           {writeReq, nomad.ErrorFromText(nomad.ErrMaybeApplied.Error()), []string{"a"}, "a", nomad.ErrMaybeApplied},
 		"refused":                            {writeReq, nomad.ErrPermissionDenied, []string{"a"}, "a", nomad.ErrPermissionDenied},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // The servers restore an older state. Ended allocations are reported again, unlisted ones are
@@ -22,7 +23,7 @@ func TestStatusesAreSentAgainAfterRestore(t *testing.T) {
 			status(f, runs) == nomad.AllocClientStatusRunning && status(f, later) == nomad.AllocClientStatusRunning
 	})
 	f.until(t, "the allocation is collected", func() bool {
-		return n.RPC().Call(t.Context(), "Allocations.GarbageCollect", &nomad.AllocSpecificRequest{AllocID: collected.ID}, &nomad.GenericResponse{}) == nil
+		return n.RPC().Call(t.Context(), "Allocations.GarbageCollect", &message.AllocSpecificRequest{AllocID: collected.ID}, &message.GenericResponse{}) == nil
 	})
 	restored := func(at uint64) {
 		f.edit(func() {

@@ -7,11 +7,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // allocSandbox compares the sandboxes of an allocation's tasks with their declared policies.
-func (c *Client) allocSandbox(ctx context.Context, _ *rpc.Call, req *nomad.AllocSandboxRequest) (*nomad.AllocSandboxResponse, error) {
+func (c *Client) allocSandbox(ctx context.Context, _ *rpc.Call, req *message.AllocSandboxRequest) (*message.AllocSandboxResponse, error) {
 	h, err := c.allocs.findOf(req.AllocID, req.Task)
 	if err != nil {
 		return nil, err
@@ -23,5 +24,5 @@ func (c *Client) allocSandbox(ctx context.Context, _ *rpc.Call, req *nomad.Alloc
 	if err != nil {
 		return nil, idle(err)
 	}
-	return &nomad.AllocSandboxResponse{Tasks: tasks}, nil
+	return &message.AllocSandboxResponse{Tasks: tasks}, nil
 }

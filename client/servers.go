@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -235,7 +236,7 @@ func unsent(err error) bool {
 
 // blockTime returns how long a blocking query may take.
 func blockTime(req any) time.Duration {
-	q, ok := req.(interface{ Query() *nomad.QueryOptions })
+	q, ok := req.(interface{ Query() *message.QueryOptions })
 	if !ok || q.Query().MinQueryIndex == 0 {
 		return 0
 	}

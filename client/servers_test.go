@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -136,7 +137,7 @@ func (f *fakeServer) token(n int) *string {
 	return &t
 }
 
-func (f *fakeServer) register(_ context.Context, c *rpc.Call, req *nomad.NodeRegisterRequest) (*nomad.NodeUpdateResponse, error) {
+func (f *fakeServer) register(_ context.Context, c *rpc.Call, req *message.NodeRegisterRequest) (*message.NodeUpdateResponse, error) {
 	f.tries.Add(1)
 	f.mu.Lock()
 	if err := f.notReady; err != nil {
@@ -149,11 +150,11 @@ func (f *fakeServer) register(_ context.Context, c *rpc.Call, req *nomad.NodeReg
 		return nil, nomad.ErrPermissionDenied
 	}
 	f.mu.Unlock()
-	var resp *nomad.NodeUpdateResponse
+	var resp *message.NodeUpdateResponse
 	f.edit(func() {
 		f.registers = append(f.registers, req.AuthToken)
 		f.node, f.status = req.Node, req.Node.Status
-		resp = &nomad.NodeUpdateResponse{HeartbeatTTL: time.Minute, Servers: []*nomad.NodeServerInfo{{RPCAdvertiseAddr: f.addr()}}}
+		resp = &message.NodeUpdateResponse{HeartbeatTTL: time.Minute, Servers: []*nomad.NodeServerInfo{{RPCAdvertiseAddr: f.addr()}}}
 		if f.noIdentities {
 			f.tokens[req.Node.SecretID] = true
 		} else if !f.keepTokens {
@@ -164,7 +165,7 @@ func (f *fakeServer) register(_ context.Context, c *rpc.Call, req *nomad.NodeReg
 	return resp, nil
 }
 
-func (f *fakeServer) updateStatus(_ context.Context, _ *rpc.Call, req *nomad.NodeUpdateStatusRequest) (*nomad.NodeUpdateResponse, error) {
+func (f *fakeServer) updateStatus(_ context.Context, _ *rpc.Call, req *message.NodeUpdateStatusRequest) (*message.NodeUpdateResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.node == nil || f.node.ID != req.NodeID {
@@ -174,7 +175,7 @@ func (f *fakeServer) updateStatus(_ context.Context, _ *rpc.Call, req *nomad.Nod
 		return nil, nomad.ErrPermissionDenied
 	}
 	f.status = req.Status
-	resp := &nomad.NodeUpdateResponse{HeartbeatTTL: 50 * time.Millisecond}
+	resp := &message.NodeUpdateResponse{HeartbeatTTL: 50 * time.Millisecond}
 	if req.ForceIdentityRenewal {
 		f.forced++
 	}
@@ -185,14 +186,14 @@ func (f *fakeServer) updateStatus(_ context.Context, _ *rpc.Call, req *nomad.Nod
 	return resp, nil
 }
 
-func (f *fakeServer) clientAllocs(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeClientAllocsResponse, error) {
+func (f *fakeServer) clientAllocs(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeClientAllocsResponse, error) {
 	for {
 		f.mu.Lock()
 		if f.node == nil || f.node.SecretID != req.SecretID {
 			f.mu.Unlock()
 			return nil, nomad.ErrPermissionDenied
 		}
-		resp := &nomad.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
+		resp := &message.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
 		resp.Index, resp.RestoreIndex = f.index, f.restoredAt
 		for id, a := range f.allocs {
 			resp.Allocs[id] = a.AllocModifyIndex
@@ -210,10 +211,10 @@ func (f *fakeServer) clientAllocs(ctx context.Context, _ *rpc.Call, req *nomad.N
 	}
 }
 
-func (f *fakeServer) getAllocs(_ context.Context, _ *rpc.Call, req *nomad.AllocsGetRequest) (*nomad.AllocsGetResponse, error) {
+func (f *fakeServer) getAllocs(_ context.Context, _ *rpc.Call, req *message.AllocsGetRequest) (*message.AllocsGetResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	resp := &nomad.AllocsGetResponse{}
+	resp := &message.AllocsGetResponse{}
 	resp.Index = f.index
 	for _, id := range req.AllocIDs {
 		if a := f.allocs[id]; a != nil {
@@ -223,7 +224,7 @@ func (f *fakeServer) getAllocs(_ context.Context, _ *rpc.Call, req *nomad.Allocs
 	return resp, nil
 }
 
-func (f *fakeServer) updateAlloc(_ context.Context, _ *rpc.Call, req *nomad.AllocUpdateRequest) (*nomad.GenericResponse, error) {
+func (f *fakeServer) updateAlloc(_ context.Context, _ *rpc.Call, req *message.AllocUpdateRequest) (*message.GenericResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.updates++
@@ -237,12 +238,12 @@ func (f *fakeServer) updateAlloc(_ context.Context, _ *rpc.Call, req *nomad.Allo
 	for _, a := range req.Alloc {
 		f.updated[a.ID] = a
 	}
-	return &nomad.GenericResponse{}, nil
+	return &message.GenericResponse{}, nil
 }
 
 // whoAmI accepts the tokens that it issued, and those of users, whose policy is named like the
 // user.
-func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
+func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *message.GenericRequest) (*acls.WhoAmIResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id := &acls.AuthenticatedIdentity{ACLToken: &acls.Token{Type: acls.ClientToken, Policies: []string{req.AuthToken}}}
@@ -269,28 +270,28 @@ func (f *fakeServer) getPolicies(_ context.Context, _ *rpc.Call, req *acls.Polic
 }
 
 // listPublic returns the keys that verify tickets.
-func (f *fakeServer) listPublic(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
+func (f *fakeServer) listPublic(context.Context, *rpc.Call, *message.GenericRequest) (*message.KeyringListPublicResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &nomad.KeyringListPublicResponse{PublicKeys: f.keys}, nil
+	return &message.KeyringListPublicResponse{PublicKeys: f.keys}, nil
 }
 
 // statElsewhere and streamElsewhere answer for other nodes.
-func (f *fakeServer) statElsewhere(context.Context, *rpc.Call, *nomad.FsStatRequest) (*nomad.FsStatResponse, error) {
-	return &nomad.FsStatResponse{Info: &nomad.AllocFileInfo{Name: "elsewhere"}}, nil
+func (f *fakeServer) statElsewhere(context.Context, *rpc.Call, *message.FsStatRequest) (*message.FsStatResponse, error) {
+	return &message.FsStatResponse{Info: &nomad.AllocFileInfo{Name: "elsewhere"}}, nil
 }
 
-func (f *fakeServer) streamElsewhere(_ context.Context, _ *rpc.Call, _ *nomad.FsStreamRequest, s *rpc.Stream) error {
+func (f *fakeServer) streamElsewhere(_ context.Context, _ *rpc.Call, _ *message.FsStreamRequest, s *rpc.Stream) error {
 	return s.Encode(&nomad.StreamErrWrapper{Payload: []byte("elsewhere")})
 }
 
-func (f *fakeServer) emitEvents(_ context.Context, _ *rpc.Call, req *nomad.EmitNodeEventsRequest) (*nomad.EmitNodeEventsResponse, error) {
+func (f *fakeServer) emitEvents(_ context.Context, _ *rpc.Call, req *message.EmitNodeEventsRequest) (*message.EmitNodeEventsResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range req.NodeEvents {
 		f.events = append(f.events, e...)
 	}
-	return &nomad.EmitNodeEventsResponse{}, nil
+	return &message.EmitNodeEventsResponse{}, nil
 }
 
 // until waits for a condition on the state.

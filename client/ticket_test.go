@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
@@ -50,28 +51,28 @@ func (g guarded) relays() map[string]func() (rpc.Request, string) {
 		return func() (rpc.Request, string) { return make(), g.NodeID() }
 	}
 	return map[string]func() (rpc.Request, string){
-		"Allocations.Checks":            ofAlloc(func() rpc.Request { return &nomad.AllocChecksRequest{AllocID: g.alloc} }),
-		"Allocations.Stats":             ofAlloc(func() rpc.Request { return &nomad.AllocStatsRequest{AllocID: g.alloc} }),
-		"Allocations.Restart":           ofAlloc(func() rpc.Request { return &nomad.AllocRestartRequest{AllocID: g.alloc, TaskName: "none"} }),
-		"Allocations.Signal":            ofAlloc(func() rpc.Request { return &nomad.AllocSignalRequest{AllocID: g.alloc, Signal: "none"} }),
-		"Allocations.Sandbox":           ofAlloc(func() rpc.Request { return &nomad.AllocSandboxRequest{AllocID: g.alloc} }),
-		"Allocations.GarbageCollect":    ofAlloc(func() rpc.Request { return &nomad.AllocSpecificRequest{AllocID: g.alloc} }),
-		"Allocations.GarbageCollectAll": ofNode(func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }),
-		"FileSystem.List":               ofAlloc(func() rpc.Request { return &nomad.FsListRequest{AllocID: g.alloc, Path: "/"} }),
-		"FileSystem.Stat":               ofAlloc(func() rpc.Request { return &nomad.FsStatRequest{AllocID: g.alloc, Path: "/"} }),
+		"Allocations.Checks":            ofAlloc(func() rpc.Request { return &message.AllocChecksRequest{AllocID: g.alloc} }),
+		"Allocations.Stats":             ofAlloc(func() rpc.Request { return &message.AllocStatsRequest{AllocID: g.alloc} }),
+		"Allocations.Restart":           ofAlloc(func() rpc.Request { return &message.AllocRestartRequest{AllocID: g.alloc, TaskName: "none"} }),
+		"Allocations.Signal":            ofAlloc(func() rpc.Request { return &message.AllocSignalRequest{AllocID: g.alloc, Signal: "none"} }),
+		"Allocations.Sandbox":           ofAlloc(func() rpc.Request { return &message.AllocSandboxRequest{AllocID: g.alloc} }),
+		"Allocations.GarbageCollect":    ofAlloc(func() rpc.Request { return &message.AllocSpecificRequest{AllocID: g.alloc} }),
+		"Allocations.GarbageCollectAll": ofNode(func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }),
+		"FileSystem.List":               ofAlloc(func() rpc.Request { return &message.FsListRequest{AllocID: g.alloc, Path: "/"} }),
+		"FileSystem.Stat":               ofAlloc(func() rpc.Request { return &message.FsStatRequest{AllocID: g.alloc, Path: "/"} }),
 		"FileSystem.Stream": ofAlloc(func() rpc.Request {
-			return &nomad.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true}
+			return &message.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true}
 		}),
 		"FileSystem.Logs": ofAlloc(func() rpc.Request {
-			return &nomad.FsLogsRequest{AllocID: g.alloc, Task: "main", LogType: "stdout", PlainText: true}
+			return &message.FsLogsRequest{AllocID: g.alloc, Task: "main", LogType: "stdout", PlainText: true}
 		}),
 		"Allocations.Exec": ofAlloc(func() rpc.Request {
-			return &nomad.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}}
+			return &message.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}}
 		}),
-		"ClientStats.Stats":  ofNode(func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }),
-		"NodeIdentity.Get":   ofNode(func() rpc.Request { return &nomad.NodeIdentityGetReq{NodeID: g.NodeID()} }),
-		"NodeMeta.Read":      ofNode(func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }),
-		"NodeIdentity.Renew": ofNode(func() rpc.Request { return &nomad.NodeIdentityRenewReq{NodeID: g.NodeID()} }),
+		"ClientStats.Stats":  ofNode(func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }),
+		"NodeIdentity.Get":   ofNode(func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} }),
+		"NodeMeta.Read":      ofNode(func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }),
+		"NodeIdentity.Renew": ofNode(func() rpc.Request { return &message.NodeIdentityRenewReq{NodeID: g.NodeID()} }),
 	}
 }
 
@@ -144,7 +145,7 @@ func TestBadTicketsWithoutAccessControl(t *testing.T) {
 	key := f.signer(t, "k1")
 	n := start(t, config(nodeDir(t), f.addr()))
 	call := func(k ticket.Ticket) error {
-		req := &nomad.NodeSpecificRequest{NodeID: n.NodeID(), QueryOptions: nomad.QueryOptions{AuthToken: signed(t, key, k)}}
+		req := &message.NodeSpecificRequest{NodeID: n.NodeID(), QueryOptions: message.QueryOptions{AuthToken: signed(t, key, k)}}
 		return n.RPC().Call(t.Context(), "ClientStats.Stats", req, nil)
 	}
 	if err := call(ticket.Ticket{Node: n.NodeID(), Method: "ClientStats.Stats", Object: n.NodeID()}); err != nil {

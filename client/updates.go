@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Delays between attempts to send statuses.
@@ -122,6 +123,6 @@ func (u *updates) putBack(batch []*nomad.Allocation) {
 
 // sendUpdates sends statuses to the servers.
 func (c *Client) sendUpdates(ctx context.Context, allocs []*nomad.Allocation) error {
-	req := nomad.AllocUpdateRequest{Alloc: allocs, WriteRequest: c.write()}
-	return c.servers.Call(ctx, "Node.UpdateAlloc", &req, &nomad.GenericResponse{})
+	req := message.AllocUpdateRequest{Alloc: allocs, WriteRequest: c.write()}
+	return c.servers.Call(ctx, "Node.UpdateAlloc", &req, &message.GenericResponse{})
 }

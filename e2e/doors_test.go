@@ -24,6 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
@@ -175,12 +176,12 @@ func (v *visitor) overRPC(method string, request func(token string) any) func(st
 	}
 }
 
-func (v *visitor) query(token string) nomad.QueryOptions {
-	return nomad.QueryOptions{Region: "global", AuthToken: token}
+func (v *visitor) query(token string) message.QueryOptions {
+	return message.QueryOptions{Region: "global", AuthToken: token}
 }
 
-func (v *visitor) write(token string) nomad.WriteRequest {
-	return nomad.WriteRequest{Region: "global", AuthToken: token}
+func (v *visitor) write(token string) message.WriteRequest {
+	return message.WriteRequest{Region: "global", AuthToken: token}
 }
 
 // overStream is the endpoint of a streaming method.
@@ -192,7 +193,7 @@ func (v *visitor) overStream(token string) string {
 		return err.Error()
 	}
 	defer st.Close()
-	if err := st.Encode(&nomad.FsStreamRequest{AllocID: v.holder.alloc.ID, Path: "t/executor.out", Origin: "start", QueryOptions: v.query(token)}); err != nil {
+	if err := st.Encode(&message.FsStreamRequest{AllocID: v.holder.alloc.ID, Path: "t/executor.out", Origin: "start", QueryOptions: v.query(token)}); err != nil {
 		return err.Error()
 	}
 	var first nomad.StreamErrWrapper
@@ -215,7 +216,7 @@ func (v *visitor) doors() []door {
 	v.t.Cleanup(tcp.CloseIdleConnections)
 	token := "X-Nomad-Token"
 	fresh := func(token string) any {
-		return &nomad.NodeRegisterRequest{CreateNodePool: true, WriteRequest: v.write(token), Node: &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "burglar", NodePool: "default",
+		return &message.NodeRegisterRequest{CreateNodePool: true, WriteRequest: v.write(token), Node: &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "burglar", NodePool: "default",
 			Attributes: map[string]string{"nomad.version": "2.0.6"}, Status: nomad.NodeStatusInit}}
 	}
 	return []door{
@@ -229,23 +230,23 @@ func (v *visitor) doors() []door {
 		{"HTTP of the node", "workload", v.overHTTP(tcp, "GET", base+"/v1/client/stats", token, "")},
 		{"Task API", "workload", v.overHTTP(v.socket, "GET", "http://task/v1/jobs", token, "")},
 		{"Task API bearer", "workload", v.overHTTP(v.socket, "GET", "http://task/v1/agent/self", "Authorization", "bearer ")},
-		{"RPC", "workload", v.overRPC("Job.List", func(token string) any { return &nomad.JobListRequest{QueryOptions: v.query(token)} })},
+		{"RPC", "workload", v.overRPC("Job.List", func(token string) any { return &message.JobListRequest{QueryOptions: v.query(token)} })},
 		{"RPC stream", "workload", v.overStream},
 		{"RPC of nodes", "node", v.overRPC("Node.GetClientAllocs", func(token string) any {
-			return &nomad.NodeSpecificRequest{NodeID: v.node, QueryOptions: v.query(token)}
+			return &message.NodeSpecificRequest{NodeID: v.node, QueryOptions: v.query(token)}
 		})},
 		{"RPC signing", "node", v.overRPC("Alloc.SignIdentities", func(token string) any {
-			return &nomad.AllocIdentitiesRequest{QueryOptions: v.query(token), Identities: []*nomad.WorkloadIdentityRequest{{AllocID: v.holder.alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+			return &message.AllocIdentitiesRequest{QueryOptions: v.query(token), Identities: []*nomad.WorkloadIdentityRequest{{AllocID: v.holder.alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
 		})},
 		{"heartbeat", "node", v.overRPC("Node.UpdateStatus", func(token string) any {
-			return &nomad.NodeUpdateStatusRequest{NodeID: v.node, Status: nomad.NodeStatusReady, WriteRequest: v.write(token)}
+			return &message.NodeUpdateStatusRequest{NodeID: v.node, Status: nomad.NodeStatusReady, WriteRequest: v.write(token)}
 		})},
 		{"registration", "introduction", v.overRPC("Node.Register", fresh)},
 		{"RPC of servers", "server", v.overRPC("Status.Regroup", func(token string) any {
-			return &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token}}
+			return &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}
 		})},
 		{workerDoor, "server", v.overRPC("Eval.Dequeue", func(token string) any {
-			return &nomad.EvalDequeueRequest{Schedulers: []string{"none"}, Timeout: time.Millisecond, WriteRequest: v.write(token)}
+			return &message.EvalDequeueRequest{Schedulers: []string{"none"}, Timeout: time.Millisecond, WriteRequest: v.write(token)}
 		})},
 	}
 }

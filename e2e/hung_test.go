@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -58,8 +58,8 @@ func (s *servers) nodeServer(node string) int {
 	within(s.t, patience, "a connection of the node", func() bool {
 		newest := time.Time{}
 		for i, a := range s.all {
-			var out nomad.NodeConnQueryResponse
-			req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: "global", AllowStale: true}}
+			var out message.NodeConnQueryResponse
+			req := &message.NodeSpecificRequest{NodeID: node, QueryOptions: message.QueryOptions{Region: "global", AllowStale: true}}
 			if err := pool.Call(s.t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "Status.HasNodeConn", req, &out); err != nil {
 				s.t.Fatal(err)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -121,7 +122,7 @@ func startSoak(t *testing.T) *soak {
 				Disk: nomad.NodeDiskResources{DiskMB: 1 << 20}, MinDynamicPort: 20000, MaxDynamicPort: 32000},
 			Status: nomad.NodeStatusInit}}
 		k.nodes = append(k.nodes, n)
-		if _, err := n.beat(t.Context(), "Node.Register", &nomad.NodeRegisterRequest{Node: n.node, WriteRequest: nomad.WriteRequest{Region: "global"}}); err != nil {
+		if _, err := n.beat(t.Context(), "Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: message.WriteRequest{Region: "global"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +131,7 @@ func startSoak(t *testing.T) *soak {
 
 // beat sends a heartbeat or registration and stores the new identity.
 func (n *soakNode) beat(ctx context.Context, method string, req any) (time.Duration, error) {
-	var out nomad.NodeUpdateResponse
+	var out message.NodeUpdateResponse
 	if err := n.k.remote.Call(ctx, method, req, &out); err != nil {
 		return 0, err
 	}
@@ -151,8 +152,8 @@ func (n *soakNode) auth() string {
 // live sends heartbeats until ctx ends.
 func (n *soakNode) live(ctx context.Context) {
 	for ctx.Err() == nil {
-		ttl, err := n.beat(ctx, "Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, UpdatedAt: time.Now().Unix(),
-			WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: n.auth()}})
+		ttl, err := n.beat(ctx, "Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, UpdatedAt: time.Now().Unix(),
+			WriteRequest: message.WriteRequest{Region: "global", AuthToken: n.auth()}})
 		wait := ttl / 2
 		if err != nil {
 			wait = 200 * time.Millisecond
@@ -166,7 +167,7 @@ func (n *soakNode) live(ctx context.Context) {
 
 // Call implements identity.Caller.
 func (n *soakNode) Call(ctx context.Context, method string, req, resp any) error {
-	req.(*nomad.AllocIdentitiesRequest).AuthToken = n.auth()
+	req.(*message.AllocIdentitiesRequest).AuthToken = n.auth()
 	asked := time.Now()
 	err := n.k.remote.Call(ctx, method, req, resp)
 	if err == nil {
@@ -200,16 +201,16 @@ func (k *soak) place(ctx context.Context) {
     }
   }
 }`, k.size.allocs, k.ttl))
-	read := func(n *soakNode) nomad.QueryOptions {
-		return nomad.QueryOptions{Region: "global", AuthToken: n.auth()}
+	read := func(n *soakNode) message.QueryOptions {
+		return message.QueryOptions{Region: "global", AuthToken: n.auth()}
 	}
 	k.within(patience, "all allocations are placed", func() bool {
 		k.allocs = nil
 		for _, n := range k.nodes {
-			var list nomad.NodeClientAllocsResponse
-			var full nomad.AllocsGetResponse
-			get := &nomad.AllocsGetRequest{QueryOptions: read(n)}
-			if err := k.remote.Call(ctx, "Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: read(n)}, &list); err != nil {
+			var list message.NodeClientAllocsResponse
+			var full message.AllocsGetResponse
+			get := &message.AllocsGetRequest{QueryOptions: read(n)}
+			if err := k.remote.Call(ctx, "Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: read(n)}, &list); err != nil {
 				return false
 			}
 			for id := range list.Allocs {
@@ -223,7 +224,7 @@ func (k *soak) place(ctx context.Context) {
 		return len(k.allocs) == k.size.allocs
 	})
 	for _, n := range k.nodes {
-		req := &nomad.AllocUpdateRequest{WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: n.auth()}}
+		req := &message.AllocUpdateRequest{WriteRequest: message.WriteRequest{Region: "global", AuthToken: n.auth()}}
 		for _, a := range k.allocs {
 			if a.NodeID == n.node.ID {
 				req.Alloc = append(req.Alloc, &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, ClientStatus: nomad.AllocClientStatusRunning})
@@ -232,7 +233,7 @@ func (k *soak) place(ctx context.Context) {
 		if len(req.Alloc) == 0 {
 			continue // the node was not ready when the job was registered
 		}
-		if err := k.remote.Call(ctx, "Node.UpdateAlloc", req, &nomad.GenericResponse{}); err != nil {
+		if err := k.remote.Call(ctx, "Node.UpdateAlloc", req, &message.GenericResponse{}); err != nil {
 			k.t.Fatal(err)
 		}
 	}
@@ -335,7 +336,7 @@ func (k *soak) show(ctx context.Context, addr string) {
 	for ctx.Err() == nil {
 		held := k.now()
 		h := held[rand.N(len(held))]
-		req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: h.raw, AllowStale: true}}
+		req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: h.raw, AllowStale: true}}
 		err := k.pool.Call(ctx, addr, "ACL.WhoAmI", req, &acls.WhoAmIResponse{})
 		k.mu.Lock()
 		if err == nil {

@@ -18,18 +18,6 @@ const (
 	AllocClientStatusUnknown  = "unknown"
 )
 
-// AllocListRequest is the request of Alloc.List.
-type AllocListRequest struct {
-	QueryOptions
-	Fields *AllocStubFields
-}
-
-// AllocListResponse is the reply of Alloc.List and Deployment.Allocations.
-type AllocListResponse struct {
-	Allocations []*AllocListStub
-	QueryMeta
-}
-
 // AllocListStub is the short form of an Allocation in a list. Servers derive it for each reply.
 type AllocListStub struct {
 	ID                    string
@@ -82,36 +70,6 @@ type AllocMetric struct {
 	CoalescedFailures  int
 }
 
-// AllocRestartRequest is the request of ClientAllocations.Restart and Allocations.Restart.
-type AllocRestartRequest struct {
-	AllocID  string
-	TaskName string
-	AllTasks bool
-	QueryOptions
-}
-
-// Envelope returns the fields that the transport reads. The request has the form of a read, but it is
-// marked as a write, because a task must not be restarted twice.
-func (r *AllocRestartRequest) Envelope() Envelope { return r.QueryOptions.changing() }
-
-// AllocSignalRequest is the request of ClientAllocations.Signal and Allocations.Signal.
-type AllocSignalRequest struct {
-	AllocID string
-	Task    string
-	Signal  string
-	QueryOptions
-}
-
-// Envelope returns the fields that the transport reads. The request has the form of a read, but it is
-// marked as a write, because a signal must not be sent twice.
-func (r *AllocSignalRequest) Envelope() Envelope { return r.QueryOptions.changing() }
-
-// AllocSpecificRequest is the request of Alloc.GetAlloc, ClientAllocations.GarbageCollect and Allocations.GarbageCollect.
-type AllocSpecificRequest struct {
-	AllocID string
-	QueryOptions
-}
-
 // AllocState is one change of an allocation's client status that scheduling depends on, such as the loss
 // and the return of its client. The plan applier and the FSM append to the list. Nothing is ever removed.
 type AllocState struct {
@@ -123,38 +81,10 @@ type AllocState struct {
 // AllocStateField names what an AllocState records.
 type AllocStateField uint8
 
-// AllocStopRequest is the request of Alloc.Stop.
-type AllocStopRequest struct {
-	AllocID         string
-	NoShutdownDelay bool
-	Reschedule      bool
-	WriteRequest
-}
-
-// AllocStopResponse is the reply of Alloc.Stop.
-type AllocStopResponse struct {
-	EvalID string
-	WriteMeta
-}
-
 // AllocStubFields selects the optional fields of an allocation list.
 type AllocStubFields struct {
 	Resources  bool
 	TaskStates bool
-}
-
-// AllocUpdateDesiredTransitionRequest is the request of Alloc.UpdateDesiredTransition.
-type AllocUpdateDesiredTransitionRequest struct {
-	Allocs map[string]*DesiredTransition
-	Evals  []*Evaluation
-	WriteRequest
-}
-
-// AllocUpdateRequest is the request of Node.UpdateAlloc.
-type AllocUpdateRequest struct {
-	Alloc []*Allocation
-	Evals []*Evaluation
-	WriteRequest
 }
 
 // AllocatedCpuResources is the CPU of one task: shares in MHz, and the cores reserved for this task.
@@ -266,19 +196,6 @@ type Allocation struct {
 // AllocationDiff is an allocation in a plan that holds only the changed fields.
 type AllocationDiff Allocation
 
-// AllocsGetRequest is the request of Alloc.GetAllocs.
-type AllocsGetRequest struct {
-	AllocIDs []string
-	QueryOptions
-}
-
-// AllocsGetResponse is the reply of Alloc.GetAllocs.
-type AllocsGetResponse struct {
-	Allocs           []*Allocation
-	SignedIdentities []SignedWorkloadIdentity
-	QueryMeta
-}
-
 // DesiredTransition is a transition that the servers request for an allocation. A nil field requests nothing.
 // The drainer, the API and the deployment watcher write it. The scheduler acts on it.
 type DesiredTransition struct {
@@ -324,9 +241,3 @@ type RescheduleTracker struct {
 
 // RescheduleTrackerAnnotation is the outcome of the last reschedule attempt.
 type RescheduleTrackerAnnotation string
-
-// SingleAllocResponse is the reply of Alloc.GetAlloc.
-type SingleAllocResponse struct {
-	Alloc *Allocation
-	QueryMeta
-}

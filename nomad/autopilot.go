@@ -48,15 +48,6 @@ func (c *AutopilotConfig) Validate() error {
 	return nil
 }
 
-// AutopilotSetConfigRequest is the request of Operator.AutopilotSetConfiguration. With CAS, the configuration
-// is stored only if its current index equals Config.ModifyIndex.
-type AutopilotSetConfigRequest struct {
-	Datacenter string
-	Config     AutopilotConfig
-	CAS        bool
-	WriteRequest
-}
-
 // MemberStatus is the numeric status of a gossip member.
 type MemberStatus int
 
@@ -88,23 +79,6 @@ func (s MemberStatus) String() string {
 		return name
 	}
 	return "unknown status " + strconv.Itoa(int(s))
-}
-
-// OperatorHealthReply is the reply of Operator.ServerHealth: the health of the servers of a region.
-// FailureTolerance is the number of voters that may fail before the region loses its leader.
-// ReadReplicas are the servers that never vote.
-type OperatorHealthReply struct {
-	Healthy                    bool
-	FailureTolerance           int
-	Servers                    []ServerHealth
-	Leader                     string
-	Voters                     []string
-	ReadReplicas               []string
-	OptimisticFailureTolerance int
-	// Warnings lists settings that an operator should change (open-nomad only).
-	Warnings []string `codec:",omitempty"`
-	// Unserved describes the stored features that this version does not support (open-nomad only).
-	Unserved []string `codec:",omitempty"`
 }
 
 // ServerHealth is the health of one server. LastContact is negative if the server never had contact with

@@ -36,16 +36,6 @@ type AllocDeploymentStatus struct {
 	ModifyIndex uint64
 }
 
-// ApplyDeploymentAllocHealthRequest is the Raft entry that sets the health of allocations. It contains the
-// resulting updates of the deployment and the job, so that all are applied together.
-type ApplyDeploymentAllocHealthRequest struct {
-	DeploymentAllocHealthRequest
-	Timestamp        time.Time
-	DeploymentUpdate *DeploymentStatusUpdate
-	Job              *Job
-	Eval             *Evaluation
-}
-
 // Deployment is the rollout of one version of a job. The scheduler creates it, the FSM counts allocations,
 // and the deployment watcher ends it.
 type Deployment struct {
@@ -65,59 +55,6 @@ type Deployment struct {
 	ModifyIndex        uint64
 	CreateTime         int64
 	ModifyTime         int64
-}
-
-// DeploymentAllocHealthRequest is the request of Deployment.SetAllocHealth.
-type DeploymentAllocHealthRequest struct {
-	DeploymentID           string
-	HealthyAllocationIDs   []string
-	UnhealthyAllocationIDs []string
-	WriteRequest
-}
-
-// DeploymentDeleteRequest is the request of Deployment.Reap.
-type DeploymentDeleteRequest struct {
-	Deployments []string
-	WriteRequest
-}
-
-// DeploymentFailRequest is the request of Deployment.Fail.
-type DeploymentFailRequest struct {
-	DeploymentID string
-	WriteRequest
-}
-
-// DeploymentListRequest is the request of Deployment.List.
-type DeploymentListRequest struct {
-	QueryOptions
-}
-
-// DeploymentListResponse is the reply of Deployment.List and Job.Deployments.
-type DeploymentListResponse struct {
-	Deployments []*Deployment
-	QueryMeta
-}
-
-// DeploymentPauseRequest is the request of Deployment.Pause.
-type DeploymentPauseRequest struct {
-	DeploymentID string
-	Pause        bool
-	WriteRequest
-}
-
-// DeploymentPromoteRequest is the request of Deployment.Promote.
-type DeploymentPromoteRequest struct {
-	DeploymentID string
-	All          bool
-	Groups       []string
-	PromotedAt   int64
-	WriteRequest
-}
-
-// DeploymentSpecificRequest is the request of Deployment.Allocations and Deployment.GetDeployment.
-type DeploymentSpecificRequest struct {
-	DeploymentID string
-	QueryOptions
 }
 
 // DeploymentState is the rollout of one group. ProgressDeadline is the longest time without a newly healthy
@@ -142,28 +79,4 @@ type DeploymentStatusUpdate struct {
 	Status            string
 	StatusDescription string
 	UpdatedAt         int64
-}
-
-// DeploymentStatusUpdateRequest is the Raft entry that changes the status of a deployment. It contains the
-// resulting evaluation and job.
-type DeploymentStatusUpdateRequest struct {
-	Eval             *Evaluation
-	DeploymentUpdate *DeploymentStatusUpdate
-	Job              *Job
-}
-
-// DeploymentUpdateResponse is the reply of Deployment.Cancel, Deployment.Fail, Deployment.Pause, Deployment.Promote,
-// Deployment.Run, Deployment.SetAllocHealth and Deployment.Unblock.
-type DeploymentUpdateResponse struct {
-	EvalID                string
-	EvalCreateIndex       uint64
-	DeploymentModifyIndex uint64
-	RevertedJobVersion    *uint64
-	WriteMeta
-}
-
-// SingleDeploymentResponse is the reply of Deployment.GetDeployment and Job.LatestDeployment.
-type SingleDeploymentResponse struct {
-	Deployment *Deployment
-	QueryMeta
 }

@@ -1,6 +1,6 @@
 // Package nomad defines the data types of the product: jobs, allocations, nodes, evaluations, plans,
-// deployments, keys and variables. It contains their statuses and transitions, the Raft commands and the bodies of every
-// RPC. Each file defines one kind of object. The rules of jobs are in package jobrules.
+// deployments, keys and variables, with their statuses and transitions. Each file defines one kind of object. The requests
+// and replies of RPCs are in package message, the rules of jobs in package jobrules.
 //
 // Field names are the wire names. A value is sent as msgpack (package codec), stored in state unchanged, and
 // shown as JSON under the same names. Values from state are shared: clone them with codec.Copy before a change.

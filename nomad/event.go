@@ -73,14 +73,6 @@ type EventJson struct {
 	Data []byte
 }
 
-// EventStreamRequest is the request of Event.Stream. Topics maps each topic to the requested keys; "*" selects
-// all keys. Index is the first index to send; 0 selects all retained events.
-type EventStreamRequest struct {
-	Topics map[Topic][]string
-	Index  int
-	QueryOptions
-}
-
 // EventStreamWrapper is a message of Event.Stream: a line, or the error that ends the stream.
 type EventStreamWrapper struct {
 	Error *RpcError

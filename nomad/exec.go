@@ -1,17 +1,5 @@
 package nomad
 
-// AllocExecRequest is the request of Allocations.Exec. The caller then sends ExecInput values. It receives a
-// StreamErrWrapper for each ExecOutput, in JSON.
-type AllocExecRequest struct {
-	JobID   string
-	AllocID string
-	Task    string
-	Tty     bool
-	Cmd     []string
-	Action  string
-	QueryOptions
-}
-
 // ExecInput is a message from the caller of an exec session. At most one field is set. A message without fields
 // is a keepalive. The tags apply to JSON only; msgpack uses the field names.
 type ExecInput struct {

@@ -12,56 +12,6 @@ type AllocFileInfo struct {
 	ContentType string
 }
 
-// FsListRequest is the request of FileSystem.List.
-type FsListRequest struct {
-	AllocID string
-	Path    string
-	QueryOptions
-}
-
-// FsListResponse is the reply of FileSystem.List.
-type FsListResponse struct {
-	Files []*AllocFileInfo
-	QueryMeta
-}
-
-// FsLogsRequest is the request of FileSystem.Logs.
-type FsLogsRequest struct {
-	AllocID   string
-	Task      string
-	LogType   string
-	Offset    int64
-	Origin    string
-	PlainText bool
-	Follow    bool
-	QueryOptions
-}
-
-// FsStatRequest is the request of FileSystem.Stat.
-type FsStatRequest struct {
-	AllocID string
-	Path    string
-	QueryOptions
-}
-
-// FsStatResponse is the reply of FileSystem.Stat.
-type FsStatResponse struct {
-	Info *AllocFileInfo
-	QueryMeta
-}
-
-// FsStreamRequest is the request of FileSystem.Stream.
-type FsStreamRequest struct {
-	AllocID   string
-	Path      string
-	Offset    int64
-	Origin    string
-	PlainText bool
-	Limit     int64
-	Follow    bool
-	QueryOptions
-}
-
 // RpcError is an error in a stream, where the HTTP status line is already sent. Code is an HTTP status.
 type RpcError struct {
 	Message string

@@ -31,19 +31,6 @@ const (
 	WorkloadTypeService WorkloadType = 1
 )
 
-// AllocIdentitiesRequest is the request of Alloc.SignIdentities.
-type AllocIdentitiesRequest struct {
-	Identities []*WorkloadIdentityRequest
-	QueryOptions
-}
-
-// AllocIdentitiesResponse is the reply of Alloc.SignIdentities.
-type AllocIdentitiesResponse struct {
-	SignedIdentities []*SignedWorkloadIdentity
-	Rejections       []*WorkloadIdentityRejection
-	QueryMeta
-}
-
 // SignedWorkloadIdentity is a requested named identity and its signed token. Expiration is zero if it does
 // not expire.
 type SignedWorkloadIdentity struct {

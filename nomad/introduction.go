@@ -1,7 +1,5 @@
 package nomad
 
-import "time"
-
 // NodeIntroduction records the use of an introduction token to admit a new node (open-nomad only). It is part of
 // the node's log entry. The FSM decides whether the token may admit another node. Other servers ignore the field.
 type NodeIntroduction struct {
@@ -29,20 +27,3 @@ const (
 
 // MaxIntroductionUses is the maximum number of nodes that one introduction token may admit.
 const MaxIntroductionUses = 10_000
-
-// ACLCreateClientIntroductionTokenRequest is the request of ACL.CreateClientIntroductionToken. The default pool is
-// "default". Without a name, any node of the pool may use the token. A TTL of zero selects the server's default.
-// A TTL above the server's maximum is reduced to it.
-type ACLCreateClientIntroductionTokenRequest struct {
-	TTL      time.Duration
-	NodeName string
-	NodePool string
-	// Uses is the number of nodes that the token admits; zero means one (open-nomad only).
-	Uses int
-	WriteRequest
-}
-
-// ACLCreateClientIntroductionTokenResponse is the reply of ACL.CreateClientIntroductionToken.
-type ACLCreateClientIntroductionTokenResponse struct {
-	JWT string
-}

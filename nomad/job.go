@@ -1,9 +1,6 @@
 package nomad
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // The types of jobs.
 const (
@@ -115,24 +112,6 @@ func (j *Job) IdentityID() string {
 	return j.ID
 }
 
-// JobAllocationsResponse is the reply of Job.Allocations.
-type JobAllocationsResponse struct {
-	Allocations []*AllocListStub
-	QueryMeta
-}
-
-// JobBatchDeregisterRequest is the request of Job.BatchDeregister.
-type JobBatchDeregisterRequest struct {
-	Jobs       map[NamespacedID]*JobDeregisterOptions
-	SubmitTime int64
-	WriteRequest
-}
-
-// JobBatchDeregisterResponse is the reply of Job.BatchDeregister.
-type JobBatchDeregisterResponse struct {
-	QueryMeta
-}
-
 // JobChildrenSummary counts the children of a periodic or parameterized job by status.
 type JobChildrenSummary struct {
 	Pending int64
@@ -143,72 +122,6 @@ type JobChildrenSummary struct {
 // JobDeregisterOptions are the options for one job of Job.BatchDeregister.
 type JobDeregisterOptions struct {
 	Purge bool
-}
-
-// JobDeregisterRequest is the request of Job.Deregister.
-type JobDeregisterRequest struct {
-	JobID           string
-	Purge           bool
-	Global          bool
-	EvalPriority    int
-	NoShutdownDelay bool
-	Eval            *Evaluation
-	SubmitTime      int64
-	WriteRequest
-}
-
-// JobDeregisterResponse is the reply of Job.Deregister.
-type JobDeregisterResponse struct {
-	EvalID          string
-	EvalCreateIndex uint64
-	JobModifyIndex  uint64
-	VolumeEvalID    string
-	VolumeEvalIndex uint64
-	QueryMeta
-}
-
-// JobDispatchRequest is the request of Job.Dispatch.
-type JobDispatchRequest struct {
-	JobID   string
-	Payload []byte
-	Meta    map[string]string
-	WriteRequest
-	IdPrefixTemplate string
-	Priority         int
-}
-
-// JobDispatchResponse is the reply of Job.Dispatch.
-type JobDispatchResponse struct {
-	DispatchedJobID string
-	EvalID          string
-	EvalCreateIndex uint64
-	JobCreateIndex  uint64
-	WriteMeta
-}
-
-// JobEvaluateRequest is the request of Job.Evaluate.
-type JobEvaluateRequest struct {
-	JobID       string
-	EvalOptions EvalOptions
-	WriteRequest
-}
-
-// JobEvaluationsResponse is the reply of Job.Evaluations.
-type JobEvaluationsResponse struct {
-	Evaluations []*Evaluation
-	QueryMeta
-}
-
-// JobListRequest is the request of Job.List.
-type JobListRequest struct {
-	QueryOptions
-	Fields *JobStubFields
-}
-
-// JobListResponse is the reply of Job.List.
-type JobListResponse struct {
-	Jobs []*JobListStub
-	QueryMeta
 }
 
 // JobListStub is a job in a list.
@@ -235,71 +148,6 @@ type JobListStub struct {
 	Meta              map[string]string
 }
 
-// JobPlanRequest is the request of Job.Plan.
-type JobPlanRequest struct {
-	Job            *Job
-	Diff           bool
-	PolicyOverride bool
-	WriteRequest
-}
-
-// JobPlanResponse is the reply of Job.Plan.
-type JobPlanResponse struct {
-	Annotations        *PlanAnnotations
-	FailedTGAllocs     map[string]*AllocMetric
-	JobModifyIndex     uint64
-	CreatedEvals       []*Evaluation
-	Diff               *JobDiff
-	NextPeriodicLaunch time.Time
-	Warnings           string
-	WriteMeta
-}
-
-// JobRegisterRequest is the request of Job.Register.
-type JobRegisterRequest struct {
-	Submission        *JobSubmission
-	Job               *Job
-	EnforceIndex      bool
-	JobModifyIndex    uint64
-	PreserveCounts    bool
-	PreserveResources bool
-	PolicyOverride    bool
-	EvalPriority      int
-	Eval              *Evaluation
-	Deployment        *Deployment
-	WriteRequest
-}
-
-// JobRegisterResponse is the reply of Job.Evaluate, Job.Register, Job.Revert and Job.Scale.
-type JobRegisterResponse struct {
-	EvalID          string
-	EvalCreateIndex uint64
-	JobModifyIndex  uint64
-	Warnings        string
-	QueryMeta
-}
-
-// JobSpecificRequest is the request of Job.Allocations, Job.Deployments, Job.Evaluations, Job.GetJob and
-// Job.LatestDeployment.
-type JobSpecificRequest struct {
-	JobID string
-	All   bool
-	QueryOptions
-}
-
-// JobStabilityRequest is the request of Job.Stable.
-type JobStabilityRequest struct {
-	JobID      string
-	JobVersion uint64
-	Stable     bool
-	WriteRequest
-}
-
-// JobStabilityResponse is the reply of Job.Stable.
-type JobStabilityResponse struct {
-	WriteMeta
-}
-
 // JobStubFields selects the optional fields of a job list.
 type JobStubFields struct {
 	Meta bool
@@ -318,19 +166,6 @@ type JobSubmission struct {
 	JobModifyIndex uint64
 }
 
-// JobSubmissionRequest is the request of Job.GetJobSubmission.
-type JobSubmissionRequest struct {
-	JobID   string
-	Version uint64
-	QueryOptions
-}
-
-// JobSubmissionResponse is the reply of Job.GetJobSubmission.
-type JobSubmissionResponse struct {
-	Submission *JobSubmission
-	QueryMeta
-}
-
 // JobSummary counts the allocations of a job by group and state. The FSM updates it with each change of an
 // allocation.
 type JobSummary struct {
@@ -340,18 +175,6 @@ type JobSummary struct {
 	Children    *JobChildrenSummary
 	CreateIndex uint64
 	ModifyIndex uint64
-}
-
-// JobSummaryRequest is the request of Job.Summary.
-type JobSummaryRequest struct {
-	JobID string
-	QueryOptions
-}
-
-// JobSummaryResponse is the reply of Job.Summary.
-type JobSummaryResponse struct {
-	JobSummary *JobSummary
-	QueryMeta
 }
 
 // JobUIConfig is the description and the links of a job in a web UI. It does not affect scheduling.
@@ -366,42 +189,12 @@ type JobUILink struct {
 	Url   string
 }
 
-// JobValidateRequest is the request of Job.Validate.
-type JobValidateRequest struct {
-	Job *Job
-	WriteRequest
-}
-
-// JobValidateResponse is the reply of Job.Validate.
-type JobValidateResponse struct {
-	DriverConfigValidated bool
-	ValidationErrors      []string
-	Error                 string
-	Warnings              string
-}
-
 // JobVersionTag is a name that a user gave to one version of a job. Garbage collection keeps tagged versions.
 // TaggedTime is in Unix nanoseconds.
 type JobVersionTag struct {
 	Name        string
 	Description string
 	TaggedTime  int64
-}
-
-// JobVersionsRequest is the request of Job.GetJobVersions.
-type JobVersionsRequest struct {
-	JobID       string
-	Diffs       bool
-	DiffVersion *uint64
-	DiffTagName string
-	QueryOptions
-}
-
-// JobVersionsResponse is the reply of Job.GetJobVersions.
-type JobVersionsResponse struct {
-	Versions []*Job
-	Diffs    []*JobDiff
-	QueryMeta
 }
 
 // Multiregion requests a rollout over several regions.
@@ -440,10 +233,4 @@ type PeriodicConfig struct {
 	SpecType        string
 	ProhibitOverlap bool
 	TimeZone        string
-}
-
-// SingleJobResponse is the reply of Job.GetJob.
-type SingleJobResponse struct {
-	Job *Job
-	QueryMeta
 }

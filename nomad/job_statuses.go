@@ -49,16 +49,3 @@ type JobStatusesLatestDeployment struct {
 	AllAutoPromote    bool
 	RequiresPromotion bool
 }
-
-// JobStatusesRequest is the request of Job.Statuses.
-type JobStatusesRequest struct {
-	Jobs            []NamespacedID
-	IncludeChildren bool
-	QueryOptions
-}
-
-// JobStatusesResponse is the reply of Job.Statuses.
-type JobStatusesResponse struct {
-	Jobs []JobStatusesJob
-	QueryMeta
-}

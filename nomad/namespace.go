@@ -51,23 +51,6 @@ type NamespaceConsulConfiguration struct {
 	Denied  []string
 }
 
-// NamespaceDeleteRequest is the request of Namespace.DeleteNamespaces.
-type NamespaceDeleteRequest struct {
-	Namespaces []string
-	WriteRequest
-}
-
-// NamespaceListRequest is the request of Namespace.ListNamespaces.
-type NamespaceListRequest struct {
-	QueryOptions
-}
-
-// NamespaceListResponse is the reply of Namespace.ListNamespaces.
-type NamespaceListResponse struct {
-	Namespaces []*Namespace
-	QueryMeta
-}
-
 // NamespaceNodePoolConfiguration specifies which node pools the jobs of a namespace may use.
 type NamespaceNodePoolConfiguration struct {
 	Default string
@@ -75,39 +58,9 @@ type NamespaceNodePoolConfiguration struct {
 	Denied  []string
 }
 
-// NamespaceSetRequest is the request of Namespace.GetNamespaces.
-type NamespaceSetRequest struct {
-	Namespaces []string
-	QueryOptions
-}
-
-// NamespaceSetResponse is the reply of Namespace.GetNamespaces.
-type NamespaceSetResponse struct {
-	Namespaces map[string]*Namespace
-	QueryMeta
-}
-
-// NamespaceSpecificRequest is the request of Namespace.GetNamespace.
-type NamespaceSpecificRequest struct {
-	Name string
-	QueryOptions
-}
-
-// NamespaceUpsertRequest is the request of Namespace.UpsertNamespaces.
-type NamespaceUpsertRequest struct {
-	Namespaces []*Namespace
-	WriteRequest
-}
-
 // NamespaceVaultConfiguration specifies which Vault clusters the jobs of a namespace may use.
 type NamespaceVaultConfiguration struct {
 	Default string
 	Allowed []string
 	Denied  []string
-}
-
-// SingleNamespaceResponse is the reply of Namespace.GetNamespace.
-type SingleNamespaceResponse struct {
-	Namespace *Namespace
-	QueryMeta
 }

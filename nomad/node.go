@@ -46,14 +46,6 @@ const (
 	NodeEventSubsystemScheduler = "Scheduler"
 )
 
-// BatchNodeUpdateDrainRequest is the Raft entry that changes the drains of several nodes.
-type BatchNodeUpdateDrainRequest struct {
-	Updates    map[string]*DrainUpdate
-	NodeEvents map[string]*NodeEvent
-	UpdatedAt  int64
-	WriteRequest
-}
-
 // DrainMetadata records who requested the last drain of a node, and its status.
 type DrainMetadata struct {
 	StartedAt  time.Time
@@ -92,17 +84,6 @@ type DriverInfo struct {
 	Healthy           bool
 	HealthDescription string
 	UpdateTime        time.Time
-}
-
-// EmitNodeEventsRequest is the request of Node.EmitEvents.
-type EmitNodeEventsRequest struct {
-	NodeEvents map[string][]*NodeEvent
-	WriteRequest
-}
-
-// EmitNodeEventsResponse is the reply of Node.EmitEvents.
-type EmitNodeEventsResponse struct {
-	WriteMeta
 }
 
 // LegacyNodeCpuResources is the CPU of a node in the form for older clients: the total MHz and the cores. It is
@@ -163,46 +144,6 @@ func (n *Node) SameAdmission(o *Node) bool {
 	return n.NodePool == o.NodePool && n.Datacenter == o.Datacenter && n.Name == o.Name
 }
 
-// NodeAllocsResponse is the reply of Node.GetAllocs.
-type NodeAllocsResponse struct {
-	Allocs []*Allocation
-	QueryMeta
-}
-
-// NodeBatchDeregisterRequest is the request of Node.BatchDeregister.
-type NodeBatchDeregisterRequest struct {
-	NodeIDs []string
-	// PurgedAt is the time when an operator purged the nodes, in Unix seconds. It is zero if the
-	// leader's garbage collection removed them. The server sets it, in the log only.
-	PurgedAt int64 `codec:",omitempty"`
-	WriteRequest
-}
-
-// NodeClientAllocsResponse is the reply of Node.GetClientAllocs. RestoreIndex is the index at which an operator
-// restored a snapshot. After a restore, nodes report the status of their allocations again.
-type NodeClientAllocsResponse struct {
-	Allocs        map[string]uint64
-	MigrateTokens map[string]string
-	RestoreIndex  uint64 `codec:",omitempty"`
-	QueryMeta
-}
-
-// NodeConnQueryResponse is the reply of Status.HasNodeConn.
-type NodeConnQueryResponse struct {
-	Connected   bool
-	Established time.Time
-	QueryMeta
-}
-
-// NodeDeregisterRequest is the request of Node.Deregister.
-type NodeDeregisterRequest struct {
-	NodeID string
-	// PurgedAt is the time when the node was purged, in Unix seconds. The server sets it, in the
-	// log only.
-	PurgedAt int64 `codec:",omitempty"`
-	WriteRequest
-}
-
 // NodeDevice is one device instance of a node.
 type NodeDevice struct {
 	ID                string
@@ -230,28 +171,6 @@ type NodeDiskResources struct {
 	DiskMB int64
 }
 
-// NodeDrainUpdateResponse is the reply of Node.UpdateDrain.
-type NodeDrainUpdateResponse struct {
-	NodeModifyIndex uint64
-	EvalIDs         []string
-	EvalCreateIndex uint64
-	WriteMeta
-}
-
-// NodeEligibilityUpdateResponse is the reply of Node.UpdateEligibility.
-type NodeEligibilityUpdateResponse struct {
-	NodeModifyIndex uint64
-	EvalIDs         []string
-	EvalCreateIndex uint64
-	WriteMeta
-}
-
-// NodeEvaluateRequest is the request of Node.Evaluate.
-type NodeEvaluateRequest struct {
-	NodeID string
-	WriteRequest
-}
-
 // NodeEvent is an event in the life of a node. Servers keep the newest ten.
 type NodeEvent struct {
 	Message     string
@@ -259,18 +178,6 @@ type NodeEvent struct {
 	Details     map[string]string
 	Timestamp   time.Time
 	CreateIndex uint64
-}
-
-// NodeListRequest is the request of Node.List.
-type NodeListRequest struct {
-	QueryOptions
-	Fields *NodeStubFields
-}
-
-// NodeListResponse is the reply of Node.List.
-type NodeListResponse struct {
-	Nodes []*NodeListStub
-	QueryMeta
 }
 
 // NodeListStub is a node in a list.
@@ -304,25 +211,6 @@ type NodeMemoryResources struct {
 // NodeProcessorResources is the CPU of a node with details for each core.
 type NodeProcessorResources struct {
 	Topology *Topology
-}
-
-// NodeRegisterRequest is the request of Node.Register.
-type NodeRegisterRequest struct {
-	Node           *Node
-	NodeEvent      *NodeEvent
-	CreateNodePool bool
-	// Introduction is set by the server that admits the node, in the log only.
-	Introduction *NodeIntroduction
-	// SessionBefore is the session that held the node when the server checked. The server sets it,
-	// in the log only. The entry fails if another session has replaced it since.
-	SessionBefore string `codec:",omitempty"`
-	// Strict is set by a server that enforces introductions, in the log only. Without an Introduction,
-	// the entry then admits a node only if state has it unchanged or ByIdentity is set.
-	Strict bool `codec:",omitempty"`
-	// ByIdentity means that a node missing in state presented its own identity, for the same pool,
-	// datacenter and name. The server sets it, in the log only.
-	ByIdentity bool `codec:",omitempty"`
-	WriteRequest
 }
 
 // NodeRegistration records whether this client ever registered. The client stores it in its state database.
@@ -390,80 +278,8 @@ type NodeServerInfo struct {
 	Datacenter       string
 }
 
-// NodeMetaResponse is the reply of NodeMeta.Read. Meta is Static with the changes in Dynamic applied. A nil value in
-// Dynamic removes the key.
-type NodeMetaResponse struct {
-	Meta    map[string]string
-	Dynamic map[string]*string
-	Static  map[string]string
-}
-
-// NodeSpecificRequest is the request of ClientAllocations.GarbageCollectAll, ClientStats.Stats, Node.GetAllocs,
-// Node.GetClientAllocs, Node.GetNode, NodeMeta.Read, Status.HasNodeConn and Allocations.GarbageCollectAll.
-type NodeSpecificRequest struct {
-	NodeID   string
-	SecretID string
-	QueryOptions
-}
-
 // NodeStubFields selects the optional fields of a node list.
 type NodeStubFields struct {
 	Resources bool
 	OS        bool
-}
-
-// NodeUpdateDrainRequest is the request of Node.UpdateDrain.
-type NodeUpdateDrainRequest struct {
-	NodeID        string
-	DrainStrategy *DrainStrategy
-	MarkEligible  bool
-	NodeEvent     *NodeEvent
-	UpdatedAt     int64
-	Meta          map[string]string
-	UpdatedBy     string
-	WriteRequest
-}
-
-// NodeUpdateEligibilityRequest is the request of Node.UpdateEligibility.
-type NodeUpdateEligibilityRequest struct {
-	NodeID      string
-	Eligibility string
-	NodeEvent   *NodeEvent
-	UpdatedAt   int64
-	WriteRequest
-}
-
-// NodeUpdateResponse is the reply of Node.BatchDeregister, Node.Deregister, Node.Evaluate, Node.Register and
-// Node.UpdateStatus.
-type NodeUpdateResponse struct {
-	HeartbeatTTL          time.Duration
-	EvalIDs               []string
-	EvalCreateIndex       uint64
-	NodeModifyIndex       uint64
-	Features              uint64
-	LeaderRPCAddr         string
-	NumNodes              int32
-	Servers               []*NodeServerInfo
-	SchedulingEligibility string
-	SignedIdentity        *string
-	QueryMeta
-}
-
-// NodeUpdateStatusRequest is the request of Node.UpdateStatus.
-type NodeUpdateStatusRequest struct {
-	NodeID               string
-	Status               string
-	IdentitySigningKeyID string
-	ForceIdentityRenewal bool
-	NodeEvent            *NodeEvent
-	UpdatedAt            int64
-	// SessionID is the session of the agent, or "" if the agent does not send one.
-	SessionID string `codec:",omitempty"`
-	WriteRequest
-}
-
-// SingleNodeResponse is the reply of Node.GetNode.
-type SingleNodeResponse struct {
-	Node *Node
-	QueryMeta
 }

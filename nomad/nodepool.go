@@ -55,49 +55,6 @@ func (p *NodePool) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// NodePoolDeleteRequest is the request of NodePool.DeleteNodePools.
-type NodePoolDeleteRequest struct {
-	Names []string
-	WriteRequest
-}
-
-// NodePoolJobsRequest is the request of NodePool.ListJobs.
-type NodePoolJobsRequest struct {
-	Name   string
-	Fields *JobStubFields
-	QueryOptions
-}
-
-// NodePoolJobsResponse is the reply of NodePool.ListJobs.
-type NodePoolJobsResponse struct {
-	Jobs []*JobListStub
-	QueryMeta
-}
-
-// NodePoolListRequest is the request of NodePool.List.
-type NodePoolListRequest struct {
-	QueryOptions
-}
-
-// NodePoolListResponse is the reply of NodePool.List.
-type NodePoolListResponse struct {
-	NodePools []*NodePool
-	QueryMeta
-}
-
-// NodePoolNodesRequest is the request of NodePool.ListNodes.
-type NodePoolNodesRequest struct {
-	Name   string
-	Fields *NodeStubFields
-	QueryOptions
-}
-
-// NodePoolNodesResponse is the reply of NodePool.ListNodes.
-type NodePoolNodesResponse struct {
-	Nodes []*NodeListStub
-	QueryMeta
-}
-
 // NodePoolSchedulerConfiguration overrides scheduler settings for a pool. A nil field keeps the setting of the region.
 type NodePoolSchedulerConfiguration struct {
 	SchedulerAlgorithm            SchedulerAlgorithm
@@ -111,22 +68,4 @@ func (p *NodePool) MemoryOversubscription(region *SchedulerConfiguration) bool {
 		return *p.SchedulerConfiguration.MemoryOversubscriptionEnabled
 	}
 	return region != nil && region.MemoryOversubscriptionEnabled
-}
-
-// NodePoolSpecificRequest is the request of NodePool.GetNodePool.
-type NodePoolSpecificRequest struct {
-	Name string
-	QueryOptions
-}
-
-// NodePoolUpsertRequest is the request of NodePool.UpsertNodePools.
-type NodePoolUpsertRequest struct {
-	NodePools []*NodePool
-	WriteRequest
-}
-
-// SingleNodePoolResponse is the reply of NodePool.GetNodePool.
-type SingleNodePoolResponse struct {
-	NodePool *NodePool
-	QueryMeta
 }

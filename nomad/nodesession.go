@@ -27,9 +27,3 @@ type NodeSession struct {
 	// RefusedID is the session that was rejected as a duplicate.
 	RefusedID string
 }
-
-// NodeSessionResponse is the reply of NodeIdentity.Session: the session ID of the node's agent.
-type NodeSessionResponse struct {
-	ID string
-	QueryMeta
-}

@@ -15,15 +15,6 @@ type IndexEntry struct {
 	Value uint64
 }
 
-// KeyringResponse combines the servers' replies about gossip keys. It counts the servers that have each key and the
-// servers that encrypt with it. Messages holds the messages of single servers.
-type KeyringResponse struct {
-	Messages    map[string]string
-	Keys        map[string]int
-	PrimaryKeys map[string]int `codec:",omitempty"`
-	NumNodes    int
-}
-
 // RaftStats is the reply of Status.RaftStats.
 type RaftStats struct {
 	LastContact string
@@ -47,25 +38,6 @@ type SchedulerConfiguration struct {
 	NodeLimitForFeasibilityChecks uint
 	CreateIndex                   uint64
 	ModifyIndex                   uint64
-}
-
-// SchedulerConfigurationResponse is the reply of Operator.SchedulerGetConfiguration.
-type SchedulerConfigurationResponse struct {
-	SchedulerConfig *SchedulerConfiguration
-	QueryMeta
-}
-
-// SchedulerSetConfigRequest is the request of Operator.SchedulerSetConfiguration.
-type SchedulerSetConfigRequest struct {
-	Config SchedulerConfiguration
-	CAS    bool
-	WriteRequest
-}
-
-// SchedulerSetConfigurationResponse is the reply of Operator.SchedulerSetConfiguration.
-type SchedulerSetConfigurationResponse struct {
-	Updated bool
-	WriteMeta
 }
 
 // ServerMember is a server as seen by gossip. Status is alive, leaving, left or failed.
@@ -92,39 +64,6 @@ const (
 // Ours reports whether the member is a server of this project. Versions that do not set the tag are not recognized.
 func (m *ServerMember) Ours() bool { return m.Tags[ProjectTag] == Project }
 
-// ServerMembersResponse is the reply of Status.Members.
-type ServerMembersResponse struct {
-	ServerName   string
-	ServerRegion string
-	ServerDC     string
-	Members      []*ServerMember
-}
-
 // SnapshotHeader is the first record of a snapshot of the FSM.
 type SnapshotHeader struct {
-}
-
-// SnapshotSaveRequest requests an archive of the complete state.
-type SnapshotSaveRequest struct {
-	QueryOptions
-}
-
-// SnapshotSaveResponse precedes the bytes of the archive. If ErrorMsg is set, no archive follows.
-type SnapshotSaveResponse struct {
-	SnapshotChecksum string
-	ErrorCode        int    `codec:",omitempty"`
-	ErrorMsg         string `codec:",omitempty"`
-	QueryMeta
-}
-
-// SnapshotRestoreRequest replaces the complete state with the archive that follows it.
-type SnapshotRestoreRequest struct {
-	WriteRequest
-}
-
-// SnapshotRestoreResponse is the result of a restore.
-type SnapshotRestoreResponse struct {
-	ErrorCode int    `codec:",omitempty"`
-	ErrorMsg  string `codec:",omitempty"`
-	QueryMeta
 }

@@ -7,21 +7,6 @@ const (
 	DefaultNodeLimitForFeasibilityChecks                    = 100
 )
 
-// ApplyPlanResultsRequest is the Raft entry of an accepted plan. It contains the job once, not in each allocation.
-type ApplyPlanResultsRequest struct {
-	AllocsStopped     []*AllocationDiff
-	AllocsUpdated     []*Allocation
-	Evals             []*Evaluation
-	Job               *Job
-	Deployment        *Deployment
-	DeploymentUpdates []*DeploymentStatusUpdate
-	EvalID            string
-	AllocsPreempted   []*AllocationDiff
-	PreemptionEvals   []*Evaluation
-	IneligibleNodes   []string
-	UpdatedAt         int64
-}
-
 // Plan is the set of changes that a scheduler proposes for one evaluation. The applier checks it against newer state
 // before the commit. EvalToken proves that the worker still holds the evaluation.
 type Plan struct {
@@ -52,18 +37,6 @@ type PlanAnnotations struct {
 type PlanJobTuple struct {
 	Namespace string
 	ID        string
-}
-
-// PlanRequest is the request of Plan.Submit.
-type PlanRequest struct {
-	Plan *Plan
-	WriteRequest
-}
-
-// PlanResponse is the reply of Plan.Submit.
-type PlanResponse struct {
-	Result *PlanResult
-	WriteMeta
 }
 
 // PlanResult is the accepted part of a plan. If RefreshIndex is set, a part was rejected. The scheduler then retries with

@@ -3,7 +3,6 @@ package nomad
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // The states of a root key.
@@ -66,41 +65,6 @@ type KeyPurpose int32
 // KeyType is the type of a key, as numbered by the wrapping library.
 type KeyType int32
 
-// KeyringDeleteRootKeyRequest is the request of Keyring.Delete.
-type KeyringDeleteRootKeyRequest struct {
-	KeyID string
-	Force bool
-	WriteRequest
-}
-
-// KeyringDeleteRootKeyResponse is the reply of Keyring.Delete.
-type KeyringDeleteRootKeyResponse struct {
-	WriteMeta
-}
-
-// KeyringGetConfigResponse is the reply of Keyring.GetConfig.
-type KeyringGetConfigResponse struct {
-	OIDCDiscovery *OIDCDiscoveryConfig
-}
-
-// KeyringListPublicResponse is the reply of Keyring.ListPublic.
-type KeyringListPublicResponse struct {
-	PublicKeys        []*KeyringPublicKey
-	RotationThreshold time.Duration
-	QueryMeta
-}
-
-// KeyringListRootKeyMetaRequest is the request of Keyring.List.
-type KeyringListRootKeyMetaRequest struct {
-	QueryOptions
-}
-
-// KeyringListRootKeyMetaResponse is the reply of Keyring.List.
-type KeyringListRootKeyMetaResponse struct {
-	Keys []*RootKeyMeta
-	QueryMeta
-}
-
 // KeyringPublicKey is the public half of a root key, for JWKS and for the verifiers of other servers. CreateTime is in
 // Unix nanoseconds.
 type KeyringPublicKey struct {
@@ -109,35 +73,6 @@ type KeyringPublicKey struct {
 	Algorithm  string
 	Use        string
 	CreateTime int64
-}
-
-// KeyringRotateRootKeyRequest is the request of Keyring.Rotate. If PublishTime (Unix nanoseconds) is set, the new key is
-// published immediately and becomes active at that time. Full re-encrypts all data of older keys. PublishTime and Full
-// are mutually exclusive.
-type KeyringRotateRootKeyRequest struct {
-	Algorithm   EncryptionAlgorithm
-	Full        bool
-	PublishTime int64
-	WriteRequest
-}
-
-// KeyringRotateRootKeyResponse is the reply of Keyring.Rotate.
-type KeyringRotateRootKeyResponse struct {
-	Key *RootKeyMeta
-	WriteMeta
-}
-
-// KeyringUpdateRootKeyRequest is the request of Keyring.Update. Servers of this project accept only the state of a key,
-// never its material.
-type KeyringUpdateRootKeyRequest struct {
-	RootKey *UnwrappedRootKey
-	Rekey   bool
-	WriteRequest
-}
-
-// KeyringUpdateRootKeyResponse is the reply of Keyring.Update.
-type KeyringUpdateRootKeyResponse struct {
-	WriteMeta
 }
 
 // UnwrappedRootKey is a root key with plaintext material. Servers before 1.9 sent it to each other. It prints as its ID.
@@ -157,13 +92,6 @@ func (k *UnwrappedRootKey) String() string {
 
 // GoString returns the result of String, so that %#v does not print the key.
 func (k *UnwrappedRootKey) GoString() string { return k.String() }
-
-// KeyringUpsertWrappedRootKeyRequest is the Raft entry that stores a wrapped root key.
-type KeyringUpsertWrappedRootKeyRequest struct {
-	WrappedRootKeys *RootKey
-	Rekey           bool
-	WriteRequest
-}
 
 // OIDCDiscoveryConfig is the response of /.well-known/openid-configuration.
 type OIDCDiscoveryConfig struct {
@@ -248,10 +176,3 @@ type WrappedKey struct {
 
 // KEKProviderName is the name of a provider that wraps root keys.
 type KEKProviderName string
-
-// KeyringUpdateRootKeyMetaRequest is the Raft entry of servers before 1.9 for a root key whose material is stored in files.
-type KeyringUpdateRootKeyMetaRequest struct {
-	RootKeyMeta *RootKeyMeta
-	Rekey       bool
-	WriteRequest
-}

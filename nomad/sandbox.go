@@ -1,19 +1,5 @@
 package nomad
 
-// AllocSandboxRequest is the request of ClientAllocations.Sandbox and Allocations.Sandbox. Without a task, it selects
-// all sandboxed tasks.
-type AllocSandboxRequest struct {
-	AllocID string
-	Task    string
-	QueryOptions
-}
-
-// AllocSandboxResponse is the reply of ClientAllocations.Sandbox and Allocations.Sandbox: a report for each task.
-type AllocSandboxResponse struct {
-	Tasks map[string]*TaskSandbox
-	QueryMeta
-}
-
 // TaskSandbox compares the declared sandbox of a task with the kernel's view of the running process. It contains neither
 // the task's environment nor its arguments.
 type TaskSandbox struct {

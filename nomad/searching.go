@@ -28,38 +28,9 @@ const (
 	ContextAll             Context = "all"
 )
 
-// SearchRequest is the request of Search.PrefixSearch. An empty context means all contexts.
-type SearchRequest struct {
-	Prefix  string
-	Context Context
-	QueryOptions
-}
-
-// SearchResponse is the reply of Search.PrefixSearch. It contains the IDs with the prefix by context, and whether the
-// list of each context was truncated.
-type SearchResponse struct {
-	Matches     map[Context][]string
-	Truncations map[Context]bool
-	QueryMeta
-}
-
 // FuzzyMatch is a name that contains the text. Scope is its location: the namespace, the job and so on, down to the
 // object with the name.
 type FuzzyMatch struct {
 	ID    string
 	Scope []string `codec:",omitempty" json:",omitempty"`
-}
-
-// FuzzySearchRequest is the request of Search.FuzzySearch. An empty context means all contexts.
-type FuzzySearchRequest struct {
-	Text    string
-	Context Context
-	QueryOptions
-}
-
-// FuzzySearchResponse is the reply of Search.FuzzySearch.
-type FuzzySearchResponse struct {
-	Matches     map[Context][]FuzzyMatch
-	Truncations map[Context]bool
-	QueryMeta
 }

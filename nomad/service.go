@@ -2,18 +2,6 @@ package nomad
 
 import "time"
 
-// AllocChecksRequest is the request of ClientAllocations.Checks and Allocations.Checks.
-type AllocChecksRequest struct {
-	QueryOptions
-	AllocID string
-}
-
-// AllocChecksResponse is the reply of ClientAllocations.Checks and Allocations.Checks.
-type AllocChecksResponse struct {
-	QueryMeta
-	Results map[CheckID]*CheckQueryResult
-}
-
 // ChangeScript is the program that runs in the task when a rendered template changes.
 type ChangeScript struct {
 	Command          string

@@ -10,19 +10,6 @@ type AllocResourceUsage struct {
 	Timestamp     int64
 }
 
-// AllocStatsRequest is the request of ClientAllocations.Stats and Allocations.Stats.
-type AllocStatsRequest struct {
-	AllocID string
-	Task    string
-	QueryOptions
-}
-
-// AllocStatsResponse is the reply of ClientAllocations.Stats and Allocations.Stats.
-type AllocStatsResponse struct {
-	Stats *AllocResourceUsage
-	QueryMeta
-}
-
 // Attribute is a typed value with a unit. The non-nil field determines the type.
 type Attribute struct {
 	Float  *float64
@@ -30,12 +17,6 @@ type Attribute struct {
 	String *string
 	Bool   *bool
 	Unit   string
-}
-
-// ClientStatsResponse is the reply of ClientStats.Stats.
-type ClientStatsResponse struct {
-	HostStats *HostStats
-	QueryMeta
 }
 
 // CpuStats is CPU usage: modes in percent, ticks in MHz, throttled time in nanoseconds. Measured lists the fields that

@@ -1,7 +1,5 @@
 package nomad
 
-import "time"
-
 // ServerTerminalStatus reports whether the servers want the allocation to stop.
 func (a *Allocation) ServerTerminalStatus() bool {
 	return a.DesiredStatus == AllocDesiredStatusStop || a.DesiredStatus == AllocDesiredStatusEvict
@@ -100,12 +98,3 @@ func (tg *TaskGroup) Task(name string) *Task {
 
 // Successful reports whether the task ended without failure.
 func (ts *TaskState) Successful() bool { return ts.State == TaskStateDead && !ts.Failed }
-
-// BlockingTimeout returns the maximum wait of a blocking query. It is the requested time, limited to five minutes.
-// The default is five minutes.
-func (q *QueryOptions) BlockingTimeout() time.Duration {
-	if q.MaxQueryTime <= 0 || q.MaxQueryTime > MaxBlockingRPCQueryTime {
-		return MaxBlockingRPCQueryTime
-	}
-	return q.MaxQueryTime
-}

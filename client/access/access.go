@@ -34,6 +34,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -218,7 +219,7 @@ func (r *Resolver) identity(ctx context.Context, key digest, token string) (*acl
 
 // whoAmI makes the servers authenticate a token.
 func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*acls.AuthenticatedIdentity, error) {
-	req := nomad.GenericRequest{QueryOptions: r.query(token)}
+	req := message.GenericRequest{QueryOptions: r.query(token)}
 	req.AllowStale = stale
 	out, err := fetch(ctx, r, "ACL.WhoAmI", &req, always[acls.WhoAmIResponse])
 	if err != nil {
@@ -231,8 +232,8 @@ func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*acls.
 }
 
 // query returns the options of a read on behalf of a token's bearer.
-func (r *Resolver) query(token string) nomad.QueryOptions {
-	return nomad.QueryOptions{Region: r.cfg.Region, AuthToken: token, AllowStale: true}
+func (r *Resolver) query(token string) message.QueryOptions {
+	return message.QueryOptions{Region: r.cfg.Region, AuthToken: token, AllowStale: true}
 }
 
 func (r *Resolver) call(ctx context.Context, method string, req, resp any) error {

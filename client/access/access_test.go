@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/access"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // servers holds tokens, roles and policies, and counts the calls.
@@ -43,17 +44,17 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	s.asked[method]++
 	var token string
 	switch r := req.(type) {
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		if token = r.Query().AuthToken; r.Query().Region != "global" || s.fresh[token] && r.Query().AllowStale && method == "ACL.WhoAmI" {
 			return nomad.ErrPermissionDenied
 		}
 	}
-	stale := req.(interface{ Query() *nomad.QueryOptions }).Query().AllowStale
+	stale := req.(interface{ Query() *message.QueryOptions }).Query().AllowStale
 	if !stale && s.leader != nil {
 		return s.leader
 	}
 	if stale {
-		resp.(interface{ ReadMeta() *nomad.QueryMeta }).ReadMeta().LastContact = s.contact
+		resp.(interface{ ReadMeta() *message.QueryMeta }).ReadMeta().LastContact = s.contact
 	}
 	id := s.tokens[token]
 	if id == nil || s.deleted[token] && !stale {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // maxContact is the maximum time since a server's last contact with the leader for its answer
@@ -15,14 +16,14 @@ const maxContact = 5 * time.Second
 // answer is implemented by every response to a read.
 type answer[T any] interface {
 	*T
-	ReadMeta() *nomad.QueryMeta
+	ReadMeta() *message.QueryMeta
 }
 
 // fetch asks any server first. It asks the leader as well in two cases: the server's last contact
 // with the leader is too old, or complete reports a missing part. If the leader does not answer,
 // fetch returns a complete answer of any age. For an incomplete one it returns the error, since the
 // missing part may be a policy that denies something.
-func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, method string, req interface{ Query() *nomad.QueryOptions }, complete func(*T) bool) (*T, error) {
+func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, method string, req interface{ Query() *message.QueryOptions }, complete func(*T) bool) (*T, error) {
 	out := new(T)
 	if err := r.call(ctx, method, req, out); err != nil {
 		return nil, err

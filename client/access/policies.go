@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // isNode reports whether the caller is a node.
@@ -44,7 +45,7 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 	if found, until, ok := r.claims.until(key); ok {
 		return found, until, nil
 	}
-	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &nomad.GenericRequest{QueryOptions: r.query(token)}, always[acls.PolicySetResponse])
+	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &message.GenericRequest{QueryOptions: r.query(token)}, always[acls.PolicySetResponse])
 	if err != nil {
 		return nil, time.Time{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // signer signs identities with a TTL of one minute.
@@ -24,8 +25,8 @@ func (s *signer) Call(_ context.Context, method string, req, resp any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	for _, id := range req.(*nomad.AllocIdentitiesRequest).Identities {
-		out := resp.(*nomad.AllocIdentitiesResponse)
+	for _, id := range req.(*message.AllocIdentitiesRequest).Identities {
+		out := resp.(*message.AllocIdentitiesResponse)
 		out.SignedIdentities = append(out.SignedIdentities, &nomad.SignedWorkloadIdentity{
 			WorkloadIdentityRequest: *id, JWT: fmt.Sprintf("%s.%d", id.IdentityName, s.calls),
 			Expiration: time.Now().Add(time.Minute),
@@ -192,8 +193,8 @@ func TestRenewedBeforeTheStart(t *testing.T) {
 type rejecting struct{}
 
 func (rejecting) Call(_ context.Context, _ string, req, resp any) error {
-	out := resp.(*nomad.AllocIdentitiesResponse)
-	for _, id := range req.(*nomad.AllocIdentitiesRequest).Identities {
+	out := resp.(*message.AllocIdentitiesResponse)
+	for _, id := range req.(*message.AllocIdentitiesRequest).Identities {
 		out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{
 			WorkloadIdentityRequest: *id, Reason: nomad.WIRejectionReasonMissingIdentity})
 	}

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Limits for fetching the first tokens of an allocation.
@@ -178,14 +179,14 @@ func (m *Manager) fetch(ctx context.Context) error {
 
 // sign requests the tokens. It returns an error unless there is one token per identity.
 func (m *Manager) sign(ctx context.Context) ([]*nomad.SignedWorkloadIdentity, error) {
-	req := &nomad.AllocIdentitiesRequest{
+	req := &message.AllocIdentitiesRequest{
 		Identities: m.asked,
-		QueryOptions: nomad.QueryOptions{
+		QueryOptions: message.QueryOptions{
 			Region: m.cfg.Region, Namespace: m.cfg.Alloc.Namespace, AllowStale: true,
 			MinQueryIndex: max(m.cfg.Alloc.CreateIndex, 1) - 1,
 		},
 	}
-	var resp nomad.AllocIdentitiesResponse
+	var resp message.AllocIdentitiesResponse
 	if err := m.cfg.RPC.Call(ctx, "Alloc.SignIdentities", req, &resp); err != nil {
 		return nil, err
 	}

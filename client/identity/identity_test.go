@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/identity"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // servers signs identities, each with a TTL.
@@ -37,8 +38,8 @@ func (s *servers) Call(_ context.Context, method string, req, resp any) error {
 	if s.down {
 		return errors.New("no servers")
 	}
-	out := resp.(*nomad.AllocIdentitiesResponse)
-	for i, id := range req.(*nomad.AllocIdentitiesRequest).Identities {
+	out := resp.(*message.AllocIdentitiesResponse)
+	for i, id := range req.(*message.AllocIdentitiesRequest).Identities {
 		if id.IdentityName == s.reject {
 			out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{
 				WorkloadIdentityRequest: *id, Reason: nomad.WIRejectionReasonMissingIdentity})

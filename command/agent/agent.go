@@ -23,10 +23,10 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/supervise"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -234,7 +234,7 @@ type leader struct{ agent *Agent }
 
 // Call makes a call that only the leader may answer.
 func (l leader) Call(ctx context.Context, method string, req, resp any) error {
-	if q, ok := req.(interface{ Query() *nomad.QueryOptions }); ok {
+	if q, ok := req.(interface{ Query() *message.QueryOptions }); ok {
 		q.Query().AllowStale = false
 	}
 	return l.agent.Call(ctx, method, req, resp)

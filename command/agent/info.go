@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/internal/version"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // askLimit is the timeout for queries of the agent to its own server or client.
@@ -47,7 +48,7 @@ func (a *Agent) stats() map[string]map[string]string {
 func (a *Agent) leader() string {
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
-	req := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: a.set.Region, AllowStale: true}}
+	req := message.GenericRequest{QueryOptions: message.QueryOptions{Region: a.set.Region, AllowStale: true}}
 	var addr string
 	if err := a.Call(ctx, "Status.Leader", &req, &addr); err != nil {
 		return ""

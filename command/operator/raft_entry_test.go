@@ -10,24 +10,25 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Secrets are not printed. Other fields are.
 func TestEntriesAreRedacted(t *testing.T) {
 	const secret = "5ecre7"
-	inner := nomad.WriteRequest{Region: "visible", AuthToken: secret}
+	inner := message.WriteRequest{Region: "visible", AuthToken: secret}
 	for name, c := range map[string]struct {
 		number nomad.MessageType
 		body   any
 	}{
-		"NodeRegister": {nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: "visible", SecretID: secret}, WriteRequest: inner}},
-		"ApplyPlanResults": {nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{
+		"NodeRegister": {nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: "visible", SecretID: secret}, WriteRequest: inner}},
+		"ApplyPlanResults": {nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{
 			{ID: "visible", SignedIdentities: map[string]string{"t": secret}}}}},
-		"WrappedRootKeysUpsert": {nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &nomad.RootKey{
+		"WrappedRootKeysUpsert": {nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &nomad.RootKey{
 			KeyID: "visible", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead", KeyEncryptionKey: []byte(secret)}}}}},
 		"ACLTokenUpsert": {nomad.ACLTokenUpsertRequestType, map[string]any{"Tokens": []any{map[string]any{"AccessorID": "visible", "SecretID": secret}}}},
 		"VarApplyState":  {nomad.VarApplyStateRequestType, map[string]any{"Var": map[string]any{"Path": "visible", "KeyID": "k", "Data": []byte(secret)}}},
-		"EvalUpdate": {nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{EvalToken: "eyJhbGciOiJFZERTQSJ9.e30." + secret,
+		"EvalUpdate": {nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{EvalToken: "eyJhbGciOiJFZERTQSJ9.e30." + secret,
 			Evals: []*nomad.Evaluation{{ID: "visible"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {

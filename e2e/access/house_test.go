@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -320,12 +321,12 @@ func (h *house) join(nodePool string) *nodeID {
 	h.t.Helper()
 	n := &nomad.Node{Attributes: map[string]string{"nomad.version": "2.0.6"}, ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "empty", NodePool: nodePool, Status: nomad.NodeStatusInit,
 		SchedulingEligibility: "ineligible"}
-	var out nomad.NodeUpdateResponse
+	var out message.NodeUpdateResponse
 	ctx, cancel := context.WithTimeout(h.t.Context(), callLimit)
 	defer cancel()
 	pool := rpc.NewPool(rpc.PoolConfig{Region: "global", TLS: testpki.Open(h.t, h.clientFiles.Config())})
 	defer pool.Close() // no server calls the node over its connection
-	h.must(pool.Call(ctx, h.rpcAddr(), "Node.Register", &nomad.NodeRegisterRequest{Node: n, WriteRequest: nomad.WriteRequest{Region: "global"}}, &out))
+	h.must(pool.Call(ctx, h.rpcAddr(), "Node.Register", &message.NodeRegisterRequest{Node: n, WriteRequest: message.WriteRequest{Region: "global"}}, &out))
 	if out.SignedIdentity == nil {
 		h.t.Fatal("a node got no identity")
 	}

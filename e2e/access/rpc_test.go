@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -56,9 +57,9 @@ func (h *house) rpcs(callers []caller) {
 func (h *house) call(t *testing.T, c caller, m rpc.Method) (string, error) {
 	req := h.request(m)
 	switch r := req.(type) {
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().Region, r.Query().AuthToken, r.Query().Namespace = "global", c.token, c.query
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken, r.Write().Namespace = "global", c.token, c.query
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
@@ -76,7 +77,7 @@ func (h *house) call(t *testing.T, c caller, m rpc.Method) (string, error) {
 	if err := stream.Encode(req); err != nil {
 		return "", err
 	}
-	if _, uploads := req.(*nomad.SnapshotRestoreRequest); uploads {
+	if _, uploads := req.(*message.SnapshotRestoreRequest); uploads {
 		stream.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: "EOF"}}) // a rejection closes the stream first
 	}
 	return "", streamed(stream)
@@ -149,37 +150,37 @@ func (h *house) special(m rpc.Method, req rpc.Request) {
 	job := &nomad.Job{ID: "new", Name: "new", Namespace: prod, Type: nomad.JobTypeBatch, Datacenters: []string{"*"}, TaskGroups: []*nomad.TaskGroup{{
 		Name: "g", Count: 0, Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
 	switch r := req.(type) {
-	case *nomad.JobRegisterRequest:
+	case *message.JobRegisterRequest:
 		r.Job = job
-	case *nomad.JobPlanRequest:
+	case *message.JobPlanRequest:
 		r.Job = job
-	case *nomad.JobValidateRequest:
+	case *message.JobValidateRequest:
 		r.Job = job
-	case *nomad.JobDeregisterRequest:
+	case *message.JobDeregisterRequest:
 		r.JobID = "new"
-	case *nomad.NodeRegisterRequest:
+	case *message.NodeRegisterRequest:
 		r.Node = &nomad.Node{ID: h.victim.id, SecretID: h.victim.secret, Name: "empty", Datacenter: "dc1", NodePool: "default", Status: nomad.NodeStatusInit}
-	case *nomad.NodeUpdateStatusRequest:
+	case *message.NodeUpdateStatusRequest:
 		r.NodeID, r.Status = h.near.id, nomad.NodeStatusReady
-	case *nomad.AllocUpdateRequest:
+	case *message.AllocUpdateRequest:
 		r.Alloc = []*nomad.Allocation{{ID: h.alloc, NodeID: h.near.id, ClientStatus: nomad.AllocClientStatusRunning}}
-	case *nomad.EmitNodeEventsRequest:
+	case *message.EmitNodeEventsRequest:
 		r.NodeEvents = map[string][]*nomad.NodeEvent{h.near.id: {{Message: "m", Subsystem: "Driver"}}}
-	case *nomad.AllocIdentitiesRequest:
+	case *message.AllocIdentitiesRequest:
 		r.Identities = []*nomad.WorkloadIdentityRequest{{AllocID: h.alloc, WIHandle: nomad.WIHandle{IdentityName: "x", WorkloadIdentifier: "t"}}}
-	case *nomad.EvalDequeueRequest:
+	case *message.EvalDequeueRequest:
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
-	case *nomad.EventStreamRequest:
+	case *message.EventStreamRequest:
 		r.Topics = map[nomad.Topic][]string{nomad.TopicJob: nil}
-	case *nomad.VariablesApplyRequest:
+	case *message.VariablesApplyRequest:
 		r.Op, r.Var = nomad.VarOpSet, &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Namespace: prod, Path: "a/new"}, Items: nomad.VariableItems{"k": "v"}}
-	case *nomad.NodePoolUpsertRequest:
+	case *message.NodePoolUpsertRequest:
 		r.NodePools = []*nomad.NodePool{{Name: "new"}}
-	case *nomad.NamespaceUpsertRequest:
+	case *message.NamespaceUpsertRequest:
 		r.Namespaces = []*nomad.Namespace{{Name: "new"}}
-	case *nomad.FuzzySearchRequest:
+	case *message.FuzzySearchRequest:
 		r.Text = "api"
-	case *nomad.NodeSpecificRequest:
+	case *message.NodeSpecificRequest:
 		if m.Name == "Node.GetClientAllocs" {
 			r.NodeID, r.SecretID = h.near.id, h.near.secret
 		}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -110,8 +111,8 @@ func (l *load) enter(ctx context.Context, n *simNode) error {
 	if l.runs {
 		equip(node)
 	}
-	req := &nomad.NodeRegisterRequest{Node: node, WriteRequest: nomad.WriteRequest{Region: "global"}}
-	var resp nomad.NodeUpdateResponse
+	req := &message.NodeRegisterRequest{Node: node, WriteRequest: message.WriteRequest{Region: "global"}}
+	var resp message.NodeUpdateResponse
 	if err := l.call(ctx, "Node.Register", req, &resp); err != nil {
 		return err
 	}
@@ -127,9 +128,9 @@ func (l *load) beat(ctx context.Context, n *simNode) error {
 	if token == "" {
 		token = n.secret
 	}
-	req := &nomad.NodeUpdateStatusRequest{NodeID: n.id, Status: nomad.NodeStatusReady, UpdatedAt: time.Now().Unix(),
-		WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: token}}
-	var resp nomad.NodeUpdateResponse
+	req := &message.NodeUpdateStatusRequest{NodeID: n.id, Status: nomad.NodeStatusReady, UpdatedAt: time.Now().Unix(),
+		WriteRequest: message.WriteRequest{Region: "global", AuthToken: token}}
+	var resp message.NodeUpdateResponse
 	if err := l.call(ctx, "Node.UpdateStatus", req, &resp); err != nil {
 		return err
 	}

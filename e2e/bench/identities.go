@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -143,8 +144,8 @@ func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
 		all, ctx := errgroup.WithContext(ctx)
 		for _, n := range nodes {
 			all.Go(func() error {
-				var list nomad.NodeClientAllocsResponse
-				req := &nomad.NodeSpecificRequest{NodeID: n.id, SecretID: n.secret, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.token}}
+				var list message.NodeClientAllocsResponse
+				req := &message.NodeSpecificRequest{NodeID: n.id, SecretID: n.secret, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.token}}
 				if err := l.call(ctx, "Node.GetClientAllocs", req, &list); err != nil {
 					return err
 				}
@@ -186,9 +187,9 @@ func (l *load) sign(ctx context.Context, allocs []held, single bool) (int64, tim
 				if single {
 					asks = asks[:1]
 				}
-				req := &nomad.AllocIdentitiesRequest{Identities: asks, QueryOptions: nomad.QueryOptions{
+				req := &message.AllocIdentitiesRequest{Identities: asks, QueryOptions: message.QueryOptions{
 					Region: "global", AuthToken: h.node.token, AllowStale: true, MinQueryIndex: h.made - 1}}
-				var out nomad.AllocIdentitiesResponse
+				var out message.AllocIdentitiesResponse
 				if err := l.call(ctx, "Alloc.SignIdentities", req, &out); err != nil {
 					return err
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -75,7 +76,7 @@ func verifyCost(ctx context.Context, _ *bench) (string, bool, error) {
 	for n := range stateAllocs {
 		allocs = append(allocs, stored(n))
 	}
-	if _, err := store.ApplyPlanResults(10, &nomad.ApplyPlanResultsRequest{Job: allocs[0].Job, AllocsUpdated: allocs}); err != nil {
+	if _, err := store.ApplyPlanResults(10, &message.ApplyPlanResultsRequest{Job: allocs[0].Job, AllocsUpdated: allocs}); err != nil {
 		return "", false, err
 	}
 	a := authz.New(authz.Config{Store: func() *state.Store { return store }, Tokens: i, Now: time.Now, Log: slog.New(slog.DiscardHandler)})

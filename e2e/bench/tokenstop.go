@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -138,7 +139,7 @@ func (s *servers) doors(pool *rpc.Pool, socket string) []door {
 		out = append(out, door{fmt.Sprintf("HTTP of s%d", i), func(ctx context.Context, token string) (bool, error) {
 			return letIn(ctx, http.DefaultClient, url, token)
 		}}, door{fmt.Sprintf("RPC of s%d", i), func(ctx context.Context, token string) (bool, error) {
-			req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
+			req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
 			err := pool.Call(ctx, addr, "ACL.WhoAmI", req, &acls.WhoAmIResponse{})
 			if errors.Is(err, nomad.ErrPermissionDenied) {
 				return false, nil

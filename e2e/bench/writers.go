@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -154,8 +155,8 @@ func writeRPC(ctx context.Context, to *cluster.Agent, prefix string, end time.Ti
 	for n := 0; time.Now().Before(end); n++ {
 		job.ID = fmt.Sprintf("%s-%d", prefix, n)
 		job.Name = job.ID
-		req := &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global"}}
-		if err := pool.Call(ctx, addr, "Job.Register", req, &nomad.JobRegisterResponse{}); err != nil {
+		req := &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}}
+		if err := pool.Call(ctx, addr, "Job.Register", req, &message.JobRegisterResponse{}); err != nil {
 			return err
 		}
 		done.Add(1)
@@ -230,7 +231,7 @@ func entrySize() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	entry, err := codec.EncodeCommand(nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job,
+	entry, err := codec.EncodeCommand(nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
 		Eval: &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Type: job.Type, TriggeredBy: nomad.EvalTriggerJobRegister,
 			JobID: job.ID, Status: nomad.EvalStatusPending}})
 	return len(entry), err

@@ -3,7 +3,7 @@ package acls
 import (
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // The objects that a binding rule grants.
@@ -53,47 +53,47 @@ type BindingRuleListStub struct {
 // BindingRuleRequest is the request of ACL.GetBindingRule.
 type BindingRuleRequest struct {
 	ACLBindingRuleID string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // BindingRuleResponse is the reply of ACL.GetBindingRule.
 type BindingRuleResponse struct {
 	ACLBindingRule *BindingRule
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // BindingRulesDeleteRequest is the request of ACL.DeleteBindingRules.
 type BindingRulesDeleteRequest struct {
 	ACLBindingRuleIDs []string
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // BindingRulesDeleteResponse is the reply of ACL.DeleteBindingRules.
 type BindingRulesDeleteResponse struct {
-	nomad.WriteMeta
+	message.WriteMeta
 }
 
 // BindingRulesListRequest is the request of ACL.ListBindingRules.
 type BindingRulesListRequest struct {
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // BindingRulesListResponse is the reply of ACL.ListBindingRules.
 type BindingRulesListResponse struct {
 	ACLBindingRules []*BindingRuleListStub
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // BindingRulesRequest is the request of ACL.GetBindingRules.
 type BindingRulesRequest struct {
 	ACLBindingRuleIDs []string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // BindingRulesResponse is the reply of ACL.GetBindingRules.
 type BindingRulesResponse struct {
 	ACLBindingRules map[string]*BindingRule
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // BindingRulesUpsertRequest is the request of ACL.UpsertBindingRules. AllowMissingAuthMethods is for replication, where a
@@ -101,11 +101,11 @@ type BindingRulesResponse struct {
 type BindingRulesUpsertRequest struct {
 	ACLBindingRules         []*BindingRule
 	AllowMissingAuthMethods bool
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // BindingRulesUpsertResponse is the reply of ACL.UpsertBindingRules.
 type BindingRulesUpsertResponse struct {
 	ACLBindingRules []*BindingRule
-	nomad.WriteMeta
+	message.WriteMeta
 }

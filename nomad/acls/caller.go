@@ -4,6 +4,7 @@ import (
 	"net"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // AuthenticatedIdentity identifies the caller, as determined by the authenticator. It is an ACL token, a workload or node
@@ -20,5 +21,5 @@ type AuthenticatedIdentity struct {
 // WhoAmIResponse is the reply of ACL.WhoAmI.
 type WhoAmIResponse struct {
 	Identity *AuthenticatedIdentity
-	nomad.QueryMeta
+	message.QueryMeta
 }

@@ -1,6 +1,6 @@
 package acls
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/message"
 
 // The kinds of questions of ACL.Explain, in addition to the policy blocks.
 const (
@@ -32,7 +32,7 @@ type ExplainRequest struct {
 	Policy     string
 	Workload   *JobACL
 	Everybody  bool // return a page of subjects with access: tokens, roles, workloads
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // ExplainResponse is the reply of ACL.Explain. All of Needs are required.
@@ -44,7 +44,7 @@ type ExplainResponse struct {
 	// Identities are those with the requested audience.
 	Identities []*ExplainIdentity
 	Answers    []*Explanation
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // ExplainIdentity is an identity of a job.

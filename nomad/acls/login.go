@@ -1,18 +1,18 @@
 package acls
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/message"
 
 // LoginRequest is the request of ACL.Login.
 type LoginRequest struct {
 	AuthMethodName string
 	LoginToken     string
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // LoginResponse is the reply of ACL.Login and ACL.OIDCCompleteAuth.
 type LoginResponse struct {
 	ACLToken *Token
-	nomad.WriteMeta
+	message.WriteMeta
 }
 
 // OIDCAuthURLRequest is the request of ACL.OIDCAuthURL.
@@ -20,7 +20,7 @@ type OIDCAuthURLRequest struct {
 	AuthMethodName string
 	RedirectURI    string
 	ClientNonce    string
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // OIDCAuthURLResponse is the reply of ACL.OIDCAuthURL.
@@ -36,5 +36,5 @@ type OIDCCompleteAuthRequest struct {
 	Code           string
 	Iss            string
 	RedirectURI    string
-	nomad.WriteRequest
+	message.WriteRequest
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // The types of auth methods, the localities of the tokens that they create, and the default format of token names.
@@ -239,35 +240,35 @@ func (c *AuthMethodConfig) UnmarshalJSON(b []byte) error {
 // AuthMethodDeleteRequest is the request of ACL.DeleteAuthMethods.
 type AuthMethodDeleteRequest struct {
 	Names []string
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // AuthMethodDeleteResponse is the reply of ACL.DeleteAuthMethods.
 type AuthMethodDeleteResponse struct {
-	nomad.WriteMeta
+	message.WriteMeta
 }
 
 // AuthMethodGetRequest is the request of ACL.GetAuthMethod.
 type AuthMethodGetRequest struct {
 	MethodName string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // AuthMethodGetResponse is the reply of ACL.GetAuthMethod.
 type AuthMethodGetResponse struct {
 	AuthMethod *AuthMethod
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // AuthMethodListRequest is the request of ACL.ListAuthMethods.
 type AuthMethodListRequest struct {
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // AuthMethodListResponse is the reply of ACL.ListAuthMethods.
 type AuthMethodListResponse struct {
 	AuthMethods []*AuthMethodStub
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // AuthMethodStub is an auth method without its configuration.
@@ -283,23 +284,23 @@ type AuthMethodStub struct {
 // AuthMethodUpsertRequest is the request of ACL.UpsertAuthMethods.
 type AuthMethodUpsertRequest struct {
 	AuthMethods []*AuthMethod
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // AuthMethodUpsertResponse is the reply of ACL.UpsertAuthMethods.
 type AuthMethodUpsertResponse struct {
 	AuthMethods []*AuthMethod
-	nomad.WriteMeta
+	message.WriteMeta
 }
 
 // AuthMethodsGetRequest is the request of ACL.GetAuthMethods.
 type AuthMethodsGetRequest struct {
 	Names []string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // AuthMethodsGetResponse is the reply of ACL.GetAuthMethods.
 type AuthMethodsGetResponse struct {
 	AuthMethods map[string]*AuthMethod
-	nomad.QueryMeta
+	message.QueryMeta
 }

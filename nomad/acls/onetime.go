@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // OneTimeTokenTTL is the time during which a one-time token can be exchanged.
@@ -45,34 +45,34 @@ type OneTimeTokenDeleteRequest struct {
 	AccessorIDs     []string
 	OneTimeSecretID string
 	Timestamp       time.Time
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // OneTimeTokenExchangeRequest is the request of ACL.ExchangeOneTimeToken.
 type OneTimeTokenExchangeRequest struct {
 	OneTimeSecretID string
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // OneTimeTokenExchangeResponse is the reply of ACL.ExchangeOneTimeToken.
 type OneTimeTokenExchangeResponse struct {
 	Token *Token
-	nomad.WriteMeta
+	message.WriteMeta
 }
 
 // OneTimeTokenExpireRequest is the request of ACL.ExpireOneTimeTokens. The server sets Timestamp.
 type OneTimeTokenExpireRequest struct {
 	Timestamp time.Time
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // OneTimeTokenUpsertRequest is the request of ACL.UpsertOneTimeToken.
 type OneTimeTokenUpsertRequest struct {
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // OneTimeTokenUpsertResponse is the reply of ACL.UpsertOneTimeToken.
 type OneTimeTokenUpsertResponse struct {
 	OneTimeToken *OneTimeToken
-	nomad.WriteMeta
+	message.WriteMeta
 }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"regexp"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // The reserved policy name, and the limits of names and descriptions.
@@ -103,18 +103,18 @@ func (p *Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
 // PolicyDeleteRequest is the request of ACL.DeletePolicies.
 type PolicyDeleteRequest struct {
 	Names []string
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // PolicyListRequest is the request of ACL.ListPolicies.
 type PolicyListRequest struct {
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // PolicyListResponse is the reply of ACL.ListPolicies.
 type PolicyListResponse struct {
 	Policies []*PolicyListStub
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // PolicyListStub is a policy without its rules.
@@ -130,29 +130,29 @@ type PolicyListStub struct {
 // PolicySetRequest is the request of ACL.GetPolicies.
 type PolicySetRequest struct {
 	Names []string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // PolicySetResponse is the reply of ACL.GetPolicies and ACL.GetClaimPolicies.
 type PolicySetResponse struct {
 	Policies map[string]*Policy
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // PolicySpecificRequest is the request of ACL.GetPolicy.
 type PolicySpecificRequest struct {
 	Name string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // PolicyUpsertRequest is the request of ACL.UpsertPolicies.
 type PolicyUpsertRequest struct {
 	Policies []*Policy
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // SinglePolicyResponse is the reply of ACL.GetPolicy.
 type SinglePolicyResponse struct {
 	Policy *Policy
-	nomad.QueryMeta
+	message.QueryMeta
 }

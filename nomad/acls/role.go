@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Role is a named set of policies. A change of the role affects all tokens that have it.
@@ -78,25 +79,25 @@ func (r *Role) Stub() *RoleListStub {
 // RoleByIDRequest is the request of ACL.GetRoleByID.
 type RoleByIDRequest struct {
 	RoleID string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // RoleByIDResponse is the reply of ACL.GetRoleByID.
 type RoleByIDResponse struct {
 	ACLRole *Role
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // RoleByNameRequest is the request of ACL.GetRoleByName.
 type RoleByNameRequest struct {
 	RoleName string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // RoleByNameResponse is the reply of ACL.GetRoleByName.
 type RoleByNameResponse struct {
 	ACLRole *Role
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // RoleListStub is a role in a list.
@@ -113,35 +114,35 @@ type RoleListStub struct {
 // RolesByIDRequest is the request of ACL.GetRolesByID.
 type RolesByIDRequest struct {
 	ACLRoleIDs []string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // RolesByIDResponse is the reply of ACL.GetRolesByID.
 type RolesByIDResponse struct {
 	ACLRoles map[string]*Role
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // RolesDeleteByIDRequest is the request of ACL.DeleteRolesByID.
 type RolesDeleteByIDRequest struct {
 	ACLRoleIDs []string
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // RolesDeleteByIDResponse is the reply of ACL.DeleteRolesByID.
 type RolesDeleteByIDResponse struct {
-	nomad.WriteMeta
+	message.WriteMeta
 }
 
 // RolesListRequest is the request of ACL.ListRoles.
 type RolesListRequest struct {
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // RolesListResponse is the reply of ACL.ListRoles.
 type RolesListResponse struct {
 	ACLRoles []*RoleListStub
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // RolesUpsertRequest is the request of ACL.UpsertRoles. AllowMissingPolicies is for replication, where a role may arrive
@@ -149,11 +150,11 @@ type RolesListResponse struct {
 type RolesUpsertRequest struct {
 	ACLRoles             []*Role
 	AllowMissingPolicies bool
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // RolesUpsertResponse is the reply of ACL.UpsertRoles.
 type RolesUpsertResponse struct {
 	ACLRoles []*Role
-	nomad.WriteMeta
+	message.WriteMeta
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // The types of ACL tokens, and the accessor of the anonymous token.
@@ -233,25 +234,25 @@ type TokenBootstrapRequest struct {
 	Token           *Token
 	ResetIndex      uint64
 	BootstrapSecret string
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // TokenDeleteRequest is the request of ACL.DeleteTokens.
 type TokenDeleteRequest struct {
 	AccessorIDs []string
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // TokenListRequest is the request of ACL.ListTokens.
 type TokenListRequest struct {
 	GlobalOnly bool
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // TokenListResponse is the reply of ACL.ListTokens.
 type TokenListResponse struct {
 	Tokens []*TokenListStub
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // TokenListStub is a token without its secret.
@@ -272,47 +273,47 @@ type TokenListStub struct {
 // TokenSetRequest is the request of ACL.GetTokens.
 type TokenSetRequest struct {
 	AccessorIDS []string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // TokenSetResponse is the reply of ACL.GetTokens.
 type TokenSetResponse struct {
 	Tokens map[string]*Token
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // TokenSpecificRequest is the request of ACL.GetToken.
 type TokenSpecificRequest struct {
 	AccessorID string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // TokenUpsertRequest is the request of ACL.UpsertTokens.
 type TokenUpsertRequest struct {
 	Tokens []*Token
-	nomad.WriteRequest
+	message.WriteRequest
 }
 
 // TokenUpsertResponse is the reply of ACL.UpsertTokens and ACL.Bootstrap.
 type TokenUpsertResponse struct {
 	Tokens []*Token
-	nomad.WriteMeta
+	message.WriteMeta
 }
 
 // ResolveTokenRequest is the request of ACL.ResolveToken.
 type ResolveTokenRequest struct {
 	SecretID string
-	nomad.QueryOptions
+	message.QueryOptions
 }
 
 // ResolveTokenResponse is the reply of ACL.ResolveToken. Token is nil if the secret is unknown.
 type ResolveTokenResponse struct {
 	Token *Token
-	nomad.QueryMeta
+	message.QueryMeta
 }
 
 // SingleTokenResponse is the reply of ACL.GetToken.
 type SingleTokenResponse struct {
 	Token *Token
-	nomad.QueryMeta
+	message.QueryMeta
 }

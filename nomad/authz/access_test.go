@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -59,7 +60,7 @@ func (g *guarded) workload(namespace, job, group, task string) string {
 	j := &nomad.Job{ID: job, Namespace: namespace, Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{{Name: group, Count: 1}}}
 	a := &nomad.Allocation{ID: nomad.NewID(), Namespace: namespace, JobID: job, Job: j, TaskGroup: group, NodeID: nomad.NewID(),
 		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning}
-	g.must(g.store.ApplyPlanResults(g.index, &nomad.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}}))
+	g.must(g.store.ApplyPlanResults(g.index, &message.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}}))
 	g.known["jwt of "+a.ID] = &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: namespace, JobID: job, AllocationID: a.ID, TaskName: task}}
 	return "jwt of " + a.ID
 }
@@ -231,7 +232,7 @@ func TestUnparsablePolicy(t *testing.T) {
 func TestRightsOfNodes(t *testing.T) {
 	g := guard(t)
 	g.known["node"] = nodeClaims("default", 0)
-	g.must(g.store.RegisterNode(g.index, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusReady}}))
+	g.must(g.store.RegisterNode(g.index, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusReady}}))
 	for _, token := range []string{"node", secret} {
 		if !g.allows(token, acl.ToRead(acl.Nodes)) || g.allows(token, acl.ToWrite(acl.Nodes)) || g.allows(token, readProd) ||
 			g.allows(token, acl.OfVariable("default", "nomad/jobs", acl.VariableRead)) {

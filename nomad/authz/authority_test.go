@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -56,15 +57,15 @@ func authority(t *testing.T) *authz.Authority {
 			t.Fatal(err)
 		}
 	}
-	must(store.RegisterNode(10, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusReady}}))
+	must(store.RegisterNode(10, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusReady}}))
 	job := &nomad.Job{ID: "j", Namespace: "default", Type: nomad.JobTypeBatch, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1}}}
-	must(store.RegisterJob(11, &nomad.JobRegisterRequest{Job: job}))
+	must(store.RegisterJob(11, &message.JobRegisterRequest{Job: job}))
 	alloc := func(id string) *nomad.Allocation {
 		return &nomad.Allocation{ID: id, Namespace: "default", JobID: "j", Job: job, TaskGroup: "g", NodeID: node,
 			DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending}
 	}
-	must(store.ApplyPlanResults(12, &nomad.ApplyPlanResultsRequest{Job: job, AllocsUpdated: []*nomad.Allocation{alloc("lives"), alloc("over")}}))
-	must(store.UpdateAllocsFromClient(13, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "over", ClientStatus: nomad.AllocClientStatusComplete}}}))
+	must(store.ApplyPlanResults(12, &message.ApplyPlanResultsRequest{Job: job, AllocsUpdated: []*nomad.Allocation{alloc("lives"), alloc("over")}}))
+	must(store.UpdateAllocsFromClient(13, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "over", ClientStatus: nomad.AllocClientStatusComplete}}}))
 	return authz.New(authz.Config{Store: func() *state.Store { return store }, Tokens: tokens{
 		"node":      nodeClaims("default", 200),
 		"old node":  nodeClaims("default", 50),

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -46,7 +47,7 @@ func busy(tb testing.TB) (*authz.Authority, []string) {
 			DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning})
 	}
 	store := state.New(slog.New(slog.DiscardHandler))
-	if _, err := store.ApplyPlanResults(10, &nomad.ApplyPlanResultsRequest{Job: job, AllocsUpdated: allocs}); err != nil {
+	if _, err := store.ApplyPlanResults(10, &message.ApplyPlanResultsRequest{Job: job, AllocsUpdated: allocs}); err != nil {
 		tb.Fatal(err)
 	}
 	var tokens []string

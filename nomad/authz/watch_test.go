@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -34,16 +35,16 @@ func TestWatch(t *testing.T) {
 			return err
 		}, []string{"token"}},
 		"node": {func(s *state.Store) error {
-			_, err := s.RegisterNode(20, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusDown}})
+			_, err := s.RegisterNode(20, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusDown}})
 			return err
 		}, []string{"node"}},
 		"allocation": {func(s *state.Store) error {
-			_, err := s.UpdateAllocsFromClient(20, &nomad.AllocUpdateRequest{
+			_, err := s.UpdateAllocsFromClient(20, &message.AllocUpdateRequest{
 				Alloc: []*nomad.Allocation{{ID: "a", ClientStatus: nomad.AllocClientStatusComplete}}})
 			return err
 		}, []string{"task"}},
 		"another node": {func(s *state.Store) error {
-			_, err := s.RegisterNode(20, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: secret, SecretID: node}})
+			_, err := s.RegisterNode(20, &message.NodeRegisterRequest{Node: &nomad.Node{ID: secret, SecretID: node}})
 			return err
 		}, nil},
 		"restore": {func(s *state.Store) error { s.Abandon(); return nil }, []string{"token", "task", "node"}},
@@ -55,7 +56,7 @@ func TestWatch(t *testing.T) {
 				if _, err := store.UpsertACLTokens(10, &acls.TokenUpsertRequest{Tokens: []*acls.Token{token}}); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := store.RegisterNode(11, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret}}); err != nil {
+				if _, err := store.RegisterNode(11, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret}}); err != nil {
 					t.Fatal(err)
 				}
 				place(t, store)
@@ -93,12 +94,12 @@ func TestWatch(t *testing.T) {
 func place(t *testing.T, store *state.Store) {
 	t.Helper()
 	job := &nomad.Job{ID: "j", Namespace: "default", Type: nomad.JobTypeBatch, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1}}}
-	if _, err := store.RegisterJob(12, &nomad.JobRegisterRequest{Job: job}); err != nil {
+	if _, err := store.RegisterJob(12, &message.JobRegisterRequest{Job: job}); err != nil {
 		t.Fatal(err)
 	}
 	alloc := &nomad.Allocation{ID: "a", Namespace: "default", JobID: "j", Job: job, TaskGroup: "g", NodeID: node,
 		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending}
-	plan := &nomad.ApplyPlanResultsRequest{Job: job, AllocsUpdated: []*nomad.Allocation{alloc}}
+	plan := &message.ApplyPlanResultsRequest{Job: job, AllocsUpdated: []*nomad.Allocation{alloc}}
 	if _, err := store.ApplyPlanResults(13, plan); err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,12 @@ import (
 	library "github.com/hashicorp/raft-autopilot"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Health returns the health of the servers at the last check. Before the first check, and on a
 // server that is not the leader, it returns nil.
-func (p *Pilot) Health() *nomad.OperatorHealthReply {
+func (p *Pilot) Health() *message.OperatorHealthReply {
 	s := p.library.GetState()
 	if s == nil || s.Leader == "" {
 		return nil
@@ -24,7 +25,7 @@ func (p *Pilot) Health() *nomad.OperatorHealthReply {
 			statuses[id] = status
 		}
 	}
-	out := &nomad.OperatorHealthReply{Healthy: s.Healthy, FailureTolerance: s.FailureTolerance, Leader: string(s.Leader), Voters: []string{}}
+	out := &message.OperatorHealthReply{Healthy: s.Healthy, FailureTolerance: s.FailureTolerance, Leader: string(s.Leader), Voters: []string{}}
 	for _, id := range s.Voters {
 		out.Voters = append(out.Voters, string(id))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // TestWireForm compares the output of the codec with bytes of Nomad 2.0.
@@ -32,7 +33,7 @@ func TestWireForm(t *testing.T) {
 		"empty slice":      {[]string{}, "\x90"},
 		"keys by name":     {nomad.SnapshotHeader{}, "\x80"},
 		"sorted keys":      {nomad.IndexEntry{Key: "k", Value: 1}, "\x82\xa3Key\xa1k\xa5Value\x01"},
-		"embedded":         {nomad.GenericResponse{}, "\x81\xa5Index\x00"},
+		"embedded":         {message.GenericResponse{}, "\x81\xa5Index\x00"},
 		"zero left out":    {nomad.Port{Label: "l"}, "\x81\xa5Label\xa1l"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestDecodeIsBounded(t *testing.T) {
 		"cut bytes":   {"\xc6\x7f\xff\xff\xffx", new([]byte)},
 		"long list":   {"\xdd\x7f\xff\xff\xff\xa1x", new([]string)},
 		"long map":    {"\xdf\x7f\xff\xff\xff\xa1x\xa1y", new(map[string]string)},
-		"long plan":   {"\x81\xadAllocsUpdated\xdd\x7f\xff\xff\xff\xc0", new(nomad.ApplyPlanResultsRequest)},
+		"long plan":   {"\x81\xadAllocsUpdated\xdd\x7f\xff\xff\xff\xc0", new(message.ApplyPlanResultsRequest)},
 		"wrong kind":  {"\x93\x01\x02\x03", new(nomad.Evaluation)},
 		"broken time": {"\x81\xa9WaitUntil\xa3abc", new(nomad.Evaluation)},
 	} {
@@ -124,12 +125,12 @@ func TestDecodedSharesNoMemory(t *testing.T) {
 	job := &nomad.Job{ID: "web", Meta: map[string]string{"team": "infra"}, Payload: []byte("payload"),
 		TaskGroups: []*nomad.TaskGroup{{Name: "group", Tasks: []*nomad.Task{{Name: "task", Config: map[string]any{
 			"command": "/bin/true", "args": []any{"one", []byte("two")}, "nested": map[string]any{"key": []map[string]any{{"deep": "text"}}}}}}}}}
-	req := &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: "secret"}}
+	req := &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", AuthToken: "secret"}}
 	text, err := codec.Encode(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got, want nomad.JobRegisterRequest
+	var got, want message.JobRegisterRequest
 	if err := errors.Join(codec.Decode(bytes.Clone(text), &want), codec.Decode(text, &got)); err != nil {
 		t.Fatal(err)
 	}

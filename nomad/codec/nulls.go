@@ -17,7 +17,7 @@ func CheckNulls(request any) error {
 		return nil
 	}
 	if at := lacking(v); at != nil {
-		return nomad.Errorf(400, "%s in the request is null", *at)
+		return nomad.Errorf(400, "invalid request: %s is null", *at)
 	}
 	return nil
 }

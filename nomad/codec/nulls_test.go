@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func TestWhole(t *testing.T) {
@@ -15,14 +16,14 @@ func TestWhole(t *testing.T) {
 	}{
 		"nothing":        {nil, ""},
 		"absent pointer": {(*nomad.Job)(nil), ""},
-		"absent fields":  {&nomad.JobRegisterRequest{Job: &nomad.Job{}}, ""},
+		"absent fields":  {&message.JobRegisterRequest{Job: &nomad.Job{}}, ""},
 		"no elements":    {&nomad.Job{TaskGroups: []*nomad.TaskGroup{}}, ""},
 		"whole":          {&nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{{Config: map[string]any{"a": nil}}}}}}, ""},
 		"main task":      {&nomad.AllocatedResources{TaskLifecycles: map[string]*nomad.TaskLifecycleConfig{"t": nil}}, ""},
 		"list":           {&nomad.Job{TaskGroups: []*nomad.TaskGroup{{}, nil}}, "TaskGroups.[1] is null"},
-		"deep":           {&nomad.JobRegisterRequest{Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{nil}}}}}, "Job.TaskGroups.[0].Tasks.[0] is null"},
-		"map":            {&nomad.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{"a": nil}}, `Allocs.["a"] is null`},
-		"list in map":    {&nomad.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": {nil}}}, `NodeEvents.["n"][0] is null`},
+		"deep":           {&message.JobRegisterRequest{Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{nil}}}}}, "Job.TaskGroups.[0].Tasks.[0] is null"},
+		"map":            {&message.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{"a": nil}}, `Allocs.["a"] is null`},
+		"list in map":    {&message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": {nil}}}, `NodeEvents.["n"][0] is null`},
 	} {
 		err := codec.CheckNulls(tc.v)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -21,11 +22,11 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 		return nil // the job was purged; the deployment will be removed
 	}
 	if len(act.replace) == 0 {
-		_, err := w.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+		_, err := w.apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
 		return err
 	}
 	yes := true
-	req := &nomad.AllocUpdateDesiredTransitionRequest{
+	req := &message.AllocUpdateDesiredTransitionRequest{
 		Allocs: make(map[string]*nomad.DesiredTransition, len(act.replace)),
 		Evals:  []*nomad.Evaluation{eval},
 	}
@@ -37,13 +38,13 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 }
 
 // move writes a new status of d. On success the state marks the job version as stable.
-func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, event Event) (*nomad.DeploymentUpdateResponse, error) {
+func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, event Event) (*message.DeploymentUpdateResponse, error) {
 	now := time.Now()
 	update, err := move(d, event, now.UnixNano())
 	if err != nil {
 		return nil, err
 	}
-	req := &nomad.DeploymentStatusUpdateRequest{DeploymentUpdate: update}
+	req := &message.DeploymentStatusUpdateRequest{DeploymentUpdate: update}
 	if event != Complete && event != Pause { // nothing to schedule
 		req.Eval = newEval(snap, d, now)
 	}
@@ -55,8 +56,8 @@ func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deplo
 	return response(req.Eval, index), nil
 }
 
-func response(eval *nomad.Evaluation, index uint64) *nomad.DeploymentUpdateResponse {
-	r := &nomad.DeploymentUpdateResponse{DeploymentModifyIndex: index, WriteMeta: nomad.WriteMeta{Index: index}}
+func response(eval *nomad.Evaluation, index uint64) *message.DeploymentUpdateResponse {
+	r := &message.DeploymentUpdateResponse{DeploymentModifyIndex: index, WriteMeta: message.WriteMeta{Index: index}}
 	if eval != nil {
 		r.EvalID, r.EvalCreateIndex = eval.ID, index
 	}
@@ -98,21 +99,21 @@ func newEval(snap *state.Snapshot, d *nomad.Deployment, now time.Time) *nomad.Ev
 }
 
 // Fail fails a deployment on a user's request.
-func (w *Watcher) Fail(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error) {
+func (w *Watcher) Fail(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
 	return w.byHand(ctx, id, Fail)
 }
 
 // Pause pauses a deployment.
-func (w *Watcher) Pause(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error) {
+func (w *Watcher) Pause(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
 	return w.byHand(ctx, id, Pause)
 }
 
 // Resume resumes a paused deployment.
-func (w *Watcher) Resume(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error) {
+func (w *Watcher) Resume(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
 	return w.byHand(ctx, id, Resume)
 }
 
-func (w *Watcher) byHand(ctx context.Context, id string, event Event) (*nomad.DeploymentUpdateResponse, error) {
+func (w *Watcher) byHand(ctx context.Context, id string, event Event) (*message.DeploymentUpdateResponse, error) {
 	snap := w.cfg.Store().Snapshot()
 	d := snap.Deployment(nil, id)
 	if d == nil {
@@ -122,7 +123,7 @@ func (w *Watcher) byHand(ctx context.Context, id string, event Event) (*nomad.De
 }
 
 // SetAllocHealth sets the health of allocations on a user's request.
-func (w *Watcher) SetAllocHealth(ctx context.Context, req *nomad.DeploymentAllocHealthRequest) (*nomad.DeploymentUpdateResponse, error) {
+func (w *Watcher) SetAllocHealth(ctx context.Context, req *message.DeploymentAllocHealthRequest) (*message.DeploymentUpdateResponse, error) {
 	snap := w.cfg.Store().Snapshot()
 	d := snap.Deployment(nil, req.DeploymentID)
 	if d == nil {
@@ -133,7 +134,7 @@ func (w *Watcher) SetAllocHealth(ctx context.Context, req *nomad.DeploymentAlloc
 	}
 	now := time.Now()
 	eval := newEval(snap, d, now)
-	index, err := w.apply(ctx, nomad.DeploymentAllocHealthRequestType, &nomad.ApplyDeploymentAllocHealthRequest{
+	index, err := w.apply(ctx, nomad.DeploymentAllocHealthRequestType, &message.ApplyDeploymentAllocHealthRequest{
 		DeploymentAllocHealthRequest: *req,
 		Timestamp:                    now,
 		Eval:                         eval,

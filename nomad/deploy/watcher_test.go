@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 var arrow = regexp.MustCompile(`^(\w+) ──([a-z ]+)──▶ (\w+)`)
@@ -74,7 +75,7 @@ func rollout(t *testing.T, deadline time.Duration, fn func(w *world, first *noma
 		done := make(chan error)
 		go func() { done <- w.w.Run(ctx) }()
 		synctest.Wait() // the watcher must notice the deployment
-		l.Must(t, nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{
+		l.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{
 			UpdatedAt: time.Now().UnixNano(),
 			Deployment: &nomad.Deployment{
 				ID: w.id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, CreateTime: time.Now().UnixNano(),
@@ -106,7 +107,7 @@ func (w *world) report(a *nomad.Allocation, healthy bool) {
 	update := *a
 	update.ClientStatus = nomad.AllocClientStatusRunning
 	update.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: time.Now()}
-	w.Must(w.t, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
+	w.Must(w.t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
 	synctest.Wait()
 }
 
@@ -237,7 +238,7 @@ func TestFailedForGood(t *testing.T) {
 				update, healthy := *a, false
 				update.ClientStatus = nomad.AllocClientStatusFailed
 				update.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: time.Now()}
-				w.Must(t, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
+				w.Must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
 				synctest.Wait()
 				w.wantStatus(tc.want, "")
 			})
@@ -296,7 +297,7 @@ func TestResumed(t *testing.T) {
 
 func TestSetAllocHealth(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
-		r, err := w.w.SetAllocHealth(w.t.Context(), &nomad.DeploymentAllocHealthRequest{
+		r, err := w.w.SetAllocHealth(w.t.Context(), &message.DeploymentAllocHealthRequest{
 			DeploymentID: w.id, HealthyAllocationIDs: []string{first.ID}})
 		if err != nil || r.EvalID == "" {
 			t.Fatalf("SetAllocHealth() = %+v, %v", r, err)

@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // autopilotGet returns the autopilot configuration.
-func (s *Service) autopilotGet(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.AutopilotConfig, error) {
+func (s *Service) autopilotGet(context.Context, *rpc.Call, *message.GenericRequest) (*nomad.AutopilotConfig, error) {
 	conf := s.Snapshot().AutopilotConfig(nil)
 	if conf == nil {
 		return nil, nomad.Errorf(404, "autopilot has no configuration: the leader writes one after its election")
@@ -19,12 +20,12 @@ func (s *Service) autopilotGet(context.Context, *rpc.Call, *nomad.GenericRequest
 
 // autopilotSet changes the autopilot configuration and reports whether it did. With CAS the
 // FSM decides.
-func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.AutopilotSetConfigRequest) (*bool, error) {
+func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *message.AutopilotSetConfigRequest) (*bool, error) {
 	if err := req.Config.Validate(); err != nil {
 		return nil, err
 	}
 	resp, _, err := s.Raft.Apply(ctx, nomad.AutopilotRequestType,
-		&nomad.AutopilotSetConfigRequest{Datacenter: req.Datacenter, Config: req.Config, CAS: req.CAS})
+		&message.AutopilotSetConfigRequest{Datacenter: req.Datacenter, Config: req.Config, CAS: req.CAS})
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.Auto
 }
 
 // serverHealth returns the health of the servers, and warnings about their configuration.
-func (s *Service) serverHealth(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.OperatorHealthReply, error) {
+func (s *Service) serverHealth(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
 	if health := s.cfg.Autopilot.ServerHealth(); health != nil {
 		out := *health
 		if warning := s.cfg.Nodes.Introduction.Warning(); warning != "" {
@@ -47,5 +48,5 @@ func (s *Service) serverHealth(context.Context, *rpc.Call, *nomad.GenericRequest
 // Autopilot reports the health of the servers in the region.
 type Autopilot interface {
 	// ServerHealth returns nil on a server that is not the leader.
-	ServerHealth() *nomad.OperatorHealthReply
+	ServerHealth() *message.OperatorHealthReply
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/stream"
@@ -28,7 +29,7 @@ var accessTables = []string{state.TableACLToken, state.TableACLPolicy, state.Tab
 
 // eventStream sends events until the reader disconnects, loses access or falls too far
 // behind.
-func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *nomad.EventStreamRequest, to *rpc.Stream) error {
+func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *message.EventStreamRequest, to *rpc.Stream) error {
 	filter, err := stream.NewFilter(req.Topics, handler.NamespaceOf(req.Namespace))
 	if err != nil {
 		return err

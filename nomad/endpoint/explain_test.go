@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -64,7 +65,7 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 	job := &nomad.Job{ID: "web", Name: "web", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "api", Tasks: []*nomad.Task{
 		{Name: "server", Driver: "exec2", Identities: []*nomad.WorkloadIdentity{{Name: "vault", Audience: []string{"vault.example"}}}}}},
 		{Name: "side", Tasks: []*nomad.Task{{Name: "raw", Driver: "raw_exec"}}}}}
-	check(store.RegisterJob(13, &nomad.JobRegisterRequest{Job: job}))
+	check(store.RegisterJob(13, &message.JobRegisterRequest{Job: job}))
 	return New(Config{Core: handler.Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}}), store
 }
 
@@ -126,7 +127,7 @@ func TestExplainOne(t *testing.T) {
 	}
 }
 
-func in(namespace string) nomad.QueryOptions { return nomad.QueryOptions{Namespace: namespace} }
+func in(namespace string) message.QueryOptions { return message.QueryOptions{Namespace: namespace} }
 
 // Exec into a job with a task that can access the node's files requires an additional right.
 func TestExplainExecOfARawTask(t *testing.T) {
@@ -271,7 +272,7 @@ func BenchmarkExplainEverybody(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := New(Config{Core: handler.Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
-	req := &acls.ExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: nomad.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
+	req := &acls.ExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: message.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
 	for b.Loop() {
 		out, err := s.explain.Explain(b.Context(), callAs(acl.New(true), nil), req)
 		if err != nil || len(out.Answers) != 45 || out.NextToken != "" {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -204,10 +205,10 @@ func (s *Service) eventMethods() []rpc.Method {
 func (s *Service) snapshotMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.snapshotSave).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
-			return &nomad.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
+			return &message.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
 		}),
 		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.snapshotRestore).FailingAs(func(e *nomad.RpcError) any {
-			return &nomad.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
+			return &message.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
 		}),
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) namespaceList(ctx context.Context, c *rpc.Call, req *nomad.NamespaceListRequest) (*nomad.NamespaceListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NamespaceListResponse) error {
+func (s *Service) namespaceList(ctx context.Context, c *rpc.Call, req *message.NamespaceListRequest) (*message.NamespaceListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NamespaceListResponse) error {
 		all := page.Only(snap.Namespaces(ws), func(n *nomad.Namespace) bool {
 			return strings.HasPrefix(n.Name, req.Prefix) && c.Access.Allows(acl.InAny(acl.Namespaces, n.Name))
 		})
@@ -31,11 +32,11 @@ func (s *Service) namespaceList(ctx context.Context, c *rpc.Call, req *nomad.Nam
 	})
 }
 
-func (s *Service) namespaceGet(ctx context.Context, c *rpc.Call, req *nomad.NamespaceSpecificRequest) (*nomad.SingleNamespaceResponse, error) {
+func (s *Service) namespaceGet(ctx context.Context, c *rpc.Call, req *message.NamespaceSpecificRequest) (*message.SingleNamespaceResponse, error) {
 	if err := c.Access.Need(acl.InAny(acl.Namespaces, req.Name)); err != nil {
 		return nil, err
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNamespaceResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleNamespaceResponse) error {
 		out.Namespace = snap.Namespace(ws, req.Name)
 		if out.Index = snap.TableIndex(state.TableNamespaces); out.Namespace != nil {
 			out.Index = out.Namespace.ModifyIndex
@@ -44,8 +45,8 @@ func (s *Service) namespaceGet(ctx context.Context, c *rpc.Call, req *nomad.Name
 	})
 }
 
-func (s *Service) namespaceGetSet(ctx context.Context, _ *rpc.Call, req *nomad.NamespaceSetRequest) (*nomad.NamespaceSetResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NamespaceSetResponse) error {
+func (s *Service) namespaceGetSet(ctx context.Context, _ *rpc.Call, req *message.NamespaceSetRequest) (*message.NamespaceSetResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NamespaceSetResponse) error {
 		out.Namespaces = map[string]*nomad.Namespace{}
 		for _, name := range req.Namespaces {
 			if n := snap.Namespace(ws, name); n != nil {
@@ -58,7 +59,7 @@ func (s *Service) namespaceGetSet(ctx context.Context, _ *rpc.Call, req *nomad.N
 }
 
 // namespaceUpsert stores namespaces.
-func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *nomad.NamespaceUpsertRequest) (*nomad.GenericResponse, error) {
+func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *message.NamespaceUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.Namespaces) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one namespace")
 	}
@@ -70,7 +71,7 @@ func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *nomad.N
 			return nil, nomad.Errorf(400, "namespace %q has the quota %q, which does not exist: create it first", n.Name, n.Quota)
 		}
 	}
-	return s.writeNamespaces(ctx, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: req.Namespaces})
+	return s.writeNamespaces(ctx, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: req.Namespaces})
 }
 
 // fitNamespace rejects a namespace that is invalid or uses features that are not implemented
@@ -86,7 +87,7 @@ func fitNamespace(n *nomad.Namespace) error {
 }
 
 // namespaceDelete deletes namespaces that have no jobs and no running allocations.
-func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.NamespaceDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *message.NamespaceDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Namespaces) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one namespace to delete")
 	}
@@ -101,16 +102,16 @@ func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.N
 			}
 		}
 	}
-	return s.writeNamespaces(ctx, nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: req.Namespaces})
+	return s.writeNamespaces(ctx, nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: req.Namespaces})
 }
 
 // writeNamespaces applies a log entry for namespaces or quotas.
-func (s *Service) writeNamespaces(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
+func (s *Service) writeNamespaces(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
 	index, err := s.Apply(ctx, t, entry)
 	if err != nil {
 		return nil, handler.Unfit(err)
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }

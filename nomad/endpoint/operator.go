@@ -7,18 +7,19 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) schedulerGetConfig(ctx context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.SchedulerConfigurationResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SchedulerConfigurationResponse) error {
+func (s *Service) schedulerGetConfig(ctx context.Context, _ *rpc.Call, req *message.GenericRequest) (*message.SchedulerConfigurationResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SchedulerConfigurationResponse) error {
 		out.Index, out.SchedulerConfig = snap.SchedulerConfig(ws)
 		return nil
 	})
 }
 
-func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *nomad.SchedulerSetConfigRequest) (*nomad.SchedulerSetConfigurationResponse, error) {
+func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *message.SchedulerSetConfigRequest) (*message.SchedulerSetConfigurationResponse, error) {
 	cfg := req.Config
 	switch cfg.SchedulerAlgorithm {
 	case "":
@@ -33,11 +34,11 @@ func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *noma
 	if cfg.PauseEvalBroker {
 		return nil, handler.Absent("pausing of the evaluation broker")
 	}
-	resp, index, err := s.Raft.Apply(ctx, nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
+	resp, index, err := s.Raft.Apply(ctx, nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.SchedulerSetConfigurationResponse{Updated: true}
+	out := &message.SchedulerSetConfigurationResponse{Updated: true}
 	out.Index = index
 	if updated, ok := resp.(bool); ok {
 		out.Updated = updated
@@ -46,12 +47,12 @@ func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *noma
 }
 
 // raftConfig returns the servers in the Raft configuration.
-func (s *Service) raftConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.RaftConfigurationResponse, error) {
+func (s *Service) raftConfig(context.Context, *rpc.Call, *message.GenericRequest) (*message.RaftConfigurationResponse, error) {
 	servers, err := s.cfg.Voters.RaftServers()
 	if err != nil {
 		return nil, err
 	}
-	return &nomad.RaftConfigurationResponse{Index: s.Raft.AppliedIndex(), Servers: servers}, nil
+	return &message.RaftConfigurationResponse{Index: s.Raft.AppliedIndex(), Servers: servers}, nil
 }
 
 // raftServer returns a server of the Raft configuration by its ID, or by its address if id is
@@ -74,7 +75,7 @@ func (s *Service) raftServer(id, addr string) (*nomad.RaftServer, error) {
 }
 
 // raftRemove removes a server from the Raft configuration.
-func (s *Service) raftRemove(ctx context.Context, _ *rpc.Call, req *nomad.RaftPeerByIDRequest) (*struct{}, error) {
+func (s *Service) raftRemove(ctx context.Context, _ *rpc.Call, req *message.RaftPeerByIDRequest) (*struct{}, error) {
 	if _, err := s.raftServer(req.ID, ""); err != nil {
 		return nil, err
 	}
@@ -83,12 +84,12 @@ func (s *Service) raftRemove(ctx context.Context, _ *rpc.Call, req *nomad.RaftPe
 
 // raftRemoveByAddress always fails. It belongs to a Raft protocol version that is no longer
 // supported.
-func (s *Service) raftRemoveByAddress(context.Context, *rpc.Call, *nomad.RaftPeerByAddressRequest) (*struct{}, error) {
+func (s *Service) raftRemoveByAddress(context.Context, *rpc.Call, *message.RaftPeerByAddressRequest) (*struct{}, error) {
 	return nil, nomad.Errorf(400, "servers are removed by ID, not by address")
 }
 
 // raftTransfer transfers leadership to another server.
-func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.RaftPeerRequest) (*nomad.LeadershipTransferResponse, error) {
+func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *message.RaftPeerRequest) (*message.LeadershipTransferResponse, error) {
 	if (req.ID == "") == (req.Address == "") {
 		return nil, nomad.Errorf(400, "specify either the ID or the address of the server")
 	}
@@ -100,7 +101,7 @@ func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.Raft
 		return nil, nomad.Errorf(400, "server %s is not a voter: it cannot become leader", to.ID)
 	}
 	addr, id := s.Cluster.Leader()
-	out := &nomad.LeadershipTransferResponse{From: nomad.RaftIDAddress{ID: id, Address: addr},
+	out := &message.LeadershipTransferResponse{From: nomad.RaftIDAddress{ID: id, Address: addr},
 		To: nomad.RaftIDAddress{ID: to.ID, Address: to.Address}}
 	if out.Noop = id == to.ID; out.Noop {
 		return out, nil
@@ -109,20 +110,20 @@ func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.Raft
 }
 
 // systemGC enqueues an evaluation that forces garbage collection.
-func (s *Service) systemGC(_ context.Context, _ *rpc.Call, _ *nomad.GenericRequest) (*nomad.GenericResponse, error) {
+func (s *Service) systemGC(_ context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
 	index := s.Snapshot().Index()
 	s.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobForceGC, index, s.Now()))
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }
 
-func (s *Service) systemReconcile(ctx context.Context, _ *rpc.Call, _ *nomad.GenericRequest) (*nomad.GenericResponse, error) {
-	index, err := s.Apply(ctx, nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
+func (s *Service) systemReconcile(ctx context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
+	index, err := s.Apply(ctx, nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }

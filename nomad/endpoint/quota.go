@@ -10,19 +10,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // quotaPage returns the page of quotas for a request.
-func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.QuotaListRequest) ([]*nomad.QuotaSpec, string, error) {
+func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *message.QuotaListRequest) ([]*nomad.QuotaSpec, string, error) {
 	all := page.Only(snap.Quotas(ws), func(q *nomad.QuotaSpec) bool { return strings.HasPrefix(q.Name, req.Prefix) })
 	return page.List[*nomad.QuotaSpec]{Opts: &req.QueryOptions, Order: page.ByID,
 		At: func(q *nomad.QuotaSpec) page.Cursor { return page.Cursor{ID: q.Name} }}.Page(all)
 }
 
-func (s *Service) quotaList(ctx context.Context, _ *rpc.Call, req *nomad.QuotaListRequest) (*nomad.QuotaListResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.QuotaListResponse) (err error) {
+func (s *Service) quotaList(ctx context.Context, _ *rpc.Call, req *message.QuotaListRequest) (*message.QuotaListResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaListResponse) (err error) {
 		out.Index = snap.TableIndex(state.TableQuotas)
 		found, next, err := quotaPage(snap, ws, req)
 		out.Quotas, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaSpec { return q }), next
@@ -30,8 +31,8 @@ func (s *Service) quotaList(ctx context.Context, _ *rpc.Call, req *nomad.QuotaLi
 	})
 }
 
-func (s *Service) quotaGet(ctx context.Context, _ *rpc.Call, req *nomad.QuotaSpecificRequest) (*nomad.SingleQuotaResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleQuotaResponse) error {
+func (s *Service) quotaGet(ctx context.Context, _ *rpc.Call, req *message.QuotaSpecificRequest) (*message.SingleQuotaResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleQuotaResponse) error {
 		out.Quota = snap.Quota(ws, req.Name)
 		if out.Index = snap.TableIndex(state.TableQuotas); out.Quota != nil {
 			out.Index = out.Quota.ModifyIndex
@@ -43,8 +44,8 @@ func (s *Service) quotaGet(ctx context.Context, _ *rpc.Call, req *nomad.QuotaSpe
 // usageTables lists the tables that determine quota usages.
 var usageTables = []string{state.TableQuotas, state.TableQuotaUsage, state.TableNamespaces, state.TableVariablesQuota}
 
-func (s *Service) quotaUsages(ctx context.Context, _ *rpc.Call, req *nomad.QuotaListRequest) (*nomad.QuotaUsageListResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.QuotaUsageListResponse) (err error) {
+func (s *Service) quotaUsages(ctx context.Context, _ *rpc.Call, req *message.QuotaListRequest) (*message.QuotaUsageListResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaUsageListResponse) (err error) {
 		out.Index = snap.TableIndex(usageTables...)
 		found, next, err := quotaPage(snap, ws, req)
 		out.Usages, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaUsage { return s.usageOf(snap, ws, q) }), next
@@ -52,8 +53,8 @@ func (s *Service) quotaUsages(ctx context.Context, _ *rpc.Call, req *nomad.Quota
 	})
 }
 
-func (s *Service) quotaUsage(ctx context.Context, _ *rpc.Call, req *nomad.QuotaSpecificRequest) (*nomad.SingleQuotaUsageResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleQuotaUsageResponse) error {
+func (s *Service) quotaUsage(ctx context.Context, _ *rpc.Call, req *message.QuotaSpecificRequest) (*message.SingleQuotaUsageResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleQuotaUsageResponse) error {
 		out.Index = snap.TableIndex(usageTables...)
 		if q := snap.Quota(ws, req.Name); q != nil {
 			out.Usage = s.usageOf(snap, ws, q)
@@ -80,11 +81,11 @@ func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.Quot
 }
 
 // quotaUpsert stores quotas.
-func (s *Service) quotaUpsert(ctx context.Context, _ *rpc.Call, req *nomad.QuotaUpsertRequest) (*nomad.GenericResponse, error) {
+func (s *Service) quotaUpsert(ctx context.Context, _ *rpc.Call, req *message.QuotaUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.Quotas) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one quota")
 	}
-	entry := &nomad.QuotaUpsertRequest{}
+	entry := &message.QuotaUpsertRequest{}
 	for _, q := range req.Quotas {
 		if err := q.Validate(); err != nil {
 			return nil, err
@@ -99,7 +100,7 @@ func (s *Service) quotaUpsert(ctx context.Context, _ *rpc.Call, req *nomad.Quota
 }
 
 // quotaDelete deletes quotas that no namespace uses.
-func (s *Service) quotaDelete(ctx context.Context, _ *rpc.Call, req *nomad.QuotaDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) quotaDelete(ctx context.Context, _ *rpc.Call, req *message.QuotaDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one quota to delete")
 	}
@@ -109,5 +110,5 @@ func (s *Service) quotaDelete(ctx context.Context, _ *rpc.Call, req *nomad.Quota
 			return nil, nomad.Errorf(404, "quota %q not found", name)
 		}
 	}
-	return s.writeNamespaces(ctx, nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: req.Names})
+	return s.writeNamespaces(ctx, nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: req.Names})
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) searchPrefix(ctx context.Context, c *rpc.Call, req *nomad.SearchRequest) (*nomad.SearchResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SearchResponse) error {
+func (s *Service) searchPrefix(ctx context.Context, c *rpc.Call, req *message.SearchRequest) (*message.SearchResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SearchResponse) error {
 		f := finder(snap, ws, c, &req.QueryOptions)
 		out.Index = f.Index()
 		if err := known(snap, c, f.Namespace); err != nil {
@@ -24,8 +25,8 @@ func (s *Service) searchPrefix(ctx context.Context, c *rpc.Call, req *nomad.Sear
 	})
 }
 
-func (s *Service) searchFuzzy(ctx context.Context, c *rpc.Call, req *nomad.FuzzySearchRequest) (*nomad.FuzzySearchResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.FuzzySearchResponse) error {
+func (s *Service) searchFuzzy(ctx context.Context, c *rpc.Call, req *message.FuzzySearchRequest) (*message.FuzzySearchResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.FuzzySearchResponse) error {
 		f := finder(snap, ws, c, &req.QueryOptions)
 		out.Index = f.Index()
 		if err := known(snap, c, f.Namespace); err != nil {
@@ -35,7 +36,7 @@ func (s *Service) searchFuzzy(ctx context.Context, c *rpc.Call, req *nomad.Fuzzy
 	})
 }
 
-func finder(snap *state.Snapshot, ws memdb.WatchSet, c *rpc.Call, q *nomad.QueryOptions) *search.Finder {
+func finder(snap *state.Snapshot, ws memdb.WatchSet, c *rpc.Call, q *message.QueryOptions) *search.Finder {
 	return &search.Finder{Snapshot: snap, Watch: ws, Access: c.Access, Namespace: handler.NamespaceOf(q.Namespace)}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
@@ -37,7 +38,7 @@ func errorCode(e *nomad.RpcError) int {
 
 // snapshotSave sends an archive. The archive is completed first, because its digest is sent
 // before it.
-func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotSaveRequest, to *rpc.Stream) error {
+func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *message.SnapshotSaveRequest, to *rpc.Stream) error {
 	if err := handler.ForOperators(c); err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.Snapsh
 		return err
 	}
 	defer f.Close() // read-only, and already unlinked
-	out := &nomad.SnapshotSaveResponse{SnapshotChecksum: digest}
+	out := &message.SnapshotSaveResponse{SnapshotChecksum: digest}
 	out.Index = s.Raft.AppliedIndex()
 	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	if err := to.Encode(out); err != nil {
@@ -59,7 +60,7 @@ func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.Snapsh
 }
 
 // snapshotRestore reads and checks the complete archive before it restores it.
-func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotRestoreRequest, from *rpc.Stream) error {
+func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *message.SnapshotRestoreRequest, from *rpc.Stream) error {
 	if err := handler.ForOperators(c); err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *nomad.Sna
 	if err := s.cfg.Snapshots.Restore(ctx, archive); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
-	out := &nomad.SnapshotRestoreResponse{}
+	out := &message.SnapshotRestoreResponse{}
 	out.Index = s.Raft.AppliedIndex()
 	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	return from.Encode(out)

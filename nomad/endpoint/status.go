@@ -6,19 +6,20 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-func (s *Service) statusPing(context.Context, *rpc.Call, *nomad.GenericRequest) (*struct{}, error) {
+func (s *Service) statusPing(context.Context, *rpc.Call, *message.GenericRequest) (*struct{}, error) {
 	return &struct{}{}, nil
 }
 
-func (s *Service) statusLeader(context.Context, *rpc.Call, *nomad.GenericRequest) (*string, error) {
+func (s *Service) statusLeader(context.Context, *rpc.Call, *message.GenericRequest) (*string, error) {
 	addr, _ := s.Cluster.Leader()
 	return &addr, nil
 }
 
-func (s *Service) statusPeers(context.Context, *rpc.Call, *nomad.GenericRequest) (*[]string, error) {
+func (s *Service) statusPeers(context.Context, *rpc.Call, *message.GenericRequest) (*[]string, error) {
 	servers, err := s.cfg.Voters.RaftServers()
 	if err != nil {
 		return nil, err
@@ -30,12 +31,12 @@ func (s *Service) statusPeers(context.Context, *rpc.Call, *nomad.GenericRequest)
 	return &out, nil
 }
 
-func (s *Service) statusMembers(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.ServerMembersResponse, error) {
-	return &nomad.ServerMembersResponse{ServerName: s.cfg.Name, ServerRegion: s.Region, ServerDC: s.cfg.Datacenter,
+func (s *Service) statusMembers(context.Context, *rpc.Call, *message.GenericRequest) (*message.ServerMembersResponse, error) {
+	return &message.ServerMembersResponse{ServerName: s.cfg.Name, ServerRegion: s.Region, ServerDC: s.cfg.Datacenter,
 		Members: s.Cluster.Members()}, nil
 }
 
-func (s *Service) statusRaftStats(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.RaftStats, error) {
+func (s *Service) statusRaftStats(context.Context, *rpc.Call, *message.GenericRequest) (*nomad.RaftStats, error) {
 	stats := s.Raft.Stats()
 	out := &nomad.RaftStats{LastContact: stats["last_contact"], LastIndex: s.Raft.AppliedIndex(), StateIndex: s.Store().LatestIndex()}
 	if term, err := strconv.ParseUint(stats["last_log_term"], 10, 64); err == nil {
@@ -44,14 +45,14 @@ func (s *Service) statusRaftStats(context.Context, *rpc.Call, *nomad.GenericRequ
 	return out, nil
 }
 
-func (s *Service) statusHasNodeConn(_ context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeConnQueryResponse, error) {
-	out := &nomad.NodeConnQueryResponse{}
+func (s *Service) statusHasNodeConn(_ context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeConnQueryResponse, error) {
+	out := &message.NodeConnQueryResponse{}
 	out.Established, out.Connected = s.Nodes().NodeConn(req.NodeID)
 	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	return out, nil
 }
 
-func (s *Service) regionList(context.Context, *rpc.Call, *nomad.GenericRequest) (*[]string, error) {
+func (s *Service) regionList(context.Context, *rpc.Call, *message.GenericRequest) (*[]string, error) {
 	out := []string{s.Region}
 	for _, m := range s.Cluster.Members() {
 		if region := m.Tags["region"]; !slices.Contains(out, region) {

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -43,7 +44,7 @@ func withoutHolder(m *nomad.VariableMetadata) *nomad.VariableMetadata {
 	return &hidden
 }
 
-func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.VariablesListRequest) (*nomad.VariablesListResponse, error) {
+func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *message.VariablesListRequest) (*message.VariablesListResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	if err := handler.NoNode(c); err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.Vari
 	// A caller without any right in the namespace gets an empty list, as tools expect, also
 	// when the namespace does not exist.
 	blind := ns != nomad.AllNamespacesSentinel && !c.Access.AllowsSearch(ns)
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesListResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.VariablesListResponse) error {
 		if out.Index = snap.TableIndex(state.TableVariables); blind {
 			return nil
 		}
@@ -78,7 +79,7 @@ func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.Vari
 	})
 }
 
-func (s *Service) variableRead(ctx context.Context, c *rpc.Call, req *nomad.VariablesReadRequest) (*nomad.VariablesReadResponse, error) {
+func (s *Service) variableRead(ctx context.Context, c *rpc.Call, req *message.VariablesReadRequest) (*message.VariablesReadResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	if err := needVariable(c, ns, req.Path, acl.VariableRead); err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func (s *Service) variableRead(ctx context.Context, c *rpc.Call, req *nomad.Vari
 	if req.Path == "" {
 		return nil, nomad.Errorf(400, "missing variable path")
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesReadResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.VariablesReadResponse) error {
 		if err := handler.KnownNamespace(snap, ns); err != nil {
 			return err
 		}

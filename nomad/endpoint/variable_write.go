@@ -11,11 +11,12 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // variableApply applies an operation to a variable.
-func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.VariablesApplyRequest) (*nomad.VariablesApplyResponse, error) {
+func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *message.VariablesApplyRequest) (*message.VariablesApplyResponse, error) {
 	entry, err := s.variableEntry(ctx, c, req)
 	if err != nil {
 		return nil, err
@@ -28,11 +29,11 @@ func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.Var
 	if err != nil {
 		return nil, fmt.Errorf("write to the Raft log: %w", err)
 	}
-	done, ok := resp.(*nomad.VarApplyStateResponse)
+	done, ok := resp.(*message.VarApplyStateResponse)
 	if !ok {
 		return nil, fmt.Errorf("variable %q: unexpected Raft log result %T", entry.Var.Path, resp)
 	}
-	out := &nomad.VariablesApplyResponse{Op: req.Op, Result: done.Result}
+	out := &message.VariablesApplyResponse{Op: req.Op, Result: done.Result}
 	out.Index = index
 	if done.Conflict != nil {
 		if out.Conflict, err = s.conflict(ctx, c, done.Conflict, entry.Var.LockID()); out.Conflict != nil && !reads(c, &done.Conflict.VariableMetadata) {
@@ -65,7 +66,7 @@ func reads(c *rpc.Call, m *nomad.VariableMetadata) bool {
 
 // written returns the stored variable for the response. Items that the operation kept are
 // included only for callers with read access. The release of a lock returns no items.
-func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMetadata, entry *nomad.VarApplyStateRequest, items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
+func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMetadata, entry *message.VarApplyStateRequest, items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
 	out := &nomad.VariableDecrypted{VariableMetadata: *m, Items: items}
 	if entry.Op == nomad.VarOpLockRelease {
 		out.Items = nil
@@ -104,7 +105,7 @@ func (s *Service) conflict(ctx context.Context, c *rpc.Call, v *nomad.VariableEn
 }
 
 // variableEntry validates a request, checks the caller's rights and returns the log entry.
-func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.VariablesApplyRequest) (*nomad.VarApplyStateRequest, error) {
+func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *message.VariablesApplyRequest) (*message.VarApplyStateRequest, error) {
 	if req.Var == nil {
 		return nil, cmp.Or(needVariable(c, handler.NamespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
 	}
@@ -128,7 +129,7 @@ func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.Var
 		lock := *req.Var.Lock
 		v.Lock = &lock
 	}
-	entry := &nomad.VarApplyStateRequest{Op: req.Op, Var: v}
+	entry := &message.VarApplyStateRequest{Op: req.Op, Var: v}
 	if err := s.fitOperation(ctx, entry, req.Var.Items); err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.Var
 }
 
 // fitOperation validates an operation.
-func (s *Service) fitOperation(ctx context.Context, entry *nomad.VarApplyStateRequest, items nomad.VariableItems) error {
+func (s *Service) fitOperation(ctx context.Context, entry *message.VarApplyStateRequest, items nomad.VariableItems) error {
 	v := entry.Var
 	switch entry.Op {
 	case nomad.VarOpSet, nomad.VarOpCAS:
@@ -211,7 +212,7 @@ func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
 }
 
 // variableRenew restarts the TTL of a lock. It writes nothing.
-func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.VariablesRenewLockRequest) (*nomad.VariablesRenewLockResponse, error) {
+func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *message.VariablesRenewLockRequest) (*message.VariablesRenewLockResponse, error) {
 	snap, ns := s.Snapshot(), handler.NamespaceOf(req.Namespace)
 	if err := needVariable(c, ns, req.Path, acl.VariableWrite); err != nil {
 		return nil, err
@@ -234,7 +235,7 @@ func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.Varia
 	case !s.cfg.Locks.Reset(&v.VariableMetadata):
 		return nil, nomad.Errorf(409, "variable %q: lock expired because it was not renewed in time: acquire it again", req.Path)
 	}
-	out := &nomad.VariablesRenewLockResponse{VarMeta: &v.VariableMetadata}
+	out := &message.VariablesRenewLockResponse{VarMeta: &v.VariableMetadata}
 	out.Index = v.ModifyIndex
 	return out, nil
 }

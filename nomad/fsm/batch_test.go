@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // TestBatches applies the same random commands to two FSMs, on one of them in batches. Results,
@@ -66,7 +67,7 @@ func TestBatches(t *testing.T) {
 // Membership entries of Raft are not commands.
 func TestBatchWithMembership(t *testing.T) {
 	m := newMachine()
-	data, err := codec.EncodeCommand(nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
+	data, err := codec.EncodeCommand(nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -138,34 +139,34 @@ func allCommands() []command {
 	}
 }
 
-func deregisterNode(s *state.Store, index uint64, req *nomad.NodeDeregisterRequest) (*state.Changes, error) {
+func deregisterNode(s *state.Store, index uint64, req *message.NodeDeregisterRequest) (*state.Changes, error) {
 	return s.DeregisterNodes(index, state.Deregistration{IDs: []string{req.NodeID}, Purge: true, PurgedAt: req.PurgedAt})
 }
 
-func deregisterNodes(s *state.Store, index uint64, req *nomad.NodeBatchDeregisterRequest) (*state.Changes, error) {
+func deregisterNodes(s *state.Store, index uint64, req *message.NodeBatchDeregisterRequest) (*state.Changes, error) {
 	// Leaders of Nomad 2.0 remove nodes with this command, which contains no time.
 	return s.DeregisterNodes(index, state.Deregistration{IDs: req.NodeIDs, Purge: req.PurgedAt != 0, PurgedAt: req.PurgedAt})
 }
 
 // reconcileSummaries handles a command with an empty body.
-func reconcileSummaries(s *state.Store, index uint64, _ *nomad.GenericRequest) (*state.Changes, error) {
+func reconcileSummaries(s *state.Store, index uint64, _ *message.GenericRequest) (*state.Changes, error) {
 	return s.ReconcileJobSummaries(index)
 }
 
 // setScheduler returns whether the configuration was set.
-func setScheduler(s *state.Store, index uint64, req *nomad.SchedulerSetConfigRequest) (any, *state.Changes, error) {
+func setScheduler(s *state.Store, index uint64, req *message.SchedulerSetConfigRequest) (any, *state.Changes, error) {
 	changes, done, err := s.SetSchedulerConfig(index, req)
 	return done, changes, err
 }
 
 // setAutopilot returns whether the configuration was set.
-func setAutopilot(s *state.Store, index uint64, req *nomad.AutopilotSetConfigRequest) (any, *state.Changes, error) {
+func setAutopilot(s *state.Store, index uint64, req *message.AutopilotSetConfigRequest) (any, *state.Changes, error) {
 	changes, done, err := s.SetAutopilotConfig(index, req)
 	return done, changes, err
 }
 
 // applyVariable returns the result of an operation on a variable.
-func applyVariable(s *state.Store, index uint64, req *nomad.VarApplyStateRequest) (any, *state.Changes, error) {
+func applyVariable(s *state.Store, index uint64, req *message.VarApplyStateRequest) (any, *state.Changes, error) {
 	defer measureVariable(req.Op, time.Now())
 	out, changes, err := s.ApplyVariable(index, req)
 	if err != nil {

@@ -3,8 +3,8 @@ package fsm_test
 import (
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // BenchmarkDecode decodes the entry of a small job's registration.
@@ -13,7 +13,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	used := -cpuTime(b)
 	for b.Loop() {
-		if err := codec.Decode(body, new(nomad.JobRegisterRequest)); err != nil {
+		if err := codec.Decode(body, new(message.JobRegisterRequest)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -68,9 +69,9 @@ func (s stream) diff() *nomad.AllocationDiff {
 	return &d
 }
 
-func (s stream) plan() *nomad.ApplyPlanResultsRequest {
+func (s stream) plan() *message.ApplyPlanResultsRequest {
 	j := s.job()
-	req := &nomad.ApplyPlanResultsRequest{Job: j, EvalID: s.pick("eval"), UpdatedAt: s.time()}
+	req := &message.ApplyPlanResultsRequest{Job: j, EvalID: s.pick("eval"), UpdatedAt: s.time()}
 	for range s.IntN(4) {
 		a := s.alloc()
 		a.JobID = j.ID
@@ -94,45 +95,45 @@ func (s stream) plan() *nomad.ApplyPlanResultsRequest {
 // next returns a command.
 func (s stream) next() (nomad.MessageType, any) {
 	yes := true
-	in := nomad.WriteRequest{Namespace: "default"}
+	in := message.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
 	switch s.IntN(37) {
 	case 0, 1:
-		return nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
+		return nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
 			Node:         &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9, Attributes: map[string]string{"a": "1", "b": "2"}}}
 	case 2:
-		return nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: s.pick("node")}
+		return nomad.NodeDeregisterRequestType, &message.NodeDeregisterRequest{NodeID: s.pick("node")}
 	case 3, 4:
-		return nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{NodeID: s.pick("node"), NodeEvent: event,
+		return nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: s.pick("node"), NodeEvent: event,
 			Status: []string{"ready", "down", "initializing", "disconnected"}[s.IntN(4)], UpdatedAt: s.time(), IdentitySigningKeyID: s.pick("key")}
 	case 5, 6, 7:
-		return nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: s.job(), Eval: s.eval(), EnforceIndex: s.IntN(4) == 0,
+		return nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: s.job(), Eval: s.eval(), EnforceIndex: s.IntN(4) == 0,
 			Submission: &nomad.JobSubmission{Source: "x", VariableFlags: map[string]string{"a": "1", "b": "2"}}}
 	case 8:
-		return nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: s.pick("job"), Purge: s.IntN(2) == 0, NoShutdownDelay: true, Eval: s.eval(), WriteRequest: in}
+		return nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: s.pick("job"), Purge: s.IntN(2) == 0, NoShutdownDelay: true, Eval: s.eval(), WriteRequest: in}
 	case 9, 10:
-		return nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{s.eval(), s.eval()}}
+		return nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{s.eval(), s.eval()}}
 	case 11:
-		return nomad.EvalDeleteRequestType, &nomad.EvalReapRequest{Evals: []string{s.pick("eval")}, Allocs: []string{s.pick("alloc")}}
+		return nomad.EvalDeleteRequestType, &message.EvalReapRequest{Evals: []string{s.pick("eval")}, Allocs: []string{s.pick("alloc")}}
 	case 12, 13, 14:
-		return nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{s.alloc(), s.alloc()}, Evals: []*nomad.Evaluation{s.eval()}}
+		return nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{s.alloc(), s.alloc()}, Evals: []*nomad.Evaluation{s.eval()}}
 	case 15, 16, 17:
 		return nomad.ApplyPlanResultsRequestType, s.plan()
 	case 18:
-		return nomad.DeploymentStatusUpdateRequestType, &nomad.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{
+		return nomad.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{
 			DeploymentID: s.pick("dep"), Status: []string{"running", "successful", "failed"}[s.IntN(3)], UpdatedAt: s.time()}, Eval: s.eval()}
 	case 19:
-		return nomad.JobBatchDeregisterRequestType, &nomad.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*nomad.JobDeregisterOptions{
+		return nomad.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*nomad.JobDeregisterOptions{
 			{ID: s.pick("job"), Namespace: "default"}: {Purge: true}, {ID: s.pick("job"), Namespace: "default"}: {Purge: true}}}
 	case 20:
-		return nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{
+		return nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 			Allocs: map[string]*nomad.DesiredTransition{s.pick("alloc"): {Migrate: &yes}, s.pick("alloc"): {ForceReschedule: &yes}}, Evals: []*nomad.Evaluation{s.eval()}}
 	case 21:
-		return nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{Rekey: s.IntN(3) == 0, WrappedRootKeys: &nomad.RootKey{
+		return nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{Rekey: s.IntN(3) == 0, WrappedRootKeys: &nomad.RootKey{
 			KeyID: s.pick("key"), State: []nomad.RootKeyState{"active", "inactive", "prepublished"}[s.IntN(3)], CreateTime: s.time()}}
 	case 22:
-		return nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{}
+		return nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{}
 	case 23:
 		return s.configuration()
 	case 24:
@@ -148,7 +149,7 @@ func (s stream) next() (nomad.MessageType, any) {
 	case 33, 34, 35:
 		return s.access()
 	default:
-		return nomad.BatchNodeUpdateDrainRequestType, &nomad.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
+		return nomad.BatchNodeUpdateDrainRequestType, &message.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
 			s.pick("node"): {DrainStrategy: &nomad.DrainStrategy{}}, s.pick("node"): {MarkEligible: true}}}
 	}
 }
@@ -157,15 +158,15 @@ func (s stream) next() (nomad.MessageType, any) {
 func (s stream) configuration() (nomad.MessageType, any) {
 	switch s.IntN(4) {
 	case 0:
-		return nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{CAS: s.IntN(2) == 0,
+		return nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{CAS: s.IntN(2) == 0,
 			Config: nomad.SchedulerConfiguration{SchedulerAlgorithm: "spread", ModifyIndex: uint64(s.IntN(3))}}
 	case 1:
-		return nomad.AutopilotRequestType, &nomad.AutopilotSetConfigRequest{CAS: s.IntN(2) == 0,
+		return nomad.AutopilotRequestType, &message.AutopilotSetConfigRequest{CAS: s.IntN(2) == 0,
 			Config: nomad.AutopilotConfig{MinQuorum: uint(s.IntN(5)), ModifyIndex: uint64(s.IntN(3))}}
 	case 2:
 		return nomad.ClusterMetadataRequestType, &nomad.ClusterMetadata{ClusterID: s.pick("cluster"), CreateTime: s.time()}
 	}
-	return nomad.WrappedRootKeysDeleteRequestType, &nomad.KeyringDeleteRootKeyRequest{KeyID: s.pick("key")}
+	return nomad.WrappedRootKeysDeleteRequestType, &message.KeyringDeleteRootKeyRequest{KeyID: s.pick("key")}
 }
 
 // nodeChange returns a change of a node that does not come from the node itself.
@@ -173,26 +174,26 @@ func (s stream) nodeChange() (nomad.MessageType, any) {
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
 	switch s.IntN(4) {
 	case 0:
-		return nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{NodeID: s.pick("node"), Eligibility: "ineligible", UpdatedAt: s.time() / 1e9, NodeEvent: event}
+		return nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{NodeID: s.pick("node"), Eligibility: "ineligible", UpdatedAt: s.time() / 1e9, NodeEvent: event}
 	case 1:
-		return nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{s.pick("node"): {event}, s.pick("node"): {event, event}}}
+		return nomad.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{s.pick("node"): {event}, s.pick("node"): {event, event}}}
 	case 2:
-		return nomad.NodeUpdateDrainRequestType, &nomad.NodeUpdateDrainRequest{NodeID: s.pick("node"), DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: s.time() / 1e9, NodeEvent: event}
+		return nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: s.pick("node"), DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: s.time() / 1e9, NodeEvent: event}
 	}
-	return nomad.NodeBatchDeregisterRequestType, &nomad.NodeBatchDeregisterRequest{NodeIDs: []string{s.pick("node"), s.pick("node")}}
+	return nomad.NodeBatchDeregisterRequestType, &message.NodeBatchDeregisterRequest{NodeIDs: []string{s.pick("node"), s.pick("node")}}
 }
 
 // name creates and deletes namespaces and node pools.
 func (s stream) name() (nomad.MessageType, any) {
 	switch s.IntN(4) {
 	case 0:
-		return nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: s.pick("ns"), Meta: map[string]string{"a": "1", "b": "2"}}}}
+		return nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: s.pick("ns"), Meta: map[string]string{"a": "1", "b": "2"}}}}
 	case 1:
-		return nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: []string{s.pick("ns")}}
+		return nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{s.pick("ns")}}
 	case 2:
-		return nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: s.pick("pool"), NodeIdentityTTL: time.Hour, Meta: map[string]string{"a": "1", "b": "2"}}}}
+		return nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: s.pick("pool"), NodeIdentityTTL: time.Hour, Meta: map[string]string{"a": "1", "b": "2"}}}}
 	}
-	return nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{s.pick("pool")}}
+	return nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{s.pick("pool")}}
 }
 
 // quota creates and deletes quotas, and assigns them to the namespace of the jobs.
@@ -200,26 +201,26 @@ func (s stream) quota() (nomad.MessageType, any) {
 	name := fmt.Sprint("quota", s.IntN(2))
 	switch s.IntN(6) {
 	case 0, 1:
-		return nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global",
+		return nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global",
 			RegionLimit: &nomad.QuotaResources{CPU: new(s.IntN(9)), Storage: &nomad.QuotaStorageResources{VariablesMB: 5}}, Hash: []byte{1, 2}}}}}}
 	case 2:
-		return nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: []string{name}}
+		return nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: []string{name}}
 	case 3:
 		name = ""
 	}
-	return nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "default", Quota: name}}}
+	return nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "default", Quota: name}}}
 }
 
 // variable returns an operation on one of few variables, often one that is locked or has
 // changed.
-func (s stream) variable() *nomad.VarApplyStateRequest {
+func (s stream) variable() *message.VarApplyStateRequest {
 	v := &nomad.VariableEncrypted{VariableData: nomad.VariableData{Data: []byte(s.pick("data")), KeyID: s.pick("key")}}
 	v.Namespace, v.Path, v.CreateTime, v.ModifyTime, v.ModifyIndex = "default", s.pick("path"), s.time(), s.time(), uint64(s.IntN(3))
 	if s.IntN(3) == 0 {
 		v.Lock = &nomad.VariableLock{ID: s.pick("lock"), TTL: time.Minute, LockDelay: time.Second}
 	}
 	ops := []nomad.VarOp{nomad.VarOpSet, nomad.VarOpCAS, nomad.VarOpDelete, nomad.VarOpDeleteCAS, nomad.VarOpLockAcquire, nomad.VarOpLockRelease}
-	return &nomad.VarApplyStateRequest{Op: ops[s.IntN(len(ops))], Var: v, KeepItems: s.IntN(2) == 0}
+	return &message.VarApplyStateRequest{Op: ops[s.IntN(len(ops))], Var: v, KeepItems: s.IntN(2) == 0}
 }
 
 // access returns a change of an ACL object.
@@ -263,13 +264,13 @@ func (s stream) access() (nomad.MessageType, any) {
 func (s stream) deployment() (nomad.MessageType, any) {
 	switch s.IntN(3) {
 	case 0:
-		return nomad.JobStabilityRequestType, &nomad.JobStabilityRequest{JobID: s.pick("job"), JobVersion: uint64(s.IntN(3)), Stable: s.IntN(2) == 0, WriteRequest: nomad.WriteRequest{Namespace: "default"}}
+		return nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: s.pick("job"), JobVersion: uint64(s.IntN(3)), Stable: s.IntN(2) == 0, WriteRequest: message.WriteRequest{Namespace: "default"}}
 	case 1:
-		req := &nomad.ApplyDeploymentAllocHealthRequest{Timestamp: time.Unix(0, s.time()).UTC(), Eval: s.eval()}
+		req := &message.ApplyDeploymentAllocHealthRequest{Timestamp: time.Unix(0, s.time()).UTC(), Eval: s.eval()}
 		req.DeploymentID, req.HealthyAllocationIDs, req.UnhealthyAllocationIDs = s.pick("dep"), []string{s.pick("alloc")}, []string{s.pick("alloc")}
 		return nomad.DeploymentAllocHealthRequestType, req
 	}
-	return nomad.DeploymentDeleteRequestType, &nomad.DeploymentDeleteRequest{Deployments: []string{s.pick("dep")}}
+	return nomad.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: []string{s.pick("dep")}}
 }
 
 // TestDeterminism applies random commands to two FSMs, one of which is sometimes restored from
@@ -339,7 +340,7 @@ func TestOrderDoesNotDependOnMaps(t *testing.T) {
 func orderLog(t *testing.T) *machine {
 	t.Helper()
 	m := newMachine()
-	plans := &nomad.AllocUpdateRequest{}
+	plans := &message.AllocUpdateRequest{}
 	moved := map[string]*nomad.DesiredTransition{}
 	drains := map[string]*nomad.DrainUpdate{}
 	events := map[string][]*nomad.NodeEvent{}
@@ -347,27 +348,27 @@ func orderLog(t *testing.T) *machine {
 	yes := true
 	for i := range 8 {
 		node, job, ns := fmt.Sprint("node", i), fmt.Sprint("job", i), fmt.Sprint("ns", i)
-		m.must(t, nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q" + ns}}})
-		m.must(t, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: ns, Quota: "q" + ns}}})
-		m.must(t, nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: node, Status: "ready"}})
+		m.must(t, nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q" + ns}}})
+		m.must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: ns, Quota: "q" + ns}}})
+		m.must(t, nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, Status: "ready"}})
 		j := &nomad.Job{ID: job, Namespace: ns, Type: "batch", TaskGroups: []*nomad.TaskGroup{{Name: "a", Count: 1}, {Name: "b", Count: 1}}}
-		m.must(t, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: j})
+		m.must(t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: j})
 		a := &nomad.Allocation{ID: "alloc" + node, Namespace: ns, JobID: job, TaskGroup: "a", NodeID: node, ClientStatus: "running", DesiredStatus: "run"}
-		m.must(t, nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}})
-		m.must(t, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{NodeID: node, Status: "down"})
-		m.must(t, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{NodeID: node, Status: "init"})
+		m.must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}})
+		m.must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node, Status: "down"})
+		m.must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node, Status: "init"})
 		plans.Alloc = append(plans.Alloc, &nomad.Allocation{ID: a.ID, ClientStatus: "complete"})
 		moved[a.ID] = &nomad.DesiredTransition{Migrate: &yes}
 		drains[node] = &nomad.DrainUpdate{MarkEligible: true}
 		events[node] = []*nomad.NodeEvent{{Message: "x"}}
 		stopped[nomad.NamespacedID{ID: job, Namespace: ns}] = &nomad.JobDeregisterOptions{Purge: i%2 == 0}
 	}
-	m.must(t, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{Allocs: moved})
+	m.must(t, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{Allocs: moved})
 	m.must(t, nomad.AllocClientUpdateRequestType, plans)
-	m.must(t, nomad.BatchNodeUpdateDrainRequestType, &nomad.BatchNodeUpdateDrainRequest{Updates: drains})
-	m.must(t, nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: events})
-	m.must(t, nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
-	m.must(t, nomad.JobBatchDeregisterRequestType, &nomad.JobBatchDeregisterRequest{Jobs: stopped})
+	m.must(t, nomad.BatchNodeUpdateDrainRequestType, &message.BatchNodeUpdateDrainRequest{Updates: drains})
+	m.must(t, nomad.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: events})
+	m.must(t, nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
+	m.must(t, nomad.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: stopped})
 	return m
 }
 

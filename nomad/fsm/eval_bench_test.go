@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -21,7 +22,7 @@ func BenchmarkEvaluated(b *testing.B) {
 	index := uint64(10)
 	write := func(evals ...*nomad.Evaluation) *raft.Log {
 		index++
-		data, err := codec.EncodeCommand(nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
+		data, err := codec.EncodeCommand(nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -184,7 +185,7 @@ func TestIgnoreFlag(t *testing.T) {
 		t.Errorf("applied %d, state %d, want 11", m.AppliedIndex(), m.State().LatestIndex())
 	}
 	data, err := codec.EncodeCommand(nomad.NamespaceUpsertRequestType|nomad.IgnoreUnknownTypeFlag,
-		&nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
+		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,15 +212,15 @@ func TestUndecodable(t *testing.T) {
 
 func TestObserver(t *testing.T) {
 	m := newMachine()
-	m.must(t, nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: "n1", Status: "ready"}})
+	m.must(t, nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: "n1", Status: "ready"}})
 	job := &nomad.Job{ID: "j", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "g"}}}
-	m.must(t, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job,
+	m.must(t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
 		Eval: &nomad.Evaluation{ID: "e1", Namespace: "default", JobID: "j", Status: "pending"}})
-	m.must(t, nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{Job: job, EvalID: "e1",
+	m.must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Job: job, EvalID: "e1",
 		AllocsUpdated: []*nomad.Allocation{{ID: "a1", Namespace: "default", JobID: "j", TaskGroup: "g", NodeID: "n1", ClientStatus: "pending"}}})
-	m.must(t, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "running"}}})
-	m.must(t, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "failed"}}})
-	m.must(t, nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: "j", WriteRequest: nomad.WriteRequest{Namespace: "default"}})
+	m.must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "running"}}})
+	m.must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "failed"}}})
+	m.must(t, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
 	want := []string{"node n1 ready @11", "eval e1 pending @12", "changed a1 running @14",
 		"stopped a1 @15", "changed a1 failed @15", "removed default/j"}
 	if fmt.Sprint(m.notified) != fmt.Sprint(want) {
@@ -239,13 +240,13 @@ func (s *sink) Close() error  { s.closed = true; return nil }
 
 func TestSnapshotIsAMoment(t *testing.T) {
 	m := newMachine()
-	m.must(t, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "before"}}})
+	m.must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "before"}}})
 	want := m.dump(t)
 	snap, err := m.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.must(t, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "after"}}})
+	m.must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "after"}}})
 	var s sink
 	if err := snap.Persist(&s); err != nil || !s.closed || s.cancelled || !bytes.Equal(s.Bytes(), want) {
 		t.Errorf("Persist() = %v, closed %t, cancelled %t", err, s.closed, s.cancelled)
@@ -308,7 +309,7 @@ func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(1, len(p))
 
 func TestBadSnapshot(t *testing.T) {
 	good := newMachine()
-	good.must(t, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
+	good.must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
 	stream := good.dump(t)
 	with := func(more ...byte) []byte { return append(bytes.Clone(stream), more...) }
 	for name, c := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -52,9 +53,9 @@ func TestRecorder(t *testing.T) {
 	}
 	f.Apply(registration(t, 10))
 	f.ApplyBatch([]*raft.Log{registration(t, 11), registration(t, 12)})
-	f.Apply(entry(13, nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{"none"}})) // fails
-	f.Apply(entry(14, nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: "job-10-0", Purge: true,
-		WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+	f.Apply(entry(13, nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{"none"}})) // fails
+	f.Apply(entry(14, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "job-10-0", Purge: true,
+		WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	snapshot, err := f.Snapshot()
 	if err != nil {
 		t.Fatal(err)

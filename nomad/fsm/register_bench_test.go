@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	events "github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -24,9 +25,9 @@ func registration(b testing.TB, index uint64) *raft.Log {
 	job := &nomad.Job{ID: fmt.Sprintf("job-%d-%d", index%16, index/16), Name: "job", Namespace: "default", Region: "global", Type: nomad.JobTypeBatch,
 		TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1, Tasks: []*nomad.Task{{Name: "task", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
 	jobrules.Canonicalize(job)
-	data, err := codec.EncodeCommand(nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job,
+	data, err := codec.EncodeCommand(nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
 		Eval:         &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type, TriggeredBy: nomad.EvalTriggerJobRegister, JobID: job.ID, Status: nomad.EvalStatusPending},
-		WriteRequest: nomad.WriteRequest{Region: "global", Namespace: "default"}})
+		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
 	if err != nil {
 		b.Fatal(err)
 	}

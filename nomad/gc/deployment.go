@@ -3,7 +3,7 @@ package gc
 import (
 	"context"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // deployments collects terminal deployments without live allocations.
@@ -15,8 +15,8 @@ func (c *Collector) deployments(ctx context.Context, s *sweep) error {
 		}
 	}
 	return c.inBatches(ids, "deployments", func(batch []string) error {
-		req := &nomad.DeploymentDeleteRequest{Deployments: batch, WriteRequest: c.write()}
-		return c.cfg.RPC.Call(ctx, "Deployment.Reap", req, &nomad.GenericResponse{})
+		req := &message.DeploymentDeleteRequest{Deployments: batch, WriteRequest: c.write()}
+		return c.cfg.RPC.Call(ctx, "Deployment.Reap", req, &message.GenericResponse{})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // evals collects terminal evaluations and their allocations.
@@ -106,10 +107,10 @@ type reaping struct{ evals, allocs []string }
 func (c *Collector) reap(ctx context.Context, r *reaping) error {
 	evals, allocs := r.evals, r.allocs
 	for len(evals)+len(allocs) > 0 {
-		req := &nomad.EvalReapRequest{WriteRequest: c.write()}
+		req := &message.EvalReapRequest{WriteRequest: c.write()}
 		req.Allocs, allocs = split(allocs, nomad.MaxUUIDsPerWriteRequest)
 		req.Evals, evals = split(evals, nomad.MaxUUIDsPerWriteRequest-len(req.Allocs))
-		if err := c.cfg.RPC.Call(ctx, "Eval.Reap", req, &nomad.GenericResponse{}); err != nil {
+		if err := c.cfg.RPC.Call(ctx, "Eval.Reap", req, &message.GenericResponse{}); err != nil {
 			return fmt.Errorf("reap %d evaluations and %d allocations: %w", len(req.Evals), len(req.Allocs), err)
 		}
 	}

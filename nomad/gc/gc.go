@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -142,9 +143,9 @@ type bearer struct {
 // Call calls an RPC method.
 func (b bearer) Call(ctx context.Context, method string, req, resp any) error {
 	switch r := req.(type) {
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().AuthToken = b.token
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().AuthToken = b.token
 	}
 	return b.rpc.Call(ctx, method, req, resp)
@@ -166,7 +167,7 @@ func (s *sweep) old(changed int64, age time.Duration) bool {
 	return s.force || s.now.Sub(time.Unix(0, changed)) >= age
 }
 
-func (c *Collector) write() nomad.WriteRequest { return nomad.WriteRequest{Region: c.cfg.Region} }
+func (c *Collector) write() message.WriteRequest { return message.WriteRequest{Region: c.cfg.Region} }
 
 // inBatches deletes objects in requests of bounded size.
 func (c *Collector) inBatches(ids []string, what string, del func(batch []string) error) error {

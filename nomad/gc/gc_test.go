@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // servers executes the RPCs of a Collector by writing their log entries.
@@ -27,23 +28,23 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 		s.before(method)
 	}
 	switch r := req.(type) { // like the endpoints
-	case *nomad.KeyringRotateRootKeyRequest:
+	case *message.KeyringRotateRootKeyRequest:
 		return s.key(ctx, &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStatePrepublished,
 			CreateTime: time.Now().UnixNano(), PublishTime: r.PublishTime})
-	case *nomad.KeyringUpdateRootKeyRequest:
+	case *message.KeyringUpdateRootKeyRequest:
 		k := *s.Snapshot().RootKey(nil, r.RootKey.Meta.KeyID)
 		k.State, k.PublishTime = r.RootKey.Meta.State, 0
 		return s.key(ctx, &k)
-	case *nomad.VariablesReadRequest:
+	case *message.VariablesReadRequest:
 		if v := s.Snapshot().Variable(nil, r.Namespace, r.Path); v != nil {
-			resp.(*nomad.VariablesReadResponse).Data = &nomad.VariableDecrypted{VariableMetadata: v.VariableMetadata}
+			resp.(*message.VariablesReadResponse).Data = &nomad.VariableDecrypted{VariableMetadata: v.VariableMetadata}
 		}
 		return nil
-	case *nomad.VariablesApplyRequest:
+	case *message.VariablesApplyRequest:
 		v := &nomad.VariableEncrypted{VariableMetadata: r.Var.VariableMetadata, VariableData: nomad.VariableData{Data: []byte("new"), KeyID: "new"}}
-		_, _, err := s.Apply(ctx, nomad.VarApplyStateRequestType, &nomad.VarApplyStateRequest{Op: r.Op, Var: v})
+		_, _, err := s.Apply(ctx, nomad.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: r.Op, Var: v})
 		return err
-	case *nomad.EvalUpdateRequest:
+	case *message.EvalUpdateRequest:
 		s.again = append(s.again, r.Evals...)
 		return nil
 	}
@@ -58,7 +59,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	if !ok {
 		return fmt.Errorf("no method %s", method)
 	}
-	if r, ok := req.(*nomad.EvalReapRequest); ok {
+	if r, ok := req.(*message.EvalReapRequest); ok {
 		s.sizes = append(s.sizes, len(r.Evals)+len(r.Allocs))
 	}
 	_, _, err := s.Apply(ctx, typ, req)
@@ -67,7 +68,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 
 // key writes a root key.
 func (s *servers) key(ctx context.Context, k *nomad.RootKey) error {
-	_, _, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
+	_, _, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
 	return err
 }
 
@@ -157,7 +158,7 @@ func TestEvalGC(t *testing.T) {
 				if tt.eval != nil {
 					done := *e
 					tt.eval(&done)
-					w.Must(t, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{&done}})
+					w.Must(t, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{&done}})
 				}
 				w.Eval(t, job) // a later evaluation: the job is live
 				if tt.after == 0 {
@@ -317,7 +318,7 @@ func TestDeploymentGC(t *testing.T) {
 			test(t, func(w *world) {
 				job := w.Job(t, nomad.JobTypeService, 1)
 				d := &nomad.Deployment{ID: nomad.NewID(), Namespace: job.Namespace, JobID: job.ID, Status: tt.status, ModifyTime: time.Now().UnixNano()}
-				w.Must(t, nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{Deployment: d})
+				w.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: d})
 				if tt.alloc != "" {
 					w.Alloc(t, job, w.Node(t), client(tt.alloc), func(a *nomad.Allocation) { a.DeploymentID = d.ID })
 				}
@@ -338,7 +339,7 @@ func TestRootKeyGC(t *testing.T) {
 	test(t, func(w *world) {
 		key := func(state nomad.RootKeyState) string {
 			k := &nomad.RootKey{KeyID: nomad.NewID(), State: state, CreateTime: time.Now().UnixNano()}
-			w.Must(t, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
+			w.Must(t, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
 			return k.KeyID
 		}
 		unused, used, active := key(nomad.RootKeyStateInactive), key(nomad.RootKeyStateInactive), key(nomad.RootKeyStateActive)
@@ -350,7 +351,7 @@ func TestRootKeyGC(t *testing.T) {
 			t.Fatal("force-gc deleted a key too early")
 		}
 		ofNode := key(nomad.RootKeyStateInactive) // used only by the identity of a node, which is down
-		w.Must(t, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{NodeID: w.Node(t).ID, Status: nomad.NodeStatusDown, IdentitySigningKeyID: ofNode})
+		w.Must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: w.Node(t).ID, Status: nomad.NodeStatusDown, IdentitySigningKeyID: ofNode})
 		time.Sleep(721 * time.Hour)
 		for range 3 { // publish the next key, activate it, collect
 			w.run(nomad.CoreJobRootKeyRotateOrGC)
@@ -430,7 +431,7 @@ func TestRekeyInParts(t *testing.T) {
 		const count = 3200
 		for i := range count {
 			v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: fmt.Sprint(i)}, VariableData: nomad.VariableData{Data: []byte("old"), KeyID: k.KeyID}}
-			if _, _, err := w.Apply(w.t.Context(), nomad.VarApplyStateRequestType, &nomad.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v}); err != nil {
+			if _, _, err := w.Apply(w.t.Context(), nomad.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -483,7 +484,7 @@ func TestBoundedRequests(t *testing.T) {
 	test(t, func(w *world) {
 		const n = nomad.MaxUUIDsPerWriteRequest + 10
 		job := w.Job(t, nomad.JobTypeService, 1)
-		all := &nomad.EvalUpdateRequest{}
+		all := &message.EvalUpdateRequest{}
 		for range n {
 			all.Evals = append(all.Evals, &nomad.Evaluation{
 				ID: nomad.NewID(), Namespace: job.Namespace, JobID: job.ID, Type: job.Type, Status: nomad.EvalStatusComplete})

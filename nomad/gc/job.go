@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // jobs collects dead jobs with their evaluations and allocations.
@@ -62,7 +63,7 @@ func (c *Collector) purge(ctx context.Context, dead []*nomad.Job) error {
 	for len(dead) > 0 {
 		var batch []*nomad.Job
 		batch, dead = split(dead, nomad.MaxUUIDsPerWriteRequest)
-		req := &nomad.JobBatchDeregisterRequest{
+		req := &message.JobBatchDeregisterRequest{
 			Jobs:         make(map[nomad.NamespacedID]*nomad.JobDeregisterOptions, len(batch)),
 			WriteRequest: c.write(),
 		}
@@ -74,7 +75,7 @@ func (c *Collector) purge(ctx context.Context, dead []*nomad.Job) error {
 		if len(req.Jobs) == 0 {
 			continue
 		}
-		if err := c.cfg.RPC.Call(ctx, "Job.BatchDeregister", req, &nomad.JobBatchDeregisterResponse{}); err != nil {
+		if err := c.cfg.RPC.Call(ctx, "Job.BatchDeregister", req, &message.JobBatchDeregisterResponse{}); err != nil {
 			return fmt.Errorf("purge %d jobs: %w", len(req.Jobs), err)
 		}
 		c.cfg.Log.Debug("collected jobs", "count", len(req.Jobs))

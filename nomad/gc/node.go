@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // nodes collects nodes that are down and have no live allocations.
@@ -17,7 +17,7 @@ func (c *Collector) nodes(ctx context.Context, s *sweep) error {
 		}
 	}
 	return c.inBatches(ids, "nodes", func(batch []string) error {
-		req := &nomad.NodeBatchDeregisterRequest{NodeIDs: batch, WriteRequest: c.write()}
-		return c.cfg.RPC.Call(ctx, "Node.BatchDeregister", req, &nomad.NodeUpdateResponse{})
+		req := &message.NodeBatchDeregisterRequest{NodeIDs: batch, WriteRequest: c.write()}
+		return c.cfg.RPC.Call(ctx, "Node.BatchDeregister", req, &message.NodeUpdateResponse{})
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -85,16 +86,16 @@ func (c *Collector) rekeyOne(ctx context.Context, snap *state.Snapshot, kid stri
 // rekeyVariable writes a variable without changes, unless it was changed or deleted: then the
 // active key encrypted it, or it needs no key.
 func (c *Collector) rekeyVariable(ctx context.Context, m *nomad.VariableMetadata) error {
-	read := &nomad.VariablesReadRequest{Path: m.Path, QueryOptions: nomad.QueryOptions{Region: c.cfg.Region, Namespace: m.Namespace}}
-	var is nomad.VariablesReadResponse
+	read := &message.VariablesReadRequest{Path: m.Path, QueryOptions: message.QueryOptions{Region: c.cfg.Region, Namespace: m.Namespace}}
+	var is message.VariablesReadResponse
 	if err := c.cfg.RPC.Call(ctx, "Variables.Read", read, &is); err != nil {
 		return err
 	}
 	if is.Data == nil || is.Data.ModifyIndex != m.ModifyIndex {
 		return nil
 	}
-	write := &nomad.VariablesApplyRequest{Op: nomad.VarOpCAS, Var: is.Data, WriteRequest: nomad.WriteRequest{Region: c.cfg.Region, Namespace: m.Namespace}}
-	err := c.cfg.RPC.Call(ctx, "Variables.Apply", write, &nomad.VariablesApplyResponse{})
+	write := &message.VariablesApplyRequest{Op: nomad.VarOpCAS, Var: is.Data, WriteRequest: message.WriteRequest{Region: c.cfg.Region, Namespace: m.Namespace}}
+	err := c.cfg.RPC.Call(ctx, "Variables.Apply", write, &message.VariablesApplyResponse{})
 	var coded *nomad.CodedError
 	if errors.As(err, &coded) && coded.Code == http.StatusNotFound {
 		return nil // its namespace was deleted
@@ -105,8 +106,8 @@ func (c *Collector) rekeyVariable(ctx context.Context, m *nomad.VariableMetadata
 // rekeyLater creates an evaluation that continues the work.
 func (c *Collector) rekeyLater(ctx context.Context, s *sweep) error {
 	eval := nomad.NewCoreEval(nomad.CoreJobVariablesRekey, s.snap.Index(), time.Now())
-	req := &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}, WriteRequest: c.write()}
-	if err := c.cfg.RPC.Call(ctx, "Eval.Create", req, &nomad.GenericResponse{}); err != nil {
+	req := &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}, WriteRequest: c.write()}
+	if err := c.cfg.RPC.Call(ctx, "Eval.Create", req, &message.GenericResponse{}); err != nil {
 		return fmt.Errorf("create evaluation to continue re-encrypting variables: %w", err)
 	}
 	return nil

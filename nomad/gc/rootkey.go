@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // rootKeys takes one step of the rotation: it activates a prepublished key at its time, or
@@ -22,8 +23,8 @@ func (c *Collector) rootKeys(ctx context.Context, s *sweep) error {
 		if !inactive || !s.old(k.CreateTime, c.cfg.RootKeyRotation+c.cfg.RootKeyAfter) || s.snap.RootKeyInUse(k.KeyID) {
 			continue
 		}
-		req := &nomad.KeyringDeleteRootKeyRequest{KeyID: k.KeyID, WriteRequest: c.write()}
-		if err := c.cfg.RPC.Call(ctx, "Keyring.Delete", req, &nomad.KeyringDeleteRootKeyResponse{}); err != nil {
+		req := &message.KeyringDeleteRootKeyRequest{KeyID: k.KeyID, WriteRequest: c.write()}
+		if err := c.cfg.RPC.Call(ctx, "Keyring.Delete", req, &message.KeyringDeleteRootKeyResponse{}); err != nil {
 			return fmt.Errorf("delete root key %s: %w", k.KeyID, err)
 		}
 		c.cfg.Log.Info("collected root key", "key", k.KeyID)
@@ -46,8 +47,8 @@ func (c *Collector) rotate(ctx context.Context, s *sweep) (moved bool, err error
 	if !s.old(active.CreateTime, c.cfg.RootKeyRotation/2) {
 		return false, nil
 	}
-	req := &nomad.KeyringRotateRootKeyRequest{PublishTime: active.CreateTime + int64(c.cfg.RootKeyRotation), WriteRequest: c.write()}
-	if err := c.cfg.RPC.Call(ctx, "Keyring.Rotate", req, &nomad.KeyringRotateRootKeyResponse{}); err != nil {
+	req := &message.KeyringRotateRootKeyRequest{PublishTime: active.CreateTime + int64(c.cfg.RootKeyRotation), WriteRequest: c.write()}
+	if err := c.cfg.RPC.Call(ctx, "Keyring.Rotate", req, &message.KeyringRotateRootKeyResponse{}); err != nil {
 		return false, fmt.Errorf("publish the next root key: %w", err)
 	}
 	return true, nil
@@ -68,8 +69,8 @@ func nextKey(s *sweep) *nomad.RootKey {
 func (c *Collector) setKey(ctx context.Context, k *nomad.RootKey, to nomad.RootKeyState) error {
 	meta := k.Meta()
 	meta.State = to
-	req := &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: meta}, WriteRequest: c.write()}
-	if err := c.cfg.RPC.Call(ctx, "Keyring.Update", req, &nomad.KeyringUpdateRootKeyResponse{}); err != nil {
+	req := &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: meta}, WriteRequest: c.write()}
+	if err := c.cfg.RPC.Call(ctx, "Keyring.Update", req, &message.KeyringUpdateRootKeyResponse{}); err != nil {
 		return fmt.Errorf("set state of root key %s to %s: %w", k.KeyID, to, err)
 	}
 	c.cfg.Log.Info("root key state changed", "key", k.KeyID, "state", to)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // localTokens deletes tokens of this region that expired at least TokenAfter ago.
@@ -41,7 +42,7 @@ func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pa
 		batch, ids = split(ids, acls.MaxExpiredBatchSize)
 		err := c.inBatches(batch, what, func(batch []string) error {
 			req := &acls.TokenDeleteRequest{AccessorIDs: batch, WriteRequest: c.write()}
-			return c.cfg.RPC.Call(ctx, "ACL.DeleteTokens", req, &nomad.GenericResponse{})
+			return c.cfg.RPC.Call(ctx, "ACL.DeleteTokens", req, &message.GenericResponse{})
 		})
 		if err != nil && !errors.Is(err, nomad.ErrTokenNotFound) { // deleted concurrently; the next run deletes the rest
 			return err
@@ -57,7 +58,7 @@ func (c *Collector) oneTimeTokens(ctx context.Context, s *sweep) error {
 	}
 	for range s.snap.OneTimeTokensExpired(s.now) {
 		req := &acls.OneTimeTokenExpireRequest{WriteRequest: c.write()}
-		return c.cfg.RPC.Call(ctx, "ACL.ExpireOneTimeTokens", req, &nomad.GenericResponse{})
+		return c.cfg.RPC.Call(ctx, "ACL.ExpireOneTimeTokens", req, &message.GenericResponse{})
 	}
 	return nil
 }

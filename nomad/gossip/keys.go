@@ -15,9 +15,9 @@ import (
 	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/serf/serf"
 
-	"github.com/open-nomad/open-nomad/nomad"
-
 	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // ErrPlain is returned by key operations when gossip is not encrypted.
@@ -132,7 +132,7 @@ func writeKeys(path string, keys [][]byte) error {
 }
 
 // Keys lists the keys of the members, with the number of members that have each.
-func (p *Pool) Keys() (*nomad.KeyringResponse, error) {
+func (p *Pool) Keys() (*message.KeyringResponse, error) {
 	if !p.serf.EncryptionEnabled() {
 		return nil, ErrPlain
 	}
@@ -141,13 +141,13 @@ func (p *Pool) Keys() (*nomad.KeyringResponse, error) {
 }
 
 // InstallKey adds a key to all members. They decrypt with it from then on.
-func (p *Pool) InstallKey(text string) (*nomad.KeyringResponse, error) {
+func (p *Pool) InstallKey(text string) (*message.KeyringResponse, error) {
 	return p.change("install a gossip key", text, (*serf.KeyManager).InstallKey, nil)
 }
 
 // UseKey makes all members encrypt with a key that all of them have.
-func (p *Pool) UseKey(text string) (*nomad.KeyringResponse, error) {
-	return p.change("use a gossip key", text, (*serf.KeyManager).UseKey, func(now *nomad.KeyringResponse) error {
+func (p *Pool) UseKey(text string) (*message.KeyringResponse, error) {
+	return p.change("use a gossip key", text, (*serf.KeyManager).UseKey, func(now *message.KeyringResponse) error {
 		if n := now.Keys[text]; n < now.NumNodes {
 			return nomad.Errorf(400, "%d of %d servers have this gossip key: install it first", n, now.NumNodes)
 		}
@@ -156,8 +156,8 @@ func (p *Pool) UseKey(text string) (*nomad.KeyringResponse, error) {
 }
 
 // RemoveKey removes a key from all members. No member may encrypt with it.
-func (p *Pool) RemoveKey(text string) (*nomad.KeyringResponse, error) {
-	return p.change("remove a gossip key", text, (*serf.KeyManager).RemoveKey, func(now *nomad.KeyringResponse) error {
+func (p *Pool) RemoveKey(text string) (*message.KeyringResponse, error) {
+	return p.change("remove a gossip key", text, (*serf.KeyManager).RemoveKey, func(now *message.KeyringResponse) error {
 		switch n := now.PrimaryKeys[text]; {
 		case n > 0:
 			return nomad.Errorf(400, "%d of %d servers encrypt with this gossip key, it is the primary one: use another key first", n, now.NumNodes)
@@ -169,7 +169,7 @@ func (p *Pool) RemoveKey(text string) (*nomad.KeyringResponse, error) {
 }
 
 // change runs one key operation on all members, after check accepted their current keys.
-func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*serf.KeyResponse, error), check func(*nomad.KeyringResponse) error) (*nomad.KeyringResponse, error) {
+func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*serf.KeyResponse, error), check func(*message.KeyringResponse) error) (*message.KeyringResponse, error) {
 	if !p.serf.EncryptionEnabled() {
 		return nil, ErrPlain
 	}
@@ -194,8 +194,8 @@ func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*ser
 
 // answer converts the answers of the members. Failed members miss a change and would be rejected
 // later, so they are listed.
-func (p *Pool) answer(what string, resp *serf.KeyResponse, err error) (*nomad.KeyringResponse, error) {
-	out := &nomad.KeyringResponse{Messages: map[string]string{}}
+func (p *Pool) answer(what string, resp *serf.KeyResponse, err error) (*message.KeyringResponse, error) {
+	out := &message.KeyringResponse{Messages: map[string]string{}}
 	if resp != nil {
 		out.Keys, out.PrimaryKeys, out.NumNodes = resp.Keys, resp.PrimaryKeys, resp.NumNodes
 		for name, text := range resp.Messages {

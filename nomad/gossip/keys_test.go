@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // lines collects log lines.
@@ -87,14 +87,14 @@ func TestKeysAreRotated(t *testing.T) {
 		eventually(t, p, "c.global", gossip.Failed)
 	}
 
-	must := func(resp *nomad.KeyringResponse, err error) *nomad.KeyringResponse {
+	must := func(resp *message.KeyringResponse, err error) *message.KeyringResponse {
 		t.Helper()
 		if err != nil || resp.NumNodes != 2 || !strings.Contains(resp.Messages["c.global"], "failed") {
 			t.Fatalf("%+v, %v", resp, err)
 		}
 		return resp
 	}
-	refused := func(want string, _ *nomad.KeyringResponse, err error) {
+	refused := func(want string, _ *message.KeyringResponse, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Fatalf("%v, want an error with %q", err, want)

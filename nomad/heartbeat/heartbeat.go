@@ -27,6 +27,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 const (
@@ -286,18 +287,18 @@ func (t *Timers) pause(ctx context.Context, wait time.Duration) {
 // meantime.
 func (t *Timers) report(ctx context.Context, nodeID string) {
 	now := time.Now()
-	req := &nomad.NodeUpdateStatusRequest{
+	req := &message.NodeUpdateStatusRequest{
 		NodeID:       nodeID,
 		Status:       nomad.NodeStatusDown,
 		NodeEvent:    &nomad.NodeEvent{Message: missed, Subsystem: nomad.NodeEventSubsystemHeartbeat, Timestamp: now},
 		UpdatedAt:    now.Unix(),
-		WriteRequest: nomad.WriteRequest{Region: t.cfg.Region},
+		WriteRequest: message.WriteRequest{Region: t.cfg.Region},
 	}
 	t.cfg.Log.Warn("node missed its heartbeat", "node", nodeID)
 	defer metrics.MeasureSince([]string{"nomad", "heartbeat", "invalidate"}, now)
 	within, cancel := context.WithTimeout(ctx, reportWithin)
 	defer cancel()
-	err := t.cfg.RPC.Call(within, "Node.UpdateStatus", req, &nomad.NodeUpdateResponse{})
+	err := t.cfg.RPC.Call(within, "Node.UpdateStatus", req, &message.NodeUpdateResponse{})
 	if err == nil || ctx.Err() != nil || errors.Is(err, nomad.ErrNodeNotFound) {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/heartbeat"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // servers implements Node.UpdateStatus.
@@ -24,7 +25,7 @@ type servers struct {
 func (s *servers) Call(_ context.Context, method string, req, _ any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := req.(*nomad.NodeUpdateStatusRequest)
+	r, ok := req.(*message.NodeUpdateStatusRequest)
 	if !ok || method != "Node.UpdateStatus" || r.Status != nomad.NodeStatusDown || r.NodeEvent == nil || r.UpdatedAt == 0 {
 		return errors.New("unexpected request")
 	}

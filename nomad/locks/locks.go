@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 const (
@@ -193,10 +194,10 @@ func (t *Timers) pause(ctx context.Context) error {
 func (t *Timers) release(ctx context.Context, over *timer) {
 	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Namespace: over.namespace, Path: over.path,
 		Lock: &nomad.VariableLock{ID: over.lock.ID}}}
-	req := &nomad.VariablesApplyRequest{Op: nomad.VarOpLockRelease, Var: v, WriteRequest: nomad.WriteRequest{Namespace: over.namespace}}
+	req := &message.VariablesApplyRequest{Op: nomad.VarOpLockRelease, Var: v, WriteRequest: message.WriteRequest{Namespace: over.namespace}}
 	within, cancel := context.WithTimeout(ctx, releaseWithin)
 	defer cancel()
-	err := t.rpc.Call(within, "Variables.Apply", req, &nomad.VariablesApplyResponse{}) // a conflict means that another holder has it
+	err := t.rpc.Call(within, "Variables.Apply", req, &message.VariablesApplyResponse{}) // a conflict means that another holder has it
 	if err == nil {
 		t.Clear(over.lock.ID)
 		return

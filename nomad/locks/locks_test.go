@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/locks"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // servers implements Variables.Apply.
@@ -24,7 +25,7 @@ type servers struct {
 func (s *servers) Call(_ context.Context, method string, req, _ any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := req.(*nomad.VariablesApplyRequest)
+	r, ok := req.(*message.VariablesApplyRequest)
 	if !ok || method != "Variables.Apply" || r.Op != nomad.VarOpLockRelease || r.Var.Namespace != "default" || r.Namespace != "default" || r.Var.LockID() == "" {
 		return errors.New("unexpected request")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func TestPlacesAndSigns(t *testing.T) {
@@ -73,7 +74,7 @@ func TestPlanThatNamesItsJob(t *testing.T) {
 	late := named(place(w.plan(job), testlog.NewAlloc(job, node)), job.Namespace, job.ID)
 	again := codec.Copy(job)
 	again.Priority = 60
-	w.Must(t, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: again, WriteRequest: nomad.WriteRequest{Namespace: job.Namespace}})
+	w.Must(t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: again, WriteRequest: message.WriteRequest{Namespace: job.Namespace}})
 	if r := w.submit(late); len(r.NodeAllocation) != 0 || r.RefreshIndex < w.Snapshot().Job(nil, job.Namespace, job.ID).JobModifyIndex {
 		t.Errorf("Submit() = %+v, want nothing committed and a refresh", r)
 	}
@@ -99,7 +100,7 @@ func TestPlanOfAnotherJobOrNone(t *testing.T) {
 	old := w.Alloc(t, job, node)
 	p := named(w.plan(job), job.Namespace, job.ID)
 	p.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: old.ID, DesiredDescription: "purged"}}
-	w.Must(t, nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: job.ID, Purge: true, WriteRequest: nomad.WriteRequest{Namespace: job.Namespace}})
+	w.Must(t, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: job.ID, Purge: true, WriteRequest: message.WriteRequest{Namespace: job.Namespace}})
 	p.SnapshotIndex = w.Snapshot().Index()
 	w.submit(p)
 	if got := w.Snapshot().Alloc(nil, old.ID); got.DesiredStatus != nomad.AllocDesiredStatusStop || got.DesiredDescription != "purged" || got.Job == nil {
@@ -182,7 +183,7 @@ func TestUpdatesOnIneligibleNode(t *testing.T) {
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)
 	a := w.Alloc(t, job, node)
-	w.Must(t, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	w.Must(t, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 	update := *a
 	update.DesiredDescription = "updated"
 	if r := w.submit(place(w.plan(job), &update)); len(r.RejectedNodes) != 0 {
@@ -288,7 +289,7 @@ func TestEndedDeploymentIsUnchanged(t *testing.T) {
 	p.Deployment = &nomad.Deployment{ID: nomad.NewID(), Namespace: job.Namespace, JobID: job.ID, Status: nomad.DeploymentStatusRunning}
 	w.submit(p)
 	update := &nomad.DeploymentStatusUpdate{DeploymentID: p.Deployment.ID, Status: nomad.DeploymentStatusSuccessful}
-	w.Must(t, nomad.DeploymentStatusUpdateRequestType, &nomad.DeploymentStatusUpdateRequest{DeploymentUpdate: update})
+	w.Must(t, nomad.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{DeploymentUpdate: update})
 
 	again := place(w.plan(job), testlog.NewAlloc(job, node))
 	again.DeploymentUpdates = []*nomad.DeploymentStatusUpdate{{DeploymentID: p.Deployment.ID, Status: nomad.DeploymentStatusCancelled}}
@@ -306,8 +307,8 @@ func TestMarksTerminalAllocationOnIneligibleNode(t *testing.T) {
 	a := w.Alloc(t, job, node)
 	failed := *a
 	failed.ClientStatus = nomad.AllocClientStatusFailed
-	w.Must(t, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{&failed}})
-	w.Must(t, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	w.Must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&failed}})
+	w.Must(t, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 	mark := failed
 	mark.FollowupEvalID = nomad.NewID()
 	if r := w.submit(place(w.plan(job), &mark)); len(r.RejectedNodes) != 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // candidate is the part of a plan that is possible.
@@ -59,9 +60,9 @@ func (c *candidate) refresh(last *commit) uint64 {
 }
 
 // request returns the Raft command of the candidate.
-func (c *candidate) request() *nomad.ApplyPlanResultsRequest {
+func (c *candidate) request() *message.ApplyPlanResultsRequest {
 	r := c.result
-	req := &nomad.ApplyPlanResultsRequest{
+	req := &message.ApplyPlanResultsRequest{
 		EvalID:            c.plan.EvalID,
 		Job:               c.job,
 		Deployment:        r.Deployment,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -33,10 +34,10 @@ type kind struct {
 	// clashes means that an object can have a unique attribute, such as a name, that another
 	// object of the kind still has here.
 	clashes bool
-	list    func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error)
+	list    func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error)
 	local   func(snap *state.Snapshot) []object
 	// fetch gets objects and returns the entry that stores them.
-	fetch  func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error)
+	fetch  func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error)
 	remove func(ids []string) entry
 }
 
@@ -115,17 +116,17 @@ func quotas() kind {
 	}
 	return kind{
 		name: "quotas",
-		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
-			var out nomad.QuotaListResponse
-			err := rpc.Call(ctx, "Quota.List", &nomad.QuotaListRequest{QueryOptions: q}, &out)
+		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+			var out message.QuotaListResponse
+			err := rpc.Call(ctx, "Quota.List", &message.QuotaListRequest{QueryOptions: q}, &out)
 			return objects(out.Quotas, of), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.Quotas(nil), of) },
-		fetch: func(_ context.Context, _ Caller, _ nomad.QueryOptions, batch []object) (entry, error) {
-			return entry{nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: values[nomad.QuotaSpec](batch)}}, nil
+		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
+			return entry{nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: values[nomad.QuotaSpec](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: ids}}
+			return entry{nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: ids}}
 		},
 	}
 }
@@ -138,17 +139,17 @@ func namespaces() kind {
 	}
 	return kind{
 		name: "namespaces",
-		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
-			var out nomad.NamespaceListResponse
-			err := rpc.Call(ctx, "Namespace.ListNamespaces", &nomad.NamespaceListRequest{QueryOptions: q}, &out)
+		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+			var out message.NamespaceListResponse
+			err := rpc.Call(ctx, "Namespace.ListNamespaces", &message.NamespaceListRequest{QueryOptions: q}, &out)
 			return objects(out.Namespaces, of), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.Namespaces(nil), of) },
-		fetch: func(_ context.Context, _ Caller, _ nomad.QueryOptions, batch []object) (entry, error) {
-			return entry{nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: values[nomad.Namespace](batch)}}, nil
+		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
+			return entry{nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: values[nomad.Namespace](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: ids}}
+			return entry{nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: ids}}
 		},
 	}
 }
@@ -164,17 +165,17 @@ func nodePools() kind {
 	}
 	return kind{
 		name: "node pools",
-		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
-			var out nomad.NodePoolListResponse
-			err := rpc.Call(ctx, "NodePool.List", &nomad.NodePoolListRequest{QueryOptions: q}, &out)
+		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+			var out message.NodePoolListResponse
+			err := rpc.Call(ctx, "NodePool.List", &message.NodePoolListRequest{QueryOptions: q}, &out)
 			return objects(out.NodePools, of), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.NodePools(nil), of) },
-		fetch: func(_ context.Context, _ Caller, _ nomad.QueryOptions, batch []object) (entry, error) {
-			return entry{nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: values[nomad.NodePool](batch)}}, nil
+		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
+			return entry{nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: values[nomad.NodePool](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: ids}}
+			return entry{nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: ids}}
 		},
 	}
 }
@@ -182,7 +183,7 @@ func nodePools() kind {
 func policies() kind {
 	return kind{
 		name: "ACL policies", access: true,
-		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out acls.PolicyListResponse
 			err := rpc.Call(ctx, "ACL.ListPolicies", &acls.PolicyListRequest{QueryOptions: q}, &out)
 			return objects(out.Policies, func(p *acls.PolicyListStub) object {
@@ -192,7 +193,7 @@ func policies() kind {
 		local: func(snap *state.Snapshot) []object {
 			return collect(snap.ACLPolicies(nil), func(p *acls.Policy) object { return object{id: p.Name, version: string(p.Hash)} })
 		},
-		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out acls.PolicySetResponse
 			err := rpc.Call(ctx, "ACL.GetPolicies", &acls.PolicySetRequest{Names: ids(batch), QueryOptions: q}, &out)
 			return entry{nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: found(batch, out.Policies, every)}}, err
@@ -215,7 +216,7 @@ func roles() kind {
 	}
 	return kind{
 		name: "ACL roles", access: true, clashes: true,
-		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out acls.RolesListResponse
 			err := rpc.Call(ctx, "ACL.ListRoles", &acls.RolesListRequest{QueryOptions: q}, &out)
 			return objects(out.ACLRoles, func(r *acls.RoleListStub) object {
@@ -225,7 +226,7 @@ func roles() kind {
 		local: func(snap *state.Snapshot) []object {
 			return collect(snap.ACLRoles(nil), func(r *acls.Role) object { return object{id: r.ID, version: version(r.Hash, r.Policies)} })
 		},
-		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out acls.RolesByIDResponse
 			err := rpc.Call(ctx, "ACL.GetRolesByID", &acls.RolesByIDRequest{ACLRoleIDs: ids(batch), QueryOptions: q}, &out)
 			return entry{nomad.ACLRolesUpsertRequestType, &acls.RolesUpsertRequest{ACLRoles: found(batch, out.ACLRoles, every),
@@ -241,7 +242,7 @@ func roles() kind {
 func tokens() kind {
 	return kind{
 		name: "ACL tokens", access: true, clashes: true,
-		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out acls.TokenListResponse
 			err := rpc.Call(ctx, "ACL.ListTokens", &acls.TokenListRequest{GlobalOnly: true, QueryOptions: q}, &out)
 			return objects(out.Tokens, func(t *acls.TokenListStub) object {
@@ -256,7 +257,7 @@ func tokens() kind {
 				return object{id: t.AccessorID, version: string(t.Hash), born: strconv.FormatInt(t.CreateTime.UnixNano(), 10)}
 			})
 		},
-		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out acls.TokenSetResponse
 			err := rpc.Call(ctx, "ACL.GetTokens", &acls.TokenSetRequest{AccessorIDS: ids(batch), QueryOptions: q}, &out)
 			global := func(t *acls.Token) bool { return t.Global }
@@ -271,7 +272,7 @@ func tokens() kind {
 func authMethods() kind {
 	return kind{
 		name: "ACL auth methods", access: true, clashes: true,
-		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out acls.AuthMethodListResponse
 			err := rpc.Call(ctx, "ACL.ListAuthMethods", &acls.AuthMethodListRequest{QueryOptions: q}, &out)
 			return objects(out.AuthMethods, func(m *acls.AuthMethodStub) object {
@@ -281,7 +282,7 @@ func authMethods() kind {
 		local: func(snap *state.Snapshot) []object {
 			return collect(snap.ACLAuthMethods(nil), func(m *acls.AuthMethod) object { return object{id: m.Name, version: string(m.Hash)} })
 		},
-		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out acls.AuthMethodsGetResponse
 			err := rpc.Call(ctx, "ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: ids(batch), QueryOptions: q}, &out)
 			return entry{nomad.ACLAuthMethodsUpsertRequestType, &acls.AuthMethodUpsertRequest{AuthMethods: found(batch, out.AuthMethods, every)}}, err
@@ -295,7 +296,7 @@ func authMethods() kind {
 func bindingRules() kind {
 	return kind{
 		name: "ACL binding rules", access: true,
-		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out acls.BindingRulesListResponse
 			err := rpc.Call(ctx, "ACL.ListBindingRules", &acls.BindingRulesListRequest{QueryOptions: q}, &out)
 			return objects(out.ACLBindingRules, func(b *acls.BindingRuleListStub) object {
@@ -305,7 +306,7 @@ func bindingRules() kind {
 		local: func(snap *state.Snapshot) []object {
 			return collect(snap.ACLBindingRules(nil), func(b *acls.BindingRule) object { return object{id: b.ID, version: string(b.Hash)} })
 		},
-		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out acls.BindingRulesResponse
 			err := rpc.Call(ctx, "ACL.GetBindingRules", &acls.BindingRulesRequest{ACLBindingRuleIDs: ids(batch), QueryOptions: q}, &out)
 			return entry{nomad.ACLBindingRulesUpsertRequestType, &acls.BindingRulesUpsertRequest{ACLBindingRules: found(batch, out.ACLBindingRules, every),

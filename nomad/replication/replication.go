@@ -28,6 +28,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -117,14 +118,14 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 
 // query returns the options of all reads. They go to the leader of the authoritative region,
 // because objects that another server does not have yet would be deleted here.
-func (r *Replica) query() nomad.QueryOptions {
-	return nomad.QueryOptions{Region: r.cfg.From, AuthToken: r.cfg.Token}
+func (r *Replica) query() message.QueryOptions {
+	return message.QueryOptions{Region: r.cfg.From, AuthToken: r.cfg.Token}
 }
 
 // permitted refuses a token that is not a management token. The type of a token never changes.
 func (r *Replica) permitted(ctx context.Context) error {
 	var who acls.WhoAmIResponse
-	if err := r.cfg.RPC.Call(ctx, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: r.query()}, &who); err != nil {
+	if err := r.cfg.RPC.Call(ctx, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: r.query()}, &who); err != nil {
 		return fmt.Errorf("look up acl.replication_token: %w", err)
 	}
 	if who.Identity == nil || !who.Identity.ACLToken.Management() {

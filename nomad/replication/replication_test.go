@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/replication"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -44,7 +45,7 @@ func (r *region) snap() *state.Snapshot { return r.machine.State().Snapshot() }
 func (r *region) apply(_ context.Context, number nomad.MessageType, payload any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if req, ok := payload.(*nomad.NamespaceUpsertRequest); ok && slices.ContainsFunc(req.Namespaces, func(n *nomad.Namespace) bool { return n.Name == r.refuse }) {
+	if req, ok := payload.(*message.NamespaceUpsertRequest); ok && slices.ContainsFunc(req.Namespaces, func(n *nomad.Namespace) bool { return n.Name == r.refuse }) {
 		return errors.New("refused")
 	}
 	data, err := codec.EncodeCommand(number, payload)
@@ -81,7 +82,7 @@ func (r *region) refusing(name string) {
 
 // Call answers an RPC. Tokens other than management tokens get empty lists.
 func (r *region) Call(ctx context.Context, method string, req, resp any) error {
-	q := req.(interface{ Query() *nomad.QueryOptions }).Query()
+	q := req.(interface{ Query() *message.QueryOptions }).Query()
 	if q.Region != "home" || q.AuthToken != "secret" || q.AllowStale {
 		r.Errorf("%s asks %+v", method, q)
 	}
@@ -100,11 +101,11 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 	switch out := resp.(type) {
 	case *acls.WhoAmIResponse:
 		out.Identity = &acls.AuthenticatedIdentity{ACLToken: &acls.Token{Type: r.typ}}
-	case *nomad.NamespaceListResponse:
+	case *message.NamespaceListResponse:
 		out.Namespaces, out.Index = list(all, slices.Collect(snap.Namespaces(nil))), snap.Index()
-	case *nomad.QuotaListResponse:
+	case *message.QuotaListResponse:
 		out.Quotas, out.Index = list(all, slices.Collect(snap.Quotas(nil))), snap.Index()
-	case *nomad.NodePoolListResponse:
+	case *message.NodePoolListResponse:
 		out.NodePools, out.Index = list(all, slices.Collect(snap.NodePools(nil))), snap.Index()
 	case *acls.PolicyListResponse:
 		for p := range snap.ACLPolicies(nil) {
@@ -254,9 +255,9 @@ func (r *region) full() {
 	r.token("own", "own", 1, false)
 	r.methods(&acls.AuthMethod{Name: "a", Type: "JWT", Default: true}, &acls.AuthMethod{Name: "b", Type: "JWT"})
 	r.must(nomad.ACLBindingRulesUpsertRequestType, &acls.BindingRulesUpsertRequest{ACLBindingRules: []*acls.BindingRule{{ID: "r", AuthMethod: "a"}}})
-	r.must(nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
-	r.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
-	r.must(nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
+	r.must(nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
+	r.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
+	r.must(nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
 }
 
 func TestWhatChangesThereChangesHere(t *testing.T) {
@@ -295,16 +296,16 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.must(nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: []string{"a"}})
 		},
 		"namespace": func(h *region) {
-			h.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "default", Description: "ours"}}})
+			h.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "default", Description: "ours"}}})
 		},
 		"namespace and pool deleted": func(h *region) {
-			h.must(nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: []string{"n"}})
-			h.must(nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{"pool"}})
+			h.must(nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"n"}})
+			h.must(nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{"pool"}})
 		},
 		"another quota": func(h *region) {
-			h.must(nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q2", Description: "d"}}})
-			h.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q2"}}})
-			h.must(nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: []string{"q"}})
+			h.must(nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q2", Description: "d"}}})
+			h.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q2"}}})
+			h.must(nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: []string{"q"}})
 		},
 		"many": func(h *region) {
 			for i := range 200 {
@@ -355,14 +356,14 @@ func TestOtherTokensRemoveNothing(t *testing.T) {
 func TestNamespaceInUseStays(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
-		here.must(nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "n", Type: "batch"}})
-		home.must(nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: []string{"n"}})
-		home.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "m"}}})
+		here.must(nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "n", Type: "batch"}})
+		home.must(nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"n"}})
+		home.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "m"}}})
 		time.Sleep(5 * time.Minute)
 		if here.snap().Namespace(nil, "n") == nil || here.snap().Namespace(nil, "m") == nil {
 			t.Errorf("here is\n%s", here.names())
 		}
-		here.must(nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "n"}})
+		here.must(nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "n"}})
 		same(t, home, here)
 	})
 }
@@ -386,7 +387,7 @@ func TestInvalidObjectDoesNotBlockOthers(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		here.refusing("refused")
-		home.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "refused"}, {Name: "z"}}})
+		home.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "refused"}, {Name: "z"}}})
 		time.Sleep(5 * time.Minute)
 		snap := here.snap()
 		if n := snap.Namespace(nil, "n"); n == nil || n.Description != "new" || snap.Namespace(nil, "z") == nil || snap.Namespace(nil, "refused") != nil {

@@ -15,8 +15,8 @@ import (
 
 	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -82,7 +82,7 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		var head struct{ Error string }
-		var out nomad.SingleNodeResponse
+		var out message.SingleNodeResponse
 		dec := msgpack.NewDecoder(bufio.NewReader(near), codec.MsgpackHandle)
 		if err := dec.Decode(&head); err != nil {
 			t.Fatal(err)

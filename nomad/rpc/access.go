@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Access is the rights of the caller of one call. It records which rights were checked: a call
@@ -125,13 +126,13 @@ func (a *Access) again(before *Access) error {
 // Token.
 type Check struct {
 	desc string
-	ask  func(a *Access, env nomad.Envelope) error
+	ask  func(a *Access, env message.Envelope) error
 	// first runs before the request body is decoded.
-	first func(a *Access, env nomad.Envelope) error
+	first func(a *Access, env message.Envelope) error
 }
 
 // early returns the part of the check that does not need the request body, or nil.
-func (c Check) early() func(a *Access, env nomad.Envelope) error {
+func (c Check) early() func(a *Access, env message.Envelope) error {
 	if c.first != nil {
 		return c.first
 	}
@@ -143,7 +144,7 @@ func (c Check) String() string { return c.desc }
 
 // Questions returns the rights that the check requires of a caller in the namespace. It returns
 // none if only the handler can decide.
-func (c Check) Questions(env nomad.Envelope) []acl.Question {
+func (c Check) Questions(env message.Envelope) []acl.Question {
 	if c.ask == nil {
 		return nil
 	}
@@ -156,7 +157,7 @@ func (c Check) Questions(env nomad.Envelope) []acl.Question {
 
 // Needs returns a check for one right that does not depend on the request.
 func Needs(q acl.Question) Check {
-	return Check{desc: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.Need(q) }}
+	return Check{desc: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ message.Envelope) error { return a.Need(q) }}
 }
 
 // InNamespace requires one of the rights in the namespace of the request. Requests for all
@@ -178,8 +179,8 @@ func InSomeNamespace(ops ...acl.NamespaceCapability) Check {
 
 // unlessAll returns the check with another check for requests for all namespaces.
 func (c Check) unlessAll(all func(*Access) error) Check {
-	unless := func(one func(*Access, nomad.Envelope) error) func(*Access, nomad.Envelope) error {
-		return func(a *Access, env nomad.Envelope) error {
+	unless := func(one func(*Access, message.Envelope) error) func(*Access, message.Envelope) error {
+		return func(a *Access, env message.Envelope) error {
 			if env.Namespace == nomad.AllNamespacesSentinel {
 				return all(a)
 			}
@@ -192,7 +193,7 @@ func (c Check) unlessAll(all func(*Access) error) Check {
 // InOneNamespace is InNamespace for a method about a single object. Requests for all namespaces
 // need all rights.
 func InOneNamespace(ops ...acl.NamespaceCapability) Check {
-	return Check{desc: fmt.Sprintf("ns:%s", ops), first: InNamed(ops...).ask, ask: func(a *Access, env nomad.Envelope) error {
+	return Check{desc: fmt.Sprintf("ns:%s", ops), first: InNamed(ops...).ask, ask: func(a *Access, env message.Envelope) error {
 		return a.Need(acl.InNamespace(cmp.Or(env.Namespace, nomad.DefaultNamespace), slices.Clone(ops)...))
 	}}
 }
@@ -200,7 +201,7 @@ func InOneNamespace(ops ...acl.NamespaceCapability) Check {
 // InNamed requires one of the rights in the namespace that the request names. If it names none,
 // the body may name any, so the caller needs one of the rights in some namespace.
 func InNamed(ops ...acl.NamespaceCapability) Check {
-	return Check{desc: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
+	return Check{desc: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env message.Envelope) error {
 		if env.Namespace == "" {
 			return a.NeedAnywhere(acl.InNamespace("", slices.Clone(ops)...))
 		}
@@ -210,11 +211,11 @@ func InNamed(ops ...acl.NamespaceCapability) Check {
 
 // Somewhere requires one of the rights on any object of the kind, whatever its name.
 func Somewhere(q acl.Question) Check {
-	return Check{desc: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.NeedAnywhere(q) }}
+	return Check{desc: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ message.Envelope) error { return a.NeedAnywhere(q) }}
 }
 
 // Good admits every caller with a valid token or without a token.
-var Good = Check{desc: "any token", ask: func(a *Access, _ nomad.Envelope) error { a.Open(); return nil }}
+var Good = Check{desc: "any token", ask: func(a *Access, _ message.Envelope) error { a.Open(); return nil }}
 
 // Asked is the check of a method whose handler checks the rights itself, because they depend on
 // the object. desc describes the rights. If the handler checks nothing, the call fails.
@@ -228,8 +229,8 @@ var (
 )
 
 // only returns a check of the kind of caller.
-func only(is func(*Access) bool) func(*Access, nomad.Envelope) error {
-	return func(a *Access, _ nomad.Envelope) error {
+func only(is func(*Access) bool) func(*Access, message.Envelope) error {
+	return func(a *Access, _ message.Envelope) error {
 		if !is(a) {
 			return nomad.ErrPermissionDenied
 		}
@@ -260,8 +261,8 @@ func (c Check) Or(other Check) Check {
 
 // with joins two checks. join receives the result of the first.
 func (c Check) with(word string, other Check, join func(error, func() error) error) Check {
-	joined := func(one, two func(*Access, nomad.Envelope) error) func(*Access, nomad.Envelope) error {
-		return func(a *Access, env nomad.Envelope) error {
+	joined := func(one, two func(*Access, message.Envelope) error) func(*Access, message.Envelope) error {
+		return func(a *Access, env message.Envelope) error {
 			return join(one(a, env), func() error { return two(a, env) })
 		}
 	}
@@ -277,10 +278,10 @@ func (c Check) First(before Check) Check {
 // Early returns the check that runs before the request body is decoded, or nil. It passes every
 // caller that may make some call of the method in the namespace of the envelope. An empty
 // namespace means any namespace.
-func (m Method) Early() func(*Access, nomad.Envelope) error {
+func (m Method) Early() func(*Access, message.Envelope) error {
 	switch m.Rule {
 	case Management:
-		return func(a *Access, _ nomad.Envelope) error { return a.NeedManagement() }
+		return func(a *Access, _ message.Envelope) error { return a.NeedManagement() }
 	case Token:
 		return m.Check.early()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -34,15 +35,15 @@ func (r rights) Access(context.Context, *acls.AuthenticatedIdentity) (*rpc.Acces
 	return &rpc.Access{Rights: r.now.Load()}, nil
 }
 
-func readNode(name string) *nomad.SingleNodeResponse {
-	return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: name}}
+func readNode(name string) *message.SingleNodeResponse {
+	return &message.SingleNodeResponse{Node: &nomad.Node{ID: name}}
 }
 
 func TestChecks(t *testing.T) {
-	answer := func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+	answer := func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		return readNode("n"), nil
 	}
-	asking := func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+	asking := func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		return readNode("n"), c.Access.Need(acl.InNamespace("prod", acl.ReadJob))
 	}
 	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
@@ -97,7 +98,7 @@ func TestChecks(t *testing.T) {
 		}
 		req := ask("n", "")
 		req.Namespace = c.namespace
-		var out nomad.SingleNodeResponse
+		var out message.SingleNodeResponse
 		err := s.Call(within(t), c.method, req, &out)
 		if got := errText(err); got != c.want || (out.Node == nil) != (c.want != "") {
 			t.Errorf("%s in %q with %q: %v, %q, want %q", c.method, c.namespace, c.policy, out.Node, got, c.want)
@@ -118,7 +119,7 @@ func TestChecks(t *testing.T) {
 
 // The early check never refuses a caller if some body would make the call allowed.
 func TestEarly(t *testing.T) {
-	handle := func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+	handle := func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		return readNode("n"), nil
 	}
 	token := rpc.Handle("Test.Early", rpc.Token, rpc.Here, handle)
@@ -140,7 +141,7 @@ func TestEarly(t *testing.T) {
 		{"management", rpc.Handle("Test.Early", rpc.Management, rpc.Here, handle), "", `operator { policy = "write" }`, true},
 	} {
 		access := &rpc.Access{Rights: granted(t, c.policy)}
-		if err := c.method.Early()(access, nomad.Envelope{Namespace: c.namespace}); errors.Is(err, nomad.ErrPermissionDenied) != c.refused {
+		if err := c.method.Early()(access, message.Envelope{Namespace: c.namespace}); errors.Is(err, nomad.ErrPermissionDenied) != c.refused {
 			t.Errorf("%s: %v, want refused %t", c.name, err, c.refused)
 		}
 	}
@@ -165,14 +166,14 @@ func TestRightsChangeDuringRead(t *testing.T) {
 	s, _ := serve(t, func(c *rpc.Config) {
 		c.Auth, c.Recheck = cfg, time.Nanosecond
 		c.Methods = []rpc.Method{
-			rpc.Handle("Test.List", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+			rpc.Handle("Test.List", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 				defer cfg.now.Store(then)
 				if c.Access.Allows(acl.InNamespace("prod", acl.ReadJob)) {
 					return readNode("of prod"), nil
 				}
 				return readNode("of nothing"), nil
 			}).Needs(rpc.InNamespace(acl.ReadJob)),
-			rpc.Handle("Test.Get", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+			rpc.Handle("Test.Get", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 				defer cfg.now.Store(then)
 				return readNode("of prod"), c.Access.Need(acl.InNamespace("prod", acl.ReadJob))
 			}).Needs(rpc.Asked("ns:read-job")),
@@ -184,7 +185,7 @@ func TestRightsChangeDuringRead(t *testing.T) {
 		then = later
 		req := ask("n", "")
 		req.Namespace = nomad.AllNamespacesSentinel
-		var out nomad.SingleNodeResponse
+		var out message.SingleNodeResponse
 		if err := s.Call(within(t), method, req, &out); err != nil {
 			return "", err
 		}

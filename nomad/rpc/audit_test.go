@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -53,7 +54,7 @@ func TestAuditRecordsCalls(t *testing.T) {
 	pool := rpc.NewPool(rpc.PoolConfig{})
 	defer pool.Close()
 	call := func(method, token string) error {
-		return pool.Call(t.Context(), addr, method, &nomad.NodeSpecificRequest{NodeID: "n", QueryOptions: nomad.QueryOptions{AuthToken: token}}, new(nomad.SingleNodeResponse))
+		return pool.Call(t.Context(), addr, method, &message.NodeSpecificRequest{NodeID: "n", QueryOptions: message.QueryOptions{AuthToken: token}}, new(message.SingleNodeResponse))
 	}
 	for _, tt := range []struct {
 		method, token string
@@ -73,7 +74,7 @@ func TestAuditRecordsCalls(t *testing.T) {
 			t.Errorf("%s was recorded as %q, want %q", tt.method, got, tt.want)
 		}
 	}
-	if err := s.Call(t.Context(), "Test.Get", &nomad.NodeSpecificRequest{}, nil); err != nil || len(l.take()) != 0 {
+	if err := s.Call(t.Context(), "Test.Get", &message.NodeSpecificRequest{}, nil); err != nil || len(l.take()) != 0 {
 		t.Errorf("an in-process call was recorded, or failed: %v", err)
 	}
 	stream, err := pool.Stream(t.Context(), addr, "Test.Echo")
@@ -82,7 +83,7 @@ func TestAuditRecordsCalls(t *testing.T) {
 	}
 	defer stream.Close()
 	var out nomad.StreamErrWrapper
-	if err := errors.Join(stream.Encode(&nomad.FsStreamRequest{}), stream.Decode(&out)); err != nil || out.Error == nil {
+	if err := errors.Join(stream.Encode(&message.FsStreamRequest{}), stream.Decode(&out)); err != nil || out.Error == nil {
 		t.Fatalf("%v %+v", err, out)
 	}
 	if got, want := l.take(), []string{`Test.Echo by "" refused=false`, `Test.Echo: no path`}; !slices.Equal(got, want) {
@@ -93,16 +94,16 @@ func TestAuditRecordsCalls(t *testing.T) {
 // If the audit log fails, a call is not run, or not answered.
 func TestAuditRefuses(t *testing.T) {
 	ran := false
-	row := rpc.Handle("Test.Do", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+	row := rpc.Handle("Test.Do", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		ran = true
-		return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: "secret"}}, nil
+		return &message.SingleNodeResponse{Node: &nomad.Node{ID: "secret"}}, nil
 	}).Needs(rpc.Good)
 	for name, l := range map[string]*ledger{"full": {full: errors.New("full")}, "late": {late: errors.New("late")}} {
 		ran = false
 		_, addr := serve(t, func(c *rpc.Config) { c.Audit, c.Methods = l.audit, []rpc.Method{row} })
 		pool := rpc.NewPool(rpc.PoolConfig{})
-		out := new(nomad.SingleNodeResponse)
-		err := pool.Call(t.Context(), addr, "Test.Do", &nomad.NodeSpecificRequest{}, out)
+		out := new(message.SingleNodeResponse)
+		err := pool.Call(t.Context(), addr, "Test.Do", &message.NodeSpecificRequest{}, out)
 		pool.Close()
 		if err == nil || err.Error() != name || out.Node != nil || ran != (name == "late") {
 			t.Errorf("%s: %v, ran %t, answered %v", name, err, ran, out.Node)

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // body is the request of one call. A request from a connection is decoded in two steps: first
@@ -38,9 +39,9 @@ func received(m Method, raw *[]byte, in *intake) (*body, error) {
 	b := &body{req: m.request(), raw: raw, in: in, cost: m.size.cost(in, len(*raw))}
 	var err error
 	switch r := b.req.(type) {
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		err = codec.Decode(*raw, r.Write())
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		err = codec.Decode(*raw, r.Query())
 	}
 	if err != nil {

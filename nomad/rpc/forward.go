@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // How long a call waits while no server can answer it, and the interval between attempts, as in
@@ -26,7 +27,7 @@ const maxLosses = 3
 // usually elected within that time. routed repeats a read whose connection was lost, however
 // late the loss is noticed. It never repeats a write that may have been applied. Requests that
 // another server forwarded are repeated by that server; streams are not repeated.
-func (s *Server) routed(ctx context.Context, m Method, env nomad.Envelope, try func(addr string) error) error {
+func (s *Server) routed(ctx context.Context, m Method, env message.Envelope, try func(addr string) error) error {
 	if s.cfg.Router == nil || m.Where == Here {
 		return try("")
 	}
@@ -55,7 +56,7 @@ func (s *Server) routed(ctx context.Context, m Method, env nomad.Envelope, try f
 }
 
 // route waits until end for the address of the server that answers.
-func (s *Server) route(ctx context.Context, end time.Time, where Where, env nomad.Envelope) (addr string, err error) {
+func (s *Server) route(ctx context.Context, end time.Time, where Where, env message.Envelope) (addr string, err error) {
 	hold, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	addr, err = s.cfg.Router.Route(hold, where, env)
@@ -66,7 +67,7 @@ func (s *Server) route(ctx context.Context, end time.Time, where Where, env noma
 }
 
 // envelope returns the envelope of a request, with the region that answers it.
-func (s *Server) envelope(m Method, req Request) nomad.Envelope {
+func (s *Server) envelope(m Method, req Request) message.Envelope {
 	env := req.Envelope()
 	if s.cfg.Home != "" && m.Home != nil && m.Home(req) {
 		env.Region = s.cfg.Home
@@ -77,7 +78,7 @@ func (s *Server) envelope(m Method, req Request) nomad.Envelope {
 // untaken reports whether a failed attempt did nothing or may safely be repeated. A read on
 // this server may have lost the connection to a node. It is repeated once, because the node
 // reconnects or is gone.
-func untaken(err error, addr string, env nomad.Envelope) bool {
+func untaken(err error, addr string, env message.Envelope) bool {
 	if env.Write && errors.Is(err, nomad.ErrMaybeApplied) {
 		return false
 	}
@@ -135,9 +136,9 @@ func (s *Server) passed(ctx context.Context, to hop, m Method, c *Call, req Requ
 		return nil, err
 	}
 	switch r := copied.(type) {
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().AuthToken = token
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().AuthToken = token
 	}
 	return copied, nil
@@ -146,9 +147,9 @@ func (s *Server) passed(ctx context.Context, to hop, m Method, c *Call, req Requ
 // setRegion sets the region that answers a request.
 func setRegion(req Request, region string) {
 	switch r := req.(type) {
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region = region
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().Region = region
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -21,7 +22,7 @@ type inTurn struct {
 	asked atomic.Int32
 }
 
-func (r *inTurn) Route(_ context.Context, _ rpc.Where, env nomad.Envelope) (string, error) {
+func (r *inTurn) Route(_ context.Context, _ rpc.Where, env message.Envelope) (string, error) {
 	if env.Forwarded {
 		return "", nil
 	}
@@ -33,13 +34,13 @@ func (r *inTurn) Route(_ context.Context, _ rpc.Where, env nomad.Envelope) (stri
 func leaderMethods(calls *atomic.Int32, answer func() error) func(*rpc.Config) {
 	return func(c *rpc.Config) {
 		c.Methods = []rpc.Method{
-			rpc.Handle("Test.Write", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *nomad.JobRegisterRequest) (*nomad.GenericResponse, error) {
+			rpc.Handle("Test.Write", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *message.JobRegisterRequest) (*message.GenericResponse, error) {
 				calls.Add(1)
-				return &nomad.GenericResponse{}, answer()
+				return &message.GenericResponse{}, answer()
 			}).Needs(rpc.Good),
-			rpc.Handle("Test.Read", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
+			rpc.Handle("Test.Read", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 				calls.Add(1)
-				return &nomad.GenericResponse{}, answer()
+				return &message.GenericResponse{}, answer()
 			}).Needs(rpc.Good),
 		}
 		c.Router = to("")
@@ -78,7 +79,7 @@ func TestACallIsTriedAgainOnlyWhenItWasNotTaken(t *testing.T) {
 				cfg.Router, cfg.Peers = router, pool(t, rpc.PoolConfig{})
 			})
 			req := c.req()
-			err := follower.Call(within(t), c.method, req, &nomad.GenericResponse{})
+			err := follower.Call(within(t), c.method, req, &message.GenericResponse{})
 			if (err == nil) != c.again || (second.Load() == 1) != c.again {
 				t.Errorf("Call() = %v; the second server was called %d times", err, second.Load())
 			}
@@ -91,9 +92,9 @@ func TestACallIsTriedAgainOnlyWhenItWasNotTaken(t *testing.T) {
 
 var errGone = errors.New("gone")
 
-func write() rpc.Request { return &nomad.JobRegisterRequest{} }
+func write() rpc.Request { return &message.JobRegisterRequest{} }
 
-func readAll() rpc.Request { return &nomad.GenericRequest{} }
+func readAll() rpc.Request { return &message.GenericRequest{} }
 
 // swallow accepts one connection, reads part of a call and closes the connection without an
 // answer.
@@ -131,7 +132,7 @@ func TestReadSurvivesHungLeader(t *testing.T) {
 		cfg.Router, cfg.Peers = &inTurn{addrs: []string{hung(t), good}}, pool(t, hangs)
 		cfg.Hold = 100 * time.Millisecond
 	})
-	if err := follower.Call(within(t), "Test.Read", readAll(), &nomad.GenericResponse{}); err != nil {
+	if err := follower.Call(within(t), "Test.Read", readAll(), &message.GenericResponse{}); err != nil {
 		t.Errorf("Call() = %v", err)
 	}
 }
@@ -159,7 +160,7 @@ func TestForwardingServerReportsLoss(t *testing.T) {
 				leaderMethods(new(atomic.Int32), nil)(cfg)
 				cfg.Router, cfg.Peers = &inTurn{addrs: []string{before, good}}, pool(t, rpc.PoolConfig{})
 			})
-			err := follower.Call(within(t), c.method, c.req, &nomad.GenericResponse{})
+			err := follower.Call(within(t), c.method, c.req, &message.GenericResponse{})
 			if !errors.Is(err, c.want) || made.Load() != c.made {
 				t.Errorf("Call() = %v; the leader was called %d times", err, made.Load())
 			}
@@ -170,6 +171,6 @@ func TestForwardingServerReportsLoss(t *testing.T) {
 // always routes all calls to one address, including forwarded ones.
 type always string
 
-func (a always) Route(context.Context, rpc.Where, nomad.Envelope) (string, error) {
+func (a always) Route(context.Context, rpc.Where, message.Envelope) (string, error) {
 	return string(a), nil
 }

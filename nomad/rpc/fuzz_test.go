@@ -7,12 +7,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // FuzzRequest reads arbitrary bytes as a request. No input may panic. A value that was read
 // must be decoded or refused.
 func FuzzRequest(f *testing.F) {
-	good, err := codec.Encode(&nomad.JobRegisterRequest{Job: &nomad.Job{ID: "a", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Config: map[string]any{"x": []any{1, "y"}}}}}}}})
+	good, err := codec.Encode(&message.JobRegisterRequest{Job: &nomad.Job{ID: "a", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Config: map[string]any{"x": []any{1, "y"}}}}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -29,11 +30,11 @@ func FuzzRequest(f *testing.F) {
 		if !bytes.HasPrefix(wire, body) {
 			t.Fatalf("readValue() = %x, which is not the beginning of %x", body, wire)
 		}
-		var req nomad.JobRegisterRequest
+		var req message.JobRegisterRequest
 		if codec.Decode(body, &req) == nil {
 			codec.CheckNulls(&req) //nolint:errcheck // only that it returns matters
 		}
-		var update nomad.AllocUpdateRequest
+		var update message.AllocUpdateRequest
 		if codec.Decode(body, &update) == nil {
 			codec.CheckNulls(&update) //nolint:errcheck // only that it returns matters
 		}

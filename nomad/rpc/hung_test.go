@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -47,7 +48,7 @@ func TestAServerThatHangsEndsItsCalls(t *testing.T) {
 		}, nomad.ErrLost},
 		"checked": {func(p *rpc.Pool) error {
 			ended := make(chan error)
-			blocking := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{MinQueryIndex: 1}}
+			blocking := &message.GenericRequest{QueryOptions: message.QueryOptions{MinQueryIndex: 1}}
 			go func() { ended <- p.Call(within(t), addr, "Test.Wait", blocking, nil) }()
 			for ctx := within(t); ; p.Check(addr) {
 				select {
@@ -103,7 +104,7 @@ func TestCallsEndWithoutTheServer(t *testing.T) {
 	addr, streams := keeping(t)
 	p := pool(t, rpc.PoolConfig{Mux: rpc.Mux{CloseTimeout: time.Hour}})
 	for name, call := range map[string]func(context.Context) error{
-		"call": func(ctx context.Context) error { return p.Call(ctx, addr, "Test.Wait", &nomad.GenericRequest{}, nil) },
+		"call": func(ctx context.Context) error { return p.Call(ctx, addr, "Test.Wait", &message.GenericRequest{}, nil) },
 		"stream": func(ctx context.Context) error {
 			s, err := p.Stream(ctx, addr, "Test.Echo")
 			if err != nil {
@@ -137,7 +138,7 @@ func TestSlowServer(t *testing.T) {
 	p := pool(t, rpc.PoolConfig{Patience: hasty.Patience, AnswerWithin: time.Minute}) // it may be on a busy machine
 	ctx, cancel := context.WithTimeout(context.Background(), 10*hasty.Patience)
 	defer cancel()
-	if err := p.Call(ctx, addr, "Test.Wait", &nomad.GenericRequest{}, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if err := p.Call(ctx, addr, "Test.Wait", &message.GenericRequest{}, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Call() = %v, want it to wait until the caller gave up", err)
 	}
 	p.Check(addr)
@@ -155,7 +156,7 @@ func TestAStreamKeepsItsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got nomad.StreamErrWrapper
-	if err := errors.Join(st.Encode(&nomad.FsStreamRequest{Path: "x"}), st.Decode(&got)); err != nil {
+	if err := errors.Join(st.Encode(&message.FsStreamRequest{Path: "x"}), st.Decode(&got)); err != nil {
 		t.Fatal(err)
 	}
 	idle := time.NewTimer(100 * time.Millisecond)

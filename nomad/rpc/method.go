@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Rule is the kind of callers that may use a method. NewServer refuses the zero Rule.
@@ -60,7 +61,7 @@ const (
 // Request is the transport's view of a request. Types that embed nomad.QueryOptions or
 // nomad.WriteRequest implement it.
 type Request interface {
-	Envelope() nomad.Envelope
+	Envelope() message.Envelope
 	MarkForwarded()
 }
 
@@ -224,7 +225,7 @@ func (m Method) NewResponse() any {
 func Refuse(name string, rule Rule, err error) Method {
 	return Method{
 		Name: name, Rule: rule, Where: Here,
-		request: func() Request { return &nomad.GenericRequest{} },
+		request: func() Request { return &message.GenericRequest{} },
 		call:    func(context.Context, *Call, Request) (any, error) { return nil, err },
 	}
 }
@@ -233,7 +234,7 @@ func Refuse(name string, rule Rule, err error) Method {
 func RefuseStream(name string, rule Rule, err error) Method {
 	return Method{
 		Name: name, Rule: rule, Where: Here, Stream: true,
-		request: func() Request { return &nomad.GenericRequest{} },
+		request: func() Request { return &message.GenericRequest{} },
 		serve:   func(context.Context, *Call, Request, *Stream) error { return err },
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/hashicorp/yamux"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -75,7 +75,7 @@ func TestIncompleteRequests(t *testing.T) {
 		}
 		ends(t, name, conn)
 	}
-	var out nomad.SingleNodeResponse
+	var out message.SingleNodeResponse
 	if err := p.Call(within(t), addr, "Test.Get", ask("n2", "me"), &out); err != nil || out.Node.ID != "n2" {
 		t.Errorf("a call over a session that was idle: %+v, %v", out.Node, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // PoolConfig configures a Pool. Zero values mean the defaults, which are those of a client of
@@ -130,7 +131,7 @@ func maybeApplied(req any, err error) error {
 
 // blockTime returns the wait time of a blocking query.
 func blockTime(req any) time.Duration {
-	q, ok := req.(interface{ Query() *nomad.QueryOptions })
+	q, ok := req.(interface{ Query() *message.QueryOptions })
 	if !ok || q.Query().MinQueryIndex == 0 {
 		return 0
 	}

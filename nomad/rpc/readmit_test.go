@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -22,7 +23,7 @@ type turning struct {
 	wait        time.Duration
 }
 
-func (t *turning) Route(context.Context, rpc.Where, nomad.Envelope) (string, error) {
+func (t *turning) Route(context.Context, rpc.Where, message.Envelope) (string, error) {
 	time.Sleep(t.wait) // synthetic time
 	t.led.Store(true)
 	return "", nil
@@ -54,7 +55,7 @@ func TestReadmitAuthenticatesAgain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				err = s.Call(t.Context(), "Test.Write", write(), &nomad.GenericResponse{})
+				err = s.Call(t.Context(), "Test.Write", write(), &message.GenericResponse{})
 				if c.later != (err == nil) || !c.later && !errors.Is(err, nomad.ErrPermissionDenied) || (done.Load() == 1) != c.later {
 					t.Errorf("%v, done %d times", err, done.Load())
 				}

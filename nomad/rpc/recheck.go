@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // watched runs a method on this server. A blocking read of a user or a workload ends as soon as
@@ -35,7 +36,7 @@ func (s *Server) watched(ctx context.Context, m Method, c *Call, req Request) (a
 
 // untilDenied returns an error as soon as the caller may no longer make the call, or nil when
 // ctx ends. Most calls end before the first recheck.
-func (s *Server) untilDenied(ctx context.Context, m Method, c *Call, env nomad.Envelope) error {
+func (s *Server) untilDenied(ctx context.Context, m Method, c *Call, env message.Envelope) error {
 	wait := s.pause
 	for {
 		wait(ctx)
@@ -73,7 +74,7 @@ func (s *Server) changes(id *acls.AuthenticatedIdentity) func(context.Context) {
 
 // waits reports whether a request is a blocking query.
 func waits(req Request) bool {
-	q, ok := req.(interface{ Query() *nomad.QueryOptions })
+	q, ok := req.(interface{ Query() *message.QueryOptions })
 	return ok && q.Query().MinQueryIndex > 0
 }
 
@@ -85,7 +86,7 @@ func atOnce(req Request) Request {
 	next := reflect.New(reflect.TypeOf(req).Elem())
 	next.Elem().Set(reflect.ValueOf(req).Elem())
 	copied := next.Interface().(Request) // the type is that of req
-	copied.(interface{ Query() *nomad.QueryOptions }).Query().MinQueryIndex = 0
+	copied.(interface{ Query() *message.QueryOptions }).Query().MinQueryIndex = 0
 	return copied
 }
 
@@ -103,7 +104,7 @@ func (s *Server) afterWait(ctx context.Context, m Method, c *Call, req Request, 
 // stillGood authenticates and authorizes the caller of a running call again. It returns the new
 // Call, or nil if nothing can have changed. A node whose token expired in the meantime remains
 // authenticated.
-func (s *Server) stillGood(ctx context.Context, m Method, before *Call, env nomad.Envelope) (*Call, error) {
+func (s *Server) stillGood(ctx context.Context, m Method, before *Call, env message.Envelope) (*Call, error) {
 	if m.Rule == Anonymous {
 		return nil, nil
 	}

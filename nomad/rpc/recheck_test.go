@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -36,9 +37,9 @@ func (fading) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.
 func TestTokenExpiresDuringCall(t *testing.T) {
 	over := &atomic.Bool{}
 	expired := fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, rpc.ErrExpired)
-	wait := func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+	wait := func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		over.Store(true)
-		return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, nil
+		return &message.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, nil
 	}
 	for _, c := range []struct {
 		name    string
@@ -64,7 +65,7 @@ func TestTokenExpiresDuringCall(t *testing.T) {
 			cfg.Methods = []rpc.Method{row}
 		}) {
 			over.Store(false)
-			var out nomad.SingleNodeResponse
+			var out message.SingleNodeResponse
 			err := caller.Call(within(t), "Test.Long", ask("n", c.token), &out)
 			if errors.Is(err, nomad.ErrPermissionDenied) != c.refused || (out.Node != nil) == c.refused {
 				t.Errorf("%s, %s: %v, %v", c.name, way, out.Node, err)
@@ -76,7 +77,7 @@ func TestTokenExpiresDuringCall(t *testing.T) {
 		cfg.Auth, cfg.Recheck = fading{over, nomad.ErrPermissionDenied}, time.Millisecond
 	})
 	echo := func(token string) *rpc.Stream {
-		st := begin(t, s.Stream, &nomad.FsStreamRequest{Path: "a", QueryOptions: nomad.QueryOptions{AuthToken: token}})
+		st := begin(t, s.Stream, &message.FsStreamRequest{Path: "a", QueryOptions: message.QueryOptions{AuthToken: token}})
 		next(t, st)
 		return st
 	}
@@ -96,10 +97,10 @@ func TestWaitEndsWithTheToken(t *testing.T) {
 	for _, rule := range []rpc.Rule{rpc.Token, rpc.Management} {
 		for way, caller := range callers(t, func(cfg *rpc.Config) {
 			cfg.Auth, cfg.Recheck = fading{over, nomad.ErrPermissionDenied}, time.Millisecond
-			row := rpc.Handle("Test.Wait", rule, rpc.Here, func(ctx context.Context, _ *rpc.Call, q *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+			row := rpc.Handle("Test.Wait", rule, rpc.Here, func(ctx context.Context, _ *rpc.Call, q *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 				over.Store(true)
 				<-ctx.Done()
-				return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, ctx.Err()
+				return &message.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, ctx.Err()
 			})
 			if rule == rpc.Token {
 				row = row.Needs(rpc.Good)
@@ -109,7 +110,7 @@ func TestWaitEndsWithTheToken(t *testing.T) {
 			over.Store(false)
 			req := ask("n", "t")
 			req.MinQueryIndex = 7
-			var out nomad.SingleNodeResponse
+			var out message.SingleNodeResponse
 			if err := caller.Call(within(t), "Test.Wait", req, &out); !errors.Is(err, nomad.ErrPermissionDenied) || out.Node != nil {
 				t.Errorf("%v, %s: %v, %v", rule, way, out.Node, err)
 			}
@@ -122,7 +123,7 @@ func TestNoSecondWait(t *testing.T) {
 	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
 	s, _ := serve(t, func(c *rpc.Config) {
 		c.Auth, c.Recheck = cfg, time.Nanosecond
-		c.Methods = []rpc.Method{rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, q *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+		c.Methods = []rpc.Method{rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, q *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 			if q.MinQueryIndex > 0 {
 				cfg.now.Store(granted(t, `node { policy = "read" }`))
 			}
@@ -132,7 +133,7 @@ func TestNoSecondWait(t *testing.T) {
 	cfg.now.Store(acl.New(false))
 	req := ask("n", "t")
 	req.MinQueryIndex = 7
-	var out nomad.SingleNodeResponse
+	var out message.SingleNodeResponse
 	if err := s.Call(within(t), "Test.Wait", req, &out); err != nil || out.Node.ID != "true 0" || req.MinQueryIndex != 7 {
 		t.Errorf("%+v, %v", out.Node, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -17,16 +18,16 @@ import (
 // files. The server's method Test.Relay calls the node.
 func relayed(t *testing.T, files func() []*nomad.AllocFileInfo) (*rpc.Server, string) {
 	t.Helper()
-	onNode := rpc.Handle("Test.Files", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.FsListResponse, error) {
-		return &nomad.FsListResponse{Files: files()}, nil
+	onNode := rpc.Handle("Test.Files", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.FsListResponse, error) {
+		return &message.FsListResponse{Files: files()}, nil
 	}).Needs(rpc.Good)
 	node, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{onNode}, Auth: rpc.TrustPeer{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var s *rpc.Server
-	relay := rpc.Handle("Test.Relay", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.FsListResponse, error) {
-		out := new(nomad.FsListResponse)
+	relay := rpc.Handle("Test.Relay", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.FsListResponse, error) {
+		out := new(message.FsListResponse)
 		return out, s.NodeCall(ctx, "n1", "Test.Files", req, out)
 	}).Needs(rpc.Good)
 	s, addr := serve(t, func(c *rpc.Config) {
@@ -55,7 +56,7 @@ func TestRepliesOfNodesAreBounded(t *testing.T) {
 		"many files":   {slicesOf(50_000, &nomad.AllocFileInfo{Name: strings.Repeat("f", 40), Size: 1 << 40, FileMode: "-rw-r--r--"}), ""},
 	} {
 		reply.Store(&c.reply)
-		var out nomad.FsListResponse
+		var out message.FsListResponse
 		err := s.NodeCall(within(t), "n1", "Test.Files", ask("n1", ""), &out)
 		switch {
 		case c.want == "" && (err != nil || len(out.Files) != len(c.reply)):
@@ -120,6 +121,6 @@ func TestRepliesOfNodesShareMemory(t *testing.T) {
 		end()
 	}
 	large.Store(true)
-	var out nomad.FsListResponse
+	var out message.FsListResponse
 	testpace.Succeeds(t, "a large reply after that", func() error { return p.Call(within(t), addr, "Test.Relay", ask("n1", "me"), &out) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // leaders routes to a server that is the leader from a given time after the first call.
@@ -23,7 +24,7 @@ type leaders struct {
 	addr string
 }
 
-func (l *leaders) Route(ctx context.Context, _ Where, _ nomad.Envelope) (string, error) {
+func (l *leaders) Route(ctx context.Context, _ Where, _ message.Envelope) (string, error) {
 	if l.last.IsZero() {
 		return l.addr, nil
 	}
@@ -45,8 +46,8 @@ func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
 	late := holdTimeout - holdPause/2 // the hold time ends in the pause after it
 	lost := fmt.Errorf("%w: %w", nomad.ErrLost, io.EOF)
 	remote := nomad.ErrorFromText(lost.Error())
-	read, write := &nomad.GenericRequest{}, &nomad.JobRegisterRequest{}
-	forwarded := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{InternalRpcInfo: nomad.InternalRpcInfo{Forwarded: true}}}
+	read, write := &message.GenericRequest{}, &message.JobRegisterRequest{}
+	forwarded := &message.GenericRequest{QueryOptions: message.QueryOptions{InternalRpcInfo: message.InternalRpcInfo{Forwarded: true}}}
 	for name, c := range map[string]struct {
 		req   Request
 		addr  string
@@ -72,8 +73,8 @@ func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
 		"a write during a leader change":    {write, "a", 0, []try{{0, fmt.Errorf("%w: %w", nomad.ErrNoLeader, nomad.ErrMaybeApplied)}}, 1, nomad.ErrMaybeApplied},
 		"an unsent write":                   {write, "a", 0, []try{{time.Second, nomad.ErrUnsent}, {}}, 2, nil},
 		"a write lost in a handler":         {write, "", 0, []try{{0, lost}}, 1, io.EOF},
-		"a restart":                         {&nomad.AllocRestartRequest{}, "a", 0, []try{{late, maybeApplied(&nomad.AllocRestartRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
-		"a signal":                          {&nomad.AllocSignalRequest{}, "a", 0, []try{{late, maybeApplied(&nomad.AllocSignalRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
+		"a restart":                         {&message.AllocRestartRequest{}, "a", 0, []try{{late, maybeApplied(&message.AllocRestartRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
+		"a signal":                          {&message.AllocSignalRequest{}, "a", 0, []try{{late, maybeApplied(&message.AllocSignalRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -113,11 +114,11 @@ func TestConnectionErrorsAreLosses(t *testing.T) {
 		yamux.ErrConnectionReset, yamux.ErrConnectionWriteTimeout, yamux.ErrKeepAliveTimeout, yamux.ErrTimeout, errors.New("no route to host")} {
 		for name, conn := range map[string]failing{"read": {read: end}, "write": {write: end}} {
 			t.Run(name+" "+end.Error(), func(t *testing.T) {
-				broken, err := newCaller(conn).call("Test.Read", &nomad.GenericRequest{}, nil)
+				broken, err := newCaller(conn).call("Test.Read", &message.GenericRequest{}, nil)
 				if !broken || !Lost(err) || !errors.Is(err, end) || !Lost(nomad.ErrorFromText(err.Error())) {
 					t.Errorf("call() = %v, %v", broken, err)
 				}
-				err = maybeApplied(&nomad.JobRegisterRequest{}, err)
+				err = maybeApplied(&message.JobRegisterRequest{}, err)
 				if remote := nomad.ErrorFromText(err.Error()); !errors.Is(remote, nomad.ErrMaybeApplied) || Lost(remote) {
 					t.Errorf("a write: %v", remote)
 				}

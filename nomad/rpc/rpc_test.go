@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -38,30 +39,30 @@ func (everybody) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*r
 }
 
 func methods() []rpc.Method {
-	name := func(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
-		return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: req.NodeID, Name: c.Identity.ClientID}}, nil
+	name := func(ctx context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+		return &message.SingleNodeResponse{Node: &nomad.Node{ID: req.NodeID, Name: c.Identity.ClientID}}, nil
 	}
 	return []rpc.Method{
 		rpc.Handle("Test.Get", rpc.Token, rpc.Here, name).Needs(rpc.Good),
 		rpc.Handle("Test.Open", rpc.Anonymous, rpc.Here, name),
 		rpc.Handle("Test.Server", rpc.ServerOnly, rpc.Here, name),
 		rpc.Handle("Test.Register", rpc.NodeRegister, rpc.Here, name),
-		rpc.Handle("Test.Bind", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.GenericResponse, error) {
+		rpc.Handle("Test.Bind", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.GenericResponse, error) {
 			c.Conn.BindNode(req.NodeID)
-			return &nomad.GenericResponse{}, nil
+			return &message.GenericResponse{}, nil
 		}).Needs(rpc.Good),
-		rpc.Handle("Test.Fail", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
+		rpc.Handle("Test.Fail", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 			return nil, nomad.Errorf(409, "no, thanks")
 		}).Needs(rpc.Good),
-		rpc.Handle("Test.Panic", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
+		rpc.Handle("Test.Panic", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 			panic("a bug")
 		}).Needs(rpc.Good),
-		rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, _ *nomad.GenericRequest) (*nomad.GenericResponse, error) {
+		rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}).Needs(rpc.Good),
 		rpc.Handle("Test.Leader", rpc.Token, rpc.Leader, name).Needs(rpc.Good),
-		rpc.HandleStream("Test.Echo", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *nomad.FsStreamRequest, s *rpc.Stream) error {
+		rpc.HandleStream("Test.Echo", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.FsStreamRequest, s *rpc.Stream) error {
 			if req.Path == "" {
 				return nomad.Errorf(404, "no path")
 			}
@@ -118,8 +119,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func ask(node, token string) *nomad.NodeSpecificRequest {
-	return &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{AuthToken: token}}
+func ask(node, token string) *message.NodeSpecificRequest {
+	return &message.NodeSpecificRequest{NodeID: node, QueryOptions: message.QueryOptions{AuthToken: token}}
 }
 
 // callers returns the two ways to call: over TCP and in process.
@@ -140,7 +141,7 @@ func (o over) Call(ctx context.Context, method string, req, resp any) error {
 func TestCall(t *testing.T) {
 	for way, c := range callers(t, nil) {
 		t.Run(way, func(t *testing.T) {
-			var out nomad.SingleNodeResponse
+			var out message.SingleNodeResponse
 			if err := c.Call(within(t), "Test.Get", ask("n1", "me"), &out); err != nil {
 				t.Fatal(err)
 			}
@@ -156,8 +157,8 @@ func TestCall(t *testing.T) {
 				"open to all":   {"Test.Open", "bad", nil, is(nil)},
 				"expired":       {"Test.Get", "old", nil, is(nomad.ErrPermissionDenied)},
 				"may register":  {"Test.Register", "old", nil, is(nil)},
-				"handler fails": {"Test.Fail", "", &nomad.GenericRequest{}, coded(409)},
-				"handler bug":   {"Test.Panic", "", &nomad.GenericRequest{}, text("internal error in Test.Panic")},
+				"handler fails": {"Test.Fail", "", &message.GenericRequest{}, coded(409)},
+				"handler bug":   {"Test.Panic", "", &message.GenericRequest{}, text("internal error in Test.Panic")},
 				"no method":     {"Test.No", "", nil, text("rpc: can't find method Test.No")},
 				"no service":    {"No.No", "", nil, text("rpc: can't find service No.No")},
 				"a stream":      {"Test.Echo", "", nil, text("rpc: can't find method Test.Echo")},
@@ -198,7 +199,7 @@ func TestServerOnlyIsRefusedOverTCP(t *testing.T) {
 }
 
 func TestTableIsChecked(t *testing.T) {
-	complete := rpc.Handle("A.B", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
+	complete := rpc.Handle("A.B", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 		return nil, nil
 	}).Needs(rpc.Good)
 	noRule := complete
@@ -222,7 +223,7 @@ func TestCallsRunBesideEachOtherAndEndWithTheirContext(t *testing.T) {
 	p := pool(t, rpc.PoolConfig{})
 	ctx, cancel := context.WithCancel(within(t))
 	waits := make(chan error, 1)
-	go func() { waits <- p.Call(ctx, addr, "Test.Wait", &nomad.GenericRequest{}, nil) }()
+	go func() { waits <- p.Call(ctx, addr, "Test.Wait", &message.GenericRequest{}, nil) }()
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
@@ -249,7 +250,7 @@ func TestStream(t *testing.T) {
 		"tcp":        func(ctx context.Context, m string) (*rpc.Stream, error) { return p.Stream(ctx, addr, m) },
 	} {
 		t.Run(way, func(t *testing.T) {
-			st := begin(t, open, &nomad.FsStreamRequest{Path: "a"})
+			st := begin(t, open, &message.FsStreamRequest{Path: "a"})
 			if got := next(t, st); string(got.Payload) != "a" {
 				t.Errorf("first message = %q", got.Payload)
 			}
@@ -258,14 +259,14 @@ func TestStream(t *testing.T) {
 			if got := next(t, st); len(got.Payload) != len(big) {
 				t.Errorf("echo of %d bytes = %d bytes", len(big), len(got.Payload))
 			}
-			st = begin(t, open, &nomad.FsStreamRequest{})
+			st = begin(t, open, &message.FsStreamRequest{})
 			if got := next(t, st); got.Error == nil || got.Error.Message != "no path" || *got.Error.Code != 404 {
 				t.Errorf("failed handler sends %+v", got.Error)
 			}
 			if err := st.Decode(&nomad.StreamErrWrapper{}); err != io.EOF {
 				t.Errorf("after the error: %v, want EOF", err)
 			}
-			st = begin(t, open, &nomad.FsStreamRequest{Path: "a", QueryOptions: nomad.QueryOptions{AuthToken: "bad"}})
+			st = begin(t, open, &message.FsStreamRequest{Path: "a", QueryOptions: message.QueryOptions{AuthToken: "bad"}})
 			if got := next(t, st); got.Error == nil || got.Error.Message != "Permission denied" {
 				t.Errorf("reply to a bad token: %+v", got)
 			}
@@ -311,11 +312,11 @@ func TestServerReachesNodeOverItsSession(t *testing.T) {
 	if err := p.Call(within(t), addr, "Test.Bind", ask("n1", ""), nil); err != nil {
 		t.Fatal(err)
 	}
-	var out nomad.SingleNodeResponse
+	var out message.SingleNodeResponse
 	if err := s.NodeCall(within(t), "n1", "Test.Get", ask("x", ""), &out); err != nil || out.Node.ID != "x" {
 		t.Errorf("NodeCall() = %+v, %v", out.Node, err)
 	}
-	st := begin(t, func(ctx context.Context, m string) (*rpc.Stream, error) { return s.NodeStream(ctx, "n1", m) }, &nomad.FsStreamRequest{Path: "p"})
+	st := begin(t, func(ctx context.Context, m string) (*rpc.Stream, error) { return s.NodeStream(ctx, "n1", m) }, &message.FsStreamRequest{Path: "p"})
 	if got := next(t, st); string(got.Payload) != "p" {
 		t.Errorf("NodeStream() sends %q", got.Payload)
 	}
@@ -340,7 +341,7 @@ func TestAttachedNodeIsReachedInProcess(t *testing.T) {
 	s, _ := serve(t, nil)
 	node, _ := rpc.NewServer(rpc.Config{Methods: methods(), Auth: rpc.TrustPeer{}})
 	detach := s.AttachNode("n1", node)
-	var out nomad.SingleNodeResponse
+	var out message.SingleNodeResponse
 	if err := s.NodeCall(within(t), "n1", "Test.Get", ask("x", ""), &out); err != nil || out.Node.ID != "x" {
 		t.Errorf("NodeCall() = %+v, %v", out.Node, err)
 	}
@@ -353,7 +354,7 @@ func TestAttachedNodeIsReachedInProcess(t *testing.T) {
 // to routes every call for the leader to one address.
 type to string
 
-func (a to) Route(_ context.Context, where rpc.Where, env nomad.Envelope) (string, error) {
+func (a to) Route(_ context.Context, where rpc.Where, env message.Envelope) (string, error) {
 	if where == rpc.Leader && !env.Forwarded {
 		return string(a), nil
 	}
@@ -363,7 +364,7 @@ func (a to) Route(_ context.Context, where rpc.Where, env nomad.Envelope) (strin
 func TestCallsForTheLeaderAreForwarded(t *testing.T) {
 	_, leader := serve(t, func(c *rpc.Config) { c.Router = to("") })
 	follower, _ := serve(t, func(c *rpc.Config) { c.Router, c.Peers = to(leader), pool(t, rpc.PoolConfig{}) })
-	var out nomad.SingleNodeResponse
+	var out message.SingleNodeResponse
 	if err := follower.Call(within(t), "Test.Leader", ask("n1", "me"), &out); err != nil || out.Node.Name != "me" {
 		t.Errorf("Call() = %+v, %v", out.Node, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // ErrExpired is the error that an Authenticator wraps for an expired token.
@@ -39,7 +40,7 @@ type Watcher interface {
 // Router finds the server that answers: "" is this server, otherwise the result is an address.
 // Without such a server it waits until ctx ends.
 type Router interface {
-	Route(ctx context.Context, where Where, env nomad.Envelope) (addr string, err error)
+	Route(ctx context.Context, where Where, env message.Envelope) (addr string, err error)
 }
 
 // RaftConns receives the connections whose first byte selects Raft.
@@ -217,7 +218,7 @@ func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 
 // admit authenticates one call. It stores an authentication error in the call, so that the
 // server that answers can report it.
-func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) (*Call, error) {
+func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env message.Envelope) (*Call, error) {
 	c := &Call{Method: m.Name, rule: m.Rule, Conn: conn, Forwarded: env.Forwarded, Identity: &acls.AuthenticatedIdentity{}}
 	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
 	if id != nil {
@@ -247,7 +248,7 @@ const waited = 100 * time.Millisecond
 
 // readmit authenticates the caller again before this server answers. The server may have waited
 // to become leader and may now have tokens that it did not have before.
-func (s *Server) readmit(ctx context.Context, m Method, c *Call, env nomad.Envelope, begun time.Time) error {
+func (s *Server) readmit(ctx context.Context, m Method, c *Call, env message.Envelope, begun time.Time) error {
 	if c.refused == nil && time.Since(begun) < waited {
 		return nil
 	}
@@ -326,7 +327,7 @@ func (s *Server) here(ctx context.Context, m Method, c *Call, b *body, looked ti
 }
 
 // authorize determines the caller's rights and refuses callers that may not make the call.
-func (s *Server) authorize(ctx context.Context, m Method, c *Call, env nomad.Envelope) (err error) {
+func (s *Server) authorize(ctx context.Context, m Method, c *Call, env message.Envelope) (err error) {
 	if c.Access = new(Access); m.Rule != Token && m.Rule != Management {
 		return nil
 	}

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // The request of a stream is charged while it is read, like that of a call.
 func TestStreamRequestsAreCharged(t *testing.T) {
-	m := HandleStream("Test.Stream", Anonymous, Here, func(context.Context, *Call, *nomad.NodeSpecificRequest, *Stream) error { return nil })
+	m := HandleStream("Test.Stream", Anonymous, Here, func(context.Context, *Call, *message.NodeSpecificRequest, *Stream) error { return nil })
 	s, err := NewServer(Config{Methods: []Method{m}, Auth: TrustPeer{}})
 	if err != nil {
 		t.Fatal(err)
@@ -52,9 +52,9 @@ func TestStreamRequestsAreCharged(t *testing.T) {
 // ends before its call begins.
 func TestWaitingRequestIsReleased(t *testing.T) {
 	release := make(chan struct{})
-	m := Handle("Test.Block", Anonymous, Here, func(context.Context, *Call, *nomad.NodeSpecificRequest) (*nomad.GenericResponse, error) {
+	m := Handle("Test.Block", Anonymous, Here, func(context.Context, *Call, *message.NodeSpecificRequest) (*message.GenericResponse, error) {
 		<-release
-		return &nomad.GenericResponse{}, nil
+		return &message.GenericResponse{}, nil
 	})
 	s, err := NewServer(Config{Methods: []Method{m}, Auth: TrustPeer{}})
 	if err != nil {
@@ -71,7 +71,7 @@ func TestWaitingRequestIsReleased(t *testing.T) {
 		s.serveCalls(ctx, &Conn{owner: s.nodes}, far, func() { arrived <- struct{}{} })
 	}()
 	for n := range strangePipelined + 1 {
-		req := &nomad.NodeSpecificRequest{}
+		req := &message.NodeSpecificRequest{}
 		if n == strangePipelined {
 			req.NodeID = string(bytes.Repeat([]byte{'x'}, 100<<10))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -97,7 +98,7 @@ func TestEverythingGoesOverTLS(t *testing.T) {
 	if err := p.Call(within(t), x.addr, "Test.Bind", ask("n1", ""), nil); err != nil {
 		t.Fatal(err)
 	}
-	var out nomad.SingleNodeResponse
+	var out message.SingleNodeResponse
 	if err := x.s.NodeCall(within(t), "n1", "Test.Get", ask("back", ""), &out); err != nil || out.Node.ID != "back" {
 		t.Errorf("NodeCall() = %v, %v", out.Node, err)
 	}
@@ -107,7 +108,7 @@ func TestEverythingGoesOverTLS(t *testing.T) {
 	}
 	defer st.Close()
 	var got nomad.StreamErrWrapper
-	if err := errors.Join(st.Encode(&nomad.FsStreamRequest{Path: "over"}), st.Decode(&got)); err != nil || string(got.Payload) != "over" {
+	if err := errors.Join(st.Encode(&message.FsStreamRequest{Path: "over"}), st.Decode(&got)); err != nil || string(got.Payload) != "over" {
 		t.Errorf("stream = %q, %v", got.Payload, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func TestReadValueTakesExactlyOneValue(t *testing.T) {
@@ -22,7 +23,7 @@ func TestReadValueTakesExactlyOneValue(t *testing.T) {
 		"", "short", strings.Repeat("x", 31), strings.Repeat("x", 32), strings.Repeat("x", 70000), []byte{1, 2, 3},
 		[]int{}, []int{1, 2, 3}, make([]int, 20), make([]int, 70000),
 		map[string]int{}, map[string]any{"a": []any{1, map[string]any{"b": nil}}, "c": "d"},
-		time.Unix(1, 2), &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "a", Payload: []byte("p")}},
+		time.Unix(1, 2), &message.JobRegisterRequest{Job: &nomad.Job{ID: "a", Payload: []byte("p")}},
 	}
 	var wire bytes.Buffer
 	var want [][]byte

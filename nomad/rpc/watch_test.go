@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -44,7 +45,7 @@ func TestHeldReadsAreWatched(t *testing.T) {
 	for _, blind := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			auth := watching{fading: fading{&atomic.Bool{}, nomad.ErrPermissionDenied}, changed: make(chan struct{}), asked: &atomic.Int32{}, blind: blind}
-			row := rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+			row := rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}).Needs(rpc.Good)

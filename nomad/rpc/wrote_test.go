@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -14,20 +15,20 @@ import (
 func TestWritesAreNotRepeated(t *testing.T) {
 	for _, wrote := range []bool{false, true} {
 		calls := 0
-		m := rpc.Handle("Test.Write", rpc.Anonymous, rpc.Leader, func(ctx context.Context, _ *rpc.Call, _ *nomad.NodeDeregisterRequest) (*nomad.GenericResponse, error) {
+		m := rpc.Handle("Test.Write", rpc.Anonymous, rpc.Leader, func(ctx context.Context, _ *rpc.Call, _ *message.NodeDeregisterRequest) (*message.GenericResponse, error) {
 			if calls++; calls == 1 {
 				if wrote {
 					rpc.Wrote(ctx)
 				}
 				return nil, fmt.Errorf("the second entry: %w", nomad.ErrNoLeader)
 			}
-			return &nomad.GenericResponse{}, nil
+			return &message.GenericResponse{}, nil
 		})
 		s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{m}, Auth: rpc.TrustPeer{}, Router: here{}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.Call(within(t), "Test.Write", &nomad.NodeDeregisterRequest{}, nil)
+		err = s.Call(within(t), "Test.Write", &message.NodeDeregisterRequest{}, nil)
 		if wrote && (calls != 1 || !errors.Is(err, nomad.ErrMaybeApplied) || errors.Is(err, nomad.ErrNoLeader)) {
 			t.Errorf("after a write: %d calls, %v", calls, err)
 		}
@@ -40,4 +41,4 @@ func TestWritesAreNotRepeated(t *testing.T) {
 // here routes every call to this server.
 type here struct{}
 
-func (here) Route(context.Context, rpc.Where, nomad.Envelope) (string, error) { return "", nil }
+func (here) Route(context.Context, rpc.Where, message.Envelope) (string, error) { return "", nil }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -24,7 +25,7 @@ type leader struct {
 func (l *leader) next() uint64 { l.index++; return l.index }
 
 func (l *leader) SubmitPlan(_ context.Context, p *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
-	req := &nomad.ApplyPlanResultsRequest{Job: p.Job, Deployment: p.Deployment, DeploymentUpdates: p.DeploymentUpdates, EvalID: p.EvalID}
+	req := &message.ApplyPlanResultsRequest{Job: p.Job, Deployment: p.Deployment, DeploymentUpdates: p.DeploymentUpdates, EvalID: p.EvalID}
 	for _, list := range p.NodeUpdate {
 		for _, a := range list {
 			req.AllocsStopped = append(req.AllocsStopped, (*nomad.AllocationDiff)(a))
@@ -87,8 +88,8 @@ func (l *leader) live() []*nomad.Allocation {
 func TestOnRealState(t *testing.T) {
 	l := &leader{t: t, store: state.New(slog.New(slog.DiscardHandler)), index: 10}
 	w := newWorld(t)
-	l.must(l.store.RegisterNode(l.next(), &nomad.NodeRegisterRequest{Node: w.addNode("n1")}))
-	l.must(l.store.RegisterJob(l.next(), &nomad.JobRegisterRequest{Job: job(nomad.JobTypeService, 3, rolling(1), policy(nomad.ReschedulePolicy{Unlimited: true}))}))
+	l.must(l.store.RegisterNode(l.next(), &message.NodeRegisterRequest{Node: w.addNode("n1")}))
+	l.must(l.store.RegisterJob(l.next(), &message.JobRegisterRequest{Job: job(nomad.JobTypeService, 3, rolling(1), policy(nomad.ReschedulePolicy{Unlimited: true}))}))
 	l.process()
 	wantNames(t, l.live(), "j.g[0]", "j.g[1]", "j.g[2]")
 	snap := l.store.Snapshot()
@@ -105,8 +106,8 @@ func TestOnRealState(t *testing.T) {
 	for _, a := range l.live() {
 		healthy = append(healthy, a.ID)
 	}
-	l.must(l.store.SetAllocHealth(l.next(), &nomad.ApplyDeploymentAllocHealthRequest{
-		DeploymentAllocHealthRequest: nomad.DeploymentAllocHealthRequest{DeploymentID: first.ID, HealthyAllocationIDs: healthy}, Timestamp: time.Now()}))
+	l.must(l.store.SetAllocHealth(l.next(), &message.ApplyDeploymentAllocHealthRequest{
+		DeploymentAllocHealthRequest: message.DeploymentAllocHealthRequest{DeploymentID: first.ID, HealthyAllocationIDs: healthy}, Timestamp: time.Now()}))
 	l.process()
 	if d := l.store.Snapshot().Deployment(nil, first.ID); d.Status != nomad.DeploymentStatusSuccessful {
 		t.Fatalf("deployment = %+v, want it successful", d)
@@ -114,7 +115,7 @@ func TestOnRealState(t *testing.T) {
 
 	failed := *l.live()[0]
 	failed.ClientStatus = nomad.AllocClientStatusFailed
-	l.must(l.store.UpdateAllocsFromClient(l.next(), &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{&failed}}))
+	l.must(l.store.UpdateAllocsFromClient(l.next(), &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&failed}}))
 	l.process()
 	replacement := l.live()[0]
 	if old := l.store.Snapshot().Alloc(nil, failed.ID); old.NextAllocation != replacement.ID || replacement.PreviousAllocation != old.ID {
@@ -122,14 +123,14 @@ func TestOnRealState(t *testing.T) {
 	}
 
 	again := job(nomad.JobTypeService, 3, rolling(1), policy(nomad.ReschedulePolicy{Unlimited: true}), newCommand)
-	l.must(l.store.RegisterJob(l.next(), &nomad.JobRegisterRequest{Job: again}))
+	l.must(l.store.RegisterJob(l.next(), &message.JobRegisterRequest{Job: again}))
 	l.process()
 	if got := versions(l.live()); got[0] != 2 || got[1] != 1 {
 		t.Errorf("live by version = %v, want one step of the update", got)
 	}
 	stopped := codec.Copy(again)
 	stopped.Stop = true
-	l.must(l.store.RegisterJob(l.next(), &nomad.JobRegisterRequest{Job: stopped}))
+	l.must(l.store.RegisterJob(l.next(), &message.JobRegisterRequest{Job: stopped}))
 	l.process()
 	wantNames(t, l.live())
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Limits bound fuzzy searches, as the agent's server.search block.
@@ -49,7 +50,7 @@ func (h *hits) add(c nomad.Context, name string, scope ...string) {
 
 // Fuzzy finds the names that contain a text, ignoring case. Matches near the start of a name come
 // first, then short names.
-func (f *Finder) Fuzzy(req *nomad.FuzzySearchRequest, l Limits, out *nomad.FuzzySearchResponse) error {
+func (f *Finder) Fuzzy(req *message.FuzzySearchRequest, l Limits, out *message.FuzzySearchResponse) error {
 	switch {
 	case l.Off:
 		return nomad.Errorf(400, "fuzzy search is not enabled: server.search.fuzzy_enabled is false on this server")

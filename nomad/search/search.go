@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -213,7 +214,7 @@ func (f *Finder) Index() uint64 {
 const maxPrefixed = 20
 
 // Prefix finds the IDs that begin with a prefix.
-func (f *Finder) Prefix(req *nomad.SearchRequest, out *nomad.SearchResponse) error {
+func (f *Finder) Prefix(req *message.SearchRequest, out *message.SearchResponse) error {
 	contexts, err := f.asked(req.Context, false)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -30,21 +31,21 @@ func filled(t *testing.T) *state.Snapshot {
 			t.Fatal(err)
 		}
 	}
-	must(store.UpsertNamespaces(index, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}}))
-	must(store.UpsertQuotas(index, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "small"}}}))
-	must(store.RegisterNode(index, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: nodeID, SecretID: nomad.NewID(), Name: "api-host", Status: nomad.NodeStatusReady}}))
+	must(store.UpsertNamespaces(index, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}}))
+	must(store.UpsertQuotas(index, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "small"}}}))
+	must(store.RegisterNode(index, &message.NodeRegisterRequest{Node: &nomad.Node{ID: nodeID, SecretID: nomad.NewID(), Name: "api-host", Status: nomad.NodeStatusReady}}))
 	for _, ns := range []string{"default", "prod"} {
 		for _, id := range []string{"api", "web-API", "other"} {
 			job := &nomad.Job{ID: ns + "-" + id, Name: id, Namespace: ns, Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{{Name: "api-group",
 				Services: []*nomad.Service{{Name: "api-service"}},
 				Tasks:    []*nomad.Task{{Name: "t", Config: map[string]any{"command": "/bin/api", "image": "x/api:1", "args": []any{"api"}}}}}}}
-			must(store.RegisterJob(index, &nomad.JobRegisterRequest{Job: job}))
+			must(store.RegisterJob(index, &message.JobRegisterRequest{Job: job}))
 		}
-		_, changes, err := store.ApplyVariable(index, &nomad.VarApplyStateRequest{Op: nomad.VarOpSet, Var: &nomad.VariableEncrypted{
+		_, changes, err := store.ApplyVariable(index, &message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: &nomad.VariableEncrypted{
 			VariableMetadata: nomad.VariableMetadata{Namespace: ns, Path: "db/api"}}})
 		must(changes, err)
 	}
-	must(store.UpsertEvals(index, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{{ID: evalID, Namespace: "prod", JobID: "prod-api", Status: nomad.EvalStatusComplete}}}))
+	must(store.UpsertEvals(index, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{{ID: evalID, Namespace: "prod", JobID: "prod-api", Status: nomad.EvalStatusComplete}}}))
 	return store.Snapshot()
 }
 
@@ -97,13 +98,13 @@ func TestPrefix(t *testing.T) {
 		"context without objects": {"prod", "management", "", nomad.ContextVolumes, matches{}, false},
 	} {
 		f := finder(t, snap, c.namespace, c.policy)
-		var out nomad.SearchResponse
-		err := f.Prefix(&nomad.SearchRequest{Prefix: c.prefix, Context: c.context}, &out)
+		var out message.SearchResponse
+		err := f.Prefix(&message.SearchRequest{Prefix: c.prefix, Context: c.context}, &out)
 		if errors.Is(err, nomad.ErrPermissionDenied) != c.denied || !c.denied && (err != nil || !reflect.DeepEqual(found(out.Matches), c.want)) {
 			t.Errorf("%s: %v, %v, want %v", name, found(out.Matches), err, c.want)
 		}
 	}
-	if err := finder(t, snap, "*", "management").Prefix(&nomad.SearchRequest{Context: "nonsense"}, &nomad.SearchResponse{}); err == nil {
+	if err := finder(t, snap, "*", "management").Prefix(&message.SearchRequest{Context: "nonsense"}, &message.SearchResponse{}); err == nil {
 		t.Error("an unknown context is accepted")
 	}
 }
@@ -111,7 +112,7 @@ func TestPrefix(t *testing.T) {
 // At most twenty IDs are returned, and only those that the caller may see are counted.
 func TestPrefixIsBounded(t *testing.T) {
 	store := state.New(slog.New(slog.DiscardHandler))
-	if _, err := store.UpsertNamespaces(9, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "hidden"}}}); err != nil {
+	if _, err := store.UpsertNamespaces(9, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "hidden"}}}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 30 {
@@ -119,13 +120,13 @@ func TestPrefixIsBounded(t *testing.T) {
 		if i >= 20 {
 			ns = "hidden"
 		}
-		if _, err := store.RegisterJob(uint64(10+i), &nomad.JobRegisterRequest{Job: &nomad.Job{ID: fmt.Sprint("j", i), Namespace: ns, Type: nomad.JobTypeBatch}}); err != nil {
+		if _, err := store.RegisterJob(uint64(10+i), &message.JobRegisterRequest{Job: &nomad.Job{ID: fmt.Sprint("j", i), Namespace: ns, Type: nomad.JobTypeBatch}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for policy, truncated := range map[string]bool{"management": true, `namespace "default" { policy = "read" }`: false} {
-		var out nomad.SearchResponse
-		if err := finder(t, store.Snapshot(), "*", policy).Prefix(&nomad.SearchRequest{Context: nomad.ContextJobs}, &out); err != nil {
+		var out message.SearchResponse
+		if err := finder(t, store.Snapshot(), "*", policy).Prefix(&message.SearchRequest{Context: nomad.ContextJobs}, &out); err != nil {
 			t.Fatal(err)
 		}
 		if len(out.Matches[nomad.ContextJobs]) != 20 || out.Truncations[nomad.ContextJobs] != truncated {
@@ -138,8 +139,8 @@ var limits = search.Limits{Gathered: 20, Results: 100, MinText: 2}
 
 func TestFuzzy(t *testing.T) {
 	snap := filled(t)
-	var out nomad.FuzzySearchResponse
-	if err := finder(t, snap, "prod", "management").Fuzzy(&nomad.FuzzySearchRequest{Text: "API"}, limits, &out); err != nil {
+	var out message.FuzzySearchResponse
+	if err := finder(t, snap, "prod", "management").Fuzzy(&message.FuzzySearchRequest{Text: "API"}, limits, &out); err != nil {
 		t.Fatal(err)
 	}
 	got := found(out.Matches)
@@ -169,8 +170,8 @@ func TestFuzzy(t *testing.T) {
 func TestFuzzyIsFilteredAndBounded(t *testing.T) {
 	snap := filled(t)
 	search := func(policy, text string, context nomad.Context, l search.Limits) (map[nomad.Context][]nomad.FuzzyMatch, map[nomad.Context]bool, error) {
-		var out nomad.FuzzySearchResponse
-		err := finder(t, snap, "*", policy).Fuzzy(&nomad.FuzzySearchRequest{Text: text, Context: context}, l, &out)
+		var out message.FuzzySearchResponse
+		err := finder(t, snap, "*", policy).Fuzzy(&message.FuzzySearchRequest{Text: text, Context: context}, l, &out)
 		return found(out.Matches), out.Truncations, err
 	}
 	if got, _, err := search("", "api", "", limits); err != nil || len(got) != 0 {

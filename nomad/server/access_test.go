@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -87,24 +88,24 @@ type access struct {
 func (x access) request(m rpc.Method) rpc.Request {
 	req := m.NewRequest()
 	switch r := req.(type) {
-	case *nomad.NodeRegisterRequest:
+	case *message.NodeRegisterRequest:
 		node := *x.a.node
 		r.Node = &node
-	case *nomad.NodeUpdateStatusRequest:
+	case *message.NodeUpdateStatusRequest:
 		r.NodeID, r.Status = x.a.node.ID, nomad.NodeStatusReady
-	case *nomad.AllocUpdateRequest:
+	case *message.AllocUpdateRequest:
 		r.Alloc = []*nomad.Allocation{{ID: x.alloc.ID, NodeID: x.a.node.ID, ClientStatus: nomad.AllocClientStatusRunning}}
-	case *nomad.EmitNodeEventsRequest:
+	case *message.EmitNodeEventsRequest:
 		r.NodeEvents = map[string][]*nomad.NodeEvent{x.a.node.ID: {{Message: "m", Subsystem: "Driver"}}}
-	case *nomad.AllocsGetRequest:
+	case *message.AllocsGetRequest:
 		r.AllocIDs = []string{x.alloc.ID}
-	case *nomad.AllocIdentitiesRequest:
+	case *message.AllocIdentitiesRequest:
 		r.Identities = []*nomad.WorkloadIdentityRequest{{AllocID: x.alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}
-	case *nomad.EvalDequeueRequest:
+	case *message.EvalDequeueRequest:
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
-	case *nomad.NodeSpecificRequest:
+	case *message.NodeSpecificRequest:
 		r.NodeID = x.a.node.ID
-	case *nomad.VariablesReadRequest:
+	case *message.VariablesReadRequest:
 		r.Path = nomad.VariablesJobs
 	}
 	return req
@@ -117,9 +118,9 @@ func (x access) call(t *testing.T, m rpc.Method, who string) error {
 		peer: ownToken(t, x.s), farServer: ownToken(t, x.far)}[who]
 	req := x.request(m)
 	switch r := req.(type) {
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().Region, r.Query().AuthToken = "global", token
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken = "global", token
 	}
 	return led(t, func(ctx context.Context) error {
@@ -157,7 +158,7 @@ func streamError(open func() (*rpc.Stream, error), req any) error {
 	if err := st.Encode(req); err != nil {
 		return err
 	}
-	if _, uploads := req.(*nomad.SnapshotRestoreRequest); uploads {
+	if _, uploads := req.(*message.SnapshotRestoreRequest); uploads {
 		st.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: "EOF"}}) // a refusal closes the stream first
 	}
 	var first struct {
@@ -233,28 +234,28 @@ func TestOnlyTheOwnNodeSeesSignedIdentities(t *testing.T) {
 	n := join(t, s.RPCAddr())
 	register(t, s, batchJob("b", 1))
 	id := n.allocs(1)[0].ID
-	q := nomad.QueryOptions{Region: "global"}
-	if a := read[nomad.SingleAllocResponse](t, s, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: id, QueryOptions: q}); a.Alloc.SignedIdentities != nil {
+	q := message.QueryOptions{Region: "global"}
+	if a := read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: q}); a.Alloc.SignedIdentities != nil {
 		t.Error("Alloc.GetAlloc shows tokens")
 	}
-	for _, a := range read[nomad.NodeAllocsResponse](t, s, "Node.GetAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}).Allocs {
+	for _, a := range read[message.NodeAllocsResponse](t, s, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}).Allocs {
 		if a.SignedIdentities != nil {
 			t.Error("Node.GetAllocs shows tokens")
 		}
 	}
-	if got := read[nomad.SingleNodeResponse](t, s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}); got.Node.SecretID != "" {
+	if got := read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}); got.Node.SecretID != "" {
 		t.Error("Node.GetNode shows the secret ID")
 	}
 	// A filter must not reveal hidden fields either.
 	for method, req := range map[string]any{
-		"Alloc.List": &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Filter: `SignedIdentities is not empty`}},
+		"Alloc.List": &message.AllocListRequest{QueryOptions: message.QueryOptions{Filter: `SignedIdentities is not empty`}},
 	} {
-		if got := read[nomad.AllocListResponse](t, s, method, req); len(got.Allocations) != 0 {
+		if got := read[message.AllocListResponse](t, s, method, req); len(got.Allocations) != 0 {
 			t.Errorf("a filter of %s sees tokens", method)
 		}
 	}
-	byFirst := &nomad.NodeListRequest{QueryOptions: nomad.QueryOptions{Filter: `SecretID matches "."`}}
-	if got := read[nomad.NodeListResponse](t, s, "Node.List", byFirst); len(got.Nodes) != 0 {
+	byFirst := &message.NodeListRequest{QueryOptions: message.QueryOptions{Filter: `SecretID matches "."`}}
+	if got := read[message.NodeListResponse](t, s, "Node.List", byFirst); len(got.Nodes) != 0 {
 		t.Error("a filter of Node.List sees secret IDs")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
@@ -51,7 +52,7 @@ func TestUnreadablePolicyDenies(t *testing.T) {
 	direct, byRole, other := g.token(client("good", "bad")), client("good"), g.token(client("good"))
 	byRole.Roles = []*acls.TokenRoleLink{{ID: first.ID}}
 	byRole = g.token(byRole)
-	jobs := func(secret string) error { return g.call(secret, "Job.List", &nomad.JobListRequest{}, nil) }
+	jobs := func(secret string) error { return g.call(secret, "Job.List", &message.JobListRequest{}, nil) }
 	for _, secret := range []string{direct.SecretID, byRole.SecretID, other.SecretID} {
 		if err := jobs(secret); err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -49,7 +50,7 @@ func guard(t *testing.T, change func(*server.Config)) *guarded {
 
 func (g *guarded) bootstrap(secret string) (*acls.Token, error) {
 	var out acls.TokenUpsertResponse
-	req := &acls.TokenBootstrapRequest{BootstrapSecret: secret, WriteRequest: nomad.WriteRequest{Region: g.in()}}
+	req := &acls.TokenBootstrapRequest{BootstrapSecret: secret, WriteRequest: message.WriteRequest{Region: g.in()}}
 	err := led(g.T, func(ctx context.Context) error { return g.s.Call(ctx, "ACL.Bootstrap", req, &out) })
 	if err != nil {
 		return nil, err
@@ -60,9 +61,9 @@ func (g *guarded) bootstrap(secret string) (*acls.Token, error) {
 // call calls a method with a secret over the network.
 func (g *guarded) call(secret, method string, req, resp any) error {
 	switch r := req.(type) {
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken = g.in(), secret
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().Region, r.Query().AuthToken = g.in(), secret
 	}
 	return led(g.T, func(ctx context.Context) error { return g.s.Call(ctx, method, req, resp) })
@@ -314,7 +315,7 @@ func TestCallersReadOwnPolicies(t *testing.T) {
 		"ACL.UpsertTokens": &acls.TokenUpsertRequest{Tokens: []*acls.Token{client("direct")}}, "ACL.DeleteTokens": &acls.TokenDeleteRequest{AccessorIDs: []string{holder.AccessorID}},
 		"ACL.UpsertRoles": &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{own}}, "ACL.DeleteRolesByID": &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{own.ID}},
 		"ACL.DeletePolicies": &acls.PolicyDeleteRequest{Names: []string{"direct"}}, "ACL.ExpireOneTimeTokens": &acls.OneTimeTokenExpireRequest{},
-		"ACL.GetClaimPolicies": &nomad.GenericRequest{}} {
+		"ACL.GetClaimPolicies": &message.GenericRequest{}} {
 		if err := g.call(holder.SecretID, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("a client token calls %s: %v", method, err)
 		}
@@ -435,7 +436,7 @@ func TestListsOfTokens(t *testing.T) {
 		made = append(made, g.token(token).AccessorID)
 	}
 	var got []string
-	q := nomad.QueryOptions{PerPage: 2}
+	q := message.QueryOptions{PerPage: 2}
 	for {
 		var page acls.TokenListResponse
 		g.must("ACL.ListTokens", &acls.TokenListRequest{QueryOptions: q}, &page)
@@ -453,11 +454,11 @@ func TestListsOfTokens(t *testing.T) {
 		req  acls.TokenListRequest
 		want int
 	}{
-		"filter":         {acls.TokenListRequest{QueryOptions: nomad.QueryOptions{Filter: `Name == "token 3"`}}, 1},
-		"secret":         {acls.TokenListRequest{QueryOptions: nomad.QueryOptions{Filter: `SecretID matches "."`}}, 0},
-		"prefix":         {acls.TokenListRequest{QueryOptions: nomad.QueryOptions{Prefix: made[0][:20]}}, 1},
+		"filter":         {acls.TokenListRequest{QueryOptions: message.QueryOptions{Filter: `Name == "token 3"`}}, 1},
+		"secret":         {acls.TokenListRequest{QueryOptions: message.QueryOptions{Filter: `SecretID matches "."`}}, 0},
+		"prefix":         {acls.TokenListRequest{QueryOptions: message.QueryOptions{Prefix: made[0][:20]}}, 1},
 		"global":         {acls.TokenListRequest{GlobalOnly: true}, 2},
-		"global, prefix": {acls.TokenListRequest{GlobalOnly: true, QueryOptions: nomad.QueryOptions{Prefix: made[4][:20]}}, 1},
+		"global, prefix": {acls.TokenListRequest{GlobalOnly: true, QueryOptions: message.QueryOptions{Prefix: made[4][:20]}}, 1},
 	} {
 		var list acls.TokenListResponse
 		if err := g.call(g.root, "ACL.ListTokens", &c.req, &list); len(list.Tokens) != c.want {
@@ -480,7 +481,7 @@ func TestBlockingPolicyList(t *testing.T) {
 	answer := make(chan int, 1)
 	go func() {
 		var next acls.PolicyListResponse
-		req := &acls.PolicyListRequest{QueryOptions: nomad.QueryOptions{MinQueryIndex: now.Index, MaxQueryTime: time.Minute}}
+		req := &acls.PolicyListRequest{QueryOptions: message.QueryOptions{MinQueryIndex: now.Index, MaxQueryTime: time.Minute}}
 		if err := g.call(holder.SecretID, "ACL.ListPolicies", req, &next); err != nil {
 			t.Error(err)
 		}
@@ -582,12 +583,12 @@ func TestWorkloadIsToldItsPolicies(t *testing.T) {
 	}
 	n := joinAs(t, g)
 	job := batchJob("b", 1)
-	if err := g.call(g.root, "Job.Register", &nomad.JobRegisterRequest{Job: job}, nil); err != nil {
+	if err := g.call(g.root, "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
 		t.Fatal(err)
 	}
 	jwt := n.allocs(1)[0].SignedIdentities["t"]
 	var out acls.PolicySetResponse
-	if err := g.call(jwt, "ACL.GetClaimPolicies", &nomad.GenericRequest{}, &out); err != nil {
+	if err := g.call(jwt, "ACL.GetClaimPolicies", &message.GenericRequest{}, &out); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"group", "job", "ns", "shorter", "task"}
@@ -606,7 +607,7 @@ func TestWorkloadIsToldItsPolicies(t *testing.T) {
 			}
 		}
 	}
-	if err := g.call(n.jwt, "ACL.GetClaimPolicies", &nomad.GenericRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := g.call(n.jwt, "ACL.GetClaimPolicies", &message.GenericRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a node has no policies of a workload: %v", err)
 	}
 }
@@ -636,7 +637,7 @@ func TestExpiredTokensAreForgotten(t *testing.T) {
 	if n := count(); n != 3 {
 		t.Fatalf("%d tokens before", n)
 	}
-	g.must("System.GarbageCollect", &nomad.GenericRequest{}, nil)
+	g.must("System.GarbageCollect", &message.GenericRequest{}, nil)
 	eventually(t, func() bool { return count() == 1 })
 }
 
@@ -680,14 +681,14 @@ func TestFollowersCollectForTheLeader(t *testing.T) {
 	eventually(t, func() bool {
 		_, now := all[0].Leader()
 		if now != id {
-			g.call(g.root, "Operator.TransferLeadershipToPeer", &nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}}, nil) //nolint:errcheck // it is repeated
+			g.call(g.root, "Operator.TransferLeadershipToPeer", &message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}}, nil) //nolint:errcheck // it is repeated
 		}
 		return now == id
 	})
 	short := g.token(&acls.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond})
 	eventually(t, func() bool { return short.HasExpired(time.Now()) })
 	eventually(t, func() bool {
-		g.must("System.GarbageCollect", &nomad.GenericRequest{}, nil) // the work of the previous leader is lost
+		g.must("System.GarbageCollect", &message.GenericRequest{}, nil) // the work of the previous leader is lost
 		return fetch[acls.SingleTokenResponse](g, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: short.AccessorID}).Token == nil
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -17,18 +18,18 @@ import (
 func strict(t *testing.T, enforcement string) *guarded {
 	t.Helper()
 	g := guard(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement })
-	g.must("NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
+	g.must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
 	return g
 }
 
 // introduce creates an introduction token.
-func (g *guarded) introduce(req nomad.ACLCreateClientIntroductionTokenRequest) string {
+func (g *guarded) introduce(req message.ACLCreateClientIntroductionTokenRequest) string {
 	g.Helper()
-	return got[nomad.ACLCreateClientIntroductionTokenResponse](g, g.root, "ACL.CreateClientIntroductionToken", &req).JWT
+	return got[message.ACLCreateClientIntroductionTokenResponse](g, g.root, "ACL.CreateClientIntroductionToken", &req).JWT
 }
 
 // joined returns a node that was introduced.
-func (g *guarded) joined(req nomad.ACLCreateClientIntroductionTokenRequest) *fakeNode {
+func (g *guarded) joined(req message.ACLCreateClientIntroductionTokenRequest) *fakeNode {
 	g.Helper()
 	n := stranger(g.T, g.s)
 	if err := n.enter(g.introduce(req)); err != nil {
@@ -50,7 +51,7 @@ func nextSecond(t *testing.T) {
 func (g *guarded) purge(n *fakeNode) {
 	g.Helper()
 	nextSecond(g.T)
-	g.must("Node.Deregister", &nomad.NodeDeregisterRequest{NodeID: n.node.ID}, nil)
+	g.must("Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.node.ID}, nil)
 }
 
 // An introduced node cannot change its pool, datacenter or name. That requires another
@@ -64,7 +65,7 @@ func TestAdmissionBindsTheNode(t *testing.T) {
 		for _, enforcement := range []string{nomad.NodeIntroductionEnforcementStrict, nomad.NodeIntroductionEnforcementWarn} {
 			t.Run(what+" "+enforcement, func(t *testing.T) {
 				g := strict(t, enforcement)
-				n := g.joined(nomad.ACLCreateClientIntroductionTokenRequest{})
+				n := g.joined(message.ACLCreateClientIntroductionTokenRequest{})
 				before, first := *n.node, n.jwt
 				change(n.node)
 				for kind, token := range map[string]string{"its identity": first, "its secret": n.node.SecretID, "nothing": ""} {
@@ -80,7 +81,7 @@ func TestAdmissionBindsTheNode(t *testing.T) {
 					t.Fatalf("the node is %s in %s, %s", stored.Name, stored.NodePool, stored.Datacenter)
 				}
 				nextSecond(t)
-				if err := n.enter(g.introduce(nomad.ACLCreateClientIntroductionTokenRequest{NodePool: n.node.NodePool, NodeName: n.node.Name})); err != nil {
+				if err := n.enter(g.introduce(message.ACLCreateClientIntroductionTokenRequest{NodePool: n.node.NodePool, NodeName: n.node.Name})); err != nil {
 					t.Fatalf("a node that is introduced again: %v", err)
 				}
 				if stored := g.stored(n); !stored.SameAdmission(n.node) {
@@ -99,26 +100,26 @@ func TestAdmissionBindsTheNode(t *testing.T) {
 
 // reads makes a read as the node, with a credential.
 func (n *fakeNode) reads(token string) error {
-	return n.call("Alloc.GetAllocs", &nomad.AllocsGetRequest{AllocIDs: []string{}, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token}}, nil)
+	return n.call("Alloc.GetAllocs", &message.AllocsGetRequest{AllocIDs: []string{}, QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, nil)
 }
 
 // A purge invalidates the identities of a node and closes its connections. The node stays away
 // until it is introduced again.
 func TestPurgedNodeStaysAway(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
-	fleet := g.introduce(nomad.ACLCreateClientIntroductionTokenRequest{Uses: 10})
+	fleet := g.introduce(message.ACLCreateClientIntroductionTokenRequest{Uses: 10})
 	n := stranger(t, g.s)
 	if err := n.enter(fleet); err != nil {
 		t.Fatal(err)
 	}
 	n.beat(n.jwt, false)
-	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("b", 1)}, nil)
+	g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("b", 1)}, nil)
 	alloc := n.allocs(1)[0]
 	old := n.jwt
 	waiting := make(chan error, 1)
 	go func() {
-		waiting <- n.pool.Call(within(t), n.addr, "Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID,
-			QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: old, MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
+		waiting <- n.pool.Call(within(t), n.addr, "Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID,
+			QueryOptions: message.QueryOptions{Region: "global", AuthToken: old, MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
 	}()
 	eventually(t, func() bool { return g.s.Connected(n.node.ID) })
 	g.purge(n)
@@ -140,7 +141,7 @@ func TestPurgedNodeStaysAway(t *testing.T) {
 			t.Errorf("the purged node registers with %s: %v", kind, err)
 		}
 	}
-	if err := n.enter(g.introduce(nomad.ACLCreateClientIntroductionTokenRequest{})); err != nil {
+	if err := n.enter(g.introduce(message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
 		t.Fatalf("the node that is introduced again: %v", err)
 	}
 	if err := n.reads(old); !errors.Is(err, nomad.ErrPermissionDenied) {
@@ -153,39 +154,41 @@ func TestPurgedNodeStaysAway(t *testing.T) {
 
 // nodeCalls returns the calls that a node makes, with a token.
 func nodeCalls(n *nomad.Node, alloc *nomad.Allocation) map[string]func(token string) rpc.Request {
-	read := func(token string) nomad.QueryOptions { return nomad.QueryOptions{Region: "global", AuthToken: token} }
-	write := func(token string) nomad.WriteRequest {
-		return nomad.WriteRequest{Region: "global", AuthToken: token}
+	read := func(token string) message.QueryOptions {
+		return message.QueryOptions{Region: "global", AuthToken: token}
+	}
+	write := func(token string) message.WriteRequest {
+		return message.WriteRequest{Region: "global", AuthToken: token}
 	}
 	return map[string]func(token string) rpc.Request{
 		"Node.GetClientAllocs": func(t string) rpc.Request {
-			return &nomad.NodeSpecificRequest{NodeID: n.ID, SecretID: n.SecretID, QueryOptions: read(t)}
+			return &message.NodeSpecificRequest{NodeID: n.ID, SecretID: n.SecretID, QueryOptions: read(t)}
 		},
 		"Alloc.GetAllocs": func(t string) rpc.Request {
-			return &nomad.AllocsGetRequest{AllocIDs: []string{alloc.ID}, QueryOptions: read(t)}
+			return &message.AllocsGetRequest{AllocIDs: []string{alloc.ID}, QueryOptions: read(t)}
 		},
 		"Alloc.GetAlloc": func(t string) rpc.Request {
-			return &nomad.AllocSpecificRequest{AllocID: alloc.ID, QueryOptions: read(t)}
+			return &message.AllocSpecificRequest{AllocID: alloc.ID, QueryOptions: read(t)}
 		},
 		"Alloc.SignIdentities": func(t string) rpc.Request {
-			return &nomad.AllocIdentitiesRequest{QueryOptions: read(t), Identities: []*nomad.WorkloadIdentityRequest{
+			return &message.AllocIdentitiesRequest{QueryOptions: read(t), Identities: []*nomad.WorkloadIdentityRequest{
 				{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
 		},
 		"Node.UpdateAlloc": func(t string) rpc.Request {
-			return &nomad.AllocUpdateRequest{WriteRequest: write(t), Alloc: []*nomad.Allocation{{ID: alloc.ID, NodeID: n.ID, ClientStatus: "running"}}}
+			return &message.AllocUpdateRequest{WriteRequest: write(t), Alloc: []*nomad.Allocation{{ID: alloc.ID, NodeID: n.ID, ClientStatus: "running"}}}
 		},
 		"Node.EmitEvents": func(t string) rpc.Request {
-			return &nomad.EmitNodeEventsRequest{WriteRequest: write(t), NodeEvents: map[string][]*nomad.NodeEvent{n.ID: {{Subsystem: "Driver"}}}}
+			return &message.EmitNodeEventsRequest{WriteRequest: write(t), NodeEvents: map[string][]*nomad.NodeEvent{n.ID: {{Subsystem: "Driver"}}}}
 		},
 		"Node.UpdateStatus": func(t string) rpc.Request {
-			return &nomad.NodeUpdateStatusRequest{NodeID: n.ID, Status: "ready", ForceIdentityRenewal: true, WriteRequest: write(t)}
+			return &message.NodeUpdateStatusRequest{NodeID: n.ID, Status: "ready", ForceIdentityRenewal: true, WriteRequest: write(t)}
 		},
 		"Node.UpdateDrain": func(t string) rpc.Request {
-			return &nomad.NodeUpdateDrainRequest{NodeID: n.ID, WriteRequest: write(t)}
+			return &message.NodeUpdateDrainRequest{NodeID: n.ID, WriteRequest: write(t)}
 		},
-		"Node.GetNode":   func(t string) rpc.Request { return &nomad.NodeSpecificRequest{NodeID: n.ID, QueryOptions: read(t)} },
-		"Status.Members": func(t string) rpc.Request { return &nomad.GenericRequest{QueryOptions: read(t)} },
-		"ACL.WhoAmI":     func(t string) rpc.Request { return &nomad.GenericRequest{QueryOptions: read(t)} },
+		"Node.GetNode":   func(t string) rpc.Request { return &message.NodeSpecificRequest{NodeID: n.ID, QueryOptions: read(t)} },
+		"Status.Members": func(t string) rpc.Request { return &message.GenericRequest{QueryOptions: read(t)} },
+		"ACL.WhoAmI":     func(t string) rpc.Request { return &message.GenericRequest{QueryOptions: read(t)} },
 	}
 }
 
@@ -194,7 +197,7 @@ func TestPurgedNodeJoinsAgainWithAWarning(t *testing.T) {
 	for _, enforcement := range []string{nomad.NodeIntroductionEnforcementWarn, nomad.NodeIntroductionEnforcementNone} {
 		t.Run(enforcement, func(t *testing.T) {
 			g := strict(t, enforcement)
-			n := g.joined(nomad.ACLCreateClientIntroductionTokenRequest{})
+			n := g.joined(message.ACLCreateClientIntroductionTokenRequest{})
 			old := n.jwt
 			g.purge(n)
 			if err := n.enter(old); err != nil {
@@ -219,11 +222,11 @@ func TestCollectedNodeComesBackAsItWas(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
 	collect := func(n *fakeNode) {
 		t.Helper()
-		if err := g.s.Apply(within(t), nomad.NodeBatchDeregisterRequestType, &nomad.NodeBatchDeregisterRequest{NodeIDs: []string{n.node.ID}}); err != nil {
+		if err := g.s.Apply(within(t), nomad.NodeBatchDeregisterRequestType, &message.NodeBatchDeregisterRequest{NodeIDs: []string{n.node.ID}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	n := g.joined(nomad.ACLCreateClientIntroductionTokenRequest{})
+	n := g.joined(message.ACLCreateClientIntroductionTokenRequest{})
 	for what, change := range map[string]func(*nomad.Node){
 		"pool": func(n *nomad.Node) { n.NodePool = "gpu" }, "name": func(n *nomad.Node) { n.Name = "x" }, "datacenter": func(n *nomad.Node) { n.Datacenter = "x" },
 		"": func(*nomad.Node) {},
@@ -244,12 +247,12 @@ func TestCollectedNodeComesBackAsItWas(t *testing.T) {
 	if err := n.reads(n.jwt); err != nil {
 		t.Errorf("its identity: %v", err)
 	}
-	g.must("Node.UpdateEligibility", &nomad.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+	g.must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
 	collect(n)
 	if err := n.enter(n.jwt); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a node that was ineligible comes back: %v", err)
 	}
-	if err := n.enter(g.introduce(nomad.ACLCreateClientIntroductionTokenRequest{})); err != nil {
+	if err := n.enter(g.introduce(message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
 		t.Errorf("after its introduction: %v", err)
 	}
 }
@@ -258,9 +261,9 @@ func TestCollectedNodeComesBackAsItWas(t *testing.T) {
 // not restore the node.
 func TestPurgeDuringRegistration(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
-	n := g.joined(nomad.ACLCreateClientIntroductionTokenRequest{})
+	n := g.joined(message.ACLCreateClientIntroductionTokenRequest{})
 	g.purge(n)
-	err := g.s.Apply(within(t), nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{Node: n.node, Strict: true})
+	err := g.s.Apply(within(t), nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n.node, Strict: true})
 	if !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the entry: %v", err)
 	}
@@ -274,12 +277,12 @@ func TestPurgesSurviveARestart(t *testing.T) {
 	}
 	s, stop := start(t, change)
 	n := stranger(t, s)
-	fleet := introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{Uses: 5})
+	fleet := introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{Uses: 5})
 	if err := n.enter(fleet); err != nil {
 		t.Fatal(err)
 	}
 	nextSecond(t)
-	read[nomad.NodeUpdateResponse](t, s, "Node.Deregister", &nomad.NodeDeregisterRequest{NodeID: n.node.ID})
+	read[message.NodeUpdateResponse](t, s, "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.node.ID})
 	stop()
 	s, _ = start(t, change)
 	n.addr = s.RPCAddr()

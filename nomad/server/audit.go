@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -59,7 +60,7 @@ func askedFor(m rpc.Method, c *rpc.Call, req rpc.Request) audit.Request {
 		RemoteAddress: c.Conn.RemoteAddr().String(), Forwarded: c.Forwarded}
 	var namespace string
 	out.Object, namespace = variableOf(req)
-	if r, ok := req.(*nomad.AllocExecRequest); ok {
+	if r, ok := req.(*message.AllocExecRequest); ok {
 		out.Object = r.AllocID + "/" + r.Task // without the command, which may contain secrets
 	}
 	out.Namespace = cmp.Or(out.Namespace, namespace)
@@ -76,13 +77,13 @@ func askedFor(m rpc.Method, c *rpc.Call, req rpc.Request) audit.Request {
 // body.
 func variableOf(req rpc.Request) (path, namespace string) {
 	switch r := req.(type) {
-	case *nomad.VariablesReadRequest:
+	case *message.VariablesReadRequest:
 		return r.Path, ""
-	case *nomad.VariablesListRequest:
+	case *message.VariablesListRequest:
 		return r.Prefix, ""
-	case *nomad.VariablesRenewLockRequest:
+	case *message.VariablesRenewLockRequest:
 		return r.Path, ""
-	case *nomad.VariablesApplyRequest:
+	case *message.VariablesApplyRequest:
 		if r.Var != nil {
 			return r.Var.Path, r.Var.Namespace
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testdisk"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -98,12 +99,12 @@ func TestCallsAreAudited(t *testing.T) {
 	if got := only(events(), "RPCEvent", "Variables.Apply"); len(got) != 0 {
 		t.Errorf("an in-process call is recorded: %+v", got)
 	}
-	global := nomad.QueryOptions{Region: "global", Namespace: "default"}
+	global := message.QueryOptions{Region: "global", Namespace: "default"}
 	bad := global
 	bad.AuthToken = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"
 	forged := global
 	forged.Forwarded = true
-	write := nomad.WriteRequest{Region: "global"}
+	write := message.WriteRequest{Region: "global"}
 	for _, tt := range []struct {
 		name, method         string
 		req, resp            any
@@ -111,17 +112,17 @@ func TestCallsAreAudited(t *testing.T) {
 		status               int
 		forwarded            bool
 	}{
-		{"read", "Variables.Read", &nomad.VariablesReadRequest{Path: "app/db", QueryOptions: global}, new(nomad.VariablesReadResponse), "management", "read", "app/db", "default", 200, false},
-		{"list", "Variables.List", &nomad.VariablesListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "default", Prefix: "app"}}, new(nomad.VariablesListResponse), "management", "read", "app", "default", 200, false},
-		{"write", "Variables.Apply", &nomad.VariablesApplyRequest{Op: nomad.VarOpSet, WriteRequest: write, Var: &nomad.VariableDecrypted{
+		{"read", "Variables.Read", &message.VariablesReadRequest{Path: "app/db", QueryOptions: global}, new(message.VariablesReadResponse), "management", "read", "app/db", "default", 200, false},
+		{"list", "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "default", Prefix: "app"}}, new(message.VariablesListResponse), "management", "read", "app", "default", 200, false},
+		{"write", "Variables.Apply", &message.VariablesApplyRequest{Op: nomad.VarOpSet, WriteRequest: write, Var: &nomad.VariableDecrypted{
 			VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "app/two"}, Items: nomad.VariableItems{"k": "s3cret-value"}}},
-			new(nomad.VariablesApplyResponse), "management", "write", "app/two", "default", 200, false},
-		{"bad token", "Job.List", &nomad.JobListRequest{QueryOptions: bad}, new(nomad.JobListResponse), "invalid", "read", "", "default", 403, false},
-		{"claims to be forwarded", "Job.List", &nomad.JobListRequest{QueryOptions: forged}, new(nomad.JobListResponse), "management", "read", "", "default", 200, true},
-		{"fault", "Job.Register", &nomad.JobRegisterRequest{WriteRequest: write}, new(nomad.JobRegisterResponse), "management", "write", "", "", 400, false},
-		{"for servers only", "Eval.Dequeue", &nomad.EvalDequeueRequest{WriteRequest: write}, new(nomad.EvalDequeueResponse), "invalid", "write", "", "", 403, false},
-		{"node", "Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)},
-			new(nomad.NodeUpdateResponse), "node", "write", "", "", 200, false},
+			new(message.VariablesApplyResponse), "management", "write", "app/two", "default", 200, false},
+		{"bad token", "Job.List", &message.JobListRequest{QueryOptions: bad}, new(message.JobListResponse), "invalid", "read", "", "default", 403, false},
+		{"claims to be forwarded", "Job.List", &message.JobListRequest{QueryOptions: forged}, new(message.JobListResponse), "management", "read", "", "default", 200, true},
+		{"fault", "Job.Register", &message.JobRegisterRequest{WriteRequest: write}, new(message.JobRegisterResponse), "management", "write", "", "", 400, false},
+		{"for servers only", "Eval.Dequeue", &message.EvalDequeueRequest{WriteRequest: write}, new(message.EvalDequeueResponse), "invalid", "write", "", "", 403, false},
+		{"node", "Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)},
+			new(message.NodeUpdateResponse), "node", "write", "", "", 200, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := n.call(tt.method, tt.req, tt.resp)
@@ -155,7 +156,7 @@ func TestIdentitiesAreAudited(t *testing.T) {
 	if len(node) == 0 || !strings.HasPrefix(node[0].Payload.Identity.Subject, "node:global:default:"+n.node.ID) || node[0].Payload.Identity.TTL != "24h0m0s" {
 		t.Errorf("the identity of the node: %+v", node)
 	}
-	intro := introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{NodeName: "new"})
+	intro := introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodeName: "new"})
 	if got := only(events(), "IdentityEvent", "introduction"); len(got) != 1 || got[0].Payload.Identity.TTL != "5m0s" || !strings.Contains(got[0].Payload.Identity.Subject, ":new:") {
 		t.Errorf("the introduction: %+v", got)
 	}
@@ -174,8 +175,8 @@ func TestIdentitiesAreAudited(t *testing.T) {
 			t.Errorf("recorded: %+v %+v", e.Payload, id)
 		}
 	}
-	var out nomad.AllocIdentitiesResponse
-	n.must("Alloc.SignIdentities", &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt},
+	var out message.AllocIdentitiesResponse
+	n.must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt},
 		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: job.TaskGroups[0].Tasks[0].Name}}}}, &out)
 	if len(out.SignedIdentities) != 1 {
 		t.Fatalf("%+v", out)
@@ -242,23 +243,23 @@ func TestCallsOnAFullDisk(t *testing.T) {
 	for log.Record(&audit.Event{Type: audit.RPC, Stage: audit.Received}) == nil {
 		// the rest of the last page
 	}
-	write := nomad.WriteRequest{Region: "global"}
-	err := n.call("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("during", 1), WriteRequest: write}, new(nomad.JobRegisterResponse))
+	write := message.WriteRequest{Region: "global"}
+	err := n.call("Job.Register", &message.JobRegisterRequest{Job: batchJob("during", 1), WriteRequest: write}, new(message.JobRegisterResponse))
 	if err == nil || !strings.Contains(err.Error(), audit.ErrRefused.Message) {
 		t.Errorf("an unrecorded call: %v", err)
 	}
-	if out := read[nomad.SingleJobResponse](t, s, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "during", QueryOptions: nomad.QueryOptions{Region: "global"}}); out.Job != nil {
+	if out := read[message.SingleJobResponse](t, s, "Job.GetJob", &message.JobSpecificRequest{JobID: "during", QueryOptions: message.QueryOptions{Region: "global"}}); out.Job != nil {
 		t.Error("a refused request was executed")
 	}
-	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, new(nomad.NodeUpdateResponse))
-	ask := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt},
+	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, new(message.NodeUpdateResponse))
+	ask := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt},
 		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
-	if err := n.call("Alloc.SignIdentities", ask, new(nomad.AllocIdentitiesResponse)); err == nil || !strings.Contains(err.Error(), "audit log") {
+	if err := n.call("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse)); err == nil || !strings.Contains(err.Error(), "audit log") {
 		t.Errorf("an unrecorded token: %v", err)
 	}
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
 	}
-	n.must("Alloc.SignIdentities", ask, new(nomad.AllocIdentitiesResponse))
-	n.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("after", 1), WriteRequest: write}, new(nomad.JobRegisterResponse))
+	n.must("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse))
+	n.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("after", 1), WriteRequest: write}, new(message.JobRegisterResponse))
 }

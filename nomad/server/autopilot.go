@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/autopilot"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // newPilot returns the autopilot, which runs while this server is the leader.
@@ -25,7 +26,7 @@ func (s *Server) autopilotConfig() nomad.AutopilotConfig {
 
 // ServerHealth returns the health of the region's servers and the unsupported stored features.
 // It returns nil unless this server is the leader.
-func (s *Server) ServerHealth() *nomad.OperatorHealthReply {
+func (s *Server) ServerHealth() *message.OperatorHealthReply {
 	health := s.pilot.Health()
 	if health == nil {
 		return nil
@@ -57,7 +58,7 @@ func (c pilotCluster) RaftStats(ctx context.Context, m *nomad.ServerMember) (*no
 		return &nomad.RaftStats{LastContact: "0", LastTerm: term, LastIndex: c.s.raft.LastIndex()}, err
 	}
 	out := &nomad.RaftStats{}
-	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: c.s.cfg.Region, AllowStale: true}}
+	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: c.s.cfg.Region, AllowStale: true}}
 	return out, c.s.peers.Call(ctx, peerAddr(m), "Status.RaftStats", req, out)
 }
 

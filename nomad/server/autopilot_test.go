@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -39,11 +40,11 @@ func suffrage(t *testing.T, m member) (voters, others int) {
 }
 
 // health returns the leader's health report. It is empty until autopilot has run.
-func health(t *testing.T, m member) nomad.OperatorHealthReply {
+func health(t *testing.T, m member) message.OperatorHealthReply {
 	t.Helper()
-	var out nomad.OperatorHealthReply
+	var out message.OperatorHealthReply
 	err := led(t, func(ctx context.Context) error {
-		return m.Call(ctx, "Operator.ServerHealth", &nomad.GenericRequest{QueryOptions: global}, &out)
+		return m.Call(ctx, "Operator.ServerHealth", &message.GenericRequest{QueryOptions: global}, &out)
 	})
 	if coded, ok := errors.AsType[*nomad.CodedError](err); err != nil && (!ok || coded.Code != 503) {
 		t.Fatalf("Operator.ServerHealth: %v", err)
@@ -121,7 +122,7 @@ func TestANewServerHasNoVoteAtFirst(t *testing.T) {
 		h := health(t, two)
 		return h.Healthy && len(h.Servers) == 2 && !h.Servers[1].Voter && len(h.ReadReplicas) == 0
 	})
-	conf := read[nomad.AutopilotConfig](t, two.Server, "Operator.AutopilotGetConfiguration", &nomad.GenericRequest{QueryOptions: global})
+	conf := read[nomad.AutopilotConfig](t, two.Server, "Operator.AutopilotGetConfiguration", &message.GenericRequest{QueryOptions: global})
 	conf.ServerStabilizationTime = time.Millisecond
 	if !setAutopilot(t, two, conf, true) {
 		t.Error("the configuration was not set with its current index")
@@ -138,7 +139,7 @@ func TestANewServerHasNoVoteAtFirst(t *testing.T) {
 	}
 	conf.EnableRedundancyZones = true
 	err := led(t, func(ctx context.Context) error {
-		return two.Call(ctx, "Operator.AutopilotSetConfiguration", &nomad.AutopilotSetConfigRequest{Config: conf, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+		return two.Call(ctx, "Operator.AutopilotSetConfiguration", &message.AutopilotSetConfigRequest{Config: conf, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	})
 	failsWith(t, err, 501, "enable_redundancy_zones")
 }
@@ -146,7 +147,7 @@ func TestANewServerHasNoVoteAtFirst(t *testing.T) {
 func setAutopilot(t *testing.T, m member, conf nomad.AutopilotConfig, cas bool) bool {
 	t.Helper()
 	var done bool
-	req := &nomad.AutopilotSetConfigRequest{Config: conf, CAS: cas, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	req := &message.AutopilotSetConfigRequest{Config: conf, CAS: cas, WriteRequest: message.WriteRequest{Region: "global"}}
 	if err := led(t, func(ctx context.Context) error { return m.Call(ctx, "Operator.AutopilotSetConfiguration", req, &done) }); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +169,7 @@ func TestANonVotingServerNeverVotes(t *testing.T) {
 	id := reader.Self().Tags["id"]
 	err := led(t, func(ctx context.Context) error {
 		return reader.Call(ctx, "Operator.TransferLeadershipToPeer",
-			&nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+			&message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	})
 	failsWith(t, err, 400, "is not a voter")
 	// A non-voting server does not become leader and is not part of the quorum.
@@ -216,7 +217,7 @@ func TestBootstrapServerReturns(t *testing.T) {
 	register(t, rest[1].Server, batchJob("meanwhile", 0))
 	one = startMember(t, "s0", first)
 	eventually(t, three)
-	if got := read[nomad.SingleJobResponse](t, one.Server, "Job.GetJob", jobRead("meanwhile")); got.Job == nil {
+	if got := read[message.SingleJobResponse](t, one.Server, "Job.GetJob", jobRead("meanwhile")); got.Job == nil {
 		t.Error("the server that came back lacks a job")
 	}
 }
@@ -226,7 +227,7 @@ func TestAfterARestoreTheConfigurationIsThatOfTheSnapshot(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { quickPilot(c); c.Autopilot.MinQuorum = 3 })
 	m := member{Server: s}
 	get := func() nomad.AutopilotConfig {
-		return read[nomad.AutopilotConfig](t, s, "Operator.AutopilotGetConfiguration", &nomad.GenericRequest{QueryOptions: global})
+		return read[nomad.AutopilotConfig](t, s, "Operator.AutopilotGetConfiguration", &message.GenericRequest{QueryOptions: global})
 	}
 	conf := get()
 	conf.MinQuorum = 5

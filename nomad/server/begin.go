@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Times for bootstrapping a cluster.
@@ -100,7 +100,7 @@ func (s *Server) beginWith(ctx context.Context, founders map[string]string) erro
 
 // askPeers requests the Raft peers of a server. It repeats failed requests.
 func (s *Server) askPeers(ctx context.Context, addr string) (peers []string, err error) {
-	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
 	for try := range askTries {
 		once, cancel := context.WithTimeout(ctx, askWithin)
 		err = s.peers.Call(once, addr, "Status.Peers", req, &peers)

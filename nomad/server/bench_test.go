@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -33,7 +34,7 @@ func BenchmarkPlacement(b *testing.B) {
 		node.Name, node.Status = fmt.Sprintf("n%d", i), nomad.NodeStatusReady
 		node.NodeResources.Cpu.CpuShares, node.NodeResources.Memory.MemoryMB = 1e9, 1e9
 		node.NodeResources.Disk.DiskMB = 1e9
-		if err := s.Call(ctx, "Node.Register", &nomad.NodeRegisterRequest{Node: node}, nil); err != nil {
+		if err := s.Call(ctx, "Node.Register", &message.NodeRegisterRequest{Node: node}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -43,10 +44,10 @@ func BenchmarkPlacement(b *testing.B) {
 		id := fmt.Sprintf("bench-%d", i)
 		job := batchJob(id, count)
 		job.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 10, MemoryMB: 10}
-		if err := s.Call(ctx, "Job.Register", &nomad.JobRegisterRequest{Job: job}, nil); err != nil {
+		if err := s.Call(ctx, "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
 			b.Fatal(err)
 		}
-		var out nomad.JobAllocationsResponse
+		var out message.JobAllocationsResponse
 		for len(out.Allocations) < count {
 			req := jobRead(id)
 			req.MinQueryIndex = out.Index

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 const (
@@ -88,7 +89,7 @@ func (s *Server) stateAt(ctx context.Context, addr string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLeaderWithin)
 	defer cancel()
 	var out nomad.RaftStats
-	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
 	if err := s.peers.Call(ctx, addr, "Status.RaftStats", req, &out); err != nil {
 		return 0, fmt.Errorf("ask %s for its state index: %w", addr, err)
 	}

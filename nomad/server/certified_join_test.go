@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/testpki"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -63,7 +63,7 @@ func TestJoinWithoutCertificate(t *testing.T) {
 	if len(voters) != len(all) || len(known) != len(all) {
 		t.Errorf("%d servers are in the configuration and %d vote, want %d", len(known), len(voters), len(all))
 	}
-	if out := read[nomad.SingleJobResponse](t, honest.Server, "Job.GetJob", jobRead("secret")); out.Job == nil {
+	if out := read[message.SingleJobResponse](t, honest.Server, "Job.GetJob", jobRead("secret")); out.Job == nil {
 		t.Error("the honest server has no job")
 	}
 	for name, m := range intruders {
@@ -73,9 +73,9 @@ func TestJoinWithoutCertificate(t *testing.T) {
 		if _, id := m.Leader(); id != "" {
 			t.Errorf("%s: has the leader %s", name, id)
 		}
-		var out nomad.SingleJobResponse
-		q := nomad.QueryOptions{Region: "global", AllowStale: true}
-		if err := m.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "secret", QueryOptions: q}, &out); err == nil && out.Job != nil {
+		var out message.SingleJobResponse
+		q := message.QueryOptions{Region: "global", AllowStale: true}
+		if err := m.Call(within(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "secret", QueryOptions: q}, &out); err == nil && out.Job != nil {
 			t.Errorf("%s: has the log", name)
 		}
 	}

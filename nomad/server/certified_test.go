@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -126,9 +127,9 @@ func newCertified(t *testing.T) *certified {
 func (x *certified) attempt(t *testing.T, m rpc.Method, way, cert, token string, relayed bool) error {
 	req := x.request(m)
 	switch r := req.(type) {
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().Region, r.Query().AuthToken, r.Query().Forwarded = "global", token, relayed
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken, r.Write().Forwarded = "global", token, relayed
 	}
 	return led(t, func(ctx context.Context) error {
@@ -182,7 +183,7 @@ func unanswered(err error) bool {
 // route. The methods in byCertificate need no token at the leader.
 func TestEveryMethodForEveryCertificate(t *testing.T) {
 	x := newCertified(t)
-	if err := rawCall(within(t), []tls.Certificate{pairOf(t, x.ca, "client.global.nomad")}, x.addrs[direct], "Status.Ping", &nomad.GenericRequest{}); err != nil {
+	if err := rawCall(within(t), []tls.Certificate{pairOf(t, x.ca, "client.global.nomad")}, x.addrs[direct], "Status.Ping", &message.GenericRequest{}); err != nil {
 		t.Fatalf("a call by hand: %v", err)
 	}
 	table := x.s.Methods()

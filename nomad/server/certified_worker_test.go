@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/pki"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/worker"
@@ -51,11 +52,11 @@ type foreign struct {
 // Call implements worker.Caller. It loses the first plan, so that the evaluation is returned.
 func (f *foreign) Call(ctx context.Context, method string, req, resp any) error {
 	switch r := req.(type) {
-	case *nomad.EvalFinishRequest:
+	case *message.EvalFinishRequest:
 		return nomad.ErrNoMethod
-	case *nomad.EvalDequeueRequest:
+	case *message.EvalDequeueRequest:
 		r.SchedulerVersion, r.Timeout = 1, time.Second
-	case *nomad.PlanRequest:
+	case *message.PlanRequest:
 		f.mu.Lock()
 		first := !f.failed
 		f.failed = true
@@ -83,7 +84,7 @@ func (f *foreign) calls(method string) int {
 
 // slim returns the plan with the job's ID in place of the job, and stopped allocations reduced
 // to their changes.
-func slim(req *nomad.PlanRequest) *nomad.PlanRequest {
+func slim(req *message.PlanRequest) *message.PlanRequest {
 	p := *req.Plan
 	p.Job = nil
 	p.NodeAllocation = map[string][]*nomad.Allocation{}
@@ -101,7 +102,7 @@ func slim(req *nomad.PlanRequest) *nomad.PlanRequest {
 				ClientStatus: a.ClientStatus, FollowupEvalID: a.FollowupEvalID})
 		}
 	}
-	return &nomad.PlanRequest{Plan: &p, WriteRequest: req.WriteRequest}
+	return &message.PlanRequest{Plan: &p, WriteRequest: req.WriteRequest}
 }
 
 // A scheduler worker with a server's certificate and no identity places jobs, stops them, and
@@ -130,7 +131,7 @@ func TestAWorkerWithAServerCertificate(t *testing.T) {
 		}
 	}
 	status := func(id string) string {
-		return read[nomad.SingleEvalResponse](t, s, "Eval.GetEval", &nomad.EvalSpecificRequest{EvalID: id, QueryOptions: global}).Eval.Status
+		return read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id, QueryOptions: global}).Eval.Status
 	}
 	eventually(t, func() bool { return status(reg.EvalID) == nomad.EvalStatusComplete })
 
@@ -144,9 +145,9 @@ func TestAWorkerWithAServerCertificate(t *testing.T) {
 	small.allocs(1)
 	eventually(t, func() bool { return f.calls("Eval.Reblock") > 0 })
 
-	read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b", WriteRequest: nomad.WriteRequest{Region: "global"}})
+	read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global"}})
 	eventually(t, func() bool {
-		for _, a := range read[nomad.NodeAllocsResponse](t, s, "Node.GetAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Allocs {
+		for _, a := range read[message.NodeAllocsResponse](t, s, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Allocs {
 			if a.JobID == "b" && a.DesiredStatus != nomad.AllocDesiredStatusStop {
 				return false
 			}
@@ -168,12 +169,12 @@ func TestACertificateOpensNoCoreEvaluations(t *testing.T) {
 	call := func(method string, req, resp any) error {
 		return led(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), method, req, resp) })
 	}
-	read[nomad.GenericResponse](t, s, "System.GarbageCollect", &nomad.GenericRequest{QueryOptions: global})
-	dequeue := func(schedulers ...string) *nomad.EvalDequeueRequest {
-		return &nomad.EvalDequeueRequest{Schedulers: schedulers, Timeout: 50 * time.Millisecond, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	read[message.GenericResponse](t, s, "System.GarbageCollect", &message.GenericRequest{QueryOptions: global})
+	dequeue := func(schedulers ...string) *message.EvalDequeueRequest {
+		return &message.EvalDequeueRequest{Schedulers: schedulers, Timeout: 50 * time.Millisecond, WriteRequest: message.WriteRequest{Region: "global"}}
 	}
 	for _, kind := range []string{nomad.JobTypeCore, "_failed"} {
-		var got nomad.EvalDequeueResponse
+		var got message.EvalDequeueResponse
 		if err := call("Eval.Dequeue", dequeue(kind), &got); err != nil || got.Eval != nil {
 			t.Errorf("Eval.Dequeue of %s = %+v, %v, want no evaluation", kind, got.Eval, err)
 		}
@@ -181,16 +182,16 @@ func TestACertificateOpensNoCoreEvaluations(t *testing.T) {
 	// It exists: a server with an identity gets it.
 	own := dequeue(nomad.JobTypeCore)
 	own.AuthToken, own.Timeout = ownToken(t, s), time.Minute
-	var got nomad.EvalDequeueResponse
+	var got message.EvalDequeueResponse
 	if err := call("Eval.Dequeue", own, &got); err != nil || got.Eval == nil || got.Eval.LeaderACL == "" {
 		t.Errorf("Eval.Dequeue by identity = %+v, %v, want a core evaluation", got.Eval, err)
 	}
 	core := nomad.NewCoreEval(nomad.CoreJobForceGC, 1, time.Now())
 	for _, method := range []string{"Eval.Create", "Eval.Update", "Eval.Reblock"} {
-		err := call(method, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{core}, EvalToken: got.Token, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+		err := call(method, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{core}, EvalToken: got.Token, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 		refusedWith(t, method+" of a core evaluation", err, "identity of a server")
 	}
-	err := call("Plan.Submit", &nomad.PlanRequest{Plan: &nomad.Plan{NodeAllocation: map[string][]*nomad.Allocation{"n": {nil}}}, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	err := call("Plan.Submit", &message.PlanRequest{Plan: &nomad.Plan{NodeAllocation: map[string][]*nomad.Allocation{"n": {nil}}}, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "is null") {
 		t.Errorf("Plan.Submit with an absent allocation: %v", err)
 	}
@@ -211,7 +212,7 @@ func worked(t *testing.T, s *server.Server, try func(method string, req any)) {
 	for _, m := range s.Methods() {
 		if slices.Contains(byCertificate, m.Name) {
 			req := x.request(m)
-			req.(interface{ Write() *nomad.WriteRequest }).Write().Region = "global"
+			req.(interface{ Write() *message.WriteRequest }).Write().Region = "global"
 			try(m.Name, req)
 		}
 	}
@@ -253,7 +254,7 @@ func TestCertificatesThatOpenNothing(t *testing.T) {
 		} {
 			for who, token := range tokens {
 				worked(t, s, func(method string, req any) {
-					req.(interface{ Write() *nomad.WriteRequest }).Write().AuthToken = token
+					req.(interface{ Write() *message.WriteRequest }).Write().AuthToken = token
 					err := led(t, func(ctx context.Context) error { return rawCall(ctx, c.shown, s.RPCAddr(), method, req) })
 					what := method + " with " + cert + " and " + who
 					switch {
@@ -345,7 +346,7 @@ func TestACertificateOpensNothingAfterAReload(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { asServer(t, ca)(c); store = c.TLS })
 	p := rpc.NewPool(over(t, ca, serverCert))
 	defer p.Close()
-	ack := &nomad.EvalAckRequest{WriteRequest: nomad.WriteRequest{Region: "global"}}
+	ack := &message.EvalAckRequest{WriteRequest: message.WriteRequest{Region: "global"}}
 	call := func() error {
 		return led(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), "Eval.Ack", ack, nil) })
 	}

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // list requests the node's allocations with a blocking query.
-func (n *fakeNode) list(after uint64, wait time.Duration) (out nomad.NodeClientAllocsResponse, err error) {
-	err = n.call("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID,
-		QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt, MinQueryIndex: after, MaxQueryTime: wait}}, &out)
+func (n *fakeNode) list(after uint64, wait time.Duration) (out message.NodeClientAllocsResponse, err error) {
+	err = n.call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID,
+		QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt, MinQueryIndex: after, MaxQueryTime: wait}}, &out)
 	return out, err
 }
 
@@ -34,7 +35,7 @@ func TestClientAllocsAreComplete(t *testing.T) {
 	}
 
 	type answer struct {
-		list nomad.NodeClientAllocsResponse
+		list message.NodeClientAllocsResponse
 		err  error
 	}
 	answers := make(chan answer, 1)
@@ -50,7 +51,7 @@ func TestClientAllocsAreComplete(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	var placed uint64
-	for _, a := range read[nomad.JobAllocationsResponse](t, s, "Job.Allocations", jobRead("second")).Allocations {
+	for _, a := range read[message.JobAllocationsResponse](t, s, "Job.Allocations", jobRead("second")).Allocations {
 		placed = a.CreateIndex
 		if got.list.Allocs[a.ID] != a.CreateIndex {
 			t.Errorf("the node got the new allocation at %d, want %d", got.list.Allocs[a.ID], a.CreateIndex)

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -29,7 +30,7 @@ const confirmPause = 25 * time.Millisecond
 // waits for a ready leader, or for the end of ctx. Requests cannot circulate: each server
 // forwards to the leader of a later term, and between regions a request is forwarded only once.
 // A consistent read is answered here only after a majority confirmed this server's leadership.
-func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope) (string, error) {
+func (s *Server) Route(ctx context.Context, where rpc.Where, env message.Envelope) (string, error) {
 	if env.Region != "" && env.Region != s.cfg.Region {
 		if env.Forwarded {
 			return "", nomad.ErrNoRegionPath

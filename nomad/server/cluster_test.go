@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -105,18 +106,18 @@ func TestAFollowerTakesWhatTheLeaderTakes(t *testing.T) {
 	n.beat(n.jwt, false)
 	for _, m := range all {
 		eventually(t, func() bool {
-			stale := nomad.QueryOptions{Region: "global", AllowStale: true}
-			var got nomad.SingleJobResponse
-			err := m.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &got)
+			stale := message.QueryOptions{Region: "global", AllowStale: true}
+			var got message.SingleJobResponse
+			err := m.Call(within(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &got)
 			return err == nil && got.Job != nil && got.KnownLeader && got.LastContact < 5*time.Second
 		})
 	}
 	eventually(t, func() bool { return len(n.beat(n.jwt, false).Servers) == 3 })
 	eventually(t, func() bool {
-		members := read[nomad.ServerMembersResponse](t, f.Server, "Status.Members", &nomad.GenericRequest{QueryOptions: global})
+		members := read[message.ServerMembersResponse](t, f.Server, "Status.Members", &message.GenericRequest{QueryOptions: global})
 		return len(members.Members) == 3
 	})
-	if peers := read[[]string](t, f.Server, "Status.Peers", &nomad.GenericRequest{QueryOptions: global}); len(peers) != 3 {
+	if peers := read[[]string](t, f.Server, "Status.Peers", &message.GenericRequest{QueryOptions: global}); len(peers) != 3 {
 		t.Errorf("Status.Peers = %v", peers)
 	}
 }
@@ -148,9 +149,9 @@ func transfer(t *testing.T, all []member, to member) {
 		}
 	}()
 	eventually(t, func() bool {
-		var out nomad.LeadershipTransferResponse
+		var out message.LeadershipTransferResponse
 		last = all[0].Call(within(t), "Operator.TransferLeadershipToPeer",
-			&nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: nomad.WriteRequest{Region: "global"}}, &out)
+			&message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: message.WriteRequest{Region: "global"}}, &out)
 		if last == nil && out.To.ID != id {
 			t.Fatalf("TransferLeadershipToPeer = %+v", out)
 		}
@@ -171,7 +172,7 @@ func TestALeaderThatStopsIsReplaced(t *testing.T) {
 	t.Logf("the next write was acknowledged after %v", time.Since(begun))
 	for _, id := range []string{"before-0", "before-1", "after"} {
 		for _, f := range followers {
-			if got := read[nomad.SingleJobResponse](t, f.Server, "Job.GetJob", jobRead(id)); got.Job == nil {
+			if got := read[message.SingleJobResponse](t, f.Server, "Job.GetJob", jobRead(id)); got.Job == nil {
 				t.Errorf("job %s is lost", id)
 			}
 		}
@@ -191,8 +192,8 @@ func TestCallsAreRelayedThroughTheServerOfTheNode(t *testing.T) {
 	id := n.allocs(1)[0].ID
 	for _, m := range all {
 		eventually(t, func() bool {
-			var got nomad.AllocStatsResponse
-			err := m.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id}, &got)
+			var got message.AllocStatsResponse
+			err := m.Call(within(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}, &got)
 			return err == nil && got.Stats.Timestamp == 7
 		})
 		eventually(t, func() bool { // a server may take two seconds to answer
@@ -202,7 +203,7 @@ func TestCallsAreRelayedThroughTheServerOfTheNode(t *testing.T) {
 			}
 			defer st.Close()
 			var frame nomad.StreamErrWrapper
-			err = errors.Join(st.Encode(&nomad.FsLogsRequest{AllocID: id, Task: "t"}), st.Decode(&frame))
+			err = errors.Join(st.Encode(&message.FsLogsRequest{AllocID: id, Task: "t"}), st.Decode(&frame))
 			return err == nil && string(frame.Payload) == "log of t"
 		})
 	}
@@ -242,7 +243,7 @@ func TestServersLeaveAndAreRemoved(t *testing.T) {
 	}
 	waitVoters(t, []member{leader, followers[2]}, 2)
 	err := led(t, func(ctx context.Context) error {
-		return leader.Call(ctx, "Operator.RaftRemovePeerByID", &nomad.RaftPeerByIDRequest{ID: nomad.NewID(), WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+		return leader.Call(ctx, "Operator.RaftRemovePeerByID", &message.RaftPeerByIDRequest{ID: nomad.NewID(), WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	})
 	failsWith(t, err, 404, "was not found in the Raft configuration")
 }
@@ -272,7 +273,7 @@ func TestALaterServerIsAdded(t *testing.T) {
 	register(t, one.Server, batchJob("b", 0))
 	two := startMember(t, "s1", func(c *server.Config) { c.StartJoin = []string{one.gossipAddr()} })
 	waitVoters(t, []member{one, two}, 2)
-	if got := read[nomad.SingleJobResponse](t, two.Server, "Job.GetJob", jobRead("b")); got.Job == nil {
+	if got := read[message.SingleJobResponse](t, two.Server, "Job.GetJob", jobRead("b")); got.Job == nil {
 		t.Error("the new server has no job")
 	}
 	// A server that bootstrapped its own cluster cannot join.
@@ -290,15 +291,15 @@ func TestAnotherRegionIsFederated(t *testing.T) {
 	}
 	eventually(t, func() bool { return len(here.Members()) == 2 && len(there.Members()) == 2 })
 	var regions []string
-	if err := here.Call(within(t), "Region.List", &nomad.GenericRequest{}, &regions); err != nil || fmt.Sprint(regions) != "[far global]" {
+	if err := here.Call(within(t), "Region.List", &message.GenericRequest{}, &regions); err != nil || fmt.Sprint(regions) != "[far global]" {
 		t.Errorf("Region.List = %v, %v", regions, err)
 	}
 	register(t, here.Server, batchJob("b", 0))
-	q := nomad.QueryOptions{Region: "global"}
-	if got := read[nomad.SingleJobResponse](t, there.Server, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: q}); got.Job == nil {
+	q := message.QueryOptions{Region: "global"}
+	if got := read[message.SingleJobResponse](t, there.Server, "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: q}); got.Job == nil {
 		t.Error("the other region's job is not found")
 	}
-	err := there.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: nomad.QueryOptions{Region: "none"}}, nil)
+	err := there.Call(within(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: message.QueryOptions{Region: "none"}}, nil)
 	if !errors.Is(err, nomad.ErrNoRegionPath) {
 		t.Errorf("an unknown region: %v", err)
 	}
@@ -340,9 +341,9 @@ func comesBack(t *testing.T, keep bool) {
 		t.Errorf("it returns with the ID %s, not %s", got, id)
 	}
 	eventually(t, func() bool {
-		var got nomad.SingleJobResponse
-		stale := nomad.QueryOptions{Region: "global", AllowStale: true}
-		err := again.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "meanwhile", QueryOptions: stale}, &got)
+		var got message.SingleJobResponse
+		stale := message.QueryOptions{Region: "global", AllowStale: true}
+		err := again.Call(within(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "meanwhile", QueryOptions: stale}, &got)
 		return err == nil && got.Job != nil && len(again.Members()) == 3
 	})
 }

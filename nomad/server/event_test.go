@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -40,7 +41,7 @@ type line struct {
 }
 
 // follow opens an event stream, or returns the error.
-func follow(t *testing.T, s *server.Server, req *nomad.EventStreamRequest) (*reader, error) {
+func follow(t *testing.T, s *server.Server, req *message.EventStreamRequest) (*reader, error) {
 	t.Helper()
 	req.Region = "global"
 	st, err := s.Stream(t.Context(), "Event.Stream")
@@ -147,8 +148,8 @@ func on(topic, key string) func(delivered) bool {
 	return func(e delivered) bool { return e.Topic == topic && (key == "" || e.Key == key) }
 }
 
-func in(ns string, topics map[nomad.Topic][]string) *nomad.EventStreamRequest {
-	return &nomad.EventStreamRequest{Topics: topics, QueryOptions: nomad.QueryOptions{Namespace: ns}}
+func in(ns string, topics map[nomad.Topic][]string) *message.EventStreamRequest {
+	return &message.EventStreamRequest{Topics: topics, QueryOptions: message.QueryOptions{Namespace: ns}}
 }
 
 // Events are delivered as they happen. Later subscribers get the buffered ones.
@@ -196,16 +197,16 @@ func TestEventsOfAJob(t *testing.T) {
 // A subscriber receives the events that it may read, in all namespaces or in one.
 func TestEventsAreFiltered(t *testing.T) {
 	g := guard(t, nil)
-	g.must("Namespace.UpsertNamespaces", &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
+	g.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
 	ofA := g.bearer(`namespace "a" { policy = "read" variables { path "open/*" { capabilities = ["list"] } } }`)
 	for _, ns := range []string{"b", "a"} {
 		job := batchJob("j-"+ns, 1)
 		job.Namespace = ns
-		g.must("Job.Register", &nomad.JobRegisterRequest{Job: job}, nil)
+		g.must("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
 		for _, path := range []string{"hidden/" + ns, "open/" + ns} {
 			v := variable(path, "c4n4ry")
 			v.Namespace = ns
-			g.must("Variables.Apply", &nomad.VariablesApplyRequest{Op: nomad.VarOpSet, Var: v}, nil)
+			g.must("Variables.Apply", &message.VariablesApplyRequest{Op: nomad.VarOpSet, Var: v}, nil)
 		}
 	}
 	all := in("*", topics("Job:*", "Evaluation:*", "Variable:*"))
@@ -223,7 +224,7 @@ func TestEventsAreFiltered(t *testing.T) {
 		t.Error("an event contains the value of a variable")
 	}
 	for name, c := range map[string]struct {
-		req    *nomad.EventStreamRequest
+		req    *message.EventStreamRequest
 		secret string
 		says   string
 	}{
@@ -241,7 +242,7 @@ func TestEventsAreFiltered(t *testing.T) {
 			t.Errorf("%s: %v, want it refused for %q", name, err, c.says)
 		}
 	}
-	for name, req := range map[string]*nomad.EventStreamRequest{"a wrong topic": in("a", topics("Jobs:*")), "a wrong index": {Index: -1, Topics: topics("Job:*")}} {
+	for name, req := range map[string]*message.EventStreamRequest{"a wrong topic": in("a", topics("Jobs:*")), "a wrong index": {Index: -1, Topics: topics("Job:*")}} {
 		req.AuthToken = g.root
 		if _, err := follow(t, g.s, req); !isCoded(err, 400, "") {
 			t.Errorf("%s: %v, want a 400", name, err)
@@ -274,10 +275,10 @@ func TestEventsEndWithTheRight(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("before", 1)}, nil)
+			g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("before", 1)}, nil)
 			r.until(on("Job", "before"))
 			c.change(g, own)
-			g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("after", 1)}, nil)
+			g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("after", 1)}, nil)
 			seen, err := r.end()
 			for _, e := range seen {
 				if e.Key == "after" {

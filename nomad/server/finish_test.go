@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -12,17 +13,17 @@ import (
 // is written.
 func TestFinish(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.Workers = -1 })
-	write := nomad.WriteRequest{Region: "global"}
-	dequeue := func(wait time.Duration) *nomad.EvalDequeueResponse {
-		out := read[nomad.EvalDequeueResponse](t, s, "Eval.Dequeue", &nomad.EvalDequeueRequest{Schedulers: []string{nomad.JobTypeBatch}, Timeout: wait, WriteRequest: write})
+	write := message.WriteRequest{Region: "global"}
+	dequeue := func(wait time.Duration) *message.EvalDequeueResponse {
+		out := read[message.EvalDequeueResponse](t, s, "Eval.Dequeue", &message.EvalDequeueRequest{Schedulers: []string{nomad.JobTypeBatch}, Timeout: wait, WriteRequest: write})
 		return &out
 	}
-	var next nomad.EvalDequeueResponse // it also ends the previous one
+	var next message.EvalDequeueResponse // it also ends the previous one
 	finish := func(token string, evals ...*nomad.Evaluation) error {
-		return s.Call(within(t), "Eval.Finish", &nomad.EvalFinishRequest{Evals: evals, EvalToken: token, Schedulers: []string{nomad.JobTypeBatch}, WriteRequest: write}, &next)
+		return s.Call(within(t), "Eval.Finish", &message.EvalFinishRequest{Evals: evals, EvalToken: token, Schedulers: []string{nomad.JobTypeBatch}, WriteRequest: write}, &next)
 	}
 	stored := func(id string) *nomad.Evaluation {
-		return read[nomad.SingleEvalResponse](t, s, "Eval.GetEval", &nomad.EvalSpecificRequest{EvalID: id, QueryOptions: global}).Eval
+		return read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id, QueryOptions: global}).Eval
 	}
 	register(t, s, batchJob("b", 1))
 	held := dequeue(time.Minute)
@@ -64,7 +65,7 @@ func TestFinish(t *testing.T) {
 	last := *next.Eval
 	last.Status = nomad.EvalStatusComplete
 	token := next.Token
-	if next = (nomad.EvalDequeueResponse{}); finish(token, &last) != nil || next.Eval != nil {
+	if next = (message.EvalDequeueResponse{}); finish(token, &last) != nil || next.Eval != nil {
 		t.Errorf("after the last evaluation: %+v", next)
 	}
 }

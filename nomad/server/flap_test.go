@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -31,8 +32,8 @@ func TestLeadershipThatFlaps(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; ctx.Err() == nil && i < 1000; {
 				id := fmt.Sprintf("w%d-%d", w, i)
-				req := &nomad.JobRegisterRequest{Job: batchJob(id, 0), WriteRequest: nomad.WriteRequest{Region: "global"}}
-				if err := m.Call(ctx, "Job.Register", req, &nomad.JobRegisterResponse{}); err != nil {
+				req := &message.JobRegisterRequest{Job: batchJob(id, 0), WriteRequest: message.WriteRequest{Region: "global"}}
+				if err := m.Call(ctx, "Job.Register", req, &message.JobRegisterResponse{}); err != nil {
 					<-time.After(time.Millisecond) // the leader is about to change
 					continue
 				}
@@ -44,7 +45,7 @@ func TestLeadershipThatFlaps(t *testing.T) {
 	}
 	for i := range flaps {
 		to := all[i%3].Self().Tags["id"]
-		req := &nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: to}, WriteRequest: nomad.WriteRequest{Region: "global"}}
+		req := &message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: to}, WriteRequest: message.WriteRequest{Region: "global"}}
 		short, cancel := context.WithTimeout(ctx, 30*time.Second)
 		err := all[(i+1)%3].Call(short, "Operator.TransferLeadershipToPeer", req, nil)
 		cancel()
@@ -60,7 +61,7 @@ func TestLeadershipThatFlaps(t *testing.T) {
 		register(t, m.Server, batchJob(fmt.Sprintf("after-%d", i), 0))
 	}
 	acked.Range(func(id, _ any) bool {
-		if got := read[nomad.SingleJobResponse](t, all[0].Server, "Job.GetJob", jobRead(id.(string))); got.Job == nil {
+		if got := read[message.SingleJobResponse](t, all[0].Server, "Job.GetJob", jobRead(id.(string))); got.Job == nil {
 			t.Errorf("job %s was acknowledged but is lost", id)
 		}
 		return true

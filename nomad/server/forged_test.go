@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -17,7 +18,7 @@ const parentIsServers = "only servers set it"
 // A job cannot be submitted as the child of another, because it would get its identity.
 func TestJobsCannotNameAParent(t *testing.T) {
 	g := guard(t, nil)
-	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("victim", 1)}, nil)
+	g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("victim", 1)}, nil)
 	for what, parent := range map[string]string{"another job": "victim", "itself": "evil", "nothing": "gone"} {
 		for _, id := range []string{"evil", "victim/dispatch-1-a", "victim/periodic-1"} {
 			job := func() *nomad.Job {
@@ -26,14 +27,14 @@ func TestJobsCannotNameAParent(t *testing.T) {
 				return j
 			}
 			for method, req := range map[string]rpc.Request{
-				"Job.Register": &nomad.JobRegisterRequest{Job: job()},
-				"Job.Plan":     &nomad.JobPlanRequest{Job: job()},
+				"Job.Register": &message.JobRegisterRequest{Job: job()},
+				"Job.Plan":     &message.JobPlanRequest{Job: job()},
 			} {
 				if err := g.call(g.root, method, req, nil); !isCoded(err, 400, parentIsServers) {
 					t.Errorf("%s of %s with the parent %s: %v", method, id, what, err)
 				}
 			}
-			out := got[nomad.JobValidateResponse](g, g.root, "Job.Validate", &nomad.JobValidateRequest{Job: job()})
+			out := got[message.JobValidateResponse](g, g.root, "Job.Validate", &message.JobValidateRequest{Job: job()})
 			if !strings.Contains(out.Error, parentIsServers) {
 				t.Errorf("Job.Validate of %s with the parent %s: %q", id, what, out.Error)
 			}
@@ -48,14 +49,14 @@ func TestJobsCannotSetServerFields(t *testing.T) {
 	job.Status, job.StatusDescription, job.Stable, job.Version, job.SubmitTime = nomad.JobStatusDead, "x", true, 7, 1
 	job.CreateIndex, job.ModifyIndex, job.JobModifyIndex = 1, 1, 1
 	job.NomadTokenID, job.DispatchIdempotencyToken, job.VersionTag = "x", "x", &nomad.JobVersionTag{Name: "x"}
-	g.must("Job.Register", &nomad.JobRegisterRequest{Job: job}, nil)
-	stored := got[nomad.SingleJobResponse](g, g.root, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b"}).Job
+	g.must("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
+	stored := got[message.SingleJobResponse](g, g.root, "Job.GetJob", &message.JobSpecificRequest{JobID: "b"}).Job
 	if stored.Status == nomad.JobStatusDead || stored.StatusDescription != "" || stored.Stable || stored.Version != 0 || stored.SubmitTime == 1 ||
 		stored.CreateIndex == 1 || stored.ModifyIndex == 1 || stored.JobModifyIndex == 1 ||
 		stored.NomadTokenID != "" || stored.DispatchIdempotencyToken != "" || stored.VersionTag != nil {
 		t.Errorf("the job set fields of the servers: %+v", stored)
 	}
-	g.must("Job.Register", &nomad.JobRegisterRequest{Job: stored}, nil) // a job that was read may be submitted again
+	g.must("Job.Register", &message.JobRegisterRequest{Job: stored}, nil) // a job that was read may be submitted again
 }
 
 // A job in state with a forged parent, written by an older version or an upstream server, has
@@ -66,10 +67,10 @@ func TestForgedParentInState(t *testing.T) {
 	n := join(t, g.s.RPCAddr())
 	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "of-victim",
 		Rules: `namespace "default" { policy = "read" }`, JobACL: &acls.JobACL{Namespace: "default", JobID: "victim"}}}}, nil)
-	g.must("Variables.Apply", &nomad.VariablesApplyRequest{Op: "set", Var: variable("nomad/jobs/victim", "secret")}, nil)
+	g.must("Variables.Apply", &message.VariablesApplyRequest{Op: "set", Var: variable("nomad/jobs/victim", "secret")}, nil)
 	parent := batchJob("victim", 1)
 	parent.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: nomad.DispatchPayloadOptional}
-	g.must("Job.Register", &nomad.JobRegisterRequest{Job: parent}, nil)
+	g.must("Job.Register", &message.JobRegisterRequest{Job: parent}, nil)
 
 	speaks := func(a *nomad.Allocation, as string) {
 		t.Helper()
@@ -77,16 +78,16 @@ func TestForgedParentInState(t *testing.T) {
 		if claims := claimsOf(t, token); claims["nomad_job_id"] != as || !strings.Contains(claims["sub"].(string), ":"+as+":") {
 			t.Errorf("%s has the identity of %v, want %s", a.JobID, claims, as)
 		}
-		err := g.call(token, "Variables.Read", &nomad.VariablesReadRequest{Path: "nomad/jobs/victim"}, &nomad.VariablesReadResponse{})
+		err := g.call(token, "Variables.Read", &message.VariablesReadRequest{Path: "nomad/jobs/victim"}, &message.VariablesReadResponse{})
 		if (err == nil) != (as == "victim") {
 			t.Errorf("%s reads the variables of victim: %v", a.JobID, err)
 		}
-		err = g.call(token, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "victim"}, &nomad.SingleJobResponse{})
+		err = g.call(token, "Job.GetJob", &message.JobSpecificRequest{JobID: "victim"}, &message.SingleJobResponse{})
 		if (err == nil) != (as == "victim") {
 			t.Errorf("%s has the policy of victim: %v", a.JobID, err)
 		}
 	}
-	g.must("Job.Dispatch", &nomad.JobDispatchRequest{JobID: "victim"}, nil)
+	g.must("Job.Dispatch", &message.JobDispatchRequest{JobID: "victim"}, nil)
 	speaks(n.allocs(1)[0], "victim")
 
 	count := 1
@@ -110,7 +111,7 @@ func unchecked(t *testing.T, s *server.Server, job *nomad.Job) {
 	jobrules.Canonicalize(job)
 	eval := &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type, JobID: job.ID,
 		TriggeredBy: nomad.EvalTriggerJobRegister, Status: nomad.EvalStatusPending}
-	if err := s.Apply(within(t), nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job, Eval: eval}); err != nil {
+	if err := s.Apply(within(t), nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job, Eval: eval}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -149,8 +150,8 @@ func TestNodeCannotRenameAService(t *testing.T) {
 		{"web", "", true}, {"web", "web", true}, {"web", "db", false}, {"web", "web-2", false},
 		{"api-${NOMAD_ALLOC_INDEX}", "api-0", true}, {"api-${NOMAD_ALLOC_INDEX}", "db", false}, {"api-${NOMAD_ALLOC_INDEX}", "x-api-0", false},
 	} {
-		var out nomad.AllocIdentitiesResponse
-		n.must("Alloc.SignIdentities", &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{AuthToken: n.jwt, MinQueryIndex: a.CreateIndex - 1},
+		var out message.AllocIdentitiesResponse
+		n.must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{AuthToken: n.jwt, MinQueryIndex: a.CreateIndex - 1},
 			Identities: []*nomad.WorkloadIdentityRequest{{AllocID: a.ID, WIHandle: nomad.WIHandle{IdentityName: "id", WorkloadIdentifier: c.service,
 				WorkloadType: nomad.WorkloadTypeService, InterpolatedWorkloadIdentifier: c.interpolated}}}}, &out)
 		if got := len(out.SignedIdentities) == 1; got != c.want {

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -40,7 +41,7 @@ func TestGossipKeysAreRotated(t *testing.T) {
 	lost := make(chan string, 100)
 	watch(t, all, lost)
 	leader, followers := split(t, all)
-	must := func(resp *nomad.KeyringResponse, err error) *nomad.KeyringResponse {
+	must := func(resp *message.KeyringResponse, err error) *message.KeyringResponse {
 		t.Helper()
 		if err != nil || resp.NumNodes != 3 || len(resp.Messages) != 0 {
 			t.Fatalf("%+v, %v", resp, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -148,14 +149,14 @@ func TestHostileRequests(t *testing.T) {
 		})
 	}
 	// One of the requests may have disabled job registration.
-	open := &nomad.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{}}
+	open := &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{}}
 	if err := s.Call(within(t), "Operator.SchedulerSetConfiguration", open, nil); err != nil {
 		t.Fatalf("open the registration again: %v", err)
 	}
 	again := join(t, s.RPCAddr())
 	register(t, s, batchJob("after", 1))
-	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "after",
-		QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "default"}}); got.Job == nil {
+	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", &message.JobSpecificRequest{JobID: "after",
+		QueryOptions: message.QueryOptions{Region: "global", Namespace: "default"}}); got.Job == nil {
 		t.Error("the server accepts no more jobs")
 	}
 	_ = again
@@ -169,13 +170,13 @@ func withJob(req rpc.Request) {
 	job.Constraints = []*nomad.Constraint{{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}}
 	job.Spreads = []*nomad.Spread{{Attribute: "${node.datacenter}", Weight: 50, SpreadTarget: []*nomad.SpreadTarget{{Value: "dc1", Percent: 50}}}}
 	switch r := req.(type) {
-	case *nomad.JobRegisterRequest:
+	case *message.JobRegisterRequest:
 		r.Job = job
-	case *nomad.JobPlanRequest:
+	case *message.JobPlanRequest:
 		r.Job, r.Diff = job, true
-	case *nomad.JobValidateRequest:
+	case *message.JobValidateRequest:
 		r.Job = job
-	case *nomad.AllocUpdateDesiredTransitionRequest:
+	case *message.AllocUpdateDesiredTransitionRequest:
 		yes := true
 		r.Allocs = map[string]*nomad.DesiredTransition{"x": {Migrate: &yes}}
 		r.Evals = []*nomad.Evaluation{{ID: nomad.NewID(), JobID: "b", Namespace: "default", Type: "batch", Status: "pending", Priority: 50, TriggeredBy: "x"}}
@@ -185,10 +186,10 @@ func withJob(req rpc.Request) {
 // aim makes the server answer the request at once.
 func aim(req rpc.Request, token string) {
 	switch r := req.(type) {
-	case interface{ Query() *nomad.QueryOptions }:
-		*r.Query() = nomad.QueryOptions{Region: "global", Namespace: r.Query().Namespace, AuthToken: token, Filter: r.Query().Filter, PerPage: r.Query().PerPage}
-	case interface{ Write() *nomad.WriteRequest }:
-		*r.Write() = nomad.WriteRequest{Region: "global", Namespace: r.Write().Namespace, AuthToken: token}
+	case interface{ Query() *message.QueryOptions }:
+		*r.Query() = message.QueryOptions{Region: "global", Namespace: r.Query().Namespace, AuthToken: token, Filter: r.Query().Filter, PerPage: r.Query().PerPage}
+	case interface{ Write() *message.WriteRequest }:
+		*r.Write() = message.WriteRequest{Region: "global", Namespace: r.Write().Namespace, AuthToken: token}
 	}
 }
 

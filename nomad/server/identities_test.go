@@ -6,12 +6,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
 // asks returns a client's request for the identity "aws" of the task of each allocation.
-func asks(n *fakeNode, allocs ...*nomad.Allocation) *nomad.AllocIdentitiesRequest {
-	req := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt, AllowStale: true}}
+func asks(n *fakeNode, allocs ...*nomad.Allocation) *message.AllocIdentitiesRequest {
+	req := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt, AllowStale: true}}
 	for _, a := range allocs {
 		req.MinQueryIndex = max(req.MinQueryIndex, a.CreateIndex-1)
 		req.Identities = append(req.Identities, &nomad.WorkloadIdentityRequest{AllocID: a.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}})
@@ -29,7 +30,7 @@ func TestEveryServerSigns(t *testing.T) {
 	allocs := n.allocs(3)
 	for _, m := range all {
 		n.addr = m.RPCAddr()
-		var out nomad.AllocIdentitiesResponse
+		var out message.AllocIdentitiesResponse
 		n.must("Alloc.SignIdentities", asks(n, allocs...), &out)
 		if len(out.SignedIdentities) != 3 || len(out.Rejections) != 0 {
 			t.Errorf("%s signed %d of 3, %v", m.Self().Name, len(out.SignedIdentities), out.Rejections)
@@ -37,7 +38,7 @@ func TestEveryServerSigns(t *testing.T) {
 	}
 	// An allocation that will never exist is refused at once.
 	gone := &nomad.Allocation{ID: nomad.NewID(), CreateIndex: allocs[0].CreateIndex}
-	var out nomad.AllocIdentitiesResponse
+	var out message.AllocIdentitiesResponse
 	began := time.Now()
 	n.must("Alloc.SignIdentities", asks(n, gone, allocs[0]), &out)
 	if len(out.SignedIdentities) != 1 || len(out.Rejections) != 1 || out.Rejections[0].Reason != nomad.WIRejectionReasonMissingAlloc || time.Since(began) > 45*time.Second {
@@ -47,14 +48,14 @@ func TestEveryServerSigns(t *testing.T) {
 	n.report(nomad.AllocClientStatusComplete, allocs[0])
 	n.addr = followers[0].RPCAddr()
 	eventually(t, func() bool {
-		out = nomad.AllocIdentitiesResponse{}
+		out = message.AllocIdentitiesResponse{}
 		n.must("Alloc.SignIdentities", asks(n, allocs[0]), &out)
 		return len(out.SignedIdentities) == 0 && len(out.Rejections) == 1
 	})
 
 	leader.stop()
 	followers[1].stop()
-	out = nomad.AllocIdentitiesResponse{}
+	out = message.AllocIdentitiesResponse{}
 	n.must("Alloc.SignIdentities", asks(n, allocs[1]), &out)
 	if len(out.SignedIdentities) != 1 {
 		t.Errorf("the last server signed %d, %v", len(out.SignedIdentities), out.Rejections)
@@ -71,7 +72,7 @@ func TestOnlyTheNodesOwnAreSigned(t *testing.T) {
 	for _, token := range []string{b.jwt, b.node.SecretID, own.SignedIdentities["t"], ""} {
 		req := asks(a, own)
 		req.AuthToken = token
-		var out nomad.AllocIdentitiesResponse
+		var out message.AllocIdentitiesResponse
 		if err := b.call("Alloc.SignIdentities", req, &out); err == nil || len(out.SignedIdentities) != 0 {
 			t.Errorf("another one got %d identities, %v", len(out.SignedIdentities), err)
 		}
@@ -90,11 +91,11 @@ func TestNoServerRefusesANewKey(t *testing.T) {
 	held := 0
 	for i := range 10 {
 		begun := time.Now()
-		kid := rotate(t, all[i%3].Server, nomad.KeyringRotateRootKeyRequest{})
+		kid := rotate(t, all[i%3].Server, message.KeyringRotateRootKeyRequest{})
 		late := time.Since(begun) > 2*time.Second // the rotation does not wait longer for a server that does not answer
 		var token string
 		eventually(t, func() bool { // the keyring follows state with a short delay
-			var out nomad.AllocIdentitiesResponse
+			var out message.AllocIdentitiesResponse
 			n.must("Alloc.SignIdentities", asks(n, alloc), &out)
 			token = out.SignedIdentities[0].JWT
 			got, _ := kidOf(t, token)
@@ -105,7 +106,7 @@ func TestNoServerRefusesANewKey(t *testing.T) {
 		}
 		held++
 		for _, m := range all {
-			who := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
+			who := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
 			if err := m.Call(within(t), "ACL.WhoAmI", who, &acls.WhoAmIResponse{}); err != nil {
 				t.Errorf("rotation %d: %s refuses a token that was just signed: %v", i, m.Self().Name, err)
 			}

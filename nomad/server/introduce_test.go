@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
 // introduce creates an introduction token.
-func introduce(t *testing.T, s *server.Server, req nomad.ACLCreateClientIntroductionTokenRequest) string {
+func introduce(t *testing.T, s *server.Server, req message.ACLCreateClientIntroductionTokenRequest) string {
 	t.Helper()
-	return read[nomad.ACLCreateClientIntroductionTokenResponse](t, s, "ACL.CreateClientIntroductionToken", &req).JWT
+	return read[message.ACLCreateClientIntroductionTokenResponse](t, s, "ACL.CreateClientIntroductionToken", &req).JWT
 }
 
 // stranger returns a node that no server has seen.
@@ -29,8 +30,8 @@ func stranger(t *testing.T, s *server.Server) *fakeNode {
 
 // enter registers a node with a token.
 func (n *fakeNode) enter(token string) error {
-	var out nomad.NodeUpdateResponse
-	err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: n.node, CreateNodePool: true, WriteRequest: n.write(token)}, &out)
+	var out message.NodeUpdateResponse
+	err := n.call("Node.Register", &message.NodeRegisterRequest{Node: n.node, CreateNodePool: true, WriteRequest: n.write(token)}, &out)
 	if err == nil && out.SignedIdentity != nil {
 		n.jwt = *out.SignedIdentity
 	}
@@ -47,17 +48,17 @@ func TestIntroductionIsEnforced(t *testing.T) {
 		t.Run(enforcement, func(t *testing.T) {
 			s, _ := start(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement })
 			other := stranger(t, s)
-			if err := other.enter(introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{})); err != nil {
+			if err := other.enter(introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
 				t.Fatal(err)
 			}
 			for name, token := range map[string]string{
 				"nothing":          "",
-				"for any":          introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{}),
-				"for its name":     introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{NodeName: "fake", NodePool: "default"}),
-				"for another name": introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{NodeName: "fak"}),
-				"for another pool": introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{NodePool: "gpu"}),
+				"for any":          introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{}),
+				"for its name":     introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodeName: "fake", NodePool: "default"}),
+				"for another name": introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodeName: "fak"}),
+				"for another pool": introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodePool: "gpu"}),
 				"of another node":  other.jwt,
-				"altered":          introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{}) + "A",
+				"altered":          introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{}) + "A",
 				"a secret ID":      nomad.NewID(),
 			} {
 				n := stranger(t, s)
@@ -80,7 +81,7 @@ func TestIntroductionIsEnforced(t *testing.T) {
 func TestIntroductionIsUsedUp(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
 	for _, uses := range []int{0, 1, 7} {
-		token := introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{Uses: uses})
+		token := introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{Uses: uses})
 		pool := rpc.NewPool(rpc.PoolConfig{})
 		t.Cleanup(func() { pool.Close() })
 		var mu sync.Mutex
@@ -113,7 +114,7 @@ func TestIntroductionTokens(t *testing.T) {
 		c.Introduction.DefaultTTL, c.Introduction.MaxTTL = 10*time.Minute, 20*time.Minute
 	})
 	for ttl, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, time.Minute: time.Minute, time.Hour: 20 * time.Minute} {
-		claims := claimsOf(t, introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{TTL: ttl, NodeName: "a"}))
+		claims := claimsOf(t, introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{TTL: ttl, NodeName: "a"}))
 		if got := time.Duration(claims["exp"].(float64)-claims["iat"].(float64)) * time.Second; got != want {
 			t.Errorf("a TTL of %v gives %v, want %v", ttl, got, want)
 		}
@@ -121,7 +122,7 @@ func TestIntroductionTokens(t *testing.T) {
 			t.Errorf("claims are %v", claims)
 		}
 	}
-	for name, req := range map[string]nomad.ACLCreateClientIntroductionTokenRequest{
+	for name, req := range map[string]message.ACLCreateClientIntroductionTokenRequest{
 		"negative TTL":  {TTL: -1},
 		"negative uses": {Uses: -1},
 		"too many uses": {Uses: nomad.MaxIntroductionUses + 1},

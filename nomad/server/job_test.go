@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/golang/snappy"
+
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-var global = nomad.QueryOptions{Region: "global"}
+var global = message.QueryOptions{Region: "global"}
 
 func failsWith(t *testing.T, err error, code int, parts ...string) {
 	t.Helper()
@@ -33,16 +35,16 @@ func TestRegisterTellsEveryFault(t *testing.T) {
 	s, _ := start(t, nil)
 	job := batchJob("bad id", 1)
 	job.TaskGroups[0].Tasks[0].Driver = ""
-	err := s.Call(within(t), "Job.Register", &nomad.JobRegisterRequest{Job: job}, nil)
+	err := s.Call(within(t), "Job.Register", &message.JobRegisterRequest{Job: job}, nil)
 	failsWith(t, err, 400, "the ID must not contain spaces", "driver")
-	var out nomad.JobValidateResponse
-	if err := s.Call(within(t), "Job.Validate", &nomad.JobValidateRequest{Job: job}, &out); err != nil {
+	var out message.JobValidateResponse
+	if err := s.Call(within(t), "Job.Validate", &message.JobValidateRequest{Job: job}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if len(out.ValidationErrors) < 2 || out.Error == "" {
 		t.Errorf("Job.Validate = %+v, want two faults at least", out)
 	}
-	if got := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: global}); len(got.Jobs) != 0 {
+	if got := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: global}); len(got.Jobs) != 0 {
 		t.Error("an invalid job was stored")
 	}
 }
@@ -50,20 +52,20 @@ func TestRegisterTellsEveryFault(t *testing.T) {
 func TestRegisterRefuses(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.JobMaxCount = 10 })
 	for name, c := range map[string]struct {
-		change func(*nomad.JobRegisterRequest)
+		change func(*message.JobRegisterRequest)
 		want   string
 	}{
-		"no job":             {func(r *nomad.JobRegisterRequest) { r.Job = nil }, "missing job"},
-		"another namespace":  {func(r *nomad.JobRegisterRequest) { r.Job.Namespace = "apps" }, "nonexistent namespace"},
-		"namespaces differ":  {func(r *nomad.JobRegisterRequest) { r.Job.Namespace, r.Namespace = "apps", "default" }, "mismatched request namespace"},
-		"another pool":       {func(r *nomad.JobRegisterRequest) { r.Job.NodePool = "gpu" }, "nonexistent node pool"},
-		"another region":     {func(r *nomad.JobRegisterRequest) { r.Job.Region = "eu" }, "is for region"},
-		"priority":           {func(r *nomad.JobRegisterRequest) { r.Job.Priority = 101 }, "priority"},
-		"too many":           {func(r *nomad.JobRegisterRequest) { r.Job.TaskGroups[0].Count = 11 }, "the limit is 10"},
-		"dispatched by hand": {func(r *nomad.JobRegisterRequest) { r.Job.Dispatched = true }, "dispatch its parent"},
+		"no job":             {func(r *message.JobRegisterRequest) { r.Job = nil }, "missing job"},
+		"another namespace":  {func(r *message.JobRegisterRequest) { r.Job.Namespace = "apps" }, "nonexistent namespace"},
+		"namespaces differ":  {func(r *message.JobRegisterRequest) { r.Job.Namespace, r.Namespace = "apps", "default" }, "mismatched request namespace"},
+		"another pool":       {func(r *message.JobRegisterRequest) { r.Job.NodePool = "gpu" }, "nonexistent node pool"},
+		"another region":     {func(r *message.JobRegisterRequest) { r.Job.Region = "eu" }, "is for region"},
+		"priority":           {func(r *message.JobRegisterRequest) { r.Job.Priority = 101 }, "priority"},
+		"too many":           {func(r *message.JobRegisterRequest) { r.Job.TaskGroups[0].Count = 11 }, "the limit is 10"},
+		"dispatched by hand": {func(r *message.JobRegisterRequest) { r.Job.Dispatched = true }, "dispatch its parent"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := &nomad.JobRegisterRequest{Job: batchJob("b", 1)}
+			req := &message.JobRegisterRequest{Job: batchJob("b", 1)}
 			c.change(req)
 			failsWith(t, s.Call(within(t), "Job.Register", req, nil), 400, c.want)
 		})
@@ -81,17 +83,17 @@ func TestRegisterAgain(t *testing.T) {
 	if changed.JobModifyIndex <= first.JobModifyIndex {
 		t.Error("a changed job is not a new version")
 	}
-	versions := read[nomad.JobVersionsResponse](t, s, "Job.GetJobVersions", &nomad.JobVersionsRequest{JobID: "b", Diffs: true, QueryOptions: global})
+	versions := read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", Diffs: true, QueryOptions: global})
 	if len(versions.Versions) != 2 || versions.Versions[0].Version != 1 || len(versions.Diffs) != 1 || len(versions.Diffs[0].TaskGroups) != 1 {
 		t.Errorf("Job.GetJobVersions: %d versions, %d diffs", len(versions.Versions), len(versions.Diffs))
 	}
-	req := &nomad.JobRegisterRequest{Job: batchJob("b", 3), EnforceIndex: true, JobModifyIndex: first.JobModifyIndex}
+	req := &message.JobRegisterRequest{Job: batchJob("b", 3), EnforceIndex: true, JobModifyIndex: first.JobModifyIndex}
 	err := s.Call(within(t), "Job.Register", req, nil)
 	failsWith(t, err, 500, nomad.RegisterEnforceIndexErrPrefix)
 	if !strings.HasPrefix(err.Error(), nomad.RegisterEnforceIndexErrPrefix) {
 		t.Errorf("error = %v, want nothing before it", err)
 	}
-	none := &nomad.JobRegisterRequest{Job: batchJob("none", 1), EnforceIndex: true, JobModifyIndex: 7}
+	none := &message.JobRegisterRequest{Job: batchJob("none", 1), EnforceIndex: true, JobModifyIndex: 7}
 	failsWith(t, s.Call(within(t), "Job.Register", none, nil), 500, "job does not exist")
 	req.JobModifyIndex = changed.JobModifyIndex
 	if err := s.Call(within(t), "Job.Register", req, nil); err != nil {
@@ -107,22 +109,22 @@ func TestDeregister(t *testing.T) {
 	n := join(t, s.RPCAddr())
 	register(t, s, batchJob("b", 1))
 	a := n.allocs(1)[0]
-	out := read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b"})
+	out := read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b"})
 	if out.EvalID == "" {
 		t.Fatal("Job.Deregister creates no evaluation")
 	}
 	eventually(t, func() bool {
-		got := read[nomad.SingleAllocResponse](t, s, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: a.ID, QueryOptions: global})
+		got := read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: global})
 		return got.Alloc.DesiredStatus == nomad.AllocDesiredStatusStop
 	})
-	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job == nil || !got.Job.Stop {
+	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job == nil || !got.Job.Stop {
 		t.Error("the job is missing or not stopped")
 	}
-	read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b", Purge: true})
-	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job != nil {
+	read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b", Purge: true})
+	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job != nil {
 		t.Error("the purged job still exists")
 	}
-	if out := read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b"}); out.EvalID != "" {
+	if out := read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b"}); out.EvalID != "" {
 		t.Error("Job.Deregister of a missing job creates an evaluation")
 	}
 }
@@ -136,24 +138,24 @@ func eventually(t *testing.T, holds func() bool) {
 func TestPlanWritesNothing(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
-	before := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: global}).Index
-	plan := read[nomad.JobPlanResponse](t, s, "Job.Plan", &nomad.JobPlanRequest{Job: batchJob("b", 3), Diff: true})
+	before := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: global}).Index
+	plan := read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: batchJob("b", 3), Diff: true})
 	if plan.JobModifyIndex != 0 || plan.Diff == nil || plan.Annotations == nil || plan.Annotations.DesiredTGUpdates["g"].Place != 3 {
 		t.Fatalf("Job.Plan = %+v", plan)
 	}
-	after := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: global})
+	after := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: global})
 	if len(after.Jobs) != 0 || after.Index != before {
 		t.Error("Job.Plan wrote something")
 	}
 	reg := register(t, s, batchJob("b", 3))
 	n.allocs(3)
-	plan = read[nomad.JobPlanResponse](t, s, "Job.Plan", &nomad.JobPlanRequest{Job: batchJob("b", 4), Diff: true})
+	plan = read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: batchJob("b", 4), Diff: true})
 	if got := plan.Annotations.DesiredTGUpdates["g"]; plan.JobModifyIndex != reg.JobModifyIndex || got.Place != 1 || got.Stop != 0 {
 		t.Errorf("Job.Plan for one more = index %d, %+v", plan.JobModifyIndex, got)
 	}
 	big := batchJob("big", 1)
 	big.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 100, MemoryMB: 1 << 20}
-	if plan = read[nomad.JobPlanResponse](t, s, "Job.Plan", &nomad.JobPlanRequest{Job: big}); len(plan.FailedTGAllocs) != 1 {
+	if plan = read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: big}); len(plan.FailedTGAllocs) != 1 {
 		t.Errorf("Job.Plan of a job that fits nowhere = %+v", plan)
 	}
 }
@@ -166,31 +168,31 @@ func TestDispatch(t *testing.T) {
 	if reg := register(t, s, parent); reg.EvalID != "" {
 		t.Error("a parameterized job is evaluated")
 	}
-	dispatch := func(change func(*nomad.JobDispatchRequest)) (nomad.JobDispatchResponse, error) {
-		req := &nomad.JobDispatchRequest{JobID: "p", Payload: []byte("hello"), Meta: map[string]string{"k": "v"}}
+	dispatch := func(change func(*message.JobDispatchRequest)) (message.JobDispatchResponse, error) {
+		req := &message.JobDispatchRequest{JobID: "p", Payload: []byte("hello"), Meta: map[string]string{"k": "v"}}
 		change(req)
-		var out nomad.JobDispatchResponse
+		var out message.JobDispatchResponse
 		return out, s.Call(within(t), "Job.Dispatch", req, &out)
 	}
 	for name, c := range map[string]struct {
-		change func(*nomad.JobDispatchRequest)
+		change func(*message.JobDispatchRequest)
 		code   int
 	}{
-		"no payload":      {func(r *nomad.JobDispatchRequest) { r.Payload = nil }, 400},
-		"large payload":   {func(r *nomad.JobDispatchRequest) { r.Payload = make([]byte, 16<<10+1) }, 400},
-		"missing key":     {func(r *nomad.JobDispatchRequest) { r.Meta = nil }, 400},
-		"unpermitted key": {func(r *nomad.JobDispatchRequest) { r.Meta["x"] = "y" }, 400},
-		"no such job":     {func(r *nomad.JobDispatchRequest) { r.JobID = "q" }, 404},
+		"no payload":      {func(r *message.JobDispatchRequest) { r.Payload = nil }, 400},
+		"large payload":   {func(r *message.JobDispatchRequest) { r.Payload = make([]byte, 16<<10+1) }, 400},
+		"missing key":     {func(r *message.JobDispatchRequest) { r.Meta = nil }, 400},
+		"unpermitted key": {func(r *message.JobDispatchRequest) { r.Meta["x"] = "y" }, 400},
+		"no such job":     {func(r *message.JobDispatchRequest) { r.JobID = "q" }, 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := dispatch(c.change)
 			failsWith(t, err, c.code)
 		})
 	}
-	req := &nomad.JobDispatchRequest{JobID: "p", Payload: []byte("hello"), Meta: map[string]string{"k": "v"},
-		WriteRequest: nomad.WriteRequest{IdempotencyToken: "once"}}
-	first := read[nomad.JobDispatchResponse](t, s, "Job.Dispatch", req)
-	again := read[nomad.JobDispatchResponse](t, s, "Job.Dispatch", req)
+	req := &message.JobDispatchRequest{JobID: "p", Payload: []byte("hello"), Meta: map[string]string{"k": "v"},
+		WriteRequest: message.WriteRequest{IdempotencyToken: "once"}}
+	first := read[message.JobDispatchResponse](t, s, "Job.Dispatch", req)
+	again := read[message.JobDispatchResponse](t, s, "Job.Dispatch", req)
 	if first.EvalID == "" || !strings.HasPrefix(first.DispatchedJobID, "p/dispatch-") || again.DispatchedJobID != first.DispatchedJobID {
 		t.Fatalf("Job.Dispatch = %+v, then %+v", first, again)
 	}
@@ -206,8 +208,8 @@ func TestListsComeInPages(t *testing.T) {
 	for i := range 5 {
 		register(t, s, batchJob(fmt.Sprintf("j%d", i), 1))
 	}
-	page := func(opts nomad.QueryOptions) (string, string) {
-		out := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: opts})
+	page := func(opts message.QueryOptions) (string, string) {
+		out := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: opts})
 		var ids []string
 		for _, j := range out.Jobs {
 			ids = append(ids, j.ID)
@@ -215,32 +217,32 @@ func TestListsComeInPages(t *testing.T) {
 		return strings.Join(ids, " "), out.NextToken
 	}
 	for name, c := range map[string]struct {
-		opts       nomad.QueryOptions
+		opts       message.QueryOptions
 		ids, token string
 	}{
-		"all":           {nomad.QueryOptions{}, "j0 j1 j2 j3 j4", ""},
-		"first page":    {nomad.QueryOptions{PerPage: 2}, "j0 j1", "default.j2"},
-		"second page":   {nomad.QueryOptions{PerPage: 2, NextToken: "default.j2"}, "j2 j3", "default.j4"},
-		"last page":     {nomad.QueryOptions{PerPage: 2, NextToken: "default.j4"}, "j4", ""},
-		"token deleted": {nomad.QueryOptions{PerPage: 1, NextToken: "default.j11"}, "j2", "default.j3"},
-		"backwards":     {nomad.QueryOptions{PerPage: 2, NextToken: "default.j2", Reverse: true}, "j2 j1", "default.j0"},
-		"prefix":        {nomad.QueryOptions{Prefix: "j3"}, "j3", ""},
-		"filter":        {nomad.QueryOptions{Filter: `ID == "j1" or ID == "j4"`, PerPage: 1}, "j1", "default.j4"},
-		"everywhere":    {nomad.QueryOptions{Namespace: "*", Prefix: "j4"}, "j4", ""},
+		"all":           {message.QueryOptions{}, "j0 j1 j2 j3 j4", ""},
+		"first page":    {message.QueryOptions{PerPage: 2}, "j0 j1", "default.j2"},
+		"second page":   {message.QueryOptions{PerPage: 2, NextToken: "default.j2"}, "j2 j3", "default.j4"},
+		"last page":     {message.QueryOptions{PerPage: 2, NextToken: "default.j4"}, "j4", ""},
+		"token deleted": {message.QueryOptions{PerPage: 1, NextToken: "default.j11"}, "j2", "default.j3"},
+		"backwards":     {message.QueryOptions{PerPage: 2, NextToken: "default.j2", Reverse: true}, "j2 j1", "default.j0"},
+		"prefix":        {message.QueryOptions{Prefix: "j3"}, "j3", ""},
+		"filter":        {message.QueryOptions{Filter: `ID == "j1" or ID == "j4"`, PerPage: 1}, "j1", "default.j4"},
+		"everywhere":    {message.QueryOptions{Namespace: "*", Prefix: "j4"}, "j4", ""},
 	} {
 		if ids, token := page(c.opts); ids != c.ids || token != c.token {
 			t.Errorf("%s: %q and token %q, want %q and %q", name, ids, token, c.ids, c.token)
 		}
 	}
-	failsWith(t, s.Call(within(t), "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Filter: "=="}}, nil), 400, "filter")
-	failsWith(t, s.Call(within(t), "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{NextToken: "x"}}, nil), 400, "paginator")
-	var all nomad.EvalListResponse
+	failsWith(t, s.Call(within(t), "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Filter: "=="}}, nil), 400, "filter")
+	failsWith(t, s.Call(within(t), "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: "x"}}, nil), 400, "paginator")
+	var all message.EvalListResponse
 	eventually(t, func() bool { // each job has a complete and a blocked evaluation, because there is no node
-		all = read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{})
+		all = read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{})
 		return len(all.Evaluations) == 10
 	})
-	evals := read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{PerPage: 2}})
-	rest := read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{NextToken: evals.NextToken}})
+	evals := read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{PerPage: 2}})
+	rest := read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: evals.NextToken}})
 	if len(evals.Evaluations) != 2 || len(evals.Evaluations)+len(rest.Evaluations) != len(all.Evaluations) {
 		t.Errorf("pages of %d and %d of %d evaluations", len(evals.Evaluations), len(rest.Evaluations), len(all.Evaluations))
 	}
@@ -249,9 +251,9 @@ func TestListsComeInPages(t *testing.T) {
 func TestBlockingQueries(t *testing.T) {
 	s, _ := start(t, nil)
 	first := register(t, s, batchJob("a", 1))
-	job := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("a"))
-	wait := func(ctx context.Context, max time.Duration) (nomad.SingleJobResponse, error) {
-		var out nomad.SingleJobResponse
+	job := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("a"))
+	wait := func(ctx context.Context, max time.Duration) (message.SingleJobResponse, error) {
+		var out message.SingleJobResponse
 		req := jobRead("a")
 		req.MinQueryIndex, req.MaxQueryTime = job.Index, max
 		return out, s.Call(ctx, "Job.GetJob", req, &out)
@@ -264,9 +266,9 @@ func TestBlockingQueries(t *testing.T) {
 	if _, err := wait(ctx, time.Minute); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled caller: %v", err)
 	}
-	done := make(chan nomad.SingleJobResponse, 1)
+	done := make(chan message.SingleJobResponse, 1)
 	go func() {
-		var out nomad.SingleJobResponse
+		var out message.SingleJobResponse
 		req := jobRead("a")
 		req.MinQueryIndex = job.Index
 		s.Call(context.Background(), "Job.GetJob", req, &out)

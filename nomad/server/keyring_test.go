@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -17,16 +18,16 @@ import (
 func rootKeys(t *testing.T, s *server.Server) map[nomad.RootKeyState][]string {
 	t.Helper()
 	out := map[nomad.RootKeyState][]string{}
-	for _, k := range read[nomad.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &nomad.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys {
+	for _, k := range read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys {
 		out[k.State] = append(out[k.State], k.KeyID)
 	}
 	return out
 }
 
-func rotate(t *testing.T, s *server.Server, req nomad.KeyringRotateRootKeyRequest) string {
+func rotate(t *testing.T, s *server.Server, req message.KeyringRotateRootKeyRequest) string {
 	t.Helper()
 	req.Region = "global"
-	return read[nomad.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &req).Key.KeyID
+	return read[message.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &req).Key.KeyID
 }
 
 // kidOf returns the key ID and the algorithm of a token.
@@ -48,11 +49,11 @@ func TestRotation(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
 	first := rootKeys(t, s)[nomad.RootKeyStateActive][0]
-	second := rotate(t, s, nomad.KeyringRotateRootKeyRequest{})
+	second := rotate(t, s, message.KeyringRotateRootKeyRequest{})
 	if got := rootKeys(t, s); len(got[nomad.RootKeyStateActive]) != 1 || got[nomad.RootKeyStateActive][0] != second || got[nomad.RootKeyStateInactive][0] != first {
 		t.Errorf("after a rotation the keys are %v", got)
 	}
-	var renewed nomad.NodeUpdateResponse
+	var renewed message.NodeUpdateResponse
 	eventually(t, func() bool {
 		renewed = n.beat(n.jwt, true) // the token of the old key is valid
 		kid, _ := kidOf(t, *renewed.SignedIdentity)
@@ -60,13 +61,13 @@ func TestRotation(t *testing.T) {
 	})
 	n.jwt = *renewed.SignedIdentity
 	remove := func(id string, force bool) error {
-		return s.Call(within(t), "Keyring.Delete", &nomad.KeyringDeleteRootKeyRequest{KeyID: id, Force: force, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+		return s.Call(within(t), "Keyring.Delete", &message.KeyringDeleteRootKeyRequest{KeyID: id, Force: force, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	}
 	other := join(t, s.RPCAddr())
 	if err := remove(second, true); err == nil {
 		t.Error("the active key is removed")
 	}
-	third := rotate(t, s, nomad.KeyringRotateRootKeyRequest{})
+	third := rotate(t, s, message.KeyringRotateRootKeyRequest{})
 	if err := remove(first, false); err != nil {
 		t.Errorf("an unused key: %v", err)
 	}
@@ -78,7 +79,7 @@ func TestRotation(t *testing.T) {
 	}
 	// Its tokens are refused at once. The secret ID gets a new one.
 	eventually(t, func() bool {
-		err := other.call("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: other.node.ID, Status: nomad.NodeStatusReady, WriteRequest: other.write(other.jwt)}, nil)
+		err := other.call("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: other.node.ID, Status: nomad.NodeStatusReady, WriteRequest: other.write(other.jwt)}, nil)
 		return errors.Is(err, nomad.ErrPermissionDenied)
 	})
 	if kid, _ := kidOf(t, *other.beat(other.node.SecretID, false).SignedIdentity); kid != third {
@@ -90,19 +91,19 @@ func TestRotationRequests(t *testing.T) {
 	s, _ := start(t, nil)
 	active := rootKeys(t, s)[nomad.RootKeyStateActive][0]
 	for name, req := range map[string]rpc.Request{
-		"full and published":    &nomad.KeyringRotateRootKeyRequest{Full: true, PublishTime: 5},
-		"published before":      &nomad.KeyringRotateRootKeyRequest{PublishTime: -5},
-		"another algorithm":     &nomad.KeyringRotateRootKeyRequest{Algorithm: "rot13"},
-		"no key":                &nomad.KeyringUpdateRootKeyRequest{},
-		"a key with material":   &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}, Key: make([]byte, 32)}},
-		"an invalid transition": &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}}},
-		"an unknown key":        &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: nomad.NewID(), State: "active"}}},
+		"full and published":    &message.KeyringRotateRootKeyRequest{Full: true, PublishTime: 5},
+		"published before":      &message.KeyringRotateRootKeyRequest{PublishTime: -5},
+		"another algorithm":     &message.KeyringRotateRootKeyRequest{Algorithm: "rot13"},
+		"no key":                &message.KeyringUpdateRootKeyRequest{},
+		"a key with material":   &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}, Key: make([]byte, 32)}},
+		"an invalid transition": &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}}},
+		"an unknown key":        &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: nomad.NewID(), State: "active"}}},
 	} {
 		method := "Keyring.Rotate"
-		if _, update := req.(*nomad.KeyringUpdateRootKeyRequest); update {
+		if _, update := req.(*message.KeyringUpdateRootKeyRequest); update {
 			method = "Keyring.Update"
 		}
-		req.(interface{ Write() *nomad.WriteRequest }).Write().Region = "global"
+		req.(interface{ Write() *message.WriteRequest }).Write().Region = "global"
 		var coded *nomad.CodedError
 		if err := s.Call(within(t), method, req, nil); !errors.As(err, &coded) || coded.Code/100 != 4 {
 			t.Errorf("%s: %v", name, err)
@@ -116,16 +117,16 @@ func TestRotationRequests(t *testing.T) {
 // A prepublished key becomes active at its time. A full rotation ends without further requests.
 func TestPublishedKeySigns(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.RootKeyGCInterval = 20 * time.Millisecond })
-	next := rotate(t, s, nomad.KeyringRotateRootKeyRequest{PublishTime: time.Now().Add(time.Hour).UnixNano()})
+	next := rotate(t, s, message.KeyringRotateRootKeyRequest{PublishTime: time.Now().Add(time.Hour).UnixNano()})
 	if got := rootKeys(t, s)[nomad.RootKeyStatePrepublished]; len(got) != 1 || got[0] != next {
 		t.Errorf("published keys are %v", got)
 	}
 	eventually(t, func() bool { // verifiers see it
-		return len(read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys) == 2
+		return len(read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: global}).PublicKeys) == 2
 	})
-	due := rotate(t, s, nomad.KeyringRotateRootKeyRequest{PublishTime: time.Now().UnixNano()})
+	due := rotate(t, s, message.KeyringRotateRootKeyRequest{PublishTime: time.Now().UnixNano()})
 	eventually(t, func() bool { return rootKeys(t, s)[nomad.RootKeyStateActive][0] == due })
-	full := rotate(t, s, nomad.KeyringRotateRootKeyRequest{Full: true})
+	full := rotate(t, s, message.KeyringRotateRootKeyRequest{Full: true})
 	eventually(t, func() bool {
 		got := rootKeys(t, s)
 		return got[nomad.RootKeyStateActive][0] == full && len(got[nomad.RootKeyStateRekeying]) == 0 && len(got[nomad.RootKeyStateInactive]) == 2
@@ -146,8 +147,8 @@ func TestRS256OnRequest(t *testing.T) {
 	alloc := n.allocs(1)[0]
 	sign := func() map[string]string {
 		t.Helper()
-		var out nomad.AllocIdentitiesResponse
-		req := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}
+		var out message.AllocIdentitiesResponse
+		req := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt}}
 		for _, name := range []string{"old", "new"} {
 			req.Identities = append(req.Identities, &nomad.WorkloadIdentityRequest{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: name, WorkloadIdentifier: "t"}})
 		}
@@ -168,14 +169,14 @@ func TestRS256OnRequest(t *testing.T) {
 		t.Errorf("the default identity is signed %s by %s", alg, kid)
 	}
 	algs := map[string]string{} // both have signed, so verifiers see them
-	for _, k := range read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys {
+	for _, k := range read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: global}).PublicKeys {
 		algs[k.KeyID] = k.Algorithm
 	}
 	if len(algs) != 2 || algs[oldKid] != "RS256" || algs[newKid] != "EdDSA" {
 		t.Errorf("verifiers see %v", algs)
 	}
 	remove := func() error {
-		return s.Call(within(t), "Keyring.Delete", &nomad.KeyringDeleteRootKeyRequest{KeyID: oldKid, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+		return s.Call(within(t), "Keyring.Delete", &message.KeyringDeleteRootKeyRequest{KeyID: oldKid, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	}
 	if err := remove(); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("the key that signs RS256 is removed: %v", err)
@@ -184,7 +185,7 @@ func TestRS256OnRequest(t *testing.T) {
 	if got := rootKeys(t, s); len(got[nomad.RootKeyStateInactive]) != 1 {
 		t.Errorf("keys are %v", got)
 	}
-	rotate(t, s, nomad.KeyringRotateRootKeyRequest{})
+	rotate(t, s, message.KeyringRotateRootKeyRequest{})
 	eventually(t, func() bool {
 		kid, alg := kidOf(t, sign()["old"])
 		return alg == "RS256" && kid != oldKid
@@ -197,7 +198,7 @@ func TestRS256OnRequest(t *testing.T) {
 
 	bad := batchJob("bad", 1)
 	bad.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Name: "x", Alg: "none"}}
-	err := s.Call(within(t), "Job.Register", &nomad.JobRegisterRequest{Job: bad, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	err := s.Call(within(t), "Job.Register", &message.JobRegisterRequest{Job: bad, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	if err == nil || !strings.Contains(err.Error(), `alg "none"`) {
 		t.Errorf("a job with alg none: %v", err)
 	}

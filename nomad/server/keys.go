@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -214,7 +215,7 @@ func (s *Server) makeKey(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create a root key: %w", err)
 	}
-	if err := s.write(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key}); err != nil {
+	if err := s.write(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key}); err != nil {
 		return fmt.Errorf("write the root key: %w", err)
 	}
 	s.log.Info("created a root key", "key", key.KeyID, "wrapped_by", key.WrappedBy())
@@ -245,10 +246,10 @@ type leaderCaller struct{ s *Server }
 func (c leaderCaller) Call(ctx context.Context, method string, req, resp any) error {
 	own := c.s.authority.Token()
 	switch r := req.(type) {
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		w := r.Write()
 		w.Region, w.AuthToken = c.s.cfg.Region, cmp.Or(w.AuthToken, own)
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		q := r.Query()
 		q.Region, q.AuthToken = c.s.cfg.Region, cmp.Or(q.AuthToken, own)
 	}

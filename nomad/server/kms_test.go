@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testvault"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -75,7 +76,7 @@ func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(
 // keyList returns the root keys from the leader.
 func keyList(t *testing.T, s *server.Server) []*nomad.RootKeyMeta {
 	t.Helper()
-	return read[nomad.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &nomad.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys
+	return read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys
 }
 
 // activeKey returns the active key, or nil.
@@ -92,7 +93,7 @@ func activeKey(t *testing.T, s *server.Server) *nomad.RootKeyMeta {
 // tryRotate requests a new key.
 func tryRotate(t *testing.T, s *server.Server) error {
 	t.Helper()
-	return s.Call(within(t), "Keyring.Rotate", &nomad.KeyringRotateRootKeyRequest{WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	return s.Call(within(t), "Keyring.Rotate", &message.KeyringRotateRootKeyRequest{WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 }
 
 // A server whose key management is unreachable starts, reports what it cannot open, verifies
@@ -120,13 +121,13 @@ func TestKeyManagementIsAway(t *testing.T) {
 		t.Errorf("keyring list shows %+v, stats %v", k, s.Stats()["keyring"])
 	}
 	n.addr = s.RPCAddr()
-	var out nomad.NodeUpdateResponse // its token is verified; no new one is due
-	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, &out)
-	if published := read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys; len(published) != 1 {
+	var out message.NodeUpdateResponse // its token is verified; no new one is due
+	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, &out)
+	if published := read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: global}).PublicKeys; len(published) != 1 {
 		t.Errorf("verifiers see %v", published)
 	}
 	other := mockNode()
-	err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
+	err := n.call("Node.Register", &message.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
 	if err == nil || !strings.Contains(err.Error(), "transit.main") {
 		t.Errorf("a request that needs a signature: %v", err)
 	}
@@ -136,10 +137,10 @@ func TestKeyManagementIsAway(t *testing.T) {
 	register(t, s, batchJob("waiting", 1)) // its evaluation is processed when the server can sign
 	v.Set(testvault.None)
 	eventually(t, func() bool { return activeKey(t, s).Closed == "" && s.Stats()["keyring"]["closed"] == "0" })
-	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
+	n.must("Node.Register", &message.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
 	eventually(t, func() bool {
-		req := &nomad.JobSpecificRequest{JobID: "waiting", QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "default"}}
-		return len(read[nomad.JobAllocationsResponse](t, s, "Job.Allocations", req).Allocations) == 1
+		req := &message.JobSpecificRequest{JobID: "waiting", QueryOptions: message.QueryOptions{Region: "global", Namespace: "default"}}
+		return len(read[message.JobAllocationsResponse](t, s, "Job.Allocations", req).Allocations) == 1
 	})
 	if !log.has("level=INFO", "opened root key") {
 		t.Error("the log does not report that the key is open")
@@ -276,9 +277,9 @@ func TestOneServerWithoutKeyManagement(t *testing.T) {
 	if alloc := n.allocs(1)[0]; alloc.SignedIdentities["t"] == "" {
 		t.Error("the allocation has no identity")
 	}
-	var out nomad.SingleJobResponse // that server verifies the token itself
-	stale := nomad.QueryOptions{Region: "global", AllowStale: true, AuthToken: n.jwt}
-	n.must("Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &out)
+	var out message.SingleJobResponse // that server verifies the token itself
+	stale := message.QueryOptions{Region: "global", AllowStale: true, AuthToken: n.jwt}
+	n.must("Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &out)
 	if err := tryRotate(t, all[2].Server); err != nil {
 		t.Error(err)
 	}

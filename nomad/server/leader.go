@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/replication"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -143,7 +144,7 @@ func (s *Server) finishDownNodes(ctx context.Context, snap *state.Snapshot) {
 		if n.Status != nomad.NodeStatusDown || !snap.HoldsWork(n.ID) {
 			continue
 		}
-		req := &nomad.NodeEvaluateRequest{NodeID: n.ID}
+		req := &message.NodeEvaluateRequest{NodeID: n.ID}
 		if err := s.asLeader().Call(ctx, "Node.Evaluate", req, nil); err != nil && ctx.Err() == nil {
 			s.log.Warn("evaluate a node that is down", "node", n.ID, "err", err)
 		}
@@ -151,7 +152,7 @@ func (s *Server) finishDownNodes(ctx context.Context, snap *state.Snapshot) {
 }
 
 func (s *Server) writeEvals(ctx context.Context, evals []*nomad.Evaluation) error {
-	return s.write(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
+	return s.write(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
 }
 
 // write appends one entry to the log.
@@ -175,12 +176,12 @@ func (s *Server) bootstrap(ctx context.Context) error {
 		}
 	}
 	if index, _ := snap.SchedulerConfig(nil); index == 0 {
-		if err := s.write(ctx, nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{Config: s.cfg.Scheduler}); err != nil {
+		if err := s.write(ctx, nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: s.cfg.Scheduler}); err != nil {
 			return fmt.Errorf("write the scheduler configuration: %w", err)
 		}
 	}
 	if snap.AutopilotConfig(nil) == nil {
-		if err := s.write(ctx, nomad.AutopilotRequestType, &nomad.AutopilotSetConfigRequest{Config: *s.cfg.Autopilot}); err != nil {
+		if err := s.write(ctx, nomad.AutopilotRequestType, &message.AutopilotSetConfigRequest{Config: *s.cfg.Autopilot}); err != nil {
 			return fmt.Errorf("write the autopilot configuration: %w", err)
 		}
 	}

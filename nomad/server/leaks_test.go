@@ -18,6 +18,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -84,13 +85,13 @@ func (x access) answer(t *testing.T, m rpc.Method, token string, words map[strin
 	t.Helper()
 	req := x.request(m)
 	about(reflect.ValueOf(req), words, 0)
-	if r, ok := req.(*nomad.NodeRegisterRequest); ok {
+	if r, ok := req.(*message.NodeRegisterRequest); ok {
 		r.Node.SecretID = nomad.NewID() // only the node has the right one
 	}
 	switch r := req.(type) {
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().Region, r.Query().AuthToken, r.Query().Namespace = "global", token, "default"
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken, r.Write().Namespace = "global", token, "default"
 	}
 	ctx, cancel := context.WithTimeout(within(t), 10*time.Second)
@@ -142,7 +143,7 @@ func TestNoMethodRevealsSecrets(t *testing.T) {
 	x.alloc = x.a.allocs(1)[0]
 	x.b = join(t, s.RPCAddr())
 	x.far, _ = start(t, func(c *server.Config) { c.Region = "far" })
-	intro := introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{})
+	intro := introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{})
 	words := map[string]string{"AllocID": x.alloc.ID, "NodeID": x.a.node.ID, "JobID": job.ID, "EvalID": x.alloc.EvalID, "DeploymentID": x.alloc.DeploymentID, "Name": nomad.NodePoolDefault, "ID": x.alloc.ID, "TaskGroup": x.alloc.TaskGroup}
 	sig := func(token string) string { return token[strings.LastIndexByte(token, '.')+1:] }
 	hidden := map[string]string{"a token of a task": sig(x.alloc.SignedIdentities["t"]), "a node's identity": sig(x.a.jwt), "a node's secret": x.a.node.SecretID, "an introduction": sig(intro)}
@@ -208,17 +209,17 @@ func TestPurgedNodeReadsNothing(t *testing.T) {
 	n := join(t, s.RPCAddr())
 	register(t, s, batchJob("b", 1))
 	alloc := n.allocs(1)[0]
-	q := nomad.QueryOptions{Region: "global", AuthToken: n.jwt}
-	get := &nomad.AllocsGetRequest{AllocIDs: []string{alloc.ID}, QueryOptions: q}
-	sign := &nomad.AllocIdentitiesRequest{QueryOptions: q, Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
-	list := &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}
-	beat := &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}
+	q := message.QueryOptions{Region: "global", AuthToken: n.jwt}
+	get := &message.AllocsGetRequest{AllocIDs: []string{alloc.ID}, QueryOptions: q}
+	sign := &message.AllocIdentitiesRequest{QueryOptions: q, Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+	list := &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}
+	beat := &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}
 	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Alloc.SignIdentities": sign, "Node.GetClientAllocs": list, "Node.UpdateStatus": beat} {
 		if err := n.call(method, req, nil); err != nil {
 			t.Errorf("%s before: %v", method, err)
 		}
 	}
-	read[nomad.NodeUpdateResponse](t, s, "Node.Deregister", &nomad.NodeDeregisterRequest{NodeID: n.node.ID, WriteRequest: n.write("")})
+	read[message.NodeUpdateResponse](t, s, "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.node.ID, WriteRequest: n.write("")})
 	eventually(t, func() bool { return !s.Connected(n.node.ID) })
 	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Node.GetClientAllocs": list, "Alloc.SignIdentities": sign} {
 		if err := n.call(method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
@@ -228,7 +229,7 @@ func TestPurgedNodeReadsNothing(t *testing.T) {
 	if err := n.call("Node.UpdateStatus", beat, nil); !errors.Is(err, nomad.ErrNodeNotFound) {
 		t.Errorf("Node.UpdateStatus after: %v", err)
 	}
-	if err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, nil); err != nil {
+	if err := n.call("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, nil); err != nil {
 		t.Errorf("the node cannot return: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testidp"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -94,8 +95,8 @@ func TestLoginWithAToken(t *testing.T) {
 		got.ExpirationTTL != time.Hour || got.ExpirationTime == nil || got.ExpirationTime.Sub(got.CreateTime) != time.Hour || !nomad.IsUUID(got.SecretID) {
 		t.Errorf("token = %+v", *got)
 	}
-	var jobs nomad.JobListResponse
-	if err := g.call(got.SecretID, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Namespace: "default"}}, &jobs); err != nil {
+	var jobs message.JobListResponse
+	if err := g.call(got.SecretID, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "default"}}, &jobs); err != nil {
 		t.Errorf("the token does not have its policy's rights: %v", err)
 	}
 	if err := g.call(got.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); err == nil {
@@ -226,7 +227,7 @@ func (g *guarded) checkAssertion(raw string, p *testidp.Provider) error {
 	if err != nil {
 		return err
 	}
-	keys := read[nomad.KeyringListPublicResponse](g.T, g.s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global})
+	keys := read[message.KeyringListPublicResponse](g.T, g.s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: global})
 	for _, k := range keys.PublicKeys {
 		var public any = ed25519.PublicKey(k.PublicKey)
 		if k.Algorithm == "RS256" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // bombSize is the number of bytes, and of empty objects, in an attack.
@@ -143,7 +144,7 @@ func TestRequestsThatGrowInMemory(t *testing.T) {
 		next.Env = map[string]string{"A": strings.Repeat("x", 200)}
 		job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, next)
 	}
-	req := &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}}
+	req := &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}}
 	if err := n.pool.Call(within(t), g.s.RPCAddr(), "Job.Register", req, nil); err != nil {
 		t.Errorf("a job of 500 tasks: %v", err)
 	}
@@ -159,9 +160,9 @@ func TestJobsOfTooManyParts(t *testing.T) {
 		job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, &nomad.Task{})
 	}
 	for method, req := range map[string]any{
-		"Job.Register": &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}},
-		"Job.Plan":     &nomad.JobPlanRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}},
-		"Job.Validate": &nomad.JobValidateRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}},
+		"Job.Register": &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}},
+		"Job.Plan":     &message.JobPlanRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}},
+		"Job.Validate": &message.JobValidateRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}},
 	} {
 		err := n.pool.Call(within(t), g.s.RPCAddr(), method, req, nil)
 		if err == nil || !strings.Contains(err.Error(), "5001 groups and tasks") {

@@ -14,15 +14,16 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
 // beat sends a heartbeat with a token and returns the reply.
-func (n *fakeNode) beat(token string, force bool) nomad.NodeUpdateResponse {
+func (n *fakeNode) beat(token string, force bool) message.NodeUpdateResponse {
 	n.t.Helper()
-	var out nomad.NodeUpdateResponse
-	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady,
+	var out message.NodeUpdateResponse
+	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady,
 		ForceIdentityRenewal: force, WriteRequest: n.write(token)}, &out)
 	return out
 }
@@ -54,22 +55,22 @@ func TestRegisterAgainNeedsTheSecret(t *testing.T) {
 	n := join(t, s.RPCAddr())
 	other := *n.node
 	other.SecretID = nomad.NewID()
-	err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: &other, WriteRequest: n.write("")}, nil)
+	err := n.call("Node.Register", &message.NodeRegisterRequest{Node: &other, WriteRequest: n.write("")}, nil)
 	if err == nil || !strings.Contains(err.Error(), "node secret ID does not match") {
 		t.Errorf("another secret: %v", err)
 	}
-	var out nomad.NodeUpdateResponse
+	var out message.NodeUpdateResponse
 	same := *n.node
-	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: &same, WriteRequest: n.write(n.jwt)}, &out)
+	n.must("Node.Register", &message.NodeRegisterRequest{Node: &same, WriteRequest: n.write(n.jwt)}, &out)
 	if out.SignedIdentity != nil {
 		t.Error("a node that changed nothing gets a new identity")
 	}
 	same.NodeClass = "large"
-	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: &same, WriteRequest: n.write(n.jwt)}, &out)
+	n.must("Node.Register", &message.NodeRegisterRequest{Node: &same, WriteRequest: n.write(n.jwt)}, &out)
 	if out.SignedIdentity == nil {
 		t.Error("a node of another class keeps its identity")
 	}
-	got := read[nomad.SingleNodeResponse](t, s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global})
+	got := read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global})
 	if got.Node.Status != nomad.NodeStatusReady || got.Node.NodeClass != "large" || got.Node.ComputedClass == "" {
 		t.Errorf("after registering again the node is %q of class %q (%q)", got.Node.Status, got.Node.NodeClass, got.Node.ComputedClass)
 	}
@@ -95,10 +96,10 @@ func TestSilentNodeIsDownAndItsAllocationsAreReplaced(t *testing.T) {
 		return nodeStatus(t, s, silent) == nomad.NodeStatusDown
 	})
 	eventually(t, func() bool {
-		got := read[nomad.SingleAllocResponse](t, s, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: lost.ID, QueryOptions: global})
+		got := read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: lost.ID, QueryOptions: global})
 		return got.Alloc.ClientStatus == nomad.AllocClientStatusLost
 	})
-	err := silent.call("Node.UpdateAlloc", &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: lost.ID, NodeID: lost.NodeID,
+	err := silent.call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: lost.ID, NodeID: lost.NodeID,
 		ClientStatus: nomad.AllocClientStatusRunning}}, WriteRequest: silent.write(silent.jwt)}, nil)
 	if err == nil || !strings.Contains(err.Error(), "is not allowed to update allocs") {
 		t.Errorf("a node that is down updates allocations: %v", err)
@@ -117,23 +118,23 @@ func TestSilentNodeIsDownAndItsAllocationsAreReplaced(t *testing.T) {
 
 func nodeStatus(t *testing.T, s *server.Server, n *fakeNode) string {
 	t.Helper()
-	return read[nomad.SingleNodeResponse](t, s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Node.Status
+	return read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Node.Status
 }
 
 func TestEligibilityAndDrain(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
-	read[nomad.NodeEligibilityUpdateResponse](t, s, "Node.UpdateEligibility",
-		&nomad.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	read[message.NodeEligibilityUpdateResponse](t, s, "Node.UpdateEligibility",
+		&message.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 	out := register(t, s, batchJob("b", 1))
 	eventually(t, func() bool {
-		e := read[nomad.SingleEvalResponse](t, s, "Eval.GetEval", &nomad.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: global})
+		e := read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: global})
 		return e.Eval.Status == nomad.EvalStatusComplete && e.Eval.BlockedEval != ""
 	})
-	err := s.Call(within(t), "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, DrainStrategy: &nomad.DrainStrategy{}}, nil)
+	err := s.Call(within(t), "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, DrainStrategy: &nomad.DrainStrategy{}}, nil)
 	failsWith(t, err, 501, "draining of nodes")
 	// Ending a drain that does not exist makes the node eligible, and the job is placed.
-	read[nomad.NodeDrainUpdateResponse](t, s, "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true})
+	read[message.NodeDrainUpdateResponse](t, s, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true})
 	n.allocs(1)
 }
 
@@ -146,7 +147,7 @@ func TestFailedAllocationIsPlacedAgain(t *testing.T) {
 	first := n.allocs(1)[0]
 	n.report(nomad.AllocClientStatusFailed, first)
 	eventually(t, func() bool {
-		evals := read[nomad.JobEvaluationsResponse](t, s, "Job.Evaluations", jobRead("b"))
+		evals := read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", jobRead("b"))
 		for _, e := range evals.Evaluations {
 			if e.TriggeredBy == nomad.EvalTriggerRetryFailedAlloc {
 				return true
@@ -160,13 +161,13 @@ func TestFailedAllocationIsPlacedAgain(t *testing.T) {
 func relayed(t *testing.T) *rpc.Server {
 	t.Helper()
 	node, err := rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Methods: []rpc.Method{
-		rpc.Handle("Allocations.Stats", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *nomad.AllocStatsRequest) (*nomad.AllocStatsResponse, error) {
+		rpc.Handle("Allocations.Stats", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.AllocStatsRequest) (*message.AllocStatsResponse, error) {
 			if req.Task != "" {
 				return nil, nomad.Errorf(404, "unknown task %q", req.Task)
 			}
-			return &nomad.AllocStatsResponse{Stats: &nomad.AllocResourceUsage{Timestamp: 7}}, nil
+			return &message.AllocStatsResponse{Stats: &nomad.AllocResourceUsage{Timestamp: 7}}, nil
 		}).Needs(rpc.Good),
-		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *nomad.FsLogsRequest, st *rpc.Stream) error {
+		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.FsLogsRequest, st *rpc.Stream) error {
 			return st.Encode(&nomad.StreamErrWrapper{Payload: []byte("log of " + req.Task)})
 		}).Needs(rpc.Good),
 	}})
@@ -193,21 +194,21 @@ func TestCallsAreRelayedToTheNode(t *testing.T) {
 			id := n.allocs(1)[0].ID
 			n.pool.Close()
 			eventually(t, func() bool {
-				err := s.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id}, nil)
+				err := s.Call(within(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}, nil)
 				return errors.Is(err, nomad.ErrNoNodeConn)
 			})
 			attach(t, s, n)
-			if got := read[nomad.AllocStatsResponse](t, s, "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id}); got.Stats.Timestamp != 7 {
+			if got := read[message.AllocStatsResponse](t, s, "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}); got.Stats.Timestamp != 7 {
 				t.Errorf("ClientAllocations.Stats = %+v", got.Stats)
 			}
-			failsWith(t, s.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id, Task: "x"}, nil), 404, "unknown task")
-			failsWith(t, s.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: nomad.NewID()}, nil), 404, "Unknown allocation")
+			failsWith(t, s.Call(within(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id, Task: "x"}, nil), 404, "unknown task")
+			failsWith(t, s.Call(within(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: nomad.NewID()}, nil), 404, "Unknown allocation")
 			st, err := s.Stream(within(t), "FileSystem.Logs")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer st.Close()
-			st.Encode(&nomad.FsLogsRequest{AllocID: id, Task: "t"})
+			st.Encode(&message.FsLogsRequest{AllocID: id, Task: "t"})
 			var first nomad.StreamErrWrapper
 			if err := st.Decode(&first); err != nil || string(first.Payload) != "log of t" {
 				t.Errorf("FileSystem.Logs sends %q, %v", first.Payload, err)
@@ -243,11 +244,11 @@ func TestRestartKeepsEverything(t *testing.T) {
 	if got := n.allocs(1)[0]; got.ID != a.ID || got.SignedIdentities["t"] != a.SignedIdentities["t"] {
 		t.Error("the allocation differs")
 	}
-	who := read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
+	who := read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
 	if who.Identity.Claims == nil || who.Identity.Claims.AllocationID != a.ID {
 		t.Errorf("after the restart the token has %+v", who.Identity)
 	}
-	if len(read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys) != 1 {
+	if len(read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: global}).PublicKeys) != 1 {
 		t.Error("a restart creates another root key")
 	}
 }
@@ -331,7 +332,7 @@ func TestAgentsWithoutIdentities(t *testing.T) {
 // the shortest TTL.
 func TestEveryNodeIdentityEnds(t *testing.T) {
 	s, _ := start(t, nil)
-	read[nomad.GenericResponse](t, s, "NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{
+	read[message.GenericResponse](t, s, "NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{
 		{Name: "unsaid"}, {Name: "hour", NodeIdentityTTL: time.Hour}, {Name: "instant", NodeIdentityTTL: 1}}})
 	for pool, want := range map[string]time.Duration{"default": 24 * time.Hour, "made": 24 * time.Hour, "unsaid": 24 * time.Hour, "hour": time.Hour, "instant": time.Second} {
 		n := stranger(t, s)
@@ -353,7 +354,7 @@ func TestRenewalIsRecorded(t *testing.T) {
 	s, _ := start(t, nil)
 	n := join(t, s.RPCAddr())
 	before := nodeOf(t, s, n)
-	read[nomad.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &nomad.KeyringRotateRootKeyRequest{})
+	read[message.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &message.KeyringRotateRootKeyRequest{})
 	out := n.beat(n.jwt, true)
 	after := nodeOf(t, s, n)
 	if out.SignedIdentity == nil || out.Index == 0 || after.IdentitySigningKeyID == before.IdentitySigningKeyID || after.ModifyIndex != out.NodeModifyIndex {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -28,7 +29,7 @@ func TestNodesReadNoOthersAllocations(t *testing.T) {
 	g := twoNamespaces(t)
 	other, a := join(t, g.s.RPCAddr()), g.alloc["a"]
 	own := func(secret string) *nomad.Allocation {
-		return got[nomad.SingleAllocResponse](g.guarded, secret, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: a.ID}).Alloc
+		return got[message.SingleAllocResponse](g.guarded, secret, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}).Alloc
 	}
 	for _, secret := range []string{g.node.jwt, g.node.node.SecretID} {
 		if shown := own(secret); shown == nil || shown.SignedIdentities != nil {
@@ -44,7 +45,7 @@ func TestNodesReadNoOthersAllocations(t *testing.T) {
 				req := m.NewRequest()
 				aboutAlloc(req, a, g.eval["a"])
 				aim(req, secret)
-				if q, ok := req.(interface{ Query() *nomad.QueryOptions }); ok {
+				if q, ok := req.(interface{ Query() *message.QueryOptions }); ok {
 					q.Query().Namespace = namespace
 				}
 				out := m.NewResponse()
@@ -69,9 +70,9 @@ func TestNodesReadNoOthersAllocations(t *testing.T) {
 		}
 	}
 	// The credentials of a purged node read nothing.
-	g.must("Node.BatchDeregister", &nomad.NodeBatchDeregisterRequest{NodeIDs: []string{g.node.node.ID}}, nil)
-	var out nomad.SingleAllocResponse
-	err := g.call(g.node.jwt, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: a.ID}, &out)
+	g.must("Node.BatchDeregister", &message.NodeBatchDeregisterRequest{NodeIDs: []string{g.node.node.ID}}, nil)
+	var out message.SingleAllocResponse
+	err := g.call(g.node.jwt, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}, &out)
 	if err == nil && out.Alloc != nil || err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a purged node reads %+v, %v", out.Alloc, err)
 	}

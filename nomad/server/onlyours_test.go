@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -20,11 +21,11 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 	dir := t.TempDir()
 	here := startMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir })
 	upsert := func(name string) error {
-		return here.Call(within(t), "Quota.Upsert", &nomad.QuotaUpsertRequest{WriteRequest: nomad.WriteRequest{Region: "global"},
+		return here.Call(within(t), "Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
 			Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(1)}}}}}}, nil)
 	}
 	remove := func(name string) error {
-		return here.Call(within(t), "Quota.Delete", &nomad.QuotaDeleteRequest{WriteRequest: nomad.WriteRequest{Region: "global"}, Names: []string{name}}, nil)
+		return here.Call(within(t), "Quota.Delete", &message.QuotaDeleteRequest{WriteRequest: message.WriteRequest{Region: "global"}, Names: []string{name}}, nil)
 	}
 	refused := func(err error) bool {
 		var coded *nomad.CodedError

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -46,7 +47,7 @@ type peers struct{ s *Server }
 func (p peers) NodeServer(ctx context.Context, node string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeConnWithin)
 	defer cancel()
-	req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: p.s.cfg.Region, AllowStale: true}}
+	req := &message.NodeSpecificRequest{NodeID: node, QueryOptions: message.QueryOptions{Region: p.s.cfg.Region, AllowStale: true}}
 	var (
 		wg     sync.WaitGroup
 		mu     sync.Mutex
@@ -59,7 +60,7 @@ func (p peers) NodeServer(ctx context.Context, node string) (string, error) {
 		}
 		addr := peerAddr(m)
 		wg.Go(func() {
-			var out nomad.NodeConnQueryResponse
+			var out message.NodeConnQueryResponse
 			if err := p.s.peers.Call(ctx, addr, "Status.HasNodeConn", req, &out); err != nil || !out.Connected {
 				return
 			}
@@ -87,8 +88,8 @@ func (p peers) NodeSession(ctx context.Context, node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: p.s.cfg.Region, AuthToken: token}}
-	var out nomad.NodeSessionResponse
+	req := &message.NodeSpecificRequest{NodeID: node, QueryOptions: message.QueryOptions{Region: p.s.cfg.Region, AuthToken: token}}
+	var out message.NodeSessionResponse
 	err = p.s.peers.Call(ctx, addr, "NodeIdentity.Session", req, &out)
 	return out.ID, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -25,7 +26,7 @@ func TestNodeKeepsItsQuarantine(t *testing.T) {
 				g.root = out.SecretID
 			}
 			n := join(t, s.RPCAddr())
-			g.must("Node.UpdateEligibility", &nomad.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+			g.must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
 			credentials := []string{n.jwt, n.node.SecretID}
 			if !enabled {
 				credentials = credentials[:1] // the secret ID is not verified, so the caller is anonymous
@@ -46,12 +47,12 @@ func TestNodeKeepsItsQuarantine(t *testing.T) {
 				}
 			}
 			for _, credential := range credentials {
-				err := g.call(credential, "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true}, nil)
+				err := g.call(credential, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true}, nil)
 				if !errors.Is(err, nomad.ErrPermissionDenied) {
 					t.Errorf("a node that marks itself eligible gets %v", err)
 				}
 			}
-			g.must("Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true}, nil)
+			g.must("Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true}, nil)
 			if now := g.stored(n); now.SchedulingEligibility != nomad.NodeSchedulingEligible {
 				t.Errorf("after an operator lifted it, the node is %s", now.SchedulingEligibility)
 			}
@@ -70,23 +71,23 @@ func quarantineAttacks(n *nomad.Node) map[string]map[string]func() rpc.Request {
 		return func() rpc.Request {
 			again := *n
 			edit(&again)
-			return &nomad.NodeRegisterRequest{Node: &again, NodeEvent: event(nomad.NodeEventSubsystemCluster)}
+			return &message.NodeRegisterRequest{Node: &again, NodeEvent: event(nomad.NodeEventSubsystemCluster)}
 		}
 	}
 	status := func(status string) func() rpc.Request {
 		return func() rpc.Request {
-			return &nomad.NodeUpdateStatusRequest{NodeID: n.ID, Status: status, NodeEvent: event(nomad.NodeEventSubsystemScheduler)}
+			return &message.NodeUpdateStatusRequest{NodeID: n.ID, Status: status, NodeEvent: event(nomad.NodeEventSubsystemScheduler)}
 		}
 	}
 	out := map[string]map[string]func() rpc.Request{
 		"Node.UpdateDrain": {
-			"mark eligible": func() rpc.Request { return &nomad.NodeUpdateDrainRequest{NodeID: n.ID, MarkEligible: true} },
+			"mark eligible": func() rpc.Request { return &message.NodeUpdateDrainRequest{NodeID: n.ID, MarkEligible: true} },
 			"a drain": func() rpc.Request {
-				return &nomad.NodeUpdateDrainRequest{NodeID: n.ID, DrainStrategy: &nomad.DrainStrategy{}}
+				return &message.NodeUpdateDrainRequest{NodeID: n.ID, DrainStrategy: &nomad.DrainStrategy{}}
 			},
 		},
 		"Node.UpdateEligibility": {"eligible": func() rpc.Request {
-			return &nomad.NodeUpdateEligibilityRequest{NodeID: n.ID, Eligibility: nomad.NodeSchedulingEligible}
+			return &message.NodeUpdateEligibilityRequest{NodeID: n.ID, Eligibility: nomad.NodeSchedulingEligible}
 		}},
 		"Node.Register": {
 			"eligible": registration(func(n *nomad.Node) { n.SchedulingEligibility = nomad.NodeSchedulingEligible }),
@@ -98,14 +99,14 @@ func quarantineAttacks(n *nomad.Node) map[string]map[string]func() rpc.Request {
 		},
 		"Node.UpdateStatus": {"ready": status(nomad.NodeStatusReady), "down": status(nomad.NodeStatusDown), "back": status(nomad.NodeStatusReady)},
 		"Node.EmitEvents":   {},
-		"Node.Evaluate":     {"": func() rpc.Request { return &nomad.NodeEvaluateRequest{NodeID: n.ID} }},
+		"Node.Evaluate":     {"": func() rpc.Request { return &message.NodeEvaluateRequest{NodeID: n.ID} }},
 		"Node.UpdateAlloc": {"": func() rpc.Request {
-			return &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: nomad.NewID(), NodeID: n.ID}}}
+			return &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: nomad.NewID(), NodeID: n.ID}}}
 		}},
 	}
 	for _, subsystem := range []string{"Cluster", "Drain", "Heartbeat", "Scheduler", "Driver"} {
 		out["Node.EmitEvents"][subsystem] = func() rpc.Request {
-			return &nomad.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{n.ID: {event(subsystem)}}}
+			return &message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{n.ID: {event(subsystem)}}}
 		}
 	}
 	return out
@@ -114,7 +115,7 @@ func quarantineAttacks(n *nomad.Node) map[string]map[string]func() rpc.Request {
 // stored returns the node as operators read it.
 func (g *guarded) stored(n *fakeNode) *nomad.Node {
 	g.Helper()
-	return got[nomad.SingleNodeResponse](g, g.root, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID}).Node
+	return got[message.SingleNodeResponse](g, g.root, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID}).Node
 }
 
 // Fields that only servers set are not taken from the first registration either.
@@ -150,18 +151,18 @@ func TestNewNodeCannotSetServerFields(t *testing.T) {
 func TestNodeReportsItsDrainAsComplete(t *testing.T) {
 	g := guard(t, nil)
 	n, other := join(t, g.s.RPCAddr()), join(t, g.s.RPCAddr())
-	g.must("Node.UpdateEligibility", &nomad.NodeUpdateEligibilityRequest{NodeID: other.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
-	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("b", 1)}, nil)
+	g.must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: other.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+	g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("b", 1)}, nil)
 	alloc := n.allocs(1)[0]
 	n.report(nomad.AllocClientStatusRunning, alloc)
 	drain := func(n *fakeNode) {
-		err := g.s.Apply(within(t), nomad.NodeUpdateDrainRequestType, &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, DrainStrategy: &nomad.DrainStrategy{}})
+		err := g.s.Apply(within(t), nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: n.node.ID, DrainStrategy: &nomad.DrainStrategy{}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	end := func(secret string, n *fakeNode, eligible bool) error {
-		return g.call(secret, "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: eligible}, nil)
+		return g.call(secret, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: eligible}, nil)
 	}
 	drain(n)
 	if err := end(n.jwt, n, false); !isCoded(err, 400, "still has allocations") {

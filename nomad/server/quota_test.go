@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -24,15 +25,15 @@ func (w quotaWorld) call(method string, req, resp any) {
 // held returns the quota's usage and the running allocations, read together.
 func (w quotaWorld) held() (used, live int) {
 	w.t.Helper()
-	var allocs nomad.AllocListResponse
-	w.call("Alloc.List", &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "*"}}, &allocs)
+	var allocs message.AllocListResponse
+	w.call("Alloc.List", &message.AllocListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "*"}}, &allocs)
 	for _, a := range allocs.Allocations {
 		if a.DesiredStatus == nomad.AllocDesiredStatusRun && a.ClientStatus == nomad.AllocClientStatusPending {
 			live++
 		}
 	}
-	var usage nomad.SingleQuotaUsageResponse
-	w.call("Quota.Usage", &nomad.QuotaSpecificRequest{Name: "q", QueryOptions: global}, &usage)
+	var usage message.SingleQuotaUsageResponse
+	w.call("Quota.Usage", &message.QuotaSpecificRequest{Name: "q", QueryOptions: global}, &usage)
 	for _, l := range usage.Usage.Used {
 		used = *l.RegionLimit.Allocs
 	}
@@ -59,11 +60,11 @@ func TestQuotaOfManyJobs(t *testing.T) {
 	all := cluster(t, 3, nil)
 	leader, followers := split(t, all)
 	w := quotaWorld{t: t, s: followers[0].Server, node: join(t, followers[0].RPCAddr())}
-	in := nomad.WriteRequest{Region: "global"}
-	w.call("Quota.Upsert", &nomad.QuotaUpsertRequest{WriteRequest: in, Quotas: []*nomad.QuotaSpec{
+	in := message.WriteRequest{Region: "global"}
+	w.call("Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: in, Quotas: []*nomad.QuotaSpec{
 		{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(most)}}}}}}, nil)
 	for _, name := range []string{"a", "b"} {
-		w.call("Namespace.UpsertNamespaces", &nomad.NamespaceUpsertRequest{WriteRequest: in, Namespaces: []*nomad.Namespace{{Name: name, Quota: "q"}}}, nil)
+		w.call("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{WriteRequest: in, Namespaces: []*nomad.Namespace{{Name: name, Quota: "q"}}}, nil)
 	}
 	var wg sync.WaitGroup
 	for i := range jobs {
@@ -91,8 +92,8 @@ func (w quotaWorld) finish(t *testing.T, before, count int) {
 	t.Helper()
 	var running []*nomad.Allocation
 	eventually(t, func() bool {
-		var list nomad.AllocListResponse
-		w.call("Alloc.List", &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "*"}}, &list)
+		var list message.AllocListResponse
+		w.call("Alloc.List", &message.AllocListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "*"}}, &list)
 		running = nil
 		for _, a := range list.Allocations {
 			if a.ClientStatus == nomad.AllocClientStatusPending {
@@ -109,6 +110,6 @@ func (w quotaWorld) finish(t *testing.T, before, count int) {
 		updates = append(updates, &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, ClientStatus: nomad.AllocClientStatusComplete})
 	}
 	eventually(t, func() bool {
-		return w.node.call("Node.UpdateAlloc", &nomad.AllocUpdateRequest{Alloc: updates, WriteRequest: w.node.write(w.node.jwt)}, &nomad.GenericResponse{}) == nil
+		return w.node.call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: updates, WriteRequest: w.node.write(w.node.jwt)}, &message.GenericResponse{}) == nil
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // How often the leader compares the members with the Raft configuration without an event, and
@@ -122,7 +123,7 @@ const peersWithin = 3 * time.Second
 func (s *Server) proves(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, peersWithin)
 	defer cancel()
-	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
 	return s.peers.Call(ctx, addr, "Status.Ping", req, nil)
 }
 
@@ -131,7 +132,7 @@ func (s *Server) proves(ctx context.Context, addr string) error {
 func (s *Server) beganThis(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, peersWithin)
 	defer cancel()
-	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
 	var peers []string
 	if err := s.peers.Call(ctx, addr, "Status.Peers", req, &peers); err != nil {
 		s.log.Warn("ask a server for its peers", "addr", addr, "err", err)

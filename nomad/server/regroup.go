@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // How often a server without known members checks, and how long it waits for the leader's
@@ -48,8 +48,8 @@ func (s *Server) regroupOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
-	var known nomad.ServerMembersResponse
+	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
+	var known message.ServerMembersResponse
 	if err := s.peers.Call(ctx, addr, "Status.Regroup", req, &known); err != nil {
 		return err
 	}

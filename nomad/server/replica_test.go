@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -54,8 +55,8 @@ func TestOneRegionFollowsAnother(t *testing.T) {
 	wide := client("p")
 	wide.Global, wide.Roles = true, []*acls.TokenRoleLink{{ID: role.ID}}
 	wide = x.there.token(wide)
-	x.there.must("Namespace.UpsertNamespaces", &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d"}}}, nil)
-	x.there.must("NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}}, nil)
+	x.there.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d"}}}, nil)
+	x.there.must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}}, nil)
 	for region, local := range map[*guarded]string{x.here: "here", x.there: "there"} {
 		own := client("p")
 		own.Name = local
@@ -74,10 +75,10 @@ func TestOneRegionFollowsAnother(t *testing.T) {
 		for _, r := range fetch[acls.RolesListResponse](g, "ACL.ListRoles", &acls.RolesListRequest{}).ACLRoles {
 			names = append(names, fmt.Sprintf("role %s %d", r.Name, len(r.Policies)))
 		}
-		for _, n := range fetch[nomad.NamespaceListResponse](g, "Namespace.ListNamespaces", &nomad.NamespaceListRequest{}).Namespaces {
+		for _, n := range fetch[message.NamespaceListResponse](g, "Namespace.ListNamespaces", &message.NamespaceListRequest{}).Namespaces {
 			names = append(names, "namespace "+n.Name)
 		}
-		for _, p := range fetch[nomad.NodePoolListResponse](g, "NodePool.List", &nomad.NodePoolListRequest{}).NodePools {
+		for _, p := range fetch[message.NodePoolListResponse](g, "NodePool.List", &message.NodePoolListRequest{}).NodePools {
 			names = append(names, "pool "+p.Name)
 		}
 		slices.Sort(names)
@@ -110,8 +111,8 @@ func TestOneRegionFollowsAnother(t *testing.T) {
 	x.there.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
 	x.there.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{wide.AccessorID}}, nil)
 	x.there.must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
-	x.there.must("Namespace.DeleteNamespaces", &nomad.NamespaceDeleteRequest{Namespaces: []string{"n"}}, nil)
-	x.there.must("NodePool.DeleteNodePools", &nomad.NodePoolDeleteRequest{Names: []string{"pool"}}, nil)
+	x.there.must("Namespace.DeleteNamespaces", &message.NamespaceDeleteRequest{Namespaces: []string{"n"}}, nil)
+	x.there.must("NodePool.DeleteNodePools", &message.NodePoolDeleteRequest{Names: []string{"pool"}}, nil)
 	const less = "[namespace default policy p new pool all pool default token Bootstrap Token true 0 token %s false 0]"
 	becomes(x.here, fmt.Sprintf(less, "here"))
 	becomes(x.there, fmt.Sprintf(less, "there"))
@@ -138,7 +139,7 @@ func TestPoolsOfNodesComeFromTheAuthoritativeRegion(t *testing.T) {
 	node := mockNode()
 	node.NodePool = "new"
 	register := func(g *guarded) error {
-		return g.call("", "Node.Register", &nomad.NodeRegisterRequest{Node: node, CreateNodePool: true}, nil)
+		return g.call("", "Node.Register", &message.NodeRegisterRequest{Node: node, CreateNodePool: true}, nil)
 	}
 	if err := register(x.there); !isCoded(err, 400, `create it in the authoritative region "global" first`) {
 		t.Errorf("in the other region: %v", err)

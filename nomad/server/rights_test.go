@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -26,12 +27,12 @@ func twoNamespaces(t *testing.T) *inTwo {
 	t.Helper()
 	g := &inTwo{guarded: guard(t, nil), alloc: map[string]*nomad.Allocation{}, eval: map[string]string{}}
 	g.node = join(t, g.s.RPCAddr())
-	g.must("Namespace.UpsertNamespaces", &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
+	g.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
 	for _, ns := range []string{"a", "b"} {
 		job := batchJob("j", 2)
 		job.Namespace = ns
-		var out nomad.JobRegisterResponse
-		g.must("Job.Register", &nomad.JobRegisterRequest{Job: job}, &out)
+		var out message.JobRegisterResponse
+		g.must("Job.Register", &message.JobRegisterRequest{Job: job}, &out)
 		g.eval[ns] = out.EvalID
 	}
 	for _, a := range g.node.allocs(4) {
@@ -77,34 +78,34 @@ func names[T any](all []T) string {
 // exceed that.
 func TestListsAreFiltered(t *testing.T) {
 	g := twoNamespaces(t)
-	all := nomad.QueryOptions{Namespace: "*"}
+	all := message.QueryOptions{Namespace: "*"}
 	for secret, want := range map[string]string{
 		g.root: "a b", g.bearer(`namespace "a" { policy = "read" }` + "\n" + `node { policy = "read" }` + "\n" + `node_pool "*" { policy = "read" }`): "a",
 		g.bearer("node { policy = \"read\" }\nnode_pool \"*\" { policy = \"read\" }"): "",
 	} {
 		for list, got := range map[string]string{
-			"Job.List":          names(got[nomad.JobListResponse](g.guarded, secret, "Job.List", &nomad.JobListRequest{QueryOptions: all}).Jobs),
-			"Alloc.List":        names(got[nomad.AllocListResponse](g.guarded, secret, "Alloc.List", &nomad.AllocListRequest{QueryOptions: all}).Allocations),
-			"Eval.List":         names(got[nomad.EvalListResponse](g.guarded, secret, "Eval.List", &nomad.EvalListRequest{QueryOptions: all}).Evaluations),
-			"Node.GetAllocs":    names(got[nomad.NodeAllocsResponse](g.guarded, secret, "Node.GetAllocs", &nomad.NodeSpecificRequest{NodeID: g.node.node.ID}).Allocs),
-			"NodePool.ListJobs": names(got[nomad.NodePoolJobsResponse](g.guarded, secret, "NodePool.ListJobs", &nomad.NodePoolJobsRequest{Name: "default", QueryOptions: all}).Jobs),
+			"Job.List":          names(got[message.JobListResponse](g.guarded, secret, "Job.List", &message.JobListRequest{QueryOptions: all}).Jobs),
+			"Alloc.List":        names(got[message.AllocListResponse](g.guarded, secret, "Alloc.List", &message.AllocListRequest{QueryOptions: all}).Allocations),
+			"Eval.List":         names(got[message.EvalListResponse](g.guarded, secret, "Eval.List", &message.EvalListRequest{QueryOptions: all}).Evaluations),
+			"Node.GetAllocs":    names(got[message.NodeAllocsResponse](g.guarded, secret, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: g.node.node.ID}).Allocs),
+			"NodePool.ListJobs": names(got[message.NodePoolJobsResponse](g.guarded, secret, "NodePool.ListJobs", &message.NodePoolJobsRequest{Name: "default", QueryOptions: all}).Jobs),
 		} {
 			if got != want {
 				t.Errorf("%s shows namespaces %q, want %q", list, got, want)
 			}
 		}
 		for _, jobs := range [][]nomad.NamespacedID{nil, {{ID: "j", Namespace: "a"}, {ID: "j", Namespace: "b"}}} {
-			req := &nomad.JobStatusesRequest{QueryOptions: all, Jobs: jobs}
+			req := &message.JobStatusesRequest{QueryOptions: all, Jobs: jobs}
 			if want == "" { // unlike other lists, as in Nomad
 				if err := g.call(secret, "Job.Statuses", req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 					t.Errorf("Job.Statuses of %v = %v, want permission denied", jobs, err)
 				}
-			} else if got := names(got[nomad.JobStatusesResponse](g.guarded, secret, "Job.Statuses", req).Jobs); got != want {
+			} else if got := names(got[message.JobStatusesResponse](g.guarded, secret, "Job.Statuses", req).Jobs); got != want {
 				t.Errorf("Job.Statuses of %v shows namespaces %q, want %q", jobs, got, want)
 			}
 		}
-		evals := got[nomad.EvalListResponse](g.guarded, secret, "Eval.List", &nomad.EvalListRequest{QueryOptions: all}).Evaluations
-		if n := got[nomad.EvalCountResponse](g.guarded, secret, "Eval.Count", &nomad.EvalCountRequest{QueryOptions: all}).Count; n != len(evals) {
+		evals := got[message.EvalListResponse](g.guarded, secret, "Eval.List", &message.EvalListRequest{QueryOptions: all}).Evaluations
+		if n := got[message.EvalCountResponse](g.guarded, secret, "Eval.Count", &message.EvalCountRequest{QueryOptions: all}).Count; n != len(evals) {
 			t.Errorf("%d evaluations are counted, %d listed", n, len(evals))
 		}
 		g.pages(secret, want)
@@ -115,9 +116,9 @@ func TestListsAreFiltered(t *testing.T) {
 func (g *inTwo) pages(secret, want string) {
 	g.Helper()
 	var seen []*nomad.AllocListStub
-	q := nomad.QueryOptions{Namespace: "*", PerPage: 1}
+	q := message.QueryOptions{Namespace: "*", PerPage: 1}
 	for {
-		page := got[nomad.AllocListResponse](g.guarded, secret, "Alloc.List", &nomad.AllocListRequest{QueryOptions: q})
+		page := got[message.AllocListResponse](g.guarded, secret, "Alloc.List", &message.AllocListRequest{QueryOptions: q})
 		seen = append(seen, page.Allocations...)
 		if q.NextToken = page.NextToken; q.NextToken == "" {
 			break
@@ -134,24 +135,24 @@ func (g *inTwo) pages(secret, want string) {
 // Namespaces and node pools are listed for callers with any right in them.
 func TestNamesAreFiltered(t *testing.T) {
 	g := twoNamespaces(t)
-	g.must("NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
+	g.must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
 	one := g.bearer("namespace \"a\" { capabilities = [\"read-logs\"] }\nnode_pool \"gpu\" { policy = \"read\" }")
 	var spaces, pools []string
-	for _, n := range got[nomad.NamespaceListResponse](g.guarded, one, "Namespace.ListNamespaces", &nomad.NamespaceListRequest{}).Namespaces {
+	for _, n := range got[message.NamespaceListResponse](g.guarded, one, "Namespace.ListNamespaces", &message.NamespaceListRequest{}).Namespaces {
 		spaces = append(spaces, n.Name)
 	}
-	for _, p := range got[nomad.NodePoolListResponse](g.guarded, one, "NodePool.List", &nomad.NodePoolListRequest{}).NodePools {
+	for _, p := range got[message.NodePoolListResponse](g.guarded, one, "NodePool.List", &message.NodePoolListRequest{}).NodePools {
 		pools = append(pools, p.Name)
 	}
 	if !slices.Equal(spaces, []string{"a"}) || !slices.Equal(pools, []string{"gpu"}) {
 		t.Errorf("namespaces %q, pools %q", spaces, pools)
 	}
 	for name, want := range map[string]bool{"a": true, "b": false, "c": false} {
-		err := g.call(one, "Namespace.GetNamespace", &nomad.NamespaceSpecificRequest{Name: name}, nil)
+		err := g.call(one, "Namespace.GetNamespace", &message.NamespaceSpecificRequest{Name: name}, nil)
 		if errors.Is(err, nomad.ErrPermissionDenied) == want {
 			t.Errorf("namespace %s: %v", name, err)
 		}
-		err = g.call(one, "NodePool.GetNodePool", &nomad.NodePoolSpecificRequest{Name: strings.Replace(name, "a", "gpu", 1)}, nil)
+		err = g.call(one, "NodePool.GetNodePool", &message.NodePoolSpecificRequest{Name: strings.Replace(name, "a", "gpu", 1)}, nil)
 		if errors.Is(err, nomad.ErrPermissionDenied) == want {
 			t.Errorf("pool for %s: %v", name, err)
 		}
@@ -161,20 +162,20 @@ func TestNamesAreFiltered(t *testing.T) {
 // byID returns the requests for an object by ID, with the missing right of the refusal.
 func (g *inTwo) byID(alloc, eval string) map[string]rpc.Request {
 	return map[string]rpc.Request{
-		"Alloc.GetAlloc":                   &nomad.AllocSpecificRequest{AllocID: alloc},
-		"Alloc.Stop":                       &nomad.AllocStopRequest{AllocID: alloc},
-		"Eval.GetEval":                     &nomad.EvalSpecificRequest{EvalID: eval},
-		"Deployment.GetDeployment":         &nomad.DeploymentSpecificRequest{DeploymentID: eval},
-		"Deployment.Fail":                  &nomad.DeploymentFailRequest{DeploymentID: eval},
-		"Deployment.Pause":                 &nomad.DeploymentPauseRequest{DeploymentID: eval},
-		"ClientAllocations.Stats":          &nomad.AllocStatsRequest{AllocID: alloc},
-		"ClientAllocations.Checks":         &nomad.AllocChecksRequest{AllocID: alloc},
-		"ClientAllocations.Sandbox":        &nomad.AllocSandboxRequest{AllocID: alloc},
-		"ClientAllocations.Restart":        &nomad.AllocRestartRequest{AllocID: alloc},
-		"ClientAllocations.Signal":         &nomad.AllocSignalRequest{AllocID: alloc},
-		"ClientAllocations.GarbageCollect": &nomad.AllocSpecificRequest{AllocID: alloc},
-		"FileSystem.List":                  &nomad.FsListRequest{AllocID: alloc},
-		"FileSystem.Stat":                  &nomad.FsStatRequest{AllocID: alloc},
+		"Alloc.GetAlloc":                   &message.AllocSpecificRequest{AllocID: alloc},
+		"Alloc.Stop":                       &message.AllocStopRequest{AllocID: alloc},
+		"Eval.GetEval":                     &message.EvalSpecificRequest{EvalID: eval},
+		"Deployment.GetDeployment":         &message.DeploymentSpecificRequest{DeploymentID: eval},
+		"Deployment.Fail":                  &message.DeploymentFailRequest{DeploymentID: eval},
+		"Deployment.Pause":                 &message.DeploymentPauseRequest{DeploymentID: eval},
+		"ClientAllocations.Stats":          &message.AllocStatsRequest{AllocID: alloc},
+		"ClientAllocations.Checks":         &message.AllocChecksRequest{AllocID: alloc},
+		"ClientAllocations.Sandbox":        &message.AllocSandboxRequest{AllocID: alloc},
+		"ClientAllocations.Restart":        &message.AllocRestartRequest{AllocID: alloc},
+		"ClientAllocations.Signal":         &message.AllocSignalRequest{AllocID: alloc},
+		"ClientAllocations.GarbageCollect": &message.AllocSpecificRequest{AllocID: alloc},
+		"FileSystem.List":                  &message.FsListRequest{AllocID: alloc},
+		"FileSystem.Stat":                  &message.FsStatRequest{AllocID: alloc},
 	}
 }
 
@@ -207,17 +208,17 @@ func TestHiddenObjectsLookMissing(t *testing.T) {
 	if err := g.call(only, "Alloc.Stop", unknown["Alloc.Stop"], nil); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if now := got[nomad.SingleAllocResponse](g.guarded, g.root, "Alloc.GetAlloc", hidden["Alloc.GetAlloc"]).Alloc; now.DesiredTransition.Migrate != nil {
+	if now := got[message.SingleAllocResponse](g.guarded, g.root, "Alloc.GetAlloc", hidden["Alloc.GetAlloc"]).Alloc; now.DesiredTransition.Migrate != nil {
 		t.Error("a hidden allocation was stopped")
 	}
 	for _, method := range []string{"Eval.Allocations", "Deployment.Allocations"} {
-		req := map[string]rpc.Request{"Eval.Allocations": &nomad.EvalSpecificRequest{EvalID: g.eval["b"]},
-			"Deployment.Allocations": &nomad.DeploymentSpecificRequest{DeploymentID: g.eval["b"]}}[method]
+		req := map[string]rpc.Request{"Eval.Allocations": &message.EvalSpecificRequest{EvalID: g.eval["b"]},
+			"Deployment.Allocations": &message.DeploymentSpecificRequest{DeploymentID: g.eval["b"]}}[method]
 		if err := g.call(only, method, req, nil); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if all := got[nomad.EvalAllocationsResponse](g.guarded, only, "Eval.Allocations", &nomad.EvalSpecificRequest{EvalID: g.eval["b"]}).Allocations; len(all) != 0 {
+	if all := got[message.EvalAllocationsResponse](g.guarded, only, "Eval.Allocations", &message.EvalSpecificRequest{EvalID: g.eval["b"]}).Allocations; len(all) != 0 {
 		t.Errorf("%d allocations of a hidden evaluation", len(all))
 	}
 }
@@ -226,12 +227,12 @@ func TestHiddenObjectsLookMissing(t *testing.T) {
 func TestBlockingQueriesRevealNothing(t *testing.T) {
 	g := twoNamespaces(t)
 	only := g.bearer(`namespace "a" { policy = "read" }`)
-	root := got[nomad.AllocListResponse](g.guarded, g.root, "Alloc.List", &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Namespace: "*"}})
+	root := got[message.AllocListResponse](g.guarded, g.root, "Alloc.List", &message.AllocListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}})
 	for _, id := range []string{g.alloc["b"].ID, nomad.NewID()} {
 		woken := make(chan error, 1)
 		go func() {
-			q := nomad.QueryOptions{MinQueryIndex: root.Index, MaxQueryTime: time.Minute}
-			woken <- g.call(only, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: id, QueryOptions: q}, nil)
+			q := message.QueryOptions{MinQueryIndex: root.Index, MaxQueryTime: time.Minute}
+			woken <- g.call(only, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: q}, nil)
 		}()
 		// Any change of any allocation wakes it, as for a missing one.
 		var err error
@@ -261,30 +262,30 @@ func TestNamespaceOfTheBody(t *testing.T) {
 		j.Namespace = ns
 		return j
 	}
-	in := nomad.WriteRequest{Namespace: "a"}
+	in := message.WriteRequest{Namespace: "a"}
 	for method, req := range map[string]rpc.Request{
-		"Job.Register, body b":             &nomad.JobRegisterRequest{Job: job("b")},
-		"Job.Register, body b, query a":    &nomad.JobRegisterRequest{Job: job("b"), WriteRequest: in},
-		"Job.Plan, body b":                 &nomad.JobPlanRequest{Job: job("b")},
-		"Job.Plan, body b, query a":        &nomad.JobPlanRequest{Job: job("b"), WriteRequest: in},
-		"Job.Validate, body b":             &nomad.JobValidateRequest{Job: job("b")},
-		"Job.Register, nowhere":            &nomad.JobRegisterRequest{Job: job("nowhere")},
-		"Job.Register, all":                &nomad.JobRegisterRequest{Job: job("*")},
-		"Job.Deregister, all":              &nomad.JobDeregisterRequest{JobID: "j", WriteRequest: nomad.WriteRequest{Namespace: "*"}},
-		"Job.Evaluate, all":                &nomad.JobEvaluateRequest{JobID: "j", WriteRequest: nomad.WriteRequest{Namespace: "*"}},
-		"Variables.Apply, body b":          &nomad.VariablesApplyRequest{Op: "set", Var: inNamespace("b", "p")},
-		"Variables.Apply, body b, query a": &nomad.VariablesApplyRequest{Op: "set", Var: inNamespace("b", "p"), WriteRequest: in},
+		"Job.Register, body b":             &message.JobRegisterRequest{Job: job("b")},
+		"Job.Register, body b, query a":    &message.JobRegisterRequest{Job: job("b"), WriteRequest: in},
+		"Job.Plan, body b":                 &message.JobPlanRequest{Job: job("b")},
+		"Job.Plan, body b, query a":        &message.JobPlanRequest{Job: job("b"), WriteRequest: in},
+		"Job.Validate, body b":             &message.JobValidateRequest{Job: job("b")},
+		"Job.Register, nowhere":            &message.JobRegisterRequest{Job: job("nowhere")},
+		"Job.Register, all":                &message.JobRegisterRequest{Job: job("*")},
+		"Job.Deregister, all":              &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "*"}},
+		"Job.Evaluate, all":                &message.JobEvaluateRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "*"}},
+		"Variables.Apply, body b":          &message.VariablesApplyRequest{Op: "set", Var: inNamespace("b", "p")},
+		"Variables.Apply, body b, query a": &message.VariablesApplyRequest{Op: "set", Var: inNamespace("b", "p"), WriteRequest: in},
 	} {
 		name, _, _ := strings.Cut(method, ",")
 		if err := g.call(only, name, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !isCoded(err, 400, "namespace") {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if n := len(got[nomad.JobListResponse](g.guarded, g.root, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Namespace: "*"}}).Jobs); n != 2 {
+	if n := len(got[message.JobListResponse](g.guarded, g.root, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}).Jobs); n != 2 {
 		t.Errorf("%d jobs exist", n)
 	}
 	for method, req := range map[string]rpc.Request{
-		"Job.Register": &nomad.JobRegisterRequest{Job: job("a"), WriteRequest: in}, "Variables.Apply": &nomad.VariablesApplyRequest{Op: "set", Var: inNamespace("a", "p"), WriteRequest: in},
+		"Job.Register": &message.JobRegisterRequest{Job: job("a"), WriteRequest: in}, "Variables.Apply": &message.VariablesApplyRequest{Op: "set", Var: inNamespace("a", "p"), WriteRequest: in},
 	} {
 		if err := g.call(only, method, req, nil); err != nil {
 			t.Errorf("%s with the right: %v", method, err)
@@ -301,10 +302,10 @@ func inNamespace(ns, path string) *nomad.VariableDecrypted {
 // Mounts of a job need additional rights.
 func TestWhatJobsMount(t *testing.T) {
 	g := guard(t, nil)
-	mounting := func(v *nomad.VolumeRequest) *nomad.JobRegisterRequest {
+	mounting := func(v *nomad.VolumeRequest) *message.JobRegisterRequest {
 		j := batchJob("m", 1)
 		j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": v}
-		return &nomad.JobRegisterRequest{Job: j}
+		return &message.JobRegisterRequest{Job: j}
 	}
 	write := `namespace "default" { policy = "write" }` + "\n"
 	reads, writes := g.bearer(write+`host_volume "data" { policy = "read" }`), g.bearer(write+`host_volume "data" { policy = "write" }`)
@@ -327,7 +328,7 @@ func TestWhatJobsMount(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.v, err, c.want)
 		}
 	}
-	override := &nomad.JobRegisterRequest{Job: batchJob("m", 1)}
+	override := &message.JobRegisterRequest{Job: batchJob("m", 1)}
 	override.PolicyOverride = true
 	if err := g.call(writes, "Job.Register", override, nil); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "sentinel-override") {
 		t.Errorf("an override: %v", err)
@@ -337,12 +338,12 @@ func TestWhatJobsMount(t *testing.T) {
 // While job registration is disabled, only management tokens can register jobs.
 func TestClosedRegistration(t *testing.T) {
 	g := guard(t, nil)
-	g.must("Operator.SchedulerSetConfiguration", &nomad.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{RejectJobRegistration: true}}, nil)
+	g.must("Operator.SchedulerSetConfiguration", &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{RejectJobRegistration: true}}, nil)
 	writer := g.bearer(`namespace "default" { policy = "write" }`)
-	if err := g.call(writer, "Job.Register", &nomad.JobRegisterRequest{Job: batchJob("j", 1)}, nil); !errors.Is(err, nomad.ErrRegistrationClosed) {
+	if err := g.call(writer, "Job.Register", &message.JobRegisterRequest{Job: batchJob("j", 1)}, nil); !errors.Is(err, nomad.ErrRegistrationClosed) {
 		t.Errorf("a writer: %v", err)
 	}
-	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("j", 1)}, nil)
+	g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("j", 1)}, nil)
 }
 
 // A caller that may write but not read a variable gets no information about its contents.
@@ -352,9 +353,9 @@ func TestVariablesForWriters(t *testing.T) {
 		return fmt.Sprintf(`namespace "default" { variables { path "a/*" { capabilities = [%s] } } }`, capabilities)
 	}
 	writes, lists, reads, destroys := g.bearer(rules(`"write"`)), g.bearer(rules(`"list"`)), g.bearer(rules(`"read"`)), g.bearer(rules(`"destroy"`))
-	apply := func(secret string, op nomad.VarOp, v *nomad.VariableDecrypted) (*nomad.VariablesApplyResponse, error) {
-		var out nomad.VariablesApplyResponse
-		err := g.call(secret, "Variables.Apply", &nomad.VariablesApplyRequest{Op: op, Var: v}, &out)
+	apply := func(secret string, op nomad.VarOp, v *nomad.VariableDecrypted) (*message.VariablesApplyResponse, error) {
+		var out message.VariablesApplyResponse
+		err := g.call(secret, "Variables.Apply", &message.VariablesApplyRequest{Op: op, Var: v}, &out)
 		return &out, err
 	}
 	if _, err := apply(g.root, nomad.VarOpSet, variable("a/b", "canary")); err != nil {
@@ -372,8 +373,8 @@ func TestVariablesForWriters(t *testing.T) {
 		t.Fatalf("a lock without the right to read: %+v, %v", held.Output, err)
 	}
 	for secret, want := range map[string]bool{lists: false, reads: false, writes: false, g.root: true} {
-		var out nomad.VariablesListResponse
-		if err := g.call(secret, "Variables.List", &nomad.VariablesListRequest{QueryOptions: nomad.QueryOptions{Prefix: "a"}}, &out); secret == writes {
+		var out message.VariablesListResponse
+		if err := g.call(secret, "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Prefix: "a"}}, &out); secret == writes {
 			if !errors.Is(err, nomad.ErrPermissionDenied) && len(out.Data) != 0 {
 				t.Errorf("a writer lists %d variables, %v", len(out.Data), err)
 			}
@@ -392,7 +393,7 @@ func TestVariablesForWriters(t *testing.T) {
 		}
 	}
 	for path, may := range map[string]bool{"a/none": true, "b/none": false, "a": false, "": false, "a/*": false} {
-		err := g.call(reads, "Variables.Read", &nomad.VariablesReadRequest{Path: path}, nil)
+		err := g.call(reads, "Variables.Read", &message.VariablesReadRequest{Path: path}, nil)
 		if errors.Is(err, nomad.ErrPermissionDenied) == may {
 			t.Errorf("read %q: %v", path, err)
 		}
@@ -409,18 +410,18 @@ func TestRightsOfNodes(t *testing.T) {
 		req    func() rpc.Request
 		may    bool
 	}{
-		"a node":  {"Node.GetNode", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.node.node.ID} }, true},
-		"members": {"Status.Members", func() rpc.Request { return &nomad.GenericRequest{} }, true},
+		"a node":  {"Node.GetNode", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.node.node.ID} }, true},
+		"members": {"Status.Members", func() rpc.Request { return &message.GenericRequest{} }, true},
 		"a job": {"Job.GetJob", func() rpc.Request {
-			return &nomad.JobSpecificRequest{JobID: "j", QueryOptions: nomad.QueryOptions{Namespace: "a"}}
+			return &message.JobSpecificRequest{JobID: "j", QueryOptions: message.QueryOptions{Namespace: "a"}}
 		}, false},
-		"a variable": {"Variables.Read", func() rpc.Request { return &nomad.VariablesReadRequest{Path: "nomad/jobs"} }, false},
-		"stopping":   {"Alloc.Stop", func() rpc.Request { return &nomad.AllocStopRequest{AllocID: a.ID} }, false},
-		"files":      {"FileSystem.List", func() rpc.Request { return &nomad.FsListRequest{AllocID: a.ID} }, false},
+		"a variable": {"Variables.Read", func() rpc.Request { return &message.VariablesReadRequest{Path: "nomad/jobs"} }, false},
+		"stopping":   {"Alloc.Stop", func() rpc.Request { return &message.AllocStopRequest{AllocID: a.ID} }, false},
+		"files":      {"FileSystem.List", func() rpc.Request { return &message.FsListRequest{AllocID: a.ID} }, false},
 		"eligibility": {"Node.UpdateEligibility", func() rpc.Request {
-			return &nomad.NodeUpdateEligibilityRequest{NodeID: g.node.node.ID, Eligibility: "eligible"}
+			return &message.NodeUpdateEligibilityRequest{NodeID: g.node.node.ID, Eligibility: "eligible"}
 		}, false},
-		"an introduction": {"ACL.CreateClientIntroductionToken", func() rpc.Request { return &nomad.ACLCreateClientIntroductionTokenRequest{} }, false},
+		"an introduction": {"ACL.CreateClientIntroductionToken", func() rpc.Request { return &message.ACLCreateClientIntroductionTokenRequest{} }, false},
 	} {
 		for _, secret := range []string{g.node.jwt, g.node.node.SecretID, other.jwt} {
 			err := g.call(secret, c.method, c.req(), nil)
@@ -430,7 +431,7 @@ func TestRightsOfNodes(t *testing.T) {
 		}
 	}
 	drain := func(secret string) error {
-		return g.call(secret, "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: g.node.node.ID}, nil)
+		return g.call(secret, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: g.node.node.ID}, nil)
 	}
 	if err := drain(g.node.jwt); err != nil {
 		t.Errorf("a node ends its own drain: %v", err)
@@ -438,10 +439,10 @@ func TestRightsOfNodes(t *testing.T) {
 	if err := drain(other.jwt); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a node ends another's drain: %v", err)
 	}
-	if shown := got[nomad.SingleAllocResponse](g.guarded, g.node.jwt, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: a.ID}).Alloc; shown == nil || shown.SignedIdentities != nil {
+	if shown := got[message.SingleAllocResponse](g.guarded, g.node.jwt, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}).Alloc; shown == nil || shown.SignedIdentities != nil {
 		t.Errorf("its allocation: %+v", shown)
 	}
-	unknown := got[nomad.SingleAllocResponse](g.guarded, g.node.jwt, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: nomad.NewID()})
+	unknown := got[message.SingleAllocResponse](g.guarded, g.node.jwt, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: nomad.NewID()})
 	if unknown.Alloc != nil {
 		t.Error("a missing allocation")
 	}
@@ -455,8 +456,8 @@ func TestWaitEndsWithADeletedToken(t *testing.T) {
 	token := g.token(client("reader"))
 	begun, ended := time.Now(), make(chan error, 1)
 	go func() {
-		ended <- g.call(token.SecretID, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "j",
-			QueryOptions: nomad.QueryOptions{Namespace: "a", MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
+		ended <- g.call(token.SecretID, "Job.GetJob", &message.JobSpecificRequest{JobID: "j",
+			QueryOptions: message.QueryOptions{Namespace: "a", MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
 	}()
 	g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{token.AccessorID}}, nil)
 	if err := <-ended; !errors.Is(err, nomad.ErrPermissionDenied) || time.Since(begun) > time.Minute {

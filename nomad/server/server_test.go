@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -126,18 +127,18 @@ func join(t *testing.T, addr string) *fakeNode {
 func joinBy(t *testing.T, pool *rpc.Pool, addr string) *fakeNode {
 	t.Helper()
 	n := &fakeNode{t: t, pool: pool, addr: addr, node: mockNode()}
-	var out nomad.NodeUpdateResponse
-	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: n.node, WriteRequest: n.write("")}, &out)
+	var out message.NodeUpdateResponse
+	n.must("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write("")}, &out)
 	if out.SignedIdentity == nil || *out.SignedIdentity == "" || out.HeartbeatTTL <= 0 {
 		t.Fatalf("Node.Register = %+v, want an identity and a TTL", out)
 	}
 	n.jwt = *out.SignedIdentity
-	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, &out)
+	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, &out)
 	return n
 }
 
-func (n *fakeNode) write(token string) nomad.WriteRequest {
-	return nomad.WriteRequest{Region: "global", AuthToken: token}
+func (n *fakeNode) write(token string) message.WriteRequest {
+	return message.WriteRequest{Region: "global", AuthToken: token}
 }
 
 func (n *fakeNode) call(method string, req, resp any) error {
@@ -154,9 +155,9 @@ func (n *fakeNode) must(method string, req, resp any) {
 // allocs waits until the node has count allocations and returns them.
 func (n *fakeNode) allocs(count int) []*nomad.Allocation {
 	n.t.Helper()
-	var list nomad.NodeClientAllocsResponse
+	var list message.NodeClientAllocsResponse
 	for ctx := within(n.t); len(list.Allocs) < count; {
-		n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{
+		n.must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: message.QueryOptions{
 			Region: "global", AuthToken: n.jwt, MinQueryIndex: list.Index, MaxQueryTime: 5 * time.Second}}, &list)
 		if ctx.Err() != nil {
 			n.t.Fatalf("the node has %d allocations, want %d", len(list.Allocs), count)
@@ -166,8 +167,8 @@ func (n *fakeNode) allocs(count int) []*nomad.Allocation {
 	for id := range list.Allocs {
 		ids = append(ids, id)
 	}
-	var full nomad.AllocsGetResponse
-	n.must("Alloc.GetAllocs", &nomad.AllocsGetRequest{AllocIDs: ids, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &full)
+	var full message.AllocsGetResponse
+	n.must("Alloc.GetAllocs", &message.AllocsGetRequest{AllocIDs: ids, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt}}, &full)
 	return full.Allocs
 }
 
@@ -178,7 +179,7 @@ func (n *fakeNode) report(status string, allocs ...*nomad.Allocation) {
 	for _, a := range allocs {
 		updates = append(updates, &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, ClientStatus: status})
 	}
-	n.must("Node.UpdateAlloc", &nomad.AllocUpdateRequest{Alloc: updates, WriteRequest: n.write(n.jwt)}, &nomad.GenericResponse{})
+	n.must("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: updates, WriteRequest: n.write(n.jwt)}, &message.GenericResponse{})
 }
 
 // batchJob returns a job that fits on the fake node.
@@ -189,10 +190,10 @@ func batchJob(id string, count int) *nomad.Job {
 	}}}
 }
 
-func register(t *testing.T, s *server.Server, job *nomad.Job) nomad.JobRegisterResponse {
+func register(t *testing.T, s *server.Server, job *nomad.Job) message.JobRegisterResponse {
 	t.Helper()
-	var out nomad.JobRegisterResponse
-	req := &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	var out message.JobRegisterResponse
+	req := &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}}
 	if err := led(t, func(ctx context.Context) error { return s.Call(ctx, "Job.Register", req, &out) }); err != nil {
 		t.Fatalf("register %s: %v", job.ID, err)
 	}
@@ -222,13 +223,13 @@ func TestJobIsPlacedWithSignedIdentity(t *testing.T) {
 		if a.NodeID != n.node.ID || token == "" || a.SigningKeyID == "" {
 			t.Fatalf("allocation on %s has identities of %d tasks", a.NodeID, len(a.SignedIdentities))
 		}
-		who := read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: token}})
+		who := read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: token}})
 		if c := who.Identity.Claims; c == nil || c.WorkloadIdentityClaims == nil || c.AllocationID != a.ID || c.TaskName != "t" {
 			t.Errorf("the token has %+v", who.Identity)
 		}
 	}
-	var signed nomad.AllocIdentitiesResponse
-	ask := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{AuthToken: n.jwt, MinQueryIndex: allocs[0].CreateIndex - 1},
+	var signed message.AllocIdentitiesResponse
+	ask := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{AuthToken: n.jwt, MinQueryIndex: allocs[0].CreateIndex - 1},
 		Identities: []*nomad.WorkloadIdentityRequest{
 			{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}},
 			{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "gcp", WorkloadIdentifier: "t"}},
@@ -243,15 +244,15 @@ func TestJobIsPlacedWithSignedIdentity(t *testing.T) {
 	n.report(nomad.AllocClientStatusComplete, allocs...)
 	// The evaluation may still be in progress: the job is dead when it has ended too.
 	eventually(t, func() bool {
-		return read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")).Job.Status == nomad.JobStatusDead
+		return read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")).Job.Status == nomad.JobStatusDead
 	})
 	// A token is invalid as soon as its allocation has ended.
-	err := s.Call(within(t), "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: allocs[0].SignedIdentities["t"]}}, nil)
+	err := s.Call(within(t), "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: allocs[0].SignedIdentities["t"]}}, nil)
 	if !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the token of an ended allocation: %v, want permission denied", err)
 	}
 }
 
-func jobRead(id string) *nomad.JobSpecificRequest {
-	return &nomad.JobSpecificRequest{JobID: id, QueryOptions: nomad.QueryOptions{Region: "global"}}
+func jobRead(id string) *message.JobSpecificRequest {
+	return &message.JobSpecificRequest{JobID: id, QueryOptions: message.QueryOptions{Region: "global"}}
 }

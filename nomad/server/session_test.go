@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testvault"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -27,8 +28,8 @@ func agentOf(t *testing.T, n *fakeNode, addr, bootID string, answers bool) *fake
 	node.Session = &nomad.NodeSession{ID: nomad.NewID(), BootID: bootID}
 	cfg := rpc.PoolConfig{}
 	if answers {
-		answer := func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.NodeSessionResponse, error) {
-			return &nomad.NodeSessionResponse{ID: node.Session.ID}, nil
+		answer := func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.NodeSessionResponse, error) {
+			return &message.NodeSessionResponse{ID: node.Session.ID}, nil
 		}
 		s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, answer).Needs(rpc.Good)},
 			Auth: rpc.TrustPeer{}, Log: slog.New(slog.DiscardHandler)})
@@ -44,8 +45,8 @@ func agentOf(t *testing.T, n *fakeNode, addr, bootID string, answers bool) *fake
 
 // heartbeat sends a heartbeat with the agent's session.
 func (n *fakeNode) heartbeat() error {
-	return n.call("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady,
-		SessionID: n.node.Session.ID, WriteRequest: n.write(n.jwt)}, &nomad.NodeUpdateResponse{})
+	return n.call("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady,
+		SessionID: n.node.Session.ID, WriteRequest: n.write(n.jwt)}, &message.NodeUpdateResponse{})
 }
 
 // settled registers an agent for a node and makes the node ready.
@@ -60,7 +61,7 @@ func settled(t *testing.T, addr string) *fakeNode {
 
 func nodeOf(t *testing.T, s *server.Server, n *fakeNode) *nomad.Node {
 	t.Helper()
-	return read[nomad.SingleNodeResponse](t, s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Node
+	return read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Node
 }
 
 func refused(t *testing.T, err error, says string) {

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-var stale = nomad.QueryOptions{Region: "global", AllowStale: true}
+var stale = message.QueryOptions{Region: "global", AllowStale: true}
 
 // own returns the state of one server.
 func own(t *testing.T, m member) string {
@@ -37,19 +38,19 @@ func TestRestoreOnACluster(t *testing.T) {
 	register(t, all[0].Server, batchJob("later", 1))
 	n.allocs(3)
 	n.report(nomad.AllocClientStatusComplete, first...)
-	list := read[nomad.JobListResponse](t, all[0].Server, "Job.List", &nomad.JobListRequest{QueryOptions: global})
-	woken := make(chan nomad.JobListResponse, len(all))
+	list := read[message.JobListResponse](t, all[0].Server, "Job.List", &message.JobListRequest{QueryOptions: global})
+	woken := make(chan message.JobListResponse, len(all))
 	for _, m := range all {
 		eventually(t, func() bool {
-			var out nomad.JobListResponse
-			err := m.Call(within(t), "Job.List", &nomad.JobListRequest{QueryOptions: stale}, &out)
+			var out message.JobListResponse
+			err := m.Call(within(t), "Job.List", &message.JobListRequest{QueryOptions: stale}, &out)
 			return err == nil && out.Index >= list.Index
 		})
 		go func() {
 			q := stale
 			q.MinQueryIndex, q.MaxQueryTime = list.Index, time.Minute
-			var out nomad.JobListResponse
-			m.Call(t.Context(), "Job.List", &nomad.JobListRequest{QueryOptions: q}, &out)
+			var out message.JobListResponse
+			m.Call(t.Context(), "Job.List", &message.JobListRequest{QueryOptions: q}, &out)
 			woken <- out
 		}()
 	}
@@ -57,7 +58,7 @@ func TestRestoreOnACluster(t *testing.T) {
 	refused[len(refused)/2] ^= 0x55
 	changed := ""
 	eventually(t, func() bool { // the schedulers are done, and all servers have the result
-		pending := read[nomad.EvalListResponse](t, all[0].Server, "Eval.List", &nomad.EvalListRequest{FilterEvalStatus: nomad.EvalStatusPending, QueryOptions: global})
+		pending := read[message.EvalListResponse](t, all[0].Server, "Eval.List", &message.EvalListRequest{FilterEvalStatus: nomad.EvalStatusPending, QueryOptions: global})
 		changed = own(t, all[0])
 		return len(pending.Evaluations) == 0 && own(t, all[1]) == changed && own(t, all[2]) == changed
 	})
@@ -85,7 +86,7 @@ func TestRestoreOnACluster(t *testing.T) {
 			t.Fatal("a blocking query did not return")
 		}
 	}
-	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
+	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
 	for _, m := range all {
 		eventually(t, func() bool {
 			got, err := savedWith(t, m.Server, stale)
@@ -102,8 +103,8 @@ func TestRestoreOnACluster(t *testing.T) {
 		})
 	}
 	// The node gets the restored state, and its reports are accepted.
-	var listed nomad.NodeClientAllocsResponse
-	n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &listed)
+	var listed message.NodeClientAllocsResponse
+	n.must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt}}, &listed)
 	if listed.RestoreIndex <= list.Index || len(listed.Allocs) != 2 {
 		t.Errorf("the node has %d allocations, a restore at %d", len(listed.Allocs), listed.RestoreIndex)
 	}
@@ -111,16 +112,16 @@ func TestRestoreOnACluster(t *testing.T) {
 	// The leader is ready again: new jobs are placed.
 	register(t, followers[0].Server, batchJob("next", 1))
 	eventually(t, func() bool {
-		summary := read[nomad.JobSummaryResponse](t, all[0].Server, "Job.Summary", &nomad.JobSummaryRequest{JobID: "next", QueryOptions: global})
+		summary := read[message.JobSummaryResponse](t, all[0].Server, "Job.Summary", &message.JobSummaryRequest{JobID: "next", QueryOptions: global})
 		return summary.JobSummary != nil && summary.JobSummary.Summary["g"].Starting == 1
 	})
 	// Another leader has the same state.
 	transfer(t, all, followers[0])
-	if got := read[nomad.SingleJobResponse](t, followers[0].Server, "Job.GetJob", jobRead("later")); got.Job != nil {
+	if got := read[message.SingleJobResponse](t, followers[0].Server, "Job.GetJob", jobRead("later")); got.Job != nil {
 		t.Error("a job that is not in the archive exists again")
 	}
-	listed = nomad.NodeClientAllocsResponse{}
-	n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &listed)
+	listed = message.NodeClientAllocsResponse{}
+	n.must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt}}, &listed)
 	if listed.RestoreIndex <= list.Index {
 		t.Error("another leader does not have the restored state")
 	}
@@ -133,8 +134,8 @@ func TestSaveWithoutALeader(t *testing.T) {
 	register(t, leader.Server, batchJob("b", 0))
 	f := followers[0]
 	eventually(t, func() bool {
-		var got nomad.SingleJobResponse
-		err := f.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &got)
+		var got message.SingleJobResponse
+		err := f.Call(within(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &got)
 		return err == nil && got.Job != nil
 	})
 	followers[1].stop()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
@@ -23,7 +24,7 @@ import (
 func saved(t testing.TB, s *server.Server) (raw []byte) {
 	t.Helper()
 	err := led(t, func(context.Context) (err error) {
-		raw, err = savedWith(t, s, nomad.QueryOptions{Region: "global"})
+		raw, err = savedWith(t, s, message.QueryOptions{Region: "global"})
 		return err
 	})
 	if err != nil {
@@ -46,7 +47,7 @@ func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if err := st.Encode(&nomad.SnapshotRestoreRequest{WriteRequest: nomad.WriteRequest{Region: "global"}}); err != nil {
+	if err := st.Encode(&message.SnapshotRestoreRequest{WriteRequest: message.WriteRequest{Region: "global"}}); err != nil {
 		t.Fatal(err)
 	}
 	go func() { // a refusal may arrive before all data is sent
@@ -59,7 +60,7 @@ func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end
 		}
 		st.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: end}})
 	}()
-	var reply nomad.SnapshotRestoreResponse
+	var reply message.SnapshotRestoreResponse
 	if err := st.Decode(&reply); err != nil {
 		t.Fatalf("Operator.SnapshotRestore: %v", err)
 	}
@@ -70,15 +71,15 @@ func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end
 }
 
 // savedWith returns an archive with query options, or the error.
-func savedWith(t testing.TB, s *server.Server, q nomad.QueryOptions) ([]byte, error) {
+func savedWith(t testing.TB, s *server.Server, q message.QueryOptions) ([]byte, error) {
 	t.Helper()
 	st, err := s.Stream(within(t), "Operator.SnapshotSave")
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
-	var reply nomad.SnapshotSaveResponse
-	if err := errors.Join(st.Encode(&nomad.SnapshotSaveRequest{QueryOptions: q}), st.Decode(&reply)); err != nil {
+	var reply message.SnapshotSaveResponse
+	if err := errors.Join(st.Encode(&message.SnapshotSaveRequest{QueryOptions: q}), st.Decode(&reply)); err != nil {
 		return nil, err
 	}
 	if reply.ErrorMsg != "" {
@@ -125,7 +126,7 @@ func contents(t testing.TB, raw []byte) map[string][]string {
 func whoAmI(t *testing.T, s *server.Server, token string) (*acls.AuthenticatedIdentity, error) {
 	t.Helper()
 	var out acls.WhoAmIResponse
-	err := s.Call(within(t), "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token}}, &out)
+	err := s.Call(within(t), "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, &out)
 	return out.Identity, err
 }
 
@@ -161,11 +162,11 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			if _, err := whoAmI(t, s, token); err == nil {
 				t.Fatal("the allocation still exists")
 			}
-			watched := make(chan nomad.JobListResponse, 1)
-			from := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Region: "global"}}).Index
+			watched := make(chan message.JobListResponse, 1)
+			from := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Region: "global"}}).Index
 			go func() {
-				var out nomad.JobListResponse
-				req := &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Region: "global", MinQueryIndex: from, MaxQueryTime: time.Minute}}
+				var out message.JobListResponse
+				req := &message.JobListRequest{QueryOptions: message.QueryOptions{Region: "global", MinQueryIndex: from, MaxQueryTime: time.Minute}}
 				led(t, func(ctx context.Context) error { return s.Call(ctx, "Job.List", req, &out) })
 				watched <- out
 			}()
@@ -202,15 +203,15 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			check(s)
 
 			// A later request of a node with an old index returns at once.
-			var list nomad.NodeClientAllocsResponse
-			n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{
+			var list message.NodeClientAllocsResponse
+			n.must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: message.QueryOptions{
 				Region: "global", AuthToken: n.jwt, MinQueryIndex: from, MaxQueryTime: time.Minute}}, &list)
 			if len(list.Allocs) != 2 || list.Index <= from {
 				t.Errorf("the node has %d allocations at %d, index in the request %d", len(list.Allocs), list.Index, from)
 			}
 
 			// The server continues: the restored node gets work.
-			n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
+			n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
 			register(t, s, batchJob("next", 1))
 			n.allocs(3)
 			if dir == "" {
@@ -218,7 +219,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			}
 			stop()
 			again, _ := start(t, configure)
-			if got := read[nomad.SingleJobResponse](t, again, "Job.GetJob", jobRead("next")); got.Job == nil {
+			if got := read[message.SingleJobResponse](t, again, "Job.GetJob", jobRead("next")); got.Job == nil {
 				t.Error("after a restart a job registered after the restore is lost")
 			}
 			if _, err := whoAmI(t, again, token); err != nil {
@@ -249,7 +250,7 @@ func TestSnapshotToAnotherServer(t *testing.T) {
 	if _, err := whoAmI(t, two, token); err != nil {
 		t.Errorf("the token after the restore: %v", err)
 	}
-	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
+	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
 	register(t, two, batchJob("c", 1))
 	allocs := n.allocs(2)
 	for _, a := range allocs {
@@ -300,13 +301,13 @@ func TestBadSnapshotChangesNothing(t *testing.T) {
 	if got := fmt.Sprint(contents(t, saved(t, s))); got != want {
 		t.Error("a refused archive changed something")
 	}
-	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("after")); got.Job == nil {
+	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("after")); got.Job == nil {
 		t.Error("a job is lost")
 	}
 	if err := restore(t, inProcess(t, s), raw, "EOF"); err != nil {
 		t.Errorf("the valid one: %v", err)
 	}
-	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("after")); got.Job != nil {
+	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("after")); got.Job != nil {
 		t.Error("the valid one changed nothing")
 	}
 }
@@ -329,7 +330,7 @@ func TestRestoreUnderLoad(t *testing.T) {
 			j := batchJob(fmt.Sprint("load", i%20), 1) // the node has resources for one more
 
 			// The restore may abort it.
-			s.Call(t.Context(), "Job.Register", &nomad.JobRegisterRequest{Job: j, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+			s.Call(t.Context(), "Job.Register", &message.JobRegisterRequest{Job: j, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 		}
 	}()
 	for range 10 {
@@ -339,10 +340,10 @@ func TestRestoreUnderLoad(t *testing.T) {
 	}
 	close(ended)
 	<-done
-	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
+	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
 	register(t, s, batchJob("last", 1))
 	for ctx := within(t); ; {
-		summary := read[nomad.JobSummaryResponse](t, s, "Job.Summary", &nomad.JobSummaryRequest{JobID: "last", QueryOptions: nomad.QueryOptions{Region: "global"}})
+		summary := read[message.JobSummaryResponse](t, s, "Job.Summary", &message.JobSummaryRequest{JobID: "last", QueryOptions: message.QueryOptions{Region: "global"}})
 		if summary.JobSummary != nil && summary.JobSummary.Summary["g"].Starting == 1 {
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -17,9 +18,9 @@ func TestLaxIntroductionIsReported(t *testing.T) {
 		t.Run(enforcement, func(t *testing.T) {
 			log := &lines{}
 			s, _ := startLogging(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement }, slog.New(slog.NewTextHandler(log, nil)))
-			var health nomad.OperatorHealthReply
+			var health message.OperatorHealthReply
 			eventually(t, func() bool {
-				return s.Call(within(t), "Operator.ServerHealth", &nomad.GenericRequest{}, &health) == nil
+				return s.Call(within(t), "Operator.ServerHealth", &message.GenericRequest{}, &health) == nil
 			})
 			if got := strings.Join(health.Warnings, " "); (got == "") != (want == "") || !strings.Contains(got, want) {
 				t.Errorf("health warns %q", got)
@@ -34,8 +35,8 @@ func TestLaxIntroductionIsReported(t *testing.T) {
 // The client in the leader's process joins without a token, because the process has the keys.
 func TestOwnClientNeedsNoIntroduction(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
-	req := &nomad.NodeRegisterRequest{Node: mockNode(), WriteRequest: nomad.WriteRequest{Region: "global"}}
-	if out := read[nomad.NodeUpdateResponse](t, s, "Node.Register", req); out.SignedIdentity == nil {
+	req := &message.NodeRegisterRequest{Node: mockNode(), WriteRequest: message.WriteRequest{Region: "global"}}
+	if out := read[message.NodeUpdateResponse](t, s, "Node.Register", req); out.SignedIdentity == nil {
 		t.Error("the client of this agent gets no identity")
 	}
 	if err := stranger(t, s).enter(""); err == nil {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -68,20 +69,20 @@ func (n *benchNode) call(method string, req, resp any) {
 func (n *benchNode) join() {
 	n.node.Status = nomad.NodeStatusReady
 	n.node.NodeResources.Cpu.CpuShares, n.node.NodeResources.Memory.MemoryMB, n.node.NodeResources.Disk.DiskMB = 1e9, 1e9, 1e9
-	n.call("Node.Register", &nomad.NodeRegisterRequest{Node: n.node}, nil)
+	n.call("Node.Register", &message.NodeRegisterRequest{Node: n.node}, nil)
 }
 
 // start registers a job and returns its allocations after the node has them.
 func (n *benchNode) start(id string, count int) []*nomad.Allocation {
 	job := batchJob(id, count)
 	job.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 1, MemoryMB: 10}
-	n.call("Job.Register", &nomad.JobRegisterRequest{Job: job}, nil)
-	query := nomad.QueryOptions{Region: "global", AuthToken: n.node.SecretID}
+	n.call("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
+	query := message.QueryOptions{Region: "global", AuthToken: n.node.SecretID}
 	var ids []string
 	for len(ids) < count {
 		query.MinQueryIndex = n.index
-		var list nomad.NodeClientAllocsResponse
-		n.call("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: query}, &list)
+		var list message.NodeClientAllocsResponse
+		n.call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: query}, &list)
 		n.index = list.Index
 		for id := range list.Allocs {
 			if !n.seen[id] {
@@ -91,17 +92,17 @@ func (n *benchNode) start(id string, count int) []*nomad.Allocation {
 		}
 	}
 	query.MinQueryIndex = 0
-	var full nomad.AllocsGetResponse
-	n.call("Alloc.GetAllocs", &nomad.AllocsGetRequest{AllocIDs: ids, QueryOptions: query}, &full)
+	var full message.AllocsGetResponse
+	n.call("Alloc.GetAllocs", &message.AllocsGetRequest{AllocIDs: ids, QueryOptions: query}, &full)
 	return full.Allocs
 }
 
 // finish reports allocations as complete.
 func (n *benchNode) finish(allocs []*nomad.Allocation) {
-	req := &nomad.AllocUpdateRequest{WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: n.node.SecretID}}
+	req := &message.AllocUpdateRequest{WriteRequest: message.WriteRequest{Region: "global", AuthToken: n.node.SecretID}}
 	for _, a := range allocs {
 		req.Alloc = append(req.Alloc, &nomad.Allocation{ID: a.ID, NodeID: n.node.ID, JobID: a.JobID, Namespace: a.Namespace,
 			ClientStatus: nomad.AllocClientStatusComplete})
 	}
-	n.call("Node.UpdateAlloc", req, &nomad.GenericResponse{})
+	n.call("Node.UpdateAlloc", req, &message.GenericResponse{})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -116,22 +117,22 @@ func joinRogue(t *testing.T, s *server.Server, attributes map[string]string) *ro
 	t.Helper()
 	r := &rogue{shown: map[string]string{}, tap: tap(t, s.RPCAddr())}
 	answers, err := rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Methods: []rpc.Method{
-		noting[nomad.AllocStatsRequest, nomad.AllocStatsResponse](r, "Allocations.Stats"),
-		noting[nomad.AllocChecksRequest, nomad.AllocChecksResponse](r, "Allocations.Checks"),
-		noting[nomad.AllocSandboxRequest, nomad.AllocSandboxResponse](r, "Allocations.Sandbox"),
-		noting[nomad.AllocRestartRequest, nomad.GenericResponse](r, "Allocations.Restart"),
-		noting[nomad.AllocSignalRequest, nomad.GenericResponse](r, "Allocations.Signal"),
-		noting[nomad.AllocSpecificRequest, nomad.GenericResponse](r, "Allocations.GarbageCollect"),
-		noting[nomad.NodeSpecificRequest, nomad.GenericResponse](r, "Allocations.GarbageCollectAll"),
-		noting[nomad.FsListRequest, nomad.FsListResponse](r, "FileSystem.List"),
-		noting[nomad.FsStatRequest, nomad.FsStatResponse](r, "FileSystem.Stat"),
-		noting[nomad.NodeSpecificRequest, nomad.ClientStatsResponse](r, "ClientStats.Stats"),
-		noting[nomad.NodeIdentityGetReq, nomad.NodeIdentityGetResp](r, "NodeIdentity.Get"),
-		noting[nomad.NodeSpecificRequest, nomad.NodeMetaResponse](r, "NodeMeta.Read"),
-		noting[nomad.NodeIdentityRenewReq, nomad.NodeIdentityRenewResp](r, "NodeIdentity.Renew"),
-		notingStream[nomad.AllocExecRequest](r, "Allocations.Exec"),
-		notingStream[nomad.FsLogsRequest](r, "FileSystem.Logs"),
-		notingStream[nomad.FsStreamRequest](r, "FileSystem.Stream"),
+		noting[message.AllocStatsRequest, message.AllocStatsResponse](r, "Allocations.Stats"),
+		noting[message.AllocChecksRequest, message.AllocChecksResponse](r, "Allocations.Checks"),
+		noting[message.AllocSandboxRequest, message.AllocSandboxResponse](r, "Allocations.Sandbox"),
+		noting[message.AllocRestartRequest, message.GenericResponse](r, "Allocations.Restart"),
+		noting[message.AllocSignalRequest, message.GenericResponse](r, "Allocations.Signal"),
+		noting[message.AllocSpecificRequest, message.GenericResponse](r, "Allocations.GarbageCollect"),
+		noting[message.NodeSpecificRequest, message.GenericResponse](r, "Allocations.GarbageCollectAll"),
+		noting[message.FsListRequest, message.FsListResponse](r, "FileSystem.List"),
+		noting[message.FsStatRequest, message.FsStatResponse](r, "FileSystem.Stat"),
+		noting[message.NodeSpecificRequest, message.ClientStatsResponse](r, "ClientStats.Stats"),
+		noting[message.NodeIdentityGetReq, message.NodeIdentityGetResp](r, "NodeIdentity.Get"),
+		noting[message.NodeSpecificRequest, message.NodeMetaResponse](r, "NodeMeta.Read"),
+		noting[message.NodeIdentityRenewReq, message.NodeIdentityRenewResp](r, "NodeIdentity.Renew"),
+		notingStream[message.AllocExecRequest](r, "Allocations.Exec"),
+		notingStream[message.FsLogsRequest](r, "FileSystem.Logs"),
+		notingStream[message.FsStreamRequest](r, "FileSystem.Stream"),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -158,29 +159,29 @@ func rogueHouse(t *testing.T, attributes map[string]string, change func(*server.
 	t.Helper()
 	g := guard(t, change)
 	r := joinRogue(t, g.s, attributes)
-	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("j", 1)}, nil)
+	g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("j", 1)}, nil)
 	return g, r, r.allocs(1)[0].ID
 }
 
 // everyRelay returns a request for every method that a node answers.
 func everyRelay(alloc, node string) map[string]rpc.Request {
 	return map[string]rpc.Request{
-		"ClientAllocations.Stats":             &nomad.AllocStatsRequest{AllocID: alloc},
-		"ClientAllocations.Checks":            &nomad.AllocChecksRequest{AllocID: alloc},
-		"ClientAllocations.Sandbox":           &nomad.AllocSandboxRequest{AllocID: alloc},
-		"ClientAllocations.Restart":           &nomad.AllocRestartRequest{AllocID: alloc},
-		"ClientAllocations.Signal":            &nomad.AllocSignalRequest{AllocID: alloc, Signal: "SIGHUP"},
-		"ClientAllocations.GarbageCollect":    &nomad.AllocSpecificRequest{AllocID: alloc},
-		"ClientAllocations.GarbageCollectAll": &nomad.NodeSpecificRequest{NodeID: node},
-		"FileSystem.List":                     &nomad.FsListRequest{AllocID: alloc, Path: "/"},
-		"FileSystem.Stat":                     &nomad.FsStatRequest{AllocID: alloc, Path: "/"},
-		"ClientStats.Stats":                   &nomad.NodeSpecificRequest{NodeID: node},
-		"NodeIdentity.Get":                    &nomad.NodeIdentityGetReq{NodeID: node},
-		"NodeMeta.Read":                       &nomad.NodeSpecificRequest{NodeID: node},
-		"NodeIdentity.Renew":                  &nomad.NodeIdentityRenewReq{NodeID: node},
-		"Allocations.Exec":                    &nomad.AllocExecRequest{AllocID: alloc, Task: "t", Cmd: []string{"x"}},
-		"FileSystem.Logs":                     &nomad.FsLogsRequest{AllocID: alloc, Task: "t", LogType: "stdout"},
-		"FileSystem.Stream":                   &nomad.FsStreamRequest{AllocID: alloc, Path: "/x"},
+		"ClientAllocations.Stats":             &message.AllocStatsRequest{AllocID: alloc},
+		"ClientAllocations.Checks":            &message.AllocChecksRequest{AllocID: alloc},
+		"ClientAllocations.Sandbox":           &message.AllocSandboxRequest{AllocID: alloc},
+		"ClientAllocations.Restart":           &message.AllocRestartRequest{AllocID: alloc},
+		"ClientAllocations.Signal":            &message.AllocSignalRequest{AllocID: alloc, Signal: "SIGHUP"},
+		"ClientAllocations.GarbageCollect":    &message.AllocSpecificRequest{AllocID: alloc},
+		"ClientAllocations.GarbageCollectAll": &message.NodeSpecificRequest{NodeID: node},
+		"FileSystem.List":                     &message.FsListRequest{AllocID: alloc, Path: "/"},
+		"FileSystem.Stat":                     &message.FsStatRequest{AllocID: alloc, Path: "/"},
+		"ClientStats.Stats":                   &message.NodeSpecificRequest{NodeID: node},
+		"NodeIdentity.Get":                    &message.NodeIdentityGetReq{NodeID: node},
+		"NodeMeta.Read":                       &message.NodeSpecificRequest{NodeID: node},
+		"NodeIdentity.Renew":                  &message.NodeIdentityRenewReq{NodeID: node},
+		"Allocations.Exec":                    &message.AllocExecRequest{AllocID: alloc, Task: "t", Cmd: []string{"x"}},
+		"FileSystem.Logs":                     &message.FsLogsRequest{AllocID: alloc, Task: "t", LogType: "stdout"},
+		"FileSystem.Stream":                   &message.FsStreamRequest{AllocID: alloc, Path: "/x"},
 	}
 }
 
@@ -194,7 +195,7 @@ func (g *guarded) relays(secret, method string, req rpc.Request) (*rpc.Stream, e
 	if !streams[method] {
 		return nil, g.call(secret, method, req, nil)
 	}
-	req.(interface{ Query() *nomad.QueryOptions }).Query().AuthToken = secret
+	req.(interface{ Query() *message.QueryOptions }).Query().AuthToken = secret
 	st, err := g.s.Stream(within(g.T), method)
 	if err != nil {
 		return nil, err
@@ -311,8 +312,8 @@ func TestRelayedStreamsEndWithTheRight(t *testing.T) {
 			"workload ended": func() (string, func()) {
 				id := "w" + nomad.NewID()[:8]
 				policy("of-"+id, rules, &acls.JobACL{Namespace: "default", JobID: id})
-				var out nomad.JobRegisterResponse
-				g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob(id, 1)}, &out)
+				var out message.JobRegisterResponse
+				g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob(id, 1)}, &out)
 				var own *nomad.Allocation
 				eventually(t, func() bool {
 					for _, a := range r.allocs(2) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/testpki"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -59,8 +59,8 @@ func TestRegionsForwardOverTLS(t *testing.T) {
 	})
 	register(t, home.Server, batchJob("b", 1))
 	eventually(t, func() bool {
-		var out nomad.SingleJobResponse
-		err := far.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: global}, &out)
+		var out message.SingleJobResponse
+		err := far.Call(within(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: global}, &out)
 		return err == nil && out.Job != nil
 	})
 }
@@ -85,7 +85,7 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 		wg.Go(func() {
 			for k := 0; ctx.Err() == nil; k++ {
 				id := fmt.Sprintf("j%d-%d", i, k)
-				req := &nomad.JobRegisterRequest{Job: batchJob(id, 1), WriteRequest: nomad.WriteRequest{Region: "global"}}
+				req := &message.JobRegisterRequest{Job: batchJob(id, 1), WriteRequest: message.WriteRequest{Region: "global"}}
 				if m.Call(ctx, "Job.Register", req, nil) == nil {
 					written[i] = append(written[i], id)
 				}
@@ -116,7 +116,7 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 	for i, ids := range written {
 		total += len(ids)
 		for _, id := range ids {
-			if out := read[nomad.SingleJobResponse](t, all[i].Server, "Job.GetJob", &nomad.JobSpecificRequest{JobID: id, QueryOptions: global}); out.Job == nil {
+			if out := read[message.SingleJobResponse](t, all[i].Server, "Job.GetJob", &message.JobSpecificRequest{JobID: id, QueryOptions: global}); out.Job == nil {
 				t.Errorf("job %s was acknowledged but is lost", id)
 			}
 		}
@@ -130,7 +130,7 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 func answers(all []member) bool {
 	for _, m := range all {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		err := m.Call(ctx, "Job.List", &nomad.JobListRequest{QueryOptions: global}, nil)
+		err := m.Call(ctx, "Job.List", &message.JobListRequest{QueryOptions: global}, nil)
 		cancel()
 		if err != nil {
 			return false

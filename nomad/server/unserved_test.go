@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
@@ -113,8 +114,8 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 		t.Errorf("%d lines are logged, want 2", got)
 	}
 
-	read[nomad.JobDeregisterResponse](t, here.Server, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "report",
-		WriteRequest: nomad.WriteRequest{Region: "global", Namespace: "default"}})
+	read[message.JobDeregisterResponse](t, here.Server, "Job.Deregister", &message.JobDeregisterRequest{JobID: "report",
+		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
 	if got := health(t, here).Unserved; len(got) != 3 || got[0] != "1 periodic job will not be launched" {
 		t.Errorf("health.Unserved = %q after one of two periodic jobs was stopped", got)
 	}

@@ -11,20 +11,21 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
 // apply executes an operation on a variable in the default namespace.
-func apply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) (*nomad.VariablesApplyResponse, error) {
+func apply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) (*message.VariablesApplyResponse, error) {
 	t.Helper()
-	var out nomad.VariablesApplyResponse
-	err := s.Call(within(t), "Variables.Apply", &nomad.VariablesApplyRequest{Op: op, Var: v, WriteRequest: nomad.WriteRequest{Region: "global"}}, &out)
+	var out message.VariablesApplyResponse
+	err := s.Call(within(t), "Variables.Apply", &message.VariablesApplyRequest{Op: op, Var: v, WriteRequest: message.WriteRequest{Region: "global"}}, &out)
 	return &out, err
 }
 
-func mustApply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) *nomad.VariablesApplyResponse {
+func mustApply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) *message.VariablesApplyResponse {
 	t.Helper()
 	out, err := apply(t, s, op, v)
 	if err != nil {
@@ -55,17 +56,17 @@ func heldBy(v *nomad.VariableDecrypted, lock string) *nomad.VariableDecrypted {
 // readVariable reads a variable with a token.
 func readVariable(t *testing.T, s *server.Server, path, token string) (*nomad.VariableDecrypted, error) {
 	t.Helper()
-	q := nomad.QueryOptions{Region: "global", AuthToken: token}
-	var out nomad.VariablesReadResponse
-	err := s.Call(within(t), "Variables.Read", &nomad.VariablesReadRequest{Path: path, QueryOptions: q}, &out)
+	q := message.QueryOptions{Region: "global", AuthToken: token}
+	var out message.VariablesReadResponse
+	err := s.Call(within(t), "Variables.Read", &message.VariablesReadRequest{Path: path, QueryOptions: q}, &out)
 	return out.Data, err
 }
 
 // paths lists variables.
-func paths(t *testing.T, s *server.Server, q nomad.QueryOptions) (out []string, next string) {
+func paths(t *testing.T, s *server.Server, q message.QueryOptions) (out []string, next string) {
 	t.Helper()
 	q.Region = "global"
-	got := read[nomad.VariablesListResponse](t, s, "Variables.List", &nomad.VariablesListRequest{QueryOptions: q})
+	got := read[message.VariablesListResponse](t, s, "Variables.List", &message.VariablesListRequest{QueryOptions: q})
 	for _, m := range got.Data {
 		out = append(out, m.Namespace+":"+m.Path)
 	}
@@ -177,8 +178,8 @@ func TestVariablesThatAreRefused(t *testing.T) {
 
 func TestVariablesAreListed(t *testing.T) {
 	s, _ := start(t, nil)
-	ns := &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "other"}}, WriteRequest: nomad.WriteRequest{Region: "global"}}
-	read[nomad.GenericResponse](t, s, "Namespace.UpsertNamespaces", ns)
+	ns := &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "other"}}, WriteRequest: message.WriteRequest{Region: "global"}}
+	read[message.GenericResponse](t, s, "Namespace.UpsertNamespaces", ns)
 	for _, path := range []string{"b", "a/2", "a/1", "a/3"} {
 		mustApply(t, s, nomad.VarOpSet, variable(path, "x"))
 	}
@@ -186,22 +187,22 @@ func TestVariablesAreListed(t *testing.T) {
 	far.Namespace = "other"
 	mustApply(t, s, nomad.VarOpSet, far)
 	for name, c := range map[string]struct {
-		q    nomad.QueryOptions
+		q    message.QueryOptions
 		want []string
 		next string
 	}{
-		"all":        {nomad.QueryOptions{}, []string{"default:a/1", "default:a/2", "default:a/3", "default:b"}, ""},
-		"prefix":     {nomad.QueryOptions{Prefix: "a/"}, []string{"default:a/1", "default:a/2", "default:a/3"}, ""},
-		"namespaces": {nomad.QueryOptions{Namespace: "*", Prefix: "a/1"}, []string{"default:a/1", "other:a/1"}, ""},
-		"page":       {nomad.QueryOptions{PerPage: 2}, []string{"default:a/1", "default:a/2"}, "default.a/3"},
-		"next page":  {nomad.QueryOptions{PerPage: 2, NextToken: "default.a/3"}, []string{"default:a/3", "default:b"}, ""},
-		"filter":     {nomad.QueryOptions{Filter: `Path matches "[13]$"`}, []string{"default:a/1", "default:a/3"}, ""},
+		"all":        {message.QueryOptions{}, []string{"default:a/1", "default:a/2", "default:a/3", "default:b"}, ""},
+		"prefix":     {message.QueryOptions{Prefix: "a/"}, []string{"default:a/1", "default:a/2", "default:a/3"}, ""},
+		"namespaces": {message.QueryOptions{Namespace: "*", Prefix: "a/1"}, []string{"default:a/1", "other:a/1"}, ""},
+		"page":       {message.QueryOptions{PerPage: 2}, []string{"default:a/1", "default:a/2"}, "default.a/3"},
+		"next page":  {message.QueryOptions{PerPage: 2, NextToken: "default.a/3"}, []string{"default:a/3", "default:b"}, ""},
+		"filter":     {message.QueryOptions{Filter: `Path matches "[13]$"`}, []string{"default:a/1", "default:a/3"}, ""},
 	} {
 		if got, next := paths(t, s, c.q); !slices.Equal(got, c.want) || next != c.next {
 			t.Errorf("%s: %v, next %q, want %v, %q", name, got, next, c.want, c.next)
 		}
 	}
-	none := &nomad.VariablesListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "none"}}
+	none := &message.VariablesListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "none"}}
 	if err := s.Call(within(t), "Variables.List", none, nil); err == nil {
 		t.Error("the variables of a namespace that does not exist are listed")
 	}
@@ -212,9 +213,9 @@ func TestReadersWaitForVariables(t *testing.T) {
 	index := mustApply(t, s, nomad.VarOpSet, variable("a", "x")).Index
 	got := make(chan string, 1)
 	go func() {
-		var out nomad.VariablesReadResponse
-		q := nomad.QueryOptions{Region: "global", MinQueryIndex: index, MaxQueryTime: time.Minute}
-		err := s.Call(within(t), "Variables.Read", &nomad.VariablesReadRequest{Path: "a", QueryOptions: q}, &out)
+		var out message.VariablesReadResponse
+		q := message.QueryOptions{Region: "global", MinQueryIndex: index, MaxQueryTime: time.Minute}
+		err := s.Call(within(t), "Variables.Read", &message.VariablesReadRequest{Path: "a", QueryOptions: q}, &out)
 		if err == nil && out.Data != nil {
 			err = errors.New(out.Data.Items["k"])
 		}
@@ -250,17 +251,17 @@ func TestAWorkloadReadsItsOwnVariables(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	got, _ := paths(t, s, nomad.QueryOptions{AuthToken: token, Namespace: "*"})
+	got, _ := paths(t, s, message.QueryOptions{AuthToken: token, Namespace: "*"})
 	for i := range own {
 		own[i] = "default:" + own[i]
 	}
 	if !slices.Equal(got, own) {
 		t.Errorf("it lists %v", got)
 	}
-	if got, _ := paths(t, s, nomad.QueryOptions{AuthToken: token, Filter: `Path == "nomad/jobs/b" and Lock.ID is not empty`}); len(got) > 0 {
+	if got, _ := paths(t, s, message.QueryOptions{AuthToken: token, Filter: `Path == "nomad/jobs/b" and Lock.ID is not empty`}); len(got) > 0 {
 		t.Errorf("a filter sees the lock holder of %v", got)
 	}
-	write := &nomad.VariablesApplyRequest{Op: nomad.VarOpSet, Var: variable("nomad/jobs/b", "x"), WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: token}}
+	write := &message.VariablesApplyRequest{Op: nomad.VarOpSet, Var: variable("nomad/jobs/b", "x"), WriteRequest: message.WriteRequest{Region: "global", AuthToken: token}}
 	if err := s.Call(within(t), "Variables.Apply", write, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("it writes: %v", err)
 	}
@@ -273,8 +274,8 @@ func TestAWorkloadReadsItsOwnVariables(t *testing.T) {
 func TestVariableLocks(t *testing.T) {
 	s, _ := start(t, nil)
 	renew := func(lock string) (*nomad.VariableMetadata, error) {
-		var out nomad.VariablesRenewLockResponse
-		req := &nomad.VariablesRenewLockRequest{Path: "a", LockID: lock, WriteRequest: nomad.WriteRequest{Region: "global"}}
+		var out message.VariablesRenewLockResponse
+		req := &message.VariablesRenewLockRequest{Path: "a", LockID: lock, WriteRequest: message.WriteRequest{Region: "global"}}
 		err := s.Call(within(t), "Variables.RenewLock", req, &out)
 		return out.VarMeta, err
 	}
@@ -328,9 +329,9 @@ func TestFullRotationMovesVariables(t *testing.T) {
 	held.Lock = &nomad.VariableLock{TTL: time.Hour}
 	lock := mustApply(t, s, nomad.VarOpLockAcquire, held).Output.LockID()
 	mustApply(t, s, nomad.VarOpLockAcquire, variable("nothing", ""))
-	rotate(t, s, nomad.KeyringRotateRootKeyRequest{Full: true})
+	rotate(t, s, message.KeyringRotateRootKeyRequest{Full: true})
 	eventually(t, func() bool { return slices.Contains(rootKeys(t, s)[nomad.RootKeyStateInactive], first) })
-	for _, k := range read[nomad.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &nomad.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys {
+	for _, k := range read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys {
 		if want := map[bool]int{true: 0, false: 21}[k.KeyID == first]; k.Variables != want {
 			t.Errorf("key %s encrypts %d variables, want %d", k.KeyID, k.Variables, want)
 		}
@@ -340,7 +341,7 @@ func TestFullRotationMovesVariables(t *testing.T) {
 			t.Errorf("v%d is %+v, %v", i, v, err)
 		}
 	}
-	remove := &nomad.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	remove := &message.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: message.WriteRequest{Region: "global"}}
 	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err != nil {
 		t.Errorf("unused key: %v", err)
 	}
@@ -353,8 +354,8 @@ func TestAKeyWithVariablesStays(t *testing.T) {
 	s, _ := start(t, nil)
 	first := rootKeys(t, s)[nomad.RootKeyStateActive][0]
 	mustApply(t, s, nomad.VarOpSet, variable("a", "x"))
-	rotate(t, s, nomad.KeyringRotateRootKeyRequest{})
-	remove := &nomad.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	rotate(t, s, message.KeyringRotateRootKeyRequest{})
+	remove := &message.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: message.WriteRequest{Region: "global"}}
 	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a key that a variable needs is removed: %v", err)
 	}
@@ -384,8 +385,8 @@ func BenchmarkListVariables(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				var out nomad.VariablesListResponse
-				req := &nomad.VariablesListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Prefix: "bench/"}}
+				var out message.VariablesListResponse
+				req := &message.VariablesListRequest{QueryOptions: message.QueryOptions{Region: "global", Prefix: "bench/"}}
 				if err := call(req, &out); err != nil || len(out.Data) != count {
 					b.Fatalf("%d variables, %v", len(out.Data), err)
 				}

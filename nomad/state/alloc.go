@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -113,7 +114,7 @@ func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
 
 // UpdateAllocsFromClient merges client updates of allocations. It takes only the fields that the
 // client owns.
-func (s *Store) UpdateAllocsFromClient(index uint64, req *nomad.AllocUpdateRequest) (*Changes, error) {
+func (s *Store) UpdateAllocsFromClient(index uint64, req *message.AllocUpdateRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		touched := map[nomad.NamespacedID]bool{}
 		reported := map[string]bool{}
@@ -191,7 +192,7 @@ func (t *txn) nodeReported(id string) {
 
 // UpdateDesiredTransitions sets the desired transitions of allocations, and stores the
 // evaluations that carry them out.
-func (s *Store) UpdateDesiredTransitions(index uint64, req *nomad.AllocUpdateDesiredTransitionRequest) (*Changes, error) {
+func (s *Store) UpdateDesiredTransitions(index uint64, req *message.AllocUpdateDesiredTransitionRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range sortedKeys(req.Allocs) {
 			if a := allocs.Get(t, nil, table.KeyOf(id)); a != nil {

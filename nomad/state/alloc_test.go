@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func TestPlanResults(t *testing.T) {
@@ -14,9 +15,9 @@ func TestPlanResults(t *testing.T) {
 	w.node("n1")
 	j := w.job("j")
 	e := w.eval("j")
-	w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
+	w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
 	wire := *j // as it comes out of the log: another pointer, the same content
-	c := w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{Job: &wire, EvalID: e.ID, UpdatedAt: 3, AllocsUpdated: []*nomad.Allocation{
+	c := w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: &wire, EvalID: e.ID, UpdatedAt: 3, AllocsUpdated: []*nomad.Allocation{
 		{ID: "a1", Namespace: "default", JobID: "j", TaskGroup: "g", NodeID: "n1", ClientStatus: "pending", SigningKeyID: "k1",
 			SignedIdentities: map[string]string{"t": "x"}}}}))
 	if len(c.Evals) != 0 {
@@ -42,7 +43,7 @@ func TestPlanResults(t *testing.T) {
 	if next := w.snap().Alloc(nil, "a1").NextAllocation; next != "a2" {
 		t.Errorf("next allocation is %q", next)
 	}
-	c = w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{
+	c = w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{
 		AllocsStopped:   []*nomad.AllocationDiff{{ID: "a1", DesiredDescription: "why", ClientStatus: "lost", ModifyTime: 7, FollowupEvalID: "f"}, {ID: "gone"}},
 		AllocsPreempted: []*nomad.AllocationDiff{{ID: "a2", PreemptedByAllocation: "a9"}},
 		PreemptionEvals: []*nomad.Evaluation{{ID: "pe", Namespace: "default", JobID: "j", Status: "pending"}}}))
@@ -61,11 +62,11 @@ func TestPlanResults(t *testing.T) {
 func TestPlanWithoutJob(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j")
-	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{{ID: "a1", Namespace: "default", JobID: "j"}}}))
+	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{{ID: "a1", Namespace: "default", JobID: "j"}}}))
 	if w.snap().Alloc(nil, "a1").Job != j {
 		t.Error("the allocation did not get the job of state")
 	}
-	_, err := w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{{ID: "a2", Namespace: "default", JobID: "none"}}})
+	_, err := w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{{ID: "a2", Namespace: "default", JobID: "none"}}})
 	if err == nil || w.snap().Alloc(nil, "a2") != nil {
 		t.Errorf("ApplyPlanResults() = %v for an allocation without a job", err)
 	}
@@ -113,7 +114,7 @@ func TestDesiredTransition(t *testing.T) {
 	w.place(w.job("j"), nil, "a1")
 	yes, no := true, false
 	transition := func(d nomad.DesiredTransition) {
-		w.ok(w.UpdateDesiredTransitions(w.next(), &nomad.AllocUpdateDesiredTransitionRequest{
+		w.ok(w.UpdateDesiredTransitions(w.next(), &message.AllocUpdateDesiredTransitionRequest{
 			Allocs: map[string]*nomad.DesiredTransition{"a1": &d, "none": &d}, Evals: []*nomad.Evaluation{w.eval("j")}}))
 	}
 	transition(nomad.DesiredTransition{Migrate: &yes, Reschedule: &yes})
@@ -128,7 +129,7 @@ func TestDeployment(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j")
 	in := func(id string) func(*nomad.Allocation) { return func(a *nomad.Allocation) { a.DeploymentID = id } }
-	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "d1", Namespace: "default", JobID: "j",
+	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "d1", Namespace: "default", JobID: "j",
 		JobVersion: 0, Status: "running", TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 2, ProgressDeadline: time.Minute}}}}))
 	expect := func(when string, placed, healthy, unhealthy int, by time.Time) {
 		t.Helper()
@@ -156,8 +157,8 @@ func TestDeployment(t *testing.T) {
 	expect("sick", 2, 0, 1, time.Unix(70, 0))
 	w.place(j, func(a *nomad.Allocation) { in("d1")(a); a.ModifyTime = 90e9 }, "a1") // in place, the same deployment: health stays
 	expect("in place", 2, 0, 1, time.Unix(70, 0))
-	w.ok(w.SetAllocHealth(w.next(), &nomad.ApplyDeploymentAllocHealthRequest{Timestamp: time.Unix(40, 0),
-		DeploymentAllocHealthRequest: nomad.DeploymentAllocHealthRequest{DeploymentID: "d1", HealthyAllocationIDs: []string{"a1", "a2"}}}))
+	w.ok(w.SetAllocHealth(w.next(), &message.ApplyDeploymentAllocHealthRequest{Timestamp: time.Unix(40, 0),
+		DeploymentAllocHealthRequest: message.DeploymentAllocHealthRequest{DeploymentID: "d1", HealthyAllocationIDs: []string{"a1", "a2"}}}))
 	expect("judged", 2, 2, 0, time.Unix(100, 0))
 	if first.TaskGroups["g"].PlacedAllocs != 0 {
 		t.Error("a row was written to")
@@ -166,7 +167,7 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("allocations of the deployment are %s", got)
 	}
 
-	end := &nomad.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: "successful", UpdatedAt: 5}, Eval: w.eval("j")}
+	end := &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: "successful", UpdatedAt: 5}, Eval: w.eval("j")}
 	w.ok(w.UpdateDeploymentStatus(w.next(), end))
 	if d := w.snap().Deployment(nil, "d1"); d.Status != "successful" || d.ModifyTime != 5 {
 		t.Errorf("deployment is %+v", d)
@@ -181,11 +182,11 @@ func TestDeployment(t *testing.T) {
 	if _, err := w.UpdateDeploymentStatus(w.next(), end); err == nil {
 		t.Error("a deployment that does not exist can change")
 	}
-	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "c2", Namespace: "default", JobID: "j", Status: "running"}}))
+	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "c2", Namespace: "default", JobID: "j", Status: "running"}}))
 	if d := w.snap().LatestDeployment(nil, "default", "j"); d.ID != "c2" {
 		t.Errorf("latest deployment is %s", d.ID)
 	}
-	w.ok(w.DeleteDeployments(w.next(), &nomad.DeploymentDeleteRequest{Deployments: []string{"d1", "none"}}))
+	w.ok(w.DeleteDeployments(w.next(), &message.DeploymentDeleteRequest{Deployments: []string{"d1", "none"}}))
 	if w.snap().Deployment(nil, "d1") != nil {
 		t.Error("the deployment is not deleted")
 	}
@@ -196,16 +197,16 @@ func TestEvalsCancelBlocked(t *testing.T) {
 	w.job("j")
 	blocked, other := w.eval("j"), w.eval("k")
 	blocked.ID, blocked.Status, other.ID, other.Status = "b1", "blocked", "b2", "blocked"
-	w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{blocked, other}}))
+	w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{blocked, other}}))
 	done := w.eval("j")
 	done.ID, done.Status, done.ModifyTime = "d1", "complete", 77
 	done.FailedTGAllocs = map[string]*nomad.AllocMetric{"g": {}}
-	w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{done}}))
+	w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{done}}))
 	if got := w.snap().Eval(nil, "b1").Status; got != "blocked" {
 		t.Errorf("with placements still missing the blocked evaluation is %s", got)
 	}
 	done.FailedTGAllocs = nil
-	c := w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{done}}))
+	c := w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{done}}))
 	if e := w.snap().Eval(nil, "b1"); e.Status != "canceled" || e.ModifyTime != 77 || e.ModifyIndex != w.index {
 		t.Errorf("blocked evaluation is %+v", e)
 	}
@@ -227,14 +228,14 @@ func TestReap(t *testing.T) {
 	for e := range w.snap().Evals(nil) {
 		all = append(all, e.ID)
 	}
-	w.ok(w.Reap(w.next(), &nomad.EvalReapRequest{Evals: append(all, "none"), Allocs: []string{"a1", "none"}}))
+	w.ok(w.Reap(w.next(), &message.EvalReapRequest{Evals: append(all, "none"), Allocs: []string{"a1", "none"}}))
 	if w.snap().Alloc(nil, "a1") != nil || len(all) == 0 || w.snap().Eval(nil, all[0]) != nil {
 		t.Error("something is left")
 	}
 	if w.status("j") != "dead" {
 		t.Errorf("job is %s", w.status("j"))
 	}
-	if _, err := w.Reap(w.next(), &nomad.EvalReapRequest{Filter: "x"}); err == nil {
+	if _, err := w.Reap(w.next(), &message.EvalReapRequest{Filter: "x"}); err == nil {
 		t.Error("a filter is passed over in silence")
 	}
 }
@@ -246,7 +247,7 @@ func BenchmarkApplyPlan(b *testing.B) {
 		b.StopTimer()
 		w := newWorld(b)
 		j := w.job("j")
-		req := &nomad.ApplyPlanResultsRequest{Job: j, EvalID: "e"}
+		req := &message.ApplyPlanResultsRequest{Job: j, EvalID: "e"}
 		for n := range size {
 			req.AllocsUpdated = append(req.AllocsUpdated, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: "j", TaskGroup: "g",
 				NodeID: fmt.Sprint("node-", n%100), EvalID: "e", Name: nomad.AllocName("j", "g", uint(n)), ClientStatus: "pending", SigningKeyID: "k"})
@@ -256,7 +257,7 @@ func BenchmarkApplyPlan(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StartTimer()
-		var back nomad.ApplyPlanResultsRequest // as the FSM does it
+		var back message.ApplyPlanResultsRequest // as the FSM does it
 		if err := codec.Decode(entry[1:], &back); err != nil {
 			b.Fatal(err)
 		}

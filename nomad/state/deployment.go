@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -72,7 +73,7 @@ func (t *txn) putDeployment(d *nomad.Deployment) {
 
 // UpdateDeploymentStatus changes the status of a deployment. It also registers the job version of
 // a revert and stores the evaluation.
-func (s *Store) UpdateDeploymentStatus(index uint64, req *nomad.DeploymentStatusUpdateRequest) (*Changes, error) {
+func (s *Store) UpdateDeploymentStatus(index uint64, req *message.DeploymentStatusUpdateRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.DeploymentUpdate == nil {
 			return fmt.Errorf("update deployment: missing status")
@@ -120,15 +121,15 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 	d.ModifyIndex, d.ModifyTime = t.Index, u.UpdatedAt
 	deployments.Put(t.Txn, &d)
 	if d.Status == nomad.DeploymentStatusSuccessful {
-		return &d, t.setStable(&nomad.JobStabilityRequest{JobID: d.JobID, JobVersion: d.JobVersion, Stable: true,
-			WriteRequest: nomad.WriteRequest{Namespace: d.Namespace}})
+		return &d, t.setStable(&message.JobStabilityRequest{JobID: d.JobID, JobVersion: d.JobVersion, Stable: true,
+			WriteRequest: message.WriteRequest{Namespace: d.Namespace}})
 	}
 	return &d, nil
 }
 
 // SetAllocHealth records the health of allocations of a deployment, as set by an operator or by
 // the deployment watcher.
-func (s *Store) SetAllocHealth(index uint64, req *nomad.ApplyDeploymentAllocHealthRequest) (*Changes, error) {
+func (s *Store) SetAllocHealth(index uint64, req *message.ApplyDeploymentAllocHealthRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		d := deployments.Get(t, nil, table.KeyOf(req.DeploymentID))
 		if d == nil {
@@ -174,7 +175,7 @@ func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatu
 }
 
 // DeleteDeployments deletes deployments. Deployments that do not exist are ignored.
-func (s *Store) DeleteDeployments(index uint64, req *nomad.DeploymentDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteDeployments(index uint64, req *message.DeploymentDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.Deployments {
 			if d := deployments.Get(t, nil, table.KeyOf(id)); d != nil {

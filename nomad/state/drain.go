@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // drain is one change to the drain of a node.
@@ -17,7 +18,7 @@ type drain struct {
 }
 
 // UpdateNodeDrain starts, changes or ends the drain of a node.
-func (s *Store) UpdateNodeDrain(index uint64, req *nomad.NodeUpdateDrainRequest) (*Changes, error) {
+func (s *Store) UpdateNodeDrain(index uint64, req *message.NodeUpdateDrainRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		return t.setDrain(drain{req.NodeID, nomad.DrainUpdate{DrainStrategy: req.DrainStrategy, MarkEligible: req.MarkEligible},
 			req.NodeEvent, req.UpdatedAt, req.Meta, req.UpdatedBy})
@@ -25,7 +26,7 @@ func (s *Store) UpdateNodeDrain(index uint64, req *nomad.NodeUpdateDrainRequest)
 }
 
 // UpdateNodeDrains is UpdateNodeDrain for several nodes. The drainer uses it.
-func (s *Store) UpdateNodeDrains(index uint64, req *nomad.BatchNodeUpdateDrainRequest) (*Changes, error) {
+func (s *Store) UpdateNodeDrains(index uint64, req *message.BatchNodeUpdateDrainRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range sortedKeys(req.Updates) {
 			u := req.Updates[id]

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -47,7 +48,7 @@ func (s *Snapshot) EvalsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Ev
 
 // UpsertEvals stores evaluations and takes ownership of them. A complete evaluation without
 // failed placements cancels the blocked evaluations of its job.
-func (s *Store) UpsertEvals(index uint64, req *nomad.EvalUpdateRequest) (*Changes, error) {
+func (s *Store) UpsertEvals(index uint64, req *message.EvalUpdateRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		touched := map[nomad.NamespacedID]bool{}
 		for _, e := range req.Evals {
@@ -113,7 +114,7 @@ func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 }
 
 // Reap deletes evaluations and allocations. IDs that do not exist are skipped.
-func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error) {
+func (s *Store) Reap(index uint64, req *message.EvalReapRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Filter != "" {
 			return fmt.Errorf("deletion of evaluations by filter is not available yet")

@@ -10,12 +10,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // introduced registers a node with an introduction token.
 func (w *world) introduced(id string, at int64, use nomad.NodeIntroduction) error {
-	_, err := w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{Introduction: &use,
+	_, err := w.RegisterNode(w.next(), &message.NodeRegisterRequest{Introduction: &use,
 		Node: &nomad.Node{ID: id, Status: nomad.NodeStatusInit, StatusUpdatedAt: at}})
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -50,7 +51,7 @@ func (s *Snapshot) JobChildren(ws memdb.WatchSet, ns, parent string) iter.Seq[*n
 
 // RegisterJob stores a new version of a job and its evaluation in one transaction. It takes
 // ownership of both.
-func (s *Store) RegisterJob(index uint64, req *nomad.JobRegisterRequest) (*Changes, error) {
+func (s *Store) RegisterJob(index uint64, req *message.JobRegisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Job == nil {
 			return fmt.Errorf("register job: missing job")
@@ -87,7 +88,7 @@ func (t *txn) evalOfJob(e *nomad.Evaluation, j *nomad.Job) error {
 
 // checkEnforcedIndex returns an error if the job modify index of the request is not the current
 // one. The check is here because only the log orders writes.
-func (t *txn) checkEnforcedIndex(req *nomad.JobRegisterRequest) error {
+func (t *txn) checkEnforcedIndex(req *message.JobRegisterRequest) error {
 	if !req.EnforceIndex {
 		return nil
 	}
@@ -137,7 +138,7 @@ func canonicalJob(j *nomad.Job) {
 }
 
 // DeregisterJob stops or purges a job, and stores the evaluation that stops its allocations.
-func (s *Store) DeregisterJob(index uint64, req *nomad.JobDeregisterRequest) (*Changes, error) {
+func (s *Store) DeregisterJob(index uint64, req *message.JobDeregisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		id := nomad.NamespacedID{ID: req.JobID, Namespace: req.Namespace}
 		if req.NoShutdownDelay {
@@ -158,7 +159,7 @@ func (s *Store) DeregisterJob(index uint64, req *nomad.JobDeregisterRequest) (*C
 }
 
 // DeregisterJobs stops or purges several jobs.
-func (s *Store) DeregisterJobs(index uint64, req *nomad.JobBatchDeregisterRequest) (*Changes, error) {
+func (s *Store) DeregisterJobs(index uint64, req *message.JobBatchDeregisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		ids := make([]nomad.NamespacedID, 0, len(req.Jobs))
 		for id := range req.Jobs {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func TestJobVersions(t *testing.T) {
@@ -36,7 +37,7 @@ func TestJobVersions(t *testing.T) {
 func TestJobSubmission(t *testing.T) {
 	w := newWorld(t)
 	for n := range 8 {
-		w.ok(w.RegisterJob(w.next(), &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "default"},
+		w.ok(w.RegisterJob(w.next(), &message.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "default"},
 			Submission: &nomad.JobSubmission{Source: fmt.Sprint("source ", n), Namespace: "evil", Version: 99}}))
 	}
 	if s := w.snap().JobSubmission(nil, "default", "j", 7); s == nil || s.Source != "source 7" || s.JobModifyIndex != w.index {
@@ -45,7 +46,7 @@ func TestJobSubmission(t *testing.T) {
 	if w.snap().JobSubmission(nil, "default", "j", 1) != nil {
 		t.Error("the source of a deleted version is kept")
 	}
-	w.ok(w.DeregisterJob(w.next(), &nomad.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+	w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	if w.snap().JobSubmission(nil, "default", "j", 7) != nil {
 		t.Error("the source of a purged job is kept")
 	}
@@ -54,7 +55,7 @@ func TestJobSubmission(t *testing.T) {
 func TestEnforceIndex(t *testing.T) {
 	w := newWorld(t)
 	register := func(index uint64) error {
-		_, err := w.RegisterJob(w.next(), &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "default"},
+		_, err := w.RegisterJob(w.next(), &message.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "default"},
 			EnforceIndex: true, JobModifyIndex: index})
 		return err
 	}
@@ -78,7 +79,7 @@ func TestEnforceIndex(t *testing.T) {
 
 func TestUnknownNamespace(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.RegisterJob(w.next(), &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "none"}}); err == nil {
+	if _, err := w.RegisterJob(w.next(), &message.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "none"}}); err == nil {
 		t.Error("a job of a namespace that does not exist is registered")
 	}
 }
@@ -119,7 +120,7 @@ func TestJobStatus(t *testing.T) {
 	w.job("blocked")
 	e := w.eval("blocked")
 	e.Status = nomad.EvalStatusBlocked
-	w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
+	w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
 	expect("blocked", "blocked", "pending")
 
 	sys := w.job("sys", func(j *nomad.Job) { j.Type = nomad.JobTypeSystem })
@@ -128,7 +129,7 @@ func TestJobStatus(t *testing.T) {
 	if now := w.snap().Job(nil, "default", "sys"); now.ModifyIndex != sys.ModifyIndex {
 		t.Errorf("the evaluation of a system job moved its ModifyIndex from %d to %d", sys.ModifyIndex, now.ModifyIndex)
 	}
-	stop := &nomad.JobDeregisterRequest{JobID: "sys", WriteRequest: nomad.WriteRequest{Namespace: "default"}, Eval: w.eval("sys")}
+	stop := &message.JobDeregisterRequest{JobID: "sys", WriteRequest: message.WriteRequest{Namespace: "default"}, Eval: w.eval("sys")}
 	c := w.ok(w.DeregisterJob(w.next(), stop))
 	if fmt.Sprint(c.Removed) != "[default/sys]" {
 		t.Errorf("removed are %v", c.Removed)
@@ -142,14 +143,14 @@ func TestJobStatus(t *testing.T) {
 	expect("periodic", "cron", "running")
 
 	rolling := w.job("rolling")
-	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{Job: rolling, Deployment: &nomad.Deployment{ID: "d", Namespace: "default",
+	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: rolling, Deployment: &nomad.Deployment{ID: "d", Namespace: "default",
 		JobID: "rolling", Status: nomad.DeploymentStatusRunning}}))
 	w.finish()
 	expect("active deployment without allocations", "rolling", "running")
 
-	w.ok(w.RegisterJob(w.next(), &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "quiet", Namespace: "default", Type: nomad.JobTypeBatch}}))
+	w.ok(w.RegisterJob(w.next(), &message.JobRegisterRequest{Job: &nomad.Job{ID: "quiet", Namespace: "default", Type: nomad.JobTypeBatch}}))
 	expect("never evaluated", "quiet", "pending")
-	w.ok(w.Reap(w.next(), &nomad.EvalReapRequest{Evals: []string{w.oneEval("empty")}}))
+	w.ok(w.Reap(w.next(), &message.EvalReapRequest{Evals: []string{w.oneEval("empty")}}))
 	expect("evaluations collected", "empty", "dead")
 }
 
@@ -167,7 +168,7 @@ func TestVersionStatus(t *testing.T) {
 	expect("registered", 0, "pending")
 	w.place(j, nil, "a1")
 	expect("placed", 0, "pending")
-	w.ok(w.SetJobStability(w.next(), &nomad.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+	w.ok(w.SetJobStability(w.next(), &message.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	expect("stable", 0, "running")
 	if now, v := w.snap().Job(nil, "default", "j"), w.snap().JobVersion(nil, "default", "j", 0); now.ModifyIndex != w.index || v.ModifyIndex != w.index {
 		t.Errorf("the job was modified at %d, its version at %d, want %d", now.ModifyIndex, v.ModifyIndex, w.index)
@@ -196,7 +197,7 @@ func TestParentCountsChildren(t *testing.T) {
 	expect("ended", 0, 0, 1)
 	w.ok(w.ReconcileJobSummaries(w.next()))
 	expect("recounted", 0, 0, 1)
-	w.ok(w.DeregisterJob(w.next(), &nomad.JobDeregisterRequest{JobID: child.ID, Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+	w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: child.ID, Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	expect("purged", 0, 0, 1)
 	if got := ids(w.snap().JobChildren(nil, "default", "tmpl"), func(j *nomad.Job) string { return j.ID }); got != "[]" {
 		t.Errorf("children are %s", got)
@@ -209,7 +210,7 @@ func TestPurge(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j")
 	w.place(j, nil, "a1")
-	purge := &nomad.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}, Eval: w.eval("j")}
+	purge := &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}, Eval: w.eval("j")}
 	w.ok(w.DeregisterJob(w.next(), purge))
 	s := w.snap()
 	if s.Job(nil, "default", "j") != nil || len(s.JobVersions(nil, "default", "j")) != 0 || s.JobSummary(nil, "default", "j") != nil {
@@ -246,7 +247,7 @@ func TestSummary(t *testing.T) {
 	expect("registered", nomad.TaskGroupSummary{})
 	e := w.eval("j")
 	e.QueuedAllocations = map[string]int{"g": 3, "other": 4}
-	w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
+	w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
 	expect("queued", nomad.TaskGroupSummary{Queued: 3})
 	w.place(j, nil, "a1", "a2")
 	expect("placed", nomad.TaskGroupSummary{Queued: 1, Starting: 2})
@@ -257,7 +258,7 @@ func TestSummary(t *testing.T) {
 	w.report("a2", nomad.AllocClientStatusComplete)
 	expect("ended", nomad.TaskGroupSummary{Queued: 1, Failed: 1, Complete: 1})
 	w.place(j, nil, "a3")
-	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a3", ClientStatus: "lost"}}}))
+	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a3", ClientStatus: "lost"}}}))
 	expect("lost", nomad.TaskGroupSummary{Failed: 1, Complete: 1, Lost: 1})
 	w.report("a3", nomad.AllocClientStatusRunning) // it was only silent
 	expect("back", nomad.TaskGroupSummary{Failed: 1, Complete: 1, Running: 1})
@@ -282,7 +283,7 @@ func TestSummaryOfGroups(t *testing.T) {
 	w.job("j", groups("m", "b"))
 	e := w.eval("j")
 	e.QueuedAllocations = map[string]int{"b": 2, "m": 1}
-	w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
+	w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
 	want := map[string]nomad.TaskGroupSummary{"a": {}, "b": {Queued: 2}, "m": {Queued: 1}, "z": {}}
 	for when, in := range map[string]*world{"written": w, "restored": w.restored()} {
 		got := in.snap().JobSummary(nil, "default", "j")

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -65,7 +66,7 @@ func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 }
 
 // SetJobStability marks a version of a job as stable or not stable.
-func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*Changes, error) {
+func (s *Store) SetJobStability(index uint64, req *message.JobStabilityRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		return t.setStable(req)
 	})
@@ -73,7 +74,7 @@ func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*
 
 // setStable marks a version of a job. As in Nomad 2.0, it also updates the job itself if the
 // version is the current one.
-func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
+func (t *txn) setStable(req *message.JobStabilityRequest) error {
 	v := jobVersions.Get(t, nil, table.KeyOf(req.Namespace, req.JobID).Number(req.JobVersion))
 	if v == nil || v.Stable == req.Stable {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -64,7 +65,7 @@ func TestVersions(t *testing.T) {
 			t.Errorf("the versions are%s after another", got)
 		}
 		for v := range uint64(3) {
-			s.ok(s.SetJobStability(s.next(), &nomad.JobStabilityRequest{JobID: "web", JobVersion: v, Stable: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+			s.ok(s.SetJobStability(s.next(), &message.JobStabilityRequest{JobID: "web", JobVersion: v, Stable: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 			if !s.snap().JobVersion(nil, "default", "web", v).Stable {
 				t.Errorf("version %d is not stable", v)
 			}
@@ -78,7 +79,7 @@ func TestVersions(t *testing.T) {
 		if got := s.numbers("web"); got != " 8 7 6 5 4 3" {
 			t.Errorf("the versions are%s after many", got)
 		}
-		s.ok(s.DeregisterJob(s.next(), &nomad.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+		s.ok(s.DeregisterJob(s.next(), &message.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 		if got := s.numbers("web"); got != "" || s.snap().JobSummary(nil, "default", "web") != nil || s.snap().Job(nil, "default", "web") != nil {
 			t.Errorf("a purged job still has versions%s, job %v, summary %v", got, s.snap().Job(nil, "default", "web"), s.snap().JobSummary(nil, "default", "web"))
 		}
@@ -99,11 +100,11 @@ func TestEvalsOfAJob(t *testing.T) {
 		case 0:
 			w.job(job)
 		case 1:
-			w.DeregisterJob(w.next(), &nomad.JobDeregisterRequest{JobID: job, Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}) //nolint:errcheck // it may be gone
+			w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: job, Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}) //nolint:errcheck // it may be gone
 		case 2:
-			w.ok(w.Reap(w.next(), &nomad.EvalReapRequest{Evals: []string{id}}))
+			w.ok(w.Reap(w.next(), &message.EvalReapRequest{Evals: []string{id}}))
 		default:
-			w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{
+			w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{
 				{ID: id, Namespace: "default", JobID: job, Priority: r.Int(), Status: nomad.EvalStatusPending},
 				{ID: id + "-next", Namespace: "default", JobID: job, Status: nomad.EvalStatusComplete}}}))
 		}
@@ -125,7 +126,7 @@ func TestEvalsOfAJob(t *testing.T) {
 		}
 	}
 	for e := range w.snap().Evals(nil) {
-		w.ok(w.Reap(w.next(), &nomad.EvalReapRequest{Evals: []string{e.ID}}))
+		w.ok(w.Reap(w.next(), &message.EvalReapRequest{Evals: []string{e.ID}}))
 	}
 	if left := slices.Collect(w.restored().snap().EvalsByJob(nil, "default", "job0")); len(left) > 0 {
 		t.Errorf("%d evaluations of job0 after all were deleted", len(left))
@@ -153,7 +154,7 @@ func TestJobTablesWakeWaiters(t *testing.T) {
 		case "purged":
 			w.job("gone")
 		case "evals":
-			w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{w.eval("late")}}))
+			w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{w.eval("late")}}))
 		default:
 			w.job("web", func(j *nomad.Job) { j.Priority = int(w.next()) })
 		}

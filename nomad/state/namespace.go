@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -29,7 +30,7 @@ func (s *Snapshot) Namespaces(ws memdb.WatchSet) iter.Seq[*nomad.Namespace] {
 }
 
 // UpsertNamespaces stores namespaces. The quota of a namespace must exist.
-func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertNamespaces(index uint64, req *message.NamespaceUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, n := range req.Namespaces {
 			if n.Quota != "" && quotas.Get(t, nil, table.KeyOf(n.Quota)) == nil {
@@ -55,7 +56,7 @@ func (t *txn) putNamespace(n *nomad.Namespace) {
 
 // DeleteNamespaces removes namespaces. A namespace must not contain a job, not even a dead one,
 // or a variable.
-func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteNamespaces(index uint64, req *message.NamespaceDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Namespaces {
 			n := namespaces.Get(t, nil, table.KeyOf(name))

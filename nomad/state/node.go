@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -54,7 +55,7 @@ func (s *Snapshot) NodesByPool(ws memdb.WatchSet, pool string) iter.Seq[*nomad.N
 
 // RegisterNode adds or updates a node. An existing node keeps the fields that the servers own,
 // such as its drain, eligibility and events.
-func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Changes, error) {
+func (s *Store) RegisterNode(index uint64, req *message.NodeRegisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Node == nil || req.Node.ID == "" {
 			return fmt.Errorf("register node: missing node ID")
@@ -159,7 +160,7 @@ func (t *txn) editNode(id string, edit func(*nomad.Node)) error {
 }
 
 // UpdateNodeStatus records the status of a node after a heartbeat or a missed heartbeat.
-func (s *Store) UpdateNodeStatus(index uint64, req *nomad.NodeUpdateStatusRequest) (*Changes, error) {
+func (s *Store) UpdateNodeStatus(index uint64, req *message.NodeUpdateStatusRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		return t.editNode(req.NodeID, func(n *nomad.Node) {
 			if unresponsive(req.Status) && !unresponsive(n.Status) {
@@ -177,7 +178,7 @@ func (s *Store) UpdateNodeStatus(index uint64, req *nomad.NodeUpdateStatusReques
 
 // UpdateNodeEligibility sets the scheduling eligibility of a node. A draining node cannot become
 // eligible.
-func (s *Store) UpdateNodeEligibility(index uint64, req *nomad.NodeUpdateEligibilityRequest) (*Changes, error) {
+func (s *Store) UpdateNodeEligibility(index uint64, req *message.NodeUpdateEligibilityRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		n := nodes.Get(t, nil, table.KeyOf(req.NodeID))
 		if n != nil && n.DrainStrategy != nil && req.Eligibility == nomad.NodeSchedulingEligible {
@@ -192,7 +193,7 @@ func (s *Store) UpdateNodeEligibility(index uint64, req *nomad.NodeUpdateEligibi
 }
 
 // AddNodeEvents appends events to nodes.
-func (s *Store) AddNodeEvents(index uint64, req *nomad.EmitNodeEventsRequest) (*Changes, error) {
+func (s *Store) AddNodeEvents(index uint64, req *message.EmitNodeEventsRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range sortedKeys(req.NodeEvents) {
 			err := t.editNode(id, func(n *nomad.Node) {

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 func TestRegisterNode(t *testing.T) {
 	w := newWorld(t)
-	c := w.ok(w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{CreateNodePool: true,
+	c := w.ok(w.RegisterNode(w.next(), &message.NodeRegisterRequest{CreateNodePool: true,
 		Node: &nomad.Node{ID: "n1", NodePool: "gpu", Status: "ready", StatusUpdatedAt: 50, IdentitySigningKeyID: "k1"}}))
 	n := w.snap().Node(nil, "n1")
 	if n.SchedulingEligibility != "eligible" || len(n.Events) != 1 || !n.Events[0].Timestamp.Equal(time.Unix(50, 0)) || len(c.Nodes) != 1 {
@@ -21,15 +22,15 @@ func TestRegisterNode(t *testing.T) {
 		t.Errorf("node pool is %+v", p)
 	}
 	created := n.CreateIndex
-	w.ok(w.UpdateNodeDrain(w.next(), &nomad.NodeUpdateDrainRequest{NodeID: "n1", DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: 60}))
-	w.ok(w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{
+	w.ok(w.UpdateNodeDrain(w.next(), &message.NodeUpdateDrainRequest{NodeID: "n1", DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: 60}))
+	w.ok(w.RegisterNode(w.next(), &message.NodeRegisterRequest{
 		Node: &nomad.Node{ID: "n1", NodePool: "gpu", Status: "ready", NodeClass: "big", SchedulingEligibility: "eligible", Events: []*nomad.NodeEvent{{Message: "forged"}}}}))
 	n = w.snap().Node(nil, "n1")
 	if n.DrainStrategy == nil || n.SchedulingEligibility != "ineligible" || n.LastDrain == nil || n.NodeClass != "big" ||
 		n.CreateIndex != created || n.IdentitySigningKeyID != "k1" || len(n.Events) != 1 || n.Events[0].Message == "forged" {
 		t.Errorf("node that registered again is %+v", n)
 	}
-	if _, err := w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{Node: &nomad.Node{}}); err == nil {
+	if _, err := w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: &nomad.Node{}}); err == nil {
 		t.Error("a node without an ID is registered")
 	}
 }
@@ -39,7 +40,7 @@ func TestNodeStatus(t *testing.T) {
 	w.node("n1")
 	set := func(status, key string) *nomad.Node {
 		t.Helper()
-		w.ok(w.UpdateNodeStatus(w.next(), &nomad.NodeUpdateStatusRequest{NodeID: "n1", Status: status, UpdatedAt: int64(w.index), IdentitySigningKeyID: key,
+		w.ok(w.UpdateNodeStatus(w.next(), &message.NodeUpdateStatusRequest{NodeID: "n1", Status: status, UpdatedAt: int64(w.index), IdentitySigningKeyID: key,
 			NodeEvent: &nomad.NodeEvent{Message: status}}))
 		return w.snap().Node(nil, "n1")
 	}
@@ -77,7 +78,7 @@ func TestDrain(t *testing.T) {
 	w.node("n1")
 	drain := func(s *nomad.DrainStrategy, eligible bool, by string) *nomad.Node {
 		t.Helper()
-		w.ok(w.UpdateNodeDrain(w.next(), &nomad.NodeUpdateDrainRequest{NodeID: "n1", DrainStrategy: s, MarkEligible: eligible, UpdatedAt: int64(w.index), UpdatedBy: by}))
+		w.ok(w.UpdateNodeDrain(w.next(), &message.NodeUpdateDrainRequest{NodeID: "n1", DrainStrategy: s, MarkEligible: eligible, UpdatedAt: int64(w.index), UpdatedBy: by}))
 		return w.snap().Node(nil, "n1")
 	}
 	if n := drain(nil, true, "me"); n.LastDrain != nil {
@@ -88,22 +89,22 @@ func TestDrain(t *testing.T) {
 		t.Errorf("draining node is %+v", n.LastDrain)
 	}
 	began := n.LastDrain.StartedAt
-	if _, err := w.UpdateNodeEligibility(w.next(), &nomad.NodeUpdateEligibilityRequest{NodeID: "n1", Eligibility: "eligible"}); err == nil {
+	if _, err := w.UpdateNodeEligibility(w.next(), &message.NodeUpdateEligibilityRequest{NodeID: "n1", Eligibility: "eligible"}); err == nil {
 		t.Error("a draining node is made eligible")
 	}
 	if n = drain(nil, true, "me"); !n.Ready() || n.LastDrain.Status != "canceled" || !n.LastDrain.StartedAt.Equal(began) {
 		t.Errorf("after the drain the node has %+v", n.LastDrain)
 	}
 	drain(&nomad.DrainStrategy{}, false, "me")
-	w.ok(w.UpdateNodeDrains(w.next(), &nomad.BatchNodeUpdateDrainRequest{Updates: map[string]*nomad.DrainUpdate{"n1": {}}, UpdatedAt: 99}))
+	w.ok(w.UpdateNodeDrains(w.next(), &message.BatchNodeUpdateDrainRequest{Updates: map[string]*nomad.DrainUpdate{"n1": {}}, UpdatedAt: 99}))
 	if n = w.snap().Node(nil, "n1"); n.Ready() || n.DrainStrategy != nil || n.LastDrain.Status != "complete" {
 		t.Errorf("after the drain is complete the node has %+v", n.LastDrain)
 	}
-	w.ok(w.UpdateNodeEligibility(w.next(), &nomad.NodeUpdateEligibilityRequest{NodeID: "n1", Eligibility: "eligible"}))
+	w.ok(w.UpdateNodeEligibility(w.next(), &message.NodeUpdateEligibilityRequest{NodeID: "n1", Eligibility: "eligible"}))
 	if !w.snap().Node(nil, "n1").Ready() {
 		t.Error("the node is not eligible")
 	}
-	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{IneligibleNodes: []string{"n1", "none"}, UpdatedAt: 5e9}))
+	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{IneligibleNodes: []string{"n1", "none"}, UpdatedAt: 5e9}))
 	if n = w.snap().Node(nil, "n1"); n.Ready() || n.StatusUpdatedAt != 5 {
 		t.Error("a node that rejects plans stays eligible")
 	}
@@ -112,11 +113,11 @@ func TestDrain(t *testing.T) {
 func TestNodePools(t *testing.T) {
 	w := newWorld(t)
 	upsert := func(p *nomad.NodePool) error {
-		_, err := w.UpsertNodePools(w.next(), &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{p}})
+		_, err := w.UpsertNodePools(w.next(), &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{p}})
 		return err
 	}
 	remove := func(name string) error {
-		_, err := w.DeleteNodePools(w.next(), &nomad.NodePoolDeleteRequest{Names: []string{name}})
+		_, err := w.DeleteNodePools(w.next(), &message.NodePoolDeleteRequest{Names: []string{name}})
 		return err
 	}
 	if err := upsert(&nomad.NodePool{Name: "gpu", NodeIdentityTTL: time.Hour}); err != nil {
@@ -138,7 +139,7 @@ func TestNodePools(t *testing.T) {
 		t.Error("a pool with a job can go")
 	}
 	w.finish()
-	w.ok(w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: "n1", NodePool: "gpu"}}))
+	w.ok(w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: &nomad.Node{ID: "n1", NodePool: "gpu"}}))
 	if remove("gpu") == nil {
 		t.Error("a pool with a node can go")
 	}
@@ -151,7 +152,7 @@ func TestNodePools(t *testing.T) {
 func TestRootKeys(t *testing.T) {
 	w := newWorld(t)
 	upsert := func(id string, s nomad.RootKeyState, rekey bool) error {
-		_, err := w.UpsertRootKey(w.next(), &nomad.KeyringUpsertWrappedRootKeyRequest{Rekey: rekey,
+		_, err := w.UpsertRootKey(w.next(), &message.KeyringUpsertWrappedRootKeyRequest{Rekey: rekey,
 			WrappedRootKeys: &nomad.RootKey{KeyID: id, State: s, CreateTime: int64(w.index)}})
 		return err
 	}
@@ -186,8 +187,8 @@ func TestRootKeys(t *testing.T) {
 	if k := w.snap().ActiveRootKey(nil); k.KeyID != "b" || k.CreateTime != 102 || k.CreateIndex != 102 || k.ModifyIndex != w.index {
 		t.Errorf("active key is %+v", k)
 	}
-	w.ok(w.DeleteRootKey(w.next(), &nomad.KeyringDeleteRootKeyRequest{KeyID: "a"}))
-	w.ok(w.DeleteRootKey(w.next(), &nomad.KeyringDeleteRootKeyRequest{KeyID: "a"}))
+	w.ok(w.DeleteRootKey(w.next(), &message.KeyringDeleteRootKeyRequest{KeyID: "a"}))
+	w.ok(w.DeleteRootKey(w.next(), &message.KeyringDeleteRootKeyRequest{KeyID: "a"}))
 	expect("deleted", "[b:active c:rekeying d:inactive]")
 }
 
@@ -206,9 +207,9 @@ func TestRootKeyInUse(t *testing.T) {
 	expect("running", "k", false)
 	w.report("a1", "complete")
 	expect("ended at the client only", "k1", true)
-	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a1"}}}))
+	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a1"}}}))
 	expect("ended", "k1", false)
-	w.ok(w.UpdateNodeStatus(w.next(), &nomad.NodeUpdateStatusRequest{NodeID: "n1", Status: "down", IdentitySigningKeyID: "k2"}))
+	w.ok(w.UpdateNodeStatus(w.next(), &message.NodeUpdateStatusRequest{NodeID: "n1", Status: "down", IdentitySigningKeyID: "k2"}))
 	expect("of a node", "k2", true)
 	w.ok(w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1"}}))
 	expect("of a node that is gone", "k2", false)
@@ -218,7 +219,7 @@ func TestOperatorRows(t *testing.T) {
 	w := newWorld(t)
 	set := func(cas bool, seen uint64) bool {
 		t.Helper()
-		_, done, err := w.SetSchedulerConfig(w.next(), &nomad.SchedulerSetConfigRequest{CAS: cas, Config: nomad.SchedulerConfiguration{ModifyIndex: seen}})
+		_, done, err := w.SetSchedulerConfig(w.next(), &message.SchedulerSetConfigRequest{CAS: cas, Config: nomad.SchedulerConfiguration{ModifyIndex: seen}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,20 +246,20 @@ func TestOperatorRows(t *testing.T) {
 
 func TestNamespaces(t *testing.T) {
 	w := newWorld(t)
-	w.ok(w.UpsertNamespaces(w.next(), &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "team"}}}))
+	w.ok(w.UpsertNamespaces(w.next(), &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "team"}}}))
 	remove := func(name string) error {
-		_, err := w.DeleteNamespaces(w.next(), &nomad.NamespaceDeleteRequest{Namespaces: []string{name}})
+		_, err := w.DeleteNamespaces(w.next(), &message.NamespaceDeleteRequest{Namespaces: []string{name}})
 		return err
 	}
 	w.job("j", func(j *nomad.Job) { j.Namespace = "default" })
-	w.ok(w.RegisterJob(w.next(), &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "team"}}))
+	w.ok(w.RegisterJob(w.next(), &message.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "team"}}))
 	if remove("team") == nil || remove("default") == nil || remove("none") == nil {
 		t.Error("a namespace that must stay can go")
 	}
 	if got := ids(w.snap().JobsByNamespace(nil, "team"), func(j *nomad.Job) string { return j.Namespace }); got != "[team]" {
 		t.Errorf("jobs of the namespace are %s", got)
 	}
-	w.ok(w.DeregisterJob(w.next(), &nomad.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "team"}}))
+	w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "team"}}))
 	if err := remove("team"); err != nil {
 		t.Error(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -28,7 +29,7 @@ func (s *Snapshot) NodePools(ws memdb.WatchSet) iter.Seq[*nomad.NodePool] {
 }
 
 // UpsertNodePools stores node pools. Built-in pools cannot be modified.
-func (s *Store) UpsertNodePools(index uint64, req *nomad.NodePoolUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertNodePools(index uint64, req *message.NodePoolUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, p := range req.NodePools {
 			if builtinPool(p.Name) {
@@ -52,7 +53,7 @@ func (t *txn) putNodePool(p *nomad.NodePool) {
 }
 
 // DeleteNodePools removes node pools that are not built in and not in use.
-func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteNodePools(index uint64, req *message.NodePoolDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
 			p := nodePools.Get(t, nil, table.KeyOf(name))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -12,7 +13,7 @@ import (
 // and those of Nomad 2.0 have no hash.
 func TestHashesOfNodePools(t *testing.T) {
 	s := state.New(slog.New(slog.DiscardHandler))
-	if _, err := s.UpsertNodePools(10, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}); err != nil {
+	if _, err := s.UpsertNodePools(10, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, hashed := range map[string]bool{"gpu": true, nomad.NodePoolDefault: false, nomad.NodePoolAll: false} {

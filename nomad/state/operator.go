@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -47,7 +48,7 @@ func (s *Snapshot) SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerC
 // SetSchedulerConfig stores the scheduler configuration. With CAS it does so only if the
 // ModifyIndex of the request is the current one. done reports whether the configuration was
 // stored.
-func (s *Store) SetSchedulerConfig(index uint64, req *nomad.SchedulerSetConfigRequest) (c *Changes, done bool, err error) {
+func (s *Store) SetSchedulerConfig(index uint64, req *message.SchedulerSetConfigRequest) (c *Changes, done bool, err error) {
 	c, err = s.write(index, func(t *txn) error {
 		old := schedulerConfigs.Get(t, nil, theOnly)
 		conf := req.Config
@@ -102,7 +103,7 @@ func (r *Restore) readAutopilot(text string) error {
 // SetAutopilotConfig stores the autopilot configuration. With CAS it does so only if the
 // ModifyIndex of the request is the current one. done reports whether the configuration was
 // stored.
-func (s *Store) SetAutopilotConfig(index uint64, req *nomad.AutopilotSetConfigRequest) (c *Changes, done bool, err error) {
+func (s *Store) SetAutopilotConfig(index uint64, req *message.AutopilotSetConfigRequest) (c *Changes, done bool, err error) {
 	c, err = s.write(index, func(t *txn) error {
 		old := autopilotConfigs.Get(t, nil, theOnly)
 		conf := req.Config

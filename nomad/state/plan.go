@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // ApplyPlanResults commits the part of a plan that the plan applier accepted.
-func (s *Store) ApplyPlanResults(index uint64, req *nomad.ApplyPlanResultsRequest) (*Changes, error) {
+func (s *Store) ApplyPlanResults(index uint64, req *message.ApplyPlanResultsRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Deployment != nil {
 			d := *req.Deployment
@@ -39,7 +40,7 @@ func (s *Store) ApplyPlanResults(index uint64, req *nomad.ApplyPlanResultsReques
 }
 
 // applyAllocs stores the stopped, preempted and placed allocations of a plan.
-func (t *txn) applyAllocs(req *nomad.ApplyPlanResultsRequest, c counts, touched map[nomad.NamespacedID]bool) error {
+func (t *txn) applyAllocs(req *message.ApplyPlanResultsRequest, c counts, touched map[nomad.NamespacedID]bool) error {
 	for _, diff := range req.AllocsStopped {
 		if err := t.applyDiff(diff, c, touched, stopAlloc); err != nil {
 			return err
@@ -192,7 +193,7 @@ func (t *txn) planCommitted(id string, at int64) {
 }
 
 // rejectNodes marks nodes as ineligible after repeated plan rejections.
-func (t *txn) rejectNodes(req *nomad.ApplyPlanResultsRequest) error {
+func (t *txn) rejectNodes(req *message.ApplyPlanResultsRequest) error {
 	at := time.Unix(0, req.UpdatedAt).UTC()
 	for _, id := range req.IneligibleNodes {
 		if nodes.Get(t, nil, table.KeyOf(id)) == nil {

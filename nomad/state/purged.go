@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -69,7 +70,7 @@ func (t *txn) trimPurged() {
 // admitNode decides whether a node may register, from the admission data that the server put into
 // the request. Under strict introduction, a node needs a new introduction to change its pool,
 // datacenter or name. A purged node then needs one too.
-func (t *txn) admitNode(req *nomad.NodeRegisterRequest, n, old *nomad.Node) error {
+func (t *txn) admitNode(req *message.NodeRegisterRequest, n, old *nomad.Node) error {
 	same := old != nil && old.SameAdmission(n)
 	purged, listed := purgedAt(t, nil, n.ID)
 	switch {

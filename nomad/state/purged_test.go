@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -18,7 +19,7 @@ func TestPurgedNodesAreBounded(t *testing.T) {
 		var ids []string
 		for n := from; n < to; n++ {
 			id := fmt.Sprint("n", n)
-			if _, err := w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: id}}); err != nil {
+			if _, err := w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: &nomad.Node{ID: id}}); err != nil {
 				t.Fatal(err)
 			}
 			ids = append(ids, id)
@@ -48,7 +49,7 @@ func TestPurgedNodesAreBounded(t *testing.T) {
 func TestPurgedNodesAreRemembered(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []string{"n1", "n2", "n1-2"} {
-		if _, err := w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: id}}); err != nil {
+		if _, err := w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: &nomad.Node{ID: id}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +73,7 @@ func TestPurgedNodesAreRemembered(t *testing.T) {
 			t.Errorf("%s after the restore: %d, %t", id, at, ok)
 		}
 	}
-	if _, err := back.RegisterNode(back.LatestIndex()+1, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: "n1"}}); err != nil {
+	if _, err := back.RegisterNode(back.LatestIndex()+1, &message.NodeRegisterRequest{Node: &nomad.Node{ID: "n1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := back.Snapshot().Purged(nil, "n1"); ok {

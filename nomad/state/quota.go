@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -78,7 +79,7 @@ func variablesHeld(tx table.Reader, ws memdb.WatchSet, quota string) int64 {
 }
 
 // UpsertQuotas stores quotas. Evaluations that wait for one of them may be retried.
-func (s *Store) UpsertQuotas(index uint64, req *nomad.QuotaUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertQuotas(index uint64, req *message.QuotaUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, q := range req.Quotas {
 			stored := *q
@@ -94,7 +95,7 @@ func (s *Store) UpsertQuotas(index uint64, req *nomad.QuotaUpsertRequest) (*Chan
 }
 
 // DeleteQuotas removes quotas that no namespace uses.
-func (s *Store) DeleteQuotas(index uint64, req *nomad.QuotaDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteQuotas(index uint64, req *message.QuotaDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
 			q := quotas.Get(t, nil, table.KeyOf(name))

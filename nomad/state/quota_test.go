@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -15,10 +16,10 @@ func limited(t *testing.T) (*state.Store, func() uint64) {
 	t.Helper()
 	s, index := state.New(slog.New(slog.DiscardHandler)), uint64(10)
 	next := func() uint64 { index++; return index }
-	if _, err := s.UpsertQuotas(next(), &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}, {Name: "other"}}}); err != nil {
+	if _, err := s.UpsertQuotas(next(), &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}, {Name: "other"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.UpsertNamespaces(next(), &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a", Quota: "q"}, {Name: "b", Quota: "q"}}}); err != nil {
+	if _, err := s.UpsertNamespaces(next(), &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a", Quota: "q"}, {Name: "b", Quota: "q"}}}); err != nil {
 		t.Fatal(err)
 	}
 	return s, next
@@ -28,7 +29,7 @@ func TestQuotaOfVariables(t *testing.T) {
 	s, next := limited(t)
 	put := func(namespace, path string, size int) error {
 		v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: namespace, Path: path}, VariableData: nomad.VariableData{Data: make([]byte, size)}}
-		_, _, err := s.ApplyVariable(next(), &nomad.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v, Allowance: &nomad.VariablesAllowance{Quota: "q", Bytes: 100}})
+		_, _, err := s.ApplyVariable(next(), &message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v, Allowance: &nomad.VariablesAllowance{Quota: "q", Bytes: 100}})
 		return err
 	}
 	for i, c := range []struct {
@@ -52,11 +53,11 @@ func TestQuotaOfVariables(t *testing.T) {
 func TestQuotaAndNamespaces(t *testing.T) {
 	s, next := limited(t)
 	names := func(names ...string) error {
-		_, err := s.DeleteQuotas(next(), &nomad.QuotaDeleteRequest{Names: names})
+		_, err := s.DeleteQuotas(next(), &message.QuotaDeleteRequest{Names: names})
 		return err
 	}
 	give := func(namespace, quota string) ([]string, error) {
-		c, err := s.UpsertNamespaces(next(), &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: namespace, Quota: quota}}})
+		c, err := s.UpsertNamespaces(next(), &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: namespace, Quota: quota}}})
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +77,7 @@ func TestQuotaAndNamespaces(t *testing.T) {
 			t.Errorf("%d: %v may have room, want %s; %v", i, freed, c.freed, err)
 		}
 	}
-	if _, err := s.DeleteNamespaces(next(), &nomad.NamespaceDeleteRequest{Namespaces: []string{"a", "b"}}); err != nil {
+	if _, err := s.DeleteNamespaces(next(), &message.NamespaceDeleteRequest{Namespaces: []string{"a", "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := names("q", "other"); err != nil {
@@ -87,13 +88,13 @@ func TestQuotaAndNamespaces(t *testing.T) {
 func TestJobNeedsItsPool(t *testing.T) {
 	s, next := limited(t)
 	job := &nomad.Job{ID: "j", Namespace: "a", NodePool: "gpu", Type: nomad.JobTypeService}
-	if _, err := s.RegisterJob(next(), &nomad.JobRegisterRequest{Job: job}); err == nil || !strings.Contains(err.Error(), `nonexistent node pool "gpu"`) {
+	if _, err := s.RegisterJob(next(), &message.JobRegisterRequest{Job: job}); err == nil || !strings.Contains(err.Error(), `nonexistent node pool "gpu"`) {
 		t.Errorf("a job is in a pool that does not exist: %v", err)
 	}
-	if _, err := s.UpsertNodePools(next(), &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}); err != nil {
+	if _, err := s.UpsertNodePools(next(), &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RegisterJob(next(), &nomad.JobRegisterRequest{Job: job}); err != nil {
+	if _, err := s.RegisterJob(next(), &message.JobRegisterRequest{Job: job}); err != nil {
 		t.Error(err)
 	}
 }

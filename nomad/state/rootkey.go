@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -98,7 +99,7 @@ func (s *Snapshot) rsaKeyInUse(k *nomad.RootKey) bool {
 
 // UpsertRootKey stores a wrapped root key. A key that becomes active replaces the previous active
 // key.
-func (s *Store) UpsertRootKey(index uint64, req *nomad.KeyringUpsertWrappedRootKeyRequest) (*Changes, error) {
+func (s *Store) UpsertRootKey(index uint64, req *message.KeyringUpsertWrappedRootKeyRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.WrappedRootKeys == nil {
 			return fmt.Errorf("upsert root key: missing key")
@@ -109,7 +110,7 @@ func (s *Store) UpsertRootKey(index uint64, req *nomad.KeyringUpsertWrappedRootK
 }
 
 // UpsertRootKeyMeta stores a root key as servers before 1.9 wrote it, without key material.
-func (s *Store) UpsertRootKeyMeta(index uint64, req *nomad.KeyringUpdateRootKeyMetaRequest) (*Changes, error) {
+func (s *Store) UpsertRootKeyMeta(index uint64, req *message.KeyringUpdateRootKeyMetaRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.RootKeyMeta == nil {
 			return fmt.Errorf("upsert root key: missing key")
@@ -167,7 +168,7 @@ func (t *txn) retireRootKeys(except string, rekey bool) {
 }
 
 // DeleteRootKey deletes a root key. A key that does not exist is ignored.
-func (s *Store) DeleteRootKey(index uint64, req *nomad.KeyringDeleteRootKeyRequest) (*Changes, error) {
+func (s *Store) DeleteRootKey(index uint64, req *message.KeyringDeleteRootKeyRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if k := rootKeys.Get(t, nil, table.KeyOf(req.KeyID)); k != nil {
 			rootKeys.Delete(t.Txn, k)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // sessions registers one node for agents of several sessions.
@@ -22,7 +23,7 @@ func (w *sessions) at(now int64, session string) error {
 	if session != "" {
 		n.Session = &nomad.NodeSession{ID: session, BootID: "boot", PreviousID: "forged", RefusedID: "forged", Since: 1}
 	}
-	_, err := w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{Node: n, SessionBefore: before})
+	_, err := w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: n, SessionBefore: before})
 	return err
 }
 
@@ -88,7 +89,7 @@ func TestARefusedSessionSucceedsASilentOne(t *testing.T) {
 	w.takes(t, 1000, "a")
 	w.takes(t, 2000, "b")
 	w.takes(t, 2020, "a")
-	w.ok(w.UpdateNodeStatus(w.next(), &nomad.NodeUpdateStatusRequest{NodeID: "n1", Status: nomad.NodeStatusDown}))
+	w.ok(w.UpdateNodeStatus(w.next(), &message.NodeUpdateStatusRequest{NodeID: "n1", Status: nomad.NodeStatusDown}))
 	w.takes(t, 2100, "b")
 	w.is(t, "b", "a", "b")
 	w.takes(t, 2101, "b")

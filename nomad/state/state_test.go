@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -47,7 +48,7 @@ func (w *world) snap() *state.Snapshot { return w.Snapshot() }
 
 func (w *world) node(id string) *nomad.Node {
 	w.t.Helper()
-	w.ok(w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: id, SecretID: "secret-" + id, Status: nomad.NodeStatusReady}}))
+	w.ok(w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: &nomad.Node{ID: id, SecretID: "secret-" + id, Status: nomad.NodeStatusReady}}))
 	return w.snap().Node(nil, id)
 }
 
@@ -58,7 +59,7 @@ func (w *world) job(id string, edit ...func(*nomad.Job)) *nomad.Job {
 	for _, e := range edit {
 		e(j)
 	}
-	w.ok(w.RegisterJob(w.next(), &nomad.JobRegisterRequest{Job: j, Eval: w.eval(id)}))
+	w.ok(w.RegisterJob(w.next(), &message.JobRegisterRequest{Job: j, Eval: w.eval(id)}))
 	return w.snap().Job(nil, "default", id)
 }
 
@@ -80,7 +81,7 @@ func (w *world) oneEval(job string) string {
 // does.
 func (w *world) place(j *nomad.Job, edit func(*nomad.Allocation), ids ...string) *state.Changes {
 	w.t.Helper()
-	req := &nomad.ApplyPlanResultsRequest{Job: j}
+	req := &message.ApplyPlanResultsRequest{Job: j}
 	for _, id := range ids {
 		a := &nomad.Allocation{ID: id, Namespace: j.Namespace, JobID: j.ID, TaskGroup: "g", NodeID: "n1", EvalID: "e",
 			DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending, CreateTime: 4e9, ModifyTime: 5e9}
@@ -99,7 +100,7 @@ func (w *world) report(id, status string, edit ...func(*nomad.Allocation)) *stat
 	for _, e := range edit {
 		e(a)
 	}
-	return w.ok(w.UpdateAllocsFromClient(w.next(), &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{a}}))
+	return w.ok(w.UpdateAllocsFromClient(w.next(), &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{a}}))
 }
 
 // finish completes every pending evaluation.
@@ -113,7 +114,7 @@ func (w *world) finish() {
 			done = append(done, &c)
 		}
 	}
-	w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: done}))
+	w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: done}))
 }
 
 func (w *world) status(job string) string {
@@ -165,7 +166,7 @@ func TestSnapshotAfter(t *testing.T) {
 		if index := <-got; index != 5 {
 			t.Errorf("second snapshot is of %d", index)
 		}
-		if _, err := s.UpsertNamespaces(9, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}}); err != nil {
+		if _, err := s.UpsertNamespaces(9, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if index := <-got; index != 9 {
@@ -249,7 +250,7 @@ func TestLiveAllocsByNode(t *testing.T) {
 	check("placed", "[a1 a2 a3]", "[a1 a2 a3]")
 	w.report("a1", nomad.AllocClientStatusComplete)
 	check("complete", "[a2 a3]", "[a2 a3 a1]")
-	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a2"}}}))
+	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a2"}}}))
 	check("stopped", "[a3]", "[a3 a1 a2]")
 	w.report("a2", nomad.AllocClientStatusComplete)
 	check("stopped and complete", "[a3]", "[a3 a1 a2]")

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -63,7 +64,7 @@ func (s *Snapshot) VariablesQuota(ws memdb.WatchSet, namespace string) *nomad.Va
 
 // ApplyVariable applies an operation to a variable. If the lock or the index conflicts, the
 // variable is unchanged and the response holds it as Conflict.
-func (s *Store) ApplyVariable(index uint64, req *nomad.VarApplyStateRequest) (out *nomad.VarApplyStateResponse, changes *Changes, err error) {
+func (s *Store) ApplyVariable(index uint64, req *message.VarApplyStateRequest) (out *message.VarApplyStateResponse, changes *Changes, err error) {
 	changes, err = s.write(index, func(t *txn) error {
 		if req.Var == nil {
 			return fmt.Errorf("variable operation %q: missing variable", req.Op)
@@ -74,9 +75,9 @@ func (s *Store) ApplyVariable(index uint64, req *nomad.VarApplyStateRequest) (ou
 	return out, changes, err
 }
 
-func (t *txn) applyVariable(req *nomad.VarApplyStateRequest) (*nomad.VarApplyStateResponse, error) {
+func (t *txn) applyVariable(req *message.VarApplyStateRequest) (*message.VarApplyStateResponse, error) {
 	op, v := req.Op, req.Var
-	out := &nomad.VarApplyStateResponse{Op: op, Result: nomad.VarOpResultOk}
+	out := &message.VarApplyStateResponse{Op: op, Result: nomad.VarOpResultOk}
 	old := variables.Get(t, nil, table.KeyOf(v.Namespace, v.Path))
 	if inTheWay(op, old, v) {
 		out.Result, out.Conflict = nomad.VarOpResultConflict, old

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -21,7 +22,7 @@ type vault struct {
 func newVault(t *testing.T) *vault { return &vault{t, state.New(slog.New(slog.DiscardHandler)), 10} }
 
 // do applies an operation to the variable "p" and returns the response.
-func (v *vault) do(op nomad.VarOp, data, lock string, cas uint64) *nomad.VarApplyStateResponse {
+func (v *vault) do(op nomad.VarOp, data, lock string, cas uint64) *message.VarApplyStateResponse {
 	v.Helper()
 	v.index++
 	e := &nomad.VariableEncrypted{VariableData: nomad.VariableData{Data: []byte(data), KeyID: "k" + data}}
@@ -29,7 +30,7 @@ func (v *vault) do(op nomad.VarOp, data, lock string, cas uint64) *nomad.VarAppl
 	if lock != "" {
 		e.Lock = &nomad.VariableLock{ID: lock}
 	}
-	out, _, err := v.s.ApplyVariable(v.index, &nomad.VarApplyStateRequest{Op: op, Var: e, KeepItems: data == ""})
+	out, _, err := v.s.ApplyVariable(v.index, &message.VarApplyStateRequest{Op: op, Var: e, KeepItems: data == ""})
 	if err != nil {
 		v.Fatal(err)
 	}
@@ -55,78 +56,90 @@ func TestVariableOperations(t *testing.T) {
 	ok, conflict := nomad.VarOpResultOk, nomad.VarOpResultConflict
 	for _, c := range []struct {
 		name  string
-		steps func(v *vault) *nomad.VarApplyStateResponse
+		steps func(v *vault) *message.VarApplyStateResponse
 		want  nomad.VarOpResult
 		is    string
 	}{
-		{"set", func(v *vault) *nomad.VarApplyStateResponse { return v.do("set", "a", "", 0) }, ok, `a "" 11 11`},
-		{"set again", func(v *vault) *nomad.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("set", "b", "", 0) }, ok, `b "" 11 12`},
-		{"cas of none", func(v *vault) *nomad.VarApplyStateResponse { return v.do("cas", "a", "", 0) }, ok, `a "" 11 11`},
-		{"cas of none, expected", func(v *vault) *nomad.VarApplyStateResponse { return v.do("cas", "a", "", 7) }, conflict, "none"},
-		{"cas", func(v *vault) *nomad.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("cas", "b", "", 11) }, ok, `b "" 11 12`},
-		{"cas too late", func(v *vault) *nomad.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("cas", "b", "", 10) }, conflict, `a "" 11 11`},
-		{"cas, none expected", func(v *vault) *nomad.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("cas", "b", "", 0) }, conflict, `a "" 11 11`},
-		{"delete", func(v *vault) *nomad.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("delete", "", "", 0) }, ok, "none"},
-		{"delete none", func(v *vault) *nomad.VarApplyStateResponse { return v.do("delete", "", "", 0) }, ok, "none"},
-		{"delete-cas", func(v *vault) *nomad.VarApplyStateResponse {
+		{"set", func(v *vault) *message.VarApplyStateResponse { return v.do("set", "a", "", 0) }, ok, `a "" 11 11`},
+		{"set again", func(v *vault) *message.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("set", "b", "", 0) }, ok, `b "" 11 12`},
+		{"cas of none", func(v *vault) *message.VarApplyStateResponse { return v.do("cas", "a", "", 0) }, ok, `a "" 11 11`},
+		{"cas of none, expected", func(v *vault) *message.VarApplyStateResponse { return v.do("cas", "a", "", 7) }, conflict, "none"},
+		{"cas", func(v *vault) *message.VarApplyStateResponse {
+			v.do("set", "a", "", 0)
+			return v.do("cas", "b", "", 11)
+		}, ok, `b "" 11 12`},
+		{"cas too late", func(v *vault) *message.VarApplyStateResponse {
+			v.do("set", "a", "", 0)
+			return v.do("cas", "b", "", 10)
+		}, conflict, `a "" 11 11`},
+		{"cas, none expected", func(v *vault) *message.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("cas", "b", "", 0) }, conflict, `a "" 11 11`},
+		{"delete", func(v *vault) *message.VarApplyStateResponse {
+			v.do("set", "a", "", 0)
+			return v.do("delete", "", "", 0)
+		}, ok, "none"},
+		{"delete none", func(v *vault) *message.VarApplyStateResponse { return v.do("delete", "", "", 0) }, ok, "none"},
+		{"delete-cas", func(v *vault) *message.VarApplyStateResponse {
 			v.do("set", "a", "", 0)
 			return v.do("delete-cas", "", "", 11)
 		}, ok, "none"},
-		{"delete-cas too late", func(v *vault) *nomad.VarApplyStateResponse {
+		{"delete-cas too late", func(v *vault) *message.VarApplyStateResponse {
 			v.do("set", "a", "", 0)
 			return v.do("delete-cas", "", "", 9)
 		}, conflict, `a "" 11 11`},
-		{"acquire", func(v *vault) *nomad.VarApplyStateResponse { return v.do("lock-acquire", "a", "l", 0) }, ok, `a "l" 11 11`},
-		{"acquire keeps items", func(v *vault) *nomad.VarApplyStateResponse {
+		{"acquire", func(v *vault) *message.VarApplyStateResponse { return v.do("lock-acquire", "a", "l", 0) }, ok, `a "l" 11 11`},
+		{"acquire keeps items", func(v *vault) *message.VarApplyStateResponse {
 			v.do("set", "a", "", 0)
 			return v.do("lock-acquire", "", "l", 0)
 		}, ok, `a "l" 11 12`},
-		{"acquire again", func(v *vault) *nomad.VarApplyStateResponse {
+		{"acquire again", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("lock-acquire", "b", "l", 0)
 		}, ok, `b "l" 11 12`},
-		{"acquire of another's", func(v *vault) *nomad.VarApplyStateResponse {
+		{"acquire of another's", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("lock-acquire", "b", "m", 0)
 		}, conflict, `a "l" 11 11`},
-		{"set while held", func(v *vault) *nomad.VarApplyStateResponse {
+		{"set while held", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("set", "b", "", 0)
 		}, conflict, `a "l" 11 11`},
-		{"set by another", func(v *vault) *nomad.VarApplyStateResponse {
+		{"set by another", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("set", "b", "m", 0)
 		}, conflict, `a "l" 11 11`},
-		{"set by the holder", func(v *vault) *nomad.VarApplyStateResponse {
+		{"set by the holder", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("set", "b", "l", 0)
 		}, ok, `b "l" 11 12`},
-		{"cas while held", func(v *vault) *nomad.VarApplyStateResponse {
+		{"cas while held", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("cas", "b", "", 11)
 		}, conflict, `a "l" 11 11`},
-		{"delete while held", func(v *vault) *nomad.VarApplyStateResponse {
+		{"delete while held", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("delete", "", "", 0)
 		}, conflict, `a "l" 11 11`},
-		{"delete by the holder", func(v *vault) *nomad.VarApplyStateResponse {
+		{"delete by the holder", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("delete", "", "l", 0)
 		}, ok, "none"},
-		{"set by who held it", func(v *vault) *nomad.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("set", "b", "l", 0) }, conflict, `a "" 11 11`},
-		{"release", func(v *vault) *nomad.VarApplyStateResponse {
+		{"set by who held it", func(v *vault) *message.VarApplyStateResponse {
+			v.do("set", "a", "", 0)
+			return v.do("set", "b", "l", 0)
+		}, conflict, `a "" 11 11`},
+		{"release", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("lock-release", "", "l", 0)
 		}, ok, `a "" 11 12`},
-		{"release of another's", func(v *vault) *nomad.VarApplyStateResponse {
+		{"release of another's", func(v *vault) *message.VarApplyStateResponse {
 			v.do("lock-acquire", "a", "l", 0)
 			return v.do("lock-release", "", "m", 0)
 		}, conflict, `a "l" 11 11`},
-		{"release of what is free", func(v *vault) *nomad.VarApplyStateResponse {
+		{"release of what is free", func(v *vault) *message.VarApplyStateResponse {
 			v.do("set", "a", "", 0)
 			return v.do("lock-release", "", "m", 0)
 		}, conflict, `a "" 11 11`},
-		{"release of none", func(v *vault) *nomad.VarApplyStateResponse { return v.do("lock-release", "", "m", 0) }, conflict, "none"},
+		{"release of none", func(v *vault) *message.VarApplyStateResponse { return v.do("lock-release", "", "m", 0) }, conflict, "none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := newVault(t)
@@ -146,7 +159,7 @@ func TestVariableOperations(t *testing.T) {
 
 func TestVariablesAreCountedAndFound(t *testing.T) {
 	s := state.New(slog.New(slog.DiscardHandler))
-	if _, err := s.UpsertNamespaces(5, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "other"}}}); err != nil {
+	if _, err := s.UpsertNamespaces(5, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "other"}}}); err != nil {
 		t.Fatal(err)
 	}
 	index := uint64(10)
@@ -155,7 +168,7 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 		index++
 		e := &nomad.VariableEncrypted{VariableData: nomad.VariableData{Data: []byte(data), KeyID: key}}
 		e.Namespace, e.Path = namespace, path
-		if _, _, err := s.ApplyVariable(index, &nomad.VarApplyStateRequest{Op: op, Var: e}); err != nil {
+		if _, _, err := s.ApplyVariable(index, &message.VarApplyStateRequest{Op: op, Var: e}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -181,7 +194,7 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 	if q := s.Snapshot().VariablesQuota(nil, "default"); q == nil || q.Size != 21 || q.CreateIndex != 11 || q.ModifyIndex != 17 {
 		t.Errorf("the variables take %+v, want 21 bytes", q)
 	}
-	if _, err := s.DeleteNamespaces(20, &nomad.NamespaceDeleteRequest{Namespaces: []string{"other"}}); err == nil || !strings.Contains(err.Error(), `"a/b"`) {
+	if _, err := s.DeleteNamespaces(20, &message.NamespaceDeleteRequest{Namespaces: []string{"other"}}); err == nil || !strings.Contains(err.Error(), `"a/b"`) {
 		t.Errorf("a namespace with a variable is deleted: %v", err)
 	}
 	put(nomad.VarOpDelete, "other", "a/b", "", "")
@@ -192,17 +205,17 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 	if q := s.Snapshot().VariablesQuota(nil, "other"); q.Size != 0 {
 		t.Errorf("no variable takes %d bytes", q.Size)
 	}
-	if _, err := s.DeleteNamespaces(30, &nomad.NamespaceDeleteRequest{Namespaces: []string{"other"}}); err != nil {
+	if _, err := s.DeleteNamespaces(30, &message.NamespaceDeleteRequest{Namespaces: []string{"other"}}); err != nil {
 		t.Error(err)
 	}
 	gone := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "other", Path: "x"}}
-	if _, _, err := s.ApplyVariable(40, &nomad.VarApplyStateRequest{Op: nomad.VarOpSet, Var: gone}); err == nil {
+	if _, _, err := s.ApplyVariable(40, &message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: gone}); err == nil {
 		t.Error("a variable is written into a deleted namespace")
 	}
-	if _, _, err := s.ApplyVariable(41, &nomad.VarApplyStateRequest{Op: nomad.VarOpSet}); err == nil {
+	if _, _, err := s.ApplyVariable(41, &message.VarApplyStateRequest{Op: nomad.VarOpSet}); err == nil {
 		t.Error("no variable is written")
 	}
-	if _, _, err := s.ApplyVariable(42, &nomad.VarApplyStateRequest{Op: "eat", Var: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "x"}}}); err == nil {
+	if _, _, err := s.ApplyVariable(42, &message.VarApplyStateRequest{Op: "eat", Var: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "x"}}}); err == nil {
 		t.Error("an unknown operation is done")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -39,7 +40,7 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 		index := uint64(100)
 		register := func(id string) {
 			index++
-			_, err := store.Load().RegisterJob(index, &nomad.JobRegisterRequest{Job: &nomad.Job{ID: id, Namespace: "default", Periodic: &nomad.PeriodicConfig{}}})
+			_, err := store.Load().RegisterJob(index, &message.JobRegisterRequest{Job: &nomad.Job{ID: id, Namespace: "default", Periodic: &nomad.PeriodicConfig{}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,13 +101,13 @@ func TestSentencesAreCached(t *testing.T) {
 	store := state.New(slog.New(slog.DiscardHandler))
 	w := New(Config{Store: func() *state.Store { return store }})
 	register := func(index uint64, j *nomad.Job) {
-		if _, err := store.RegisterJob(index, &nomad.JobRegisterRequest{Job: j}); err != nil {
+		if _, err := store.RegisterJob(index, &message.JobRegisterRequest{Job: j}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	register(101, &nomad.Job{ID: "a", Namespace: "default", Periodic: &nomad.PeriodicConfig{}})
 	first := w.Sentences()
-	if _, err := store.UpsertNamespaces(102, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}}); err != nil {
+	if _, err := store.UpsertNamespaces(102, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if again := w.Sentences(); &again[0] != &first[0] {

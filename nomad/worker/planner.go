@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
@@ -14,14 +15,14 @@ import (
 type planner struct {
 	cfg      Config
 	token    string
-	finished bool                      // the leader has the final status
-	next     nomad.EvalDequeueResponse // the next evaluation from the leader
+	finished bool                        // the leader has the final status
+	next     message.EvalDequeueResponse // the next evaluation from the leader
 	report   *report
 }
 
 var _ scheduler.Planner = (*planner)(nil)
 
-func (p *planner) write() nomad.WriteRequest { return nomad.WriteRequest{Region: p.cfg.Region} }
+func (p *planner) write() message.WriteRequest { return message.WriteRequest{Region: p.cfg.Region} }
 
 // SubmitPlan submits the plan to the leader. If parts were rejected, the returned state is new
 // enough to show why.
@@ -29,9 +30,9 @@ func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.Plan
 	p.report.set(workloadSubmitting)
 	defer p.report.set(workloadScheduling)
 	plan.EvalToken = p.token
-	var resp nomad.PlanResponse
+	var resp message.PlanResponse
 	begun := time.Now()
-	err := p.cfg.RPC.Call(ctx, "Plan.Submit", &nomad.PlanRequest{Plan: plan, WriteRequest: p.write()}, &resp)
+	err := p.cfg.RPC.Call(ctx, "Plan.Submit", &message.PlanRequest{Plan: plan, WriteRequest: p.write()}, &resp)
 	measure("submit_plan", begun)
 	if err != nil {
 		return nil, nil, fmt.Errorf("submit plan: %w", err)
@@ -55,7 +56,7 @@ func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.Plan
 // During an upgrade the leader may run an earlier version without this call. The planner then
 // writes the evaluations one by one, and the worker sends the ack.
 func (p *planner) FinishEval(ctx context.Context, eval *nomad.Evaluation, follow ...*nomad.Evaluation) error {
-	req := &nomad.EvalFinishRequest{Evals: append([]*nomad.Evaluation{eval}, follow...), EvalToken: p.token, Schedulers: p.cfg.Schedulers, WriteRequest: p.write()}
+	req := &message.EvalFinishRequest{Evals: append([]*nomad.Evaluation{eval}, follow...), EvalToken: p.token, Schedulers: p.cfg.Schedulers, WriteRequest: p.write()}
 	begun := time.Now()
 	err := p.cfg.RPC.Call(ctx, "Eval.Finish", req, &p.next)
 	if p.finished = err == nil; p.finished {
@@ -88,8 +89,8 @@ func (p *planner) ReblockEval(ctx context.Context, eval *nomad.Evaluation) error
 
 // send sends eval with the RPC method.
 func (p *planner) send(ctx context.Context, method string, eval *nomad.Evaluation) error {
-	req := &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}, EvalToken: p.token, WriteRequest: p.write()}
-	if err := p.cfg.RPC.Call(ctx, method, req, &nomad.GenericResponse{}); err != nil {
+	req := &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}, EvalToken: p.token, WriteRequest: p.write()}
+	if err := p.cfg.RPC.Call(ctx, method, req, &message.GenericResponse{}); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	return nil

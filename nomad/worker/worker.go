@@ -20,6 +20,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -101,13 +102,13 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // dequeue returns an evaluation, its token and the index that the local state must reach, or no
 // evaluation after the wait.
-func (w *Worker) dequeue(ctx context.Context) (nomad.EvalDequeueResponse, error) {
-	req := &nomad.EvalDequeueRequest{
+func (w *Worker) dequeue(ctx context.Context) (message.EvalDequeueResponse, error) {
+	req := &message.EvalDequeueRequest{
 		Schedulers:   w.cfg.Schedulers,
 		Timeout:      dequeueWait,
-		WriteRequest: nomad.WriteRequest{Region: w.cfg.Region},
+		WriteRequest: message.WriteRequest{Region: w.cfg.Region},
 	}
-	var resp nomad.EvalDequeueResponse
+	var resp message.EvalDequeueResponse
 	begun := time.Now()
 	err := w.cfg.RPC.Call(ctx, "Eval.Dequeue", req, &resp)
 	if resp.Eval != nil {
@@ -118,7 +119,7 @@ func (w *Worker) dequeue(ctx context.Context) (nomad.EvalDequeueResponse, error)
 
 // work processes an evaluation and reports the result to the broker. It returns the next evaluation
 // if the broker's answer contains one.
-func (w *Worker) work(ctx context.Context, given nomad.EvalDequeueResponse) (next nomad.EvalDequeueResponse) {
+func (w *Worker) work(ctx context.Context, given message.EvalDequeueResponse) (next message.EvalDequeueResponse) {
 	eval := given.Eval
 	log := w.log.With("eval", eval.ID, "job", eval.JobID)
 	p := &planner{cfg: w.cfg, token: given.Token, report: &w.report}
@@ -137,8 +138,8 @@ func (w *Worker) work(ctx context.Context, given nomad.EvalDequeueResponse) (nex
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 	defer measure("send_ack", time.Now())
-	req := &nomad.EvalAckRequest{EvalID: eval.ID, Token: given.Token, WriteRequest: nomad.WriteRequest{Region: w.cfg.Region}}
-	if err := w.cfg.RPC.Call(last, method, req, &nomad.GenericResponse{}); err != nil {
+	req := &message.EvalAckRequest{EvalID: eval.ID, Token: given.Token, WriteRequest: message.WriteRequest{Region: w.cfg.Region}}
+	if err := w.cfg.RPC.Call(last, method, req, &message.GenericResponse{}); err != nil {
 		log.Warn("return evaluation", "method", method, "err", err)
 	}
 	return next

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/worker"
 )
 
@@ -58,8 +59,8 @@ func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
 	}
 	switch method {
 	case "Eval.Dequeue":
-		e, token, err := l.broker.Dequeue(ctx, req.(*nomad.EvalDequeueRequest).Schedulers)
-		*resp.(*nomad.EvalDequeueResponse) = nomad.EvalDequeueResponse{Eval: e, Token: token, WaitIndex: wait}
+		e, token, err := l.broker.Dequeue(ctx, req.(*message.EvalDequeueRequest).Schedulers)
+		*resp.(*message.EvalDequeueResponse) = message.EvalDequeueResponse{Eval: e, Token: token, WaitIndex: wait}
 		if e != nil {
 			l.mu.Lock()
 			l.taken++
@@ -67,7 +68,7 @@ func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
 		}
 		return err
 	case "Eval.Ack", "Eval.Nack":
-		r := req.(*nomad.EvalAckRequest)
+		r := req.(*message.EvalAckRequest)
 		defer func() { l.ended <- method }()
 		if method == "Eval.Ack" {
 			return l.broker.Ack(r.EvalID, r.Token)
@@ -77,8 +78,8 @@ func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
 		_, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType, req)
 		return err
 	case "Eval.Finish":
-		r := req.(*nomad.EvalFinishRequest)
-		if _, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: r.Evals, WriteRequest: r.WriteRequest}); err != nil {
+		r := req.(*message.EvalFinishRequest)
+		if _, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: r.Evals, WriteRequest: r.WriteRequest}); err != nil {
 			return err
 		}
 		if err := l.broker.Ack(r.Evals[0].ID, r.EvalToken); err != nil {
@@ -88,16 +89,16 @@ func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
 		if l.late {
 			<-ctx.Done()
 		}
-		out := resp.(*nomad.EvalDequeueResponse)
+		out := resp.(*message.EvalDequeueResponse)
 		out.Eval, out.Token = l.broker.TryDequeue(r.Schedulers)
 		return nil
 	case "Eval.Reblock":
-		r := req.(*nomad.EvalUpdateRequest)
+		r := req.(*message.EvalUpdateRequest)
 		l.blocked.Reblock(r.Evals[0], r.EvalToken)
 		return nil
 	case "Plan.Submit":
-		result, err := l.submit(ctx, req.(*nomad.PlanRequest).Plan)
-		*resp.(*nomad.PlanResponse) = nomad.PlanResponse{Result: result}
+		result, err := l.submit(ctx, req.(*message.PlanRequest).Plan)
+		*resp.(*message.PlanResponse) = message.PlanResponse{Result: result}
 		return err
 	}
 	return fmt.Errorf("no method %s", method)
@@ -115,7 +116,7 @@ func (l *leader) submit(ctx context.Context, p *nomad.Plan) (*nomad.PlanResult, 
 	if partial != nil {
 		return partial(p), nil
 	}
-	req := &nomad.ApplyPlanResultsRequest{Job: p.Job, EvalID: p.EvalID, UpdatedAt: 1, Deployment: p.Deployment}
+	req := &message.ApplyPlanResultsRequest{Job: p.Job, EvalID: p.EvalID, UpdatedAt: 1, Deployment: p.Deployment}
 	for _, allocs := range p.NodeAllocation {
 		req.AllocsUpdated = append(req.AllocsUpdated, allocs...)
 	}
@@ -234,7 +235,7 @@ func TestRefreshes(t *testing.T) {
 	first := l.Node(t)
 	var second *nomad.Node
 	l.partial = func(p *nomad.Plan) *nomad.PlanResult {
-		l.Must(t, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{
+		l.Must(t, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
 			NodeID: first.ID, Eligibility: nomad.NodeSchedulingIneligible})
 		second = l.Node(t)
 		return &nomad.PlanResult{RejectedNodes: []string{first.ID}, RefreshIndex: l.Snapshot().Index()}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // aclRoutes returns the routes of policies, tokens, roles and logins. None of them allows
@@ -24,9 +25,9 @@ func aclPolicyRoutes(s *Server) []route {
 		{methods: "GET", path: "/v1/acl/policy/self", handle: s.ownPolicies},
 		{methods: "GET", path: "/v1/acl/policy/:name", handle: read("ACL.GetPolicy", func(r *request, q *acls.PolicySpecificRequest) error { q.Name = r.param; return nil },
 			func(o *acls.SinglePolicyResponse) (any, error) { return found(o.Policy, "ACL policy not found") })},
-		{methods: "PUT POST", path: "/v1/acl/policy/:name", call: write("ACL.UpsertPolicies", aclPolicy, nothing[nomad.GenericResponse])},
+		{methods: "PUT POST", path: "/v1/acl/policy/:name", call: write("ACL.UpsertPolicies", aclPolicy, nothing[message.GenericResponse])},
 		{methods: "DELETE", path: "/v1/acl/policy/:name", call: write("ACL.DeletePolicies", func(r *request, q *acls.PolicyDeleteRequest) error { q.Names = []string{r.param}; return nil },
-			nothing[nomad.GenericResponse])},
+			nothing[message.GenericResponse])},
 	}
 }
 
@@ -53,7 +54,7 @@ func aclTokenRoutes(s *Server) []route {
 			})},
 		{methods: "PUT POST", path: "/v1/acl/token/:accessor_id", call: write("ACL.UpsertTokens", aclToken, theToken)},
 		{methods: "DELETE", path: "/v1/acl/token/:accessor_id", call: write("ACL.DeleteTokens", func(r *request, q *acls.TokenDeleteRequest) error { q.AccessorIDs = []string{r.param}; return nil },
-			nothing[nomad.GenericResponse])},
+			nothing[message.GenericResponse])},
 	}
 }
 
@@ -162,7 +163,7 @@ func showToken(t *acls.Token) *tokenView {
 
 // ownToken returns the token of the caller. Tasks and nodes have none.
 func (s *Server) ownToken(r *request) (any, error) {
-	var q nomad.GenericRequest
+	var q message.GenericRequest
 	if err := r.readOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func (s *Server) ownPolicies(r *request) (any, error) {
 				return o.Policies, nil
 			})(r)
 	}
-	return read("ACL.GetClaimPolicies", noFields[nomad.GenericRequest], func(o *acls.PolicySetResponse) (any, error) {
+	return read("ACL.GetClaimPolicies", noFields[message.GenericRequest], func(o *acls.PolicySetResponse) (any, error) {
 		out := []*acls.PolicyListStub{}
 		for _, name := range slices.Sorted(maps.Keys(o.Policies)) {
 			out = append(out, o.Policies[name].Stub())

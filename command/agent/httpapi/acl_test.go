@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -20,10 +21,10 @@ func newACLServer(t *testing.T) *Server {
 		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
 			return &acls.PolicyListResponse{Policies: policies}, nil
 		}),
-		rpc.Handle("ACL.GetClaimPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*acls.PolicySetResponse, error) {
+		rpc.Handle("ACL.GetClaimPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*acls.PolicySetResponse, error) {
 			return &acls.PolicySetResponse{Policies: map[string]*acls.Policy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
 		}),
-		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.PolicyUpsertRequest) (*nomad.GenericResponse, error) {
+		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.PolicyUpsertRequest) (*message.GenericResponse, error) {
 			return nil, nomad.Errorf(418, "policy %s", q.Policies[0].Name)
 		}),
 		rpc.Handle("ACL.UpsertTokens", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenUpsertRequest) (*acls.TokenUpsertResponse, error) {
@@ -41,7 +42,7 @@ func newACLServer(t *testing.T) *Server {
 		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenBootstrapRequest) (*acls.TokenUpsertResponse, error) {
 			return nil, nomad.Errorf(418, "secret %q, reset %d, token %v", q.BootstrapSecret, q.ResetIndex, q.Token)
 		}),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
 			return &acls.WhoAmIResponse{Identity: c.Identity}, nil
 		}).Needs(rpc.Good),
 	}})

@@ -7,13 +7,14 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func (s *Server) agentRoutes() []route {
 	routes := []route{
 		{methods: "GET", path: "/v1/agent/self", handle: s.forCallers(acl.ToRead(acl.Agents), s.agentSelf)},
 		{methods: "GET", path: "/v1/agent/health", handle: s.agentHealth},
-		{methods: "GET", path: "/v1/agent/members", handle: read("Status.Members", noFields[nomad.GenericRequest], whole[nomad.ServerMembersResponse])},
+		{methods: "GET", path: "/v1/agent/members", handle: read("Status.Members", noFields[message.GenericRequest], whole[message.ServerMembersResponse])},
 		{methods: "GET", path: "/v1/agent/servers", handle: s.forCallers(acl.ToRead(acl.Agents), s.agentServers)},
 		{methods: "PUT POST", path: "/v1/agent/servers", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentSetServers)},
 		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentReload)},
@@ -30,13 +31,13 @@ func (s *Server) agentRoutes() []route {
 // configuration.
 func (s *Server) clusterRoutes() []route {
 	return []route{
-		{methods: "GET", path: "/v1/regions", handle: read("Region.List", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
-		{methods: "GET", path: "/v1/status/leader", handle: read("Status.Leader", noFields[nomad.GenericRequest], func(o *string) (any, error) { return *o, nil })},
-		{methods: "GET", path: "/v1/status/peers", handle: read("Status.Peers", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+		{methods: "GET", path: "/v1/regions", handle: read("Region.List", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+		{methods: "GET", path: "/v1/status/leader", handle: read("Status.Leader", noFields[message.GenericRequest], func(o *string) (any, error) { return *o, nil })},
+		{methods: "GET", path: "/v1/status/peers", handle: read("Status.Peers", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
 		{methods: "PUT", path: "/v1/system/gc", handle: system("System.GarbageCollect")},
 		{methods: "PUT", path: "/v1/system/reconcile/summaries", handle: system("System.ReconcileJobSummaries")},
-		{methods: "GET", path: "/v1/operator/scheduler/configuration", handle: read("Operator.SchedulerGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.SchedulerConfigurationResponse])},
-		{methods: "PUT POST", path: "/v1/operator/scheduler/configuration", call: write("Operator.SchedulerSetConfiguration", schedulerConfig, whole[nomad.SchedulerSetConfigurationResponse])},
+		{methods: "GET", path: "/v1/operator/scheduler/configuration", handle: read("Operator.SchedulerGetConfiguration", noFields[message.GenericRequest], whole[message.SchedulerConfigurationResponse])},
+		{methods: "PUT POST", path: "/v1/operator/scheduler/configuration", call: write("Operator.SchedulerSetConfiguration", schedulerConfig, whole[message.SchedulerSetConfigurationResponse])},
 	}
 }
 
@@ -129,10 +130,10 @@ func (s *Server) metrics(r *request) (any, error) {
 
 // system returns the handler of a route that starts work on the leader.
 func system(method string) func(*request) (any, error) {
-	return read(method, noFields[nomad.GenericRequest], nothing[nomad.GenericResponse])
+	return read(method, noFields[message.GenericRequest], nothing[message.GenericResponse])
 }
 
-func schedulerConfig(r *request, q *nomad.SchedulerSetConfigRequest) error {
+func schedulerConfig(r *request, q *message.SchedulerSetConfigRequest) error {
 	if err := r.decode(&q.Config); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 const (
@@ -160,7 +161,7 @@ func (s *Server) whose(ctx context.Context, token string) audit.Auth {
 	}
 	within, cancel := context.WithTimeout(ctx, askWhoWithin)
 	defer cancel()
-	ask := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
+	ask := message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
 	var resp acls.WhoAmIResponse
 	err := s.cfg.RPC.Call(within, "ACL.WhoAmI", &ask, &resp)
 	switch {

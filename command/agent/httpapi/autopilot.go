@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // autopilotRoutes returns the routes of the Autopilot configuration and of server health.
 func autopilotRoutes() []route {
 	const path = "/v1/operator/autopilot/configuration"
 	return []route{
-		{methods: "GET", path: path, handle: read("Operator.AutopilotGetConfiguration", noFields[nomad.GenericRequest], autopilotShown)},
+		{methods: "GET", path: path, handle: read("Operator.AutopilotGetConfiguration", noFields[message.GenericRequest], autopilotShown)},
 		{methods: "PUT POST", path: path, call: write("Operator.AutopilotSetConfiguration", autopilotConfig, func(done *bool) (any, error) { return *done, nil })},
 		{methods: "GET", path: "/v1/operator/autopilot/health", handle: serverHealth},
 	}
@@ -71,7 +72,7 @@ func autopilotShown(c *nomad.AutopilotConfig) (any, error) {
 }
 
 // autopilotConfig reads the configuration from the body and the check-and-set index from the query.
-func autopilotConfig(r *request, q *nomad.AutopilotSetConfigRequest) error {
+func autopilotConfig(r *request, q *message.AutopilotSetConfigRequest) error {
 	var in autopilotJSON
 	if err := r.decode(&in); err != nil {
 		return err
@@ -121,7 +122,7 @@ type serverHealthJSON struct {
 
 // serverHealth returns the health of the servers. The status is 429 if any server is unhealthy.
 func serverHealth(r *request) (any, error) {
-	show := func(h *nomad.OperatorHealthReply) (any, error) {
+	show := func(h *message.OperatorHealthReply) (any, error) {
 		out := &healthJSON{Healthy: h.Healthy, FailureTolerance: h.FailureTolerance, Leader: h.Leader, Voters: h.Voters,
 			ReadReplicas: h.ReadReplicas, OptimisticFailureTolerance: h.OptimisticFailureTolerance,
 			Warnings: h.Warnings, Unserved: h.Unserved}
@@ -136,5 +137,5 @@ func serverHealth(r *request) (any, error) {
 		}
 		return out, nil
 	}
-	return read("Operator.ServerHealth", noFields[nomad.GenericRequest], show)(r)
+	return read("Operator.ServerHealth", noFields[message.GenericRequest], show)(r)
 }

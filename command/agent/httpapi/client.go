@@ -6,41 +6,42 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func (s *Server) clientRoutes() []route {
 	const alloc = "/v1/client/allocation/:alloc_id"
 	return []route{
-		{methods: "GET", path: "/v1/client/stats", cors: true, handle: read("ClientStats.Stats", s.ofNode, func(o *nomad.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
-		{methods: "GET", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Read", s.ofNode, whole[nomad.NodeMetaResponse])},
-		{methods: "POST", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Apply", s.ofNode, whole[nomad.NodeMetaResponse])},
-		{methods: "GET PUT POST", path: "/v1/client/gc", handle: sameSite(read("ClientAllocations.GarbageCollectAll", s.ofNode, nothing[nomad.GenericResponse]))},
-		{methods: "GET", path: "/v1/client/identity", cors: true, handle: read("NodeIdentity.Get", s.identityGet, whole[nomad.NodeIdentityGetResp])},
-		{methods: "PUT POST", path: "/v1/client/identity/renew", cors: true, call: write("NodeIdentity.Renew", optionalBody(s.identityRenew), whole[nomad.NodeIdentityRenewResp])},
-		{methods: "PUT POST", path: "/v1/acl/identity/client-introduction-token", call: write("ACL.CreateClientIntroductionToken", introduction, whole[nomad.ACLCreateClientIntroductionTokenResponse])},
-		{methods: "GET", path: alloc + "/stats", cors: true, handle: read("ClientAllocations.Stats", func(r *request, q *nomad.AllocStatsRequest) error {
+		{methods: "GET", path: "/v1/client/stats", cors: true, handle: read("ClientStats.Stats", s.ofNode, func(o *message.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
+		{methods: "GET", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Read", s.ofNode, whole[message.NodeMetaResponse])},
+		{methods: "POST", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Apply", s.ofNode, whole[message.NodeMetaResponse])},
+		{methods: "GET PUT POST", path: "/v1/client/gc", handle: sameSite(read("ClientAllocations.GarbageCollectAll", s.ofNode, nothing[message.GenericResponse]))},
+		{methods: "GET", path: "/v1/client/identity", cors: true, handle: read("NodeIdentity.Get", s.identityGet, whole[message.NodeIdentityGetResp])},
+		{methods: "PUT POST", path: "/v1/client/identity/renew", cors: true, call: write("NodeIdentity.Renew", optionalBody(s.identityRenew), whole[message.NodeIdentityRenewResp])},
+		{methods: "PUT POST", path: "/v1/acl/identity/client-introduction-token", call: write("ACL.CreateClientIntroductionToken", introduction, whole[message.ACLCreateClientIntroductionTokenResponse])},
+		{methods: "GET", path: alloc + "/stats", cors: true, handle: read("ClientAllocations.Stats", func(r *request, q *message.AllocStatsRequest) error {
 			q.AllocID, q.Task = r.param, r.query.Get("task")
 			return nil
-		}, func(o *nomad.AllocStatsResponse) (any, error) { return o.Stats, nil })},
+		}, func(o *message.AllocStatsResponse) (any, error) { return o.Stats, nil })},
 		{methods: "GET", path: alloc + "/checks", cors: true, handle: allocChecks()},
-		{methods: "GET", path: alloc + "/sandbox", cors: true, handle: read("ClientAllocations.Sandbox", func(r *request, q *nomad.AllocSandboxRequest) error {
+		{methods: "GET", path: alloc + "/sandbox", cors: true, handle: read("ClientAllocations.Sandbox", func(r *request, q *message.AllocSandboxRequest) error {
 			q.AllocID, q.Task = r.param, r.query.Get("task")
 			return nil
-		}, func(o *nomad.AllocSandboxResponse) (any, error) { return o.Tasks, nil })},
-		{methods: "PUT POST", path: alloc + "/restart", cors: true, call: write("ClientAllocations.Restart", allocRestart, whole[nomad.GenericResponse])},
-		{methods: "PUT POST", path: alloc + "/signal", cors: true, call: write("ClientAllocations.Signal", allocSignal, whole[nomad.GenericResponse])},
-		{methods: "GET PUT POST", path: alloc + "/gc", cors: true, handle: sameSite(read("ClientAllocations.GarbageCollect", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, emptyObject[nomad.GenericResponse]))},
+		}, func(o *message.AllocSandboxResponse) (any, error) { return o.Tasks, nil })},
+		{methods: "PUT POST", path: alloc + "/restart", cors: true, call: write("ClientAllocations.Restart", allocRestart, whole[message.GenericResponse])},
+		{methods: "PUT POST", path: alloc + "/signal", cors: true, call: write("ClientAllocations.Signal", allocSignal, whole[message.GenericResponse])},
+		{methods: "GET PUT POST", path: alloc + "/gc", cors: true, handle: sameSite(read("ClientAllocations.GarbageCollect", func(r *request, q *message.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, emptyObject[message.GenericResponse]))},
 	}
 }
 
 // allocChecks returns the handler of health checks, which two routes share.
 func allocChecks() func(*request) (any, error) {
-	return read("ClientAllocations.Checks", func(r *request, q *nomad.AllocChecksRequest) error { q.AllocID = r.param; return nil },
-		func(o *nomad.AllocChecksResponse) (any, error) { return o.Results, nil })
+	return read("ClientAllocations.Checks", func(r *request, q *message.AllocChecksRequest) error { q.AllocID = r.param; return nil },
+		func(o *message.AllocChecksResponse) (any, error) { return o.Results, nil })
 }
 
 // ofNode sets the node of a node-scoped route: the node_id of the query, or the node of this agent.
-func (s *Server) ofNode(r *request, q *nomad.NodeSpecificRequest) error {
+func (s *Server) ofNode(r *request, q *message.NodeSpecificRequest) error {
 	var err error
 	q.NodeID, err = s.nodeOrOwn(r.query.Get("node_id"))
 	return err
@@ -56,13 +57,13 @@ func (s *Server) nodeOrOwn(id string) (string, error) {
 	return id, nil
 }
 
-func (s *Server) identityGet(r *request, q *nomad.NodeIdentityGetReq) error {
+func (s *Server) identityGet(r *request, q *message.NodeIdentityGetReq) error {
 	var err error
 	q.NodeID, err = s.nodeOrOwn(r.query.Get("node_id"))
 	return err
 }
 
-func (s *Server) identityRenew(r *request, q *nomad.NodeIdentityRenewReq) error {
+func (s *Server) identityRenew(r *request, q *message.NodeIdentityRenewReq) error {
 	if id := r.query.Get("node_id"); id != "" {
 		q.NodeID = id
 	}
@@ -73,7 +74,7 @@ func (s *Server) identityRenew(r *request, q *nomad.NodeIdentityRenewReq) error 
 
 // introduction reads the parameters of an introduction token. Its TTL is a duration string or a
 // number of nanoseconds.
-func introduction(r *request, q *nomad.ACLCreateClientIntroductionTokenRequest) error {
+func introduction(r *request, q *message.ACLCreateClientIntroductionTokenRequest) error {
 	var b struct {
 		TTL      any
 		NodeName string
@@ -99,7 +100,7 @@ func introduction(r *request, q *nomad.ACLCreateClientIntroductionTokenRequest) 
 	return nil
 }
 
-func allocRestart(r *request, q *nomad.AllocRestartRequest) error {
+func allocRestart(r *request, q *message.AllocRestartRequest) error {
 	var b struct {
 		TaskName string
 		AllTasks bool
@@ -114,7 +115,7 @@ func allocRestart(r *request, q *nomad.AllocRestartRequest) error {
 	return nil
 }
 
-func allocSignal(r *request, q *nomad.AllocSignalRequest) error {
+func allocSignal(r *request, q *message.AllocSignalRequest) error {
 	var b struct{ AllocID, Task, Signal string }
 	if err := r.decode(&b); err != nil {
 		return err

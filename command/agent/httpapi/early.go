@@ -6,11 +6,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // check checks the rights of a caller before the body of a request is read.
-type check func(*rpc.Access, nomad.Envelope) error
+type check func(*rpc.Access, message.Envelope) error
 
 // earlyChecks returns the early checks by method name. The value is nil for a method without one.
 func earlyChecks(methods []rpc.Method) map[string]check {
@@ -45,7 +46,7 @@ func (s *Server) askFor(r *request, rt *route, namespace string) error {
 	case early == nil:
 		return nil
 	}
-	env := nomad.Envelope{Region: s.cfg.Region, Namespace: namespace}
+	env := message.Envelope{Region: s.cfg.Region, Namespace: namespace}
 	return s.ask(r, func(a *asking) error { return early(a.access, env) })
 }
 

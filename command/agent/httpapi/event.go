@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func (s *Server) eventRoutes() []route {
@@ -76,8 +77,8 @@ func lastLine(e *nomad.RpcError) (*nomad.EventJson, error) {
 }
 
 // eventRequest reads the topics and the index. The topic parameter may be repeated.
-func (r *request) eventRequest() (*nomad.EventStreamRequest, error) {
-	q := &nomad.EventStreamRequest{Topics: map[nomad.Topic][]string{}}
+func (r *request) eventRequest() (*message.EventStreamRequest, error) {
+	q := &message.EventStreamRequest{Topics: map[nomad.Topic][]string{}}
 	if err := r.readOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 const (
@@ -74,8 +75,8 @@ func (s *Server) allocExec(r *request) (any, error) {
 }
 
 // execRequest reads the request from the path and the query.
-func execRequest(r *request) (*nomad.AllocExecRequest, error) {
-	q := &nomad.AllocExecRequest{AllocID: r.param, Task: r.query.Get("task")}
+func execRequest(r *request) (*message.AllocExecRequest, error) {
+	q := &message.AllocExecRequest{AllocID: r.param, Task: r.query.Get("task")}
 	if err := r.readOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func execRequest(r *request) (*nomad.AllocExecRequest, error) {
 }
 
 // handshake reads the token of a caller that cannot set a header, such as a browser.
-func (x *execSession) handshake(ctx context.Context, r *request, q *nomad.AllocExecRequest) error {
+func (x *execSession) handshake(ctx context.Context, r *request, q *message.AllocExecRequest) error {
 	// A timer is used because the end of the context would close the socket without a reason.
 	late := time.AfterFunc(handshakeWithin, func() { x.close(errNoHandshake) })
 	defer late.Stop()

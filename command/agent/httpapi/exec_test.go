@@ -15,13 +15,14 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // node is a node with the behaviour of serve, and the servers in front of it.
 type execNode struct {
 	RPC
-	serve func(req *nomad.AllocExecRequest, st *rpc.Stream) error
+	serve func(req *message.AllocExecRequest, st *rpc.Stream) error
 }
 
 func (n execNode) Stream(_ context.Context, method string) (*rpc.Stream, error) {
@@ -31,7 +32,7 @@ func (n execNode) Stream(_ context.Context, method string) (*rpc.Stream, error) 
 	near, far := rpc.Pipe()
 	go func() {
 		defer far.Close()
-		var req nomad.AllocExecRequest
+		var req message.AllocExecRequest
 		if far.Decode(&req) != nil {
 			return
 		}
@@ -47,7 +48,7 @@ func say(st *rpc.Stream, text string) error {
 }
 
 // execServer returns an agent in front of a node.
-func execServer(t *testing.T, serve func(req *nomad.AllocExecRequest, st *rpc.Stream) error) (*Server, *httptest.Server) {
+func execServer(t *testing.T, serve func(req *message.AllocExecRequest, st *rpc.Stream) error) (*Server, *httptest.Server) {
 	t.Helper()
 	s := newTestServer(t, 0)
 	s.cfg.RPC = execNode{s.cfg.RPC, serve}
@@ -92,8 +93,8 @@ func tell(t *testing.T, ws *websocket.Conn, text string) {
 
 func TestExecSession(t *testing.T) {
 	got := make(chan nomad.ExecInput, 10)
-	asked := make(chan nomad.AllocExecRequest, 1)
-	_, web := execServer(t, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
+	asked := make(chan message.AllocExecRequest, 1)
+	_, web := execServer(t, func(req *message.AllocExecRequest, st *rpc.Stream) error {
 		asked <- *req
 		for range 5 {
 			var in nomad.ExecInput
@@ -152,7 +153,7 @@ func TestExecCloses(t *testing.T) {
 		"wrong JSON": {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, `{"stdin":"x"}`, 1008, "invalid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, web := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error { return c.serve(st) })
+			_, web := execServer(t, func(_ *message.AllocExecRequest, st *rpc.Stream) error { return c.serve(st) })
 			ws, _, err := dial(t, web, "", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -171,7 +172,7 @@ func TestExecCloses(t *testing.T) {
 // A message that is too large ends the session before it is complete.
 func TestExecHugeMessage(t *testing.T) {
 	ended := make(chan error, 1)
-	_, web := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error {
+	_, web := execServer(t, func(_ *message.AllocExecRequest, st *rpc.Stream) error {
 		ended <- st.Decode(&nomad.ExecInput{})
 		return nil
 	})
@@ -203,7 +204,7 @@ func until(met func() bool) bool {
 
 // An error in the request is reported in the response.
 func TestExecRequestsThatAreNone(t *testing.T) {
-	s, web := execServer(t, func(*nomad.AllocExecRequest, *rpc.Stream) error { return nil })
+	s, web := execServer(t, func(*message.AllocExecRequest, *rpc.Stream) error { return nil })
 	for path, want := range map[string]int{
 		"?task=web&command=%5B%22a%22%5D":              500, // no upgrade
 		"?task=web":                                    400,
@@ -233,7 +234,7 @@ func TestExecRequestsThatAreNone(t *testing.T) {
 
 func TestExecHandshake(t *testing.T) {
 	asked := make(chan string, 1)
-	_, web := execServer(t, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
+	_, web := execServer(t, func(req *message.AllocExecRequest, st *rpc.Stream) error {
 		asked <- req.AuthToken
 		return say(st, `{"exited":true,"result":{}}`)
 	})
@@ -278,7 +279,7 @@ func missed(err error) bool { return nomad.HTTPStatus(err) == http.StatusRequest
 // An idle session is kept open with pings. A caller that does not respond is disconnected.
 func TestExecKeepsIdleSessions(t *testing.T) {
 	left := make(chan error, 1)
-	s, _ := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error {
+	s, _ := execServer(t, func(_ *message.AllocExecRequest, st *rpc.Stream) error {
 		left <- st.Decode(&nomad.ExecInput{})
 		return nil
 	})
@@ -315,7 +316,7 @@ func patientServer(t *testing.T, s *Server, most time.Duration) (web *httptest.S
 			return
 		}
 		x.ws = ws
-		err = x.run(req.Context(), &nomad.AllocExecRequest{})
+		err = x.run(req.Context(), &message.AllocExecRequest{})
 		ended <- err
 		x.close(err)
 	}))
@@ -376,7 +377,7 @@ func blockedSession(t *testing.T) error {
 	t.Helper()
 	release := make(chan struct{})
 	defer close(release)
-	s, _ := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error {
+	s, _ := execServer(t, func(_ *message.AllocExecRequest, st *rpc.Stream) error {
 		<-release
 		return nil
 	})
@@ -398,7 +399,7 @@ func blockedSession(t *testing.T) error {
 // the task, but not the command or the data.
 func TestExecIsAudited(t *testing.T) {
 	s, events := audited(t, true)
-	s.cfg.RPC = execNode{s.cfg.RPC, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
+	s.cfg.RPC = execNode{s.cfg.RPC, func(req *message.AllocExecRequest, st *rpc.Stream) error {
 		if req.AuthToken != "mine" {
 			return nomad.ErrPermissionDenied
 		}
@@ -458,7 +459,7 @@ func TestExecIsAudited(t *testing.T) {
 
 // Sessions that end in different ways leave no goroutine.
 func TestExecLeavesNothing(t *testing.T) {
-	s, web := execServer(t, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
+	s, web := execServer(t, func(req *message.AllocExecRequest, st *rpc.Stream) error {
 		var in nomad.ExecInput
 		if err := st.Decode(&in); err != nil {
 			return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -68,7 +69,7 @@ var errCut = nomad.Errorf(http.StatusInternalServerError, "session ended before 
 
 // run copies messages in both directions until either side ends. It returns the error to report to
 // the caller.
-func (x *execSession) run(ctx context.Context, q *nomad.AllocExecRequest) error {
+func (x *execSession) run(ctx context.Context, q *message.AllocExecRequest) error {
 	stream, err := x.open(ctx, execMethod)
 	if err != nil {
 		return err

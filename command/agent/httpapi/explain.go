@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -188,31 +189,31 @@ func (n *notebook) about(param string, q *acls.ExplainRequest) {
 		return
 	}
 	switch req := n.request.(type) {
-	case *nomad.VariablesReadRequest:
+	case *message.VariablesReadRequest:
 		set("variable", "read", req.Path)
-	case *nomad.VariablesRenewLockRequest:
+	case *message.VariablesRenewLockRequest:
 		set("variable", "write", req.Path)
-	case *nomad.VariablesApplyRequest:
+	case *message.VariablesApplyRequest:
 		if set("variable", "write", req.Var.Path); req.Op.Deletes() {
 			q.Right = "destroy"
 		}
-	case *nomad.JobRegisterRequest:
+	case *message.JobRegisterRequest:
 		set(acls.ExplainJob, "run", req.Job.ID)
-	case *nomad.JobPlanRequest:
+	case *message.JobPlanRequest:
 		set(acls.ExplainJob, "plan", req.Job.ID)
-	case *nomad.JobDeregisterRequest:
+	case *message.JobDeregisterRequest:
 		if set(acls.ExplainJob, "stop", req.JobID); req.Purge {
 			q.Right = "purge"
 		}
-	case *nomad.NodePoolSpecificRequest:
+	case *message.NodePoolSpecificRequest:
 		set("node_pool", "read", req.Name)
-	case *nomad.NodePoolUpsertRequest:
+	case *message.NodePoolUpsertRequest:
 		set("node_pool", "write", req.NodePools[0].Name)
-	case *nomad.NodePoolDeleteRequest:
+	case *message.NodePoolDeleteRequest:
 		set("node_pool", "delete", req.Names[0])
-	case *nomad.NodeUpdateDrainRequest:
+	case *message.NodeUpdateDrainRequest:
 		set("node", "write", "")
-	case *nomad.NodeSpecificRequest:
+	case *message.NodeSpecificRequest:
 		if n.method == "Node.GetNode" {
 			set("node", "read", "")
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -127,7 +128,7 @@ func TestReasonHeader(t *testing.T) {
 			return &acls.ExplainResponse{Answers: []*acls.Explanation{{Decisions: []*acls.Decision{{Question: q.Right + " of " + q.Kind + " " + q.Name, Reason: "not\ngranted",
 				Rules: []*acls.DecisionRule{{Policy: "p", Line: 3, Column: 4, Block: `namespace "ä"`, Text: strings.Repeat("x", 2*maxReason)}}}}}}}, nil
 		}),
-		rpc.Handle("Job.Register", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
+		rpc.Handle("Job.Register", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
 			return nil, nomad.Errorf(403, "Permission denied: %s", q.Job.ID)
 		}),
 	}})

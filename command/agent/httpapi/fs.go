@@ -9,19 +9,20 @@ import (
 	"path"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func (s *Server) fsRoutes() []route {
 	const fs = "/v1/client/fs/"
 	return []route{
-		{methods: "GET", path: fs + "ls/:alloc_id", cors: true, handle: read("FileSystem.List", func(r *request, q *nomad.FsListRequest) error {
+		{methods: "GET", path: fs + "ls/:alloc_id", cors: true, handle: read("FileSystem.List", func(r *request, q *message.FsListRequest) error {
 			q.AllocID, q.Path = r.param, cmp.Or(r.query.Get("path"), "/")
 			return nil
-		}, func(o *nomad.FsListResponse) (any, error) { return o.Files, nil })},
-		{methods: "GET", path: fs + "stat/:alloc_id", cors: true, handle: read("FileSystem.Stat", func(r *request, q *nomad.FsStatRequest) error {
+		}, func(o *message.FsListResponse) (any, error) { return o.Files, nil })},
+		{methods: "GET", path: fs + "stat/:alloc_id", cors: true, handle: read("FileSystem.Stat", func(r *request, q *message.FsStatRequest) error {
 			q.AllocID, q.Path = r.param, r.query.Get("path")
 			return needPath(q.Path)
-		}, func(o *nomad.FsStatResponse) (any, error) { return o.Info, nil })},
+		}, func(o *message.FsStatResponse) (any, error) { return o.Info, nil })},
 		{methods: "GET", path: fs + "cat/:alloc_id", cors: true, handle: s.fsCat},
 		{methods: "GET", path: fs + "readat/:alloc_id", cors: true, handle: s.fsReadAt},
 		{methods: "GET", path: fs + "stream/:alloc_id", cors: true, handle: s.fsStream},
@@ -37,12 +38,12 @@ func needPath(p string) error {
 }
 
 func (s *Server) fsCat(r *request) (any, error) {
-	q := nomad.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path"), Origin: "start", PlainText: true}
+	q := message.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path"), Origin: "start", PlainText: true}
 	return s.file(r, &q)
 }
 
 func (s *Server) fsReadAt(r *request) (any, error) {
-	q := nomad.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path"), Origin: "start", PlainText: true}
+	q := message.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path"), Origin: "start", PlainText: true}
 	var err error
 	if !r.query.Has("offset") {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide an offset: use ?offset=")
@@ -57,7 +58,7 @@ func (s *Server) fsReadAt(r *request) (any, error) {
 }
 
 // file streams one file as untrusted content that a browser must not execute.
-func (s *Server) file(r *request, q *nomad.FsStreamRequest) (any, error) {
+func (s *Server) file(r *request, q *message.FsStreamRequest) (any, error) {
 	if err := needPath(q.Path); err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func contentType(name string) string {
 }
 
 func (s *Server) fsStream(r *request) (any, error) {
-	q := nomad.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path")}
+	q := message.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path")}
 	if err := needPath(q.Path); err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (s *Server) fsStream(r *request) (any, error) {
 }
 
 func (s *Server) fsLogs(r *request) (any, error) {
-	q := nomad.FsLogsRequest{AllocID: r.param, Task: r.query.Get("task"), LogType: r.query.Get("type")}
+	q := message.FsLogsRequest{AllocID: r.param, Task: r.query.Get("task"), LogType: r.query.Get("type")}
 	if q.Task == "" {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide task name: use ?task=")
 	}

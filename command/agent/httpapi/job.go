@@ -11,53 +11,56 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func (s *Server) jobRoutes() []route {
 	const job = "/v1/job/:job_id"
 	return []route{
-		{methods: "GET", path: "/v1/jobs", handle: read("Job.List", jobList, func(o *nomad.JobListResponse) (any, error) { return o.Jobs, nil })},
-		{methods: "PUT POST", path: "/v1/jobs", call: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
+		{methods: "GET", path: "/v1/jobs", handle: read("Job.List", jobList, func(o *message.JobListResponse) (any, error) { return o.Jobs, nil })},
+		{methods: "PUT POST", path: "/v1/jobs", call: write("Job.Register", jobRegister, whole[message.JobRegisterResponse])},
 		{methods: "PUT POST", path: "/v1/jobs/parse", handle: s.jobParse},
-		{methods: "GET POST", path: "/v1/jobs/statuses", call: call{"Job.Statuses", read("Job.Statuses", jobStatuses, func(o *nomad.JobStatusesResponse) (any, error) { return o.Jobs, nil })}},
-		{methods: "PUT POST", path: "/v1/validate/job", call: write("Job.Validate", jobValidate, whole[nomad.JobValidateResponse])},
+		{methods: "GET POST", path: "/v1/jobs/statuses", call: call{"Job.Statuses", read("Job.Statuses", jobStatuses, func(o *message.JobStatusesResponse) (any, error) { return o.Jobs, nil })}},
+		{methods: "PUT POST", path: "/v1/validate/job", call: write("Job.Validate", jobValidate, whole[message.JobValidateResponse])},
 		{methods: "GET", path: job, handle: read("Job.GetJob", jobID, showJob)},
-		{methods: "PUT POST", path: job, call: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
-		{methods: "DELETE", path: job, call: write("Job.Deregister", jobDeregister, whole[nomad.JobDeregisterResponse])},
-		{methods: "PUT POST", path: job + "/evaluate", call: write("Job.Evaluate", optionalBody(jobEvaluate), whole[nomad.JobRegisterResponse])},
-		{methods: "GET", path: job + "/allocations", handle: read("Job.Allocations", jobID, func(o *nomad.JobAllocationsResponse) (any, error) { return o.Allocations, nil })},
-		{methods: "GET", path: job + "/evaluations", handle: read("Job.Evaluations", jobID, func(o *nomad.JobEvaluationsResponse) (any, error) { return o.Evaluations, nil })},
-		{methods: "GET", path: job + "/deployments", handle: read("Job.Deployments", jobID, func(o *nomad.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
+		{methods: "PUT POST", path: job, call: write("Job.Register", jobRegister, whole[message.JobRegisterResponse])},
+		{methods: "DELETE", path: job, call: write("Job.Deregister", jobDeregister, whole[message.JobDeregisterResponse])},
+		{methods: "PUT POST", path: job + "/evaluate", call: write("Job.Evaluate", optionalBody(jobEvaluate), whole[message.JobRegisterResponse])},
+		{methods: "GET", path: job + "/allocations", handle: read("Job.Allocations", jobID, func(o *message.JobAllocationsResponse) (any, error) { return o.Allocations, nil })},
+		{methods: "GET", path: job + "/evaluations", handle: read("Job.Evaluations", jobID, func(o *message.JobEvaluationsResponse) (any, error) { return o.Evaluations, nil })},
+		{methods: "GET", path: job + "/deployments", handle: read("Job.Deployments", jobID, func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
 		{methods: "GET", path: job + "/deployment", handle: read("Job.LatestDeployment", jobID, latestDeployment)},
-		{methods: "PUT POST", path: job + "/plan", call: write("Job.Plan", jobPlan, whole[nomad.JobPlanResponse])},
-		{methods: "GET", path: job + "/summary", handle: read("Job.Summary", func(r *request, q *nomad.JobSummaryRequest) error { q.JobID = r.param; return nil },
-			func(o *nomad.JobSummaryResponse) (any, error) { return found(o.JobSummary, "job not found") })},
-		{methods: "PUT POST", path: job + "/dispatch", call: write("Job.Dispatch", body(jobDispatch), whole[nomad.JobDispatchResponse])},
-		{methods: "PUT POST", path: job + "/dispatch/payload", call: write("Job.Dispatch", jobDispatchPayload, whole[nomad.JobDispatchResponse])},
-		{methods: "GET", path: job + "/versions", handle: read("Job.GetJobVersions", jobVersions, func(o *nomad.JobVersionsResponse) (any, error) {
+		{methods: "PUT POST", path: job + "/plan", call: write("Job.Plan", jobPlan, whole[message.JobPlanResponse])},
+		{methods: "GET", path: job + "/summary", handle: read("Job.Summary", func(r *request, q *message.JobSummaryRequest) error { q.JobID = r.param; return nil },
+			func(o *message.JobSummaryResponse) (any, error) { return found(o.JobSummary, "job not found") })},
+		{methods: "PUT POST", path: job + "/dispatch", call: write("Job.Dispatch", body(jobDispatch), whole[message.JobDispatchResponse])},
+		{methods: "PUT POST", path: job + "/dispatch/payload", call: write("Job.Dispatch", jobDispatchPayload, whole[message.JobDispatchResponse])},
+		{methods: "GET", path: job + "/versions", handle: read("Job.GetJobVersions", jobVersions, func(o *message.JobVersionsResponse) (any, error) {
 			if len(o.Versions) == 0 {
 				return nil, nomad.Errorf(http.StatusNotFound, "job versions not found")
 			}
 			return o, nil
 		})},
-		{methods: "PUT POST", path: job + "/stable", call: write("Job.Stable", body(jobStable), whole[nomad.JobStabilityResponse])},
-		{methods: "GET", path: job + "/submission", handle: read("Job.GetJobSubmission", jobSubmission, func(o *nomad.JobSubmissionResponse) (any, error) { return found(o.Submission, "job source not found") })},
+		{methods: "PUT POST", path: job + "/stable", call: write("Job.Stable", body(jobStable), whole[message.JobStabilityResponse])},
+		{methods: "GET", path: job + "/submission", handle: read("Job.GetJobSubmission", jobSubmission, func(o *message.JobSubmissionResponse) (any, error) {
+			return found(o.Submission, "job source not found")
+		})},
 	}
 }
 
-func jobList(r *request, q *nomad.JobListRequest) error {
+func jobList(r *request, q *message.JobListRequest) error {
 	meta, err := r.flag("meta")
 	q.Fields = &nomad.JobStubFields{Meta: meta}
 	return err
 }
 
-func jobID(r *request, q *nomad.JobSpecificRequest) error {
+func jobID(r *request, q *message.JobSpecificRequest) error {
 	all, err := r.flag("all")
 	q.JobID, q.All = r.param, all
 	return err
 }
 
-func latestDeployment(o *nomad.SingleDeploymentResponse) (any, error) {
+func latestDeployment(o *message.SingleDeploymentResponse) (any, error) {
 	if o.Deployment == nil {
 		return json.RawMessage("null"), nil
 	}
@@ -90,7 +93,7 @@ func ownRegion(j *workload.Job) string {
 
 // readJob decodes and canonicalizes the job of the body. The namespace is the first one set of:
 // query, body, job. The region is the first one set of: body, query, job, agent.
-func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
+func (r *request) readJob(w *message.WriteRequest) (*jobBody, *nomad.Job, error) {
 	var b jobBody
 	if err := r.decode(&b); err != nil {
 		return nil, nil, err
@@ -117,7 +120,7 @@ func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 
 // readNamedJob is readJob for a job that must have an ID. It must equal the ID in the path, if the
 // path has one.
-func (r *request) readNamedJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
+func (r *request) readNamedJob(w *message.WriteRequest) (*jobBody, *nomad.Job, error) {
 	b, job, err := r.readJob(w)
 	switch {
 	case err != nil:
@@ -149,7 +152,7 @@ func toJob(in *workload.Job) (*nomad.Job, error) {
 	return job, nil
 }
 
-func jobRegister(r *request, q *nomad.JobRegisterRequest) error {
+func jobRegister(r *request, q *message.JobRegisterRequest) error {
 	b, job, err := r.readNamedJob(&q.WriteRequest)
 	if err != nil {
 		return err
@@ -164,7 +167,7 @@ func jobRegister(r *request, q *nomad.JobRegisterRequest) error {
 	return nil
 }
 
-func jobPlan(r *request, q *nomad.JobPlanRequest) error {
+func jobPlan(r *request, q *message.JobPlanRequest) error {
 	b, job, err := r.readNamedJob(&q.WriteRequest)
 	if err != nil {
 		return err
@@ -173,13 +176,13 @@ func jobPlan(r *request, q *nomad.JobPlanRequest) error {
 	return nil
 }
 
-func jobValidate(r *request, q *nomad.JobValidateRequest) error {
+func jobValidate(r *request, q *message.JobValidateRequest) error {
 	_, job, err := r.readJob(&q.WriteRequest)
 	q.Job = job
 	return err
 }
 
-func jobDeregister(r *request, q *nomad.JobDeregisterRequest) error {
+func jobDeregister(r *request, q *message.JobDeregisterRequest) error {
 	q.JobID = r.param
 	for name, to := range map[string]*bool{"purge": &q.Purge, "global": &q.Global, "no_shutdown_delay": &q.NoShutdownDelay} {
 		v, err := r.flag(name)
@@ -193,16 +196,16 @@ func jobDeregister(r *request, q *nomad.JobDeregisterRequest) error {
 	return err
 }
 
-func jobEvaluate(r *request, q *nomad.JobEvaluateRequest) error {
+func jobEvaluate(r *request, q *message.JobEvaluateRequest) error {
 	return sameID("Job", &q.JobID, r.param)
 }
 
-func jobDispatch(r *request, q *nomad.JobDispatchRequest) error {
+func jobDispatch(r *request, q *message.JobDispatchRequest) error {
 	return sameID("Job", &q.JobID, r.param)
 }
 
 // jobDispatchPayload reads the body as the raw payload.
-func jobDispatchPayload(r *request, q *nomad.JobDispatchRequest) error {
+func jobDispatchPayload(r *request, q *message.JobDispatchRequest) error {
 	payload, err := io.ReadAll(r.Body)
 	if err != nil {
 		return cmp.Or(bodyFault(err), err)
@@ -211,7 +214,7 @@ func jobDispatchPayload(r *request, q *nomad.JobDispatchRequest) error {
 	return nil
 }
 
-func jobStable(r *request, q *nomad.JobStabilityRequest) error {
+func jobStable(r *request, q *message.JobStabilityRequest) error {
 	return sameID("Job", &q.JobID, r.param)
 }
 
@@ -224,7 +227,7 @@ func sameID(what string, id *string, param string) error {
 	return nil
 }
 
-func jobVersions(r *request, q *nomad.JobVersionsRequest) error {
+func jobVersions(r *request, q *message.JobVersionsRequest) error {
 	q.JobID, q.DiffTagName = r.param, r.query.Get("diff_tag")
 	if v := r.query.Get("diff_version"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
@@ -238,7 +241,7 @@ func jobVersions(r *request, q *nomad.JobVersionsRequest) error {
 	return err
 }
 
-func jobSubmission(r *request, q *nomad.JobSubmissionRequest) error {
+func jobSubmission(r *request, q *message.JobSubmissionRequest) error {
 	v, err := strconv.ParseUint(r.query.Get("version"), 10, 64)
 	if err != nil {
 		return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: use ?version=N", "version", r.query.Get("version"))
@@ -247,7 +250,7 @@ func jobSubmission(r *request, q *nomad.JobSubmissionRequest) error {
 	return nil
 }
 
-func jobStatuses(r *request, q *nomad.JobStatusesRequest) error {
+func jobStatuses(r *request, q *message.JobStatusesRequest) error {
 	if !r.query.Has("namespace") {
 		q.Namespace = nomad.AllNamespacesSentinel
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // minKeyAge is the minimum time that verifiers may cache the keys.
@@ -16,7 +17,7 @@ const minKeyAge = 15 * time.Minute
 
 // jwks returns the public keys as a JWK set (RFC 7517).
 func (s *Server) jwks(r *request) (any, error) {
-	return read("Keyring.ListPublic", noFields[nomad.GenericRequest], func(o *nomad.KeyringListPublicResponse) (any, error) {
+	return read("Keyring.ListPublic", noFields[message.GenericRequest], func(o *message.KeyringListPublicResponse) (any, error) {
 		var keys []jwt.PublicKey
 		for _, k := range o.PublicKeys {
 			key, err := jwt.ReadPublicKey(k.KeyID, k.PublicKey)
@@ -33,7 +34,7 @@ func (s *Server) jwks(r *request) (any, error) {
 
 // keyAge returns half of the time until the newest key is due for rotation. It adds up to a tenth
 // at random, so that verifiers do not all refresh at the same time.
-func keyAge(o *nomad.KeyringListPublicResponse, now time.Time) time.Duration {
+func keyAge(o *message.KeyringListPublicResponse, now time.Time) time.Duration {
 	var newest int64
 	for _, k := range o.PublicKeys {
 		newest = max(newest, k.CreateTime)
@@ -45,7 +46,7 @@ func keyAge(o *nomad.KeyringListPublicResponse, now time.Time) time.Duration {
 
 // discovery returns the OpenID Connect configuration, if there is one.
 func (s *Server) discovery(r *request) (any, error) {
-	return read("Keyring.GetConfig", noFields[nomad.GenericRequest], func(o *nomad.KeyringGetConfigResponse) (any, error) {
+	return read("Keyring.GetConfig", noFields[message.GenericRequest], func(o *message.KeyringGetConfigResponse) (any, error) {
 		d := o.OIDCDiscovery
 		if d == nil || d.Issuer == "" {
 			return nil, nomad.Errorf(http.StatusNotFound, "OIDC Discovery endpoint disabled")

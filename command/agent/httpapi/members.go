@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // memberRoutes returns the routes of gossip members, gossip keys and Raft peers.
@@ -16,9 +17,9 @@ func (s *Server) memberRoutes() []route {
 		{methods: "PUT POST", path: "/v1/agent/keyring/install", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.InstallGossipKey))},
 		{methods: "PUT POST", path: "/v1/agent/keyring/use", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.UseGossipKey))},
 		{methods: "PUT POST", path: "/v1/agent/keyring/remove", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.RemoveGossipKey))},
-		{methods: "GET", path: "/v1/operator/raft/configuration", handle: read("Operator.RaftGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.RaftConfigurationResponse])},
+		{methods: "GET", path: "/v1/operator/raft/configuration", handle: read("Operator.RaftGetConfiguration", noFields[message.GenericRequest], whole[message.RaftConfigurationResponse])},
 		{methods: "DELETE", path: "/v1/operator/raft/peer", call: write("Operator.RaftRemovePeerByID", raftPeer, nothing[struct{}])},
-		{methods: "PUT POST", path: "/v1/operator/raft/transfer-leadership", call: write("Operator.TransferLeadershipToPeer", raftTarget, whole[nomad.LeadershipTransferResponse])},
+		{methods: "PUT POST", path: "/v1/operator/raft/transfer-leadership", call: write("Operator.TransferLeadershipToPeer", raftTarget, whole[message.LeadershipTransferResponse])},
 	}
 }
 
@@ -68,7 +69,7 @@ func (s *Server) gossipKeys(*request) (any, error) {
 }
 
 // gossipKey returns the handler of an operation on the gossip key in the body.
-func (s *Server) gossipKey(do func(GossipKeys, string) (*nomad.KeyringResponse, error)) func(*request) (any, error) {
+func (s *Server) gossipKey(do func(GossipKeys, string) (*message.KeyringResponse, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		if s.cfg.Keys == nil {
 			return nil, errNoServer
@@ -82,7 +83,7 @@ func (s *Server) gossipKey(do func(GossipKeys, string) (*nomad.KeyringResponse, 
 }
 
 // raftPeer reads the server ID from the query.
-func raftPeer(r *request, q *nomad.RaftPeerByIDRequest) error {
+func raftPeer(r *request, q *message.RaftPeerByIDRequest) error {
 	if r.query.Has("address") {
 		return nomad.Errorf(http.StatusBadRequest, "servers are removed by ID, not by address")
 	}
@@ -93,7 +94,7 @@ func raftPeer(r *request, q *nomad.RaftPeerByIDRequest) error {
 }
 
 // raftTarget reads the new leader from the query.
-func raftTarget(r *request, q *nomad.RaftPeerRequest) error {
+func raftTarget(r *request, q *message.RaftPeerRequest) error {
 	q.ID, q.Address = r.query.Get("id"), r.query.Get("address")
 	if (q.ID == "") == (q.Address == "") {
 		return nomad.Errorf(http.StatusBadRequest, "specify either id or address")

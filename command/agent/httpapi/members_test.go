@@ -6,27 +6,28 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // ring returns the keys of one server.
 type ring map[string]int
 
-func (r ring) reply() (*nomad.KeyringResponse, error) {
-	return &nomad.KeyringResponse{Keys: r, NumNodes: 1, Messages: map[string]string{}}, nil
+func (r ring) reply() (*message.KeyringResponse, error) {
+	return &message.KeyringResponse{Keys: r, NumNodes: 1, Messages: map[string]string{}}, nil
 }
 
-func (r ring) ListGossipKeys() (*nomad.KeyringResponse, error) { return r.reply() }
-func (r ring) InstallGossipKey(key string) (*nomad.KeyringResponse, error) {
+func (r ring) ListGossipKeys() (*message.KeyringResponse, error) { return r.reply() }
+func (r ring) InstallGossipKey(key string) (*message.KeyringResponse, error) {
 	r[key] = 1
 	return r.reply()
 }
-func (r ring) UseGossipKey(key string) (*nomad.KeyringResponse, error) {
+func (r ring) UseGossipKey(key string) (*message.KeyringResponse, error) {
 	if r[key] == 0 {
 		return nil, nomad.Errorf(http.StatusBadRequest, "install it first")
 	}
 	return r.reply()
 }
-func (r ring) RemoveGossipKey(key string) (*nomad.KeyringResponse, error) {
+func (r ring) RemoveGossipKey(key string) (*message.KeyringResponse, error) {
 	delete(r, key)
 	return r.reply()
 }

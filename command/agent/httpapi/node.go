@@ -4,50 +4,56 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func (s *Server) nodeRoutes() []route {
 	const node = "/v1/node/:node_id"
 	return []route{
-		{methods: "GET", path: "/v1/nodes", handle: read("Node.List", func(r *request, q *nomad.NodeListRequest) error { return r.nodeFields(&q.Fields) }, func(o *nomad.NodeListResponse) (any, error) { return o.Nodes, nil })},
-		{methods: "GET", path: node, handle: read("Node.GetNode", nodeID, func(o *nomad.SingleNodeResponse) (any, error) { return showNode(o.Node) })},
-		{methods: "PUT POST", path: node + "/evaluate", call: write("Node.Evaluate", func(r *request, q *nomad.NodeEvaluateRequest) error { q.NodeID = r.param; return nil }, whole[nomad.NodeUpdateResponse])},
-		{methods: "GET", path: node + "/allocations", handle: read("Node.GetAllocs", nodeID, func(o *nomad.NodeAllocsResponse) (any, error) { return publicAllocs(o.Allocs), nil })},
-		{methods: "PUT POST", path: node + "/drain", call: write("Node.UpdateDrain", nodeDrain, whole[nomad.NodeDrainUpdateResponse])},
-		{methods: "PUT POST", path: node + "/eligibility", call: write("Node.UpdateEligibility", nodeEligibility, whole[nomad.NodeEligibilityUpdateResponse])},
-		{methods: "PUT POST", path: node + "/purge", call: write("Node.Deregister", func(r *request, q *nomad.NodeDeregisterRequest) error { q.NodeID = r.param; return nil }, whole[nomad.NodeUpdateResponse])},
-		{methods: "GET", path: "/v1/node/pools", handle: read("NodePool.List", noFields[nomad.NodePoolListRequest], func(o *nomad.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
-		{methods: "PUT POST", path: "/v1/node/pools", call: write("NodePool.UpsertNodePools", nodePool, nothing[nomad.GenericResponse])},
-		{methods: "GET", path: "/v1/node/pool/:name", handle: read("NodePool.GetNodePool", func(r *request, q *nomad.NodePoolSpecificRequest) error { q.Name = r.param; return nil },
-			func(o *nomad.SingleNodePoolResponse) (any, error) { return found(o.NodePool, "node pool not found") })},
-		{methods: "PUT POST", path: "/v1/node/pool/:name", call: write("NodePool.UpsertNodePools", nodePool, nothing[nomad.GenericResponse])},
-		{methods: "DELETE", path: "/v1/node/pool/:name", call: write("NodePool.DeleteNodePools", func(r *request, q *nomad.NodePoolDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
-		{methods: "GET", path: "/v1/node/pool/:name/nodes", handle: read("NodePool.ListNodes", func(r *request, q *nomad.NodePoolNodesRequest) error {
+		{methods: "GET", path: "/v1/nodes", handle: read("Node.List", func(r *request, q *message.NodeListRequest) error { return r.nodeFields(&q.Fields) }, func(o *message.NodeListResponse) (any, error) { return o.Nodes, nil })},
+		{methods: "GET", path: node, handle: read("Node.GetNode", nodeID, func(o *message.SingleNodeResponse) (any, error) { return showNode(o.Node) })},
+		{methods: "PUT POST", path: node + "/evaluate", call: write("Node.Evaluate", func(r *request, q *message.NodeEvaluateRequest) error { q.NodeID = r.param; return nil }, whole[message.NodeUpdateResponse])},
+		{methods: "GET", path: node + "/allocations", handle: read("Node.GetAllocs", nodeID, func(o *message.NodeAllocsResponse) (any, error) { return publicAllocs(o.Allocs), nil })},
+		{methods: "PUT POST", path: node + "/drain", call: write("Node.UpdateDrain", nodeDrain, whole[message.NodeDrainUpdateResponse])},
+		{methods: "PUT POST", path: node + "/eligibility", call: write("Node.UpdateEligibility", nodeEligibility, whole[message.NodeEligibilityUpdateResponse])},
+		{methods: "PUT POST", path: node + "/purge", call: write("Node.Deregister", func(r *request, q *message.NodeDeregisterRequest) error { q.NodeID = r.param; return nil }, whole[message.NodeUpdateResponse])},
+		{methods: "GET", path: "/v1/node/pools", handle: read("NodePool.List", noFields[message.NodePoolListRequest], func(o *message.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
+		{methods: "PUT POST", path: "/v1/node/pools", call: write("NodePool.UpsertNodePools", nodePool, nothing[message.GenericResponse])},
+		{methods: "GET", path: "/v1/node/pool/:name", handle: read("NodePool.GetNodePool", func(r *request, q *message.NodePoolSpecificRequest) error { q.Name = r.param; return nil },
+			func(o *message.SingleNodePoolResponse) (any, error) { return found(o.NodePool, "node pool not found") })},
+		{methods: "PUT POST", path: "/v1/node/pool/:name", call: write("NodePool.UpsertNodePools", nodePool, nothing[message.GenericResponse])},
+		{methods: "DELETE", path: "/v1/node/pool/:name", call: write("NodePool.DeleteNodePools", func(r *request, q *message.NodePoolDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[message.GenericResponse])},
+		{methods: "GET", path: "/v1/node/pool/:name/nodes", handle: read("NodePool.ListNodes", func(r *request, q *message.NodePoolNodesRequest) error {
 			if err := r.noPrefix(); err != nil {
 				return err
 			}
 			q.Name = r.param
 			return r.nodeFields(&q.Fields)
 		},
-			func(o *nomad.NodePoolNodesResponse) (any, error) { return o.Nodes, nil })},
-		{methods: "GET", path: "/v1/node/pool/:name/jobs", handle: read("NodePool.ListJobs", func(r *request, q *nomad.NodePoolJobsRequest) error {
+			func(o *message.NodePoolNodesResponse) (any, error) { return o.Nodes, nil })},
+		{methods: "GET", path: "/v1/node/pool/:name/jobs", handle: read("NodePool.ListJobs", func(r *request, q *message.NodePoolJobsRequest) error {
 			if err := r.noPrefix(); err != nil {
 				return err
 			}
 			meta, err := r.flag("meta")
 			q.Name, q.Fields = r.param, &nomad.JobStubFields{Meta: meta}
 			return err
-		}, func(o *nomad.NodePoolJobsResponse) (any, error) { return o.Jobs, nil })},
-		{methods: "GET", path: "/v1/namespaces", handle: read("Namespace.ListNamespaces", func(*request, *nomad.NamespaceListRequest) error { return nil }, func(o *nomad.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
-		{methods: "GET", path: "/v1/namespace/:name", handle: read("Namespace.GetNamespace", func(r *request, q *nomad.NamespaceSpecificRequest) error { q.Name = r.param; return nil },
-			func(o *nomad.SingleNamespaceResponse) (any, error) { return found(o.Namespace, "Namespace not found") })},
-		{methods: "PUT POST", path: "/v1/namespace", call: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
-		{methods: "PUT POST", path: "/v1/namespace/:name", call: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
-		{methods: "DELETE", path: "/v1/namespace/:name", call: write("Namespace.DeleteNamespaces", func(r *request, q *nomad.NamespaceDeleteRequest) error { q.Namespaces = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
+		}, func(o *message.NodePoolJobsResponse) (any, error) { return o.Jobs, nil })},
+		{methods: "GET", path: "/v1/namespaces", handle: read("Namespace.ListNamespaces", func(*request, *message.NamespaceListRequest) error { return nil }, func(o *message.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
+		{methods: "GET", path: "/v1/namespace/:name", handle: read("Namespace.GetNamespace", func(r *request, q *message.NamespaceSpecificRequest) error { q.Name = r.param; return nil },
+			func(o *message.SingleNamespaceResponse) (any, error) {
+				return found(o.Namespace, "Namespace not found")
+			})},
+		{methods: "PUT POST", path: "/v1/namespace", call: write("Namespace.UpsertNamespaces", namespace, nothing[message.GenericResponse])},
+		{methods: "PUT POST", path: "/v1/namespace/:name", call: write("Namespace.UpsertNamespaces", namespace, nothing[message.GenericResponse])},
+		{methods: "DELETE", path: "/v1/namespace/:name", call: write("Namespace.DeleteNamespaces", func(r *request, q *message.NamespaceDeleteRequest) error {
+			q.Namespaces = []string{r.param}
+			return nil
+		}, nothing[message.GenericResponse])},
 	}
 }
 
-func nodeID(r *request, q *nomad.NodeSpecificRequest) error {
+func nodeID(r *request, q *message.NodeSpecificRequest) error {
 	q.NodeID = r.param
 	return nil
 }
@@ -77,7 +83,7 @@ func showNode(n *nomad.Node) (any, error) {
 	return nodeView{Node: &shown, Drain: n.DrainStrategy != nil}, nil
 }
 
-func nodeDrain(r *request, q *nomad.NodeUpdateDrainRequest) error {
+func nodeDrain(r *request, q *message.NodeUpdateDrainRequest) error {
 	var b struct {
 		NodeID       string
 		DrainSpec    *nomad.DrainSpec
@@ -97,7 +103,7 @@ func nodeDrain(r *request, q *nomad.NodeUpdateDrainRequest) error {
 	return nil
 }
 
-func nodeEligibility(r *request, q *nomad.NodeUpdateEligibilityRequest) error {
+func nodeEligibility(r *request, q *message.NodeUpdateEligibilityRequest) error {
 	var b struct{ NodeID, Eligibility string }
 	if err := r.decode(&b); err != nil {
 		return err
@@ -107,7 +113,7 @@ func nodeEligibility(r *request, q *nomad.NodeUpdateEligibilityRequest) error {
 	return sameID("Node", &q.NodeID, r.param)
 }
 
-func namespace(r *request, q *nomad.NamespaceUpsertRequest) error {
+func namespace(r *request, q *message.NamespaceUpsertRequest) error {
 	var n nomad.Namespace
 	if err := r.decode(&n); err != nil {
 		return err
@@ -119,7 +125,7 @@ func namespace(r *request, q *nomad.NamespaceUpsertRequest) error {
 	return sameID("Namespace", &n.Name, r.param)
 }
 
-func nodePool(r *request, q *nomad.NodePoolUpsertRequest) error {
+func nodePool(r *request, q *message.NodePoolUpsertRequest) error {
 	var p nomad.NodePool
 	if err := r.decode(&p); err != nil {
 		return err

@@ -7,9 +7,10 @@ import (
 	"github.com/golang/snappy"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func showJob(o *nomad.SingleJobResponse) (any, error) {
+func showJob(o *message.SingleJobResponse) (any, error) {
 	if o.Job == nil {
 		return nil, nomad.Errorf(http.StatusNotFound, "job not found")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // prettyHandle encodes indented JSON.
@@ -51,7 +52,7 @@ func orEmptyList(body any) any {
 }
 
 // setReadMeta sets the headers of a read.
-func setReadMeta(h http.Header, m *nomad.QueryMeta) {
+func setReadMeta(h http.Header, m *message.QueryMeta) {
 	h.Set("X-Nomad-Index", strconv.FormatUint(m.Index, 10))
 	h.Set("X-Nomad-KnownLeader", strconv.FormatBool(m.KnownLeader))
 	h.Set("X-Nomad-LastContact", strconv.FormatInt(int64(m.LastContact/time.Millisecond), 10))

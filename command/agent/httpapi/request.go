@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // errDone means that the handler has written the reply itself.
@@ -44,8 +45,8 @@ func Token(req *http.Request) string {
 }
 
 // readOptions sets the options of a read from the request. Options from the body are discarded.
-func (r *request) readOptions(q *nomad.QueryOptions) error {
-	*q = nomad.QueryOptions{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token()}
+func (r *request) readOptions(q *message.QueryOptions) error {
+	*q = message.QueryOptions{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token()}
 	q.Prefix, q.Filter = r.query.Get("prefix"), r.query.Get("filter")
 	var err error
 	if q.NextToken, err = tokenOfPage(r.query.Get("next_token")); err != nil {
@@ -74,7 +75,7 @@ func (r *request) noPrefix() error {
 }
 
 // blocking reads the index and wait parameters.
-func (r *request) blocking(q *nomad.QueryOptions) error {
+func (r *request) blocking(q *message.QueryOptions) error {
 	if v := r.query.Get("index"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
@@ -93,8 +94,8 @@ func (r *request) blocking(q *nomad.QueryOptions) error {
 }
 
 // writeOptions sets the options of a write.
-func (r *request) writeOptions(w *nomad.WriteRequest) {
-	*w = nomad.WriteRequest{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token(),
+func (r *request) writeOptions(w *message.WriteRequest) {
+	*w = message.WriteRequest{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token(),
 		IdempotencyToken: r.query.Get("idempotency_token")}
 }
 

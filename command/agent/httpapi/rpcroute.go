@@ -7,11 +7,12 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-type reads interface{ Query() *nomad.QueryOptions }
+type reads interface{ Query() *message.QueryOptions }
 
-type writes interface{ Write() *nomad.WriteRequest }
+type writes interface{ Write() *message.WriteRequest }
 
 // read returns the handler of a route that makes one read RPC. fill sets fields from the path and
 // the query and may be nil. pick selects the body from the reply.
@@ -29,7 +30,7 @@ func read[Req, Resp any](method string, fill func(*request, *Req) error, pick fu
 		if err := r.server.cfg.RPC.Call(r.Context(), method, req, resp); err != nil {
 			return nil, err
 		}
-		if m, ok := any(resp).(interface{ ReadMeta() *nomad.QueryMeta }); ok {
+		if m, ok := any(resp).(interface{ ReadMeta() *message.QueryMeta }); ok {
 			setReadMeta(r.w.Header(), m.ReadMeta())
 		}
 		return pick(resp)
@@ -61,7 +62,7 @@ func write[Req, Resp any](method string, fill func(*request, *Req) error, pick f
 
 // overWriteOptions sets the options of a write. The namespace of the query takes precedence over
 // that of the body. The region of the body takes precedence over that of the query and the agent.
-func (r *request) overWriteOptions(w *nomad.WriteRequest) {
+func (r *request) overWriteOptions(w *message.WriteRequest) {
 	region, namespace := w.Region, w.Namespace
 	r.writeOptions(w)
 	if region != "" {
@@ -121,9 +122,9 @@ func found[T any](v *T, text string) (any, error) {
 
 func setIndex(h http.Header, resp any) {
 	switch m := resp.(type) {
-	case interface{ WrittenMeta() *nomad.WriteMeta }:
+	case interface{ WrittenMeta() *message.WriteMeta }:
 		h.Set("X-Nomad-Index", strconv.FormatUint(m.WrittenMeta().Index, 10))
-	case interface{ ReadMeta() *nomad.QueryMeta }:
+	case interface{ ReadMeta() *message.QueryMeta }:
 		setReadMeta(h, m.ReadMeta())
 	}
 }

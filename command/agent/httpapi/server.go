@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -52,10 +53,10 @@ type Members interface {
 
 // GossipKeys changes the gossip keys of all servers.
 type GossipKeys interface {
-	ListGossipKeys() (*nomad.KeyringResponse, error)
-	InstallGossipKey(key string) (*nomad.KeyringResponse, error)
-	UseGossipKey(key string) (*nomad.KeyringResponse, error)
-	RemoveGossipKey(key string) (*nomad.KeyringResponse, error)
+	ListGossipKeys() (*message.KeyringResponse, error)
+	InstallGossipKey(key string) (*message.KeyringResponse, error)
+	UseGossipKey(key string) (*message.KeyringResponse, error)
+	RemoveGossipKey(key string) (*message.KeyringResponse, error)
 }
 
 // Health is the health of one role of an agent.

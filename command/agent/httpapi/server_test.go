@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -35,29 +36,29 @@ func (everybody) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*r
 func newTestServer(t *testing.T, maxBody int64) *Server {
 	t.Helper()
 	methods := []rpc.Method{
-		rpc.Handle("Job.GetJob", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobSpecificRequest) (*nomad.SingleJobResponse, error) {
-			out := &nomad.SingleJobResponse{QueryMeta: nomad.QueryMeta{Index: 7, KnownLeader: true}}
+		rpc.Handle("Job.GetJob", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobSpecificRequest) (*message.SingleJobResponse, error) {
+			out := &message.SingleJobResponse{QueryMeta: message.QueryMeta{Index: 7, KnownLeader: true}}
 			if q.JobID == "there" {
 				out.Job = &nomad.Job{ID: q.JobID, Namespace: q.Namespace}
 			}
 			return out, nil
 		}).Needs(rpc.Good),
-		rpc.Handle("Job.List", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobListRequest) (*nomad.JobListResponse, error) {
+		rpc.Handle("Job.List", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobListRequest) (*message.JobListResponse, error) {
 			if q.Prefix == "fail" {
 				return nil, nomad.Errorf(http.StatusTeapot, "no <b>coffee</b>")
 			}
-			return &nomad.JobListResponse{}, nil
+			return &message.JobListResponse{}, nil
 		}).Needs(rpc.Good),
-		rpc.Handle("Job.Register", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
+		rpc.Handle("Job.Register", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
 			if q.Eval != nil || q.Forwarded {
 				t.Error("the body set a field of the servers")
 			}
-			return &nomad.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: nomad.QueryMeta{Index: 9}}, nil
+			return &message.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: message.QueryMeta{Index: 9}}, nil
 		}).Needs(rpc.Good),
-		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.OperatorHealthReply, error) {
-			return &nomad.OperatorHealthReply{Healthy: true, Unserved: []string{"1 periodic job will not be launched"}}, nil
+		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
+			return &message.OperatorHealthReply{Healthy: true, Unserved: []string{"1 periodic job will not be launched"}}, nil
 		}).Needs(rpc.Good),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
 			return &acls.WhoAmIResponse{Identity: c.Identity}, nil
 		}).Needs(rpc.Good),
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -24,7 +25,7 @@ func (s *Server) snapshotRoutes() []route {
 // snapshotSave streams the archive from the servers to the client. The Digest header precedes the
 // archive, so that the client can verify it.
 func (s *Server) snapshotSave(r *request) (any, error) {
-	req := &nomad.SnapshotSaveRequest{}
+	req := &message.SnapshotSaveRequest{}
 	if err := r.readOptions(&req.QueryOptions); err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func (s *Server) snapshotSave(r *request) (any, error) {
 	}
 	defer stream.Close()
 	defer closeWhenGone(r, stream)()
-	var reply nomad.SnapshotSaveResponse
+	var reply message.SnapshotSaveResponse
 	if err := errors.Join(stream.Encode(req), stream.Decode(&reply)); err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (s *Server) snapshotSave(r *request) (any, error) {
 // snapshotRestore streams the body to the servers. The body can be as large as the state of the
 // cluster, so the limit of other bodies does not apply.
 func (s *Server) snapshotRestore(r *request) (any, error) {
-	req := &nomad.SnapshotRestoreRequest{}
+	req := &message.SnapshotRestoreRequest{}
 	r.writeOptions(&req.WriteRequest)
 	stream, err := s.cfg.RPC.Stream(r.Context(), "Operator.SnapshotRestore")
 	if err != nil {
@@ -70,7 +71,7 @@ func (s *Server) snapshotRestore(r *request) (any, error) {
 	}
 	sent := make(chan error, 1)
 	go func() { sent <- upload(stream, r.Body) }()
-	var reply nomad.SnapshotRestoreResponse
+	var reply message.SnapshotRestoreResponse
 	err = stream.Decode(&reply)
 	stream.Close() // ends the upload if it is still running
 	if err != nil || reply.ErrorMsg != "" {

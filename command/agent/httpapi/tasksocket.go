@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // TaskSocket returns the handler for the socket of a task. It serves the complete API to callers
@@ -31,7 +32,7 @@ func (s *Server) answerTask(w http.ResponseWriter, req *http.Request) {
 		writeError(w, nomad.Errorf(http.StatusUnauthorized, "Unauthorized"))
 		return
 	}
-	who := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
+	who := message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
 	var resp acls.WhoAmIResponse
 	err := s.cfg.RPC.Call(req.Context(), "ACL.WhoAmI", &who, &resp)
 	switch {

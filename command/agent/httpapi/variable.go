@@ -6,15 +6,16 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // variableRoutes returns the routes of variables. None of them allows cross-origin reads, because
 // variables are secrets.
 func (s *Server) variableRoutes() []route {
 	return []route{
-		{methods: "GET", path: "/v1/vars", handle: read("Variables.List", noFields[nomad.VariablesListRequest], variableList)},
-		{methods: "GET", path: "/v1/var/:path", handle: read("Variables.Read", func(r *request, q *nomad.VariablesReadRequest) error { q.Path = r.param; return nil },
-			func(o *nomad.VariablesReadResponse) (any, error) {
+		{methods: "GET", path: "/v1/vars", handle: read("Variables.List", noFields[message.VariablesListRequest], variableList)},
+		{methods: "GET", path: "/v1/var/:path", handle: read("Variables.Read", func(r *request, q *message.VariablesReadRequest) error { q.Path = r.param; return nil },
+			func(o *message.VariablesReadResponse) (any, error) {
 				if o.Data == nil {
 					return nil, nomad.Errorf(http.StatusNotFound, "variable not found")
 				}
@@ -66,7 +67,7 @@ func showVariable(v *nomad.VariableDecrypted) variableView {
 	return variableView{metadataView: showMetadata(&v.VariableMetadata), Items: v.Items}
 }
 
-func variableList(o *nomad.VariablesListResponse) (any, error) {
+func variableList(o *message.VariablesListResponse) (any, error) {
 	out := make([]metadataView, 0, len(o.Data))
 	for _, m := range o.Data {
 		out = append(out, showMetadata(m))
@@ -160,7 +161,7 @@ func (r *request) namespaceFor(v *nomad.VariableDecrypted) string {
 
 // variableApply applies an operation. On a conflict it replies 409 with the current variable.
 func (s *Server) variableApply(r *request, op nomad.VarOp, v *nomad.VariableDecrypted) (any, error) {
-	req, out := &nomad.VariablesApplyRequest{Op: op}, new(nomad.VariablesApplyResponse)
+	req, out := &message.VariablesApplyRequest{Op: op}, new(message.VariablesApplyResponse)
 	r.writeOptions(&req.WriteRequest)
 	req.Namespace = r.namespaceFor(v)
 	v.Namespace = req.Namespace
@@ -192,7 +193,7 @@ func (s *Server) variableApply(r *request, op nomad.VarOp, v *nomad.VariableDecr
 }
 
 func (s *Server) variableRenew(r *request, v *nomad.VariableDecrypted) (any, error) {
-	req, out := &nomad.VariablesRenewLockRequest{Path: v.Path, LockID: v.LockID()}, new(nomad.VariablesRenewLockResponse)
+	req, out := &message.VariablesRenewLockRequest{Path: v.Path, LockID: v.LockID()}, new(message.VariablesRenewLockResponse)
 	r.writeOptions(&req.WriteRequest)
 	req.Namespace = r.namespaceFor(v)
 	if err := s.cfg.RPC.Call(r.Context(), "Variables.RenewLock", req, out); err != nil {

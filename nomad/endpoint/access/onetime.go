@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -55,8 +56,8 @@ func (s *Service) ExchangeOneTimeToken(ctx context.Context, _ *rpc.Call, req *ac
 }
 
 // ExpireOneTimeTokens deletes expired one-time tokens.
-func (s *Service) ExpireOneTimeTokens(ctx context.Context, _ *rpc.Call, _ *acls.OneTimeTokenExpireRequest) (*nomad.GenericResponse, error) {
-	out := &nomad.GenericResponse{}
+func (s *Service) ExpireOneTimeTokens(ctx context.Context, _ *rpc.Call, _ *acls.OneTimeTokenExpireRequest) (*message.GenericResponse, error) {
+	out := &message.GenericResponse{}
 	now := s.Now().UTC()
 	for range s.Snapshot().OneTimeTokensExpired(now) {
 		index, err := s.write(ctx, nomad.OneTimeTokenExpireRequestType, &acls.OneTimeTokenExpireRequest{Timestamp: now})

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -76,7 +77,7 @@ func notOwn(what, name string) error {
 }
 
 // WhoAmI returns the caller's identity, without the times of its token.
-func (s *Service) WhoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
+func (s *Service) WhoAmI(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
 	id := *c.Identity
 	if id.Claims != nil {
 		claims := *id.Claims

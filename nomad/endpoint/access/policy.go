@@ -11,12 +11,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // UpsertPolicies stores policies. It rejects those that cannot be parsed.
-func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *acls.PolicyUpsertRequest) (*nomad.GenericResponse, error) {
+func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *acls.PolicyUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.Policies) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
@@ -42,19 +43,19 @@ func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *acls.Pol
 }
 
 // DeletePolicies deletes policies. Tokens and roles that name one lose its rights.
-func (s *Service) DeletePolicies(ctx context.Context, _ *rpc.Call, req *acls.PolicyDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) DeletePolicies(ctx context.Context, _ *rpc.Call, req *acls.PolicyDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
 	return s.writePolicies(ctx, nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: req.Names})
 }
 
-func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
+func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
 	index, err := s.write(ctx, t, entry)
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }
@@ -123,7 +124,7 @@ func (s *Service) GetPolicies(ctx context.Context, c *rpc.Call, req *acls.Policy
 }
 
 // ClaimPolicies returns the policies of the calling workload.
-func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.GenericRequest) (*acls.PolicySetResponse, error) {
+func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *message.GenericRequest) (*acls.PolicySetResponse, error) {
 	w := c.Access.Workload
 	if w == nil {
 		return nil, nomad.Denied("needs a workload identity")

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -171,7 +172,7 @@ func rolesOf(snap *state.Snapshot, t *acls.Token) error {
 }
 
 // DeleteTokens deletes tokens. It deletes none of them if one does not exist.
-func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.AccessorIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
@@ -196,7 +197,7 @@ func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *acls.Token
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Listing describes lists of allocations. Filters cannot access signed identities.
-func Listing(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Allocation] {
+func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Allocation] {
 	return page.List[*nomad.Allocation]{Opts: q, Order: o,
 		At: func(a *nomad.Allocation) page.Cursor {
 			return o.At(a.CreateIndex, a.ID)
@@ -23,8 +24,8 @@ func Listing(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Allocation] {
 		Filtered: func(a *nomad.Allocation) any { return a.WithoutIdentities() }}
 }
 
-func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.AllocListRequest) (*nomad.AllocListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.AllocListRequest) (*message.AllocListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocListResponse) error {
 		all := snap.Allocs(ws)
 		if req.Prefix != "" {
 			all = snap.AllocsByPrefix(ws, req.Prefix)
@@ -44,8 +45,8 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.AllocListReq
 	})
 }
 
-func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.SingleAllocResponse, error) {
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleAllocResponse) error {
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.AllocSpecificRequest) (*message.SingleAllocResponse, error) {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleAllocResponse) error {
 		if req.AllocID == "" {
 			return nomad.ErrMissingAllocID
 		}
@@ -68,8 +69,8 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.AllocSpecific
 
 // GetAll returns allocations, including their signed identities, to the node that runs
 // them.
-func (s *Service) GetAll(ctx context.Context, c *rpc.Call, req *nomad.AllocsGetRequest) (*nomad.AllocsGetResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocsGetResponse) error {
+func (s *Service) GetAll(ctx context.Context, c *rpc.Call, req *message.AllocsGetRequest) (*message.AllocsGetResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocsGetResponse) error {
 		out.Allocs = make([]*nomad.Allocation, 0, len(req.AllocIDs))
 		for _, id := range req.AllocIDs {
 			a := snap.Alloc(ws, id)
@@ -91,7 +92,7 @@ func (s *Service) GetAll(ctx context.Context, c *rpc.Call, req *nomad.AllocsGetR
 }
 
 // Stop stops an allocation, so that the scheduler replaces it.
-func (s *Service) Stop(ctx context.Context, c *rpc.Call, req *nomad.AllocStopRequest) (*nomad.AllocStopResponse, error) {
+func (s *Service) Stop(ctx context.Context, c *rpc.Call, req *message.AllocStopRequest) (*message.AllocStopResponse, error) {
 	if req.AllocID == "" {
 		return nil, nomad.ErrMissingAllocID
 	}
@@ -117,25 +118,25 @@ func (s *Service) Stop(ctx context.Context, c *rpc.Call, req *nomad.AllocStopReq
 	} else {
 		move.Migrate = &yes
 	}
-	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{
+	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 		Allocs: map[string]*nomad.DesiredTransition{alloc.ID: move}, Evals: []*nomad.Evaluation{eval}})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.AllocStopResponse{EvalID: eval.ID}
+	out := &message.AllocStopResponse{EvalID: eval.ID}
 	out.Index = index
 	return out, nil
 }
 
-func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call, req *nomad.AllocUpdateDesiredTransitionRequest) (*nomad.GenericResponse, error) {
+func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call, req *message.AllocUpdateDesiredTransitionRequest) (*message.GenericResponse, error) {
 	if len(req.Allocs) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
 	}
-	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals})
+	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }

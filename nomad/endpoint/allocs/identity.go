@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -25,12 +26,12 @@ type signed struct {
 // SignIdentities signs the named identities of a node's running allocations. It waits
 // until this server has the allocations in its state, and for a signing key. Any server can
 // handle it.
-func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call, req *nomad.AllocIdentitiesRequest) (*nomad.AllocIdentitiesResponse, error) {
+func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call, req *message.AllocIdentitiesRequest) (*message.AllocIdentitiesResponse, error) {
 	if len(req.Identities) == 0 {
 		return nil, nomad.Errorf(400, "no identities requested")
 	}
 	var todo []signed
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocIdentitiesResponse) error {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocIdentitiesResponse) error {
 		todo = nil
 		for _, ask := range req.Identities {
 			if ask == nil {
@@ -71,7 +72,7 @@ func subject(snap *state.Snapshot, alloc *nomad.Allocation, h nomad.WIHandle, na
 }
 
 // signAll signs the claims and adds the tokens to the response.
-func (s *Service) signAll(ctx context.Context, todo []signed, out *nomad.AllocIdentitiesResponse) error {
+func (s *Service) signAll(ctx context.Context, todo []signed, out *message.AllocIdentitiesResponse) error {
 	ctx, cancel := s.Signing(ctx)
 	defer cancel()
 	claims := make([]*nomad.IdentityClaims, len(todo))
@@ -92,7 +93,7 @@ func (s *Service) signAll(ctx context.Context, todo []signed, out *nomad.AllocId
 	return nil
 }
 
-func reject(out *nomad.AllocIdentitiesResponse, ask *nomad.WorkloadIdentityRequest, reason string) {
+func reject(out *message.AllocIdentitiesResponse, ask *nomad.WorkloadIdentityRequest, reason string) {
 	out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{WorkloadIdentityRequest: *ask, Reason: reason})
 }
 

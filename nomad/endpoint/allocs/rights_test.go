@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -28,10 +29,10 @@ func TestFetchesDisk(t *testing.T) {
 	place(node, "none", "plain", nomad.AllocClientStatusPending)
 	place(other, "migrates", "for-another", nomad.AllocClientStatusPending)
 	store := state.New(slog.New(slog.DiscardHandler))
-	if _, err := store.RegisterJob(10, &nomad.JobRegisterRequest{Job: job}); err != nil {
+	if _, err := store.RegisterJob(10, &message.JobRegisterRequest{Job: job}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.ApplyPlanResults(11, &nomad.ApplyPlanResultsRequest{AllocsUpdated: allocs, Job: job}); err != nil {
+	if _, err := store.ApplyPlanResults(11, &message.ApplyPlanResultsRequest{AllocsUpdated: allocs, Job: job}); err != nil {
 		t.Fatal(err)
 	}
 	snap := store.Snapshot()

@@ -10,19 +10,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Listing describes lists of deployments.
-func Listing(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Deployment] {
+func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Deployment] {
 	return page.List[*nomad.Deployment]{Opts: q, Order: o, At: func(d *nomad.Deployment) page.Cursor {
 		return o.At(d.CreateIndex, d.ID)
 	}}
 }
 
-func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.DeploymentListRequest) (*nomad.DeploymentListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.DeploymentListRequest) (*message.DeploymentListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.DeploymentListResponse) error {
 		all := snap.Deployments(ws)
 		if req.Prefix != "" {
 			all = snap.DeploymentsByPrefix(ws, req.Prefix)
@@ -42,8 +43,8 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.DeploymentLi
 	})
 }
 
-func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.DeploymentSpecificRequest) (*message.SingleDeploymentResponse, error) {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleDeploymentResponse) error {
 		d := snap.Deployment(nil, req.DeploymentID)
 		if d == nil || !c.Access.Allows(acl.InNamespace(d.Namespace, acl.ReadJob)) { // the same for a missing deployment
 			snap.Deployments(ws)
@@ -61,8 +62,8 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpe
 	return out, handler.NotSeen(c, nomad.UnknownDeployment(req.DeploymentID), acl.ReadJob)
 }
 
-func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.AllocListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
+func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *message.DeploymentSpecificRequest) (*message.AllocListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocListResponse) error {
 		out.Allocations = allocs.Readable(c, snap.AllocsByDeployment(ws, req.DeploymentID))
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
@@ -88,14 +89,14 @@ func (s *Service) mayChange(c *rpc.Call, id string, ops ...acl.NamespaceCapabili
 	return nil
 }
 
-func (s *Service) Fail(ctx context.Context, c *rpc.Call, req *nomad.DeploymentFailRequest) (*nomad.DeploymentUpdateResponse, error) {
+func (s *Service) Fail(ctx context.Context, c *rpc.Call, req *message.DeploymentFailRequest) (*message.DeploymentUpdateResponse, error) {
 	if err := s.mayChange(c, req.DeploymentID, acl.SubmitJob, acl.FailDeployment); err != nil {
 		return nil, err
 	}
 	return s.changer.Fail(ctx, req.DeploymentID)
 }
 
-func (s *Service) Pause(ctx context.Context, c *rpc.Call, req *nomad.DeploymentPauseRequest) (*nomad.DeploymentUpdateResponse, error) {
+func (s *Service) Pause(ctx context.Context, c *rpc.Call, req *message.DeploymentPauseRequest) (*message.DeploymentUpdateResponse, error) {
 	if err := s.mayChange(c, req.DeploymentID, acl.SubmitJob, acl.PauseDeployment); err != nil {
 		return nil, err
 	}
@@ -105,15 +106,15 @@ func (s *Service) Pause(ctx context.Context, c *rpc.Call, req *nomad.DeploymentP
 	return s.changer.Resume(ctx, req.DeploymentID)
 }
 
-func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *nomad.DeploymentDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.DeploymentDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Deployments) == 0 {
 		return nil, nomad.Errorf(400, "no deployments given")
 	}
-	index, err := s.Apply(ctx, nomad.DeploymentDeleteRequestType, &nomad.DeploymentDeleteRequest{Deployments: req.Deployments})
+	index, err := s.Apply(ctx, nomad.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: req.Deployments})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }

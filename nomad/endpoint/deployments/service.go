@@ -5,15 +5,15 @@ package deployments
 import (
 	"context"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Changer changes deployments on request of an operator.
 type Changer interface {
-	Fail(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
-	Pause(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
-	Resume(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
+	Fail(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
+	Pause(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
+	Resume(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
 }
 
 // Service handles the RPC methods of deployments.

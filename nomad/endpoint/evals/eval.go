@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -23,7 +24,7 @@ const defaultDequeueWait = time.Second
 
 // Dequeue gives an evaluation to a worker. It returns none if none is ready within the
 // timeout.
-func (s *Service) Dequeue(ctx context.Context, c *rpc.Call, req *nomad.EvalDequeueRequest) (*nomad.EvalDequeueResponse, error) {
+func (s *Service) Dequeue(ctx context.Context, c *rpc.Call, req *message.EvalDequeueRequest) (*message.EvalDequeueResponse, error) {
 	if len(req.Schedulers) == 0 {
 		return nil, nomad.Errorf(400, "dequeue requires at least one scheduler type")
 	}
@@ -64,8 +65,8 @@ func written(c *rpc.Call, eval *nomad.Evaluation) error {
 }
 
 // dequeued returns the response with the evaluation for a worker. Eval may be nil.
-func (s *Service) dequeued(eval *nomad.Evaluation, token string) *nomad.EvalDequeueResponse {
-	out := &nomad.EvalDequeueResponse{}
+func (s *Service) dequeued(eval *nomad.Evaluation, token string) *message.EvalDequeueResponse {
+	out := &message.EvalDequeueResponse{}
 	if eval == nil {
 		return out
 	}
@@ -94,12 +95,12 @@ func (s *Service) waitIndex(eval *nomad.Evaluation) uint64 {
 	return index
 }
 
-func (s *Service) Ack(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
-	return &nomad.GenericResponse{}, lost(s.Broker.Ack(req.EvalID, req.Token))
+func (s *Service) Ack(_ context.Context, _ *rpc.Call, req *message.EvalAckRequest) (*message.GenericResponse, error) {
+	return &message.GenericResponse{}, lost(s.Broker.Ack(req.EvalID, req.Token))
 }
 
-func (s *Service) Nack(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
-	return &nomad.GenericResponse{}, lost(s.Broker.Nack(req.EvalID, req.Token))
+func (s *Service) Nack(_ context.Context, _ *rpc.Call, req *message.EvalAckRequest) (*message.GenericResponse, error) {
+	return &message.GenericResponse{}, lost(s.Broker.Nack(req.EvalID, req.Token))
 }
 
 // lost gives the status 409 to the error of a worker that no longer holds its evaluation.
@@ -120,7 +121,7 @@ func (s *Service) held(id, token string) error {
 	return lost(s.Broker.OutstandingReset(id, token))
 }
 
-func (s *Service) Update(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Update(ctx context.Context, c *rpc.Call, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be updated")
 	}
@@ -134,7 +135,7 @@ func (s *Service) Update(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdate
 }
 
 // Create writes a follow-up of an evaluation that a worker holds.
-func (s *Service) Create(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be created")
 	}
@@ -144,7 +145,7 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdate
 	eval := req.Evals[0]
 	if eval.Type == nomad.JobTypeCore { // core evaluations are not part of the state
 		s.Broker.Enqueue(eval)
-		return &nomad.GenericResponse{}, nil
+		return &message.GenericResponse{}, nil
 	}
 	if err := s.held(eval.PreviousEval, req.EvalToken); err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func (s *Service) unknown(eval *nomad.Evaluation) error {
 // the others are its follow-ups. All are written in one log entry. It also acks the
 // evaluation and dequeues the next one, which saves three or four calls per evaluation. Nomad
 // 2.0 does not have this method.
-func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *nomad.EvalFinishRequest) (*nomad.EvalDequeueResponse, error) {
+func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *message.EvalFinishRequest) (*message.EvalDequeueResponse, error) {
 	if len(req.Evals) == 0 {
 		return nil, nomad.Errorf(400, "no evaluation to acknowledge")
 	}
@@ -190,12 +191,12 @@ func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *nomad.EvalFinish
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return &nomad.EvalDequeueResponse{}, nil // the caller is gone, so do not dequeue another one
+		return &message.EvalDequeueResponse{}, nil // the caller is gone, so do not dequeue another one
 	}
 	return s.dequeued(s.Broker.TryDequeue(req.Schedulers)), nil
 }
 
-func (s *Service) Reblock(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Reblock(ctx context.Context, c *rpc.Call, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be reblocked")
 	}
@@ -214,41 +215,41 @@ func (s *Service) Reblock(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdat
 		return nil, nomad.Errorf(400, "evaluation %q is not blocked", eval.ID)
 	}
 	s.cfg.Blocked.Reblock(eval, req.EvalToken)
-	return &nomad.GenericResponse{}, nil
+	return &message.GenericResponse{}, nil
 }
 
-func (s *Service) write(ctx context.Context, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) write(ctx context.Context, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
 	index, err := s.UpsertEvals(ctx, req.Evals...)
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }
 
-func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *nomad.EvalReapRequest) (*nomad.GenericResponse, error) {
-	index, err := s.Apply(ctx, nomad.EvalDeleteRequestType, &nomad.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs})
+func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.EvalReapRequest) (*message.GenericResponse, error) {
+	index, err := s.Apply(ctx, nomad.EvalDeleteRequestType, &message.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }
 
 // Listing describes lists of evaluations.
-func Listing(q *nomad.QueryOptions, o page.Order) page.List[*nomad.Evaluation] {
+func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Evaluation] {
 	return page.List[*nomad.Evaluation]{Opts: q, Order: o, At: func(e *nomad.Evaluation) page.Cursor {
 		return o.At(e.CreateIndex, e.ID)
 	}}
 }
 
-func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.EvalListRequest) (*nomad.EvalListResponse, error) {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.EvalListRequest) (*message.EvalListResponse, error) {
 	if req.Filter != "" && (req.FilterJobID != "" || req.FilterEvalStatus != "") {
 		return nil, nomad.Errorf(400, "Filter expression cannot be used with other filter parameters")
 	}
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalListResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalListResponse) error {
 		all := snap.Evals(ws)
 		if req.Prefix != "" {
 			all = snap.EvalsByPrefix(ws, req.Prefix)
@@ -272,8 +273,8 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.EvalListRequ
 	})
 }
 
-func (s *Service) Count(ctx context.Context, c *rpc.Call, req *nomad.EvalCountRequest) (*nomad.EvalCountResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalCountResponse) error {
+func (s *Service) Count(ctx context.Context, c *rpc.Call, req *message.EvalCountRequest) (*message.EvalCountResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalCountResponse) error {
 		all := snap.Evals(ws)
 		if req.Prefix != "" {
 			all = snap.EvalsByPrefix(ws, req.Prefix)
@@ -283,7 +284,7 @@ func (s *Service) Count(ctx context.Context, c *rpc.Call, req *nomad.EvalCountRe
 			may = func(namespace string) bool { return namespace == ns }
 		}
 		all = page.Only(all, func(e *nomad.Evaluation) bool { return may(e.Namespace) })
-		opts := nomad.QueryOptions{Filter: req.Filter}
+		opts := message.QueryOptions{Filter: req.Filter}
 		evals, _, err := Listing(&opts, page.ByID).Page(all)
 		out.Count = len(evals)
 		out.Index = snap.TableIndex(state.TableEvals)
@@ -291,8 +292,8 @@ func (s *Service) Count(ctx context.Context, c *rpc.Call, req *nomad.EvalCountRe
 	})
 }
 
-func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.SingleEvalResponse, error) {
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleEvalResponse) error {
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.EvalSpecificRequest) (*message.SingleEvalResponse, error) {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleEvalResponse) error {
 		eval, may := snap.Eval(nil, req.EvalID), handler.Grants(c, acl.ReadJob)
 		if eval == nil || !may(eval.Namespace) { // the same for a missing evaluation
 			snap.Evals(ws)
@@ -336,8 +337,8 @@ func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation, ma
 	return out
 }
 
-func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.EvalAllocationsResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalAllocationsResponse) error {
+func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *message.EvalSpecificRequest) (*message.EvalAllocationsResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalAllocationsResponse) error {
 		out.Allocations = allocs.Readable(c, snap.AllocsByEval(ws, req.EvalID))
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
@@ -345,7 +346,7 @@ func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *nomad.EvalS
 }
 
 // SubmitPlan submits a plan to the leader's plan queue.
-func (s *Service) SubmitPlan(ctx context.Context, _ *rpc.Call, req *nomad.PlanRequest) (*nomad.PlanResponse, error) {
+func (s *Service) SubmitPlan(ctx context.Context, _ *rpc.Call, req *message.PlanRequest) (*message.PlanResponse, error) {
 	if req.Plan == nil {
 		return nil, nomad.Errorf(400, "cannot submit nil plan")
 	}
@@ -353,7 +354,7 @@ func (s *Service) SubmitPlan(ctx context.Context, _ *rpc.Call, req *nomad.PlanRe
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.PlanResponse{Result: result}
+	out := &message.PlanResponse{Result: result}
 	out.Index = result.AllocIndex
 	return out, nil
 }

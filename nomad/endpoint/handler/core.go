@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -111,7 +112,7 @@ type Core struct {
 func New(cfg Config) *Core {
 	c := &Core{Config: cfg}
 	c.evals.write = func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
-		return c.Apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
+		return c.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
 	}
 	return c
 }

@@ -7,13 +7,14 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Reply is implemented by the response of every read.
 type Reply[T any] interface {
 	*T
-	ReadMeta() *nomad.QueryMeta
+	ReadMeta() *message.QueryMeta
 }
 
 // Query reads a snapshot once. It fills out and its Index, and adds to ws what can change the
@@ -21,7 +22,7 @@ type Reply[T any] interface {
 type Query[T any] func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error
 
 // Read handles a request for objects. The index of the response is at least 1.
-func Read[T any, P Reply[T]](ctx context.Context, c *Core, q *nomad.QueryOptions, look Query[T]) (*T, error) {
+func Read[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryOptions, look Query[T]) (*T, error) {
 	return ReadList[T, P](ctx, c, q, func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error {
 		err := look(snap, ws, out)
 		meta := P(out).ReadMeta()
@@ -33,7 +34,7 @@ func Read[T any, P Reply[T]](ctx context.Context, c *Core, q *nomad.QueryOptions
 // ReadList handles a request for a list, as Nomad 2.0 does. The index of the response is 0 if
 // the table was never written. A request with an index blocks until the response has a higher
 // one or the wait time has passed. The query runs again whenever the watched data changes.
-func ReadList[T any, P Reply[T]](ctx context.Context, c *Core, q *nomad.QueryOptions, look Query[T]) (*T, error) {
+func ReadList[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryOptions, look Query[T]) (*T, error) {
 	if q.MinQueryIndex == 0 {
 		return once[T, P](c, nil, c.Store().Snapshot(), look)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -19,7 +20,7 @@ import (
 // maxPayload is the maximum size of a dispatch payload.
 const maxPayload = 16 << 10
 
-func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDispatchRequest) (*nomad.JobDispatchResponse, error) {
+func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDispatchRequest) (*message.JobDispatchResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing parameterized job ID")
 	}
@@ -41,7 +42,7 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDispa
 		return nil, err
 	}
 	if earlier := dispatchedBefore(snap, parent, req.IdempotencyToken); earlier != nil {
-		out := &nomad.JobDispatchResponse{DispatchedJobID: earlier.ID, JobCreateIndex: earlier.CreateIndex}
+		out := &message.JobDispatchResponse{DispatchedJobID: earlier.ID, JobCreateIndex: earlier.CreateIndex}
 		out.Index = earlier.CreateIndex
 		return out, nil
 	}
@@ -50,12 +51,12 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDispa
 		return nil, err
 	}
 	eval := s.JobEval(child, 0, nomad.EvalTriggerJobRegister)
-	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{
-		Job: child, Eval: eval, WriteRequest: nomad.WriteRequest{Region: child.Region, Namespace: child.Namespace}})
+	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, &message.JobRegisterRequest{
+		Job: child, Eval: eval, WriteRequest: message.WriteRequest{Region: child.Region, Namespace: child.Namespace}})
 	if err != nil {
 		return nil, handler.Unfit(err)
 	}
-	out := &nomad.JobDispatchResponse{DispatchedJobID: child.ID, JobCreateIndex: index}
+	out := &message.JobDispatchResponse{DispatchedJobID: child.ID, JobCreateIndex: index}
 	out.Index = index
 	if eval != nil {
 		out.EvalID, out.EvalCreateIndex = eval.ID, index
@@ -64,7 +65,7 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDispa
 }
 
 // child returns the job of a dispatch.
-func (s *Service) child(parent *nomad.Job, req *nomad.JobDispatchRequest) *nomad.Job {
+func (s *Service) child(parent *nomad.Job, req *message.JobDispatchRequest) *nomad.Job {
 	child := codec.Copy(parent)
 	now := s.Now()
 	child.ParentID = parent.ID
@@ -93,7 +94,7 @@ func (s *Service) child(parent *nomad.Job, req *nomad.JobDispatchRequest) *nomad
 
 // fitsParameters rejects a payload, priority, ID prefix or metadata that the parent does not
 // accept.
-func fitsParameters(req *nomad.JobDispatchRequest, p *nomad.ParameterizedJobConfig) error {
+func fitsParameters(req *message.JobDispatchRequest, p *nomad.ParameterizedJobConfig) error {
 	switch {
 	case len(req.Payload) > maxPayload:
 		return nomad.Errorf(400, "Payload exceeds maximum size; %d > %d", len(req.Payload), maxPayload)

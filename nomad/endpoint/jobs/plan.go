@@ -11,13 +11,14 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/jobdiff"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Plan runs the scheduler on a snapshot that includes the job. It writes nothing.
-func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRequest) (*nomad.JobPlanResponse, error) {
+func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanRequest) (*message.JobPlanResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "job required for plan")
 	}
@@ -38,7 +39,7 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanReque
 	if err := replaces(old, job); err != nil {
 		return nil, err
 	}
-	out := &nomad.JobPlanResponse{Warnings: joinLines(warnings)}
+	out := &message.JobPlanResponse{Warnings: joinLines(warnings)}
 	out.Index = snap.Index()
 	planned := planState{Snapshot: snap, job: job}
 	next := snap.Index() + 1
@@ -122,7 +123,7 @@ func (d *dryPlanner) CreateEval(_ context.Context, e *nomad.Evaluation) error {
 func (d *dryPlanner) ReblockEval(context.Context, *nomad.Evaluation) error { return nil }
 
 // report copies the decisions of the scheduler to the response.
-func (d *dryPlanner) report(out *nomad.JobPlanResponse) {
+func (d *dryPlanner) report(out *message.JobPlanResponse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.plan != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/jobdiff"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -25,7 +26,7 @@ func At(j *nomad.Job) page.Cursor { return page.Cursor{Namespace: j.Namespace, I
 // Select returns the jobs that a list request selects. For the namespace "*" it keeps the
 // jobs in namespaces that may allows. For one namespace the caller has already checked
 // access.
-func Select(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
+func Select(snap *state.Snapshot, ws memdb.WatchSet, q *message.QueryOptions, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
 	ns := handler.NamespaceOf(q.Namespace)
 	if ns == nomad.AllNamespacesSentinel {
 		return page.Only(snap.Jobs(ws), func(j *nomad.Job) bool { return strings.HasPrefix(j.ID, q.Prefix) && may(j.Namespace) }), nil
@@ -39,8 +40,8 @@ func Select(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may 
 	return snap.JobsByPrefix(ws, ns, q.Prefix), nil
 }
 
-func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.JobListRequest) (*nomad.JobListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobListResponse) error {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.JobListRequest) (*message.JobListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobListResponse) error {
 		all, err := Select(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
 		if err != nil {
 			return err
@@ -58,8 +59,8 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.JobListReque
 	})
 }
 
-func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleJobResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleJobResponse) error {
+func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.SingleJobResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleJobResponse) error {
 		out.Job = snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 		if out.Index = snap.TableIndex(state.TableJobs); out.Job != nil {
 			out.Index = out.Job.ModifyIndex
@@ -68,8 +69,8 @@ func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRe
 	})
 }
 
-func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *nomad.JobSummaryRequest) (*nomad.JobSummaryResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSummaryResponse) error {
+func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *message.JobSummaryRequest) (*message.JobSummaryResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobSummaryResponse) error {
 		out.JobSummary = snap.JobSummary(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 		if out.Index = snap.TableIndex(state.TableJobSummary); out.JobSummary != nil {
 			out.Index = out.JobSummary.ModifyIndex
@@ -78,11 +79,11 @@ func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *nomad.JobSummar
 	})
 }
 
-func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *nomad.JobVersionsRequest) (*nomad.JobVersionsResponse, error) {
+func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *message.JobVersionsRequest) (*message.JobVersionsResponse, error) {
 	if req.DiffTagName != "" {
 		return nil, handler.Absent("version tags of jobs")
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobVersionsResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobVersionsResponse) error {
 		ns := handler.NamespaceOf(req.Namespace)
 		out.Versions = snap.JobVersions(ws, ns, req.JobID)
 		if out.Index = snap.TableIndex(state.TableJobVersion); len(out.Versions) > 0 {
@@ -97,7 +98,7 @@ func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *nomad.JobVersi
 
 // diffVersions adds the diff between each version and the next newer one. With DiffVersion it
 // adds the diff between that version and each other one.
-func diffVersions(snap *state.Snapshot, ns string, req *nomad.JobVersionsRequest, out *nomad.JobVersionsResponse) error {
+func diffVersions(snap *state.Snapshot, ns string, req *message.JobVersionsRequest, out *message.JobVersionsResponse) error {
 	var base *nomad.Job
 	if req.DiffVersion != nil {
 		if base = snap.JobVersion(nil, ns, req.JobID, *req.DiffVersion); base == nil {
@@ -119,8 +120,8 @@ func diffVersions(snap *state.Snapshot, ns string, req *nomad.JobVersionsRequest
 	return nil
 }
 
-func (s *Service) Submission(ctx context.Context, _ *rpc.Call, req *nomad.JobSubmissionRequest) (*nomad.JobSubmissionResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSubmissionResponse) error {
+func (s *Service) Submission(ctx context.Context, _ *rpc.Call, req *message.JobSubmissionRequest) (*message.JobSubmissionResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobSubmissionResponse) error {
 		out.Submission = snap.JobSubmission(ws, handler.NamespaceOf(req.Namespace), req.JobID, req.Version)
 		if out.Index = snap.TableIndex(state.TableJobSubmission); out.Submission != nil {
 			out.Index = out.Submission.JobModifyIndex
@@ -129,8 +130,8 @@ func (s *Service) Submission(ctx context.Context, _ *rpc.Call, req *nomad.JobSub
 	})
 }
 
-func (s *Service) Allocations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobAllocationsResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobAllocationsResponse) error {
+func (s *Service) Allocations(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.JobAllocationsResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobAllocationsResponse) error {
 		job := registered(snap, ws, req)
 		all := page.Only(snap.AllocsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
 			return job == nil || a.Job != nil && a.Job.CreateIndex == job.CreateIndex
@@ -148,15 +149,15 @@ func (s *Service) Allocations(ctx context.Context, _ *rpc.Call, req *nomad.JobSp
 
 // registered returns the current job of a request, to exclude objects of an earlier job with
 // the same ID. It is nil if the job does not exist or the request asks for all.
-func registered(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobSpecificRequest) *nomad.Job {
+func registered(snap *state.Snapshot, ws memdb.WatchSet, req *message.JobSpecificRequest) *nomad.Job {
 	if req.All {
 		return nil
 	}
 	return snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 }
 
-func (s *Service) Evaluations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobEvaluationsResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobEvaluationsResponse) error {
+func (s *Service) Evaluations(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.JobEvaluationsResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobEvaluationsResponse) error {
 		found, next, err := evals.Listing(&req.QueryOptions, page.ByID).Page(snap.EvalsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID))
 		if err != nil {
 			return err
@@ -168,8 +169,8 @@ func (s *Service) Evaluations(ctx context.Context, _ *rpc.Call, req *nomad.JobSp
 	})
 }
 
-func (s *Service) Deployments(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.DeploymentListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
+func (s *Service) Deployments(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.DeploymentListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.DeploymentListResponse) error {
 		job := registered(snap, ws, req)
 		all := page.Only(snap.DeploymentsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(d *nomad.Deployment) bool {
 			return job == nil || d.JobCreateIndex == job.CreateIndex
@@ -185,8 +186,8 @@ func (s *Service) Deployments(ctx context.Context, _ *rpc.Call, req *nomad.JobSp
 	})
 }
 
-func (s *Service) LatestDeployment(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
+func (s *Service) LatestDeployment(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.SingleDeploymentResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleDeploymentResponse) error {
 		d := snap.LatestDeployment(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 		if job := registered(snap, ws, req); d != nil && (job == nil || d.JobCreateIndex == job.CreateIndex) {
 			out.Deployment = d

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -19,7 +20,7 @@ import (
 // defaultMaxSource is the default limit for the size of a stored job source.
 const defaultMaxSource = 1_000_000
 
-func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
+func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for registration")
 	}
@@ -42,7 +43,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.JobRegis
 	source, warnings := s.keptSource(req.Submission, warnings)
 	job.SubmitTime = s.UnixNow()
 	eval := s.JobEval(job, req.EvalPriority, nomad.EvalTriggerJobRegister)
-	out := &nomad.JobRegisterResponse{Warnings: strings.Join(warnings, "\n")}
+	out := &message.JobRegisterResponse{Warnings: strings.Join(warnings, "\n")}
 
 	if old != nil && !old.Stopped() && !enforced(req, old) && sameSpec(old, job) && s.isStill(ctx, old) {
 		out.JobModifyIndex, out.Index = old.JobModifyIndex, old.ModifyIndex
@@ -53,9 +54,9 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.JobRegis
 			return nil, err
 		}
 	}
-	entry := &nomad.JobRegisterRequest{
+	entry := &message.JobRegisterRequest{
 		Submission: source, Job: job, EnforceIndex: req.EnforceIndex, JobModifyIndex: req.JobModifyIndex, Eval: eval,
-		WriteRequest: nomad.WriteRequest{Region: job.Region, Namespace: job.Namespace},
+		WriteRequest: message.WriteRequest{Region: job.Region, Namespace: job.Namespace},
 	}
 	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, entry)
 	if err != nil {
@@ -81,7 +82,7 @@ type needs struct {
 
 // admit returns the validated job as it will be stored, and its warnings. A caller without
 // the rights gets only the permission error.
-func (s *Service) admit(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, need needs) (*nomad.Job, []string, error) {
+func (s *Service) admit(c *rpc.Call, given *nomad.Job, w message.WriteRequest, need needs) (*nomad.Job, []string, error) {
 	job, err := s.complete(c, given, w, need.ops...)
 	if err != nil {
 		return nil, nil, err
@@ -100,7 +101,7 @@ func (s *Service) admit(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, nee
 
 // complete returns the job of a request with its defaults. The caller must have one of the
 // rights in its namespace.
-func (s *Service) complete(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, ops ...acl.NamespaceCapability) (*nomad.Job, error) {
+func (s *Service) complete(c *rpc.Call, given *nomad.Job, w message.WriteRequest, ops ...acl.NamespaceCapability) (*nomad.Job, error) {
 	namespace := cmp.Or(given.Namespace, handler.NamespaceOf(w.Namespace))
 	if w.Namespace != "" && w.Namespace != namespace {
 		return nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, namespace)
@@ -228,7 +229,7 @@ func replaces(old, job *nomad.Job) error {
 }
 
 // preserve keeps the counts or resources of the running job if the request asks for it.
-func preserve(old, job *nomad.Job, req *nomad.JobRegisterRequest) {
+func preserve(old, job *nomad.Job, req *message.JobRegisterRequest) {
 	if old.Stopped() {
 		return
 	}
@@ -269,7 +270,7 @@ func (s *Service) keptSource(source *nomad.JobSubmission, warnings []string) (*n
 
 // enforced reports whether a compare-and-set of the request would fail now. The FSM decides
 // when the entry is applied.
-func enforced(req *nomad.JobRegisterRequest, old *nomad.Job) bool {
+func enforced(req *message.JobRegisterRequest, old *nomad.Job) bool {
 	return req.EnforceIndex && req.JobModifyIndex != old.JobModifyIndex
 }
 
@@ -303,7 +304,7 @@ func (s *Service) isStill(ctx context.Context, old *nomad.Job) bool {
 }
 
 // evaluateUnchanged creates an evaluation for a job that did not change.
-func (s *Service) evaluateUnchanged(ctx context.Context, old *nomad.Job, eval *nomad.Evaluation, out *nomad.JobRegisterResponse) error {
+func (s *Service) evaluateUnchanged(ctx context.Context, old *nomad.Job, eval *nomad.Evaluation, out *message.JobRegisterResponse) error {
 	if eval == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -19,11 +20,11 @@ const maxStatuses = 1000
 
 // Statuses returns the status of all jobs, or of the jobs that the request names. The most
 // recently modified job comes first, or last with Reverse.
-func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *nomad.JobStatusesRequest) (*nomad.JobStatusesResponse, error) {
+func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *message.JobStatusesRequest) (*message.JobStatusesResponse, error) {
 	if len(req.Jobs) > maxStatuses {
 		return nil, nomad.Errorf(400, "request for more than %d jobs", maxStatuses)
 	}
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobStatusesResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobStatusesResponse) error {
 		all, err := statusJobs(snap, ws, req, handler.Grants(c, acl.ReadJob))
 		if err != nil {
 			return err
@@ -43,7 +44,7 @@ func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *nomad.JobStatu
 }
 
 // statusJobs returns the jobs of a request that are in namespaces that may allows.
-func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobStatusesRequest, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
+func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *message.JobStatusesRequest, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
 	if len(req.Jobs) == 0 {
 		all, err := Select(snap, ws, &req.QueryOptions, may)
 		if err != nil || req.IncludeChildren {

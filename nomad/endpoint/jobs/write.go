@@ -6,10 +6,11 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *nomad.JobDeregisterRequest) (*nomad.JobDeregisterResponse, error) {
+func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.JobDeregisterRequest) (*message.JobDeregisterResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for deregistering")
 	}
@@ -23,20 +24,20 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *nomad.JobDer
 	snap := s.Snapshot()
 	job := snap.Job(nil, ns, req.JobID)
 	if job == nil { // not an error, since tools stop jobs that may be gone
-		out := &nomad.JobDeregisterResponse{}
+		out := &message.JobDeregisterResponse{}
 		out.Index = snap.Index()
 		return out, nil
 	}
 	eval := s.JobEval(job, req.EvalPriority, nomad.EvalTriggerJobDeregister)
-	entry := &nomad.JobDeregisterRequest{
+	entry := &message.JobDeregisterRequest{
 		JobID: req.JobID, Purge: req.Purge, NoShutdownDelay: req.NoShutdownDelay, Eval: eval, SubmitTime: s.UnixNow(),
-		WriteRequest: nomad.WriteRequest{Region: req.Region, Namespace: ns},
+		WriteRequest: message.WriteRequest{Region: req.Region, Namespace: ns},
 	}
 	index, err := s.Apply(ctx, nomad.JobDeregisterRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.JobDeregisterResponse{JobModifyIndex: index}
+	out := &message.JobDeregisterResponse{JobModifyIndex: index}
 	out.Index = index
 	if eval != nil {
 		out.EvalID, out.EvalCreateIndex = eval.ID, index
@@ -44,20 +45,20 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *nomad.JobDer
 	return out, nil
 }
 
-func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call, req *nomad.JobBatchDeregisterRequest) (*nomad.JobBatchDeregisterResponse, error) {
+func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call, req *message.JobBatchDeregisterRequest) (*message.JobBatchDeregisterResponse, error) {
 	if len(req.Jobs) == 0 {
 		return nil, nomad.Errorf(400, "given no jobs to deregister")
 	}
-	index, err := s.Apply(ctx, nomad.JobBatchDeregisterRequestType, &nomad.JobBatchDeregisterRequest{Jobs: req.Jobs, SubmitTime: s.UnixNow()})
+	index, err := s.Apply(ctx, nomad.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: req.Jobs, SubmitTime: s.UnixNow()})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.JobBatchDeregisterResponse{}
+	out := &message.JobBatchDeregisterResponse{}
 	out.Index = index
 	return out, nil
 }
 
-func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEvaluateRequest) (*nomad.JobRegisterResponse, error) {
+func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.JobEvaluateRequest) (*message.JobRegisterResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for evaluation")
 	}
@@ -73,7 +74,7 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEvalu
 		return nil, nomad.Errorf(400, "can't evaluate parameterized job")
 	}
 	eval := s.JobEval(job, 0, nomad.EvalTriggerJobRegister)
-	entry := &nomad.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{}, Evals: []*nomad.Evaluation{eval}}
+	entry := &message.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{}, Evals: []*nomad.Evaluation{eval}}
 	if req.EvalOptions.ForceReschedule {
 		yes := true
 		for a := range snap.AllocsByJob(nil, ns, req.JobID) {
@@ -86,12 +87,12 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEvalu
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.JobRegisterResponse{EvalID: eval.ID, EvalCreateIndex: index, JobModifyIndex: job.JobModifyIndex}
+	out := &message.JobRegisterResponse{EvalID: eval.ID, EvalCreateIndex: index, JobModifyIndex: job.JobModifyIndex}
 	out.Index = index
 	return out, nil
 }
 
-func (s *Service) Stable(ctx context.Context, _ *rpc.Call, req *nomad.JobStabilityRequest) (*nomad.JobStabilityResponse, error) {
+func (s *Service) Stable(ctx context.Context, _ *rpc.Call, req *message.JobStabilityRequest) (*message.JobStabilityResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for marking job as stable")
@@ -99,17 +100,17 @@ func (s *Service) Stable(ctx context.Context, _ *rpc.Call, req *nomad.JobStabili
 	if s.Snapshot().JobVersion(nil, ns, req.JobID, req.JobVersion) == nil {
 		return nil, nomad.Errorf(404, "job %q has no version %d", req.JobID, req.JobVersion)
 	}
-	index, err := s.Apply(ctx, nomad.JobStabilityRequestType, &nomad.JobStabilityRequest{
-		JobID: req.JobID, JobVersion: req.JobVersion, Stable: req.Stable, WriteRequest: nomad.WriteRequest{Namespace: ns}})
+	index, err := s.Apply(ctx, nomad.JobStabilityRequestType, &message.JobStabilityRequest{
+		JobID: req.JobID, JobVersion: req.JobVersion, Stable: req.Stable, WriteRequest: message.WriteRequest{Namespace: ns}})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.JobStabilityResponse{}
+	out := &message.JobStabilityResponse{}
 	out.Index = index
 	return out, nil
 }
 
-func (s *Service) Validate(_ context.Context, c *rpc.Call, req *nomad.JobValidateRequest) (*nomad.JobValidateResponse, error) {
+func (s *Service) Validate(_ context.Context, c *rpc.Call, req *message.JobValidateRequest) (*message.JobValidateResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for validation")
 	}
@@ -117,7 +118,7 @@ func (s *Service) Validate(_ context.Context, c *rpc.Call, req *nomad.JobValidat
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(s.warnings(job))}
+	out := &message.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(s.warnings(job))}
 	if err = s.notOfServers(job); err == nil {
 		err = validate(job)
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.NodePoolListRequest) (*message.NodePoolListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolListResponse) error {
 		all := page.Only(snap.NodePools(ws), func(p *nomad.NodePool) bool {
 			return strings.HasPrefix(p.Name, req.Prefix) && c.Access.Allows(acl.OfNodePool(p.Name, acl.NodePoolRead))
 		})
@@ -34,11 +35,11 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *nomad.NodePoolList
 	})
 }
 
-func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.NodePoolSpecificRequest) (*nomad.SingleNodePoolResponse, error) {
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.NodePoolSpecificRequest) (*message.SingleNodePoolResponse, error) {
 	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
 		return nil, err
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodePoolResponse) error {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleNodePoolResponse) error {
 		out.NodePool = snap.NodePool(ws, req.Name)
 		if out.Index = snap.TableIndex(state.TableNodePools); out.NodePool != nil {
 			out.Index = out.NodePool.ModifyIndex
@@ -47,7 +48,7 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *nomad.NodePoolSpeci
 	})
 }
 
-func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *nomad.NodePoolJobsRequest) (*nomad.NodePoolJobsResponse, error) {
+func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *message.NodePoolJobsRequest) (*message.NodePoolJobsResponse, error) {
 	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *nomad.NodePoolJobs
 			return nil, err
 		}
 	}
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolJobsResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolJobsResponse) error {
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}
@@ -78,13 +79,13 @@ func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *nomad.NodePoolJobs
 	})
 }
 
-func (s *Service) Nodes(ctx context.Context, c *rpc.Call, req *nomad.NodePoolNodesRequest) (*nomad.NodePoolNodesResponse, error) {
+func (s *Service) Nodes(ctx context.Context, c *rpc.Call, req *message.NodePoolNodesRequest) (*message.NodePoolNodesResponse, error) {
 	for _, q := range []acl.Question{acl.ToRead(acl.Nodes), acl.OfNodePool(req.Name, acl.NodePoolRead)} {
 		if err := c.Access.Need(q); err != nil {
 			return nil, err
 		}
 	}
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolNodesResponse) error {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolNodesResponse) error {
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}
@@ -101,7 +102,7 @@ func (s *Service) Nodes(ctx context.Context, c *rpc.Call, req *nomad.NodePoolNod
 	})
 }
 
-func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *nomad.NodePoolUpsertRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.NodePoolUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.NodePools) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one node pool")
 	}
@@ -125,7 +126,7 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *nomad.NodePoolUp
 			return nil, err
 		}
 	}
-	return s.write(ctx, nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: req.NodePools})
+	return s.write(ctx, nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: req.NodePools})
 }
 
 // fitScheduler rejects an unknown scheduler algorithm.
@@ -143,7 +144,7 @@ func fitScheduler(p *nomad.NodePool) error {
 }
 
 // Delete deletes node pools that have no nodes and no jobs, running or not.
-func (s *Service) Delete(ctx context.Context, c *rpc.Call, req *nomad.NodePoolDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) Delete(ctx context.Context, c *rpc.Call, req *message.NodePoolDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one node pool to delete")
 	}
@@ -167,15 +168,15 @@ func (s *Service) Delete(ctx context.Context, c *rpc.Call, req *nomad.NodePoolDe
 			}
 		}
 	}
-	return s.write(ctx, nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: req.Names})
+	return s.write(ctx, nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: req.Names})
 }
 
-func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
+func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
 	index, err := s.Apply(ctx, t, entry)
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	out.Index = index
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -16,7 +17,7 @@ import (
 //
 // A node may only report its own drain as complete, and stays ineligible. Operators may end a
 // drain at any time and make the node eligible again.
-func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
+func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for drain update")
 	}
@@ -34,21 +35,21 @@ func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.NodeU
 	case old.DrainStrategy != nil:
 		return s.endDrain(ctx, c, snap, req)
 	case !req.MarkEligible:
-		out := &nomad.NodeDrainUpdateResponse{NodeModifyIndex: old.ModifyIndex}
+		out := &message.NodeDrainUpdateResponse{NodeModifyIndex: old.ModifyIndex}
 		out.Index = old.ModifyIndex
 		return out, nil
 	}
-	update, err := s.UpdateEligibility(ctx, c, &nomad.NodeUpdateEligibilityRequest{NodeID: req.NodeID, Eligibility: nomad.NodeSchedulingEligible})
+	update, err := s.UpdateEligibility(ctx, c, &message.NodeUpdateEligibilityRequest{NodeID: req.NodeID, Eligibility: nomad.NodeSchedulingEligible})
 	if err != nil {
 		return nil, err
 	}
-	return &nomad.NodeDrainUpdateResponse{NodeModifyIndex: update.NodeModifyIndex, EvalIDs: update.EvalIDs,
+	return &message.NodeDrainUpdateResponse{NodeModifyIndex: update.NodeModifyIndex, EvalIDs: update.EvalIDs,
 		EvalCreateIndex: update.EvalCreateIndex, WriteMeta: update.WriteMeta}, nil
 }
 
 // mayUpdateDrain returns an error unless the caller may send the update. A node may only end
 // its own drain, even when ACLs are disabled.
-func mayUpdateDrain(c *rpc.Call, req *nomad.NodeUpdateDrainRequest) error {
+func mayUpdateDrain(c *rpc.Call, req *message.NodeUpdateDrainRequest) error {
 	if authz.NodeID(c.Identity) == "" {
 		return c.Access.Need(acl.ToWrite(acl.Nodes))
 	}
@@ -60,11 +61,11 @@ func mayUpdateDrain(c *rpc.Call, req *nomad.NodeUpdateDrainRequest) error {
 }
 
 // endDrain ends the current drain of a node.
-func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapshot, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
-	entry := &nomad.NodeUpdateDrainRequest{NodeID: req.NodeID, MarkEligible: req.MarkEligible, UpdatedAt: s.Now().Unix()}
-	message := "Node drain complete"
+func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapshot, req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
+	entry := &message.NodeUpdateDrainRequest{NodeID: req.NodeID, MarkEligible: req.MarkEligible, UpdatedAt: s.Now().Unix()}
+	text := "Node drain complete"
 	if authz.NodeID(c.Identity) == "" {
-		message = "Node drain strategy unset"
+		text = "Node drain strategy unset"
 		entry.Meta = req.Meta
 		if t := c.Identity.ACLToken; t != nil {
 			entry.UpdatedBy = t.AccessorID
@@ -72,17 +73,17 @@ func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapsho
 	} else if !drained(snap, req.NodeID) {
 		return nil, nomad.Errorf(400, "the drain of node %s is not complete: it still has allocations", req.NodeID)
 	}
-	entry.NodeEvent = s.event(nomad.NodeEventSubsystemDrain, message)
+	entry.NodeEvent = s.event(nomad.NodeEventSubsystemDrain, text)
 	index, err := s.Apply(ctx, nomad.NodeUpdateDrainRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.NodeDrainUpdateResponse{NodeModifyIndex: index}
+	out := &message.NodeDrainUpdateResponse{NodeModifyIndex: index}
 	out.Index = index
 	if !req.MarkEligible {
 		return out, nil
 	}
-	update := &nomad.NodeUpdateResponse{}
+	update := &message.NodeUpdateResponse{}
 	if err := s.evaluateNode(ctx, req.NodeID, index, update); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -27,7 +28,7 @@ func moved(old, node *nomad.Node) bool {
 
 // evaluateNode creates an evaluation for each job with an allocation on the node, and for
 // each system job that could be placed on it.
-func (s *Service) evaluateNode(ctx context.Context, node string, nodeIndex uint64, out *nomad.NodeUpdateResponse) error {
+func (s *Service) evaluateNode(ctx context.Context, node string, nodeIndex uint64, out *message.NodeUpdateResponse) error {
 	evals := s.evalsFor(s.Snapshot(), node, nodeIndex)
 	if len(evals) == 0 {
 		return nil

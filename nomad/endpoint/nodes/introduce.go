@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -52,7 +53,7 @@ var nodeName = regexp.MustCompile(`^[^\s:]{0,255}$`)
 
 // Introduce signs an introduction token for nodes. It is for operators: tasks and nodes
 // need a policy that allows it.
-func (s *Service) Introduce(ctx context.Context, c *rpc.Call, req *nomad.ACLCreateClientIntroductionTokenRequest) (*nomad.ACLCreateClientIntroductionTokenResponse, error) {
+func (s *Service) Introduce(ctx context.Context, c *rpc.Call, req *message.ACLCreateClientIntroductionTokenRequest) (*message.ACLCreateClientIntroductionTokenResponse, error) {
 	if err := handler.ForOperators(c); err != nil {
 		return nil, err
 	}
@@ -78,14 +79,14 @@ func (s *Service) Introduce(ctx context.Context, c *rpc.Call, req *nomad.ACLCrea
 	if err != nil {
 		return nil, fmt.Errorf("sign introduction token: %w", err)
 	}
-	return &nomad.ACLCreateClientIntroductionTokenResponse{JWT: token.Reveal()}, nil
+	return &message.ACLCreateClientIntroductionTokenResponse{JWT: token.Reveal()}, nil
 }
 
 // mayJoin decides whether a node that is not in state may join. The enforcement levels are
 // those of Nomad 2.0. A credential that the node presents must be valid unless enforcement is
 // none. Without a credential the node joins with a warning unless enforcement is strict. The
 // admission is part of the log entry, because the FSM counts the uses of a token.
-func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
+func (s *Service) mayJoin(c *rpc.Call, entry *message.NodeRegisterRequest) error {
 	node, claims, enforced := entry.Node, c.Identity.Claims, s.cfg.Introduction.Enforcement
 	if enforced == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {
 		return nil
@@ -111,7 +112,7 @@ func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
 }
 
 // introduced checks the introduction token of a node.
-func (s *Service) introduced(claims *nomad.IdentityClaims, entry *nomad.NodeRegisterRequest) error {
+func (s *Service) introduced(claims *nomad.IdentityClaims, entry *message.NodeRegisterRequest) error {
 	intro, node := claims.NodeIntroductionIdentityClaims, entry.Node
 	if claims.ID == "" {
 		return s.notIntroduced(node, "introduction token without ID")
@@ -129,7 +130,7 @@ func (s *Service) introduced(claims *nomad.IdentityClaims, entry *nomad.NodeRegi
 // returns decides whether a node that is no longer in state may join with its own identity.
 // This happens after garbage collection or a restore of an older state. With strict
 // enforcement the node must be unchanged and must not have been purged.
-func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *nomad.NodeRegisterRequest) error {
+func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *message.NodeRegisterRequest) error {
 	node := entry.Node
 	same := node.SameAdmission(&nomad.Node{NodePool: was.NodePool, Datacenter: was.NodeDatacenter, Name: was.AdmittedName})
 	_, purged := s.Snapshot().Purged(nil, node.ID)
@@ -147,7 +148,7 @@ func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *nomad.NodeRegist
 
 // mayChange decides whether a known node may register with another pool, datacenter or name.
 // With strict enforcement it needs a new introduction token.
-func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegisterRequest) error {
+func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *message.NodeRegisterRequest) error {
 	node := entry.Node
 	if old.SameAdmission(node) || s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {
 		return nil
@@ -165,7 +166,7 @@ func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegis
 
 // readmits reports whether a node is admitted again: after a purge, or with an introduction
 // token for another pool, datacenter or name. Its earlier identities then become invalid.
-func (s *Service) readmits(snap *state.Snapshot, old *nomad.Node, entry *nomad.NodeRegisterRequest) bool {
+func (s *Service) readmits(snap *state.Snapshot, old *nomad.Node, entry *message.NodeRegisterRequest) bool {
 	_, purged := snap.Purged(nil, entry.Node.ID)
 	changed := old != nil && entry.Introduction != nil
 	if !purged && !changed {

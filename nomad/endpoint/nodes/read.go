@@ -11,20 +11,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Listing describes lists of nodes. Filters cannot access secret IDs, since a filter would
 // reveal them by comparison.
-func Listing(q *nomad.QueryOptions) page.List[*nomad.Node] {
+func Listing(q *message.QueryOptions) page.List[*nomad.Node] {
 	return page.List[*nomad.Node]{Opts: q, Order: page.ByID,
 		At:       func(n *nomad.Node) page.Cursor { return page.Cursor{ID: n.ID} },
 		Filtered: func(n *nomad.Node) any { return n.WithoutSecret() }}
 }
 
-func (s *Service) List(ctx context.Context, _ *rpc.Call, req *nomad.NodeListRequest) (*nomad.NodeListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeListResponse) error {
+func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.NodeListRequest) (*message.NodeListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeListResponse) error {
 		all := snap.Nodes(ws)
 		if req.Prefix != "" {
 			all = snap.NodesByPrefix(ws, req.Prefix)
@@ -40,8 +41,8 @@ func (s *Service) List(ctx context.Context, _ *rpc.Call, req *nomad.NodeListRequ
 	})
 }
 
-func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodeResponse) error {
+func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleNodeResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
 		}
@@ -57,8 +58,8 @@ func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificR
 	})
 }
 
-func (s *Service) GetAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeAllocsResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeAllocsResponse) error {
+func (s *Service) GetAllocs(ctx context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeAllocsResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeAllocsResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
 		}
@@ -76,7 +77,7 @@ func (s *Service) GetAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpe
 
 // GetClientAllocs returns the allocations of a node, each with the index at which the
 // servers last changed it. Updates from the node itself do not wake the blocking query.
-func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeClientAllocsResponse, error) {
+func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeClientAllocsResponse, error) {
 	if err := authz.SameNode(c.Identity, req.NodeID); err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *nomad.N
 	}
 	had := -1
 	var mine []*nomad.Allocation // of the last snapshot; converted to the response at the end
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeClientAllocsResponse) error {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeClientAllocsResponse) error {
 		if snap.Node(ws, req.NodeID) == nil {
 			return nomad.ErrNodeNotFound
 		}

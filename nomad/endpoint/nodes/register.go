@@ -14,13 +14,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Register admits a new node or updates a known one. It signs a node identity when one is
 // due, as Nomad 2.0 does.
-func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.NodeRegisterRequest) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRegisterRequest) (*message.NodeUpdateResponse, error) {
 	if err := complete(req.Node); err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.NodeRegi
 	}
 	snap := s.Snapshot()
 	old := snap.Node(nil, node.ID)
-	entry := &nomad.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: s.makesPools(req)}
+	entry := &message.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: s.makesPools(req)}
 	if err := s.admit(ctx, c, old, entry); err != nil {
 		return nil, disowned(c, err)
 	}
@@ -45,7 +46,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.NodeRegi
 	node.StatusUpdatedAt = s.Now().Unix()
 	node.ComputedClass = node.ComputeClass()
 
-	out := &nomad.NodeUpdateResponse{}
+	out := &message.NodeUpdateResponse{}
 	ends := identityEnds(c)
 	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool), Now: s.Now()}
 	if deciding.Generates() || readmitted {
@@ -76,7 +77,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *nomad.NodeRegi
 // admit decides whether the caller may register as the node. A known node is checked by its
 // secret ID and session, a new one by its introduction. Conditions that the FSM must check
 // are set in the entry.
-func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegisterRequest) (err error) {
+func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry *message.NodeRegisterRequest) (err error) {
 	// The client of the same agent needs no introduction: its process already has the keys.
 	entry.Strict = s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementStrict && c.Conn != nil
 	if old == nil {
@@ -156,7 +157,7 @@ func identityTTL(snap *state.Snapshot, pool string) time.Duration {
 
 // mint signs an identity for the node, adds it to the response and records its key. It
 // returns when the identity expires.
-func (s *Service) mint(ctx context.Context, node *nomad.Node, ttl time.Duration, out *nomad.NodeUpdateResponse) (ends time.Time, err error) {
+func (s *Service) mint(ctx context.Context, node *nomad.Node, ttl time.Duration, out *message.NodeUpdateResponse) (ends time.Time, err error) {
 	ctx, cancel := s.Signing(ctx)
 	defer cancel()
 	claims := s.Issuer.Node(node, ttl, s.Now())
@@ -189,7 +190,7 @@ func identityEnds(c *rpc.Call) time.Time {
 
 // describe starts the heartbeat timer of a node and adds the information about the servers to
 // the response. The identity of the node expires at ends.
-func (s *Service) describe(node *nomad.Node, ends time.Time, out *nomad.NodeUpdateResponse) {
+func (s *Service) describe(node *nomad.Node, ends time.Time, out *message.NodeUpdateResponse) {
 	out.HeartbeatTTL = s.cfg.Heartbeats.Reset(node.ID)
 	s.cfg.Heartbeats.Identified(node.ID, ends)
 	snap := s.Snapshot()
@@ -220,7 +221,7 @@ func (s *Service) servers() []*nomad.NodeServerInfo {
 	return out
 }
 
-func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateStatusRequest) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *message.NodeUpdateStatusRequest) (*message.NodeUpdateResponse, error) {
 	switch {
 	case req.NodeID == "":
 		return nil, nomad.Errorf(400, "missing node ID for client status update")
@@ -249,7 +250,7 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.Node
 	if !leader {
 		node.Status = heardFrom(snap, old, req.Status)
 	}
-	out := &nomad.NodeUpdateResponse{}
+	out := &message.NodeUpdateResponse{}
 	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.Now()}
 	ends, err := s.renewIdentity(ctx, c, deciding, out)
 	if err != nil {
@@ -257,7 +258,7 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.Node
 	}
 	out.NodeModifyIndex = old.ModifyIndex
 	if node.Status != old.Status || req.NodeEvent != nil || node.IdentitySigningKeyID != old.IdentitySigningKeyID {
-		index, err := s.Apply(ctx, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{
+		index, err := s.Apply(ctx, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{
 			NodeID: node.ID, Status: node.Status, IdentitySigningKeyID: node.IdentitySigningKeyID,
 			NodeEvent: req.NodeEvent, UpdatedAt: s.Now().Unix()})
 		if err != nil {
@@ -299,7 +300,7 @@ func heardFrom(snap *state.Snapshot, old *nomad.Node, asked string) string {
 // renewIdentity signs a new identity when a heartbeat requests one or the current one nears
 // its expiry. It returns when the node's identity expires. A failure fails the heartbeat only
 // when the identity is about to expire, so that an outage of the keyring does not stop nodes.
-func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding identity.Heartbeat, out *nomad.NodeUpdateResponse) (ends time.Time, err error) {
+func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding identity.Heartbeat, out *message.NodeUpdateResponse) (ends time.Time, err error) {
 	if !deciding.Generates() {
 		return identityEnds(c), nil
 	}
@@ -313,6 +314,6 @@ func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding ident
 
 // makesPools reports whether a registration creates its node pool. Only the authoritative
 // region creates pools; other regions replicate them.
-func (s *Service) makesPools(req *nomad.NodeRegisterRequest) bool {
+func (s *Service) makesPools(req *message.NodeRegisterRequest) bool {
 	return req.CreateNodePool && (s.cfg.AuthoritativeRegion == "" || s.cfg.AuthoritativeRegion == s.Region)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -106,29 +107,29 @@ func (s *Service) lives(ctx context.Context, node, session string) bool {
 
 // askNode gets the session of a node over a connection of this server.
 func (s *Service) askNode(ctx context.Context, node string) (string, error) {
-	req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: s.Region}}
-	var out nomad.NodeSessionResponse
+	req := &message.NodeSpecificRequest{NodeID: node, QueryOptions: message.QueryOptions{Region: s.Region}}
+	var out message.NodeSessionResponse
 	err := s.Nodes().NodeCall(ctx, node, "NodeIdentity.Session", req, &out)
 	return out.ID, err
 }
 
 // Session returns the session of a node that is connected to this server.
-func (s *Service) Session(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeSessionResponse, error) {
+func (s *Service) Session(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeSessionResponse, error) {
 	id, err := s.askNode(ctx, req.NodeID)
-	return &nomad.NodeSessionResponse{ID: id}, err
+	return &message.NodeSessionResponse{ID: id}, err
 }
 
 // BoundNode returns the node whose connection carried a call that another server answered.
 // That server has authenticated the node.
 func BoundNode(method string, req rpc.Request) string {
 	switch r := req.(type) {
-	case *nomad.NodeRegisterRequest:
+	case *message.NodeRegisterRequest:
 		if r.Node != nil {
 			return r.Node.ID
 		}
-	case *nomad.NodeUpdateStatusRequest:
+	case *message.NodeUpdateStatusRequest:
 		return r.NodeID
-	case *nomad.NodeSpecificRequest:
+	case *message.NodeSpecificRequest:
 		if method == "Node.GetClientAllocs" {
 			return r.NodeID
 		}

@@ -9,22 +9,23 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *nomad.NodeDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.NodeDeregisterRequest) (*message.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
 	}
-	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
+	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &message.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
 }
 
-func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call, req *nomad.NodeBatchDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call, req *message.NodeBatchDeregisterRequest) (*message.NodeUpdateResponse, error) {
 	if len(req.NodeIDs) == 0 {
 		return nil, nomad.Errorf(400, "missing node IDs for client deregistration")
 	}
-	entry := &nomad.NodeBatchDeregisterRequest{NodeIDs: req.NodeIDs}
+	entry := &message.NodeBatchDeregisterRequest{NodeIDs: req.NodeIDs}
 	if !authz.IsLeader(c.Identity) { // the leader's garbage collection is not a purge
 		entry.PurgedAt = s.Now().Unix()
 	}
@@ -32,7 +33,7 @@ func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call, req *nomad.N
 }
 
 // deregister deletes nodes and creates evaluations for their jobs.
-func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageType, entry any) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageType, entry any) (*message.NodeUpdateResponse, error) {
 	snap := s.Snapshot()
 	var evals []*nomad.Evaluation
 	for _, id := range ids {
@@ -45,7 +46,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.NodeUpdateResponse{NodeModifyIndex: index}
+	out := &message.NodeUpdateResponse{NodeModifyIndex: index}
 	out.Index = index
 	for _, id := range ids {
 		s.cfg.Heartbeats.Clear(id)
@@ -63,7 +64,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 	return out, nil
 }
 
-func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateEligibilityRequest) (*nomad.NodeEligibilityUpdateResponse, error) {
+func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call, req *message.NodeUpdateEligibilityRequest) (*message.NodeEligibilityUpdateResponse, error) {
 	if authz.NodeID(c.Identity) != "" {
 		return nil, nomad.ErrPermissionDenied // also when ACLs are disabled
 	}
@@ -80,12 +81,12 @@ func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call, req *nomad
 	if old.DrainStrategy != nil && req.Eligibility == nomad.NodeSchedulingEligible {
 		return nil, nomad.Errorf(400, "can not set node's scheduling eligibility to eligible while it is draining")
 	}
-	out := &nomad.NodeEligibilityUpdateResponse{NodeModifyIndex: old.ModifyIndex}
+	out := &message.NodeEligibilityUpdateResponse{NodeModifyIndex: old.ModifyIndex}
 	if old.SchedulingEligibility == req.Eligibility {
 		out.Index = old.ModifyIndex
 		return out, nil
 	}
-	index, err := s.Apply(ctx, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{
+	index, err := s.Apply(ctx, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
 		NodeID: req.NodeID, Eligibility: req.Eligibility, UpdatedAt: s.Now().Unix(),
 		NodeEvent: s.event(nomad.NodeEventSubsystemCluster, "Node marked as "+eligibilityWord(req.Eligibility)+" for scheduling")})
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call, req *nomad
 	}
 	out.NodeModifyIndex, out.Index = index, index
 	if req.Eligibility == nomad.NodeSchedulingEligible {
-		update := &nomad.NodeUpdateResponse{}
+		update := &message.NodeUpdateResponse{}
 		if err := s.evaluateNode(ctx, req.NodeID, index, update); err != nil {
 			return nil, err
 		}
@@ -113,7 +114,7 @@ func (s *Service) event(subsystem, message string) *nomad.NodeEvent {
 	return &nomad.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: s.Now().UTC()}
 }
 
-func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *nomad.NodeEvaluateRequest) (*nomad.NodeUpdateResponse, error) {
+func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.NodeEvaluateRequest) (*message.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for evaluation")
 	}
@@ -121,12 +122,12 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *nomad.NodeEval
 	if node == nil {
 		return nil, nomad.ErrNodeNotFound
 	}
-	out := &nomad.NodeUpdateResponse{NodeModifyIndex: node.ModifyIndex}
+	out := &message.NodeUpdateResponse{NodeModifyIndex: node.ModifyIndex}
 	out.Index = node.ModifyIndex
 	return out, s.evaluateNode(ctx, req.NodeID, node.ModifyIndex, out)
 }
 
-func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *nomad.EmitNodeEventsRequest) (*nomad.EmitNodeEventsResponse, error) {
+func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *message.EmitNodeEventsRequest) (*message.EmitNodeEventsResponse, error) {
 	if len(req.NodeEvents) == 0 {
 		return nil, nomad.Errorf(400, "no node events given")
 	}
@@ -141,11 +142,11 @@ func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *nomad.EmitNo
 			return nil, err
 		}
 	}
-	index, err := s.Apply(ctx, nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
+	index, err := s.Apply(ctx, nomad.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.EmitNodeEventsResponse{}
+	out := &message.EmitNodeEventsResponse{}
 	out.Index = index
 	return out, nil
 }
@@ -166,7 +167,7 @@ var serverSubsystems = []string{nomad.NodeEventSubsystemCluster, nomad.NodeEvent
 
 // UpdateAlloc updates the client status of allocations. Each must be placed on the
 // calling node.
-func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.AllocUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *message.AllocUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Alloc) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
 	}
@@ -198,11 +199,11 @@ func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 	if err := reporting(snap, authz.NodeID(c.Identity)); err != nil {
 		return nil, err
 	}
-	out := &nomad.GenericResponse{}
+	out := &message.GenericResponse{}
 	if len(updates) == 0 {
 		return out, nil
 	}
-	index, err := s.Apply(ctx, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: updates, Evals: sortedEvals(retry)})
+	index, err := s.Apply(ctx, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: updates, Evals: sortedEvals(retry)})
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-bexpr"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Cursor is the position of an object in a list. The order of the list determines which
@@ -92,7 +93,7 @@ func CreationOrder(prefix string) Order {
 
 // List describes a request for one page of objects of type T.
 type List[T any] struct {
-	Opts  *nomad.QueryOptions
+	Opts  *message.QueryOptions
 	Order Order
 	At    func(T) Cursor // returns the position of an object
 	// Filtered returns the value that the filter expression evaluates. Nil means the object

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func TestTokensReadAsTheyAreWritten(t *testing.T) {
@@ -48,7 +49,7 @@ func TestPagesCoverTheList(t *testing.T) {
 		for per := int32(1); per < 7; per++ {
 			got, token := "", ""
 			for range all {
-				q := &nomad.QueryOptions{PerPage: per, NextToken: token, Reverse: c.reverse}
+				q := &message.QueryOptions{PerPage: per, NextToken: token, Reverse: c.reverse}
 				page, next, err := List[*nomad.Evaluation]{Opts: q, Order: c.order,
 					At: func(e *nomad.Evaluation) Cursor { return c.order.At(e.CreateIndex, e.ID) }}.Page(slices.Values(all))
 				if err != nil || len(page) > int(per) {

@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -13,7 +14,7 @@ import (
 // no isolation also needs alloc-node-exec. The server checks that for built-in drivers. For
 // other drivers only the node can decide, so the ticket carries the right if the caller has
 // it. A caller who loses that right then loses the session.
-func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *nomad.AllocExecRequest, from *rpc.Stream) error {
+func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *message.AllocExecRequest, from *rpc.Stream) error {
 	if req.AllocID == "" {
 		return nomad.ErrMissingAllocID
 	}

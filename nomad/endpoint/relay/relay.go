@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
@@ -184,9 +185,9 @@ func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e err
 // credential sets the auth token of a request.
 func credential(req rpc.Request, token string) error {
 	switch r := req.(type) {
-	case interface{ Write() *nomad.WriteRequest }:
+	case interface{ Write() *message.WriteRequest }:
 		r.Write().AuthToken = token
-	case interface{ Query() *nomad.QueryOptions }:
+	case interface{ Query() *message.QueryOptions }:
 		r.Query().AuthToken = token
 	default:
 		return fmt.Errorf("relay a %T: no token field", req)

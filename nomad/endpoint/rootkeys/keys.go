@@ -7,12 +7,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) List(ctx context.Context, _ *rpc.Call, req *nomad.KeyringListRootKeyMetaRequest) (*nomad.KeyringListRootKeyMetaResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
+func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.KeyringListRootKeyMetaRequest) (*message.KeyringListRootKeyMetaResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.KeyringListRootKeyMetaResponse) error {
 		out.Keys = []*nomad.RootKeyMeta{}
 		for k := range snap.RootKeys(ws) {
 			meta := k.Meta()
@@ -28,8 +29,8 @@ func (s *Service) List(ctx context.Context, _ *rpc.Call, req *nomad.KeyringListR
 }
 
 // ListPublic returns the public keys that verify tokens.
-func (s *Service) ListPublic(ctx context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListPublicResponse) error {
+func (s *Service) ListPublic(ctx context.Context, _ *rpc.Call, req *message.GenericRequest) (*message.KeyringListPublicResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.KeyringListPublicResponse) error {
 		published := map[string]bool{}
 		for k := range snap.RootKeys(ws) {
 			published[k.KeyID] = k.State != nomad.RootKeyStateDeprecated
@@ -47,19 +48,19 @@ func (s *Service) ListPublic(ctx context.Context, _ *rpc.Call, req *nomad.Generi
 }
 
 // GetConfig returns the OIDC discovery document. It is nil without an issuer.
-func (s *Service) GetConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringGetConfigResponse, error) {
-	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: s.Issuer.Discovery()}, nil
+func (s *Service) GetConfig(context.Context, *rpc.Call, *message.GenericRequest) (*message.KeyringGetConfigResponse, error) {
+	return &message.KeyringGetConfigResponse{OIDCDiscovery: s.Issuer.Discovery()}, nil
 }
 
 // Delete deletes a root key that is not in use. With Force it deletes an inactive key
 // that is in use.
-func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *nomad.KeyringDeleteRootKeyRequest) (*nomad.KeyringDeleteRootKeyResponse, error) {
+func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.KeyringDeleteRootKeyRequest) (*message.KeyringDeleteRootKeyResponse, error) {
 	if req.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")
 	}
 	snap := s.Snapshot()
 	key := snap.RootKey(nil, req.KeyID)
-	out := &nomad.KeyringDeleteRootKeyResponse{}
+	out := &message.KeyringDeleteRootKeyResponse{}
 	switch {
 	case key == nil:
 		return nil, nomad.Errorf(404, "root key %q does not exist", req.KeyID)
@@ -68,7 +69,7 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *nomad.KeyringDel
 	case !req.Force && snap.RootKeyInUse(req.KeyID):
 		return nil, nomad.Errorf(400, "root key in use, cannot delete")
 	}
-	index, err := s.Apply(ctx, nomad.WrappedRootKeysDeleteRequestType, &nomad.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
+	index, err := s.Apply(ctx, nomad.WrappedRootKeysDeleteRequestType, &message.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Rotate creates a new root key. The key is active immediately. With PublishTime it is
 // published first and becomes active later.
-func (s *Service) Rotate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringRotateRootKeyRequest) (*nomad.KeyringRotateRootKeyResponse, error) {
+func (s *Service) Rotate(ctx context.Context, _ *rpc.Call, req *message.KeyringRotateRootKeyRequest) (*message.KeyringRotateRootKeyResponse, error) {
 	switch {
 	case req.Full && req.PublishTime != 0:
 		return nil, nomad.Errorf(400, "keyring cannot be prepublished and fully rotated at the same time")
@@ -45,7 +46,7 @@ func (s *Service) Rotate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringRot
 	if req.Full {
 		s.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobVariablesRekey, index, now))
 	}
-	out := &nomad.KeyringRotateRootKeyResponse{Key: key.Meta()}
+	out := &message.KeyringRotateRootKeyResponse{Key: key.Meta()}
 	if stored := s.Snapshot().RootKey(nil, key.KeyID); stored != nil {
 		out.Key = stored.Meta()
 	}
@@ -55,16 +56,16 @@ func (s *Service) Rotate(ctx context.Context, _ *rpc.Call, req *nomad.KeyringRot
 
 // introduce writes a new key. It publishes the key to all reachable servers before
 // activating it, so that no server rejects a token of another.
-func (s *Service) introduce(ctx context.Context, key *nomad.RootKey, req *nomad.KeyringRotateRootKeyRequest) (uint64, error) {
+func (s *Service) introduce(ctx context.Context, key *nomad.RootKey, req *message.KeyringRotateRootKeyRequest) (uint64, error) {
 	known := *key
 	known.State, known.PublishTime = nomad.RootKeyStatePrepublished, cmp.Or(req.PublishTime, key.CreateTime)
-	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &known})
+	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &known})
 	if err != nil || req.PublishTime != 0 {
 		key.State, key.PublishTime = known.State, known.PublishTime
 		return index, err
 	}
 	s.awaitKey(ctx, key.KeyID)
-	index, err = s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
+	index, err = s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
 	if err != nil {
 		return 0, err
 	}
@@ -109,8 +110,8 @@ func (s *Service) awaitKey(ctx context.Context, kid string) {
 
 // knowsKey reports whether another server can verify with a key.
 func (s *Service) knowsKey(ctx context.Context, addr, kid string) bool {
-	var out nomad.KeyringListPublicResponse
-	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.Region, AllowStale: true}}
+	var out message.KeyringListPublicResponse
+	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.Region, AllowStale: true}}
 	return s.Peers.Call(ctx, addr, "Keyring.ListPublic", req, &out) == nil &&
 		slices.ContainsFunc(out.PublicKeys, func(k *nomad.KeyringPublicKey) bool { return k.KeyID == kid })
 }
@@ -141,7 +142,7 @@ func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
 	if key == nil {
 		return nil
 	}
-	_, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key})
+	_, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key})
 	if err != nil {
 		return fmt.Errorf("write RS256 root key: %w", err)
 	}
@@ -152,7 +153,7 @@ func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
 
 // Update changes the state of a root key. The core job uses it to activate published
 // keys and to end a rekey. It never accepts key material.
-func (s *Service) Update(ctx context.Context, _ *rpc.Call, req *nomad.KeyringUpdateRootKeyRequest) (*nomad.KeyringUpdateRootKeyResponse, error) {
+func (s *Service) Update(ctx context.Context, _ *rpc.Call, req *message.KeyringUpdateRootKeyRequest) (*message.KeyringUpdateRootKeyResponse, error) {
 	if req.RootKey == nil || req.RootKey.Meta == nil || req.RootKey.Meta.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")
 	}
@@ -176,14 +177,14 @@ func (s *Service) Update(ctx context.Context, _ *rpc.Call, req *nomad.KeyringUpd
 			return nil, err
 		}
 	}
-	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &key, Rekey: req.Rekey})
+	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &key, Rekey: req.Rekey})
 	if err != nil {
 		return nil, err
 	}
 	if err := s.writeRSA(ctx, second); err != nil {
 		return nil, err
 	}
-	out := &nomad.KeyringUpdateRootKeyResponse{}
+	out := &message.KeyringUpdateRootKeyResponse{}
 	out.Index = index
 	return out, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -55,7 +56,7 @@ func toSums(t *testing.T) *sums {
 
 // row returns a row of a method table.
 func row(name string) rpc.Method {
-	return rpc.Handle[nomad.JobListRequest, nomad.JobListResponse](name, rpc.Anonymous, rpc.Here, nil)
+	return rpc.Handle[message.JobListRequest, message.JobListResponse](name, rpc.Anonymous, rpc.Here, nil)
 }
 
 // Calls of concurrent goroutines are passed on once per interval, and the last ones when the

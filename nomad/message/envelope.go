@@ -1,4 +1,4 @@
-package nomad
+package message
 
 // Query returns the query options of a read request. All types that embed QueryOptions inherit it, so that
 // generic code can set the options.

@@ -1,4 +1,4 @@
-package nomad
+package message
 
 // NodeIdentityGetReq is the request of NodeIdentity.Get.
 type NodeIdentityGetReq struct {

@@ -1,0 +1,217 @@
+package message
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// JobAllocationsResponse is the reply of Job.Allocations.
+type JobAllocationsResponse struct {
+	Allocations []*nomad.AllocListStub
+	QueryMeta
+}
+
+// JobBatchDeregisterRequest is the request of Job.BatchDeregister.
+type JobBatchDeregisterRequest struct {
+	Jobs       map[nomad.NamespacedID]*nomad.JobDeregisterOptions
+	SubmitTime int64
+	WriteRequest
+}
+
+// JobBatchDeregisterResponse is the reply of Job.BatchDeregister.
+type JobBatchDeregisterResponse struct {
+	QueryMeta
+}
+
+// JobDeregisterRequest is the request of Job.Deregister.
+type JobDeregisterRequest struct {
+	JobID           string
+	Purge           bool
+	Global          bool
+	EvalPriority    int
+	NoShutdownDelay bool
+	Eval            *nomad.Evaluation
+	SubmitTime      int64
+	WriteRequest
+}
+
+// JobDeregisterResponse is the reply of Job.Deregister.
+type JobDeregisterResponse struct {
+	EvalID          string
+	EvalCreateIndex uint64
+	JobModifyIndex  uint64
+	VolumeEvalID    string
+	VolumeEvalIndex uint64
+	QueryMeta
+}
+
+// JobDispatchRequest is the request of Job.Dispatch.
+type JobDispatchRequest struct {
+	JobID   string
+	Payload []byte
+	Meta    map[string]string
+	WriteRequest
+	IdPrefixTemplate string
+	Priority         int
+}
+
+// JobDispatchResponse is the reply of Job.Dispatch.
+type JobDispatchResponse struct {
+	DispatchedJobID string
+	EvalID          string
+	EvalCreateIndex uint64
+	JobCreateIndex  uint64
+	WriteMeta
+}
+
+// JobEvaluateRequest is the request of Job.Evaluate.
+type JobEvaluateRequest struct {
+	JobID       string
+	EvalOptions nomad.EvalOptions
+	WriteRequest
+}
+
+// JobEvaluationsResponse is the reply of Job.Evaluations.
+type JobEvaluationsResponse struct {
+	Evaluations []*nomad.Evaluation
+	QueryMeta
+}
+
+// JobListRequest is the request of Job.List.
+type JobListRequest struct {
+	QueryOptions
+	Fields *nomad.JobStubFields
+}
+
+// JobListResponse is the reply of Job.List.
+type JobListResponse struct {
+	Jobs []*nomad.JobListStub
+	QueryMeta
+}
+
+// JobPlanRequest is the request of Job.Plan.
+type JobPlanRequest struct {
+	Job            *nomad.Job
+	Diff           bool
+	PolicyOverride bool
+	WriteRequest
+}
+
+// JobPlanResponse is the reply of Job.Plan.
+type JobPlanResponse struct {
+	Annotations        *nomad.PlanAnnotations
+	FailedTGAllocs     map[string]*nomad.AllocMetric
+	JobModifyIndex     uint64
+	CreatedEvals       []*nomad.Evaluation
+	Diff               *nomad.JobDiff
+	NextPeriodicLaunch time.Time
+	Warnings           string
+	WriteMeta
+}
+
+// JobRegisterRequest is the request of Job.Register.
+type JobRegisterRequest struct {
+	Submission        *nomad.JobSubmission
+	Job               *nomad.Job
+	EnforceIndex      bool
+	JobModifyIndex    uint64
+	PreserveCounts    bool
+	PreserveResources bool
+	PolicyOverride    bool
+	EvalPriority      int
+	Eval              *nomad.Evaluation
+	Deployment        *nomad.Deployment
+	WriteRequest
+}
+
+// JobRegisterResponse is the reply of Job.Evaluate, Job.Register, Job.Revert and Job.Scale.
+type JobRegisterResponse struct {
+	EvalID          string
+	EvalCreateIndex uint64
+	JobModifyIndex  uint64
+	Warnings        string
+	QueryMeta
+}
+
+// JobSpecificRequest is the request of Job.Allocations, Job.Deployments, Job.Evaluations, Job.GetJob and
+// Job.LatestDeployment.
+type JobSpecificRequest struct {
+	JobID string
+	All   bool
+	QueryOptions
+}
+
+// JobStabilityRequest is the request of Job.Stable.
+type JobStabilityRequest struct {
+	JobID      string
+	JobVersion uint64
+	Stable     bool
+	WriteRequest
+}
+
+// JobStabilityResponse is the reply of Job.Stable.
+type JobStabilityResponse struct {
+	WriteMeta
+}
+
+// JobSubmissionRequest is the request of Job.GetJobSubmission.
+type JobSubmissionRequest struct {
+	JobID   string
+	Version uint64
+	QueryOptions
+}
+
+// JobSubmissionResponse is the reply of Job.GetJobSubmission.
+type JobSubmissionResponse struct {
+	Submission *nomad.JobSubmission
+	QueryMeta
+}
+
+// JobSummaryRequest is the request of Job.Summary.
+type JobSummaryRequest struct {
+	JobID string
+	QueryOptions
+}
+
+// JobSummaryResponse is the reply of Job.Summary.
+type JobSummaryResponse struct {
+	JobSummary *nomad.JobSummary
+	QueryMeta
+}
+
+// JobValidateRequest is the request of Job.Validate.
+type JobValidateRequest struct {
+	Job *nomad.Job
+	WriteRequest
+}
+
+// JobValidateResponse is the reply of Job.Validate.
+type JobValidateResponse struct {
+	DriverConfigValidated bool
+	ValidationErrors      []string
+	Error                 string
+	Warnings              string
+}
+
+// JobVersionsRequest is the request of Job.GetJobVersions.
+type JobVersionsRequest struct {
+	JobID       string
+	Diffs       bool
+	DiffVersion *uint64
+	DiffTagName string
+	QueryOptions
+}
+
+// JobVersionsResponse is the reply of Job.GetJobVersions.
+type JobVersionsResponse struct {
+	Versions []*nomad.Job
+	Diffs    []*nomad.JobDiff
+	QueryMeta
+}
+
+// SingleJobResponse is the reply of Job.GetJob.
+type SingleJobResponse struct {
+	Job *nomad.Job
+	QueryMeta
+}

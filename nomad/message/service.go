@@ -1,0 +1,15 @@
+package message
+
+import "github.com/open-nomad/open-nomad/nomad"
+
+// AllocChecksRequest is the request of ClientAllocations.Checks and Allocations.Checks.
+type AllocChecksRequest struct {
+	QueryOptions
+	AllocID string
+}
+
+// AllocChecksResponse is the reply of ClientAllocations.Checks and Allocations.Checks.
+type AllocChecksResponse struct {
+	QueryMeta
+	Results map[nomad.CheckID]*nomad.CheckQueryResult
+}

@@ -1,0 +1,92 @@
+package message
+
+import (
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// VarApplyStateRequest is the log entry that changes a variable. KeepItems (open-nomad only) keeps the items of an existing
+// variable. Allowance (open-nomad only) is the limit from the quota of its namespace. It is nil if the quota does not
+// limit variables.
+type VarApplyStateRequest struct {
+	Op        nomad.VarOp
+	Var       *nomad.VariableEncrypted
+	KeepItems bool
+	Allowance *nomad.VariablesAllowance
+	WriteRequest
+}
+
+// VarApplyStateResponse is the result of the log entry: the written variable or the conflicting one. If the conflicting
+// variable does not exist, only its namespace and path are set.
+type VarApplyStateResponse struct {
+	Op       nomad.VarOp
+	Result   nomad.VarOpResult
+	Conflict *nomad.VariableEncrypted
+	Written  *nomad.VariableMetadata
+}
+
+// String returns the result of the operation and its index, without data.
+func (r *VarApplyStateResponse) String() string {
+	switch {
+	case r.Conflict != nil:
+		return fmt.Sprintf("%s: %s with index %d, held by %q", r.Op, r.Result, r.Conflict.ModifyIndex, r.Conflict.LockID())
+	case r.Written != nil:
+		return fmt.Sprintf("%s: %s at index %d, created at %d, held by %q", r.Op, r.Result, r.Written.ModifyIndex, r.Written.CreateIndex, r.Written.LockID())
+	}
+	return fmt.Sprintf("%s: %s", r.Op, r.Result)
+}
+
+// VariablesApplyRequest is the request of Variables.Apply.
+type VariablesApplyRequest struct {
+	Op  nomad.VarOp
+	Var *nomad.VariableDecrypted
+	WriteRequest
+}
+
+// VariablesApplyResponse is the reply of Variables.Apply. Error is always nil: errors are returned as RPC errors.
+type VariablesApplyResponse struct {
+	Op       nomad.VarOp
+	Input    *nomad.VariableDecrypted
+	Result   nomad.VarOpResult
+	Error    any
+	Conflict *nomad.VariableDecrypted
+	Output   *nomad.VariableDecrypted
+	WriteMeta
+}
+
+// VariablesListRequest is the request of Variables.List.
+type VariablesListRequest struct {
+	QueryOptions
+}
+
+// VariablesListResponse is the reply of Variables.List.
+type VariablesListResponse struct {
+	Data []*nomad.VariableMetadata
+	QueryMeta
+}
+
+// VariablesReadRequest is the request of Variables.Read.
+type VariablesReadRequest struct {
+	Path string
+	QueryOptions
+}
+
+// VariablesReadResponse is the reply of Variables.Read.
+type VariablesReadResponse struct {
+	Data *nomad.VariableDecrypted
+	QueryMeta
+}
+
+// VariablesRenewLockRequest is the request of Variables.RenewLock.
+type VariablesRenewLockRequest struct {
+	Path   string
+	LockID string
+	WriteRequest
+}
+
+// VariablesRenewLockResponse is the reply of Variables.RenewLock.
+type VariablesRenewLockResponse struct {
+	VarMeta *nomad.VariableMetadata
+	WriteMeta
+}
