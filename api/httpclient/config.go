@@ -25,8 +25,8 @@ type Config struct {
 	Region    string
 	SecretID  string
 	Namespace string
-	// HttpClient replaces the client that NewClient creates. TLSConfig and unix
-	// addresses are then ignored.
+	// HttpClient is used instead of the client that NewClient creates. TLSConfig and the
+	// path of a unix address then have no effect.
 	HttpClient *http.Client
 	HttpAuth   *HttpBasicAuth
 	// WaitTime is the default maximum time of blocking queries.

@@ -1,4 +1,4 @@
-// Package httpclient is the client of the HTTP API: a Client with a handle for each kind of
+// Package httpclient is the client of the HTTP API: a Client with a handle for each type of
 // object. The bodies of requests and responses are the types of package api.
 //
 //	client, err := httpclient.NewClient(httpclient.DefaultConfig())

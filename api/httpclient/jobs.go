@@ -239,7 +239,8 @@ func (j *Jobs) DispatchOpts(opts *DispatchOptions, q *WriteOptions) (*api.JobDis
 	return &out, wm, nil
 }
 
-// ParseHCL sends a job file to the agent to parse. If canonicalize is set, the job has defaults.
+// ParseHCL sends a job file to the agent, which parses it. If canonicalize is set, the agent also
+// sets the defaults of the job.
 func (j *Jobs) ParseHCL(jobHCL string, canonicalize bool) (*workload.Job, error) {
 	return j.ParseHCLOpts(&api.JobsParseRequest{JobHCL: jobHCL, Canonicalize: canonicalize})
 }

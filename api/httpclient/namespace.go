@@ -38,7 +38,7 @@ func (n *Namespaces) Register(namespace *api.Namespace, q *WriteOptions) (*api.W
 	return n.client.put("/v1/namespace", namespace, nil, q)
 }
 
-// Delete deletes a namespace without jobs.
+// Delete deletes a namespace, which must have no jobs.
 func (n *Namespaces) Delete(namespace string, q *WriteOptions) (*api.WriteMeta, error) {
 	return n.client.write(http.MethodDelete, "/v1/namespace/"+url.PathEscape(namespace), nil, nil, q)
 }

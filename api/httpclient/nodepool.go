@@ -40,7 +40,7 @@ func (n *NodePools) Register(pool *api.NodePool, w *WriteOptions) (*api.WriteMet
 	return n.client.put("/v1/node/pools", pool, nil, w)
 }
 
-// Delete deletes a node pool without nodes and jobs.
+// Delete deletes a node pool, which must have no nodes and no jobs.
 func (n *NodePools) Delete(name string, w *WriteOptions) (*api.WriteMeta, error) {
 	return n.client.write(http.MethodDelete, poolPath(name, ""), nil, nil, w)
 }

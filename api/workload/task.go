@@ -87,7 +87,7 @@ type TaskScheduleCron struct {
 	Timezone string `hcl:"timezone"`
 }
 
-// TaskCSIPluginConfig makes a task the CSI plugin of its node.
+// TaskCSIPluginConfig makes a task a CSI plugin of its node.
 type TaskCSIPluginConfig struct {
 	ID                  string        `hcl:"id"`
 	Type                CSIPluginType `hcl:"type"`

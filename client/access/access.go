@@ -13,7 +13,7 @@
 // same token share one call. The caches have a maximum size and hold no tokens.
 //
 // Any server may answer. The leader is asked again if policies or roles are missing, or if the
-// answering server has lost the leader. A missing policy may be one that denies.
+// answering server had no recent contact with the leader. A missing policy may be one that denies.
 //
 // If access control is disabled, every caller gets acl.Everything. A token in the request must
 // still be valid, which the servers check.
@@ -47,7 +47,7 @@ type Servers interface {
 type Config struct {
 	Servers Servers
 	Region  string
-	// Enabled makes callers need rights.
+	// Enabled enables access control.
 	Enabled bool
 	// Cache times; zero means 30 s.
 	TokenTTL, PolicyTTL, RoleTTL time.Duration

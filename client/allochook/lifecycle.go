@@ -5,10 +5,14 @@
 //	Prerun ─▶ (tasks run) ─▶ Postrun ─▶ ... ─▶ Destroy
 //	               └─Update
 //
-// To add a hook, write a file with the type, its Name, the methods it needs and a constructor
-// func(Config) hook.Hook, and add the constructor to Order, at the place where the hook must run.
-// Something new that the node provides is one more field of Deps, which package client fills
-// (client/hooks.go). The runners pass Deps on and do not change.
+// To add a hook:
+//
+//  1. Write a file with the type, its Name, the methods it needs and a constructor
+//     func(Config) hook.Hook.
+//  2. Add the constructor to Order, at the place where the hook must run.
+//
+// A new dependency on the node is a new field of Deps, which package client sets (client/hooks.go).
+// The runners only pass Deps on, so they need no change.
 //
 // Package client/hook calls and measures the hooks; client/allocrunner holds the loop.
 package allochook

@@ -24,7 +24,7 @@ type Tasks interface {
 	SetHealth(deployment string, healthy bool)
 }
 
-// Deps holds what the node gives to the hooks of all its allocations. Package client fills it.
+// Deps holds the dependencies that all allocations of the node share. Package client sets them.
 type Deps struct {
 	AllocDir string   // the client's alloc_dir
 	Networks Networks // the network namespaces of allocations, nil for none

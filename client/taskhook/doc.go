@@ -20,9 +20,9 @@
 //     constructor func(Config) hook.Hook.
 //  2. Add a row with the constructor to Order, at the place where the hook must run.
 //
-// The constructor takes what it needs from Config. Something new that the node provides is one
-// more field of Deps, which package client fills (client/hooks.go). The runners pass Deps on and
-// do not change.
+// The constructor takes what it needs from Config. A new dependency on the node is a new field of
+// Deps, which package client sets (client/hooks.go). The runners only pass Deps on, so they need no
+// change.
 //
 // Hooks write below the task's directory only through descriptors (client/allocdir,
 // internal/safefs). They never log a token or an environment.

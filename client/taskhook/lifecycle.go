@@ -158,7 +158,7 @@ type DriverNetwork struct {
 // StatsSource streams the resource usage of the started task.
 type StatsSource func(ctx context.Context, interval time.Duration) (<-chan *drivers.ResourceUsage, error)
 
-// Control is what a hook may do to its task outside the hook methods.
+// Control changes the task of a hook outside the hook methods.
 type Control interface {
 	// Emit adds an event to the task's state.
 	Emit(e *nomad.TaskEvent)

@@ -23,7 +23,7 @@ type Users interface {
 	Contains(uid int) bool
 }
 
-// Deps holds what the node gives to the hooks of all its tasks. Package client fills it.
+// Deps holds the dependencies that all tasks of the node share. Package client sets them.
 type Deps struct {
 	Users      Users
 	API        *API              // of the task's socket, nil for none

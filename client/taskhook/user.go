@@ -57,7 +57,7 @@ func (h *userHook) assign(req *TaskPrestartRequest) (int, error) {
 	return h.users.Lend(req.Alloc.ID)
 }
 
-// LentUID returns the uid in a stored hook state.
+// LentUID returns the assigned uid in the stored state of the user hook.
 func LentUID(state map[string]string) (int, bool) {
 	uid, err := strconv.Atoi(state[stateUID])
 	return uid, err == nil

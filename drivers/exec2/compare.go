@@ -63,7 +63,7 @@ func (d *Driver) Sandbox(ctx context.Context, id string) (*drivers.SandboxReport
 		s.Limits, s.Group = decl.Limits, "/"+t.Group.Parent+"/"+t.Group.Name
 	}
 	layers, err := live.Compare(s)
-	// A process that has ended meanwhile looks like one without a sandbox.
+	// A process that has ended in the meantime is reported like one without a sandbox.
 	if _, gone := d.alive(ctx, id); gone != nil {
 		return nil, gone
 	}

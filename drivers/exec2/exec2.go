@@ -1,20 +1,27 @@
-// Package exec2 is the driver "exec2". It runs a program of the host in a sandbox: Landlock paths, a
-// uid per task, no capabilities, seccomp, namespaces for processes, IPC and mounts (with a private
-// /tmp and /proc), the network of its group, and a control group with hard limits. The task sees host
-// paths that were unveiled to it, its volumes, and its own processes. Package drivers/process
-// implements states, recovery and exits.
+// Package exec2 is the driver "exec2". It runs a program of the host in a sandbox:
 //
-// Package config defines the options. Intended differences to the reference driver: a task has a
-// process limit (pids_limit), missing default folders are skipped, root and root's group need the
-// operator's allow_root, the environment contains nothing of the agent's, a death by signal N is
-// status 128+N with the signal, a tiny CPU share is raised to the kernel's minimum, and between the
-// supervisor and the task there is only a tiny process 1.
+//   - Landlock restricts the paths, seccomp the system calls. There are no capabilities.
+//   - Each task has its own uid, and namespaces for processes, IPC and mounts, with a private /tmp and /proc.
+//   - The task uses the network of its group.
+//   - A control group sets hard limits.
+//
+// The task sees host paths that were unveiled to it, its volumes, and its own processes. Package
+// drivers/process implements states, recovery and exits.
+//
+// Package config defines the options. Intended differences to the reference driver:
+//
+//   - A task has a process limit (pids_limit).
+//   - Default paths that do not exist are skipped.
+//   - Running as root or in root's group requires the operator's allow_root.
+//   - The task gets no environment variables of the agent.
+//   - A task that is killed by signal N has the exit status 128+N and the signal.
+//   - A CPU share below the kernel's minimum is raised to it.
+//   - The only process between the supervisor and the task is a small process 1.
 //
 // The sandbox is never silently weaker. Without root there is no uid per task, and there are
 // namespaces only if user namespaces are allowed. The driver is then unhealthy, with a list of what is
 // missing, until the operator sets allow_unprivileged. A kernel with a Landlock ABI below require_abi
 // makes it unhealthy, too.
-// require_abi makes it unhealthy too.
 package exec2
 
 import (
@@ -109,13 +116,13 @@ func fingerprint(set settings) drivers.Fingerprint {
 	maps.Copy(f.Attributes, set.facts().Attributes(Name))
 	maps.Copy(f.Attributes, set.seccompAttributes())
 	if len(missing) > 0 {
-		f.Description = "Healthy, allow_unprivileged without: " + strings.Join(missing, ", ")
+		f.Description = "Healthy; missing (allowed by allow_unprivileged): " + strings.Join(missing, ", ")
 	}
 	return f
 }
 
-// check returns the parts of the sandbox that this node lacks and the operator allows to lack, or
-// an error for the others. groups is the reason why there are no control groups, if any.
+// check returns the parts of the sandbox that this node does not support, if the operator allows
+// that. Otherwise it returns an error. groups is the reason why control groups are not available, or nil.
 func check(set config.Plugin, groups error) (missing []string, err error) {
 	abi, err := landlock.ABI()
 	if err != nil {
@@ -137,7 +144,7 @@ func check(set config.Plugin, groups error) (missing []string, err error) {
 		missing = append(missing, "namespaces ("+err.Error()+")")
 	}
 	if len(missing) > 0 && !set.AllowUnprivileged {
-		return nil, fmt.Errorf("this node lacks: %s; allow_unprivileged runs tasks without", strings.Join(missing, ", "))
+		return nil, fmt.Errorf("this node lacks: %s; set allow_unprivileged to run tasks without them", strings.Join(missing, ", "))
 	}
 	return missing, nil
 }
@@ -186,7 +193,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	case groups == nil:
 		spec.Group = &supervise.Group{Group: process.GroupName(cfg), Limits: l}
 	case t.PIDsLimit > 0:
-		return nil, errors.New("pids_limit: this node has no control group to hold the task in")
+		return nil, errors.New("pids_limit: this node has no control groups to enforce it")
 	}
 	if spec.Declared, err = declare(p, spec.Group); err != nil {
 		return nil, err

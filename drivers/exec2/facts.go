@@ -48,7 +48,7 @@ func (s settings) seccompAttributes() map[string]string {
 // once.
 func ownNamespaces() error { return tryNamespaces() }
 
-// noProgram does not exist, so that the trial ends after all namespaces were made.
+// noProgram does not exist, so that the test process ends after all namespaces were created.
 const noProgram = "/nonexistent/nomad-trial"
 
 var tryNamespaces = sync.OnceValue(func() error {
@@ -79,7 +79,7 @@ var tryNamespaces = sync.OnceValue(func() error {
 	case reason != "":
 		return errors.New(reason)
 	case ws.ExitStatus() != notFound:
-		return fmt.Errorf("the trial of them ended with %#x", uint32(ws))
+		return fmt.Errorf("the test process ended with wait status %#x", uint32(ws))
 	}
 	return nil
 })

@@ -55,7 +55,7 @@ func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 		// The host's file may be a link; the bind covers its target.
 		target, err := filepath.EvalSymlinks(f.Target)
 		if err != nil {
-			return fmt.Errorf("lay a file over %s: %w", f.Target, onNode(err))
+			return fmt.Errorf("mount a file over %s: %w", f.Target, onNode(err))
 		}
 		show(p, sandbox.Bind{Source: sandbox.Path{Name: f.Name, Beneath: cfg.AllocDir}, Target: target, ReadOnly: true}, "r")
 	}
@@ -131,7 +131,7 @@ func unshared(cfg *drivers.TaskConfig) error {
 	for _, what := range []struct {
 		asked bool
 		name  string
-	}{{cfg.NetNS != "", "its own network"}, {len(cfg.Mounts) > 0, "volumes"}, {len(cfg.Files) > 0, "files laid over the host's, such as those of a dns block"}} {
+	}{{cfg.NetNS != "", "its own network"}, {len(cfg.Mounts) > 0, "volumes"}, {len(cfg.Files) > 0, "files mounted over those of the host, such as for a dns block"}} {
 		if what.asked {
 			return fmt.Errorf("the task needs %s, which needs namespaces, and this node's agent cannot create any: %w", what.name, ownNamespaces())
 		}

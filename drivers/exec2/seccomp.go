@@ -19,8 +19,8 @@ type settings struct {
 	profiles map[string]*seccomp.Profile
 }
 
-// decodeSettings decodes the plugin block and loads its seccomp profiles, so that a missing or
-// unsupported file is an error now and not at a task's start.
+// decodeSettings decodes the plugin block and loads its seccomp profiles. A missing or unsupported
+// file is thus an error now and not at a task's start.
 func decodeSettings(v cty.Value) (settings, error) {
 	p, err := config.DecodePlugin(v)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// The sandbox of each task is compared with its policy after some seconds, so that short tasks and
-// starts are not slowed, and then every minute.
+// The sandbox of each task is compared with its policy after some seconds, and then every minute. The
+// delay avoids slowing down starts and short tasks.
 const (
 	compareAfter = 3 * time.Second
 	compareEvery = time.Minute
@@ -243,8 +243,8 @@ func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	return nil
 }
 
-// watched returns the attribution data of a running task. Only an earlier agent knew whether its
-// uid is unique; its control group serves instead.
+// watched returns the data that attributes denials to a recovered task. Only the earlier agent could
+// tell whether the uid of the task is unique, so its control group is used instead.
 func watched(t *proc.Task) denials.Task {
 	return denials.Task{ID: t.ID, PID: t.PID, UID: -1, Group: t.Group.Name}
 }

@@ -2,10 +2,10 @@
 //
 //	nomad-<uid>   a dynamic user, which the client assigns to one task; it is in no database
 //	<name>        a user of the host
-//	<uid>         a user of the host, or a bare uid that is its own group
+//	<uid>         a user of the host, or a uid without a user, with a gid equal to the uid
 //
-// A host user whose name is a number comes before the uid. The package caches nothing and starts no
-// goroutine.
+// If a host user has a number as name, the name takes precedence over the uid. The package caches
+// nothing and starts no goroutine.
 package hostuser
 
 import (
@@ -26,7 +26,7 @@ type User struct {
 // dynamicPrefix begins the name of a dynamic user.
 const dynamicPrefix = "nomad-"
 
-// noHome is the home of users without one.
+// noHome is the home directory of users without one.
 const noHome = "/nonexistent"
 
 // DynamicName returns the name of the dynamic user with a uid.

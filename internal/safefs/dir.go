@@ -2,8 +2,10 @@
 // time. Every lookup starts at a directory descriptor and uses
 // openat2(RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS). A name therefore cannot
 // leave the directory or pass through a link, and the object that was checked is the object used.
-// The functions of openat.go do such lookups for callers that work with plain descriptors. No other
-// package calls openat2 (internal/arch).
+// The functions of openat.go do such lookups for callers that work with plain descriptors. A test in
+// internal/arch ensures that no other package calls openat2.
+//
+// "One level down" means that a name is a single path element, without slashes.
 //
 // A file is replaced atomically: it is written under a random name in the same directory, gets its
 // owner and mode through its descriptor, and is then renamed. A link planted at the name is

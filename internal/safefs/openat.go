@@ -12,7 +12,7 @@ import (
 // opened itself. The errors are plain values of unix.Errno, with the descriptor -1:
 //
 //	ELOOP   the path contains a link
-//	EXDEV   the path leaves the directory or, with NoXDev, crosses a mount point
+//	EXDEV   the path leaves the directory or, in a NoXDev function, crosses a mount point
 //
 // A lookup that was interrupted, or raced with a rename, is repeated; it fails with EAGAIN if that
 // does not help.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// patience is how long Until and Succeeds wait. No time limit of the product is measured by it.
+// patience is how long Until and Succeeds wait. It is not related to a time limit of the product.
 const patience = 2 * time.Minute
 
 // maxPoll is the longest interval between two checks of a condition. The first one is a millisecond.

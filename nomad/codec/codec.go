@@ -1,6 +1,9 @@
-// Package codec encodes and copies the types of package nomad. It is the msgpack form of RPC, Raft commands, snapshots
-// and the client's state database (Encode, Decode, EncodeCommand), the JSON form of the HTTP API (EncodeJSON), the deep
-// copy of a value (Copy), and the check that a decoded request has no null elements (CheckNulls).
+// Package codec encodes, copies and checks the types of package nomad:
+//
+//   - Encode, Decode and EncodeCommand use msgpack, for RPC, Raft commands, snapshots and the client's state database.
+//   - EncodeJSON uses the JSON form of the HTTP API.
+//   - Copy returns a deep copy of a value.
+//   - CheckNulls rejects a decoded request with null elements.
 //
 // It works on any struct by reflection. It does not validate values, and it starts no goroutine.
 package codec

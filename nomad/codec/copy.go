@@ -47,7 +47,7 @@ func isFlat(t reflect.Type) bool {
 // deep caches the fields of structs that an assignment does not copy completely.
 var deep sync.Map // reflect.Type → []int
 
-// deepFields returns the exported fields of a struct that are not flat.
+// DeepFields returns the indexes of the exported fields of a struct that an assignment does not copy completely.
 func DeepFields(t reflect.Type) []int {
 	if known, ok := deep.Load(t); ok {
 		return known.([]int)

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// NewJSONHandle returns the codec of the HTTP API. It uses the wire names of this package, sorts keys, includes zero
+// NewJSONHandle returns the codec of the HTTP API. It uses the wire names of package nomad, sorts keys, includes zero
 // values and does not escape HTML.
 func NewJSONHandle(indent int8) *codec.JsonHandle {
 	h := &codec.JsonHandle{HTMLCharsAsIs: true, Indent: indent}

@@ -55,9 +55,9 @@ func backendOf(raftDir string) (string, error) {
 type logStore interface {
 	raft.LogStore
 	raft.StableStore
-	// interrupt ends waits for a disk that cannot be written
+	// interrupt ends all waits for a disk that cannot be written.
 	interrupt()
-	// unwritable returns why the log cannot be written at the moment, or nil
+	// unwritable returns why the log cannot be written at the moment, or nil.
 	unwritable() error
 	Close() error
 }

@@ -31,8 +31,9 @@ type Config struct {
 	// Bootstrap makes this server the only voter of a new cluster if its log is empty.
 	Bootstrap bool
 	// OnlyOurs returns an error while the region may contain servers of other implementations.
-	// Commands that only this project implements then fail with it. Nil allows all commands. A
-	// server that joins later skips the entry because of its ignore flag.
+	// Commands that only this project implements then fail with that error. Nil allows all
+	// commands. A server of another implementation that joins later skips the entries of these
+	// commands, because they have the ignore flag.
 	OnlyOurs func() error
 	// Backend configures the log store.
 	Backend Backend

@@ -15,7 +15,7 @@
 // log. An Offline reads the directory of a stopped server and changes nothing.
 //
 // A server survives a full or failing disk (guardedLog). A leader that cannot write its log
-// steps down, a follower accepts no entries, and both continue when the disk works again. The
+// steps down. A follower accepts no entries. Both continue when the disk works again. The
 // space of the log's index is reserved in advance, because raft panics if it cannot write its
 // term. A failed snapshot leaves no files behind. The log is scanned before raft-wal opens it
 // (scan.go), because raft-wal silently truncates a damaged log. A server starts only from the

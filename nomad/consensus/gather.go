@@ -11,7 +11,7 @@ import (
 // server must not delay all commands.
 const holdFor = 5 * time.Millisecond
 
-// fewWriters is the number of commands up to which a group is sent without waiting for more.
+// fewWriters is the maximum size of a group that is sent without waiting for more commands.
 const fewWriters = 4
 
 // gather passes commands to the log in groups. A group costs every server one disk write, one

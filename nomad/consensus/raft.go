@@ -100,8 +100,8 @@ func start(c Config, s *stores) (*Raft, error) {
 	return r, nil
 }
 
-// brokenOf returns the FSM's function that reports why it applies nothing any more. The
-// function is optional.
+// brokenOf returns the Broken method of the FSM, which returns why the FSM no longer applies
+// entries. The method is optional.
 func brokenOf(f raft.FSM) func() error {
 	if b, ok := f.(interface{ Broken() error }); ok {
 		return b.Broken
@@ -195,8 +195,8 @@ func (r *Raft) Campaign() {
 	}
 }
 
-// Tune changes settings while the server runs. Timers can only be lengthened: raft refuses
-// values below the initial lease.
+// Tune changes settings while the server runs. It can only lengthen timers: raft refuses values
+// below the initial leader lease.
 func (r *Raft) Tune(t Tuning) error {
 	if err := r.raft.ReloadConfig(t.settings()); err != nil {
 		return fmt.Errorf("tune raft: %w", err)

@@ -64,10 +64,10 @@ func scanLog(dir, index string) (map[string]extent, error) {
 }
 
 // checkSegments compares the segments with the index of the log. It fails if the only segment
-// is missing although a term was stored after its creation: the log would silently begin anew.
-// A segment with a successor must have all its entries. Data that a crash left after the last
-// complete batch of the current segment is overwritten with zeros, so that it is never taken
-// for an entry.
+// is missing although a term was stored after its creation: the log would silently start empty.
+// A segment with a successor must have all its entries. A crash may leave data after the last
+// complete batch of the current segment. checkSegments overwrites it with zeros, so that it is never
+// read as an entry.
 func checkSegments(dir string, meta *metadb.BoltMetaDB, found map[string]extent) error {
 	state, err := meta.Load(dir)
 	if err != nil {

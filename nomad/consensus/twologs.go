@@ -18,6 +18,7 @@ func (t tail) compare(o tail) int {
 	return cmp.Or(cmp.Compare(t.term, o.term), cmp.Compare(t.index, o.index))
 }
 
+// String returns the index and the term.
 func (t tail) String() string { return fmt.Sprintf("index %d of term %d", t.index, t.term) }
 
 // whyTwo explains how a directory can contain two logs.

@@ -97,9 +97,9 @@ func (r *eventReader) next(ctx context.Context, from *stream.Subscription) (*str
 	return batch, err
 }
 
-// tell sends the events of a batch that match the filter and that the reader may see. It
-// first renews the access if access control has changed. The state already contains all
-// entries before the batch.
+// tell sends the events of a batch that match the filter and that the reader may see. If access
+// control has changed, it first renews the access. The state already contains all entries
+// before the batch.
 func (r *eventReader) tell(ctx context.Context, batch *stream.Batch) error {
 	if err := r.renew(ctx); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (r *eventReader) needTopic(topic nomad.Topic) error {
 	})
 }
 
-// inSome rejects a reader without access in any of the requested namespaces.
+// inSome rejects a reader that has access in none of the requested namespaces.
 func (r *eventReader) inSome(q acl.Question, may func(namespace string) bool) error {
 	if r.namespace != nomad.AllNamespacesSentinel {
 		if may(r.namespace) {

@@ -166,8 +166,8 @@ func variables(ops ...acl.VariableCapability) rpc.Check {
 	return rpc.Somewhere(q)
 }
 
-// always reports that a request goes to the authoritative region with or without access
-// control. Replication would revert a write to any other region.
+// always reports true: the request goes to the authoritative region, whether or not access
+// control is enabled. Replication would revert a write to any other region.
 func always(rpc.Request) bool { return true }
 
 func (s *Service) quotaMethods() []rpc.Method {
@@ -185,7 +185,7 @@ func (s *Service) quotaMethods() []rpc.Method {
 // searchMethods returns the methods that search all kinds of objects. The results depend on
 // the rights of the caller. A caller without any right is rejected.
 func (s *Service) searchMethods() []rpc.Method {
-	check := rpc.Asked("by context: ns:read-job, variables list, node:read, any right on a namespace or node pool")
+	check := rpc.Asked("ns:[read-job], node:[read], variables:[list], or any right on a namespace or node pool, by context")
 	return []rpc.Method{
 		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searchPrefix).Needs(check),
 		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searchFuzzy).Needs(check),

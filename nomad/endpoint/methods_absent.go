@@ -9,8 +9,8 @@ import (
 )
 
 // absentMethods returns the methods of features that are not implemented yet. Each has the
-// access rule of the method in Nomad 2.0, so that a caller without the right gets 403.
-// Otherwise the call fails with the name of the feature. A right on an object with an ID is
+// access rule of the method in Nomad 2.0, so that a caller without the right gets 403. Other
+// callers get 501 with the name of the feature. If the right is on an object with an ID, it is
 // checked in the namespace of the request.
 func absentMethods() []rpc.Method {
 	return slices.Concat(absentServices(), absentCSI(), absentVolumes(), absentJobs(), absentAgents())

@@ -40,8 +40,7 @@ func finder(snap *state.Snapshot, ws memdb.WatchSet, c *rpc.Call, q *message.Que
 	return &search.Finder{Snapshot: snap, Watch: ws, Access: c.Access, Namespace: handler.NamespaceOf(q.Namespace)}
 }
 
-// known returns an error if the namespace does not exist, for callers that have a right in
-// it.
+// known returns an error if the namespace does not exist and the caller has a right in it.
 func known(snap *state.Snapshot, c *rpc.Call, namespace string) error {
 	if namespace == nomad.AllNamespacesSentinel || !c.Access.Allows(acl.InAny(acl.Namespaces, namespace)) {
 		return nil

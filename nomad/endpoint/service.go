@@ -1,18 +1,19 @@
 // Package endpoint holds the table of the RPC methods of a server (methods*.go): who may call
-// each, where it runs and what it requires. The packages below it handle the methods, one
-// package per noun. The files beside the table handle the nouns that have no package yet.
+// each, where it runs and what it requires. The packages below it handle the methods: one
+// package for jobs, one for nodes and so on. The other files of this package handle the
+// methods of objects that have no package yet.
 //
-//	request ─▶ nomad/rpc: who, where ─▶ handler ─▶ state (reads, blocking)
-//	                                          ├─────▶ raft  (writes, then the index)
-//	                                          └─────▶ node  (relayed over its session)
+//	request ─▶ nomad/rpc: rule, route ─▶ handler ─▶ state (reads, blocking)
+//	                                           ├─────▶ raft  (writes, then the index)
+//	                                           └─────▶ node  (relayed over its session)
 //
 // A handler validates the request and checks which nodes and allocations the caller may
 // access. It then reads a snapshot or writes one log entry. Objects from state are never
 // modified. Features that are not implemented yet have methods too, which fail with the name
 // of the feature.
 //
-// The handlers have no long-lived goroutines. Their only state is the evaluations waiting to be
-// written (package handler) and the pending logins (package access).
+// The handlers have no long-lived goroutines. Their only state is the evaluations that wait to be
+// written (package handler) and the OIDC logins in progress (package access).
 package endpoint
 
 import (

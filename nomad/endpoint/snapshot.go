@@ -36,8 +36,8 @@ func errorCode(e *nomad.RpcError) int {
 	return http.StatusInternalServerError
 }
 
-// snapshotSave sends an archive. The archive is completed first, because its digest is sent
-// before it.
+// snapshotSave sends an archive. It completes the archive first, because the digest is sent
+// before the archive.
 func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *message.SnapshotSaveRequest, to *rpc.Stream) error {
 	if err := handler.ForOperators(c); err != nil {
 		return err

@@ -9,10 +9,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
-// Canonicalize sets the defaults that only servers know. It also gives equivalent jobs the same form. It modifies
-// the job, so a job from state must be copied first. A second call changes nothing. The defaults that users rely
-// on before submission are those of workload.Job.Canonicalize. They are repeated here only if a job cannot run
-// without them.
+// Canonicalize sets the defaults of the servers, and gives equivalent jobs the same form. It modifies the job, so a
+// job from state must be copied first. A second call changes nothing. Most defaults are set by clients, in
+// workload.Job.Canonicalize. Canonicalize repeats only those that a job cannot run without.
 func Canonicalize(j *nomad.Job) {
 	tidy(reflect.ValueOf(j).Elem())
 	orEmpty(&j.Namespace, nomad.DefaultNamespace)

@@ -15,11 +15,11 @@ type feature[T any] struct {
 	used func(T) bool
 }
 
-// absent is the error message for an unsupported feature.
+// absent is the format of the error message for an unsupported feature.
 const absent = "%s not supported by this version: remove it from the job"
 
-// The unsupported features of jobs, groups, networks and tasks. Those of volumes are in job_validate_volume.go.
-// Registration rejects a job that uses one. Jobs stored by another implementation may use them: see
+// The unsupported features of jobs, groups, networks and tasks. Those of volumes are in volume.go.
+// Registration rejects a job that uses one of them. Jobs stored by another implementation may use them: see
 // AbsentFeatures.
 var (
 	absentForJobs = []feature[*nomad.Job]{

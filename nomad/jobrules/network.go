@@ -133,7 +133,7 @@ var (
 // maxDNS is the maximum length of each list of a dns block.
 const maxDNS = 32
 
-// Check returns the errors of a dns block. Entries with references are skipped: the node resolves them
+// CheckDNS returns the errors of a dns block. Entries with references are skipped: the node resolves them
 // and checks again.
 func CheckDNS(d *nomad.DNSConfig) error {
 	return errors.Join(

@@ -70,7 +70,7 @@ func validateAffinities(f *faults, list []*nomad.Affinity) {
 // versionRanges caches parsed version constraints.
 var versionRanges = nomad.NewParsed(version.NewConstraint)
 
-// validateOperand checks the right side of a comparison with a syntax of its own, such as a regular expression
+// validateOperand checks the right side of a comparison that has its own syntax, such as a regular expression
 // or a version range.
 func validateOperand(f *faults, kind, operand, value string) {
 	var err error

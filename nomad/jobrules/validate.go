@@ -1,8 +1,13 @@
-// Package jobrules contains the rules of a job: Canonicalize sets defaults, Validate returns every error, Warnings returns
-// what is valid but probably not intended, and AbsentFeatures lists the features that this version does not support.
+// Package jobrules contains the rules that a job must follow:
+//
+//   - Canonicalize sets defaults.
+//   - Validate returns all errors.
+//   - Warnings returns warnings about options that are valid but probably unintended.
+//   - AbsentFeatures lists the features in a job that this version does not support.
 //
 // Servers apply the rules at registration, in this order: Canonicalize, Validate, Warnings. Nodes repeat CheckDNS and
-// CheckMountTarget after they have resolved references. The package reads no state and knows no node.
+// CheckMountTarget after they have resolved references. The package reads no state and no data of nodes, and it starts
+// no goroutine.
 package jobrules
 
 import (
@@ -31,8 +36,8 @@ func (f *faults) in(kind, name string) *faults {
 	return &faults{place: fmt.Sprintf("%s, %s %q", f.place, kind, name), list: f.list}
 }
 
-// Validate returns all validation errors of a canonical job, one per line, or nil. Unwrap of the joined error
-// returns the single errors. A feature that this version does not support is an error.
+// Validate returns all validation errors of a canonical job, one per line, or nil. The Unwrap method of
+// the error returns the individual errors. A feature that this version does not support is an error.
 func Validate(j *nomad.Job) error {
 	var list []error
 	f := &faults{place: fmt.Sprintf("job %q", j.ID), list: &list}

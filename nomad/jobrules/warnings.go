@@ -32,7 +32,7 @@ func Warnings(j *nomad.Job) []string {
 func warnings(t *nomad.Task, at string) []string {
 	var out []string
 	if t.Resources.IOPS != 0 || t.Resources.DiskMB != 0 {
-		out = append(out, at+": iops and disk of resources have no effect; ephemeral_disk of the group does")
+		out = append(out, at+": iops and disk of resources have no effect: use ephemeral_disk of the group")
 	}
 	if len(t.Resources.Networks) > 0 {
 		out = append(out, at+": network in resources is deprecated: use a network block of the group")

@@ -42,7 +42,7 @@ type Assertion struct {
 	Now      time.Time
 }
 
-// Claims returns its claims (RFC 7523).
+// Claims returns the claims of the assertion (RFC 7523).
 func (a Assertion) Claims() map[string]any {
 	return map[string]any{"iss": a.Client, "sub": a.Client, "aud": a.Audience, "jti": random(),
 		"iat": a.Now.Unix(), "nbf": a.Now.Unix(), "exp": a.Now.Add(assertionTTL).Unix()}
@@ -120,7 +120,7 @@ func privateKey(k *acls.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
 	}
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
-		return nil, errors.New("the private key is not PEM")
+		return nil, errors.New("the private key is not in PEM")
 	}
 	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
 		return key, checkKey(key.Public())

@@ -131,7 +131,7 @@ func TestErrorsHideKeyFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = desk.End(t.Context(), m, returned(browse(t, p, at)))
-		if err == nil || fmt.Sprint(err) != "sign a client assertion: the private key is "+map[string]string{"text": "not PEM", "pem": "neither PKCS #1 nor PKCS #8"}[name] {
+		if err == nil || fmt.Sprint(err) != "sign a client assertion: the private key is "+map[string]string{"text": "not in PEM", "pem": "neither PKCS #1 nor PKCS #8"}[name] {
 			t.Errorf("End() = %v", err)
 		}
 	}

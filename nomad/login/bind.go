@@ -73,7 +73,7 @@ type Existing interface {
 	Policy(name string) bool
 }
 
-// Grant is what a login receives.
+// Grant holds the roles and policies that a login receives, or full management rights.
 type Grant struct {
 	Management bool
 	Policies   []string
@@ -92,7 +92,7 @@ type Outcome struct {
 // Empty reports whether nothing was bound.
 func (g *Grant) Empty() bool { return !g.Management && len(g.Policies) == 0 && len(g.Roles) == 0 }
 
-// Bind returns the union of what all matching rules bind.
+// Bind returns the union of the roles and policies that all matching rules bind.
 func Bind(rules []*acls.BindingRule, c *Claims, there Existing) *Grant {
 	g := &Grant{}
 	for _, r := range rules {
@@ -105,7 +105,8 @@ func Bind(rules []*acls.BindingRule, c *Claims, there Existing) *Grant {
 	return g
 }
 
-// bind adds what one rule binds. If it binds nothing, bind returns the reason.
+// bind adds the role or policy that one rule binds. If the rule binds nothing, bind returns the
+// reason.
 func (g *Grant) bind(r *acls.BindingRule, c *Claims, there Existing) (reason string) {
 	selector, parsed, err := parseRule(r)
 	if err != nil {

@@ -78,6 +78,7 @@ func sameHost(req *http.Request, via []*http.Request) error {
 // bounded limits the size of answers.
 type bounded struct{ next http.RoundTripper }
 
+// RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := checkURL(req.URL); err != nil {
 		return nil, err
@@ -89,12 +90,13 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// short is a body that fails beyond the size limit.
+// short is a response body whose Read fails beyond the size limit.
 type short struct {
 	io.ReadCloser
 	left int
 }
 
+// Read implements io.Reader.
 func (s *short) Read(p []byte) (int, error) {
 	if len(p) > s.left+1 {
 		p = p[:s.left+1]

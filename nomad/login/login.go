@@ -10,7 +10,8 @@ import (
 
 // Signer signs client assertions with a key of this cluster.
 type Signer interface {
-	// ClientAssertion signs a client assertion and adds the headers to its own.
+	// ClientAssertion signs a client assertion. The token has the headers of the assertion and
+	// those that identify the key.
 	ClientAssertion(ctx context.Context, a Assertion) (string, error)
 }
 

@@ -25,8 +25,11 @@ const (
 // in any case.
 //
 // A state is the base64url encoding of a 12-byte nonce and an AES-256-GCM ciphertext. The
-// plaintext is the start time of the login (8 bytes, nanoseconds, big endian), the digest of
-// method, nonce and redirect URI (32 bytes), and the PKCE verifier.
+// plaintext has three parts:
+//
+//	8 bytes     start time of the login, in nanoseconds, big endian
+//	32 bytes    digest of method, nonce and redirect URI
+//	the rest    PKCE verifier
 type pending struct {
 	now  func() time.Time
 	seal cipher.AEAD
@@ -56,11 +59,11 @@ func newPending(now func() time.Time) *pending {
 	rand.Read(key) // never fails
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		panic("sso: bug: " + err.Error()) // the key has a valid size
+		panic("login: bug: " + err.Error()) // the key has a valid size
 	}
 	seal, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		panic("sso: bug: " + err.Error()) // AES has the right block size
+		panic("login: bug: " + err.Error()) // AES has the right block size
 	}
 	return &pending{now: now, seal: seal, ended: map[[sha256.Size]byte]bool{}}
 }

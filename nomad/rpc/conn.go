@@ -141,7 +141,7 @@ func (n *nodeConns) drop(c *Conn) {
 	}
 }
 
-// gone returns the connections of the nodes for which is returns true.
+// gone returns the connections of the nodes whose ID the function is accepts.
 func (n *nodeConns) gone(is func(id string) bool) []*Conn {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -203,8 +203,8 @@ func (s *Server) NodeConn(id string) (since time.Time, ok bool) {
 }
 
 // NodeCall calls a method of a node over the connection that the node opened. Without such a
-// connection it returns nomad.ErrNoNodeConn. The size of a reply is limited, and charged until
-// the call behind ctx has been answered.
+// connection it returns nomad.ErrNoNodeConn. The size of a reply is limited. It is charged to a
+// budget until the call that ctx belongs to has been answered.
 func (s *Server) NodeCall(ctx context.Context, node, method string, req Request, resp any) error {
 	c, local, err := s.nodes.find(node)
 	if err != nil {

@@ -135,7 +135,7 @@ func (d *dialed) Read(p []byte) (int, error) {
 }
 
 // ofHandshake reports whether a TLS alert only occurs in a handshake. The alerts of crypto/tls
-// have no exported type, so it looks for the word that all alerts about certificates contain.
+// have no exported type, so it checks for the word that all alerts about certificates contain.
 func ofHandshake(alert error) bool { return strings.Contains(alert.Error(), "certificate") }
 
 // refused replaces err with the alert if the server rejected the handshake. The server has then

@@ -18,8 +18,8 @@ const (
 	holdPause   = 25 * time.Millisecond
 )
 
-// maxLosses is how often a call may start its waiting time again after a lost connection. The
-// time passed because a server hung, not because no server was found.
+// maxLosses is how often a lost connection may restart the hold time of a call. The hold time is for
+// finding a server. Without the restart, a call to a server that hung would have none left.
 const maxLosses = 3
 
 // routed finds the server that answers and calls try with its address. If that server certainly

@@ -16,7 +16,10 @@ func pipe() (io.ReadWriteCloser, io.ReadWriteCloser) {
 
 type pipeEnd struct{ in, out *half }
 
-func (p *pipeEnd) Read(b []byte) (int, error)  { return p.in.read(b) }
+// Read implements io.Reader.
+func (p *pipeEnd) Read(b []byte) (int, error) { return p.in.read(b) }
+
+// Write implements io.Writer.
 func (p *pipeEnd) Write(b []byte) (int, error) { return p.out.write(b) }
 
 // Close closes both directions. Data in the buffers can still be read.

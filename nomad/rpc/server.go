@@ -22,8 +22,8 @@ import (
 // ErrExpired is the error that an Authenticator wraps for an expired token.
 var ErrExpired = errors.New("token expired")
 
-// Authenticator authenticates callers. With an error, the identity may still hold what the
-// token claimed. conn is nil for in-process callers. Access returns the rights of a caller
+// Authenticator authenticates callers. With an error, the identity may still hold the
+// claims of the token. conn is nil for in-process callers. Access returns the rights of a caller
 // under the rules Token or Management.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string, rule Rule, conn *Conn) (*acls.AuthenticatedIdentity, error)
@@ -77,8 +77,9 @@ type Config struct {
 	Home string
 	// Self returns the token for calls that only servers may make; required with Peers.
 	Self func(ctx context.Context) (string, error)
-	// Bound returns the ID of the node over whose connection an answered forwarded call came.
-	// It returns "" for most calls. Nil binds no connection.
+	// Bound returns the ID of the node to which the connection of a call is bound after another
+	// server has answered the call. It returns "" for most methods, which bind nothing. Nil binds
+	// no connection.
 	Bound func(method string, req Request) string
 	// Raft receives Raft connections; nil refuses them.
 	Raft RaftConns
@@ -188,7 +189,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	}
 	in, ok := req.(Request)
 	if !ok {
-		return fmt.Errorf("rpc: %s takes no %T", method, req)
+		return fmt.Errorf("rpc: %s does not take a %T", method, req)
 	}
 	within, held := charging(ctx)
 	defer held.releaseAfter(ctx)

@@ -12,16 +12,16 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// session is a yamux session whose end costs the same however many streams wait.
+// session is a yamux session that ends without busy loops, however many streams are waiting.
 //
-// In yamux v0.1.2, a session that ends closes a channel that wakes all waiting streams, then its
-// connection, and last the streams. Until a stream is closed, its Read, or its Write without a
-// window, finds the channel closed and its own state unchanged, and retries without a pause.
-// A thousand such streams use all cores, so that the goroutine which closes them gets no time.
+// When a session of yamux v0.1.2 ends, it closes three things in this order: a channel that wakes
+// all waiting streams, the connection, and the streams. A stream that is awake but not closed yet
+// repeats its Read without a pause. So does a Write that waits for its send window. With a thousand
+// such streams all cores are busy, and the goroutine that closes the streams gets no CPU time.
 //
-// Therefore session sets a past deadline on all its streams first: before it closes the yamux
-// session, and before yamux gets an error of the connection. After a protocol error or a missed
-// keepalive it does so when yamux closes the connection.
+// Therefore session first sets a past deadline on all streams. It does so before it closes the yamux
+// session, and before yamux gets an error of the connection. If yamux ends the session itself, after a
+// protocol error or a missed keepalive, the deadlines are set when yamux closes the connection.
 type session struct {
 	*yamux.Session
 	once  sync.Once
@@ -121,8 +121,8 @@ func (s *session) keep(stream *yamux.Stream, err error) (*muxStream, error) {
 	return m, nil
 }
 
-// muxStream is a stream of a session. Closing it ends pending reads: those of a yamux stream
-// continue until the peer closes it as well, and Nomad's servers do so only after they have
+// muxStream is a stream of a session. Closing it ends its pending reads. The reads of a yamux stream
+// would continue until the peer also closes it, and Nomad's servers do that only after they have
 // answered.
 type muxStream struct {
 	*yamux.Stream

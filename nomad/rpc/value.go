@@ -48,7 +48,7 @@ func readValue(r *bufio.Reader, buf []byte, in *intake) ([]byte, error) {
 		buf = append(buf, c)
 		size, raw, items := shape(c)
 		if size < 0 {
-			return buf, fmt.Errorf("%w: byte %#x begins no msgpack value", errBadValue, c)
+			return buf, fmt.Errorf("%w: byte %#x does not begin a msgpack value", errBadValue, c)
 		}
 		in.values++
 		if items > 0 {

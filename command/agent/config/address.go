@@ -75,7 +75,8 @@ func (s *Settings) HTTPAddr(ip string, port int) (string, error) {
 	return advertised(s.Advertise.HTTP, ip, port)
 }
 
-// resolved evaluates the templates in text and applies each to every word of the result.
+// resolved evaluates the address templates in text and applies each to every word of the result.
+// Without many, the result must be one word.
 func resolved(text string, each func(string) (string, error), many bool) (string, error) {
 	said := text
 	if strings.Contains(text, "{{") {

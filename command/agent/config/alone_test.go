@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the results of testdata/alone.tsv
 var labeledBlocks = map[string]string{"plugin": "x", "keyring": "aead", "client.host_volume": "x", "client.host_network": "x",
 	"client.fingerprint": "x", "sentinel.import": "x", "audit.sink": "x", "audit.filter": "x"}
 
-// aloneRow is a key of agent-config.tsv, or one of our own at the end of the table. It has a value for the key and
+// aloneRow is a row of testdata/alone.tsv for one key. It has a value for the key and
 // the result of a file with only this key: "accepted", or the error without its place.
 type aloneRow struct{ block, key, value, result string }
 

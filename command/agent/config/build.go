@@ -102,7 +102,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 	}
 }
 
-// laterFingerprinters are fingerprinters of Nomad that do not exist here yet.
+// laterFingerprinters are fingerprinters of Nomad that this project does not implement yet.
 var laterFingerprinters = []string{"consul", "cni", "plugins_cni", "host_volume_plugins", "secrets_plugins", "vault", "bridge",
 	"env_aws", "env_gce", "env_azure", "env_digitalocean"}
 

@@ -138,7 +138,7 @@ func (s *Settings) checkHostVolumes() error {
 	return errors.Join(errs...)
 }
 
-// checkJoin checks the keys by which a client finds its servers.
+// checkJoin checks the keys that configure how a client finds its servers.
 func (s *Settings) checkJoin() error {
 	c := &s.Client
 	var errs []error
@@ -159,7 +159,7 @@ func (s *Settings) checkServer() error {
 		errs = append(errs, s.Fault("server.raft_protocol", "must be 3"))
 	}
 	if follows := sv.AuthoritativeRegion != "" && sv.AuthoritativeRegion != s.Region; follows && s.ACL.Enabled && s.ACL.ReplicationToken == "" {
-		errs = append(errs, s.Fault("acl.replication_token", "a region that replicates from %q requires a management token of it", sv.AuthoritativeRegion))
+		errs = append(errs, s.Fault("acl.replication_token", "a region that replicates from %q requires a management token of that region", sv.AuthoritativeRegion))
 	}
 	if sv.RaftMultiplier < 1 || sv.RaftMultiplier > 10 {
 		errs = append(errs, s.Fault("server.raft_multiplier", "must be 1 to 10"))
@@ -193,7 +193,7 @@ func (s *Settings) checkServer() error {
 		errs = append(errs, s.Fault("server.event_buffer_size", "must be 1 to 100000; server.enable_event_broker = false disables events"))
 	}
 	if sv.JobMaxPriority < 100 || sv.JobMaxPriority > 32766 || sv.JobDefaultPriority < 50 || sv.JobDefaultPriority >= sv.JobMaxPriority {
-		errs = append(errs, s.Fault("server.job_max_priority", "must be 100 to 32766, and job_default_priority at least 50 and below it"))
+		errs = append(errs, s.Fault("server.job_max_priority", "must be 100 to 32766; job_default_priority must be at least 50 and less than job_max_priority"))
 	}
 	if _, err := parseSize(sv.JobMaxSourceSize); err != nil {
 		errs = append(errs, s.Fault("server.job_max_source_size", "%v", err))

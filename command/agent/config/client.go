@@ -7,7 +7,7 @@ type Client struct {
 	Enabled                        bool                      `hcl:"enabled"`
 	StateDir                       string                    `hcl:"state_dir"`
 	AllocDir                       string                    `hcl:"alloc_dir"`
-	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir" later:"mounts of allocations elsewhere"`
+	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir" later:"another directory for the mounts of allocations"`
 	HostVolumesDir                 string                    `hcl:"host_volumes_dir" later:"dynamic host volumes"`
 	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir" later:"dynamic host volumes"`
 	CommonPluginDir                string                    `hcl:"common_plugin_dir" later:"external plugins"`
@@ -24,7 +24,7 @@ type Client struct {
 	CPUTotalCompute                int                       `hcl:"cpu_total_compute"`
 	MemoryTotalMB                  int                       `hcl:"memory_total_mb"`
 	DiskTotalMB                    int                       `hcl:"disk_total_mb"`
-	DiskFreeMB                     int                       `hcl:"disk_free_mb" later:"another amount of free disk (disk_total_mb sets the whole)"`
+	DiskFreeMB                     int                       `hcl:"disk_free_mb" later:"setting the free disk space (disk_total_mb sets the total)"`
 	ReservableCores                string                    `hcl:"reservable_cores"`
 	MaxKillTimeout                 time.Duration             `hcl:"max_kill_timeout" default:"30s"`
 	ClientMaxPort                  int                       `hcl:"client_max_port" default:"14512" later:"external plugins"`
@@ -38,7 +38,7 @@ type Client struct {
 	GCInodeUsageThreshold          float64                   `hcl:"gc_inode_usage_threshold" default:"70"`
 	GCMaxAllocs                    int                       `hcl:"gc_max_allocs" default:"50"`
 	GCVolumesOnNodeGC              bool                      `hcl:"gc_volumes_on_node_gc" later:"dynamic host volumes"`
-	NoHostUUID                     bool                      `hcl:"no_host_uuid" default:"true" later:"node IDs made of the host's UUID"`
+	NoHostUUID                     bool                      `hcl:"no_host_uuid" default:"true" later:"node IDs derived from the host's UUID"`
 	DisableRemoteExec              bool                      `hcl:"disable_remote_exec"`
 	Template                       Template                  `hcl:"template" later:"templates"`
 	ServerJoin                     ServerJoin                `hcl:"server_join"`
@@ -99,14 +99,14 @@ type TemplateWaitBounds struct {
 	Max string `hcl:"max"`
 }
 
-// Retry is the client.template.consul_retry block.
+// Retry is the client.template.consul_retry, vault_retry or nomad_retry block.
 type Retry struct {
 	Attempts   int           `hcl:"attempts" default:"12"`
 	Backoff    time.Duration `hcl:"backoff" default:"250ms"`
 	MaxBackoff time.Duration `hcl:"max_backoff" default:"1m"`
 }
 
-// ServerJoin is the client.server_join block.
+// ServerJoin is the server_join block of the client or server block.
 type ServerJoin struct {
 	StartJoin     []string      `hcl:"start_join"`
 	RetryJoin     []string      `hcl:"retry_join"`

@@ -42,7 +42,7 @@ func (s *Settings) gossips() bool {
 	return !s.Dev || len(s.startJoin()) > 0 || len(s.retryJoin()) > 0
 }
 
-// checkCluster checks the keys by which servers find each other.
+// checkCluster checks the keys that configure how servers find each other.
 func (s *Settings) checkCluster() error {
 	sv := &s.Server
 	var errs []error

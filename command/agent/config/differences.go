@@ -23,6 +23,7 @@ type absentKey struct {
 	place, key, feature string
 }
 
+// Error returns the place, the key and the missing feature.
 func (e *absentKey) Error() string {
 	return fmt.Sprintf("%s%s: %s: not available yet", e.place, e.key, e.feature)
 }
@@ -42,8 +43,8 @@ var withoutEffect = map[string]string{
 	"telemetry.disable_quota_utilization_metrics": "these metrics do not exist",
 }
 
-// Differences lists the keys of configuration files and directories that this version refuses by
-// name or accepts without effect. Any other problem in the files is an error. The files may be a
+// Differences lists the keys of configuration files and directories that this version accepts
+// without effect, or refuses because their feature is missing. Any other problem is an error. The files may be a
 // part of a configuration: neither a role nor data_dir is required.
 func Differences(paths []string) ([]Difference, error) {
 	s := Default()

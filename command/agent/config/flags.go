@@ -56,7 +56,8 @@ var flagTable = []flagRow{
 	{"state-dir", "client.state_dir", false},
 }
 
-// laterFlags are flags that are refused by name, because their feature does not exist yet.
+// laterFlags maps the flags whose feature does not exist yet to the name of the feature. The agent
+// refuses them.
 var laterFlags = map[string]string{
 	"consul-address": "Consul", "consul-auth": "Consul", "consul-auto-advertise": "Consul", "consul-ca-file": "Consul",
 	"consul-cert-file": "Consul", "consul-checks-use-advertise": "Consul", "consul-client-auto-join": "Consul",

@@ -23,7 +23,7 @@ type ContentSecurityPolicy struct {
 	StyleSrc       []string `hcl:"style_src" default:"'self','unsafe-inline'"`
 }
 
-// UILink is the ui.consul block.
+// UILink is the ui.consul or ui.vault block.
 type UILink struct {
 	UIURL string `hcl:"ui_url"`
 }
@@ -104,7 +104,7 @@ type Consul struct {
 	TaskAuthMethod               string        `hcl:"task_auth_method" default:"nomad-workloads"`
 }
 
-// Identity is the consul.service_identity block.
+// Identity is the consul.service_identity, consul.task_identity or vault.default_identity block.
 type Identity struct {
 	Aud         []string          `hcl:"aud"`
 	Env         bool              `hcl:"env"`

@@ -43,12 +43,12 @@ type Server struct {
 	ServerJoin                ServerJoin             `hcl:"server_join"`
 	DefaultSchedulerConfig    DefaultSchedulerConfig `hcl:"default_scheduler_config"`
 	PlanRejectionTracker      PlanRejectionTracker   `hcl:"plan_rejection_tracker" later:"the plan rejection tracker"`
-	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1" later:"another depth of the plan pipeline"`
+	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1" later:"setting the depth of the plan pipeline"`
 	EnableEventBroker         bool                   `hcl:"enable_event_broker" default:"true"`
 	EventBufferSize           int                    `hcl:"event_buffer_size" default:"100"`
 	LicensePath               string                 `hcl:"license_path" later:"licenses"`
 	Search                    Search                 `hcl:"search"`
-	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100" later:"limits on queries of deployments"`
+	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100" later:"rate limits on deployment queries"`
 	RaftLogstore              RaftLogstore           `hcl:"raft_logstore"`
 	RaftBoltdb                RaftBoltdb             `hcl:"raft_boltdb"`
 	RaftSnapshotThreshold     int                    `hcl:"raft_snapshot_threshold" default:"8192"`
@@ -58,7 +58,7 @@ type Server struct {
 	JobMaxPriority            int                    `hcl:"job_max_priority" default:"100"`
 	JobMaxCount               int                    `hcl:"job_max_count" default:"50000"`
 	JobMaxSourceSize          string                 `hcl:"job_max_source_size" default:"1M"`
-	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6" later:"another number of kept job versions"`
+	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6" later:"setting the number of tracked job versions"`
 	OIDCIssuer                string                 `hcl:"oidc_issuer"`
 	AcceptAnyAudience         bool                   `hcl:"accept_any_audience"`
 	RelayTokensToNodes        bool                   `hcl:"relay_tokens_to_nodes"`
@@ -116,7 +116,7 @@ type RaftLogstore struct {
 	Verification    RaftVerification `hcl:"verification" later:"verification of the Raft log"`
 }
 
-// RaftBoltdb is the server.raft_logstore.boltdb block.
+// RaftBoltdb is the server.raft_logstore.boltdb block, or its older form server.raft_boltdb.
 type RaftBoltdb struct {
 	NoFreelistSync bool `hcl:"no_freelist_sync"`
 }

@@ -13,8 +13,8 @@ func (c *Config) Shown() map[string]any { return shownBlock(reflect.ValueOf(*c))
 // secretWords are parts of keys whose values are redacted.
 var secretWords = []string{"token", "encrypt", "secret", "password", "auth", "key"}
 
-// hidden reports whether the value of a key is a secret. File names and similar keys, such as
-// TTLs, are not.
+// hidden reports whether the value of a key is a secret. The keys of file names and TTLs contain
+// such words too, but are not secret.
 func hidden(key string) bool {
 	key = strings.ToLower(key)
 	for _, word := range []string{"file", "ttl", "method", "allowed", "region", "path", "expiration"} {

@@ -90,6 +90,7 @@ func (s *Service) DeleteBindingRules(ctx context.Context, _ *rpc.Call, req *acls
 	return out, nil
 }
 
+// ListBindingRules lists binding rules.
 func (s *Service) ListBindingRules(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesListRequest) (*acls.BindingRulesListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRulesListResponse) error {
 		all := page.Only(snap.ACLBindingRules(ws), func(r *acls.BindingRule) bool { return strings.HasPrefix(r.ID, req.Prefix) })
@@ -107,6 +108,7 @@ func (s *Service) ListBindingRules(ctx context.Context, _ *rpc.Call, req *acls.B
 	})
 }
 
+// GetBindingRule returns a binding rule, or nil if it does not exist.
 func (s *Service) GetBindingRule(ctx context.Context, _ *rpc.Call, req *acls.BindingRuleRequest) (*acls.BindingRuleResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRuleResponse) error {
 		out.Index = snap.TableIndex(state.TableACLBindingRules)

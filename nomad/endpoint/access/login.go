@@ -158,6 +158,7 @@ func (s *Service) logOutcomes(m *acls.AuthMethod, claims *login.Claims, grant *l
 // existing looks up roles and policies in a snapshot.
 type existing struct{ snap *state.Snapshot }
 
+// Role implements login.Existing.
 func (e existing) Role(name string) string {
 	if r := e.snap.ACLRoleByName(nil, name); r != nil {
 		return r.ID
@@ -165,6 +166,7 @@ func (e existing) Role(name string) string {
 	return ""
 }
 
+// Policy implements login.Existing.
 func (e existing) Policy(name string) bool { return e.snap.ACLPolicy(nil, name) != nil }
 
 // assertions signs the client assertions for identity providers with the keyring.

@@ -70,13 +70,13 @@ func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[strin
 	return names
 }
 
-// notOwn is the error for an object of another caller. It is the same whether or not the
+// notOwn returns the error for an object of another caller. It is the same whether or not the
 // object exists.
 func notOwn(what, name string) error {
 	return nomad.Denied("needs a management token, or a token with the %s %q", what, name)
 }
 
-// WhoAmI returns the caller's identity, without the times of its token.
+// WhoAmI returns the caller's identity. It omits the times of the caller's token.
 func (s *Service) WhoAmI(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
 	id := *c.Identity
 	if id.Claims != nil {

@@ -60,6 +60,7 @@ func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry 
 	return out, nil
 }
 
+// ListPolicies lists policies. Callers without a management token get only their own policies.
 func (s *Service) ListPolicies(ctx context.Context, c *rpc.Call, req *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
 	all := c.Access.IsManagement()
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicyListResponse) error {
@@ -84,6 +85,8 @@ func (s *Service) ListPolicies(ctx context.Context, c *rpc.Call, req *acls.Polic
 	})
 }
 
+// GetPolicy returns a policy with its parsed rules. Callers without a management token may read
+// only their own policies.
 func (s *Service) GetPolicy(ctx context.Context, c *rpc.Call, req *acls.PolicySpecificRequest) (*acls.SinglePolicyResponse, error) {
 	all := c.Access.IsManagement()
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SinglePolicyResponse) error {

@@ -76,6 +76,7 @@ func (s *Service) roleReader(c *rpc.Call) (all bool, own map[string]bool, err er
 	return c.Access.IsManagement(), ownRoles(c), nil
 }
 
+// ListRoles lists roles. Callers without a management token get only the roles of their token.
 func (s *Service) ListRoles(ctx context.Context, c *rpc.Call, req *acls.RolesListRequest) (*acls.RolesListResponse, error) {
 	all, own, err := s.roleReader(c)
 	if err != nil {
@@ -97,6 +98,7 @@ func (s *Service) ListRoles(ctx context.Context, c *rpc.Call, req *acls.RolesLis
 	})
 }
 
+// RoleByID returns the role with the ID.
 func (s *Service) RoleByID(ctx context.Context, c *rpc.Call, req *acls.RoleByIDRequest) (*acls.RoleByIDResponse, error) {
 	all, own, err := s.roleReader(c)
 	switch {
@@ -111,6 +113,7 @@ func (s *Service) RoleByID(ctx context.Context, c *rpc.Call, req *acls.RoleByIDR
 	})
 }
 
+// RoleByName returns the role with the name.
 func (s *Service) RoleByName(ctx context.Context, c *rpc.Call, req *acls.RoleByNameRequest) (*acls.RoleByNameResponse, error) {
 	all, own, err := s.roleReader(c)
 	if err != nil {

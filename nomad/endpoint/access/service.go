@@ -3,9 +3,10 @@
 //
 //	JWT or OIDC ─▶ login ─▶ binding rules ─▶ token ─▶ policies, also by roles ─▶ rights
 //
-// It stores the objects that rights come from. It never decides what a caller may do: that is
-// nomad/authz with the package acl. The method table in nomad/endpoint has the precondition that
-// access control is enabled. The only state are the pending OIDC logins (login.Desk).
+// It stores the objects that grant rights. It does not decide what a caller may do: nomad/authz
+// and acl do. The method table in nomad/endpoint rejects these calls while access control is
+// disabled. The only state is the OIDC logins in progress (login.Desk). The package starts no
+// goroutine.
 package access
 
 import (

@@ -202,6 +202,7 @@ func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *acls.Token
 	return out, nil
 }
 
+// ListTokens lists tokens without their secrets.
 func (s *Service) ListTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenListRequest) (*acls.TokenListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenListResponse) error {
 		all := snap.ACLTokensByPrefix(ws, req.Prefix)
@@ -222,6 +223,8 @@ func (s *Service) ListTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenLi
 	})
 }
 
+// GetToken returns a token with its secret. Callers without a management token may read only
+// their own token.
 func (s *Service) GetToken(ctx context.Context, c *rpc.Call, req *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
 	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
 		return nil, nomad.Denied("needs a management token, or the token itself")
@@ -236,6 +239,7 @@ func (s *Service) GetToken(ctx context.Context, c *rpc.Call, req *acls.TokenSpec
 	})
 }
 
+// GetTokens returns several tokens with their secrets.
 func (s *Service) GetTokens(ctx context.Context, _ *rpc.Call, req *acls.TokenSetRequest) (*acls.TokenSetResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenSetResponse) error {
 		out.Tokens = map[string]*acls.Token{}

@@ -40,8 +40,8 @@ var jobRights = map[string][]acl.NamespaceCapability{
 	"stop":     {acl.DeregisterJob, acl.SubmitJob},
 }
 
-// question is a parsed request of ACL.Explain. The subject needs all of the questions, and
-// a management token if management is set.
+// question is a parsed request of ACL.Explain. The subject needs all rights in questions, and a
+// management token if management is set.
 type question struct {
 	questions  []acl.Question
 	management bool
@@ -135,14 +135,14 @@ func jobQuestion(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Jo
 	return ask, nil
 }
 
-// seesNode reports whether a task of the group runs without isolation from the node. It goes
-// by the name of the driver.
+// seesNode reports whether a task of the group runs without isolation from the node, by the name
+// of its driver.
 func seesNode(g *nomad.TaskGroup) bool {
 	return slices.ContainsFunc(g.Tasks, relay.NotIsolated)
 }
 
-// audienceQuestion returns the question about who can get JWTs for an audience. These are
-// workloads that have an identity with it, and callers who may run jobs in the namespace.
+// audienceQuestion returns the question about who can get JWTs for an audience. These are the
+// workloads that have an identity with the audience, and callers who may run jobs in the namespace.
 func audienceQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*question, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	switch {

@@ -1,11 +1,12 @@
-// Package explain answers ACL.Explain: may a token, role, policy or workload do something, and
-// which rule of which policy decides it. It also lists everybody who may.
+// Package explain answers ACL.Explain. The response contains whether a token, role, policy or
+// workload may do something, and the policy rule that decides it. It can also list every subject
+// that may do it.
 //
-//	request ─▶ question: the rights that it needs ─▶ subject: its rights ─▶ decision and rules
+//	request ─▶ question: the required rights ─▶ subject: its rights ─▶ decision and rules
 //
-// Nomad 2.0 does not have this method. A caller may ask about itself; only management asks about
-// others. The package only reads, and never grants anything: the decisions come from the package
-// acl.
+// Nomad 2.0 does not have this method. A caller may ask about itself. Questions about
+// others require a management token. The package only reads state. The decisions are those of
+// package acl. It starts no goroutine.
 package explain
 
 import (

@@ -1,13 +1,13 @@
-// Package handler is what the RPC handlers of all nouns share: the configuration, the state,
-// writes to the log, blocking reads, and checks of the caller's rights.
+// Package handler contains what all RPC handlers share: the configuration, the state, writes to
+// the log, blocking reads, and checks of the caller's rights.
 //
 //	handler ─▶ Read, ReadList ─▶ snapshot, again whenever the watched data changes
 //	        └▶ Apply, UpsertEvals ─▶ one log entry ─▶ its index
 //
-// The packages of nouns embed a Core in their Service. A handler never modifies an object from
-// state. This package has no methods of its own and never decides who may call a method: that
-// is the method table in nomad/endpoint. It starts no goroutines. Its only state is the
-// evaluations that wait to be written (evalWriter).
+// The packages with RPC handlers, such as nomad/endpoint/jobs, embed a Core in their Service. A
+// handler never modifies an object from state. This package has no RPC methods. It does not
+// decide who may call a method: the method table in nomad/endpoint does. It starts no
+// goroutines. Its only state is the evaluations that wait to be written (evalWriter).
 package handler
 
 import (
@@ -35,7 +35,7 @@ type Raft interface {
 	ID() string
 }
 
-// Cluster describes the servers that this server knows.
+// Cluster returns the leader and the members of the cluster, as seen by this server.
 type Cluster interface {
 	// Contact reports whether a leader is known, and the time since the last contact. The
 	// time is zero on the leader.
@@ -47,7 +47,7 @@ type Cluster interface {
 	Confirm(ctx context.Context) error
 	// Self returns this server as a gossip member.
 	Self() *nomad.ServerMember
-	// Members returns the servers of all regions that gossip knows.
+	// Members returns the servers of all regions in the gossip pool.
 	Members() []*nomad.ServerMember
 }
 
@@ -102,7 +102,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Core is what the handlers of all nouns share.
+// Core holds what all handlers share.
 type Core struct {
 	Config
 	evals evalWriter
@@ -143,7 +143,7 @@ func (c *Core) Signing(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.SignWithin)
 }
 
-// Unfit returns err with the status 400 unless it has a status.
+// Unfit returns err with the status 400, unless err already has a status.
 func Unfit(err error) error {
 	var coded *nomad.CodedError
 	if err == nil || errors.As(err, &coded) {
@@ -155,7 +155,7 @@ func Unfit(err error) error {
 // UnixNow returns the time for log entries.
 func (c *Core) UnixNow() int64 { return c.Now().UnixNano() }
 
-// Absent is the error of methods of features that are not implemented yet.
+// Absent returns the error (501) of methods whose feature is not implemented yet.
 func Absent(feature string) error {
 	return &nomad.CodedError{Code: 501, Message: fmt.Sprintf("%s: not available yet", feature)}
 }

@@ -12,7 +12,8 @@ import (
 // in the next log entry. This reduces the load of many workers with small writes. No write is
 // delayed to collect more.
 //
-//	first ──▶ writes ──▶ hands over to the next waiting caller, with all that wait by then
+// There is no goroutine for the writes. The first caller writes its own evaluations. It then
+// passes the evaluations of all waiting callers to the first of these, which writes them.
 type evalWriter struct {
 	write func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error)
 

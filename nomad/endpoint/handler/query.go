@@ -17,8 +17,8 @@ type Reply[T any] interface {
 	ReadMeta() *message.QueryMeta
 }
 
-// Query reads a snapshot once. It fills out and its Index, and adds to ws what can change the
-// result.
+// Query reads a snapshot once. It fills out, including its Index, and adds the watch channels of
+// the rows that it read to ws.
 type Query[T any] func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error
 
 // Read handles a request for objects. The index of the response is at least 1.

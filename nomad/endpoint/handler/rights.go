@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// NeedOf requires one of the rights in the namespace of an object found by its ID. The
-// namespace is "" when the object was not found. A caller without the rights gets the same
+// NeedOf requires one of the rights in the namespace of an object that was looked up by its ID.
+// The namespace is "" when the object was not found. A caller without the rights gets the same
 // error as for a missing object, so that IDs cannot be guessed.
 func NeedOf(c *rpc.Call, namespace string, missing error, ops ...acl.NamespaceCapability) error {
 	if namespace != "" && c.Access.Need(acl.InNamespace(namespace, ops...)) == nil {
@@ -30,8 +30,8 @@ func lacking(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
 	return nomad.Errorf(coded.Code, "%s%s", coded.Message, nomad.Hidden(texts(ops)...))
 }
 
-// NotSeen returns the error of a read of one object that the caller did not see. It is nil
-// for management callers and nodes, which expect an empty response.
+// NotSeen returns the error for a read whose object does not exist or is hidden from the caller.
+// It is nil for management callers and nodes, which expect an empty response.
 func NotSeen(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
 	if c.Access.Off || c.Access.IsManagement() || authz.NodeID(c.Identity) != "" {
 		return nil

@@ -20,6 +20,8 @@ import (
 // maxPayload is the maximum size of a dispatch payload.
 const maxPayload = 16 << 10
 
+// Dispatch registers a child job of a parameterized job. A repeated request with the same
+// idempotency token returns the existing child.
 func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDispatchRequest) (*message.JobDispatchResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing parameterized job ID")

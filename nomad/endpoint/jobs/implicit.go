@@ -34,8 +34,8 @@ func addImplicitConstraints(job *nomad.Job) {
 	}
 }
 
-// constrain adds a constraint unless the group has it. A job that was read back already has
-// it.
+// constrain adds a constraint unless the group has it. A job that was read from the API and
+// submitted again already has it.
 func constrain(tg *nomad.TaskGroup, c *nomad.Constraint) {
 	if !slices.ContainsFunc(tg.Constraints, func(o *nomad.Constraint) bool { return o != nil && *o == *c }) {
 		tg.Constraints = append(tg.Constraints, c)

@@ -40,6 +40,7 @@ func Select(snap *state.Snapshot, ws memdb.WatchSet, q *message.QueryOptions, ma
 	return snap.JobsByPrefix(ws, ns, q.Prefix), nil
 }
 
+// List lists jobs. For the namespace "*" it lists those in namespaces with the list-jobs right.
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.JobListRequest) (*message.JobListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobListResponse) error {
 		all, err := Select(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
@@ -59,6 +60,7 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.JobListReq
 	})
 }
 
+// Get returns a job, or nil if it does not exist.
 func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.SingleJobResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleJobResponse) error {
 		out.Job = snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
@@ -69,6 +71,7 @@ func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *message.JobSpecific
 	})
 }
 
+// Summary returns the summary of a job, or nil if it does not exist.
 func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *message.JobSummaryRequest) (*message.JobSummaryResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobSummaryResponse) error {
 		out.JobSummary = snap.JobSummary(ws, handler.NamespaceOf(req.Namespace), req.JobID)
@@ -79,6 +82,7 @@ func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *message.JobSumm
 	})
 }
 
+// Versions returns the versions of a job and, if requested, the diffs between them.
 func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *message.JobVersionsRequest) (*message.JobVersionsResponse, error) {
 	if req.DiffTagName != "" {
 		return nil, handler.Absent("version tags of jobs")
@@ -120,6 +124,7 @@ func diffVersions(snap *state.Snapshot, ns string, req *message.JobVersionsReque
 	return nil
 }
 
+// Submission returns the source that a version of a job was registered from, or nil.
 func (s *Service) Submission(ctx context.Context, _ *rpc.Call, req *message.JobSubmissionRequest) (*message.JobSubmissionResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobSubmissionResponse) error {
 		out.Submission = snap.JobSubmission(ws, handler.NamespaceOf(req.Namespace), req.JobID, req.Version)
@@ -130,6 +135,8 @@ func (s *Service) Submission(ctx context.Context, _ *rpc.Call, req *message.JobS
 	})
 }
 
+// Allocations lists the allocations of a job. It omits those of an earlier job with the same ID,
+// unless the request asks for all.
 func (s *Service) Allocations(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.JobAllocationsResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobAllocationsResponse) error {
 		job := registered(snap, ws, req)
@@ -156,6 +163,7 @@ func registered(snap *state.Snapshot, ws memdb.WatchSet, req *message.JobSpecifi
 	return snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 }
 
+// Evaluations lists the evaluations of a job.
 func (s *Service) Evaluations(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.JobEvaluationsResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobEvaluationsResponse) error {
 		found, next, err := evals.Listing(&req.QueryOptions, page.ByID).Page(snap.EvalsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID))
@@ -169,6 +177,8 @@ func (s *Service) Evaluations(ctx context.Context, _ *rpc.Call, req *message.Job
 	})
 }
 
+// Deployments lists the deployments of a job. It omits those of an earlier job with the same ID,
+// unless the request asks for all.
 func (s *Service) Deployments(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.DeploymentListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.DeploymentListResponse) error {
 		job := registered(snap, ws, req)
@@ -186,6 +196,7 @@ func (s *Service) Deployments(ctx context.Context, _ *rpc.Call, req *message.Job
 	})
 }
 
+// LatestDeployment returns the newest deployment of a job, or nil if there is none.
 func (s *Service) LatestDeployment(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.SingleDeploymentResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleDeploymentResponse) error {
 		d := snap.LatestDeployment(ws, handler.NamespaceOf(req.Namespace), req.JobID)

@@ -20,6 +20,8 @@ import (
 // defaultMaxSource is the default limit for the size of a stored job source.
 const defaultMaxSource = 1_000_000
 
+// Register stores a new or changed job and creates its evaluation. For an unchanged job it only
+// creates an evaluation.
 func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for registration")
@@ -73,8 +75,8 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 // thousands of bytes with its defaults.
 const maxParts = 5_000
 
-// needs are the rights that a call with a job requires. One of ops in the job's namespace
-// is checked first, then more checks the complete job.
+// needs are the rights that a call with a job requires. The caller must first have one of ops in
+// the job's namespace. Then the function more checks the complete job.
 type needs struct {
 	ops  []acl.NamespaceCapability
 	more func(*nomad.Job) error
@@ -268,8 +270,8 @@ func (s *Service) keptSource(source *nomad.JobSubmission, warnings []string) (*n
 	return source, warnings
 }
 
-// enforced reports whether a compare-and-set of the request would fail now. The FSM decides
-// when the entry is applied.
+// enforced reports whether a compare-and-set of the request would fail now. The final check is
+// that of the FSM, when it applies the entry.
 func enforced(req *message.JobRegisterRequest, old *nomad.Job) bool {
 	return req.EnforceIndex && req.JobModifyIndex != old.JobModifyIndex
 }

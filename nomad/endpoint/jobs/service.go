@@ -2,9 +2,9 @@
 //
 //	request ─▶ complete (defaults, rights) ─▶ validate ─▶ fits (namespace, pool, limits) ─▶ log
 //
-// A submitted job is never stored as it came: defaults are set, fields that only servers set are
-// cleared, and constraints are added for what its tasks require of a node. Plan runs the
-// scheduler on a snapshot and writes nothing. Check finds the errors of a job without a server.
+// A job is never stored exactly as submitted. Defaults are set, and fields that only servers may
+// set are cleared. Constraints are added for what its tasks require of a node. Plan runs the
+// scheduler on a snapshot and writes nothing. Check validates a job without a server.
 package jobs
 
 import (

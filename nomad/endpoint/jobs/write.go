@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
+// Deregister stops a job, or removes it if Purge is set. A missing job is not an error.
 func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.JobDeregisterRequest) (*message.JobDeregisterResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for deregistering")
@@ -45,6 +46,7 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.JobD
 	return out, nil
 }
 
+// BatchDeregister stops or purges several jobs with one log entry.
 func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call, req *message.JobBatchDeregisterRequest) (*message.JobBatchDeregisterResponse, error) {
 	if len(req.Jobs) == 0 {
 		return nil, nomad.Errorf(400, "given no jobs to deregister")
@@ -58,6 +60,7 @@ func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call, req *message
 	return out, nil
 }
 
+// Evaluate creates an evaluation for a job.
 func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.JobEvaluateRequest) (*message.JobRegisterResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for evaluation")
@@ -92,6 +95,7 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.JobEva
 	return out, nil
 }
 
+// Stable marks a version of a job as stable or as not stable.
 func (s *Service) Stable(ctx context.Context, _ *rpc.Call, req *message.JobStabilityRequest) (*message.JobStabilityResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	if req.JobID == "" {
@@ -110,6 +114,7 @@ func (s *Service) Stable(ctx context.Context, _ *rpc.Call, req *message.JobStabi
 	return out, nil
 }
 
+// Validate returns the errors and warnings of a job. It stores nothing.
 func (s *Service) Validate(_ context.Context, c *rpc.Call, req *message.JobValidateRequest) (*message.JobValidateResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for validation")

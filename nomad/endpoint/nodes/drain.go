@@ -12,10 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// UpdateDrain ends the drain of a node. A request that starts one fails with 501, which names
-// the feature.
+// UpdateDrain ends the drain of a node. A request that starts a drain fails with 501, because
+// drains are not implemented yet.
 //
-// A node may only report its own drain as complete, and stays ineligible. Operators may end a
+// A node may only report its own drain as complete. It then stays ineligible. Operators may end a
 // drain at any time and make the node eligible again.
 func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
 	if req.NodeID == "" {

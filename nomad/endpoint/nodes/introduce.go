@@ -24,7 +24,8 @@ const (
 
 // Introduction configures how nodes that are not in state are admitted.
 type Introduction struct {
-	// Enforcement is one of nomad.NodeIntroductionEnforcement*. The default is warn.
+	// Enforcement is one of the NodeIntroductionEnforcement constants of package nomad. The
+	// default is warn.
 	Enforcement string
 	// DefaultTTL and MaxTTL limit the TTL of introduction tokens. The defaults are 5 and 30
 	// minutes.
@@ -32,8 +33,8 @@ type Introduction struct {
 	MaxTTL     time.Duration
 }
 
-// Warning returns a warning about the enforcement for operators, or "" when it is strict. The
-// leader admits nodes, by its own configuration.
+// Warning returns a warning for operators about the enforcement, or "" when it is strict. Only
+// the configuration of the leader has an effect, because the leader admits nodes.
 func (i Introduction) Warning() string {
 	switch i.Enforcement {
 	case nomad.NodeIntroductionEnforcementStrict:

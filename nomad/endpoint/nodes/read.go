@@ -24,6 +24,7 @@ func Listing(q *message.QueryOptions) page.List[*nomad.Node] {
 		Filtered: func(n *nomad.Node) any { return n.WithoutSecret() }}
 }
 
+// List lists nodes.
 func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.NodeListRequest) (*message.NodeListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeListResponse) error {
 		all := snap.Nodes(ws)
@@ -41,6 +42,7 @@ func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.NodeListRe
 	})
 }
 
+// Get returns a node without its secret ID, or nil if it does not exist.
 func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleNodeResponse) error {
 		if req.NodeID == "" {
@@ -58,6 +60,7 @@ func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *message.NodeSpecifi
 	})
 }
 
+// GetAllocs returns the allocations of a node in namespaces whose jobs the caller may read.
 func (s *Service) GetAllocs(ctx context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeAllocsResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeAllocsResponse) error {
 		if req.NodeID == "" {

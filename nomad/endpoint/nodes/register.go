@@ -221,6 +221,8 @@ func (s *Service) servers() []*nomad.NodeServerInfo {
 	return out
 }
 
+// UpdateStatus handles the heartbeats of nodes, and the status changes that the leader requests.
+// It renews the node identity when it is due.
 func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *message.NodeUpdateStatusRequest) (*message.NodeUpdateResponse, error) {
 	switch {
 	case req.NodeID == "":

@@ -3,8 +3,8 @@
 //
 //	introduction ─▶ Register ─▶ identity ─▶ UpdateStatus (heartbeat) ─▶ Deregister (purge)
 //
-// A node may only change itself and report its own allocations. One agent at a time has the ID
-// of a node (session.go). Timers of heartbeats are in nomad/heartbeat.
+// A node may only change itself and report its own allocations. Only one agent at a time may use
+// the ID of a node (session.go). The heartbeat timers are in nomad/heartbeat.
 package nodes
 
 import (
@@ -21,8 +21,8 @@ type Heartbeats interface {
 	Reset(node string) time.Duration
 	// Clear stops the timer of a node.
 	Clear(node string)
-	// Silent returns the time until a node without further heartbeats counts as silent. It is
-	// zero if the node is silent already.
+	// Silent returns the time after which a node counts as silent if it sends no further
+	// heartbeat. It is zero if the node is silent already.
 	Silent(node string) time.Duration
 	// Identified records when the identity of a node expires.
 	Identified(node string, ends time.Time)

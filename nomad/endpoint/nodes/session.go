@@ -51,7 +51,7 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 		return s.another(n, "node %s runs on another machine, or ran before this machine booted. If this machine was rebooted, it is admitted in %d s. "+mending,
 			n.ID, int(math.Ceil(in.Seconds())))
 	case s.lives(ctx, n.ID, had.ID):
-		return s.another(n, "another running agent on this machine is node %s. "+mending, n.ID)
+		return s.another(n, "another running agent on this machine uses the ID of node %s. "+mending, n.ID)
 	}
 	return nil
 }
@@ -119,8 +119,9 @@ func (s *Service) Session(ctx context.Context, _ *rpc.Call, req *message.NodeSpe
 	return &message.NodeSessionResponse{ID: id}, err
 }
 
-// BoundNode returns the node whose connection carried a call that another server answered.
-// That server has authenticated the node.
+// BoundNode returns the ID of the node that sent a call which another server has answered. It
+// returns "" for methods that do not bind a connection to a node. The server that answered has
+// authenticated the node.
 func BoundNode(method string, req rpc.Request) string {
 	switch r := req.(type) {
 	case *message.NodeRegisterRequest:

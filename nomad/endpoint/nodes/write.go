@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
+// Deregister purges a node and creates evaluations for its jobs.
 func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.NodeDeregisterRequest) (*message.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
@@ -21,6 +22,8 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.Node
 	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &message.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
 }
 
+// BatchDeregister removes nodes with one log entry and creates evaluations for their jobs. From
+// the leader it is a garbage collection, otherwise a purge.
 func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call, req *message.NodeBatchDeregisterRequest) (*message.NodeUpdateResponse, error) {
 	if len(req.NodeIDs) == 0 {
 		return nil, nomad.Errorf(400, "missing node IDs for client deregistration")
@@ -64,6 +67,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 	return out, nil
 }
 
+// UpdateEligibility sets whether a node is eligible for new allocations. Nodes must not call it.
 func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call, req *message.NodeUpdateEligibilityRequest) (*message.NodeEligibilityUpdateResponse, error) {
 	if authz.NodeID(c.Identity) != "" {
 		return nil, nomad.ErrPermissionDenied // also when ACLs are disabled
@@ -114,6 +118,8 @@ func (s *Service) event(subsystem, message string) *nomad.NodeEvent {
 	return &nomad.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: s.Now().UTC()}
 }
 
+// Evaluate creates an evaluation for each job with an allocation on the node, and for each system
+// job that could be placed on it.
 func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.NodeEvaluateRequest) (*message.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for evaluation")
@@ -127,6 +133,7 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.NodeEv
 	return out, s.evaluateNode(ctx, req.NodeID, node.ModifyIndex, out)
 }
 
+// EmitEvents stores events that the calling node reports about itself.
 func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *message.EmitNodeEventsRequest) (*message.EmitNodeEventsResponse, error) {
 	if len(req.NodeEvents) == 0 {
 		return nil, nomad.Errorf(400, "no node events given")

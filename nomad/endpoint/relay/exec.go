@@ -52,6 +52,6 @@ func runsOpen(a *nomad.Allocation, task string) bool {
 	return t != nil && NotIsolated(t)
 }
 
-// NotIsolated reports whether the driver of a task has no isolation. It goes by the name of the
-// driver, since only the node knows drivers that are not built in.
+// NotIsolated reports whether the driver of a task has no isolation. It decides by the
+// name of the driver, since only the node has the capabilities of external drivers.
 func NotIsolated(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" }

@@ -1,12 +1,12 @@
-// Package relay passes calls and streams on to the node that answers them: file reads, logs,
-// exec sessions, statistics and the lifecycle of allocations.
+// Package relay forwards calls and streams to the node that handles them: file reads, logs, exec
+// sessions, statistics and the lifecycle of allocations.
 //
-//	caller ─▶ this server ─▶ node, when its session is here
-//	                └──────▶ the server with its session ─▶ node
+//	caller ─▶ this server ─▶ node, if it is connected to this server
+//	                └──────▶ the server that the node is connected to ─▶ node
 //
-// The server checks the caller's rights and replaces its token by a ticket for the one call, so
-// that a node never gets the token of a caller. The node that a request is about is a Target.
-// Nothing is stored.
+// The server checks the caller's rights. It replaces the caller's token by a ticket that is valid
+// for one call, so that nodes do not get the tokens of callers. A Target resolves the node of a
+// request. The package stores nothing.
 package relay
 
 import "github.com/open-nomad/open-nomad/nomad/endpoint/handler"

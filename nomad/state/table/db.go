@@ -42,7 +42,7 @@ func (d *DB) View() (tx Reader, index uint64) {
 	return d.mem.Txn(false), index
 }
 
-// Wait waits until the log entry index is applied.
+// Wait waits until the log entry with the index is applied.
 func (d *DB) Wait(ctx context.Context, index uint64) error {
 	for {
 		moved := d.waitChannel(index)
@@ -77,8 +77,8 @@ func (d *DB) waitChannel(index uint64) <-chan struct{} {
 	return d.moved
 }
 
-// Advance records that the log entry index was applied, even if it changed nothing. The FSM calls
-// it after each entry.
+// Advance records that the log entry with the index was applied, even if it changed nothing. The
+// FSM calls it after each entry.
 func (d *DB) Advance(index uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,7 +96,7 @@ func (d *DB) Advance(index uint64) {
 // readers must then wake.
 func (d *DB) Abandoned() <-chan struct{} { return d.abandoned }
 
-// Abandon closes the channel of Abandoned. The FSM calls it once, after a restore has replaced
+// Abandon closes the channel that Abandoned returns. The FSM calls it once, after a restore has replaced
 // the database.
 func (d *DB) Abandon() { close(d.abandoned) }
 
@@ -118,8 +118,8 @@ type Write struct {
 	Gone bool
 }
 
-// Write runs fn as the log entry index. If fn fails, nothing changes. Within Together the entry
-// joins the common transaction.
+// Write runs fn in a transaction for the log entry with the index. If fn fails, nothing changes.
+// Within Together all entries share one transaction.
 func (d *DB) Write(index uint64, fn func(*Txn) error) error {
 	if d.joint != nil {
 		return d.joint.write(index, fn)
@@ -137,7 +137,7 @@ func (d *DB) Write(index uint64, fn func(*Txn) error) error {
 	return nil
 }
 
-// Begin starts a transaction that belongs to no log entry. The caller commits or aborts it.
+// Begin starts a transaction that does not belong to a log entry. The caller commits or aborts it.
 func (d *DB) Begin() *Txn { return &Txn{Txn: d.mem.Txn(true)} }
 
 // joint is one memdb transaction for several log entries. Each entry sees the writes of earlier
@@ -148,8 +148,8 @@ type joint struct {
 }
 
 // Together runs apply in one transaction. apply writes log entries up to the index last. Watches
-// fire once, and the index of each table is written once. apply must return false if an entry
-// failed. Then nothing is written and Together returns false.
+// fire once, and the index of each table is written once. If an entry fails, apply must return
+// false. Together then writes nothing and returns false.
 func (d *DB) Together(last uint64, apply func() bool) bool {
 	j := &joint{Txn: Txn{Txn: d.mem.Txn(true)}, last: map[string]uint64{}}
 	defer j.Abort()

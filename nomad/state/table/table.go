@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
-// Reader is what table reads need of a transaction. The views of a DB and Txn implement it.
+// Reader has the methods of a transaction that reads use. The views of a DB and Txn implement it.
 type Reader interface {
 	FirstWatch(table, index string, args ...any) (<-chan struct{}, any, error)
 	Get(table, index string, args ...any) (memdb.ResultIterator, error)
@@ -38,7 +38,7 @@ func PrefixOf(parts ...string) Key {
 	return k[:len(k)-1]
 }
 
-// Optional returns the key of part, or nil if part is empty.
+// Optional returns KeyOf(part), or nil if part is empty.
 func Optional(part string) Key {
 	if part == "" {
 		return nil

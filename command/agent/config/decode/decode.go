@@ -17,7 +17,7 @@ import (
 type Field struct {
 	Key    string
 	Mode   string // "", "label", "named" or "repeat"
-	Later  string // the missing feature behind the key
+	Later  string // the missing feature that the key requires
 	Value  reflect.Value
 	Nested bool // the value is a block
 	deflt  string
@@ -56,7 +56,7 @@ func SetDefaults(block reflect.Value) {
 	}
 }
 
-// OpenBlock is a labeled block that accepts other keys than those of its fields.
+// OpenBlock is a labeled block that also accepts keys that are not fields of its struct.
 type OpenBlock interface {
 	SetLabel(label string)
 	SetKey(key, text string)

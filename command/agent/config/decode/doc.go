@@ -6,7 +6,8 @@
 //
 // The tag hcl holds the key and its mode: "label" for labeled blocks, "named" for labeled blocks
 // with a key name, "repeat" for a list of blocks. The tag default holds the default as text. The tag
-// later holds the missing feature behind the key, which the caller handles. A struct is a block.
+// later holds the feature that the key requires and that is missing; the caller handles such keys. A
+// struct is a block.
 //
 //	file ──hcl.go, json.go──▶ values with places ──decode.go──▶ struct
 //

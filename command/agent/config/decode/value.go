@@ -76,7 +76,7 @@ func (v value) strings() ([]string, error) {
 	return out, nil
 }
 
-// plain converts the value to ordinary Go values, which the config schema of the driver converts
+// plain converts the value to scalars, slices and maps. The config schema of a driver converts these
 // further. A repeated block becomes a list.
 func (v value) plain() any {
 	switch v.kind {
