@@ -45,7 +45,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 	if err := f.SetConfig(cty.ObjectVal(settings{"allow_unprivileged": cty.True, "unveil_by_task": cty.True})); err != nil {
 		t.Fatal(err)
 	}
-	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthHealthy || !strings.Contains(got.Description, "without") {
+	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthHealthy || !strings.Contains(got.Description, "missing (allowed by allow_unprivileged)") {
 		t.Errorf("fingerprint = %+v, want healthy with what is missing", got)
 	}
 	if got := fingerprint(t, f.Driver).Attributes; got["driver.exec2.level"] != "baseline" || got["driver.exec2.lacks"] != lacks {
