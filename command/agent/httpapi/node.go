@@ -3,61 +3,69 @@ package httpapi
 import (
 	"net/http"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-func (s *Server) nodeRoutes() []route {
+func (s *Server) nodeRoutes() []web.Route {
 	const node = "/v1/node/:node_id"
-	return []route{
-		{methods: "GET", path: "/v1/nodes", handle: read("Node.List", func(r *request, q *nomad.NodeListRequest) error { return r.nodeFields(&q.Fields) }, func(o *nomad.NodeListResponse) (any, error) { return o.Nodes, nil })},
-		{methods: "GET", path: node, handle: read("Node.GetNode", nodeID, func(o *nomad.SingleNodeResponse) (any, error) { return showNode(o.Node) })},
-		{methods: "PUT POST", path: node + "/evaluate", call: write("Node.Evaluate", func(r *request, q *nomad.NodeEvaluateRequest) error { q.NodeID = r.param; return nil }, whole[nomad.NodeUpdateResponse])},
-		{methods: "GET", path: node + "/allocations", handle: read("Node.GetAllocs", nodeID, func(o *nomad.NodeAllocsResponse) (any, error) { return publicAllocs(o.Allocs), nil })},
-		{methods: "PUT POST", path: node + "/drain", call: write("Node.UpdateDrain", nodeDrain, whole[nomad.NodeDrainUpdateResponse])},
-		{methods: "PUT POST", path: node + "/eligibility", call: write("Node.UpdateEligibility", nodeEligibility, whole[nomad.NodeEligibilityUpdateResponse])},
-		{methods: "PUT POST", path: node + "/purge", call: write("Node.Deregister", func(r *request, q *nomad.NodeDeregisterRequest) error { q.NodeID = r.param; return nil }, whole[nomad.NodeUpdateResponse])},
-		{methods: "GET", path: "/v1/node/pools", handle: read("NodePool.List", noFields[nomad.NodePoolListRequest], func(o *nomad.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
-		{methods: "PUT POST", path: "/v1/node/pools", call: write("NodePool.UpsertNodePools", nodePool, nothing[nomad.GenericResponse])},
-		{methods: "GET", path: "/v1/node/pool/:name", handle: read("NodePool.GetNodePool", func(r *request, q *nomad.NodePoolSpecificRequest) error { q.Name = r.param; return nil },
-			func(o *nomad.SingleNodePoolResponse) (any, error) { return found(o.NodePool, "node pool not found") })},
-		{methods: "PUT POST", path: "/v1/node/pool/:name", call: write("NodePool.UpsertNodePools", nodePool, nothing[nomad.GenericResponse])},
-		{methods: "DELETE", path: "/v1/node/pool/:name", call: write("NodePool.DeleteNodePools", func(r *request, q *nomad.NodePoolDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
-		{methods: "GET", path: "/v1/node/pool/:name/nodes", handle: read("NodePool.ListNodes", func(r *request, q *nomad.NodePoolNodesRequest) error {
-			if err := r.noPrefix(); err != nil {
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/nodes", Handle: web.Read("Node.List", func(r *web.Request, q *nomad.NodeListRequest) error { return nodeFields(r, &q.Fields) }, func(o *nomad.NodeListResponse) (any, error) { return o.Nodes, nil })},
+		{Methods: "GET", Path: node, Handle: web.Read("Node.GetNode", nodeID, func(o *nomad.SingleNodeResponse) (any, error) { return showNode(o.Node) })},
+		{Methods: "PUT POST", Path: node + "/evaluate", Call: web.Write("Node.Evaluate", func(r *web.Request, q *nomad.NodeEvaluateRequest) error { q.NodeID = r.Param; return nil }, web.Full[nomad.NodeUpdateResponse])},
+		{Methods: "GET", Path: node + "/allocations", Handle: web.Read("Node.GetAllocs", nodeID, func(o *nomad.NodeAllocsResponse) (any, error) { return publicAllocs(o.Allocs), nil })},
+		{Methods: "PUT POST", Path: node + "/drain", Call: web.Write("Node.UpdateDrain", nodeDrain, web.Full[nomad.NodeDrainUpdateResponse])},
+		{Methods: "PUT POST", Path: node + "/eligibility", Call: web.Write("Node.UpdateEligibility", nodeEligibility, web.Full[nomad.NodeEligibilityUpdateResponse])},
+		{Methods: "PUT POST", Path: node + "/purge", Call: web.Write("Node.Deregister", func(r *web.Request, q *nomad.NodeDeregisterRequest) error { q.NodeID = r.Param; return nil }, web.Full[nomad.NodeUpdateResponse])},
+		{Methods: "GET", Path: "/v1/node/pools", Handle: web.Read("NodePool.List", noFields[nomad.NodePoolListRequest], func(o *nomad.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
+		{Methods: "PUT POST", Path: "/v1/node/pools", Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[nomad.GenericResponse])},
+		{Methods: "GET", Path: "/v1/node/pool/:name", Handle: web.Read("NodePool.GetNodePool", func(r *web.Request, q *nomad.NodePoolSpecificRequest) error { q.Name = r.Param; return nil },
+			func(o *nomad.SingleNodePoolResponse) (any, error) {
+				return web.Found(o.NodePool, "node pool not found")
+			})},
+		{Methods: "PUT POST", Path: "/v1/node/pool/:name", Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[nomad.GenericResponse])},
+		{Methods: "DELETE", Path: "/v1/node/pool/:name", Call: web.Write("NodePool.DeleteNodePools", func(r *web.Request, q *nomad.NodePoolDeleteRequest) error { q.Names = []string{r.Param}; return nil }, web.Nothing[nomad.GenericResponse])},
+		{Methods: "GET", Path: "/v1/node/pool/:name/nodes", Handle: web.Read("NodePool.ListNodes", func(r *web.Request, q *nomad.NodePoolNodesRequest) error {
+			if err := r.NoPrefix(); err != nil {
 				return err
 			}
-			q.Name = r.param
-			return r.nodeFields(&q.Fields)
+			q.Name = r.Param
+			return nodeFields(r, &q.Fields)
 		},
 			func(o *nomad.NodePoolNodesResponse) (any, error) { return o.Nodes, nil })},
-		{methods: "GET", path: "/v1/node/pool/:name/jobs", handle: read("NodePool.ListJobs", func(r *request, q *nomad.NodePoolJobsRequest) error {
-			if err := r.noPrefix(); err != nil {
+		{Methods: "GET", Path: "/v1/node/pool/:name/jobs", Handle: web.Read("NodePool.ListJobs", func(r *web.Request, q *nomad.NodePoolJobsRequest) error {
+			if err := r.NoPrefix(); err != nil {
 				return err
 			}
-			meta, err := r.flag("meta")
-			q.Name, q.Fields = r.param, &nomad.JobStubFields{Meta: meta}
+			meta, err := r.Flag("meta")
+			q.Name, q.Fields = r.Param, &nomad.JobStubFields{Meta: meta}
 			return err
 		}, func(o *nomad.NodePoolJobsResponse) (any, error) { return o.Jobs, nil })},
-		{methods: "GET", path: "/v1/namespaces", handle: read("Namespace.ListNamespaces", func(*request, *nomad.NamespaceListRequest) error { return nil }, func(o *nomad.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
-		{methods: "GET", path: "/v1/namespace/:name", handle: read("Namespace.GetNamespace", func(r *request, q *nomad.NamespaceSpecificRequest) error { q.Name = r.param; return nil },
-			func(o *nomad.SingleNamespaceResponse) (any, error) { return found(o.Namespace, "Namespace not found") })},
-		{methods: "PUT POST", path: "/v1/namespace", call: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
-		{methods: "PUT POST", path: "/v1/namespace/:name", call: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
-		{methods: "DELETE", path: "/v1/namespace/:name", call: write("Namespace.DeleteNamespaces", func(r *request, q *nomad.NamespaceDeleteRequest) error { q.Namespaces = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
+		{Methods: "GET", Path: "/v1/namespaces", Handle: web.Read("Namespace.ListNamespaces", func(*web.Request, *nomad.NamespaceListRequest) error { return nil }, func(o *nomad.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
+		{Methods: "GET", Path: "/v1/namespace/:name", Handle: web.Read("Namespace.GetNamespace", func(r *web.Request, q *nomad.NamespaceSpecificRequest) error { q.Name = r.Param; return nil },
+			func(o *nomad.SingleNamespaceResponse) (any, error) {
+				return web.Found(o.Namespace, "Namespace not found")
+			})},
+		{Methods: "PUT POST", Path: "/v1/namespace", Call: web.Write("Namespace.UpsertNamespaces", namespace, web.Nothing[nomad.GenericResponse])},
+		{Methods: "PUT POST", Path: "/v1/namespace/:name", Call: web.Write("Namespace.UpsertNamespaces", namespace, web.Nothing[nomad.GenericResponse])},
+		{Methods: "DELETE", Path: "/v1/namespace/:name", Call: web.Write("Namespace.DeleteNamespaces", func(r *web.Request, q *nomad.NamespaceDeleteRequest) error {
+			q.Namespaces = []string{r.Param}
+			return nil
+		}, web.Nothing[nomad.GenericResponse])},
 	}
 }
 
-func nodeID(r *request, q *nomad.NodeSpecificRequest) error {
-	q.NodeID = r.param
+func nodeID(r *web.Request, q *nomad.NodeSpecificRequest) error {
+	q.NodeID = r.Param
 	return nil
 }
 
-func (r *request) nodeFields(to **nomad.NodeStubFields) error {
-	resources, err := r.flag("resources")
+func nodeFields(r *web.Request, to **nomad.NodeStubFields) error {
+	resources, err := r.Flag("resources")
 	if err != nil {
 		return err
 	}
-	os, err := r.flag("os")
+	os, err := r.Flag("os")
 	*to = &nomad.NodeStubFields{Resources: resources, OS: os}
 	return err
 }
@@ -77,17 +85,17 @@ func showNode(n *nomad.Node) (any, error) {
 	return nodeView{Node: &shown, Drain: n.DrainStrategy != nil}, nil
 }
 
-func nodeDrain(r *request, q *nomad.NodeUpdateDrainRequest) error {
+func nodeDrain(r *web.Request, q *nomad.NodeUpdateDrainRequest) error {
 	var b struct {
 		NodeID       string
 		DrainSpec    *nomad.DrainSpec
 		MarkEligible bool
 		Meta         map[string]string
 	}
-	if err := r.decode(&b); err != nil {
+	if err := r.Decode(&b); err != nil {
 		return err
 	}
-	if err := sameID("Node", &b.NodeID, r.param); err != nil {
+	if err := sameID("Node", &b.NodeID, r.Param); err != nil {
 		return err
 	}
 	q.NodeID, q.MarkEligible, q.Meta = b.NodeID, b.MarkEligible, b.Meta
@@ -97,36 +105,36 @@ func nodeDrain(r *request, q *nomad.NodeUpdateDrainRequest) error {
 	return nil
 }
 
-func nodeEligibility(r *request, q *nomad.NodeUpdateEligibilityRequest) error {
+func nodeEligibility(r *web.Request, q *nomad.NodeUpdateEligibilityRequest) error {
 	var b struct{ NodeID, Eligibility string }
-	if err := r.decode(&b); err != nil {
+	if err := r.Decode(&b); err != nil {
 		return err
 	}
 	q.Eligibility = b.Eligibility
 	q.NodeID = b.NodeID
-	return sameID("Node", &q.NodeID, r.param)
+	return sameID("Node", &q.NodeID, r.Param)
 }
 
-func namespace(r *request, q *nomad.NamespaceUpsertRequest) error {
+func namespace(r *web.Request, q *nomad.NamespaceUpsertRequest) error {
 	var n nomad.Namespace
-	if err := r.decode(&n); err != nil {
+	if err := r.Decode(&n); err != nil {
 		return err
 	}
 	q.Namespaces = []*nomad.Namespace{&n}
-	if r.param == "" {
+	if r.Param == "" {
 		return nil
 	}
-	return sameID("Namespace", &n.Name, r.param)
+	return sameID("Namespace", &n.Name, r.Param)
 }
 
-func nodePool(r *request, q *nomad.NodePoolUpsertRequest) error {
+func nodePool(r *web.Request, q *nomad.NodePoolUpsertRequest) error {
 	var p nomad.NodePool
-	if err := r.decode(&p); err != nil {
+	if err := r.Decode(&p); err != nil {
 		return err
 	}
 	q.NodePools = []*nomad.NodePool{&p}
-	if r.param == "" {
+	if r.Param == "" {
 		return nil
 	}
-	return sameID("Node pool", &p.Name, r.param)
+	return sameID("Node pool", &p.Name, r.Param)
 }
