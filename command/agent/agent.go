@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/access"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/command/agent/parse"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
@@ -107,9 +108,12 @@ func (a *Agent) open(w io.Writer) (err error) {
 		return err
 	}
 	a.api = httpapi.New(httpapi.Config{
-		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.HostNames(),
-		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Keys: a.gossipKeys(), Audit: a.audit, Log: a.log,
-		Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
+		Config: web.Config{
+			RPC: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.HostNames(),
+			Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, Audit: a.audit, Log: a.log,
+		},
+		Agent: a, Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(),
+		OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
 	})
 	if a.set.Client.Enabled {
 		return a.openClient()
@@ -200,7 +204,7 @@ func (a *Agent) Call(ctx context.Context, method string, req, resp any) error {
 }
 
 // to returns the handler of a method.
-func (a *Agent) to(method string) httpapi.RPC {
+func (a *Agent) to(method string) web.RPC {
 	if a.server != nil {
 		return a.server
 	}

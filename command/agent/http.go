@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 )
 
 // Limits of HTTP connections. There is no write timeout, because streams last as long as the
@@ -23,18 +23,18 @@ const (
 // serveHTTP serves the API on a listener until ctx ends. Requests in progress are then canceled.
 func (a *Agent) serveHTTP(ctx context.Context, ln net.Listener) error {
 	srv := &http.Server{
-		Handler:           httpapi.Compress(a.api),
+		Handler:           web.Compress(a.api),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
-	web := newWebListener(ln, a.certs, a.set.Limits.HTTPSHandshakeTimeout, a.log)
+	conns := newWebListener(ln, a.certs, a.set.Limits.HTTPSHandshakeTimeout, a.log)
 	greeted := make(chan struct{})
 	go func() {
 		defer close(greeted)
-		web.run(ctx)
+		conns.run(ctx)
 	}()
 	defer func() { <-greeted }()
 	stopped := make(chan struct{})
@@ -46,7 +46,7 @@ func (a *Agent) serveHTTP(ctx context.Context, ln net.Listener) error {
 			a.log.Warn("stop the HTTP API", "err", errors.Join(err, srv.Close()))
 		}
 	})()
-	err := srv.Serve(web)
+	err := srv.Serve(conns)
 	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {
 		<-stopped
 		return ctx.Err()

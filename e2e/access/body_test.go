@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -48,7 +49,7 @@ func TestBodiesWithoutRightsAreNotRead(t *testing.T) {
 	framings := []string{"Content-Length: 1048576", "Transfer-Encoding: chunked", "Content-Length: 1048576\r\nExpect: 100-continue",
 		"X-Nomad-Acl-Reason: 1\r\nContent-Length: 1048576"}
 	for place, a := range map[string]*cluster.Agent{"server": h.server, "client": h.client} {
-		rows := httpapi.New(httpapi.Config{Log: slog.New(slog.DiscardHandler), IsServer: a == h.server}).Routes()
+		rows := httpapi.New(httpapi.Config{Config: web.Config{Log: slog.New(slog.DiscardHandler)}}).Routes()
 		for n, row := range rows {
 			method, path, _ := strings.Cut(row, " ")
 			if method == http.MethodGet || method == http.MethodPost && slices.Contains(rows, "PUT "+path) || bodyForAll[path] != "" || bodyForNone[path] {

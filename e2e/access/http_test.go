@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -26,7 +27,7 @@ func (h *house) routes(name string, a *cluster.Agent, callers []caller) {
 	t := h.t
 	t.Helper()
 	m := newMatrix(callers)
-	table := httpapi.New(httpapi.Config{Log: slog.New(slog.DiscardHandler), IsServer: a == h.server}).Routes()
+	table := httpapi.New(httpapi.Config{Config: web.Config{Log: slog.New(slog.DiscardHandler)}}).Routes()
 	for _, row := range table {
 		m.row(row, "")
 	}

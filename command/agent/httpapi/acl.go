@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -14,108 +15,108 @@ import (
 
 // aclRoutes returns the routes of policies, tokens, roles and logins. None of them allows
 // cross-origin reads, because their replies hold secrets.
-func (s *Server) aclRoutes() []route {
+func (s *Server) aclRoutes() []web.Route {
 	return slices.Concat(aclPolicyRoutes(s), aclTokenRoutes(s), aclRoleRoutes(), aclAuthRoutes())
 }
 
-func aclPolicyRoutes(s *Server) []route {
-	return []route{
-		{methods: "GET", path: "/v1/acl/policies", handle: read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
+func aclPolicyRoutes(s *Server) []web.Route {
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/acl/policies", Handle: web.Read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
 			func(o *acls.PolicyListResponse) (any, error) { return o.Policies, nil })},
-		{methods: "GET", path: "/v1/acl/policy/self", handle: s.ownPolicies},
-		{methods: "GET", path: "/v1/acl/policy/:name", handle: read("ACL.GetPolicy", func(r *request, q *acls.PolicySpecificRequest) error { q.Name = r.param; return nil },
-			func(o *acls.SinglePolicyResponse) (any, error) { return found(o.Policy, "ACL policy not found") })},
-		{methods: "PUT POST", path: "/v1/acl/policy/:name", call: write("ACL.UpsertPolicies", aclPolicy, nothing[message.GenericResponse])},
-		{methods: "DELETE", path: "/v1/acl/policy/:name", call: write("ACL.DeletePolicies", func(r *request, q *acls.PolicyDeleteRequest) error { q.Names = []string{r.param}; return nil },
-			nothing[message.GenericResponse])},
+		{Methods: "GET", Path: "/v1/acl/policy/self", Handle: s.ownPolicies},
+		{Methods: "GET", Path: "/v1/acl/policy/:name", Handle: web.Read("ACL.GetPolicy", func(r *web.Request, q *acls.PolicySpecificRequest) error { q.Name = r.Param; return nil },
+			func(o *acls.SinglePolicyResponse) (any, error) { return web.Found(o.Policy, "ACL policy not found") })},
+		{Methods: "PUT POST", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.UpsertPolicies", aclPolicy, web.Nothing[message.GenericResponse])},
+		{Methods: "DELETE", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.DeletePolicies", func(r *web.Request, q *acls.PolicyDeleteRequest) error { q.Names = []string{r.Param}; return nil },
+			web.Nothing[message.GenericResponse])},
 	}
 }
 
-func aclTokenRoutes(s *Server) []route {
-	return []route{
-		{methods: "PUT POST", path: "/v1/acl/bootstrap", call: write("ACL.Bootstrap", aclBootstrap, theToken)},
-		{methods: "GET", path: "/v1/acl/tokens", handle: read("ACL.ListTokens", func(r *request, q *acls.TokenListRequest) (err error) {
-			q.GlobalOnly, err = r.flag("global")
+func aclTokenRoutes(s *Server) []web.Route {
+	return []web.Route{
+		{Methods: "PUT POST", Path: "/v1/acl/bootstrap", Call: web.Write("ACL.Bootstrap", aclBootstrap, theToken)},
+		{Methods: "GET", Path: "/v1/acl/tokens", Handle: web.Read("ACL.ListTokens", func(r *web.Request, q *acls.TokenListRequest) (err error) {
+			q.GlobalOnly, err = r.Flag("global")
 			return err
 		}, func(o *acls.TokenListResponse) (any, error) { return o.Tokens, nil })},
-		{methods: "PUT POST", path: "/v1/acl/token", call: write("ACL.UpsertTokens", aclToken, theToken)},
-		{methods: "GET", path: "/v1/acl/token/self", handle: s.ownToken},
-		{methods: "PUT POST", path: "/v1/acl/token/onetime", call: write("ACL.UpsertOneTimeToken", noFields[acls.OneTimeTokenUpsertRequest],
+		{Methods: "PUT POST", Path: "/v1/acl/token", Call: web.Write("ACL.UpsertTokens", aclToken, theToken)},
+		{Methods: "GET", Path: "/v1/acl/token/self", Handle: s.ownToken},
+		{Methods: "PUT POST", Path: "/v1/acl/token/onetime", Call: web.Write("ACL.UpsertOneTimeToken", noFields[acls.OneTimeTokenUpsertRequest],
 			func(o *acls.OneTimeTokenUpsertResponse) (any, error) {
 				return struct{ OneTimeToken *acls.OneTimeToken }{o.OneTimeToken}, nil
 			})},
-		{methods: "PUT POST", path: "/v1/acl/token/onetime/exchange", call: write("ACL.ExchangeOneTimeToken", body[acls.OneTimeTokenExchangeRequest](),
+		{Methods: "PUT POST", Path: "/v1/acl/token/onetime/exchange", Call: web.Write("ACL.ExchangeOneTimeToken", web.Body[acls.OneTimeTokenExchangeRequest](),
 			func(o *acls.OneTimeTokenExchangeResponse) (any, error) {
 				return struct{ Token *tokenView }{showToken(o.Token)}, nil
 			})},
-		{methods: "GET", path: "/v1/acl/token/:accessor_id", handle: read("ACL.GetToken", func(r *request, q *acls.TokenSpecificRequest) error { q.AccessorID = r.param; return nil },
+		{Methods: "GET", Path: "/v1/acl/token/:accessor_id", Handle: web.Read("ACL.GetToken", func(r *web.Request, q *acls.TokenSpecificRequest) error { q.AccessorID = r.Param; return nil },
 			func(o *acls.SingleTokenResponse) (any, error) {
-				return found(showToken(o.Token), "ACL token not found")
+				return web.Found(showToken(o.Token), "ACL token not found")
 			})},
-		{methods: "PUT POST", path: "/v1/acl/token/:accessor_id", call: write("ACL.UpsertTokens", aclToken, theToken)},
-		{methods: "DELETE", path: "/v1/acl/token/:accessor_id", call: write("ACL.DeleteTokens", func(r *request, q *acls.TokenDeleteRequest) error { q.AccessorIDs = []string{r.param}; return nil },
-			nothing[message.GenericResponse])},
+		{Methods: "PUT POST", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.UpsertTokens", aclToken, theToken)},
+		{Methods: "DELETE", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.DeleteTokens", func(r *web.Request, q *acls.TokenDeleteRequest) error { q.AccessorIDs = []string{r.Param}; return nil },
+			web.Nothing[message.GenericResponse])},
 	}
 }
 
-func aclRoleRoutes() []route {
+func aclRoleRoutes() []web.Route {
 	theRole := func(o *acls.RolesUpsertResponse) (any, error) { return first(o.ACLRoles) }
-	return []route{
-		{methods: "GET", path: "/v1/acl/roles", handle: read("ACL.ListRoles", noFields[acls.RolesListRequest],
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/acl/roles", Handle: web.Read("ACL.ListRoles", noFields[acls.RolesListRequest],
 			func(o *acls.RolesListResponse) (any, error) { return o.ACLRoles, nil })},
-		{methods: "PUT POST", path: "/v1/acl/role", call: write("ACL.UpsertRoles", aclRole, theRole)},
-		{methods: "GET", path: "/v1/acl/role/name/:name", handle: read("ACL.GetRoleByName", func(r *request, q *acls.RoleByNameRequest) error { q.RoleName = r.param; return nil },
-			func(o *acls.RoleByNameResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
-		{methods: "GET", path: "/v1/acl/role/:id", handle: read("ACL.GetRoleByID", func(r *request, q *acls.RoleByIDRequest) error { q.RoleID = r.param; return nil },
-			func(o *acls.RoleByIDResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
-		{methods: "PUT POST", path: "/v1/acl/role/:id", call: write("ACL.UpsertRoles", aclRole, theRole)},
-		{methods: "DELETE", path: "/v1/acl/role/:id", call: write("ACL.DeleteRolesByID", func(r *request, q *acls.RolesDeleteByIDRequest) error {
-			q.ACLRoleIDs = []string{r.param}
+		{Methods: "PUT POST", Path: "/v1/acl/role", Call: web.Write("ACL.UpsertRoles", aclRole, theRole)},
+		{Methods: "GET", Path: "/v1/acl/role/name/:name", Handle: web.Read("ACL.GetRoleByName", func(r *web.Request, q *acls.RoleByNameRequest) error { q.RoleName = r.Param; return nil },
+			func(o *acls.RoleByNameResponse) (any, error) { return web.Found(o.ACLRole, "ACL role not found") })},
+		{Methods: "GET", Path: "/v1/acl/role/:id", Handle: web.Read("ACL.GetRoleByID", func(r *web.Request, q *acls.RoleByIDRequest) error { q.RoleID = r.Param; return nil },
+			func(o *acls.RoleByIDResponse) (any, error) { return web.Found(o.ACLRole, "ACL role not found") })},
+		{Methods: "PUT POST", Path: "/v1/acl/role/:id", Call: web.Write("ACL.UpsertRoles", aclRole, theRole)},
+		{Methods: "DELETE", Path: "/v1/acl/role/:id", Call: web.Write("ACL.DeleteRolesByID", func(r *web.Request, q *acls.RolesDeleteByIDRequest) error {
+			q.ACLRoleIDs = []string{r.Param}
 			return nil
 		},
-			nothing[acls.RolesDeleteByIDResponse])},
+			web.Nothing[acls.RolesDeleteByIDResponse])},
 	}
 }
 
-func aclPolicy(r *request, q *acls.PolicyUpsertRequest) error {
+func aclPolicy(r *web.Request, q *acls.PolicyUpsertRequest) error {
 	var p acls.Policy
-	if err := r.decode(&p); err != nil {
+	if err := r.Decode(&p); err != nil {
 		return err
 	}
 	q.Policies = []*acls.Policy{&p}
-	return sameID("ACL policy", &p.Name, r.param)
+	return sameID("ACL policy", &p.Name, r.Param)
 }
 
-func aclBootstrap(r *request, q *acls.TokenBootstrapRequest) error {
+func aclBootstrap(r *web.Request, q *acls.TokenBootstrapRequest) error {
 	var b struct{ BootstrapSecret string }
-	fill := optionalBody[struct{ BootstrapSecret string }]()
+	fill := web.OptionalBody[struct{ BootstrapSecret string }]()
 	err := fill(r, &b)
 	q.BootstrapSecret = b.BootstrapSecret
 	return err
 }
 
-func aclToken(r *request, q *acls.TokenUpsertRequest) error {
+func aclToken(r *web.Request, q *acls.TokenUpsertRequest) error {
 	var t acls.Token
-	if err := r.decode(&t); err != nil {
+	if err := r.Decode(&t); err != nil {
 		return err
 	}
 	q.Tokens = []*acls.Token{&t}
-	if r.param == "" {
+	if r.Param == "" {
 		return nil
 	}
-	return sameID("ACL token", &t.AccessorID, r.param)
+	return sameID("ACL token", &t.AccessorID, r.Param)
 }
 
-func aclRole(r *request, q *acls.RolesUpsertRequest) error {
+func aclRole(r *web.Request, q *acls.RolesUpsertRequest) error {
 	var role acls.Role
-	if err := r.decode(&role); err != nil {
+	if err := r.Decode(&role); err != nil {
 		return err
 	}
 	q.ACLRoles = []*acls.Role{&role}
-	if r.param == "" {
+	if r.Param == "" {
 		return nil
 	}
-	return sameID("ACL role", &role.ID, r.param)
+	return sameID("ACL role", &role.ID, r.Param)
 }
 
 // theToken returns the token that was written.
@@ -162,16 +163,16 @@ func showToken(t *acls.Token) *tokenView {
 }
 
 // ownToken returns the token of the caller. Tasks and nodes have none.
-func (s *Server) ownToken(r *request) (any, error) {
+func (s *Server) ownToken(r *web.Request) (any, error) {
 	var q message.GenericRequest
-	if err := r.readOptions(&q.QueryOptions); err != nil {
+	if err := r.ReadOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
 	var resp acls.WhoAmIResponse
-	if err := s.cfg.RPC.Call(r.Context(), "ACL.WhoAmI", &q, &resp); err != nil {
+	if err := r.RPC().Call(r.Context(), "ACL.WhoAmI", &q, &resp); err != nil {
 		return nil, err
 	}
-	setReadMeta(r.w.Header(), &resp.QueryMeta)
+	r.SetIndex(&resp)
 	if resp.Identity == nil || resp.Identity.ACLToken == nil {
 		return nil, nomad.Errorf(http.StatusNotFound, "ACL token not found")
 	}
@@ -184,17 +185,17 @@ func (s *Server) ownToken(r *request) (any, error) {
 
 // ownPolicies lists the policies of the caller. For a workload identity these are the policies that
 // apply to the workload. A request without a token is refused.
-func (s *Server) ownPolicies(r *request) (any, error) {
-	if strings.Count(r.token(), ".") != 2 { // not a JWT
-		return read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
+func (s *Server) ownPolicies(r *web.Request) (any, error) {
+	if strings.Count(r.Token(), ".") != 2 { // not a JWT
+		return web.Read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
 			func(o *acls.PolicyListResponse) (any, error) {
-				if r.token() == "" {
+				if r.Token() == "" {
 					return nil, nomad.ErrPermissionDenied
 				}
 				return o.Policies, nil
 			})(r)
 	}
-	return read("ACL.GetClaimPolicies", noFields[message.GenericRequest], func(o *acls.PolicySetResponse) (any, error) {
+	return web.Read("ACL.GetClaimPolicies", noFields[message.GenericRequest], func(o *acls.PolicySetResponse) (any, error) {
 		out := []*acls.PolicyListStub{}
 		for _, name := range slices.Sorted(maps.Keys(o.Policies)) {
 			out = append(out, o.Policies[name].Stub())

@@ -3,70 +3,71 @@ package httpapi
 import (
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // aclAuthRoutes returns the routes of auth methods, binding rules and logins. A caller that logs in
 // has no token yet.
-func aclAuthRoutes() []route {
+func aclAuthRoutes() []web.Route {
 	theMethod := func(o *acls.AuthMethodUpsertResponse) (any, error) {
 		m, err := first(o.AuthMethods)
 		return showAuthMethod(m), err
 	}
 	theRule := func(o *acls.BindingRulesUpsertResponse) (any, error) { return first(o.ACLBindingRules) }
 	loggedIn := func(o *acls.LoginResponse) (any, error) { return showToken(o.ACLToken), nil }
-	return []route{
-		{methods: "GET", path: "/v1/acl/auth-methods", handle: read("ACL.ListAuthMethods", noFields[acls.AuthMethodListRequest],
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/acl/auth-methods", Handle: web.Read("ACL.ListAuthMethods", noFields[acls.AuthMethodListRequest],
 			func(o *acls.AuthMethodListResponse) (any, error) { return o.AuthMethods, nil })},
-		{methods: "PUT POST", path: "/v1/acl/auth-method", call: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
-		{methods: "GET", path: "/v1/acl/auth-method/:name", handle: read("ACL.GetAuthMethod", func(r *request, q *acls.AuthMethodGetRequest) error { q.MethodName = r.param; return nil },
+		{Methods: "PUT POST", Path: "/v1/acl/auth-method", Call: web.Write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
+		{Methods: "GET", Path: "/v1/acl/auth-method/:name", Handle: web.Read("ACL.GetAuthMethod", func(r *web.Request, q *acls.AuthMethodGetRequest) error { q.MethodName = r.Param; return nil },
 			func(o *acls.AuthMethodGetResponse) (any, error) {
-				return found(showAuthMethod(o.AuthMethod), nomad.ErrACLAuthMethodNotFound.Error())
+				return web.Found(showAuthMethod(o.AuthMethod), nomad.ErrACLAuthMethodNotFound.Error())
 			})},
-		{methods: "PUT POST", path: "/v1/acl/auth-method/:name", call: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
-		{methods: "DELETE", path: "/v1/acl/auth-method/:name", call: write("ACL.DeleteAuthMethods", func(r *request, q *acls.AuthMethodDeleteRequest) error { q.Names = []string{r.param}; return nil },
-			nothing[acls.AuthMethodDeleteResponse])},
-		{methods: "GET", path: "/v1/acl/binding-rules", handle: read("ACL.ListBindingRules", noFields[acls.BindingRulesListRequest],
+		{Methods: "PUT POST", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
+		{Methods: "DELETE", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.DeleteAuthMethods", func(r *web.Request, q *acls.AuthMethodDeleteRequest) error { q.Names = []string{r.Param}; return nil },
+			web.Nothing[acls.AuthMethodDeleteResponse])},
+		{Methods: "GET", Path: "/v1/acl/binding-rules", Handle: web.Read("ACL.ListBindingRules", noFields[acls.BindingRulesListRequest],
 			func(o *acls.BindingRulesListResponse) (any, error) { return o.ACLBindingRules, nil })},
-		{methods: "PUT POST", path: "/v1/acl/binding-rule", call: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
-		{methods: "GET", path: "/v1/acl/binding-rule/:id", handle: read("ACL.GetBindingRule", func(r *request, q *acls.BindingRuleRequest) error { q.ACLBindingRuleID = r.param; return nil },
+		{Methods: "PUT POST", Path: "/v1/acl/binding-rule", Call: web.Write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
+		{Methods: "GET", Path: "/v1/acl/binding-rule/:id", Handle: web.Read("ACL.GetBindingRule", func(r *web.Request, q *acls.BindingRuleRequest) error { q.ACLBindingRuleID = r.Param; return nil },
 			func(o *acls.BindingRuleResponse) (any, error) {
-				return found(o.ACLBindingRule, nomad.ErrACLBindingRuleNotFound.Error())
+				return web.Found(o.ACLBindingRule, nomad.ErrACLBindingRuleNotFound.Error())
 			})},
-		{methods: "PUT POST", path: "/v1/acl/binding-rule/:id", call: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
-		{methods: "DELETE", path: "/v1/acl/binding-rule/:id", call: write("ACL.DeleteBindingRules", func(r *request, q *acls.BindingRulesDeleteRequest) error {
-			q.ACLBindingRuleIDs = []string{r.param}
+		{Methods: "PUT POST", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
+		{Methods: "DELETE", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.DeleteBindingRules", func(r *web.Request, q *acls.BindingRulesDeleteRequest) error {
+			q.ACLBindingRuleIDs = []string{r.Param}
 			return nil
-		}, nothing[acls.BindingRulesDeleteResponse])},
-		{methods: "PUT POST", path: "/v1/acl/oidc/auth-url", call: write("ACL.OIDCAuthURL", body[acls.OIDCAuthURLRequest](), whole[acls.OIDCAuthURLResponse])},
-		{methods: "PUT POST", path: "/v1/acl/oidc/complete-auth", call: write("ACL.OIDCCompleteAuth", body[acls.OIDCCompleteAuthRequest](), loggedIn)},
-		{methods: "PUT POST", path: "/v1/acl/login", call: write("ACL.Login", body[acls.LoginRequest](), loggedIn)},
+		}, web.Nothing[acls.BindingRulesDeleteResponse])},
+		{Methods: "PUT POST", Path: "/v1/acl/oidc/auth-url", Call: web.Write("ACL.OIDCAuthURL", web.Body[acls.OIDCAuthURLRequest](), web.Full[acls.OIDCAuthURLResponse])},
+		{Methods: "PUT POST", Path: "/v1/acl/oidc/complete-auth", Call: web.Write("ACL.OIDCCompleteAuth", web.Body[acls.OIDCCompleteAuthRequest](), loggedIn)},
+		{Methods: "PUT POST", Path: "/v1/acl/login", Call: web.Write("ACL.Login", web.Body[acls.LoginRequest](), loggedIn)},
 	}
 }
 
-func aclAuthMethod(r *request, q *acls.AuthMethodUpsertRequest) error {
+func aclAuthMethod(r *web.Request, q *acls.AuthMethodUpsertRequest) error {
 	var m acls.AuthMethod
-	if err := r.decode(&m); err != nil {
+	if err := r.Decode(&m); err != nil {
 		return err
 	}
 	q.AuthMethods = []*acls.AuthMethod{&m}
-	if r.param == "" {
+	if r.Param == "" {
 		return nil
 	}
-	return sameID("ACL auth-method", &m.Name, r.param)
+	return sameID("ACL auth-method", &m.Name, r.Param)
 }
 
-func aclBindingRule(r *request, q *acls.BindingRulesUpsertRequest) error {
+func aclBindingRule(r *web.Request, q *acls.BindingRulesUpsertRequest) error {
 	var rule acls.BindingRule
-	if err := r.decode(&rule); err != nil {
+	if err := r.Decode(&rule); err != nil {
 		return err
 	}
 	q.ACLBindingRules = []*acls.BindingRule{&rule}
-	if r.param == "" {
+	if r.Param == "" {
 		return nil
 	}
-	return sameID("ACL binding rule", &rule.ID, r.param)
+	return sameID("ACL binding rule", &rule.ID, r.Param)
 }
 
 // authMethodView is the JSON form of an auth method. Durations are strings, "" for none.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -44,7 +45,7 @@ func newAuthServer(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)})
+	return New(Config{Config: web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}})
 }
 
 func TestAuthReplies(t *testing.T) {

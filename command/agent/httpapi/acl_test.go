@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -49,7 +50,7 @@ func newACLServer(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)})
+	return New(Config{Config: web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}})
 }
 
 func TestACLReplies(t *testing.T) {

@@ -6,19 +6,20 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) agentRoutes() []route {
-	routes := []route{
-		{methods: "GET", path: "/v1/agent/self", handle: s.forCallers(acl.ToRead(acl.Agents), s.agentSelf)},
-		{methods: "GET", path: "/v1/agent/health", handle: s.agentHealth},
-		{methods: "GET", path: "/v1/agent/members", handle: read("Status.Members", noFields[message.GenericRequest], whole[message.ServerMembersResponse])},
-		{methods: "GET", path: "/v1/agent/servers", handle: s.forCallers(acl.ToRead(acl.Agents), s.agentServers)},
-		{methods: "PUT POST", path: "/v1/agent/servers", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentSetServers)},
-		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentReload)},
-		{methods: "GET", path: "/v1/metrics", handle: s.forCallers(s.metricsRight(), s.metrics)},
+func (s *Server) agentRoutes() []web.Route {
+	routes := []web.Route{
+		{Methods: "GET", Path: "/v1/agent/self", Handle: web.ForCallers(acl.ToRead(acl.Agents), s.agentSelf)},
+		{Methods: "GET", Path: "/v1/agent/health", Handle: s.agentHealth},
+		{Methods: "GET", Path: "/v1/agent/members", Handle: web.Read("Status.Members", noFields[message.GenericRequest], web.Full[message.ServerMembersResponse])},
+		{Methods: "GET", Path: "/v1/agent/servers", Handle: web.ForCallers(acl.ToRead(acl.Agents), s.agentServers)},
+		{Methods: "PUT POST", Path: "/v1/agent/servers", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentSetServers)},
+		{Methods: "PUT POST", Path: "/v1/agent/reload", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentReload)},
+		{Methods: "GET", Path: "/v1/metrics", Handle: web.ForCallers(s.metricsRight(), s.metrics)},
 	}
 	routes = append(routes, s.schedulerRoutes()...)
 	if s.cfg.Debug {
@@ -29,37 +30,32 @@ func (s *Server) agentRoutes() []route {
 
 // clusterRoutes returns the routes of regions, status, garbage collection and the scheduler
 // configuration.
-func (s *Server) clusterRoutes() []route {
-	return []route{
-		{methods: "GET", path: "/v1/regions", handle: read("Region.List", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
-		{methods: "GET", path: "/v1/status/leader", handle: read("Status.Leader", noFields[message.GenericRequest], func(o *string) (any, error) { return *o, nil })},
-		{methods: "GET", path: "/v1/status/peers", handle: read("Status.Peers", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
-		{methods: "PUT", path: "/v1/system/gc", handle: system("System.GarbageCollect")},
-		{methods: "PUT", path: "/v1/system/reconcile/summaries", handle: system("System.ReconcileJobSummaries")},
-		{methods: "GET", path: "/v1/operator/scheduler/configuration", handle: read("Operator.SchedulerGetConfiguration", noFields[message.GenericRequest], whole[message.SchedulerConfigurationResponse])},
-		{methods: "PUT POST", path: "/v1/operator/scheduler/configuration", call: write("Operator.SchedulerSetConfiguration", schedulerConfig, whole[message.SchedulerSetConfigurationResponse])},
+func (s *Server) clusterRoutes() []web.Route {
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/regions", Handle: web.Read("Region.List", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+		{Methods: "GET", Path: "/v1/status/leader", Handle: web.Read("Status.Leader", noFields[message.GenericRequest], func(o *string) (any, error) { return *o, nil })},
+		{Methods: "GET", Path: "/v1/status/peers", Handle: web.Read("Status.Peers", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+		{Methods: "PUT", Path: "/v1/system/gc", Handle: system("System.GarbageCollect")},
+		{Methods: "PUT", Path: "/v1/system/reconcile/summaries", Handle: system("System.ReconcileJobSummaries")},
+		{Methods: "GET", Path: "/v1/operator/scheduler/configuration", Handle: web.Read("Operator.SchedulerGetConfiguration", noFields[message.GenericRequest], web.Full[message.SchedulerConfigurationResponse])},
+		{Methods: "PUT POST", Path: "/v1/operator/scheduler/configuration", Call: web.Write("Operator.SchedulerSetConfiguration", schedulerConfig, web.Full[message.SchedulerSetConfigurationResponse])},
 	}
 }
 
-// table lists every route.
-func (s *Server) table() []route {
-	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), s.explainRoutes(), s.laterRoutes(), s.enterpriseRoutes())
-}
-
 // rpcRoutes returns the routes that servers or nodes answer. Their handlers only make an RPC.
-func (s *Server) rpcRoutes() []route {
+func (s *Server) rpcRoutes() []web.Route {
 	return slices.Concat(s.jobRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.execRoutes(), s.clusterRoutes(), s.snapshotRoutes(), s.eventRoutes(), autopilotRoutes(),
 		s.rootKeyRoutes(), s.variableRoutes(), s.aclRoutes(), quotaRoutes(), searchRoutes())
 }
 
 // noFields fills a request that has only query options.
-func noFields[Req any](*request, *Req) error { return nil }
+func noFields[Req any](*web.Request, *Req) error { return nil }
 
-func (s *Server) agentSelf(r *request) (any, error) { return s.cfg.Agent.Self(), nil }
+func (s *Server) agentSelf(r *web.Request) (any, error) { return s.cfg.Agent.Self(), nil }
 
-func (s *Server) agentHealth(r *request) (any, error) {
+func (s *Server) agentHealth(r *web.Request) (any, error) {
 	client, server := s.cfg.Agent.Health()
-	kinds := r.query["type"]
+	kinds := r.Query["type"]
 	asked := func(kind string) bool { return len(kinds) == 0 || slices.Contains(kinds, kind) }
 	out := map[string]*Health{}
 	for kind, h := range map[string]*Health{"client": client, "server": server} {
@@ -73,7 +69,7 @@ func (s *Server) agentHealth(r *request) (any, error) {
 	}
 	for _, h := range out {
 		if !h.OK {
-			text, err := encodeJSON(out, false)
+			text, err := web.EncodeJSON(out, false)
 			if err != nil {
 				return nil, err
 			}
@@ -83,7 +79,7 @@ func (s *Server) agentHealth(r *request) (any, error) {
 	return out, nil
 }
 
-func (s *Server) agentServers(*request) (any, error) {
+func (s *Server) agentServers(*web.Request) (any, error) {
 	servers := s.cfg.Agent.Servers()
 	if servers == nil {
 		return nil, errNoClient
@@ -94,8 +90,8 @@ func (s *Server) agentServers(*request) (any, error) {
 
 var errNoClient = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is not a client")
 
-func (s *Server) agentSetServers(r *request) (any, error) {
-	addrs := r.query["address"]
+func (s *Server) agentSetServers(r *web.Request) (any, error) {
+	addrs := r.Query["address"]
 	switch {
 	case s.cfg.Agent.Servers() == nil:
 		return nil, errNoClient
@@ -105,7 +101,7 @@ func (s *Server) agentSetServers(r *request) (any, error) {
 	return nil, s.cfg.Agent.SetServers(addrs)
 }
 
-func (s *Server) agentReload(*request) (any, error) { return nil, s.cfg.Agent.Reload() }
+func (s *Server) agentReload(*web.Request) (any, error) { return nil, s.cfg.Agent.Reload() }
 
 // metricsRight returns the right that /v1/metrics requires. Metrics contain the names of jobs,
 // tasks and nodes of all namespaces.
@@ -116,33 +112,33 @@ func (s *Server) metricsRight() acl.Question {
 	return acl.ToRead(acl.Agents)
 }
 
-func (s *Server) metrics(r *request) (any, error) {
-	if r.query.Get("format") != "prometheus" {
-		return s.cfg.Agent.Metrics(r.w, r.Request)
+func (s *Server) metrics(r *web.Request) (any, error) {
+	if r.Query.Get("format") != "prometheus" {
+		return s.cfg.Agent.Metrics(r.Reply, r.Request)
 	}
 	h := s.cfg.Agent.Prometheus()
 	if h == nil {
 		return nil, nomad.Errorf(http.StatusUnsupportedMediaType, "Prometheus is not enabled: set telemetry { prometheus_metrics = true }")
 	}
-	h.ServeHTTP(r.w, r.Request)
-	return nil, errDone
+	h.ServeHTTP(r.Reply, r.Request)
+	return nil, web.ErrDone
 }
 
 // system returns the handler of a route that starts work on the leader.
-func system(method string) func(*request) (any, error) {
-	return read(method, noFields[message.GenericRequest], nothing[message.GenericResponse])
+func system(method string) web.Handler {
+	return web.Read(method, noFields[message.GenericRequest], web.Nothing[message.GenericResponse])
 }
 
-func schedulerConfig(r *request, q *message.SchedulerSetConfigRequest) error {
-	if err := r.decode(&q.Config); err != nil {
+func schedulerConfig(r *web.Request, q *message.SchedulerSetConfigRequest) error {
+	if err := r.Decode(&q.Config); err != nil {
 		return err
 	}
-	if !r.query.Has("cas") {
+	if !r.Query.Has("cas") {
 		return nil
 	}
-	index, err := r.number("cas")
+	index, err := r.Number("cas")
 	if err != nil || index < 0 {
-		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: use the ModifyIndex of the configuration", r.query.Get("cas"))
+		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: use the ModifyIndex of the configuration", r.Query.Get("cas"))
 	}
 	q.Config.ModifyIndex, q.CAS = uint64(index), true
 	return nil
@@ -150,19 +146,19 @@ func schedulerConfig(r *request, q *message.SchedulerSetConfigRequest) error {
 
 // debugRoutes returns the routes of net/http/pprof, for an agent with enable_debug. Profiles can
 // contain secrets from memory.
-func (s *Server) debugRoutes() []route {
-	plain := func(h http.HandlerFunc) func(*request) (any, error) {
-		return s.forOperators(acl.ToWrite(acl.Agents), func(r *request) (any, error) {
-			h(r.w, r.Request)
-			return nil, errDone
+func (s *Server) debugRoutes() []web.Route {
+	plain := func(h http.HandlerFunc) web.Handler {
+		return web.ForOperators(acl.ToWrite(acl.Agents), func(r *web.Request) (any, error) {
+			h(r.Reply, r.Request)
+			return nil, web.ErrDone
 		})
 	}
-	return []route{
-		{methods: "GET", path: "/debug/pprof/", handle: plain(pprof.Index)},
-		{methods: "GET", path: "/debug/pprof/cmdline", handle: plain(pprof.Cmdline)},
-		{methods: "GET", path: "/debug/pprof/profile", handle: plain(pprof.Profile)},
-		{methods: "GET POST", path: "/debug/pprof/symbol", handle: plain(pprof.Symbol)},
-		{methods: "GET", path: "/debug/pprof/trace", handle: plain(pprof.Trace)},
-		{methods: "GET", path: "/debug/pprof/:profile", handle: plain(pprof.Index)},
+	return []web.Route{
+		{Methods: "GET", Path: "/debug/pprof/", Handle: plain(pprof.Index)},
+		{Methods: "GET", Path: "/debug/pprof/cmdline", Handle: plain(pprof.Cmdline)},
+		{Methods: "GET", Path: "/debug/pprof/profile", Handle: plain(pprof.Profile)},
+		{Methods: "GET POST", Path: "/debug/pprof/symbol", Handle: plain(pprof.Symbol)},
+		{Methods: "GET", Path: "/debug/pprof/trace", Handle: plain(pprof.Trace)},
+		{Methods: "GET", Path: "/debug/pprof/:profile", Handle: plain(pprof.Index)},
 	}
 }

@@ -3,59 +3,60 @@ package httpapi
 import (
 	"net/http"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) allocRoutes() []route {
+func (s *Server) allocRoutes() []web.Route {
 	const alloc, eval, deployment = "/v1/allocation/:alloc_id", "/v1/evaluation/:eval_id", "/v1/deployment/:id"
-	return []route{
-		{methods: "GET", path: "/v1/allocations", handle: read("Alloc.List", allocList, func(o *message.AllocListResponse) (any, error) { return o.Allocations, nil })},
-		{methods: "GET", path: alloc, handle: read("Alloc.GetAlloc", func(r *request, q *message.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, showAlloc)},
-		{methods: "GET", path: alloc + "/checks", handle: allocChecks()},
-		{methods: "PUT POST", path: alloc + "/stop", handle: missing("allocation not found", write("Alloc.Stop", allocStop, whole[message.AllocStopResponse]).handle)},
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/allocations", Handle: web.Read("Alloc.List", allocList, func(o *message.AllocListResponse) (any, error) { return o.Allocations, nil })},
+		{Methods: "GET", Path: alloc, Handle: web.Read("Alloc.GetAlloc", func(r *web.Request, q *message.AllocSpecificRequest) error { q.AllocID = r.Param; return nil }, showAlloc)},
+		{Methods: "GET", Path: alloc + "/checks", Handle: allocChecks()},
+		{Methods: "PUT POST", Path: alloc + "/stop", Handle: missing("allocation not found", web.Write("Alloc.Stop", allocStop, web.Full[message.AllocStopResponse]).Handle)},
 
-		{methods: "GET", path: "/v1/evaluations", handle: read("Eval.List", evalList, func(o *message.EvalListResponse) (any, error) { return o.Evaluations, nil })},
-		{methods: "DELETE", path: "/v1/evaluations", call: write("Eval.Delete", body[message.EvalDeleteRequest](), whole[message.EvalDeleteResponse])},
-		{methods: "GET", path: "/v1/evaluations/count", handle: read("Eval.Count", func(*request, *message.EvalCountRequest) error { return nil }, whole[message.EvalCountResponse])},
-		{methods: "GET", path: eval, handle: read("Eval.GetEval", evalID, func(o *message.SingleEvalResponse) (any, error) { return found(o.Eval, "eval not found") })},
-		{methods: "GET", path: eval + "/allocations", handle: read("Eval.Allocations", evalID, func(o *message.EvalAllocationsResponse) (any, error) { return o.Allocations, nil })},
+		{Methods: "GET", Path: "/v1/evaluations", Handle: web.Read("Eval.List", evalList, func(o *message.EvalListResponse) (any, error) { return o.Evaluations, nil })},
+		{Methods: "DELETE", Path: "/v1/evaluations", Call: web.Write("Eval.Delete", web.Body[message.EvalDeleteRequest](), web.Full[message.EvalDeleteResponse])},
+		{Methods: "GET", Path: "/v1/evaluations/count", Handle: web.Read("Eval.Count", func(*web.Request, *message.EvalCountRequest) error { return nil }, web.Full[message.EvalCountResponse])},
+		{Methods: "GET", Path: eval, Handle: web.Read("Eval.GetEval", evalID, func(o *message.SingleEvalResponse) (any, error) { return web.Found(o.Eval, "eval not found") })},
+		{Methods: "GET", Path: eval + "/allocations", Handle: web.Read("Eval.Allocations", evalID, func(o *message.EvalAllocationsResponse) (any, error) { return o.Allocations, nil })},
 
-		{methods: "GET", path: "/v1/deployments", handle: read("Deployment.List", func(*request, *message.DeploymentListRequest) error { return nil }, func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
-		{methods: "GET", path: "/v1/deployment/allocations/:id", handle: read("Deployment.Allocations", deploymentID, func(o *message.AllocListResponse) (any, error) { return o.Allocations, nil })},
-		{methods: "PUT POST", path: "/v1/deployment/fail/:id", call: write("Deployment.Fail", func(r *request, q *message.DeploymentFailRequest) error { q.DeploymentID = r.param; return nil }, whole[message.DeploymentUpdateResponse])},
-		{methods: "PUT POST", path: "/v1/deployment/pause/:id", call: write("Deployment.Pause", body(func(r *request, q *message.DeploymentPauseRequest) error {
-			return sameID("Deployment", &q.DeploymentID, r.param)
-		}), whole[message.DeploymentUpdateResponse])},
-		{methods: "PUT POST", path: "/v1/deployment/promote/:id", call: write("Deployment.Promote", body(func(r *request, q *message.DeploymentPromoteRequest) error {
-			return sameID("Deployment", &q.DeploymentID, r.param)
-		}), whole[message.DeploymentUpdateResponse])},
-		{methods: "PUT POST", path: "/v1/deployment/allocation-health/:id", call: write("Deployment.SetAllocHealth", body(func(r *request, q *message.DeploymentAllocHealthRequest) error {
-			return sameID("Deployment", &q.DeploymentID, r.param)
-		}), whole[message.DeploymentUpdateResponse])},
-		{methods: "GET", path: deployment, handle: read("Deployment.GetDeployment", deploymentID, func(o *message.SingleDeploymentResponse) (any, error) {
-			return found(o.Deployment, "deployment not found")
+		{Methods: "GET", Path: "/v1/deployments", Handle: web.Read("Deployment.List", func(*web.Request, *message.DeploymentListRequest) error { return nil }, func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
+		{Methods: "GET", Path: "/v1/deployment/allocations/:id", Handle: web.Read("Deployment.Allocations", deploymentID, func(o *message.AllocListResponse) (any, error) { return o.Allocations, nil })},
+		{Methods: "PUT POST", Path: "/v1/deployment/fail/:id", Call: web.Write("Deployment.Fail", func(r *web.Request, q *message.DeploymentFailRequest) error { q.DeploymentID = r.Param; return nil }, web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "PUT POST", Path: "/v1/deployment/pause/:id", Call: web.Write("Deployment.Pause", web.Body(func(r *web.Request, q *message.DeploymentPauseRequest) error {
+			return sameID("Deployment", &q.DeploymentID, r.Param)
+		}), web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "PUT POST", Path: "/v1/deployment/promote/:id", Call: web.Write("Deployment.Promote", web.Body(func(r *web.Request, q *message.DeploymentPromoteRequest) error {
+			return sameID("Deployment", &q.DeploymentID, r.Param)
+		}), web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "PUT POST", Path: "/v1/deployment/allocation-health/:id", Call: web.Write("Deployment.SetAllocHealth", web.Body(func(r *web.Request, q *message.DeploymentAllocHealthRequest) error {
+			return sameID("Deployment", &q.DeploymentID, r.Param)
+		}), web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "GET", Path: deployment, Handle: web.Read("Deployment.GetDeployment", deploymentID, func(o *message.SingleDeploymentResponse) (any, error) {
+			return web.Found(o.Deployment, "deployment not found")
 		})},
 	}
 }
 
-func allocList(r *request, q *message.AllocListRequest) error {
-	resources, err := r.flag("resources")
+func allocList(r *web.Request, q *message.AllocListRequest) error {
+	resources, err := r.Flag("resources")
 	if err != nil {
 		return err
 	}
-	states, err := r.flagOr("task_states", true)
+	states, err := r.FlagOr("task_states", true)
 	q.Fields = &nomad.AllocStubFields{Resources: resources, TaskStates: states}
 	return err
 }
 
-func allocStop(r *request, q *message.AllocStopRequest) error {
-	q.AllocID = r.param
+func allocStop(r *web.Request, q *message.AllocStopRequest) error {
+	q.AllocID = r.Param
 	var err error
-	if q.NoShutdownDelay, err = r.flag("no_shutdown_delay"); err != nil {
+	if q.NoShutdownDelay, err = r.Flag("no_shutdown_delay"); err != nil {
 		return err
 	}
-	q.Reschedule, err = r.flag("reschedule")
+	q.Reschedule, err = r.Flag("reschedule")
 	return err
 }
 
@@ -82,28 +83,28 @@ func publicAllocs(allocs []*nomad.Allocation) []*nomad.Allocation {
 	return out
 }
 
-func evalList(r *request, q *message.EvalListRequest) error {
-	q.FilterJobID, q.FilterEvalStatus = r.query.Get("job"), r.query.Get("status")
+func evalList(r *web.Request, q *message.EvalListRequest) error {
+	q.FilterJobID, q.FilterEvalStatus = r.Query.Get("job"), r.Query.Get("status")
 	return nil
 }
 
-func evalID(r *request, q *message.EvalSpecificRequest) error {
-	related, err := r.flag("related")
-	q.EvalID, q.IncludeRelated = r.param, related
+func evalID(r *web.Request, q *message.EvalSpecificRequest) error {
+	related, err := r.Flag("related")
+	q.EvalID, q.IncludeRelated = r.Param, related
 	return err
 }
 
-func deploymentID(r *request, q *message.DeploymentSpecificRequest) error {
-	q.DeploymentID = r.param
+func deploymentID(r *web.Request, q *message.DeploymentSpecificRequest) error {
+	q.DeploymentID = r.Param
 	return nil
 }
 
 // missing replaces the text of a 404 error with the text of the route. The marker of a hidden
 // object is kept.
-func missing(text string, handle func(*request) (any, error)) func(*request) (any, error) {
-	return func(r *request) (any, error) {
+func missing(text string, handle web.Handler) web.Handler {
+	return func(r *web.Request) (any, error) {
 		out, err := handle(r)
-		if err != nil && status(err) == http.StatusNotFound {
+		if err != nil && nomad.HTTPStatus(err) == http.StatusNotFound {
 			_, hidden := nomad.CutHidden(err.Error())
 			return nil, nomad.Errorf(http.StatusNotFound, "%s%s", text, hidden)
 		}

@@ -5,17 +5,18 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // autopilotRoutes returns the routes of the Autopilot configuration and of server health.
-func autopilotRoutes() []route {
+func autopilotRoutes() []web.Route {
 	const path = "/v1/operator/autopilot/configuration"
-	return []route{
-		{methods: "GET", path: path, handle: read("Operator.AutopilotGetConfiguration", noFields[message.GenericRequest], autopilotShown)},
-		{methods: "PUT POST", path: path, call: write("Operator.AutopilotSetConfiguration", autopilotConfig, func(done *bool) (any, error) { return *done, nil })},
-		{methods: "GET", path: "/v1/operator/autopilot/health", handle: serverHealth},
+	return []web.Route{
+		{Methods: "GET", Path: path, Handle: web.Read("Operator.AutopilotGetConfiguration", noFields[message.GenericRequest], autopilotShown)},
+		{Methods: "PUT POST", Path: path, Call: web.Write("Operator.AutopilotSetConfiguration", autopilotConfig, func(done *bool) (any, error) { return *done, nil })},
+		{Methods: "GET", Path: "/v1/operator/autopilot/health", Handle: serverHealth},
 	}
 }
 
@@ -72,27 +73,27 @@ func autopilotShown(c *nomad.AutopilotConfig) (any, error) {
 }
 
 // autopilotConfig reads the configuration from the body and the check-and-set index from the query.
-func autopilotConfig(r *request, q *message.AutopilotSetConfigRequest) error {
+func autopilotConfig(r *web.Request, q *message.AutopilotSetConfigRequest) error {
 	var in autopilotJSON
-	if err := r.decode(&in); err != nil {
+	if err := r.Decode(&in); err != nil {
 		return err
 	}
 	q.Config = nomad.AutopilotConfig{CleanupDeadServers: in.CleanupDeadServers, LastContactThreshold: in.LastContactThreshold.duration(),
 		MaxTrailingLogs: in.MaxTrailingLogs, MinQuorum: in.MinQuorum, ServerStabilizationTime: in.ServerStabilizationTime.duration(),
 		EnableRedundancyZones: in.EnableRedundancyZones, DisableUpgradeMigration: in.DisableUpgradeMigration,
 		EnableCustomUpgrades: in.EnableCustomUpgrades}
-	if !r.query.Has("cas") {
+	if !r.Query.Has("cas") {
 		return nil
 	}
-	index, err := r.number("cas")
+	index, err := r.Number("cas")
 	if err != nil || index < 0 {
-		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: use the ModifyIndex of the configuration", r.query.Get("cas"))
+		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: use the ModifyIndex of the configuration", r.Query.Get("cas"))
 	}
 	q.Config.ModifyIndex, q.CAS = uint64(index), true
 	return nil
 }
 
-// healthJSON is nomad.OperatorHealthReply with strings in place of enumerations and durations.
+// healthJSON is message.OperatorHealthReply with strings in place of enumerations and durations.
 type healthJSON struct {
 	Healthy                    bool
 	FailureTolerance           int
@@ -121,7 +122,7 @@ type serverHealthJSON struct {
 }
 
 // serverHealth returns the health of the servers. The status is 429 if any server is unhealthy.
-func serverHealth(r *request) (any, error) {
+func serverHealth(r *web.Request) (any, error) {
 	show := func(h *message.OperatorHealthReply) (any, error) {
 		out := &healthJSON{Healthy: h.Healthy, FailureTolerance: h.FailureTolerance, Leader: h.Leader, Voters: h.Voters,
 			ReadReplicas: h.ReadReplicas, OptimisticFailureTolerance: h.OptimisticFailureTolerance,
@@ -132,10 +133,10 @@ func serverHealth(r *request) (any, error) {
 				Healthy: s.Healthy, Voter: s.Voter, StableSince: s.StableSince})
 		}
 		if !h.Healthy {
-			r.w.Header().Set("Content-Type", "application/json")
-			r.w.WriteHeader(http.StatusTooManyRequests)
+			r.Reply.Header().Set("Content-Type", "application/json")
+			r.Reply.WriteHeader(http.StatusTooManyRequests)
 		}
 		return out, nil
 	}
-	return read("Operator.ServerHealth", noFields[message.GenericRequest], show)(r)
+	return web.Read("Operator.ServerHealth", noFields[message.GenericRequest], show)(r)
 }

@@ -55,8 +55,7 @@ func (idle) Schedulers() *Schedulers                                 { return &S
 // change the agent or show its memory.
 func TestAgentRoutesLookAtTokens(t *testing.T) {
 	s := newTestServer(t, 0)
-	s.cfg.Debug, s.cfg.Agent = true, idle{}
-	s.routes = newRouter(s.table())
+	s = changed(s, func(c *Config) { c.Debug, c.Agent = true, idle{} })
 	for _, path := range []string{"GET /v1/agent/self", "GET /v1/agent/servers", "GET /v1/agent/schedulers", "PUT /v1/agent/schedulers/config", "GET /v1/metrics", "PUT /v1/agent/servers", "PUT /v1/agent/join", "PUT /v1/agent/force-leave", "PUT /v1/agent/reload",
 		"GET /v1/agent/keyring/list", "GET /debug/pprof/", "GET /debug/pprof/cmdline", "GET /debug/pprof/heap"} {
 		method, path := path[:3], path[4:]
@@ -73,13 +72,12 @@ func TestAgentRoutesLookAtTokens(t *testing.T) {
 // With ACLs every route that the agent answers locally checks its right.
 func TestAgentRoutesAskForRights(t *testing.T) {
 	s := newTestServer(t, 0)
-	s.cfg.Debug, s.cfg.Agent, s.cfg.ACL = true, idle{}, true
-	s.cfg.Callers = policies{text: map[string]string{
+	allowed := policies{text: map[string]string{
 		"reader": `agent { policy = "read" }`, "writer": `agent { policy = "write" }`, "mine": `agent { policy = "write" }`,
 		"parser": `namespace "default" { capabilities = ["parse-job"] }`, "submitter": `namespace "default" { capabilities = ["submit-job"] }`,
 		"elsewhere": `namespace "other" { policy = "write" }`,
 	}}
-	s.routes = newRouter(s.table())
+	s = changed(s, func(c *Config) { c.Debug, c.Agent, c.ACL, c.Callers = true, idle{}, true, allowed })
 	people := []string{"", "reader", "writer", "mine", "parser", "submitter", "elsewhere", "all"}
 	reads, writes := []string{"reader", "writer", "mine", "all"}, []string{"writer", "mine", "all"}
 	for route, may := range map[string][]string{
@@ -102,14 +100,13 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 	if want := "needs write of agent: Permission denied"; w.Body.String() != want {
 		t.Errorf("a caller without the right gets %q, want %q", w.Body, want)
 	}
-	s.cfg.OpenMetrics = true
-	s.routes = newRouter(s.table())
+	s = changed(s, func(c *Config) { c.OpenMetrics = true })
 	for who, code := range map[string]int{"": http.StatusOK, "submitter": http.StatusOK, "bad": http.StatusForbidden} {
 		if w := do(s, "GET", "/v1/metrics", "", "X-Nomad-Token", who); w.Code != code {
 			t.Errorf("%q asks for metrics with OpenMetrics: %d, want %d", who, w.Code, code)
 		}
 	}
-	s.cfg.Callers = nil
+	s = changed(s, func(c *Config) { c.Callers = nil })
 	if w := do(s, "GET", "/v1/agent/self", ""); w.Code == http.StatusOK {
 		t.Error("an agent that cannot authenticate callers admits everybody")
 	}
@@ -119,12 +116,12 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 // with that right. They do not read the body.
 func TestAbsentRoutesAskForRights(t *testing.T) {
 	s := newTestServer(t, 0)
-	s.cfg.Agent, s.cfg.ACL = idle{}, true
-	s.cfg.Callers = policies{text: map[string]string{
+	allowed := policies{text: map[string]string{
 		"submit": `namespace "default" { capabilities = ["submit-job"] }`, "read": `namespace "default" { policy = "read" }`,
 		"elsewhere": `namespace "other" { policy = "write" }`, "operator": "agent { policy = \"write\" }\noperator { policy = \"write\" }",
 		"csi": "namespace \"default\" { capabilities = [\"csi-write-volume\"] }\nplugin { policy = \"read\" }",
 	}}
+	s = changed(s, func(c *Config) { c.Agent, c.ACL, c.Callers = idle{}, true, allowed })
 	for route, may := range map[string]string{
 		"DELETE /v1/job/x/versions/t/tag": "submit all", "POST /v1/job/x/versions/t/tag": "submit all", "PUT /v1/job/x/revert": "submit all",
 		"GET /v1/job/x/actions": "read all", "GET /v1/job/x/services": "read all", "GET /v1/services": "read all",
@@ -145,7 +142,7 @@ func TestAbsentRoutesAskForRights(t *testing.T) {
 			}
 		}
 	}
-	s.cfg.ACL = false
+	s = changed(s, func(c *Config) { c.ACL = false })
 	if w := do(s, "DELETE", "/v1/job/x/versions/t/tag", ""); w.Code != http.StatusNotImplemented || !strings.Contains(w.Body.String(), "job version tags") {
 		t.Errorf("without ACLs: %d %s", w.Code, w.Body)
 	}

@@ -5,45 +5,46 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) clientRoutes() []route {
+func (s *Server) clientRoutes() []web.Route {
 	const alloc = "/v1/client/allocation/:alloc_id"
-	return []route{
-		{methods: "GET", path: "/v1/client/stats", cors: true, handle: read("ClientStats.Stats", s.ofNode, func(o *message.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
-		{methods: "GET", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Read", s.ofNode, whole[message.NodeMetaResponse])},
-		{methods: "POST", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Apply", s.ofNode, whole[message.NodeMetaResponse])},
-		{methods: "GET PUT POST", path: "/v1/client/gc", handle: sameSite(read("ClientAllocations.GarbageCollectAll", s.ofNode, nothing[message.GenericResponse]))},
-		{methods: "GET", path: "/v1/client/identity", cors: true, handle: read("NodeIdentity.Get", s.identityGet, whole[message.NodeIdentityGetResp])},
-		{methods: "PUT POST", path: "/v1/client/identity/renew", cors: true, call: write("NodeIdentity.Renew", optionalBody(s.identityRenew), whole[message.NodeIdentityRenewResp])},
-		{methods: "PUT POST", path: "/v1/acl/identity/client-introduction-token", call: write("ACL.CreateClientIntroductionToken", introduction, whole[message.ACLCreateClientIntroductionTokenResponse])},
-		{methods: "GET", path: alloc + "/stats", cors: true, handle: read("ClientAllocations.Stats", func(r *request, q *message.AllocStatsRequest) error {
-			q.AllocID, q.Task = r.param, r.query.Get("task")
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/client/stats", CORS: true, Handle: web.Read("ClientStats.Stats", s.ofNode, func(o *message.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
+		{Methods: "GET", Path: "/v1/client/metadata", CORS: true, Handle: web.Read("NodeMeta.Read", s.ofNode, web.Full[message.NodeMetaResponse])},
+		{Methods: "POST", Path: "/v1/client/metadata", CORS: true, Handle: web.Read("NodeMeta.Apply", s.ofNode, web.Full[message.NodeMetaResponse])},
+		{Methods: "GET PUT POST", Path: "/v1/client/gc", Handle: web.SameSite(web.Read("ClientAllocations.GarbageCollectAll", s.ofNode, web.Nothing[message.GenericResponse]))},
+		{Methods: "GET", Path: "/v1/client/identity", CORS: true, Handle: web.Read("NodeIdentity.Get", s.identityGet, web.Full[message.NodeIdentityGetResp])},
+		{Methods: "PUT POST", Path: "/v1/client/identity/renew", CORS: true, Call: web.Write("NodeIdentity.Renew", web.OptionalBody(s.identityRenew), web.Full[message.NodeIdentityRenewResp])},
+		{Methods: "PUT POST", Path: "/v1/acl/identity/client-introduction-token", Call: web.Write("ACL.CreateClientIntroductionToken", introduction, web.Full[message.ACLCreateClientIntroductionTokenResponse])},
+		{Methods: "GET", Path: alloc + "/stats", CORS: true, Handle: web.Read("ClientAllocations.Stats", func(r *web.Request, q *message.AllocStatsRequest) error {
+			q.AllocID, q.Task = r.Param, r.Query.Get("task")
 			return nil
 		}, func(o *message.AllocStatsResponse) (any, error) { return o.Stats, nil })},
-		{methods: "GET", path: alloc + "/checks", cors: true, handle: allocChecks()},
-		{methods: "GET", path: alloc + "/sandbox", cors: true, handle: read("ClientAllocations.Sandbox", func(r *request, q *message.AllocSandboxRequest) error {
-			q.AllocID, q.Task = r.param, r.query.Get("task")
+		{Methods: "GET", Path: alloc + "/checks", CORS: true, Handle: allocChecks()},
+		{Methods: "GET", Path: alloc + "/sandbox", CORS: true, Handle: web.Read("ClientAllocations.Sandbox", func(r *web.Request, q *message.AllocSandboxRequest) error {
+			q.AllocID, q.Task = r.Param, r.Query.Get("task")
 			return nil
 		}, func(o *message.AllocSandboxResponse) (any, error) { return o.Tasks, nil })},
-		{methods: "PUT POST", path: alloc + "/restart", cors: true, call: write("ClientAllocations.Restart", allocRestart, whole[message.GenericResponse])},
-		{methods: "PUT POST", path: alloc + "/signal", cors: true, call: write("ClientAllocations.Signal", allocSignal, whole[message.GenericResponse])},
-		{methods: "GET PUT POST", path: alloc + "/gc", cors: true, handle: sameSite(read("ClientAllocations.GarbageCollect", func(r *request, q *message.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, emptyObject[message.GenericResponse]))},
+		{Methods: "PUT POST", Path: alloc + "/restart", CORS: true, Call: web.Write("ClientAllocations.Restart", allocRestart, web.Full[message.GenericResponse])},
+		{Methods: "PUT POST", Path: alloc + "/signal", CORS: true, Call: web.Write("ClientAllocations.Signal", allocSignal, web.Full[message.GenericResponse])},
+		{Methods: "GET PUT POST", Path: alloc + "/gc", CORS: true, Handle: web.SameSite(web.Read("ClientAllocations.GarbageCollect", func(r *web.Request, q *message.AllocSpecificRequest) error { q.AllocID = r.Param; return nil }, web.EmptyObject[message.GenericResponse]))},
 	}
 }
 
 // allocChecks returns the handler of health checks, which two routes share.
-func allocChecks() func(*request) (any, error) {
-	return read("ClientAllocations.Checks", func(r *request, q *message.AllocChecksRequest) error { q.AllocID = r.param; return nil },
+func allocChecks() web.Handler {
+	return web.Read("ClientAllocations.Checks", func(r *web.Request, q *message.AllocChecksRequest) error { q.AllocID = r.Param; return nil },
 		func(o *message.AllocChecksResponse) (any, error) { return o.Results, nil })
 }
 
 // ofNode sets the node of a node-scoped route: the node_id of the query, or the node of this agent.
-func (s *Server) ofNode(r *request, q *message.NodeSpecificRequest) error {
+func (s *Server) ofNode(r *web.Request, q *message.NodeSpecificRequest) error {
 	var err error
-	q.NodeID, err = s.nodeOrOwn(r.query.Get("node_id"))
+	q.NodeID, err = s.nodeOrOwn(r.Query.Get("node_id"))
 	return err
 }
 
@@ -57,14 +58,14 @@ func (s *Server) nodeOrOwn(id string) (string, error) {
 	return id, nil
 }
 
-func (s *Server) identityGet(r *request, q *message.NodeIdentityGetReq) error {
+func (s *Server) identityGet(r *web.Request, q *message.NodeIdentityGetReq) error {
 	var err error
-	q.NodeID, err = s.nodeOrOwn(r.query.Get("node_id"))
+	q.NodeID, err = s.nodeOrOwn(r.Query.Get("node_id"))
 	return err
 }
 
-func (s *Server) identityRenew(r *request, q *message.NodeIdentityRenewReq) error {
-	if id := r.query.Get("node_id"); id != "" {
+func (s *Server) identityRenew(r *web.Request, q *message.NodeIdentityRenewReq) error {
+	if id := r.Query.Get("node_id"); id != "" {
 		q.NodeID = id
 	}
 	var err error
@@ -74,14 +75,14 @@ func (s *Server) identityRenew(r *request, q *message.NodeIdentityRenewReq) erro
 
 // introduction reads the parameters of an introduction token. Its TTL is a duration string or a
 // number of nanoseconds.
-func introduction(r *request, q *message.ACLCreateClientIntroductionTokenRequest) error {
+func introduction(r *web.Request, q *message.ACLCreateClientIntroductionTokenRequest) error {
 	var b struct {
 		TTL      any
 		NodeName string
 		NodePool string
 		Uses     int
 	}
-	if err := ignoreEOF(r.decodeOptional(&b)); err != nil {
+	if err := ignoreEOF(r.DecodeOptional(&b)); err != nil {
 		return err
 	}
 	switch ttl := b.TTL.(type) {
@@ -100,27 +101,27 @@ func introduction(r *request, q *message.ACLCreateClientIntroductionTokenRequest
 	return nil
 }
 
-func allocRestart(r *request, q *message.AllocRestartRequest) error {
+func allocRestart(r *web.Request, q *message.AllocRestartRequest) error {
 	var b struct {
 		TaskName string
 		AllTasks bool
 	}
-	if err := ignoreEOF(r.decodeOptional(&b)); err != nil {
+	if err := ignoreEOF(r.DecodeOptional(&b)); err != nil {
 		return err
 	}
 	if b.AllTasks && b.TaskName != "" {
 		return nomad.Errorf(http.StatusBadRequest, "Can't set AllTasks to true and also set TaskName to %q: choose one", b.TaskName)
 	}
-	q.AllocID, q.TaskName, q.AllTasks = r.param, b.TaskName, b.AllTasks
+	q.AllocID, q.TaskName, q.AllTasks = r.Param, b.TaskName, b.AllTasks
 	return nil
 }
 
-func allocSignal(r *request, q *message.AllocSignalRequest) error {
+func allocSignal(r *web.Request, q *message.AllocSignalRequest) error {
 	var b struct{ AllocID, Task, Signal string }
-	if err := r.decode(&b); err != nil {
+	if err := r.Decode(&b); err != nil {
 		return err
 	}
-	if err := sameID("Allocation", &b.AllocID, r.param); err != nil {
+	if err := sameID("Allocation", &b.AllocID, r.Param); err != nil {
 		return err
 	}
 	q.AllocID, q.Task, q.Signal = b.AllocID, b.Task, strings.ToUpper(b.Signal)

@@ -1,15 +1,14 @@
-// Package httpapi is the HTTP API of an agent. It translates HTTP requests into RPCs. One table
-// (Server.table) lists every route: methods, path, handler. Most handlers make one RPC. Options
-// come from the query, fields from the path and the body. The reply is JSON with the field names of
-// package nomad.
+// Package httpapi is the HTTP API of an agent: one table of all routes, and their handlers. A
+// handler translates the request into one RPC, and most rows of the table are only that: the name
+// of a method, a function that fills its request, and a function that selects the body of the
+// reply. The reply is JSON with the field names of package nomad.
 //
-//	request ─▶ limits ─▶ match ─▶ token, query ─▶ RPC ─▶ headers, JSON
-//	                        └─▶ 404, 405           └─▶ error ─▶ status, text
+// Package web matches the routes, checks rights and limits, and writes the replies. A handler
+// never writes state itself: the servers, a node or the Agent do. The RPC behind a route
+// authorizes the request with the token that the request carries. Routes without an RPC check the
+// token themselves (web.ForCallers, web.ForOperators, Request.Ask): those of the agent and those
+// of missing features.
 //
-// The RPC behind a route authorizes the request with the token that the request carries. Routes
-// without an RPC check the token themselves: those of the agent and those of missing features. The
-// socket of a task requires a token on every request.
-//
-// Apart from the table, a Server keeps only limits, session counts and a cache of callers for the
-// audit log. No goroutine outlives its request.
+// A Server keeps only the table and the number of exec sessions. An exec session has goroutines
+// that end with its websocket. No other goroutine outlives its request.
 package httpapi

@@ -7,24 +7,25 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) eventRoutes() []route {
-	return []route{{methods: "GET", path: "/v1/event/stream", cors: true, handle: s.eventStream}}
+func (s *Server) eventRoutes() []web.Route {
+	return []web.Route{{Methods: "GET", Path: "/v1/event/stream", CORS: true, Handle: s.eventStream}}
 }
 
 // eventStream writes one line of JSON for each log entry with events, and {} as a heartbeat. The
 // first line is sent at once. An error before the first line becomes a status. A later error is the
 // last line and ends the stream.
-func (s *Server) eventStream(r *request) (any, error) {
-	req, err := r.eventRequest()
+func (s *Server) eventStream(r *web.Request) (any, error) {
+	req, err := eventRequest(r)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := s.cfg.RPC.Stream(r.Context(), "Event.Stream")
+	stream, err := r.RPC().Stream(r.Context(), "Event.Stream")
 	if err != nil {
 		return nil, err
 	}
@@ -33,21 +34,21 @@ func (s *Server) eventStream(r *request) (any, error) {
 	if err := stream.Encode(req); err != nil {
 		return nil, err
 	}
-	h := r.w.Header()
-	flusher := http.NewResponseController(r.w)
+	h := r.Reply.Header()
+	flusher := http.NewResponseController(r.Reply)
 	for first := true; ; first = false {
 		var line nomad.EventStreamWrapper
 		switch err := stream.Decode(&line); {
 		case err != nil && first:
 			return nil, err
 		case err != nil:
-			return nil, errDone
+			return nil, web.ErrDone
 		case line.Error != nil:
 			if first {
 				return nil, streamError(line.Error)
 			}
 			if line.Event, err = lastLine(line.Error); err != nil {
-				return nil, errDone
+				return nil, web.ErrDone
 			}
 		case first:
 			h.Set("Content-Type", "application/json")
@@ -59,8 +60,8 @@ func (s *Server) eventStream(r *request) (any, error) {
 		if line.Event == nil {
 			continue
 		}
-		if _, err := r.w.Write(append(line.Event.Data, '\n')); err != nil || line.Error != nil {
-			return nil, errDone
+		if _, err := r.Reply.Write(append(line.Event.Data, '\n')); err != nil || line.Error != nil {
+			return nil, web.ErrDone
 		}
 		flusher.Flush() // a writer without Flush sends at the end
 	}
@@ -77,20 +78,20 @@ func lastLine(e *nomad.RpcError) (*nomad.EventJson, error) {
 }
 
 // eventRequest reads the topics and the index. The topic parameter may be repeated.
-func (r *request) eventRequest() (*message.EventStreamRequest, error) {
+func eventRequest(r *web.Request) (*message.EventStreamRequest, error) {
 	q := &message.EventStreamRequest{Topics: map[nomad.Topic][]string{}}
-	if err := r.readOptions(&q.QueryOptions); err != nil {
+	if err := r.ReadOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
 	q.MinQueryIndex = 0 // index is the start of the stream: this is not a blocking query
-	index, err := r.number("index")
+	index, err := r.Number("index")
 	if err != nil {
 		return nil, err
 	}
 	if q.Index = int(index); q.Index < 0 {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Invalid index %d", index)
 	}
-	for _, text := range r.query["topic"] {
+	for _, text := range r.Query["topic"] {
 		name, key, _ := strings.Cut(text, ":")
 		if name == "" || strings.HasPrefix(key, "::") {
 			return nil, nomad.Errorf(http.StatusBadRequest, "Invalid key value pair %q: use Topic or Topic:key", text)

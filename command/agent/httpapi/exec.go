@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -23,24 +25,24 @@ const (
 	handshakeWithin = 10 * time.Second
 )
 
-func (s *Server) execRoutes() []route {
-	return []route{{methods: "GET", path: "/v1/client/allocation/:alloc_id/exec", cors: true, handle: s.allocExec}}
+func (s *Server) execRoutes() []web.Route {
+	return []web.Route{{Methods: "GET", Path: "/v1/client/allocation/:alloc_id/exec", CORS: true, Handle: s.allocExec}}
 }
 
 // allocExec connects a websocket to a command in a task. Errors of the request itself are returned
 // before the upgrade. Later errors are the close code and the close reason of the socket.
-func (s *Server) allocExec(r *request) (any, error) {
-	if _, dry := r.Context().Value(notebookKey{}).(*notebook); dry {
-		_, err := s.cfg.RPC.Stream(r.Context(), execMethod)
+func (s *Server) allocExec(r *web.Request) (any, error) {
+	if r.IsDry() {
+		_, err := r.RPC().Stream(r.Context(), execMethod)
 		return nil, err
 	}
-	shakes, err := r.flag("ws_handshake")
+	shakes, err := r.Flag("ws_handshake")
 	if err != nil {
 		return nil, err
 	}
 	q, err := execRequest(r)
 	if err != nil {
-		if denied := s.ask(r, somewhere(acl.AllocExec)); denied != nil && !shakes { // with a handshake the token comes later
+		if denied := r.Ask(web.Somewhere(acl.AllocExec)); denied != nil && !shakes { // with a handshake the token comes later
 			return nil, denied
 		}
 		return nil, err
@@ -53,12 +55,12 @@ func (s *Server) allocExec(r *request) (any, error) {
 		return nil, nomad.Errorf(http.StatusTooManyRequests, "too many exec sessions on this agent: the limit is %d", maxSessions)
 	}
 	defer s.sessions.Add(-1)
-	x := newExecSession(s)
+	x := newExecSession(r.RPC())
 	// A page of another origin is refused: browsers let any page open a websocket.
-	ws, err := websocket.Accept(r.w, r.Request, &websocket.AcceptOptions{OnPongReceived: x.pong})
+	ws, err := websocket.Accept(r.Reply, r.Request, &websocket.AcceptOptions{OnPongReceived: x.pong})
 	if err != nil {
-		noteError(r.w, err.Error())
-		return nil, errDone // Accept has written the reply
+		r.NoteError(err.Error())
+		return nil, web.ErrDone // Accept has written the reply
 	}
 	x.ws = ws
 	ctx, cancel := context.WithCancel(r.Context())
@@ -69,23 +71,25 @@ func (s *Server) allocExec(r *request) (any, error) {
 	if err == nil {
 		err = x.run(ctx, q)
 	}
-	noteEnd(r.w, err)
+	if err != nil && !errors.Is(err, errLeft) {
+		r.NoteEnd(err)
+	}
 	x.close(err)
-	return nil, errDone
+	return nil, web.ErrDone
 }
 
 // execRequest reads the request from the path and the query.
-func execRequest(r *request) (*message.AllocExecRequest, error) {
-	q := &message.AllocExecRequest{AllocID: r.param, Task: r.query.Get("task")}
-	if err := r.readOptions(&q.QueryOptions); err != nil {
+func execRequest(r *web.Request) (*message.AllocExecRequest, error) {
+	q := &message.AllocExecRequest{AllocID: r.Param, Task: r.Query.Get("task")}
+	if err := r.ReadOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
 	q.MinQueryIndex = 0 // not a blocking query
 	var err error
-	if q.Tty, err = r.flag("tty"); err != nil {
+	if q.Tty, err = r.Flag("tty"); err != nil {
 		return nil, err
 	}
-	text := r.query.Get("command")
+	text := r.Query.Get("command")
 	if text == "" {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: use ?command= with a JSON list of strings")
 	}
@@ -100,7 +104,7 @@ func execRequest(r *request) (*message.AllocExecRequest, error) {
 }
 
 // handshake reads the token of a caller that cannot set a header, such as a browser.
-func (x *execSession) handshake(ctx context.Context, r *request, q *message.AllocExecRequest) error {
+func (x *execSession) handshake(ctx context.Context, r *web.Request, q *message.AllocExecRequest) error {
 	// A timer is used because the end of the context would close the socket without a reason.
 	late := time.AfterFunc(handshakeWithin, func() { x.close(errNoHandshake) })
 	defer late.Stop()
@@ -119,7 +123,7 @@ func (x *execSession) handshake(ctx context.Context, r *request, q *message.Allo
 		return nomad.Errorf(http.StatusBadRequest, "the token of the handshake differs from the token in the request header")
 	}
 	q.AuthToken = hello.AuthToken
-	return noteCaller(r.w, hello.AuthToken)
+	return r.NoteCaller(hello.AuthToken)
 }
 
 var errNoHandshake = nomad.Errorf(http.StatusBadRequest, `missing handshake message {"version":1,"auth_token":"..."}`)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -21,7 +22,7 @@ import (
 
 // node is a node with the behaviour of serve, and the servers in front of it.
 type execNode struct {
-	RPC
+	web.RPC
 	serve func(req *message.AllocExecRequest, st *rpc.Stream) error
 }
 
@@ -51,8 +52,8 @@ func say(st *rpc.Stream, text string) error {
 func execServer(t *testing.T, serve func(req *message.AllocExecRequest, st *rpc.Stream) error) (*Server, *httptest.Server) {
 	t.Helper()
 	s := newTestServer(t, 0)
-	s.cfg.RPC = execNode{s.cfg.RPC, serve}
-	web := httptest.NewServer(Compress(s))
+	s = changed(s, func(c *Config) { c.RPC = execNode{c.RPC, serve} })
+	web := httptest.NewServer(web.Compress(s))
 	t.Cleanup(web.Close)
 	return s, web
 }
@@ -308,7 +309,7 @@ func patientServer(t *testing.T, s *Server, most time.Duration) (web *httptest.S
 	t.Helper()
 	ended := make(chan error, 1)
 	web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		x := newExecSession(s)
+		x := newExecSession(s.cfg.RPC)
 		x.every, x.most = 20*time.Millisecond, most
 		ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{OnPongReceived: x.pong})
 		if err != nil {
@@ -399,12 +400,13 @@ func blockedSession(t *testing.T) error {
 // the task, but not the command or the data.
 func TestExecIsAudited(t *testing.T) {
 	s, events := audited(t, true)
-	s.cfg.RPC = execNode{s.cfg.RPC, func(req *message.AllocExecRequest, st *rpc.Stream) error {
+	serve := func(req *message.AllocExecRequest, st *rpc.Stream) error {
 		if req.AuthToken != "mine" {
 			return nomad.ErrPermissionDenied
 		}
 		return errors.Join(say(st, `{"stdout":{"data":"Y2FuYXJ5"}}`), say(st, `{"exited":true,"result":{}}`))
-	}}
+	}
+	s = changed(s, func(c *Config) { c.RPC = execNode{c.RPC, serve} })
 	over := make(chan struct{})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		s.ServeHTTP(w, req)

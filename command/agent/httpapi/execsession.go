@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -52,8 +53,8 @@ type execSession struct {
 	closing sync.Once
 }
 
-func newExecSession(s *Server) *execSession {
-	return &execSession{open: s.cfg.RPC.Stream, every: pingEvery, most: silentFor}
+func newExecSession(to web.RPC) *execSession {
+	return &execSession{open: to.Stream, every: pingEvery, most: silentFor}
 }
 
 // pong records the reply to a ping.
@@ -116,7 +117,7 @@ func (x *execSession) toCaller(ctx context.Context, stream *rpc.Stream) error {
 		case err != nil:
 			return errors.Join(errCut, err)
 		case chunk.Error != nil:
-			if err := streamError(chunk.Error); !errors.Is(err, errDone) {
+			if err := streamError(chunk.Error); !errors.Is(err, web.ErrDone) {
 				return err
 			}
 			return errCut
@@ -188,7 +189,7 @@ func (x *execSession) close(err error) {
 		case errors.Is(err, errLeft):
 			x.ws.CloseNow() //nolint:errcheck // nobody is there
 			return
-		case status(err) >= http.StatusInternalServerError:
+		case nomad.HTTPStatus(err) >= http.StatusInternalServerError:
 			code, reason = websocket.StatusInternalError, err.Error()
 		default:
 			code, reason = websocket.StatusPolicyViolation, err.Error()

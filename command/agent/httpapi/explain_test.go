@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net/http/httptest"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -31,7 +32,7 @@ func newExplainServer(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)})
+	return New(Config{Config: web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}})
 }
 
 func TestExplainRoute(t *testing.T) {
@@ -94,20 +95,22 @@ func TestExplainRoute(t *testing.T) {
 // No route is executed when it is only explained.
 func TestEveryRouteCanBeAskedAbout(t *testing.T) {
 	s := newExplainServer(t)
-	s.cfg.Debug = true
-	s.dry = newDry(Config{Agent: dryAgent{of: dryAgent{}}, Debug: true})
+	s = changed(s, func(c *Config) { c.Debug, c.Agent = true, dryAgent{of: dryAgent{}} })
 	about := 0
 	for _, rt := range s.table() {
-		for _, method := range append(strings.Fields(rt.methods), "GET") {
-			path := rt.path
+		for _, method := range append(strings.Fields(rt.Methods), "GET") {
+			path := rt.Path
 			if before, after, ok := strings.Cut(path, ":"); ok {
 				_, rest, slash := strings.Cut(after, "/")
 				if path = before + "x"; slash {
 					path += "/" + rest
 				}
 			}
-			q := &acls.ExplainRequest{}
-			if err := s.rpcOf(&request{Request: httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/acl/explain", nil)}, &explainRequest{Method: method, Path: path + "?node_id=x", Body: []byte("{}")}, q); err == nil {
+			body, err := json.Marshal(map[string]any{"Request": web.DryRun{Method: method, Path: path + "?node_id=x", Body: []byte("{}")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if do(s, "PUT", "/v1/acl/explain", string(body)).Code == http.StatusOK {
 				about++
 			}
 		}
@@ -120,6 +123,7 @@ func TestEveryRouteCanBeAskedAbout(t *testing.T) {
 // A request with the explain header gets the required right in a header. It is executed as usual,
 // with its body.
 func TestReasonHeader(t *testing.T) {
+	const maxReason = 2 << 10
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {
 			if q.AuthToken != "me" {
@@ -135,7 +139,7 @@ func TestReasonHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{RPC: srv, Region: "global", MaxBody: 1 << 10, Log: slog.New(slog.DiscardHandler)})
+	s := New(Config{Config: web.Config{RPC: srv, Region: "global", MaxBody: 1 << 10, Log: slog.New(slog.DiscardHandler)}})
 	w := do(s, "PUT", "/v1/jobs", `{"Job":{"ID":"a"}}`, "X-Nomad-Token", "me", "X-Nomad-Acl-Reason", "1")
 	got := w.Header().Get("X-Nomad-Acl-Reason")
 	if want := `run of job a: refused: not?granted; policy "p", line 3, column 4: namespace "?": xxx`; !strings.HasPrefix(got, want) || len(got) > maxReason+3 {

@@ -8,25 +8,26 @@ import (
 	"net/http"
 	"path"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) fsRoutes() []route {
+func (s *Server) fsRoutes() []web.Route {
 	const fs = "/v1/client/fs/"
-	return []route{
-		{methods: "GET", path: fs + "ls/:alloc_id", cors: true, handle: read("FileSystem.List", func(r *request, q *message.FsListRequest) error {
-			q.AllocID, q.Path = r.param, cmp.Or(r.query.Get("path"), "/")
+	return []web.Route{
+		{Methods: "GET", Path: fs + "ls/:alloc_id", CORS: true, Handle: web.Read("FileSystem.List", func(r *web.Request, q *message.FsListRequest) error {
+			q.AllocID, q.Path = r.Param, cmp.Or(r.Query.Get("path"), "/")
 			return nil
 		}, func(o *message.FsListResponse) (any, error) { return o.Files, nil })},
-		{methods: "GET", path: fs + "stat/:alloc_id", cors: true, handle: read("FileSystem.Stat", func(r *request, q *message.FsStatRequest) error {
-			q.AllocID, q.Path = r.param, r.query.Get("path")
+		{Methods: "GET", Path: fs + "stat/:alloc_id", CORS: true, Handle: web.Read("FileSystem.Stat", func(r *web.Request, q *message.FsStatRequest) error {
+			q.AllocID, q.Path = r.Param, r.Query.Get("path")
 			return needPath(q.Path)
 		}, func(o *message.FsStatResponse) (any, error) { return o.Info, nil })},
-		{methods: "GET", path: fs + "cat/:alloc_id", cors: true, handle: s.fsCat},
-		{methods: "GET", path: fs + "readat/:alloc_id", cors: true, handle: s.fsReadAt},
-		{methods: "GET", path: fs + "stream/:alloc_id", cors: true, handle: s.fsStream},
-		{methods: "GET", path: fs + "logs/:alloc_id", cors: true, handle: s.fsLogs},
+		{Methods: "GET", Path: fs + "cat/:alloc_id", CORS: true, Handle: s.fsCat},
+		{Methods: "GET", Path: fs + "readat/:alloc_id", CORS: true, Handle: s.fsReadAt},
+		{Methods: "GET", Path: fs + "stream/:alloc_id", CORS: true, Handle: s.fsStream},
+		{Methods: "GET", Path: fs + "logs/:alloc_id", CORS: true, Handle: s.fsLogs},
 	}
 }
 
@@ -37,32 +38,32 @@ func needPath(p string) error {
 	return nil
 }
 
-func (s *Server) fsCat(r *request) (any, error) {
-	q := message.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path"), Origin: "start", PlainText: true}
+func (s *Server) fsCat(r *web.Request) (any, error) {
+	q := message.FsStreamRequest{AllocID: r.Param, Path: r.Query.Get("path"), Origin: "start", PlainText: true}
 	return s.file(r, &q)
 }
 
-func (s *Server) fsReadAt(r *request) (any, error) {
-	q := message.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path"), Origin: "start", PlainText: true}
+func (s *Server) fsReadAt(r *web.Request) (any, error) {
+	q := message.FsStreamRequest{AllocID: r.Param, Path: r.Query.Get("path"), Origin: "start", PlainText: true}
 	var err error
-	if !r.query.Has("offset") {
+	if !r.Query.Has("offset") {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide an offset: use ?offset=")
 	}
-	if q.Offset, err = r.number("offset"); err != nil {
+	if q.Offset, err = r.Number("offset"); err != nil {
 		return nil, err
 	}
-	if q.Limit, err = r.number("limit"); err != nil {
+	if q.Limit, err = r.Number("limit"); err != nil {
 		return nil, err
 	}
 	return s.file(r, &q)
 }
 
 // file streams one file as untrusted content that a browser must not execute.
-func (s *Server) file(r *request, q *message.FsStreamRequest) (any, error) {
+func (s *Server) file(r *web.Request, q *message.FsStreamRequest) (any, error) {
 	if err := needPath(q.Path); err != nil {
 		return nil, err
 	}
-	h := r.w.Header()
+	h := r.Reply.Header()
 	h.Set("Content-Type", contentType(q.Path))
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -82,24 +83,24 @@ func contentType(name string) string {
 	}
 }
 
-func (s *Server) fsStream(r *request) (any, error) {
-	q := message.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path")}
+func (s *Server) fsStream(r *web.Request) (any, error) {
+	q := message.FsStreamRequest{AllocID: r.Param, Path: r.Query.Get("path")}
 	if err := needPath(q.Path); err != nil {
 		return nil, err
 	}
 	var err error
-	if q.Follow, err = r.flagOr("follow", true); err != nil {
+	if q.Follow, err = r.FlagOr("follow", true); err != nil {
 		return nil, err
 	}
-	if q.Offset, q.Origin, err = r.offset(); err != nil {
+	if q.Offset, q.Origin, err = offset(r); err != nil {
 		return nil, err
 	}
-	r.w.Header().Set("Content-Type", "application/json")
+	r.Reply.Header().Set("Content-Type", "application/json")
 	return nil, s.relay(r, "FileSystem.Stream", &q)
 }
 
-func (s *Server) fsLogs(r *request) (any, error) {
-	q := message.FsLogsRequest{AllocID: r.param, Task: r.query.Get("task"), LogType: r.query.Get("type")}
+func (s *Server) fsLogs(r *web.Request) (any, error) {
+	q := message.FsLogsRequest{AllocID: r.Param, Task: r.Query.Get("task"), LogType: r.Query.Get("type")}
 	if q.Task == "" {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide task name: use ?task=")
 	}
@@ -107,30 +108,30 @@ func (s *Server) fsLogs(r *request) (any, error) {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide log type (stdout/stderr), not %q", q.LogType)
 	}
 	var err error
-	if q.Follow, err = r.flag("follow"); err != nil {
+	if q.Follow, err = r.Flag("follow"); err != nil {
 		return nil, err
 	}
-	if q.PlainText, err = r.flag("plain"); err != nil {
+	if q.PlainText, err = r.Flag("plain"); err != nil {
 		return nil, err
 	}
-	if q.Offset, q.Origin, err = r.offset(); err != nil {
+	if q.Offset, q.Origin, err = offset(r); err != nil {
 		return nil, err
 	}
 	if q.PlainText {
-		r.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		r.w.Header().Set("X-Content-Type-Options", "nosniff")
+		r.Reply.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		r.Reply.Header().Set("X-Content-Type-Options", "nosniff")
 	} else {
-		r.w.Header().Set("Content-Type", "application/json")
+		r.Reply.Header().Set("Content-Type", "application/json")
 	}
 	return nil, s.relay(r, "FileSystem.Logs", &q)
 }
 
-func (r *request) offset() (int64, string, error) {
-	origin := cmp.Or(r.query.Get("origin"), "start")
+func offset(r *web.Request) (int64, string, error) {
+	origin := cmp.Or(r.Query.Get("origin"), "start")
 	if origin != "start" && origin != "end" {
 		return 0, "", nomad.Errorf(http.StatusBadRequest, "Invalid origin %q: use start or end", origin)
 	}
-	n, err := r.number("offset")
+	n, err := r.Number("offset")
 	if err == nil && n < 0 {
 		err = nomad.Errorf(http.StatusBadRequest, "Invalid offset %d: it must not be negative", n)
 	}
@@ -139,12 +140,12 @@ func (r *request) offset() (int64, string, error) {
 
 // relay opens a streaming RPC and writes its chunks to the reply. An error before the first byte
 // becomes a status. A later error aborts the body, so that the client detects the truncation.
-func (s *Server) relay(r *request, method string, req reads) error {
+func (s *Server) relay(r *web.Request, method string, req interface{ Query() *message.QueryOptions }) error {
 	q := req.Query()
-	if err := r.readOptions(q); err != nil {
+	if err := r.ReadOptions(q); err != nil {
 		return err
 	}
-	stream, err := s.cfg.RPC.Stream(r.Context(), method)
+	stream, err := r.RPC().Stream(r.Context(), method)
 	if err != nil {
 		return err
 	}
@@ -153,20 +154,20 @@ func (s *Server) relay(r *request, method string, req reads) error {
 	if err := stream.Encode(req); err != nil {
 		return err
 	}
-	flusher := http.NewResponseController(r.w)
+	flusher := http.NewResponseController(r.Reply)
 	for first := true; ; first = false {
 		var chunk nomad.StreamErrWrapper
 		switch err := stream.Decode(&chunk); {
 		case errors.Is(err, io.EOF):
-			return errDone
+			return web.ErrDone
 		case err != nil:
 			return s.cut(r, first, err)
 		}
 		if chunk.Error != nil {
 			return s.cut(r, first, streamError(chunk.Error))
 		}
-		if _, err := r.w.Write(chunk.Payload); err != nil {
-			return errDone
+		if _, err := r.Reply.Write(chunk.Payload); err != nil {
+			return web.ErrDone
 		}
 		flusher.Flush() // a writer without Flush sends at the end
 	}
@@ -174,7 +175,7 @@ func (s *Server) relay(r *request, method string, req reads) error {
 
 // closeWhenGone closes the stream when the client disconnects, so that a blocked Decode returns.
 // The returned function ends the wait.
-func closeWhenGone(r *request, c io.Closer) func() {
+func closeWhenGone(r *web.Request, c io.Closer) func() {
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -187,21 +188,21 @@ func closeWhenGone(r *request, c io.Closer) func() {
 }
 
 // cut ends a reply after an error. If bytes were sent, it aborts the connection.
-func (s *Server) cut(r *request, first bool, err error) error {
-	if first || errors.Is(err, errDone) {
+func (s *Server) cut(r *web.Request, first bool, err error) error {
+	if first || errors.Is(err, web.ErrDone) {
 		return err
 	}
 	if r.Context().Err() == nil { // otherwise the client has disconnected
 		s.cfg.Log.Debug("closing stream", "path", r.URL.Path, "err", err)
 		panic(http.ErrAbortHandler)
 	}
-	return errDone
+	return web.ErrDone
 }
 
 // streamError returns the error of the last chunk of a stream, errDone at a normal end.
 func streamError(e *nomad.RpcError) error {
 	if e.Message == io.EOF.Error() {
-		return errDone
+		return web.ErrDone
 	}
 	if e.Code != nil {
 		return nomad.Errorf(int(*e.Code), "%s", e.Message)

@@ -12,7 +12,7 @@ import (
 // same-origin. The names and addresses of the agent are accepted.
 func TestHostIsChecked(t *testing.T) {
 	s := newTestServer(t, 0)
-	s.cfg.Agent, s.cfg.Hosts = idle{}, []string{"Node-1.example.com", "node-1"}
+	s = changed(s, func(c *Config) { c.Agent, c.Hosts = idle{}, []string{"Node-1.example.com", "node-1"} })
 	get := func(h http.Handler, edit func(*http.Request)) *httptest.ResponseRecorder {
 		req := httptest.NewRequest("GET", "/v1/agent/health", nil)
 		req.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -36,16 +36,20 @@ func TestHostIsChecked(t *testing.T) {
 			t.Errorf("host %q: %q does not name the key", host, w.Body)
 		}
 	}
+	noNames := changed(s, func(c *Config) { c.Hosts = nil })
 	evil := func(r *http.Request) { r.Host = "evil.example" }
 	for name, may := range map[string]func() *httptest.ResponseRecorder{
 		"over TLS": func() *httptest.ResponseRecorder {
-			return get(s, func(r *http.Request) { evil(r); r.TLS = &tls.ConnectionState{} })
+			return get(noNames, func(r *http.Request) { evil(r); r.TLS = &tls.ConnectionState{} })
 		},
-		"any host":      func() *httptest.ResponseRecorder { s.cfg.Hosts = []string{"*"}; return get(s, evil) },
-		"with ACLs":     func() *httptest.ResponseRecorder { s.cfg.Hosts, s.cfg.ACL = nil, true; return get(s, evil) },
-		"task's socket": func() *httptest.ResponseRecorder { return get(s.TaskSocket(), evil) },
+		"any host": func() *httptest.ResponseRecorder {
+			return get(changed(s, func(c *Config) { c.Hosts = []string{"*"} }), evil)
+		},
+		"with ACLs": func() *httptest.ResponseRecorder {
+			return get(changed(noNames, func(c *Config) { c.ACL = true }), evil)
+		},
+		"task's socket": func() *httptest.ResponseRecorder { return get(noNames.TaskSocket(), evil) },
 	} {
-		s.cfg.Hosts, s.cfg.ACL = nil, false
 		if w := may(); strings.Contains(w.Body.String(), "http_api_allowed_hosts") {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
@@ -56,7 +60,7 @@ func TestHostIsChecked(t *testing.T) {
 // rejected. Requests with a token, and those that need none, are accepted under any name.
 func TestHostOfAnonymousCallers(t *testing.T) {
 	s := newTestServer(t, 0)
-	s.cfg.Agent, s.cfg.ACL = idle{}, true
+	s = changed(s, func(c *Config) { c.Agent, c.ACL = idle{}, true })
 	for _, tt := range []struct {
 		method, path, host, token string
 		refused                   bool
@@ -100,7 +104,7 @@ func TestHostOfAnonymousCallers(t *testing.T) {
 // accept GET.
 func TestChangesByGetOfOtherSites(t *testing.T) {
 	s := newTestServer(t, 0)
-	s.cfg.Agent = idle{}
+	s = changed(s, func(c *Config) { c.Agent = idle{} })
 	for _, path := range []string{"/v1/client/gc?node_id=n", "/v1/client/allocation/a/gc"} {
 		for site, refused := range map[string]bool{"cross-site": true, "same-site": true, "other": true, "same-origin": false, "none": false, "": false} {
 			header := []string{"Sec-Fetch-Site", site}

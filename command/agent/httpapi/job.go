@@ -10,53 +10,54 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) jobRoutes() []route {
+func (s *Server) jobRoutes() []web.Route {
 	const job = "/v1/job/:job_id"
-	return []route{
-		{methods: "GET", path: "/v1/jobs", handle: read("Job.List", jobList, func(o *message.JobListResponse) (any, error) { return o.Jobs, nil })},
-		{methods: "PUT POST", path: "/v1/jobs", call: write("Job.Register", jobRegister, whole[message.JobRegisterResponse])},
-		{methods: "PUT POST", path: "/v1/jobs/parse", handle: s.jobParse},
-		{methods: "GET POST", path: "/v1/jobs/statuses", call: call{"Job.Statuses", read("Job.Statuses", jobStatuses, func(o *message.JobStatusesResponse) (any, error) { return o.Jobs, nil })}},
-		{methods: "PUT POST", path: "/v1/validate/job", call: write("Job.Validate", jobValidate, whole[message.JobValidateResponse])},
-		{methods: "GET", path: job, handle: read("Job.GetJob", jobID, showJob)},
-		{methods: "PUT POST", path: job, call: write("Job.Register", jobRegister, whole[message.JobRegisterResponse])},
-		{methods: "DELETE", path: job, call: write("Job.Deregister", jobDeregister, whole[message.JobDeregisterResponse])},
-		{methods: "PUT POST", path: job + "/evaluate", call: write("Job.Evaluate", optionalBody(jobEvaluate), whole[message.JobRegisterResponse])},
-		{methods: "GET", path: job + "/allocations", handle: read("Job.Allocations", jobID, func(o *message.JobAllocationsResponse) (any, error) { return o.Allocations, nil })},
-		{methods: "GET", path: job + "/evaluations", handle: read("Job.Evaluations", jobID, func(o *message.JobEvaluationsResponse) (any, error) { return o.Evaluations, nil })},
-		{methods: "GET", path: job + "/deployments", handle: read("Job.Deployments", jobID, func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
-		{methods: "GET", path: job + "/deployment", handle: read("Job.LatestDeployment", jobID, latestDeployment)},
-		{methods: "PUT POST", path: job + "/plan", call: write("Job.Plan", jobPlan, whole[message.JobPlanResponse])},
-		{methods: "GET", path: job + "/summary", handle: read("Job.Summary", func(r *request, q *message.JobSummaryRequest) error { q.JobID = r.param; return nil },
-			func(o *message.JobSummaryResponse) (any, error) { return found(o.JobSummary, "job not found") })},
-		{methods: "PUT POST", path: job + "/dispatch", call: write("Job.Dispatch", body(jobDispatch), whole[message.JobDispatchResponse])},
-		{methods: "PUT POST", path: job + "/dispatch/payload", call: write("Job.Dispatch", jobDispatchPayload, whole[message.JobDispatchResponse])},
-		{methods: "GET", path: job + "/versions", handle: read("Job.GetJobVersions", jobVersions, func(o *message.JobVersionsResponse) (any, error) {
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/jobs", Handle: web.Read("Job.List", jobList, func(o *message.JobListResponse) (any, error) { return o.Jobs, nil })},
+		{Methods: "PUT POST", Path: "/v1/jobs", Call: web.Write("Job.Register", jobRegister, web.Full[message.JobRegisterResponse])},
+		{Methods: "PUT POST", Path: "/v1/jobs/parse", Handle: s.jobParse},
+		{Methods: "GET POST", Path: "/v1/jobs/statuses", Call: web.Call{Method: "Job.Statuses", Handle: web.Read("Job.Statuses", jobStatuses, func(o *message.JobStatusesResponse) (any, error) { return o.Jobs, nil })}},
+		{Methods: "PUT POST", Path: "/v1/validate/job", Call: web.Write("Job.Validate", jobValidate, web.Full[message.JobValidateResponse])},
+		{Methods: "GET", Path: job, Handle: web.Read("Job.GetJob", jobID, showJob)},
+		{Methods: "PUT POST", Path: job, Call: web.Write("Job.Register", jobRegister, web.Full[message.JobRegisterResponse])},
+		{Methods: "DELETE", Path: job, Call: web.Write("Job.Deregister", jobDeregister, web.Full[message.JobDeregisterResponse])},
+		{Methods: "PUT POST", Path: job + "/evaluate", Call: web.Write("Job.Evaluate", web.OptionalBody(jobEvaluate), web.Full[message.JobRegisterResponse])},
+		{Methods: "GET", Path: job + "/allocations", Handle: web.Read("Job.Allocations", jobID, func(o *message.JobAllocationsResponse) (any, error) { return o.Allocations, nil })},
+		{Methods: "GET", Path: job + "/evaluations", Handle: web.Read("Job.Evaluations", jobID, func(o *message.JobEvaluationsResponse) (any, error) { return o.Evaluations, nil })},
+		{Methods: "GET", Path: job + "/deployments", Handle: web.Read("Job.Deployments", jobID, func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
+		{Methods: "GET", Path: job + "/deployment", Handle: web.Read("Job.LatestDeployment", jobID, latestDeployment)},
+		{Methods: "PUT POST", Path: job + "/plan", Call: web.Write("Job.Plan", jobPlan, web.Full[message.JobPlanResponse])},
+		{Methods: "GET", Path: job + "/summary", Handle: web.Read("Job.Summary", func(r *web.Request, q *message.JobSummaryRequest) error { q.JobID = r.Param; return nil },
+			func(o *message.JobSummaryResponse) (any, error) { return web.Found(o.JobSummary, "job not found") })},
+		{Methods: "PUT POST", Path: job + "/dispatch", Call: web.Write("Job.Dispatch", web.Body(jobDispatch), web.Full[message.JobDispatchResponse])},
+		{Methods: "PUT POST", Path: job + "/dispatch/payload", Call: web.Write("Job.Dispatch", jobDispatchPayload, web.Full[message.JobDispatchResponse])},
+		{Methods: "GET", Path: job + "/versions", Handle: web.Read("Job.GetJobVersions", jobVersions, func(o *message.JobVersionsResponse) (any, error) {
 			if len(o.Versions) == 0 {
 				return nil, nomad.Errorf(http.StatusNotFound, "job versions not found")
 			}
 			return o, nil
 		})},
-		{methods: "PUT POST", path: job + "/stable", call: write("Job.Stable", body(jobStable), whole[message.JobStabilityResponse])},
-		{methods: "GET", path: job + "/submission", handle: read("Job.GetJobSubmission", jobSubmission, func(o *message.JobSubmissionResponse) (any, error) {
-			return found(o.Submission, "job source not found")
+		{Methods: "PUT POST", Path: job + "/stable", Call: web.Write("Job.Stable", web.Body(jobStable), web.Full[message.JobStabilityResponse])},
+		{Methods: "GET", Path: job + "/submission", Handle: web.Read("Job.GetJobSubmission", jobSubmission, func(o *message.JobSubmissionResponse) (any, error) {
+			return web.Found(o.Submission, "job source not found")
 		})},
 	}
 }
 
-func jobList(r *request, q *message.JobListRequest) error {
-	meta, err := r.flag("meta")
+func jobList(r *web.Request, q *message.JobListRequest) error {
+	meta, err := r.Flag("meta")
 	q.Fields = &nomad.JobStubFields{Meta: meta}
 	return err
 }
 
-func jobID(r *request, q *message.JobSpecificRequest) error {
-	all, err := r.flag("all")
-	q.JobID, q.All = r.param, all
+func jobID(r *web.Request, q *message.JobSpecificRequest) error {
+	all, err := r.Flag("all")
+	q.JobID, q.All = r.Param, all
 	return err
 }
 
@@ -93,9 +94,9 @@ func ownRegion(j *workload.Job) string {
 
 // readJob decodes and canonicalizes the job of the body. The namespace is the first one set of:
 // query, body, job. The region is the first one set of: body, query, job, agent.
-func (r *request) readJob(w *message.WriteRequest) (*jobBody, *nomad.Job, error) {
+func readJob(r *web.Request, w *message.WriteRequest) (*jobBody, *nomad.Job, error) {
 	var b jobBody
-	if err := r.decode(&b); err != nil {
+	if err := r.Decode(&b); err != nil {
 		return nil, nil, err
 	}
 	if b.Job == nil {
@@ -104,13 +105,13 @@ func (r *request) readJob(w *message.WriteRequest) (*jobBody, *nomad.Job, error)
 	if err := boundParts(b.Job); err != nil {
 		return nil, nil, err
 	}
-	for _, ns := range []string{r.query.Get("namespace"), b.Namespace} {
+	for _, ns := range []string{r.Query.Get("namespace"), b.Namespace} {
 		if ns != "" {
 			b.Job.Namespace = &ns
 			break
 		}
 	}
-	w.Region = cmp.Or(b.Region, r.query.Get("region"), ownRegion(b.Job), r.server.cfg.Region)
+	w.Region = cmp.Or(b.Region, r.Query.Get("region"), ownRegion(b.Job), r.Region())
 	b.Job.Region = &w.Region
 	b.Job.Canonicalize()
 	w.Namespace = *b.Job.Namespace
@@ -120,15 +121,15 @@ func (r *request) readJob(w *message.WriteRequest) (*jobBody, *nomad.Job, error)
 
 // readNamedJob is readJob for a job that must have an ID. It must equal the ID in the path, if the
 // path has one.
-func (r *request) readNamedJob(w *message.WriteRequest) (*jobBody, *nomad.Job, error) {
-	b, job, err := r.readJob(w)
+func readNamedJob(r *web.Request, w *message.WriteRequest) (*jobBody, *nomad.Job, error) {
+	b, job, err := readJob(r, w)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case job.ID == "":
 		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job must have an ID")
-	case r.param != "" && job.ID != r.param:
-		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job ID does not match name %q", r.param)
+	case r.Param != "" && job.ID != r.Param:
+		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job ID does not match name %q", r.Param)
 	}
 	return b, job, nil
 }
@@ -143,6 +144,22 @@ func CanonicalJob(in *workload.Job) (*nomad.Job, error) {
 	return toJob(in)
 }
 
+// maxParts bounds the groups and tasks of a job.
+const maxParts = 5_000
+
+// boundParts returns an error if the job has more than maxParts groups and tasks. It runs before
+// defaults are filled in.
+func boundParts(j *workload.Job) error {
+	n := len(j.TaskGroups)
+	for _, tg := range j.TaskGroups {
+		n += len(tg.Tasks)
+	}
+	if n > maxParts {
+		return nomad.Errorf(http.StatusBadRequest, "the job has %d groups and tasks: the limit is %d", n, maxParts)
+	}
+	return nil
+}
+
 // toJob converts a canonical job to the type of the servers. Both types have the same field names.
 func toJob(in *workload.Job) (*nomad.Job, error) {
 	job, err := convert[*nomad.Job](in)
@@ -152,8 +169,8 @@ func toJob(in *workload.Job) (*nomad.Job, error) {
 	return job, nil
 }
 
-func jobRegister(r *request, q *message.JobRegisterRequest) error {
-	b, job, err := r.readNamedJob(&q.WriteRequest)
+func jobRegister(r *web.Request, q *message.JobRegisterRequest) error {
+	b, job, err := readNamedJob(r, &q.WriteRequest)
 	if err != nil {
 		return err
 	}
@@ -167,8 +184,8 @@ func jobRegister(r *request, q *message.JobRegisterRequest) error {
 	return nil
 }
 
-func jobPlan(r *request, q *message.JobPlanRequest) error {
-	b, job, err := r.readNamedJob(&q.WriteRequest)
+func jobPlan(r *web.Request, q *message.JobPlanRequest) error {
+	b, job, err := readNamedJob(r, &q.WriteRequest)
 	if err != nil {
 		return err
 	}
@@ -176,46 +193,46 @@ func jobPlan(r *request, q *message.JobPlanRequest) error {
 	return nil
 }
 
-func jobValidate(r *request, q *message.JobValidateRequest) error {
-	_, job, err := r.readJob(&q.WriteRequest)
+func jobValidate(r *web.Request, q *message.JobValidateRequest) error {
+	_, job, err := readJob(r, &q.WriteRequest)
 	q.Job = job
 	return err
 }
 
-func jobDeregister(r *request, q *message.JobDeregisterRequest) error {
-	q.JobID = r.param
+func jobDeregister(r *web.Request, q *message.JobDeregisterRequest) error {
+	q.JobID = r.Param
 	for name, to := range map[string]*bool{"purge": &q.Purge, "global": &q.Global, "no_shutdown_delay": &q.NoShutdownDelay} {
-		v, err := r.flag(name)
+		v, err := r.Flag(name)
 		if err != nil {
 			return err
 		}
 		*to = v
 	}
-	p, err := r.number("eval_priority")
+	p, err := r.Number("eval_priority")
 	q.EvalPriority = int(p)
 	return err
 }
 
-func jobEvaluate(r *request, q *message.JobEvaluateRequest) error {
-	return sameID("Job", &q.JobID, r.param)
+func jobEvaluate(r *web.Request, q *message.JobEvaluateRequest) error {
+	return sameID("Job", &q.JobID, r.Param)
 }
 
-func jobDispatch(r *request, q *message.JobDispatchRequest) error {
-	return sameID("Job", &q.JobID, r.param)
+func jobDispatch(r *web.Request, q *message.JobDispatchRequest) error {
+	return sameID("Job", &q.JobID, r.Param)
 }
 
 // jobDispatchPayload reads the body as the raw payload.
-func jobDispatchPayload(r *request, q *message.JobDispatchRequest) error {
+func jobDispatchPayload(r *web.Request, q *message.JobDispatchRequest) error {
 	payload, err := io.ReadAll(r.Body)
 	if err != nil {
-		return cmp.Or(bodyFault(err), err)
+		return cmp.Or(web.BodyFault(err), err)
 	}
-	q.JobID, q.Payload = r.param, payload
+	q.JobID, q.Payload = r.Param, payload
 	return nil
 }
 
-func jobStable(r *request, q *message.JobStabilityRequest) error {
-	return sameID("Job", &q.JobID, r.param)
+func jobStable(r *web.Request, q *message.JobStabilityRequest) error {
+	return sameID("Job", &q.JobID, r.Param)
 }
 
 // sameID sets an ID from the path. An ID in the body must be equal.
@@ -227,9 +244,9 @@ func sameID(what string, id *string, param string) error {
 	return nil
 }
 
-func jobVersions(r *request, q *message.JobVersionsRequest) error {
-	q.JobID, q.DiffTagName = r.param, r.query.Get("diff_tag")
-	if v := r.query.Get("diff_version"); v != "" {
+func jobVersions(r *web.Request, q *message.JobVersionsRequest) error {
+	q.JobID, q.DiffTagName = r.Param, r.Query.Get("diff_tag")
+	if v := r.Query.Get("diff_version"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
 			return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint", "diff_version", v)
@@ -237,32 +254,32 @@ func jobVersions(r *request, q *message.JobVersionsRequest) error {
 		q.DiffVersion = &n
 	}
 	var err error
-	q.Diffs, err = r.flag("diffs")
+	q.Diffs, err = r.Flag("diffs")
 	return err
 }
 
-func jobSubmission(r *request, q *message.JobSubmissionRequest) error {
-	v, err := strconv.ParseUint(r.query.Get("version"), 10, 64)
+func jobSubmission(r *web.Request, q *message.JobSubmissionRequest) error {
+	v, err := strconv.ParseUint(r.Query.Get("version"), 10, 64)
 	if err != nil {
-		return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: use ?version=N", "version", r.query.Get("version"))
+		return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: use ?version=N", "version", r.Query.Get("version"))
 	}
-	q.JobID, q.Version = r.param, v
+	q.JobID, q.Version = r.Param, v
 	return nil
 }
 
-func jobStatuses(r *request, q *message.JobStatusesRequest) error {
-	if !r.query.Has("namespace") {
+func jobStatuses(r *web.Request, q *message.JobStatusesRequest) error {
+	if !r.Query.Has("namespace") {
 		q.Namespace = nomad.AllNamespacesSentinel
 	}
 	var err error
-	if q.IncludeChildren, err = r.flag("include_children"); err != nil || r.Method == http.MethodGet {
+	if q.IncludeChildren, err = r.Flag("include_children"); err != nil || r.Method == http.MethodGet {
 		return err
 	}
 	var b struct {
 		Jobs            []nomad.NamespacedID
 		IncludeChildren bool
 	}
-	if err := r.decode(&b); err != nil {
+	if err := r.Decode(&b); err != nil {
 		return err
 	}
 	if len(b.Jobs) == 0 {
@@ -274,13 +291,13 @@ func jobStatuses(r *request, q *message.JobStatusesRequest) error {
 
 // jobParse converts HCL to the JSON of a job. It runs on this agent. The rights of the caller are
 // checked first because parsing is expensive.
-func (s *Server) jobParse(r *request) (any, error) {
-	return s.forCallers(acl.InNamespace(r.namespace(), acl.ParseJob, acl.SubmitJob), s.parseJob)(r)
+func (s *Server) jobParse(r *web.Request) (any, error) {
+	return web.ForCallers(acl.InNamespace(r.Namespace(), acl.ParseJob, acl.SubmitJob), s.parseJob)(r)
 }
 
-func (s *Server) parseJob(r *request) (any, error) {
+func (s *Server) parseJob(r *web.Request) (any, error) {
 	var b api.JobsParseRequest
-	if err := r.decode(&b); err != nil {
+	if err := r.Decode(&b); err != nil {
 		return nil, err
 	}
 	if b.JobHCL == "" {

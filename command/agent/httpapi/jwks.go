@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -16,8 +17,8 @@ import (
 const minKeyAge = 15 * time.Minute
 
 // jwks returns the public keys as a JWK set (RFC 7517).
-func (s *Server) jwks(r *request) (any, error) {
-	return read("Keyring.ListPublic", noFields[message.GenericRequest], func(o *message.KeyringListPublicResponse) (any, error) {
+func (s *Server) jwks(r *web.Request) (any, error) {
+	return web.Read("Keyring.ListPublic", noFields[message.GenericRequest], func(o *message.KeyringListPublicResponse) (any, error) {
 		var keys []jwt.PublicKey
 		for _, k := range o.PublicKeys {
 			key, err := jwt.ReadPublicKey(k.KeyID, k.PublicKey)
@@ -26,7 +27,7 @@ func (s *Server) jwks(r *request) (any, error) {
 			}
 			keys = append(keys, key)
 		}
-		r.w.Header().Set("Cache-Control", "max-age="+strconv.Itoa(int(keyAge(o, time.Now()).Seconds())))
+		r.Reply.Header().Set("Cache-Control", "max-age="+strconv.Itoa(int(keyAge(o, time.Now()).Seconds())))
 		out, err := json.Marshal(jwt.NewJWKS(keys))
 		return rawJSON(out), err
 	})(r)
@@ -45,8 +46,8 @@ func keyAge(o *message.KeyringListPublicResponse, now time.Time) time.Duration {
 }
 
 // discovery returns the OpenID Connect configuration, if there is one.
-func (s *Server) discovery(r *request) (any, error) {
-	return read("Keyring.GetConfig", noFields[message.GenericRequest], func(o *message.KeyringGetConfigResponse) (any, error) {
+func (s *Server) discovery(r *web.Request) (any, error) {
+	return web.Read("Keyring.GetConfig", noFields[message.GenericRequest], func(o *message.KeyringGetConfigResponse) (any, error) {
 		d := o.OIDCDiscovery
 		if d == nil || d.Issuer == "" {
 			return nil, nomad.Errorf(http.StatusNotFound, "OIDC Discovery endpoint disabled")

@@ -5,22 +5,23 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // laterRoutes returns the routes of features that this version does not have. Each requires the
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
-func (s *Server) laterRoutes() []route {
-	return append(slices.Concat(s.laterServices(), s.laterCSI(), s.laterHostVolumes(), s.laterJobs(), s.laterAllocs(), s.laterAgents()),
-		route{methods: "GET", path: "/", handle: toUI}, route{path: "/ui/", handle: s.later("the web UI", nil)})
+func laterRoutes() []web.Route {
+	return append(slices.Concat(laterServices(), laterCSI(), laterHostVolumes(), laterJobs(), laterAllocs(), laterAgents()),
+		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
 }
 
 // later returns the handler of a route of a missing feature.
-func (s *Server) later(feature string, n need) func(*request) (any, error) {
-	return func(r *request) (any, error) {
+func later(feature string, n web.Need) web.Handler {
+	return func(r *web.Request) (any, error) {
 		if n != nil {
-			if err := s.ask(r, n); err != nil {
+			if err := r.Ask(n); err != nil {
 				return nil, err
 			}
 		}
@@ -28,108 +29,108 @@ func (s *Server) later(feature string, n need) func(*request) (any, error) {
 	}
 }
 
-func (s *Server) laterServices() []route {
+func laterServices() []web.Route {
 	const feature = "service discovery"
-	read := s.later(feature, inNamespace(acl.ReadJob))
-	find := s.later(feature, either(inNamespace(acl.ReadJob), workloads))
-	remove := s.later(feature, either(inNamespace(acl.SubmitJob, acl.DeleteServiceRegistration), nodes))
-	return []route{
-		{methods: "GET", path: "/v1/services", handle: find},
-		{methods: "GET", path: "/v1/service/:name", handle: find},
-		{methods: "DELETE", path: "/v1/service/:name/:service_id", handle: remove},
-		{methods: "GET", path: "/v1/job/:job_id/services", handle: read},
-		{methods: "GET", path: "/v1/allocation/:alloc_id/services", handle: read},
+	read := later(feature, web.InNamespace(acl.ReadJob))
+	find := later(feature, web.Either(web.InNamespace(acl.ReadJob), web.Workloads))
+	remove := later(feature, web.Either(web.InNamespace(acl.SubmitJob, acl.DeleteServiceRegistration), web.Nodes))
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/services", Handle: find},
+		{Methods: "GET", Path: "/v1/service/:name", Handle: find},
+		{Methods: "DELETE", Path: "/v1/service/:name/:service_id", Handle: remove},
+		{Methods: "GET", Path: "/v1/job/:job_id/services", Handle: read},
+		{Methods: "GET", Path: "/v1/allocation/:alloc_id/services", Handle: read},
 	}
 }
 
-func (s *Server) laterCSI() []route {
+func laterCSI() []web.Route {
 	const feature, volume = "volumes", "/v1/volume/csi/:id"
-	plugin := needs(acl.ToRead(acl.Plugins))
-	list := s.later(feature, inNamespace(acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs))
-	change := s.later(feature, all(inNamespace(acl.CSIWriteVolume), plugin))
-	return []route{
-		{methods: "GET", path: "/v1/volumes", handle: s.laterVolumes},
-		{methods: "PUT POST", path: "/v1/volumes", handle: change},
-		{methods: "GET", path: "/v1/volumes/external", handle: list},
-		{methods: "GET", path: "/v1/volumes/snapshot", handle: list},
-		{methods: "PUT POST DELETE", path: "/v1/volumes/snapshot", handle: change},
-		{methods: "GET", path: volume, handle: s.later(feature, inNamespace(acl.CSIReadVolume, acl.CSIMountVolume, acl.ReadJob))},
-		{methods: "PUT", path: volume, handle: change},
-		{methods: "DELETE", path: volume, handle: s.later(feature, inNamespace(acl.CSIWriteVolume))},
-		{methods: "PUT", path: volume + "/create", handle: change},
-		{methods: "DELETE", path: volume + "/delete", handle: change},
-		{methods: "DELETE", path: volume + "/detach", handle: s.later(feature, either(all(inNamespace(acl.CSIMountVolume), plugin), nodes))},
-		{methods: "GET", path: "/v1/plugins", handle: s.later("plugins", needs(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}}))},
-		{methods: "GET", path: "/v1/plugin/csi/:id", handle: s.later("plugins", plugin)},
+	plugin := web.Needs(acl.ToRead(acl.Plugins))
+	list := later(feature, web.InNamespace(acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs))
+	change := later(feature, web.All(web.InNamespace(acl.CSIWriteVolume), plugin))
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/volumes", Handle: laterVolumes},
+		{Methods: "PUT POST", Path: "/v1/volumes", Handle: change},
+		{Methods: "GET", Path: "/v1/volumes/external", Handle: list},
+		{Methods: "GET", Path: "/v1/volumes/snapshot", Handle: list},
+		{Methods: "PUT POST DELETE", Path: "/v1/volumes/snapshot", Handle: change},
+		{Methods: "GET", Path: volume, Handle: later(feature, web.InNamespace(acl.CSIReadVolume, acl.CSIMountVolume, acl.ReadJob))},
+		{Methods: "PUT", Path: volume, Handle: change},
+		{Methods: "DELETE", Path: volume, Handle: later(feature, web.InNamespace(acl.CSIWriteVolume))},
+		{Methods: "PUT", Path: volume + "/create", Handle: change},
+		{Methods: "DELETE", Path: volume + "/delete", Handle: change},
+		{Methods: "DELETE", Path: volume + "/detach", Handle: later(feature, web.Either(web.All(web.InNamespace(acl.CSIMountVolume), plugin), web.Nodes))},
+		{Methods: "GET", Path: "/v1/plugins", Handle: later("plugins", web.Needs(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}}))},
+		{Methods: "GET", Path: "/v1/plugin/csi/:id", Handle: later("plugins", plugin)},
 	}
 }
 
 // laterVolumes is the route of CSI volumes and of host volumes. The query selects one.
-func (s *Server) laterVolumes(r *request) (any, error) {
+func laterVolumes(r *web.Request) (any, error) {
 	ops := []acl.NamespaceCapability{acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs}
-	if r.query.Get("type") == "host" {
+	if r.Query.Get("type") == "host" {
 		ops = []acl.NamespaceCapability{acl.HostVolumeRead}
 	}
-	return s.later("volumes", inNamespace(ops...))(r)
+	return later("volumes", web.InNamespace(ops...))(r)
 }
 
-func (s *Server) laterHostVolumes() []route {
-	with := func(op acl.NamespaceCapability) func(*request) (any, error) {
-		return s.later("volumes", inNamespace(op))
+func laterHostVolumes() []web.Route {
+	with := func(op acl.NamespaceCapability) web.Handler {
+		return later("volumes", web.InNamespace(op))
 	}
-	return []route{
-		{methods: "PUT POST", path: "/v1/volume/host/create", handle: with(acl.HostVolumeCreate)},
-		{methods: "PUT POST", path: "/v1/volume/host/register", handle: with(acl.HostVolumeRegister)},
-		{methods: "GET", path: "/v1/volume/host/:id", handle: with(acl.HostVolumeRead)},
-		{methods: "DELETE", path: "/v1/volume/host/:id", handle: with(acl.HostVolumeDelete)},
-		{methods: "GET", path: "/v1/volumes/claims", handle: with(acl.HostVolumeRead)},
-		{methods: "DELETE", path: "/v1/volumes/claim/:id", handle: with(acl.HostVolumeDelete)},
+	return []web.Route{
+		{Methods: "PUT POST", Path: "/v1/volume/host/create", Handle: with(acl.HostVolumeCreate)},
+		{Methods: "PUT POST", Path: "/v1/volume/host/register", Handle: with(acl.HostVolumeRegister)},
+		{Methods: "GET", Path: "/v1/volume/host/:id", Handle: with(acl.HostVolumeRead)},
+		{Methods: "DELETE", Path: "/v1/volume/host/:id", Handle: with(acl.HostVolumeDelete)},
+		{Methods: "GET", Path: "/v1/volumes/claims", Handle: with(acl.HostVolumeRead)},
+		{Methods: "DELETE", Path: "/v1/volumes/claim/:id", Handle: with(acl.HostVolumeDelete)},
 	}
 }
 
 // laterJobs returns the routes of jobs and scaling.
-func (s *Server) laterJobs() []route {
+func laterJobs() []web.Route {
 	const job = "/v1/job/:job_id"
-	listed := all(inNamespace(acl.ListJobs), inNamespace(acl.ReadJob))
-	return []route{
-		{methods: "GET", path: job + "/scale", handle: s.later("scaling", inNamespace(acl.ReadJob, acl.ReadJobScaling))},
-		{methods: "PUT POST", path: job + "/scale", handle: s.later("scaling", inNamespace(acl.ScaleJob, acl.SubmitJob))},
-		{methods: "GET", path: "/v1/scaling/policies", handle: s.later("scaling", either(inNamespace(acl.ListScalingPolicies), listed))},
-		{methods: "GET", path: "/v1/scaling/policy/:id", handle: s.later("scaling", either(inNamespace(acl.ReadScalingPolicy), listed))},
-		{methods: "PUT POST", path: job + "/revert", handle: s.later("job revert", inNamespace(acl.SubmitJob, acl.RevertJob))},
-		{methods: "PUT POST DELETE", path: job + "/versions/:tag/tag", handle: s.later("job version tags", inNamespace(acl.SubmitJob, acl.TagJobVersion))},
-		{methods: "PUT POST", path: job + "/periodic/force", handle: s.later("periodic jobs", inNamespace(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob))},
-		{methods: "GET", path: job + "/actions", handle: s.later("actions", inNamespace(acl.ReadJob))},
-		{methods: "GET", path: job + "/action", handle: s.later("actions", inNamespace(acl.AllocExec))},
+	listed := web.All(web.InNamespace(acl.ListJobs), web.InNamespace(acl.ReadJob))
+	return []web.Route{
+		{Methods: "GET", Path: job + "/scale", Handle: later("scaling", web.InNamespace(acl.ReadJob, acl.ReadJobScaling))},
+		{Methods: "PUT POST", Path: job + "/scale", Handle: later("scaling", web.InNamespace(acl.ScaleJob, acl.SubmitJob))},
+		{Methods: "GET", Path: "/v1/scaling/policies", Handle: later("scaling", web.Either(web.InNamespace(acl.ListScalingPolicies), listed))},
+		{Methods: "GET", Path: "/v1/scaling/policy/:id", Handle: later("scaling", web.Either(web.InNamespace(acl.ReadScalingPolicy), listed))},
+		{Methods: "PUT POST", Path: job + "/revert", Handle: later("job revert", web.InNamespace(acl.SubmitJob, acl.RevertJob))},
+		{Methods: "PUT POST DELETE", Path: job + "/versions/:tag/tag", Handle: later("job version tags", web.InNamespace(acl.SubmitJob, acl.TagJobVersion))},
+		{Methods: "PUT POST", Path: job + "/periodic/force", Handle: later("periodic jobs", web.InNamespace(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob))},
+		{Methods: "GET", Path: job + "/actions", Handle: later("actions", web.InNamespace(acl.ReadJob))},
+		{Methods: "GET", Path: job + "/action", Handle: later("actions", web.InNamespace(acl.AllocExec))},
 	}
 }
 
 // laterAllocs returns the routes of single allocations and deployments. The query need not contain
 // their namespace.
-func (s *Server) laterAllocs() []route {
+func laterAllocs() []web.Route {
 	const alloc = "/v1/client/allocation/:alloc_id"
-	return []route{
-		{methods: "GET", path: alloc + "/snapshot", handle: s.later("migration of ephemeral disks", either(somewhere(acl.ReadFS), nodes))},
-		{methods: "GET", path: alloc + "/pause", handle: s.later("task schedules", somewhere(acl.ReadJob))},
-		{methods: "PUT POST", path: alloc + "/pause", handle: s.later("task schedules", somewhere(acl.SubmitJob, acl.PauseAllocation))},
-		{methods: "PUT POST", path: "/v1/deployment/unblock/:id", handle: s.later("several regions", somewhere(acl.SubmitJob, acl.UnblockDeployment))},
+	return []web.Route{
+		{Methods: "GET", Path: alloc + "/snapshot", Handle: later("migration of ephemeral disks", web.Either(web.Somewhere(acl.ReadFS), web.Nodes))},
+		{Methods: "GET", Path: alloc + "/pause", Handle: later("task schedules", web.Somewhere(acl.ReadJob))},
+		{Methods: "PUT POST", Path: alloc + "/pause", Handle: later("task schedules", web.Somewhere(acl.SubmitJob, acl.PauseAllocation))},
+		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id", Handle: later("several regions", web.Somewhere(acl.SubmitJob, acl.UnblockDeployment))},
 	}
 }
 
-func (s *Server) laterAgents() []route {
-	reads := needs(acl.ToRead(acl.Agents))
-	return []route{
-		{methods: "GET", path: "/v1/agent/monitor", handle: s.later("log monitoring", reads)},
-		{methods: "GET", path: "/v1/agent/monitor/export", handle: s.later("log monitoring", reads)},
-		{methods: "GET", path: "/v1/agent/host", handle: s.later("profiles over the API", reads)},
-		{methods: "GET PUT POST", path: "/v1/agent/pprof/:profile", handle: s.later("profiles over the API", needs(acl.ToWrite(acl.Agents)))},
-		{methods: "GET", path: "/v1/operator/upgrade-check/vault-workload-identity", handle: s.later("upgrade checks", needs(acl.ToRead(acl.Operators)))},
-		{methods: "PUT POST", path: "/v1/operator/utilization", handle: s.later("usage reporting", needs(acl.ToWrite(acl.Operators)))},
+func laterAgents() []web.Route {
+	reads := web.Needs(acl.ToRead(acl.Agents))
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/agent/monitor", Handle: later("log monitoring", reads)},
+		{Methods: "GET", Path: "/v1/agent/monitor/export", Handle: later("log monitoring", reads)},
+		{Methods: "GET", Path: "/v1/agent/host", Handle: later("profiles over the API", reads)},
+		{Methods: "GET PUT POST", Path: "/v1/agent/pprof/:profile", Handle: later("profiles over the API", web.Needs(acl.ToWrite(acl.Agents)))},
+		{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity", Handle: later("upgrade checks", web.Needs(acl.ToRead(acl.Operators)))},
+		{Methods: "PUT POST", Path: "/v1/operator/utilization", Handle: later("usage reporting", web.Needs(acl.ToWrite(acl.Operators)))},
 	}
 }
 
 // toUI redirects to the web UI.
-func toUI(r *request) (any, error) {
-	http.Redirect(r.w, r.Request, "/ui/", http.StatusTemporaryRedirect)
-	return nil, errDone
+func toUI(r *web.Request) (any, error) {
+	http.Redirect(r.Reply, r.Request, "/ui/", http.StatusTemporaryRedirect)
+	return nil, web.ErrDone
 }

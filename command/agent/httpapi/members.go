@@ -4,22 +4,23 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // memberRoutes returns the routes of gossip members, gossip keys and Raft peers.
-func (s *Server) memberRoutes() []route {
-	return []route{
-		{methods: "PUT POST", path: "/v1/agent/join", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentJoin)},
-		{methods: "PUT POST", path: "/v1/agent/force-leave", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentForceLeave)},
-		{methods: "GET", path: "/v1/agent/keyring/list", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKeys)},
-		{methods: "PUT POST", path: "/v1/agent/keyring/install", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.InstallGossipKey))},
-		{methods: "PUT POST", path: "/v1/agent/keyring/use", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.UseGossipKey))},
-		{methods: "PUT POST", path: "/v1/agent/keyring/remove", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.RemoveGossipKey))},
-		{methods: "GET", path: "/v1/operator/raft/configuration", handle: read("Operator.RaftGetConfiguration", noFields[message.GenericRequest], whole[message.RaftConfigurationResponse])},
-		{methods: "DELETE", path: "/v1/operator/raft/peer", call: write("Operator.RaftRemovePeerByID", raftPeer, nothing[struct{}])},
-		{methods: "PUT POST", path: "/v1/operator/raft/transfer-leadership", call: write("Operator.TransferLeadershipToPeer", raftTarget, whole[message.LeadershipTransferResponse])},
+func (s *Server) memberRoutes() []web.Route {
+	return []web.Route{
+		{Methods: "PUT POST", Path: "/v1/agent/join", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentJoin)},
+		{Methods: "PUT POST", Path: "/v1/agent/force-leave", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentForceLeave)},
+		{Methods: "GET", Path: "/v1/agent/keyring/list", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKeys)},
+		{Methods: "PUT POST", Path: "/v1/agent/keyring/install", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.InstallGossipKey))},
+		{Methods: "PUT POST", Path: "/v1/agent/keyring/use", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.UseGossipKey))},
+		{Methods: "PUT POST", Path: "/v1/agent/keyring/remove", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.RemoveGossipKey))},
+		{Methods: "GET", Path: "/v1/operator/raft/configuration", Handle: web.Read("Operator.RaftGetConfiguration", noFields[message.GenericRequest], web.Full[message.RaftConfigurationResponse])},
+		{Methods: "DELETE", Path: "/v1/operator/raft/peer", Call: web.Write("Operator.RaftRemovePeerByID", raftPeer, web.Nothing[struct{}])},
+		{Methods: "PUT POST", Path: "/v1/operator/raft/transfer-leadership", Call: web.Write("Operator.TransferLeadershipToPeer", raftTarget, web.Full[message.LeadershipTransferResponse])},
 	}
 }
 
@@ -31,11 +32,11 @@ type joinReply struct {
 
 var errNoServer = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is not a server")
 
-func (s *Server) agentJoin(r *request) (any, error) {
+func (s *Server) agentJoin(r *web.Request) (any, error) {
 	if s.cfg.Members == nil {
 		return nil, errNoServer
 	}
-	addrs := r.query["address"]
+	addrs := r.Query["address"]
 	if len(addrs) == 0 {
 		return nil, nomad.Errorf(http.StatusBadRequest, "missing address to join")
 	}
@@ -47,12 +48,12 @@ func (s *Server) agentJoin(r *request) (any, error) {
 	return out, nil
 }
 
-func (s *Server) agentForceLeave(r *request) (any, error) {
+func (s *Server) agentForceLeave(r *web.Request) (any, error) {
 	if s.cfg.Members == nil {
 		return nil, errNoServer
 	}
-	name := r.query.Get("node")
-	switch prune := r.query.Get("prune"); {
+	name := r.Query.Get("node")
+	switch prune := r.Query.Get("prune"); {
 	case name == "":
 		return nil, nomad.Errorf(http.StatusBadRequest, "missing node to force leave")
 	case prune == "true" || prune == "1":
@@ -61,7 +62,7 @@ func (s *Server) agentForceLeave(r *request) (any, error) {
 	return nil, s.cfg.Members.ForceLeave(name)
 }
 
-func (s *Server) gossipKeys(*request) (any, error) {
+func (s *Server) gossipKeys(*web.Request) (any, error) {
 	if s.cfg.Keys == nil {
 		return nil, errNoServer
 	}
@@ -69,13 +70,13 @@ func (s *Server) gossipKeys(*request) (any, error) {
 }
 
 // gossipKey returns the handler of an operation on the gossip key in the body.
-func (s *Server) gossipKey(do func(GossipKeys, string) (*message.KeyringResponse, error)) func(*request) (any, error) {
-	return func(r *request) (any, error) {
+func (s *Server) gossipKey(do func(GossipKeys, string) (*message.KeyringResponse, error)) web.Handler {
+	return func(r *web.Request) (any, error) {
 		if s.cfg.Keys == nil {
 			return nil, errNoServer
 		}
 		var body struct{ Key string }
-		if err := r.decode(&body); err != nil {
+		if err := r.Decode(&body); err != nil {
 			return nil, err
 		}
 		return do(s.cfg.Keys, body.Key)
@@ -83,19 +84,19 @@ func (s *Server) gossipKey(do func(GossipKeys, string) (*message.KeyringResponse
 }
 
 // raftPeer reads the server ID from the query.
-func raftPeer(r *request, q *message.RaftPeerByIDRequest) error {
-	if r.query.Has("address") {
+func raftPeer(r *web.Request, q *message.RaftPeerByIDRequest) error {
+	if r.Query.Has("address") {
 		return nomad.Errorf(http.StatusBadRequest, "servers are removed by ID, not by address")
 	}
-	if q.ID = r.query.Get("id"); q.ID == "" {
+	if q.ID = r.Query.Get("id"); q.ID == "" {
 		return nomad.Errorf(http.StatusBadRequest, "missing server id")
 	}
 	return nil
 }
 
 // raftTarget reads the new leader from the query.
-func raftTarget(r *request, q *message.RaftPeerRequest) error {
-	q.ID, q.Address = r.query.Get("id"), r.query.Get("address")
+func raftTarget(r *web.Request, q *message.RaftPeerRequest) error {
+	q.ID, q.Address = r.Query.Get("id"), r.Query.Get("address")
 	if (q.ID == "") == (q.Address == "") {
 		return nomad.Errorf(http.StatusBadRequest, "specify either id or address")
 	}

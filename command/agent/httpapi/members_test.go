@@ -38,7 +38,7 @@ func TestGossipKeysAreForOperators(t *testing.T) {
 		t.Errorf("an agent that is not a server answers %d", w.Code)
 	}
 	keys := ring{"hidden": 1}
-	s.cfg.Keys = keys
+	s = changed(s, func(c *Config) { c.Keys = keys })
 	for _, c := range []struct {
 		method, path, body, token string
 		status                    int

@@ -3,67 +3,70 @@ package httpapi
 import (
 	"net/http"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) nodeRoutes() []route {
+func (s *Server) nodeRoutes() []web.Route {
 	const node = "/v1/node/:node_id"
-	return []route{
-		{methods: "GET", path: "/v1/nodes", handle: read("Node.List", func(r *request, q *message.NodeListRequest) error { return r.nodeFields(&q.Fields) }, func(o *message.NodeListResponse) (any, error) { return o.Nodes, nil })},
-		{methods: "GET", path: node, handle: read("Node.GetNode", nodeID, func(o *message.SingleNodeResponse) (any, error) { return showNode(o.Node) })},
-		{methods: "PUT POST", path: node + "/evaluate", call: write("Node.Evaluate", func(r *request, q *message.NodeEvaluateRequest) error { q.NodeID = r.param; return nil }, whole[message.NodeUpdateResponse])},
-		{methods: "GET", path: node + "/allocations", handle: read("Node.GetAllocs", nodeID, func(o *message.NodeAllocsResponse) (any, error) { return publicAllocs(o.Allocs), nil })},
-		{methods: "PUT POST", path: node + "/drain", call: write("Node.UpdateDrain", nodeDrain, whole[message.NodeDrainUpdateResponse])},
-		{methods: "PUT POST", path: node + "/eligibility", call: write("Node.UpdateEligibility", nodeEligibility, whole[message.NodeEligibilityUpdateResponse])},
-		{methods: "PUT POST", path: node + "/purge", call: write("Node.Deregister", func(r *request, q *message.NodeDeregisterRequest) error { q.NodeID = r.param; return nil }, whole[message.NodeUpdateResponse])},
-		{methods: "GET", path: "/v1/node/pools", handle: read("NodePool.List", noFields[message.NodePoolListRequest], func(o *message.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
-		{methods: "PUT POST", path: "/v1/node/pools", call: write("NodePool.UpsertNodePools", nodePool, nothing[message.GenericResponse])},
-		{methods: "GET", path: "/v1/node/pool/:name", handle: read("NodePool.GetNodePool", func(r *request, q *message.NodePoolSpecificRequest) error { q.Name = r.param; return nil },
-			func(o *message.SingleNodePoolResponse) (any, error) { return found(o.NodePool, "node pool not found") })},
-		{methods: "PUT POST", path: "/v1/node/pool/:name", call: write("NodePool.UpsertNodePools", nodePool, nothing[message.GenericResponse])},
-		{methods: "DELETE", path: "/v1/node/pool/:name", call: write("NodePool.DeleteNodePools", func(r *request, q *message.NodePoolDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[message.GenericResponse])},
-		{methods: "GET", path: "/v1/node/pool/:name/nodes", handle: read("NodePool.ListNodes", func(r *request, q *message.NodePoolNodesRequest) error {
-			if err := r.noPrefix(); err != nil {
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/nodes", Handle: web.Read("Node.List", func(r *web.Request, q *message.NodeListRequest) error { return nodeFields(r, &q.Fields) }, func(o *message.NodeListResponse) (any, error) { return o.Nodes, nil })},
+		{Methods: "GET", Path: node, Handle: web.Read("Node.GetNode", nodeID, func(o *message.SingleNodeResponse) (any, error) { return showNode(o.Node) })},
+		{Methods: "PUT POST", Path: node + "/evaluate", Call: web.Write("Node.Evaluate", func(r *web.Request, q *message.NodeEvaluateRequest) error { q.NodeID = r.Param; return nil }, web.Full[message.NodeUpdateResponse])},
+		{Methods: "GET", Path: node + "/allocations", Handle: web.Read("Node.GetAllocs", nodeID, func(o *message.NodeAllocsResponse) (any, error) { return publicAllocs(o.Allocs), nil })},
+		{Methods: "PUT POST", Path: node + "/drain", Call: web.Write("Node.UpdateDrain", nodeDrain, web.Full[message.NodeDrainUpdateResponse])},
+		{Methods: "PUT POST", Path: node + "/eligibility", Call: web.Write("Node.UpdateEligibility", nodeEligibility, web.Full[message.NodeEligibilityUpdateResponse])},
+		{Methods: "PUT POST", Path: node + "/purge", Call: web.Write("Node.Deregister", func(r *web.Request, q *message.NodeDeregisterRequest) error { q.NodeID = r.Param; return nil }, web.Full[message.NodeUpdateResponse])},
+		{Methods: "GET", Path: "/v1/node/pools", Handle: web.Read("NodePool.List", noFields[message.NodePoolListRequest], func(o *message.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
+		{Methods: "PUT POST", Path: "/v1/node/pools", Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[message.GenericResponse])},
+		{Methods: "GET", Path: "/v1/node/pool/:name", Handle: web.Read("NodePool.GetNodePool", func(r *web.Request, q *message.NodePoolSpecificRequest) error { q.Name = r.Param; return nil },
+			func(o *message.SingleNodePoolResponse) (any, error) {
+				return web.Found(o.NodePool, "node pool not found")
+			})},
+		{Methods: "PUT POST", Path: "/v1/node/pool/:name", Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[message.GenericResponse])},
+		{Methods: "DELETE", Path: "/v1/node/pool/:name", Call: web.Write("NodePool.DeleteNodePools", func(r *web.Request, q *message.NodePoolDeleteRequest) error { q.Names = []string{r.Param}; return nil }, web.Nothing[message.GenericResponse])},
+		{Methods: "GET", Path: "/v1/node/pool/:name/nodes", Handle: web.Read("NodePool.ListNodes", func(r *web.Request, q *message.NodePoolNodesRequest) error {
+			if err := r.NoPrefix(); err != nil {
 				return err
 			}
-			q.Name = r.param
-			return r.nodeFields(&q.Fields)
+			q.Name = r.Param
+			return nodeFields(r, &q.Fields)
 		},
 			func(o *message.NodePoolNodesResponse) (any, error) { return o.Nodes, nil })},
-		{methods: "GET", path: "/v1/node/pool/:name/jobs", handle: read("NodePool.ListJobs", func(r *request, q *message.NodePoolJobsRequest) error {
-			if err := r.noPrefix(); err != nil {
+		{Methods: "GET", Path: "/v1/node/pool/:name/jobs", Handle: web.Read("NodePool.ListJobs", func(r *web.Request, q *message.NodePoolJobsRequest) error {
+			if err := r.NoPrefix(); err != nil {
 				return err
 			}
-			meta, err := r.flag("meta")
-			q.Name, q.Fields = r.param, &nomad.JobStubFields{Meta: meta}
+			meta, err := r.Flag("meta")
+			q.Name, q.Fields = r.Param, &nomad.JobStubFields{Meta: meta}
 			return err
 		}, func(o *message.NodePoolJobsResponse) (any, error) { return o.Jobs, nil })},
-		{methods: "GET", path: "/v1/namespaces", handle: read("Namespace.ListNamespaces", func(*request, *message.NamespaceListRequest) error { return nil }, func(o *message.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
-		{methods: "GET", path: "/v1/namespace/:name", handle: read("Namespace.GetNamespace", func(r *request, q *message.NamespaceSpecificRequest) error { q.Name = r.param; return nil },
+		{Methods: "GET", Path: "/v1/namespaces", Handle: web.Read("Namespace.ListNamespaces", func(*web.Request, *message.NamespaceListRequest) error { return nil }, func(o *message.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
+		{Methods: "GET", Path: "/v1/namespace/:name", Handle: web.Read("Namespace.GetNamespace", func(r *web.Request, q *message.NamespaceSpecificRequest) error { q.Name = r.Param; return nil },
 			func(o *message.SingleNamespaceResponse) (any, error) {
-				return found(o.Namespace, "Namespace not found")
+				return web.Found(o.Namespace, "Namespace not found")
 			})},
-		{methods: "PUT POST", path: "/v1/namespace", call: write("Namespace.UpsertNamespaces", namespace, nothing[message.GenericResponse])},
-		{methods: "PUT POST", path: "/v1/namespace/:name", call: write("Namespace.UpsertNamespaces", namespace, nothing[message.GenericResponse])},
-		{methods: "DELETE", path: "/v1/namespace/:name", call: write("Namespace.DeleteNamespaces", func(r *request, q *message.NamespaceDeleteRequest) error {
-			q.Namespaces = []string{r.param}
+		{Methods: "PUT POST", Path: "/v1/namespace", Call: web.Write("Namespace.UpsertNamespaces", namespace, web.Nothing[message.GenericResponse])},
+		{Methods: "PUT POST", Path: "/v1/namespace/:name", Call: web.Write("Namespace.UpsertNamespaces", namespace, web.Nothing[message.GenericResponse])},
+		{Methods: "DELETE", Path: "/v1/namespace/:name", Call: web.Write("Namespace.DeleteNamespaces", func(r *web.Request, q *message.NamespaceDeleteRequest) error {
+			q.Namespaces = []string{r.Param}
 			return nil
-		}, nothing[message.GenericResponse])},
+		}, web.Nothing[message.GenericResponse])},
 	}
 }
 
-func nodeID(r *request, q *message.NodeSpecificRequest) error {
-	q.NodeID = r.param
+func nodeID(r *web.Request, q *message.NodeSpecificRequest) error {
+	q.NodeID = r.Param
 	return nil
 }
 
-func (r *request) nodeFields(to **nomad.NodeStubFields) error {
-	resources, err := r.flag("resources")
+func nodeFields(r *web.Request, to **nomad.NodeStubFields) error {
+	resources, err := r.Flag("resources")
 	if err != nil {
 		return err
 	}
-	os, err := r.flag("os")
+	os, err := r.Flag("os")
 	*to = &nomad.NodeStubFields{Resources: resources, OS: os}
 	return err
 }
@@ -83,17 +86,17 @@ func showNode(n *nomad.Node) (any, error) {
 	return nodeView{Node: &shown, Drain: n.DrainStrategy != nil}, nil
 }
 
-func nodeDrain(r *request, q *message.NodeUpdateDrainRequest) error {
+func nodeDrain(r *web.Request, q *message.NodeUpdateDrainRequest) error {
 	var b struct {
 		NodeID       string
 		DrainSpec    *nomad.DrainSpec
 		MarkEligible bool
 		Meta         map[string]string
 	}
-	if err := r.decode(&b); err != nil {
+	if err := r.Decode(&b); err != nil {
 		return err
 	}
-	if err := sameID("Node", &b.NodeID, r.param); err != nil {
+	if err := sameID("Node", &b.NodeID, r.Param); err != nil {
 		return err
 	}
 	q.NodeID, q.MarkEligible, q.Meta = b.NodeID, b.MarkEligible, b.Meta
@@ -103,36 +106,36 @@ func nodeDrain(r *request, q *message.NodeUpdateDrainRequest) error {
 	return nil
 }
 
-func nodeEligibility(r *request, q *message.NodeUpdateEligibilityRequest) error {
+func nodeEligibility(r *web.Request, q *message.NodeUpdateEligibilityRequest) error {
 	var b struct{ NodeID, Eligibility string }
-	if err := r.decode(&b); err != nil {
+	if err := r.Decode(&b); err != nil {
 		return err
 	}
 	q.Eligibility = b.Eligibility
 	q.NodeID = b.NodeID
-	return sameID("Node", &q.NodeID, r.param)
+	return sameID("Node", &q.NodeID, r.Param)
 }
 
-func namespace(r *request, q *message.NamespaceUpsertRequest) error {
+func namespace(r *web.Request, q *message.NamespaceUpsertRequest) error {
 	var n nomad.Namespace
-	if err := r.decode(&n); err != nil {
+	if err := r.Decode(&n); err != nil {
 		return err
 	}
 	q.Namespaces = []*nomad.Namespace{&n}
-	if r.param == "" {
+	if r.Param == "" {
 		return nil
 	}
-	return sameID("Namespace", &n.Name, r.param)
+	return sameID("Namespace", &n.Name, r.Param)
 }
 
-func nodePool(r *request, q *message.NodePoolUpsertRequest) error {
+func nodePool(r *web.Request, q *message.NodePoolUpsertRequest) error {
 	var p nomad.NodePool
-	if err := r.decode(&p); err != nil {
+	if err := r.Decode(&p); err != nil {
 		return err
 	}
 	q.NodePools = []*nomad.NodePool{&p}
-	if r.param == "" {
+	if r.Param == "" {
 		return nil
 	}
-	return sameID("Node pool", &p.Name, r.param)
+	return sameID("Node pool", &p.Name, r.Param)
 }

@@ -1,33 +1,34 @@
 package httpapi
 
 import (
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // quotaRoutes returns the routes of quotas.
-func quotaRoutes() []route {
+func quotaRoutes() []web.Route {
 	const one = "/v1/quota/:name"
-	named := func(r *request, q *message.QuotaSpecificRequest) error { q.Name = r.param; return nil }
-	return []route{
-		{methods: "GET", path: "/v1/quotas", handle: read("Quota.List", noFields[message.QuotaListRequest], func(o *message.QuotaListResponse) (any, error) { return o.Quotas, nil })},
-		{methods: "GET", path: "/v1/quota-usages", handle: read("Quota.Usages", noFields[message.QuotaListRequest], func(o *message.QuotaUsageListResponse) (any, error) { return o.Usages, nil })},
-		{methods: "GET", path: "/v1/quota/usage/:name", handle: read("Quota.Usage", named, func(o *message.SingleQuotaUsageResponse) (any, error) { return found(o.Usage, "quota not found") })},
-		{methods: "GET", path: one, handle: read("Quota.Get", named, func(o *message.SingleQuotaResponse) (any, error) { return found(o.Quota, "quota not found") })},
-		{methods: "PUT POST", path: "/v1/quota", call: write("Quota.Upsert", quotaSpec, nothing[message.GenericResponse])},
-		{methods: "PUT POST", path: one, call: write("Quota.Upsert", quotaSpec, nothing[message.GenericResponse])},
-		{methods: "DELETE", path: one, call: write("Quota.Delete", func(r *request, q *message.QuotaDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[message.GenericResponse])},
+	named := func(r *web.Request, q *message.QuotaSpecificRequest) error { q.Name = r.Param; return nil }
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/quotas", Handle: web.Read("Quota.List", noFields[message.QuotaListRequest], func(o *message.QuotaListResponse) (any, error) { return o.Quotas, nil })},
+		{Methods: "GET", Path: "/v1/quota-usages", Handle: web.Read("Quota.Usages", noFields[message.QuotaListRequest], func(o *message.QuotaUsageListResponse) (any, error) { return o.Usages, nil })},
+		{Methods: "GET", Path: "/v1/quota/usage/:name", Handle: web.Read("Quota.Usage", named, func(o *message.SingleQuotaUsageResponse) (any, error) { return web.Found(o.Usage, "quota not found") })},
+		{Methods: "GET", Path: one, Handle: web.Read("Quota.Get", named, func(o *message.SingleQuotaResponse) (any, error) { return web.Found(o.Quota, "quota not found") })},
+		{Methods: "PUT POST", Path: "/v1/quota", Call: web.Write("Quota.Upsert", quotaSpec, web.Nothing[message.GenericResponse])},
+		{Methods: "PUT POST", Path: one, Call: web.Write("Quota.Upsert", quotaSpec, web.Nothing[message.GenericResponse])},
+		{Methods: "DELETE", Path: one, Call: web.Write("Quota.Delete", func(r *web.Request, q *message.QuotaDeleteRequest) error { q.Names = []string{r.Param}; return nil }, web.Nothing[message.GenericResponse])},
 	}
 }
 
-func quotaSpec(r *request, q *message.QuotaUpsertRequest) error {
+func quotaSpec(r *web.Request, q *message.QuotaUpsertRequest) error {
 	var spec nomad.QuotaSpec
-	if err := r.decode(&spec); err != nil {
+	if err := r.Decode(&spec); err != nil {
 		return err
 	}
 	q.Quotas = []*nomad.QuotaSpec{&spec}
-	if r.param == "" {
+	if r.Param == "" {
 		return nil
 	}
-	return sameID("Quota", &spec.Name, r.param)
+	return sameID("Quota", &spec.Name, r.Param)
 }

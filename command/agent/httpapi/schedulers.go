@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -32,18 +33,18 @@ type schedulerPool struct {
 	Enabled  []string `codec:"enabled_schedulers"`
 }
 
-func (s *Server) schedulerRoutes() []route {
+func (s *Server) schedulerRoutes() []web.Route {
 	const config = "/v1/agent/schedulers/config"
-	return []route{
-		{methods: "GET", path: "/v1/agent/schedulers", handle: s.forCallers(acl.ToRead(acl.Agents), s.schedulers)},
-		{methods: "GET", path: config, handle: s.forCallers(acl.ToRead(acl.Agents), s.schedulerPool)},
-		{methods: "PUT POST", path: config, handle: s.forOperators(acl.ToWrite(acl.Agents), s.setSchedulerPool)},
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/agent/schedulers", Handle: web.ForCallers(acl.ToRead(acl.Agents), s.schedulers)},
+		{Methods: "GET", Path: config, Handle: web.ForCallers(acl.ToRead(acl.Agents), s.schedulerPool)},
+		{Methods: "PUT POST", Path: config, Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.setSchedulerPool)},
 	}
 }
 
 var errServerOnly = nomad.Errorf(http.StatusBadRequest, "Server only endpoint")
 
-func (s *Server) schedulers(*request) (any, error) {
+func (s *Server) schedulers(*web.Request) (any, error) {
 	all := s.cfg.Agent.Schedulers()
 	if all == nil {
 		return nil, errServerOnly
@@ -51,7 +52,7 @@ func (s *Server) schedulers(*request) (any, error) {
 	return all, nil
 }
 
-func (s *Server) schedulerPool(*request) (any, error) {
+func (s *Server) schedulerPool(*web.Request) (any, error) {
 	all := s.cfg.Agent.Schedulers()
 	if all == nil {
 		return nil, errServerOnly
@@ -59,7 +60,7 @@ func (s *Server) schedulerPool(*request) (any, error) {
 	return schedulerPool{ServerID: all.ServerID, Number: len(all.Workers), Enabled: slices.Sorted(slices.Values(all.Enabled))}, nil
 }
 
-func (s *Server) setSchedulerPool(*request) (any, error) {
+func (s *Server) setSchedulerPool(*web.Request) (any, error) {
 	if s.cfg.Agent.Schedulers() == nil {
 		return nil, errServerOnly
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -66,7 +67,14 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{RPC: srv, Callers: policies{off: true}, Region: "global", MaxBody: maxBody, Log: slog.New(slog.DiscardHandler), Headers: map[string]string{"X-Own": "1"}})
+	return New(Config{Config: web.Config{RPC: srv, Callers: policies{off: true}, Region: "global", MaxBody: maxBody, Log: slog.New(slog.DiscardHandler), Headers: map[string]string{"X-Own": "1"}}})
+}
+
+// changed returns a server with another configuration.
+func changed(s *Server, change func(*Config)) *Server {
+	cfg := s.cfg
+	change(&cfg)
+	return New(cfg)
 }
 
 func do(h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -15,21 +16,21 @@ import (
 // chunk is the number of bytes of an archive that are sent at a time.
 const chunk = 64 << 10
 
-func (s *Server) snapshotRoutes() []route {
-	return []route{
-		{methods: "GET", path: "/v1/operator/snapshot", handle: s.snapshotSave},
-		{methods: "PUT POST", path: "/v1/operator/snapshot", call: call{"Operator.SnapshotRestore", s.snapshotRestore}, unbounded: true},
+func (s *Server) snapshotRoutes() []web.Route {
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/operator/snapshot", Handle: s.snapshotSave},
+		{Methods: "PUT POST", Path: "/v1/operator/snapshot", Call: web.Call{Method: "Operator.SnapshotRestore", Handle: s.snapshotRestore}, Unbounded: true},
 	}
 }
 
 // snapshotSave streams the archive from the servers to the client. The Digest header precedes the
 // archive, so that the client can verify it.
-func (s *Server) snapshotSave(r *request) (any, error) {
+func (s *Server) snapshotSave(r *web.Request) (any, error) {
 	req := &message.SnapshotSaveRequest{}
-	if err := r.readOptions(&req.QueryOptions); err != nil {
+	if err := r.ReadOptions(&req.QueryOptions); err != nil {
 		return nil, err
 	}
-	stream, err := s.cfg.RPC.Stream(r.Context(), "Operator.SnapshotSave")
+	stream, err := r.RPC().Stream(r.Context(), "Operator.SnapshotSave")
 	if err != nil {
 		return nil, err
 	}
@@ -42,25 +43,25 @@ func (s *Server) snapshotSave(r *request) (any, error) {
 	if reply.ErrorMsg != "" {
 		return nil, replyError(reply.ErrorCode, reply.ErrorMsg)
 	}
-	h := r.w.Header()
-	setReadMeta(h, &reply.QueryMeta)
+	h := r.Reply.Header()
+	r.SetIndex(&reply)
 	h.Set("Digest", reply.SnapshotChecksum)
 	h.Set("Content-Type", "application/x-gzip")
 	sum := sha256.New()
-	_, err = io.Copy(r.w, io.TeeReader(stream, sum))
+	_, err = io.Copy(r.Reply, io.TeeReader(stream, sum))
 	if got := "sha-256=" + base64.StdEncoding.EncodeToString(sum.Sum(nil)); err != nil || got != reply.SnapshotChecksum {
 		s.cfg.Log.Warn("snapshot incomplete: the server or the caller disconnected", "err", err)
 		panic(http.ErrAbortHandler) // aborts the body, so that the client detects the truncation
 	}
-	return nil, errDone
+	return nil, web.ErrDone
 }
 
 // snapshotRestore streams the body to the servers. The body can be as large as the state of the
 // cluster, so the limit of other bodies does not apply.
-func (s *Server) snapshotRestore(r *request) (any, error) {
+func (s *Server) snapshotRestore(r *web.Request) (any, error) {
 	req := &message.SnapshotRestoreRequest{}
-	r.writeOptions(&req.WriteRequest)
-	stream, err := s.cfg.RPC.Stream(r.Context(), "Operator.SnapshotRestore")
+	r.WriteOptions(&req.WriteRequest)
+	stream, err := r.RPC().Stream(r.Context(), "Operator.SnapshotRestore")
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +76,18 @@ func (s *Server) snapshotRestore(r *request) (any, error) {
 	err = stream.Decode(&reply)
 	stream.Close() // ends the upload if it is still running
 	if err != nil || reply.ErrorMsg != "" {
-		r.w.Header().Set("Connection", "close") // the rest of the body is not read
-		r.intake.drop()                         // without read deadlines, the end of the body is awaited
+		r.Reply.Header().Set("Connection", "close") // the rest of the body is not read
+		r.DropBody()                                // without read deadlines, the end of the body is awaited
 	}
 	switch cut := <-sent; {
-	case errors.Is(cut, errSlowBody):
-		return nil, errSlowBody
+	case errors.Is(cut, web.ErrSlowBody):
+		return nil, web.ErrSlowBody
 	case err != nil:
 		return nil, err
 	case reply.ErrorMsg != "":
 		return nil, replyError(reply.ErrorCode, reply.ErrorMsg)
 	}
-	setReadMeta(r.w.Header(), &reply.QueryMeta)
+	r.SetIndex(&reply)
 	return nil, nil
 }
 

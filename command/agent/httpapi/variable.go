@@ -5,24 +5,25 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // variableRoutes returns the routes of variables. None of them allows cross-origin reads, because
 // variables are secrets.
-func (s *Server) variableRoutes() []route {
-	return []route{
-		{methods: "GET", path: "/v1/vars", handle: read("Variables.List", noFields[message.VariablesListRequest], variableList)},
-		{methods: "GET", path: "/v1/var/:path", handle: read("Variables.Read", func(r *request, q *message.VariablesReadRequest) error { q.Path = r.param; return nil },
+func (s *Server) variableRoutes() []web.Route {
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/vars", Handle: web.Read("Variables.List", noFields[message.VariablesListRequest], variableList)},
+		{Methods: "GET", Path: "/v1/var/:path", Handle: web.Read("Variables.Read", func(r *web.Request, q *message.VariablesReadRequest) error { q.Path = r.Param; return nil },
 			func(o *message.VariablesReadResponse) (any, error) {
 				if o.Data == nil {
 					return nil, nomad.Errorf(http.StatusNotFound, "variable not found")
 				}
 				return showVariable(o.Data), nil
 			})},
-		{methods: "PUT POST", path: "/v1/var/:path", call: call{"Variables.Apply", s.variablePut}},
-		{methods: "DELETE", path: "/v1/var/:path", handle: s.variableDelete},
+		{Methods: "PUT POST", Path: "/v1/var/:path", Call: web.Call{Method: "Variables.Apply", Handle: s.variablePut}},
+		{Methods: "DELETE", Path: "/v1/var/:path", Handle: s.variableDelete},
 	}
 }
 
@@ -75,25 +76,25 @@ func variableList(o *message.VariablesListResponse) (any, error) {
 	return out, nil
 }
 
-// cas returns the expected index of the variable, and whether the query has one.
-func (r *request) cas() (index uint64, checked bool, err error) {
-	if !r.query.Has("cas") {
+// expectedIndex returns the expected index of the variable, and whether the query has one.
+func expectedIndex(r *web.Request) (index uint64, checked bool, err error) {
+	if !r.Query.Has("cas") {
 		return 0, false, nil
 	}
-	if index, err = strconv.ParseUint(r.query.Get("cas"), 10, 64); err != nil {
-		return 0, false, nomad.Errorf(http.StatusBadRequest, "invalid cas %q: use the ModifyIndex of the variable, or 0 if it must not exist", r.query.Get("cas"))
+	if index, err = strconv.ParseUint(r.Query.Get("cas"), 10, 64); err != nil {
+		return 0, false, nomad.Errorf(http.StatusBadRequest, "invalid cas %q: use the ModifyIndex of the variable, or 0 if it must not exist", r.Query.Get("cas"))
 	}
 	return index, true, nil
 }
 
 // lockOperation returns the lock operation of the query, "" if there is none.
-func (r *request) lockOperation() (string, error) {
+func lockOperation(r *web.Request) (string, error) {
 	found := ""
 	for _, name := range []string{"lock-acquire", "lock-release", "lock-renew"} {
-		if !r.query.Has(name) {
+		if !r.Query.Has(name) {
 			continue
 		}
-		if found != "" || r.query.Has("cas") {
+		if found != "" || r.Query.Has("cas") {
 			return "", nomad.Errorf(http.StatusBadRequest, "use only one of cas, lock-acquire, lock-release and lock-renew")
 		}
 		found = name
@@ -102,22 +103,22 @@ func (r *request) lockOperation() (string, error) {
 }
 
 // variablePut stores a variable, or changes its lock if the query has a lock operation.
-func (s *Server) variablePut(r *request) (any, error) {
+func (s *Server) variablePut(r *web.Request) (any, error) {
 	v := new(nomad.VariableDecrypted)
-	if err := r.decode(v); err != nil {
+	if err := r.Decode(v); err != nil {
 		return nil, err
 	}
-	if err := sameID("Variable", &v.Path, r.param); err != nil {
+	if err := sameID("Variable", &v.Path, r.Param); err != nil {
 		return nil, err
 	}
-	if ns := r.query.Get("namespace"); ns != "" && v.Namespace != "" && ns != v.Namespace {
+	if ns := r.Query.Get("namespace"); ns != "" && v.Namespace != "" && ns != v.Namespace {
 		return nil, nomad.Errorf(http.StatusBadRequest, "namespace %q of the variable does not match namespace %q of the request", v.Namespace, ns)
 	}
-	lock, err := r.lockOperation()
+	lock, err := lockOperation(r)
 	if err != nil {
 		return nil, err
 	}
-	index, checked, err := r.cas()
+	index, checked, err := expectedIndex(r)
 	if err != nil {
 		return nil, err
 	}
@@ -133,12 +134,12 @@ func (s *Server) variablePut(r *request) (any, error) {
 	return s.variableApply(r, nomad.VarOpSet, v)
 }
 
-func (s *Server) variableDelete(r *request) (any, error) {
-	index, checked, err := r.cas()
+func (s *Server) variableDelete(r *web.Request) (any, error) {
+	index, checked, err := expectedIndex(r)
 	if err != nil {
 		return nil, err
 	}
-	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Path: r.param, ModifyIndex: index}}
+	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Path: r.Param, ModifyIndex: index}}
 	op := nomad.VarOpDelete
 	if checked {
 		op = nomad.VarOpDeleteCAS
@@ -146,30 +147,30 @@ func (s *Server) variableDelete(r *request) (any, error) {
 	if _, err := s.variableApply(r, op, v); err != nil {
 		return nil, err
 	}
-	r.w.WriteHeader(http.StatusNoContent)
-	return nil, errDone
+	r.Reply.WriteHeader(http.StatusNoContent)
+	return nil, web.ErrDone
 }
 
 // namespaceFor returns the namespace of a write: that of the query, or else of the variable.
-func (r *request) namespaceFor(v *nomad.VariableDecrypted) string {
-	if r.query.Get("namespace") == "" && v.Namespace != "" {
-		noteNamespace(r.w, v.Namespace)
+func namespaceFor(r *web.Request, v *nomad.VariableDecrypted) string {
+	if r.Query.Get("namespace") == "" && v.Namespace != "" {
+		r.NoteNamespace(v.Namespace)
 		return v.Namespace
 	}
-	return r.namespace()
+	return r.Namespace()
 }
 
 // variableApply applies an operation. On a conflict it replies 409 with the current variable.
-func (s *Server) variableApply(r *request, op nomad.VarOp, v *nomad.VariableDecrypted) (any, error) {
+func (s *Server) variableApply(r *web.Request, op nomad.VarOp, v *nomad.VariableDecrypted) (any, error) {
 	req, out := &message.VariablesApplyRequest{Op: op}, new(message.VariablesApplyResponse)
-	r.writeOptions(&req.WriteRequest)
-	req.Namespace = r.namespaceFor(v)
+	r.WriteOptions(&req.WriteRequest)
+	req.Namespace = namespaceFor(r, v)
 	v.Namespace = req.Namespace
 	req.Var = v
-	if err := s.cfg.RPC.Call(r.Context(), "Variables.Apply", req, out); err != nil {
+	if err := r.RPC().Call(r.Context(), "Variables.Apply", req, out); err != nil {
 		return nil, err
 	}
-	setIndex(r.w.Header(), out)
+	r.SetIndex(out)
 	switch {
 	case out.Result == nomad.VarOpResultOk && out.Output != nil:
 		return showVariable(out.Output), nil
@@ -182,23 +183,23 @@ func (s *Server) variableApply(r *request, op nomad.VarOp, v *nomad.VariableDecr
 	if out.Result == nomad.VarOpResultRedacted {
 		shown = showMetadata(&out.Conflict.VariableMetadata)
 	}
-	text, err := encodeJSON(shown, r.pretty())
+	text, err := web.EncodeJSON(shown, r.Pretty())
 	if err != nil {
 		return nil, err
 	}
-	r.w.Header().Set("Content-Type", "application/json")
-	r.w.WriteHeader(http.StatusConflict)
-	r.w.Write(text) // the reader is gone when this fails
-	return nil, errDone
+	r.Reply.Header().Set("Content-Type", "application/json")
+	r.Reply.WriteHeader(http.StatusConflict)
+	r.Reply.Write(text) // the reader is gone when this fails
+	return nil, web.ErrDone
 }
 
-func (s *Server) variableRenew(r *request, v *nomad.VariableDecrypted) (any, error) {
+func (s *Server) variableRenew(r *web.Request, v *nomad.VariableDecrypted) (any, error) {
 	req, out := &message.VariablesRenewLockRequest{Path: v.Path, LockID: v.LockID()}, new(message.VariablesRenewLockResponse)
-	r.writeOptions(&req.WriteRequest)
-	req.Namespace = r.namespaceFor(v)
-	if err := s.cfg.RPC.Call(r.Context(), "Variables.RenewLock", req, out); err != nil {
+	r.WriteOptions(&req.WriteRequest)
+	req.Namespace = namespaceFor(r, v)
+	if err := r.RPC().Call(r.Context(), "Variables.RenewLock", req, out); err != nil {
 		return nil, err
 	}
-	setIndex(r.w.Header(), out)
+	r.SetIndex(out)
 	return showMetadata(out.VarMeta), nil
 }

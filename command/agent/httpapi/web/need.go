@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"context"
@@ -12,27 +12,27 @@ import (
 
 // need is a right that the agent itself requires. The RPC behind a route checks the exact right
 // again.
-type need func(*asking) error
+type Need func(*asking) error
 
 // asking is a request and the rights of its caller.
 type asking struct {
-	*request
+	*Request
 	access *rpc.Access
 }
 
 // needs requires a right that is the same for every request.
-func needs(q acl.Question) need {
+func Needs(q acl.Question) Need {
 	return func(a *asking) error { return a.access.Need(q) }
 }
 
 // inNamespace requires one of the capabilities in the namespace of the query.
-func inNamespace(ops ...acl.NamespaceCapability) need {
-	return func(a *asking) error { return a.inNamespace(a.namespace(), ops) }
+func InNamespace(ops ...acl.NamespaceCapability) Need {
+	return func(a *asking) error { return a.inNamespace(a.Namespace(), ops) }
 }
 
 // somewhere requires one of the capabilities in any namespace. It is for objects whose namespace
 // the agent does not have.
-func somewhere(ops ...acl.NamespaceCapability) need {
+func Somewhere(ops ...acl.NamespaceCapability) Need {
 	return func(a *asking) error { return a.inNamespace("", ops) }
 }
 
@@ -49,7 +49,7 @@ func (a *asking) anywhere(q acl.Question) error {
 }
 
 // all requires each of the needs.
-func all(wanted ...need) need {
+func All(wanted ...Need) Need {
 	return func(a *asking) error {
 		for _, n := range wanted {
 			if err := n(a); err != nil {
@@ -61,7 +61,7 @@ func all(wanted ...need) need {
 }
 
 // either requires one of the needs. Its error is that of the first need.
-func either(first need, others ...need) need {
+func Either(first Need, others ...Need) Need {
 	return func(a *asking) error {
 		err := first(a)
 		for _, n := range others {
@@ -74,14 +74,14 @@ func either(first need, others ...need) need {
 }
 
 // workloads requires the identity of a task.
-func workloads(a *asking) error {
+func Workloads(a *asking) error {
 	if a.access.Workload == nil {
 		return nomad.ErrPermissionDenied
 	}
 	return nil
 }
 
-func nodes(a *asking) error {
+func Nodes(a *asking) error {
 	if a.access.Rights != acl.OfNodes {
 		return nomad.ErrPermissionDenied
 	}
@@ -90,23 +90,24 @@ func nodes(a *asking) error {
 
 // ask refuses callers that lack the right, if ACLs are enabled. The tokens and policies of this
 // agent can be out of date, so the leader is asked before a caller is refused.
-func (s *Server) ask(r *request, n need) error {
-	if !s.cfg.ACL {
+func (r *Request) Ask(n Need) error {
+	cfg := &r.server.cfg
+	if !cfg.ACL {
 		return nil
 	}
-	if s.cfg.Callers == nil {
+	if cfg.Callers == nil {
 		return errCallers
 	}
-	a := &asking{request: r}
-	err := a.caller(n, s.cfg.Callers.Access)
+	a := &asking{Request: r}
+	err := a.caller(n, cfg.Callers.Access)
 	if err != nil && status(err) == http.StatusForbidden {
-		err = a.caller(n, s.cfg.Callers.AccessNow)
+		err = a.caller(n, cfg.Callers.AccessNow)
 	}
 	return err
 }
 
-func (a *asking) caller(n need, access func(context.Context, string) (*acls.AuthenticatedIdentity, *rpc.Access, error)) (err error) {
-	if _, a.access, err = access(a.Context(), a.token()); err != nil {
+func (a *asking) caller(n Need, access func(context.Context, string) (*acls.AuthenticatedIdentity, *rpc.Access, error)) (err error) {
+	if _, a.access, err = access(a.Context(), a.Token()); err != nil {
 		return err
 	}
 	return n(a)

@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"compress/gzip"
@@ -13,7 +13,7 @@ import (
 func Compress(next http.Handler) http.Handler {
 	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.AcceptWildcards(true), gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
-		panic("httpapi: bug: options of gzhttp: " + err.Error())
+		panic("web: bug: options of gzhttp: " + err.Error())
 	}
 	return wrap(next)
 }

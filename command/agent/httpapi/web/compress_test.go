@@ -1,4 +1,4 @@
-package httpapi_test
+package web_test
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 )
 
 var large = strings.Repeat("a line of text\n", 1000)
@@ -50,7 +50,7 @@ func TestCompress(t *testing.T) {
 			req := httptest.NewRequest("GET", "/", nil)
 			req.Header.Set("Accept-Encoding", c.accept)
 			rec := httptest.NewRecorder()
-			httpapi.Compress(c.handler).ServeHTTP(rec, req)
+			web.Compress(c.handler).ServeHTTP(rec, req)
 			resp := rec.Result()
 			if got := resp.Header.Get("Vary"); got != "Accept-Encoding" {
 				t.Errorf("Vary = %q, want Accept-Encoding", got)
@@ -90,7 +90,7 @@ func TestCompressHead(t *testing.T) {
 	req := httptest.NewRequest("HEAD", "/", nil)
 	req.Header.Set("Accept-Encoding", "gzip")
 	rec := httptest.NewRecorder()
-	httpapi.Compress(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	web.Compress(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "15000")
 	})).ServeHTTP(rec, req)
 	if h := rec.Result().Header; h.Get("Content-Length") != "15000" || h.Get("Content-Encoding") != "" {
@@ -101,7 +101,7 @@ func TestCompressHead(t *testing.T) {
 // Flushed data of a stream arrives before the stream continues.
 func TestCompressedStream(t *testing.T) {
 	goOn := make(chan struct{})
-	srv := httptest.NewServer(httpapi.Compress(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	srv := httptest.NewServer(web.Compress(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for _, part := range []string{"one\n", "two\n"} {
 			io.WriteString(w, part) //nolint:errcheck // the test reads
 			if err := http.NewResponseController(w).Flush(); err != nil {

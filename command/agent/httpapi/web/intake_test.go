@@ -1,11 +1,13 @@
-package httpapi
+package web
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -36,6 +38,35 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error { return nil }
 
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// servers answers all calls. The caller is a task.
+type servers struct{}
+
+func (servers) Call(_ context.Context, _ string, _, resp any) error {
+	if who, ok := resp.(*acls.WhoAmIResponse); ok {
+		who.Identity = &acls.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{}}
+	}
+	return nil
+}
+
+func (servers) Stream(context.Context, string) (*rpc.Stream, error) {
+	return nil, nomad.ErrUnknownMethod
+}
+
+// newTestServer serves a route with a JSON body, one with a raw body and one without.
+func newTestServer(maxBody int64, more ...Route) *Server {
+	routes := append([]Route{
+		{Methods: "GET", Path: "/v1/jobs", Handle: func(*Request) (any, error) { return nil, nil }},
+		{Methods: "PUT", Path: "/v1/jobs", Call: Call{"Job.Register", func(r *Request) (any, error) {
+			return nil, r.Decode(&struct{ Job struct{ ID, Name string } }{})
+		}}},
+		{Methods: "PUT", Path: "/v1/job/:job_id/dispatch/payload", Handle: func(r *Request) (any, error) {
+			_, err := io.ReadAll(r.Body)
+			return nil, cmp.Or(BodyFault(err), err)
+		}},
+	}, more...)
+	return New(Config{RPC: servers{}, Region: "global", MaxBody: maxBody, Log: slog.New(slog.DiscardHandler)}, routes, nil)
+}
 
 // serveHere serves h and returns a function that connects to it.
 func serveHere(t *testing.T, h http.Handler) func() net.Conn {
@@ -99,7 +130,7 @@ func TestBodiesThatNeverEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newTestServer(t, 1<<20)
+				s := newTestServer(1 << 20)
 				var h http.Handler = Compress(s)
 				if tt.task {
 					h = s.TaskSocket()
@@ -133,7 +164,7 @@ func TestLargeBodiesAtARate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newTestServer(t, 32<<20)
+				s := newTestServer(32 << 20)
 				c := serveHere(t, s)()
 				const size = 20 << 20
 				front, back := `{"Job":{"ID":"a","Name":"`, `"}}`
@@ -162,17 +193,16 @@ func TestLargeBodiesAtARate(t *testing.T) {
 // The body of a request with a streamed response does not end the stream. Connections are reused.
 func TestStreamsOutliveTheirBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestServer(t, 1<<20)
-		s.routes = newRouter(append(s.table(), route{methods: "GET", path: "/v1/lasting", handle: func(r *request) (any, error) {
-			http.NewResponseController(r.w).Flush() //nolint:errcheck // the answer shows it
+		s := newTestServer(1<<20, Route{Methods: "GET", Path: "/v1/lasting", Handle: func(r *Request) (any, error) {
+			http.NewResponseController(r.Reply).Flush() //nolint:errcheck // the answer shows it
 			select {
 			case <-r.Context().Done():
 				return nil, r.Context().Err()
 			case <-time.After(time.Hour):
-				io.WriteString(r.w, "whole") //nolint:errcheck // the answer shows it
-				return nil, errDone
+				io.WriteString(r.Reply, "whole") //nolint:errcheck // the answer shows it
+				return nil, ErrDone
 			}
-		}}))
+		}})
 		c := serveHere(t, s)()
 		for range 2 {
 			if _, err := io.WriteString(c, head("GET /v1/lasting", "Content-Length: 2")+"{}"); err != nil {
@@ -192,24 +222,24 @@ func TestStreamsOutliveTheirBodies(t *testing.T) {
 }
 
 // strangers accepts only the token "mine".
-type strangers struct{ Callers }
+type strangers struct{}
 
-func (s strangers) AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
-	return s.Access(ctx, token)
+func (strangers) AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+	return strangers{}.Access(ctx, token)
 }
 
-func (s strangers) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+func (strangers) Access(_ context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	if token != "mine" {
 		return nil, nil, nomad.ErrPermissionDenied
 	}
-	return s.Callers.Access(ctx, token)
+	return &acls.AuthenticatedIdentity{}, &rpc.Access{}, nil
 }
 
 // The bodies of all requests share memory. Unauthenticated callers cannot use the share of the
 // others, and a request releases its share.
 func TestBodiesShareMemory(t *testing.T) {
-	s := newTestServer(t, 64<<20)
-	s.cfg.Callers, s.cfg.ACL = strangers{s.cfg.Callers}, true
+	s := newTestServer(64 << 20)
+	s.cfg.Callers, s.cfg.ACL = strangers{}, true
 	open := func(token string) *intake {
 		body := strings.NewReader(strings.Repeat("x", 32<<20))
 		req, err := http.NewRequest("PUT", "/v1/jobs", body) //nolint:noctx // is not sent

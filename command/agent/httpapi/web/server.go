@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"context"
@@ -6,12 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 
-	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
-	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -21,91 +18,37 @@ type RPC interface {
 	Stream(ctx context.Context, method string) (*rpc.Stream, error)
 }
 
-// Agent returns the state of this agent and changes it.
-type Agent interface {
-	// Self returns the body of /v1/agent/self. Secrets are removed.
-	Self() map[string]any
-	// Health returns nil for a role that this agent does not have.
-	Health() (client, server *Health)
-	// Servers lists the RPC addresses that the client uses, nil on an agent without a client.
-	Servers() []string
-	// SetServers replaces these addresses. Each is "host" or "host:port".
-	SetServers(addrs []string) error
-	// NodeID returns the node ID of the client, "" on an agent without a client.
-	NodeID() string
-	// Metrics returns the in-memory summary. Prometheus serves the text format and is nil if
-	// disabled.
-	Metrics(w http.ResponseWriter, r *http.Request) (any, error)
-	Prometheus() http.Handler
-	// Reload reads the configuration files again.
-	Reload() error
-	// Schedulers returns the state of the scheduler workers, nil on an agent without a server.
-	Schedulers() *Schedulers
-}
-
-// Members changes the list of gossip members.
-type Members interface {
-	Join(addrs []string) (int, error)
-	ForceLeave(name string) error
-	// Prune is ForceLeave, and also removes the server from the list.
-	Prune(name string) error
-}
-
-// GossipKeys changes the gossip keys of all servers.
-type GossipKeys interface {
-	ListGossipKeys() (*message.KeyringResponse, error)
-	InstallGossipKey(key string) (*message.KeyringResponse, error)
-	UseGossipKey(key string) (*message.KeyringResponse, error)
-	RemoveGossipKey(key string) (*message.KeyringResponse, error)
-}
-
-// Health is the health of one role of an agent.
-type Health struct {
-	OK      bool   `codec:"ok"`
-	Message string `codec:"message"`
-}
-
-// Config is the configuration of a Server.
+// webConfig is the configuration of a webServer.
 type Config struct {
-	RPC      RPC
-	Agent    Agent
-	Region   string            // region of the agent, the default for requests
-	MaxBody  int64             // bytes; a larger request body is refused with 413
-	Headers  map[string]string // added to every API response
-	Hosts    []string          // allowed names in Host headers, besides addresses and localhost
-	Debug    bool              // serves /debug/pprof
-	IsServer bool
-	Members  Members    // nil if this agent is not a server
-	Keys     GossipKeys // nil if this agent is not a server
-	Callers  Callers
-	Methods  []rpc.Method // methods of the servers and the rights they require
-	ACL      bool         // ACLs are enabled
-	// OpenMetrics serves metrics to callers without a token, whether ACLs are enabled or not.
-	OpenMetrics bool
-	Audit       *audit.Log // nil keeps no record of requests
-	// Parse converts the HCL of a job to JSON within bounds of memory and time.
-	Parse func(context.Context, *api.JobsParseRequest) ([]byte, error)
-	Log   *slog.Logger
+	RPC     RPC
+	Region  string            // region of the agent, the default for requests
+	MaxBody int64             // bytes; a larger request body is refused with 413
+	Headers map[string]string // added to every API response
+	Hosts   []string          // allowed names in Host headers, besides addresses and localhost
+	Callers Callers
+	Methods []rpc.Method // methods of the servers and the rights they require
+	ACL     bool         // ACLs are enabled
+	Audit   *audit.Log   // nil keeps no record of requests
+	Log     *slog.Logger
 }
 
-// Server is an http.Handler that serves the HTTP API.
+// webServer is an http.Handler that serves a table of routes.
 type Server struct {
 	cfg    Config
+	rows   []Route
 	routes *router
 	origin *http.CrossOriginProtection
 	dry    *Server          // finds the RPC of a request without making it
 	early  map[string]check // by method name: checks before the body is read
 	known  callers
 	bodies bodyBudgets
-
-	sessions atomic.Int64 // open exec sessions
 }
 
-// New returns the handler of an agent.
-func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, origin: http.NewCrossOriginProtection(), dry: newDry(cfg), bodies: newBodyBudgets(), early: earlyChecks(cfg.Methods)}
-	s.routes = newRouter(s.table())
-	return s
+// newWebServer returns the handler of the routes. The handlers of the dry routes find the rights that a
+// request requires. In a dry run they make no RPC.
+func New(cfg Config, routes, dry []Route) *Server {
+	return &Server{cfg: cfg, rows: routes, routes: newRouter(routes), origin: http.NewCrossOriginProtection(),
+		dry: newDry(cfg.Region, dry), bodies: newBodyBudgets(), early: earlyChecks(cfg.Methods)}
 }
 
 // ServeHTTP implements http.Handler.
@@ -143,10 +86,10 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	if rt.cors {
+	if rt.CORS {
 		allowOrigin(w.Header())
 	}
-	if req.Method == http.MethodOptions && rt.cors { // the handler does not run: a browser sends OPTIONS for any page
+	if req.Method == http.MethodOptions && rt.CORS { // the handler does not run: a browser sends OPTIONS for any page
 		preflight(w, req)
 		return
 	}
@@ -176,10 +119,10 @@ func (s *Server) head(h http.Header) {
 }
 
 // serve runs the handler of a matched route and writes its reply.
-func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, param string) {
-	r := &request{Request: req, server: s, w: w, param: param, query: req.URL.Query()}
+func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *Route, param string) {
+	r := &Request{Request: req, server: s, Reply: w, Param: param, Query: req.URL.Query()}
 	r.intake, _ = req.Body.(*intake)
-	if rt.unbounded {
+	if rt.Unbounded {
 		streamBody(req)
 	} else {
 		if err := s.limitBody(w, req); err != nil {
@@ -197,9 +140,9 @@ func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, para
 			return
 		}
 	}
-	body, err := rt.handle(r)
+	body, err := rt.Handle(r)
 	switch {
-	case errors.Is(err, errDone):
+	case errors.Is(err, ErrDone):
 	case err != nil:
 		s.fail(r, err)
 	default:

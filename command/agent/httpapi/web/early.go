@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"fmt"
@@ -26,35 +26,35 @@ func earlyChecks(methods []rpc.Method) map[string]check {
 // before the body is read. Without a namespace in the query, the body can name one. The caller then
 // needs the right in any namespace, and the RPC checks the exact one. Requests for other regions
 // are checked there.
-func (s *Server) askEarly(r *request, rt *route) error {
-	if r.region() != s.cfg.Region {
+func (s *Server) askEarly(r *Request, rt *Route) error {
+	if r.Region() != s.cfg.Region {
 		return nil
 	}
-	return s.askFor(r, rt, r.query.Get("namespace"))
+	return s.askFor(r, rt, r.Query.Get("namespace"))
 }
 
 // askFor refuses a caller that cannot make any call of the route's RPC in the namespace. An empty
 // namespace is the placeholder for any namespace.
-func (s *Server) askFor(r *request, rt *route, namespace string) error {
-	if !s.cfg.ACL || rt.call.method == "" {
+func (s *Server) askFor(r *Request, rt *Route, namespace string) error {
+	if !s.cfg.ACL || rt.Call.Method == "" {
 		return nil
 	}
-	early, known := s.early[rt.call.method]
+	early, known := s.early[rt.Call.Method]
 	switch {
 	case !known:
-		return fmt.Errorf("unknown rights for %s", rt.call.method)
+		return fmt.Errorf("unknown rights for %s", rt.Call.Method)
 	case early == nil:
 		return nil
 	}
 	env := message.Envelope{Region: s.cfg.Region, Namespace: namespace}
-	return s.ask(r, func(a *asking) error { return early(a.access, env) })
+	return r.Ask(func(a *asking) error { return early(a.access, env) })
 }
 
 // refuseEarly writes the error of a request whose body was not read.
-func (s *Server) refuseEarly(r *request, rt *route, err error) {
+func (s *Server) refuseEarly(r *Request, rt *Route, err error) {
 	if r.Header.Get(reasonHeader) != "" {
 		s.setReason(r, func(q *acls.ExplainRequest) error {
-			q.Method, q.Namespace = rt.call.method, r.namespace()
+			q.Method, q.Namespace = rt.Call.Method, r.Namespace()
 			return nil
 		})
 	}
@@ -62,20 +62,20 @@ func (s *Server) refuseEarly(r *request, rt *route, err error) {
 }
 
 // fail logs the error of a request and writes it as the reply.
-func (s *Server) fail(r *request, err error) {
+func (s *Server) fail(r *Request, err error) {
 	if r.intake != nil && r.intake.got == 0 && (r.ContentLength < 0 || r.ContentLength > maxIgnored) {
 		// net/http reads the rest of a body before it sends the reply.
-		r.w.Header().Set("Connection", "close")
-		r.intake.drop()
+		r.Reply.Header().Set("Connection", "close")
+		r.DropBody()
 	}
 	s.cfg.Log.Debug("http request failed", "method", r.Method, "path", r.URL.Path, "err", err)
-	writeError(r.w, err)
+	writeError(r.Reply, err)
 }
 
 // sameSite refuses requests that a page of another site made a browser send. It protects routes
 // that change something on GET, which the check of origins allows.
-func sameSite(handle func(*request) (any, error)) func(*request) (any, error) {
-	return func(r *request) (any, error) {
+func SameSite(handle Handler) Handler {
+	return func(r *Request) (any, error) {
 		switch site := r.Header.Get("Sec-Fetch-Site"); site {
 		case "", "none", "same-origin":
 			return handle(r)

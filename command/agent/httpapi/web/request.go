@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"encoding/json"
@@ -16,20 +16,23 @@ import (
 )
 
 // errDone means that the handler has written the reply itself.
-var errDone = errors.New("response written")
+var ErrDone = errors.New("response written")
 
 // request is one HTTP request with its parsed parameters.
-type request struct {
+type Request struct {
 	*http.Request
+	Reply  http.ResponseWriter
+	Param  string     // parameter of the path
+	Query  url.Values // parameters of the query
 	server *Server
-	w      http.ResponseWriter
-	param  string
-	query  url.Values
 	intake *intake // the incoming body, nil if there is none
 }
 
-// token returns the caller's token, see Token.
-func (r *request) token() string { return Token(r.Request) }
+// RPC returns the way to the servers. In a dry run it records the call and refuses it.
+func (r *Request) RPC() RPC { return r.server.cfg.RPC }
+
+// Token returns the caller's token, see Token.
+func (r *Request) Token() string { return Token(r.Request) }
 
 // Token returns the token of an HTTP request, "" if there is none. X-Nomad-Token takes precedence
 // over a bearer token.
@@ -44,19 +47,19 @@ func Token(req *http.Request) string {
 	return ""
 }
 
-// readOptions sets the options of a read from the request. Options from the body are discarded.
-func (r *request) readOptions(q *message.QueryOptions) error {
-	*q = message.QueryOptions{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token()}
-	q.Prefix, q.Filter = r.query.Get("prefix"), r.query.Get("filter")
+// ReadOptions sets the options of a read from the request. Options from the body are discarded.
+func (r *Request) ReadOptions(q *message.QueryOptions) error {
+	*q = message.QueryOptions{Region: r.Region(), Namespace: r.Namespace(), AuthToken: r.Token()}
+	q.Prefix, q.Filter = r.Query.Get("prefix"), r.Query.Get("filter")
 	var err error
-	if q.NextToken, err = tokenOfPage(r.query.Get("next_token")); err != nil {
+	if q.NextToken, err = tokenOfPage(r.Query.Get("next_token")); err != nil {
 		return err
 	}
-	if q.AllowStale, err = r.flag("stale"); err != nil {
+	if q.AllowStale, err = r.Flag("stale"); err != nil {
 		return err
 	}
-	q.Reverse = r.query.Get("reverse") == "true"
-	if v := r.query.Get("per_page"); v != "" {
+	q.Reverse = r.Query.Get("reverse") == "true"
+	if v := r.Query.Get("per_page"); v != "" {
 		n, err := strconv.ParseInt(v, 10, 32)
 		if err != nil || n < 0 {
 			return nomad.Errorf(http.StatusBadRequest, "Invalid per_page %q: use a number of items", v)
@@ -66,24 +69,24 @@ func (r *request) readOptions(q *message.QueryOptions) error {
 	return r.blocking(q)
 }
 
-// noPrefix refuses the prefix parameter, for lists that do not support it.
-func (r *request) noPrefix() error {
-	if r.query.Get("prefix") != "" {
+// NoPrefix refuses the prefix parameter, for lists that do not support it.
+func (r *Request) NoPrefix() error {
+	if r.Query.Get("prefix") != "" {
 		return nomad.Errorf(http.StatusBadRequest, "prefix is not supported for this list")
 	}
 	return nil
 }
 
 // blocking reads the index and wait parameters.
-func (r *request) blocking(q *message.QueryOptions) error {
-	if v := r.query.Get("index"); v != "" {
+func (r *Request) blocking(q *message.QueryOptions) error {
+	if v := r.Query.Get("index"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
 			return nomad.Errorf(http.StatusBadRequest, "Invalid index")
 		}
 		q.MinQueryIndex = n
 	}
-	if v := r.query.Get("wait"); v != "" {
+	if v := r.Query.Get("wait"); v != "" {
 		d, err := time.ParseDuration(v)
 		if err != nil {
 			return nomad.Errorf(http.StatusBadRequest, "Invalid wait time")
@@ -93,29 +96,29 @@ func (r *request) blocking(q *message.QueryOptions) error {
 	return nil
 }
 
-// writeOptions sets the options of a write.
-func (r *request) writeOptions(w *message.WriteRequest) {
-	*w = message.WriteRequest{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token(),
-		IdempotencyToken: r.query.Get("idempotency_token")}
+// WriteOptions sets the options of a write.
+func (r *Request) WriteOptions(w *message.WriteRequest) {
+	*w = message.WriteRequest{Region: r.Region(), Namespace: r.Namespace(), AuthToken: r.Token(),
+		IdempotencyToken: r.Query.Get("idempotency_token")}
 }
 
-func (r *request) region() string {
-	if v := r.query.Get("region"); v != "" {
+func (r *Request) Region() string {
+	if v := r.Query.Get("region"); v != "" {
 		return v
 	}
 	return r.server.cfg.Region
 }
 
-func (r *request) namespace() string {
-	if v := r.query.Get("namespace"); v != "" {
+func (r *Request) Namespace() string {
+	if v := r.Query.Get("namespace"); v != "" {
 		return v
 	}
 	return nomad.DefaultNamespace
 }
 
-// flag reads a boolean query parameter. A parameter without a value is true.
-func (r *request) flag(name string) (bool, error) {
-	v, ok := r.query[name]
+// Flag reads a boolean query parameter. A parameter without a value is true.
+func (r *Request) Flag(name string) (bool, error) {
+	v, ok := r.Query[name]
 	if !ok {
 		return false, nil
 	}
@@ -129,17 +132,17 @@ func (r *request) flag(name string) (bool, error) {
 	return b, nil
 }
 
-// flagOr is flag with a default for an absent parameter.
-func (r *request) flagOr(name string, absent bool) (bool, error) {
-	if !r.query.Has(name) {
+// FlagOr is flag with a default for an absent parameter.
+func (r *Request) FlagOr(name string, absent bool) (bool, error) {
+	if !r.Query.Has(name) {
 		return absent, nil
 	}
-	return r.flag(name)
+	return r.Flag(name)
 }
 
-// number reads an integer query parameter, 0 if it is absent.
-func (r *request) number(name string) (int64, error) {
-	v := r.query.Get(name)
+// Number reads an integer query parameter, 0 if it is absent.
+func (r *Request) Number(name string) (int64, error) {
+	v := r.Query.Get(name)
 	if v == "" {
 		return 0, nil
 	}
@@ -150,9 +153,9 @@ func (r *request) number(name string) (int64, error) {
 	return n, nil
 }
 
-// decode decodes the JSON body into v. An empty body is an error.
-func (r *request) decode(v any) error {
-	switch err := r.decodeOptional(v); {
+// Decode decodes the JSON body into v. An empty body is an error.
+func (r *Request) Decode(v any) error {
+	switch err := r.DecodeOptional(v); {
 	case errors.Is(err, io.EOF):
 		return nomad.Errorf(http.StatusBadRequest, "Request body is empty")
 	default:
@@ -160,13 +163,13 @@ func (r *request) decode(v any) error {
 	}
 }
 
-// decodeOptional is decode, but returns io.EOF for an empty body.
-func (r *request) decodeOptional(v any) error {
+// DecodeOptional is decode, but returns io.EOF for an empty body.
+func (r *Request) DecodeOptional(v any) error {
 	if r.Body == nil {
 		return io.EOF
 	}
 	err := json.NewDecoder(&objectCounter{in: r.Body, left: maxObjects}).Decode(v)
-	fault := bodyFault(err)
+	fault := BodyFault(err)
 	switch {
 	case err == nil:
 		return codec.CheckNulls(v)

@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"errors"
@@ -16,10 +16,10 @@ type writes interface{ Write() *message.WriteRequest }
 
 // read returns the handler of a route that makes one read RPC. fill sets fields from the path and
 // the query and may be nil. pick selects the body from the reply.
-func read[Req, Resp any](method string, fill func(*request, *Req) error, pick func(*Resp) (any, error)) func(*request) (any, error) {
-	return func(r *request) (any, error) {
+func Read[Req, Resp any](method string, fill func(*Request, *Req) error, pick func(*Resp) (any, error)) Handler {
+	return func(r *Request) (any, error) {
 		req, resp := new(Req), new(Resp)
-		if err := r.readOptions(any(req).(reads).Query()); err != nil {
+		if err := r.ReadOptions(any(req).(reads).Query()); err != nil {
 			return nil, err
 		}
 		if fill != nil {
@@ -31,15 +31,15 @@ func read[Req, Resp any](method string, fill func(*request, *Req) error, pick fu
 			return nil, err
 		}
 		if m, ok := any(resp).(interface{ ReadMeta() *message.QueryMeta }); ok {
-			setReadMeta(r.w.Header(), m.ReadMeta())
+			setReadMeta(r.Reply.Header(), m.ReadMeta())
 		}
 		return pick(resp)
 	}
 }
 
 // write returns the call of a route that makes one write RPC.
-func write[Req, Resp any](method string, fill func(*request, *Req) error, pick func(*Resp) (any, error)) call {
-	return call{method, func(r *request) (any, error) {
+func Write[Req, Resp any](method string, fill func(*Request, *Req) error, pick func(*Resp) (any, error)) Call {
+	return Call{method, func(r *Request) (any, error) {
 		req, resp := new(Req), new(Resp)
 		w, isWrite := any(req).(writes)
 		if fill != nil {
@@ -49,35 +49,35 @@ func write[Req, Resp any](method string, fill func(*request, *Req) error, pick f
 		}
 		if isWrite {
 			r.overWriteOptions(w.Write())
-		} else if err := r.readOptions(any(req).(reads).Query()); err != nil {
+		} else if err := r.ReadOptions(any(req).(reads).Query()); err != nil {
 			return nil, err
 		}
 		if err := r.server.cfg.RPC.Call(r.Context(), method, req, resp); err != nil {
 			return nil, err
 		}
-		setIndex(r.w.Header(), resp)
+		r.SetIndex(resp)
 		return pick(resp)
 	}}
 }
 
 // overWriteOptions sets the options of a write. The namespace of the query takes precedence over
 // that of the body. The region of the body takes precedence over that of the query and the agent.
-func (r *request) overWriteOptions(w *message.WriteRequest) {
+func (r *Request) overWriteOptions(w *message.WriteRequest) {
 	region, namespace := w.Region, w.Namespace
-	r.writeOptions(w)
+	r.WriteOptions(w)
 	if region != "" {
 		w.Region = region
 	}
-	if namespace != "" && !r.query.Has("namespace") {
+	if namespace != "" && !r.Query.Has("namespace") {
 		w.Namespace = namespace
 	}
-	noteNamespace(r.w, w.Namespace)
+	r.NoteNamespace(w.Namespace)
 }
 
 // body returns a function that decodes the JSON body into the request, then runs the steps.
-func body[Req any](steps ...func(*request, *Req) error) func(*request, *Req) error {
-	return func(r *request, req *Req) error {
-		if err := r.decode(req); err != nil {
+func Body[Req any](steps ...func(*Request, *Req) error) func(*Request, *Req) error {
+	return func(r *Request, req *Req) error {
+		if err := r.Decode(req); err != nil {
 			return err
 		}
 		return run(r, req, steps)
@@ -85,16 +85,16 @@ func body[Req any](steps ...func(*request, *Req) error) func(*request, *Req) err
 }
 
 // optionalBody is body for a route whose body may be empty.
-func optionalBody[Req any](steps ...func(*request, *Req) error) func(*request, *Req) error {
-	return func(r *request, req *Req) error {
-		if err := r.decodeOptional(req); err != nil && !errors.Is(err, io.EOF) {
+func OptionalBody[Req any](steps ...func(*Request, *Req) error) func(*Request, *Req) error {
+	return func(r *Request, req *Req) error {
+		if err := r.DecodeOptional(req); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		return run(r, req, steps)
 	}
 }
 
-func run[Req any](r *request, req *Req, steps []func(*request, *Req) error) error {
+func run[Req any](r *Request, req *Req, steps []func(*Request, *Req) error) error {
 	for _, step := range steps {
 		if err := step(r, req); err != nil {
 			return err
@@ -104,23 +104,25 @@ func run[Req any](r *request, req *Req, steps []func(*request, *Req) error) erro
 }
 
 // whole returns the complete reply.
-func whole[Resp any](resp *Resp) (any, error) { return resp, nil }
+func Full[Resp any](resp *Resp) (any, error) { return resp, nil }
 
 // nothing returns an empty body.
-func nothing[Resp any](*Resp) (any, error) { return nil, nil }
+func Nothing[Resp any](*Resp) (any, error) { return nil, nil }
 
 // emptyObject returns {}, for SDKs that decode the reply.
-func emptyObject[Resp any](*Resp) (any, error) { return struct{}{}, nil }
+func EmptyObject[Resp any](*Resp) (any, error) { return struct{}{}, nil }
 
 // found returns v, or a 404 error with text if v is nil.
-func found[T any](v *T, text string) (any, error) {
+func Found[T any](v *T, text string) (any, error) {
 	if v == nil {
 		return nil, nomad.Errorf(http.StatusNotFound, "%s", text)
 	}
 	return v, nil
 }
 
-func setIndex(h http.Header, resp any) {
+// SetIndex sets the headers of the reply from the response of an RPC.
+func (r *Request) SetIndex(resp any) {
+	h := r.Reply.Header()
 	switch m := resp.(type) {
 	case interface{ WrittenMeta() *message.WriteMeta }:
 		h.Set("X-Nomad-Index", strconv.FormatUint(m.WrittenMeta().Index, 10))

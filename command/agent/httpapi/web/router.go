@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"cmp"
@@ -8,46 +8,50 @@ import (
 	"strings"
 )
 
+// handler answers a request. It returns the body of the reply, or errDone if it has written the
+// reply itself.
+type Handler func(*Request) (any, error)
+
 // route is one row of the table. The first segment that begins with a colon is the parameter. It
 // may contain slashes, escaped or not, because job IDs can. Further parameters match one segment
 // each and are not passed to the handler.
-type route struct {
-	methods string // "GET" or "PUT POST"; empty for any
-	path    string
-	handle  func(*request) (any, error)
-	// call replaces handle in a route whose handler makes one RPC. The agent checks the right of
+type Route struct {
+	Methods string // "GET" or "PUT POST"; empty for any
+	Path    string
+	Handle  Handler
+	// Call replaces Handle in a route whose handler makes one RPC. The agent checks the right of
 	// the RPC before it reads the body.
-	call call
-	cors bool
-	// unbounded means that limits { http_max_request_body } does not apply.
-	unbounded bool
+	Call Call
+	CORS bool // pages of any origin may read the reply
+	// Unbounded means that limits { http_max_request_body } does not apply.
+	Unbounded bool
 
 	prefix, suffix string
 	param          bool
 }
 
 // call is a handler and the RPC that it makes.
-type call struct {
-	method string
-	handle func(*request) (any, error)
+type Call struct {
+	Method string
+	Handle Handler
 }
 
 // router finds the route of a request.
 type router struct {
-	exact map[string][]*route
-	param []*route // longest prefix first, then longest suffix
+	exact map[string][]*Route
+	param []*Route // longest prefix first, then longest suffix
 }
 
-func newRouter(table []route) *router {
-	rt := &router{exact: map[string][]*route{}}
+func newRouter(table []Route) *router {
+	rt := &router{exact: map[string][]*Route{}}
 	for i := range table {
 		r := &table[i]
-		if r.call.method != "" {
-			r.handle = r.call.handle
+		if r.Call.Method != "" {
+			r.Handle = r.Call.Handle
 		}
-		before, after, ok := strings.Cut(r.path, ":")
+		before, after, ok := strings.Cut(r.Path, ":")
 		if !ok {
-			rt.exact[r.path] = append(rt.exact[r.path], r)
+			rt.exact[r.Path] = append(rt.exact[r.Path], r)
 			continue
 		}
 		r.param, r.prefix = true, before
@@ -56,7 +60,7 @@ func newRouter(table []route) *router {
 		}
 		rt.param = append(rt.param, r)
 	}
-	slices.SortStableFunc(rt.param, func(a, b *route) int {
+	slices.SortStableFunc(rt.param, func(a, b *Route) int {
 		if n := len(b.prefix) - len(a.prefix); n != 0 {
 			return n
 		}
@@ -68,9 +72,9 @@ func newRouter(table []route) *router {
 // Routes lists the routes of the server as "METHOD path", with the names of parameters.
 func (s *Server) Routes() []string {
 	var out []string
-	for _, r := range s.table() {
-		for _, method := range strings.Fields(cmp.Or(r.methods, "GET PUT POST DELETE")) {
-			out = append(out, method+" "+r.path)
+	for _, r := range s.rows {
+		for _, method := range strings.Fields(cmp.Or(r.Methods, "GET PUT POST DELETE")) {
+			out = append(out, method+" "+r.Path)
 		}
 	}
 	return out
@@ -78,12 +82,12 @@ func (s *Server) Routes() []string {
 
 // match returns the route and its parameter. If only the method differs, it returns the allowed
 // methods.
-func (rt *router) match(method, path string) (found *route, param string, allowed []string) {
+func (rt *router) match(method, path string) (found *Route, param string, allowed []string) {
 	for _, r := range rt.exact[path] {
 		if r.takes(method) {
 			return r, "", nil
 		}
-		allowed = append(allowed, strings.Fields(r.methods)...)
+		allowed = append(allowed, strings.Fields(r.Methods)...)
 	}
 	if len(allowed) > 0 {
 		return nil, "", allowed
@@ -98,18 +102,18 @@ func (rt *router) match(method, path string) (found *route, param string, allowe
 		if r.takes(method) {
 			return r, p, nil
 		}
-		allowed = append(allowed, strings.Fields(r.methods)...)
+		allowed = append(allowed, strings.Fields(r.Methods)...)
 	}
 	return nil, "", allowed
 }
 
-func (r *route) takes(method string) bool {
-	return r.methods == "" || slices.Contains(strings.Fields(r.methods), method) ||
-		r.cors && method == http.MethodOptions
+func (r *Route) takes(method string) bool {
+	return r.Methods == "" || slices.Contains(strings.Fields(r.Methods), method) ||
+		r.CORS && method == http.MethodOptions
 }
 
 // extract returns the unescaped parameter of path.
-func (r *route) extract(path string) (string, bool) {
+func (r *Route) extract(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, r.prefix)
 	if !ok {
 		return "", false

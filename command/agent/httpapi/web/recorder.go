@@ -1,8 +1,7 @@
-package httpapi
+package web
 
 import (
 	"bufio"
-	"errors"
 	"net"
 	"net/http"
 )
@@ -28,9 +27,9 @@ type recorder struct {
 	lost  error // recording failed, and the reply was not sent
 }
 
-// noteNamespace sets the namespace of the request in its audit record.
-func noteNamespace(w http.ResponseWriter, namespace string) {
-	if rec, ok := w.(*recorder); ok && namespace != "" {
+// NoteNamespace sets the namespace of the request in its audit record.
+func (r *Request) NoteNamespace(namespace string) {
+	if rec, ok := r.Reply.(*recorder); ok && namespace != "" {
 		rec.namespace = namespace
 	}
 }
@@ -43,17 +42,20 @@ func noteError(w http.ResponseWriter, text string) {
 	}
 }
 
-// noteEnd sets the result of a request that was upgraded to another protocol.
-func noteEnd(w http.ResponseWriter, err error) {
-	if rec, ok := w.(*recorder); ok && err != nil && !errors.Is(err, errLeft) {
+// NoteError sets the error text of a reply that the handler has written.
+func (r *Request) NoteError(text string) { noteError(r.Reply, text) }
+
+// NoteEnd sets the error of a request that was upgraded to another protocol.
+func (r *Request) NoteEnd(err error) {
+	if rec, ok := r.Reply.(*recorder); ok {
 		rec.code, rec.text = status(err), err.Error()
 	}
 }
 
-// noteCaller records the caller of a token that arrived after the request. It returns an error if
+// NoteCaller records the caller of a token that arrived after the request. It returns an error if
 // recording fails and the audit log is enforced.
-func noteCaller(w http.ResponseWriter, token string) error {
-	if rec, ok := w.(*recorder); ok && token != "" {
+func (r *Request) NoteCaller(token string) error {
+	if rec, ok := r.Reply.(*recorder); ok && token != "" {
 		return rec.told(token)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"context"
@@ -27,13 +27,13 @@ var errCallers = errors.New("this agent cannot authenticate callers")
 // forCallers refuses invalid tokens and, if ACLs are enabled, callers without the right q. The zero
 // Question requires no right. If ACLs are disabled, the request is served even when no server can
 // check the token.
-func (s *Server) forCallers(q acl.Question, handle func(*request) (any, error)) func(*request) (any, error) {
-	return func(r *request) (any, error) {
+func ForCallers(q acl.Question, handle Handler) Handler {
+	return func(r *Request) (any, error) {
 		if r.notes(q) {
 			return nil, nomad.ErrPermissionDenied
 		}
-		_, access, err := s.caller(r)
-		if err != nil && (s.cfg.ACL || errors.Is(err, nomad.ErrPermissionDenied)) {
+		_, access, err := r.caller()
+		if err != nil && (r.server.cfg.ACL || errors.Is(err, nomad.ErrPermissionDenied)) {
 			return nil, err
 		}
 		if access != nil && q.Kind != "" {
@@ -48,12 +48,12 @@ func (s *Server) forCallers(q acl.Question, handle func(*request) (any, error)) 
 // forOperators refuses invalid tokens and callers without the right q. If ACLs are disabled, it
 // refuses the identities of tasks and nodes, which can arrive through task sockets. They must not
 // control the agent or read its secrets.
-func (s *Server) forOperators(q acl.Question, handle func(*request) (any, error)) func(*request) (any, error) {
-	return func(r *request) (any, error) {
+func ForOperators(q acl.Question, handle Handler) Handler {
+	return func(r *Request) (any, error) {
 		if r.notes(q) {
 			return nil, nomad.ErrPermissionDenied
 		}
-		id, access, err := s.caller(r)
+		id, access, err := r.caller()
 		switch {
 		case err != nil:
 			return nil, err
@@ -68,9 +68,9 @@ func (s *Server) forOperators(q acl.Question, handle func(*request) (any, error)
 }
 
 // caller resolves the token of the request.
-func (s *Server) caller(r *request) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
-	if s.cfg.Callers == nil {
+func (r *Request) caller() (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+	if r.server.cfg.Callers == nil {
 		return nil, nil, errCallers
 	}
-	return s.cfg.Callers.Access(r.Context(), r.token())
+	return r.server.cfg.Callers.Access(r.Context(), r.Token())
 }

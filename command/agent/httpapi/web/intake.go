@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	errSlowBody = nomad.Errorf(http.StatusRequestTimeout,
+	ErrSlowBody = nomad.Errorf(http.StatusRequestTimeout,
 		"the request body did not arrive in time: it must arrive within %v, and after that at %d KiB per second or more", bodyTimeout, bodyRate>>10)
 	errBodiesBusy = nomad.Errorf(http.StatusServiceUnavailable, "the agent is busy with other large request bodies: try again")
 )
@@ -86,7 +86,7 @@ func (b *intake) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		b.until(time.Time{}) // net/http watches the connection from now on
 	case errors.Is(err, os.ErrDeadlineExceeded) && !b.ended.Load():
-		return n, errSlowBody
+		return n, ErrSlowBody
 	case err == nil:
 		err = b.charge()
 	}
@@ -139,6 +139,9 @@ func streamBody(req *http.Request) {
 	}
 }
 
+// DropBody stops reading the body. It interrupts a Read in progress.
+func (r *Request) DropBody() { r.intake.drop() }
+
 // drop stops reading the body. It interrupts a Read in progress.
 func (b *intake) drop() {
 	if b != nil {
@@ -156,7 +159,7 @@ func ignoreBody(req *http.Request) error {
 	}
 	in.stream = true
 	switch _, err := io.CopyN(io.Discard, in, maxIgnored+1); {
-	case errors.Is(err, errSlowBody):
+	case errors.Is(err, ErrSlowBody):
 		return err
 	case err == nil:
 		return tooLarge(maxIgnored)
@@ -165,13 +168,13 @@ func ignoreBody(req *http.Request) error {
 }
 
 // bodyFault returns the error to report for a body that could not be read, nil for other errors.
-func bodyFault(err error) error {
+func BodyFault(err error) error {
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
 		return tooLarge(over.Limit)
-	case errors.Is(err, errSlowBody):
-		return errSlowBody
+	case errors.Is(err, ErrSlowBody):
+		return ErrSlowBody
 	case errors.Is(err, errBodiesBusy):
 		return errBodiesBusy
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"bytes"
@@ -23,23 +23,23 @@ const (
 
 // tellReason sets the reason header of the reply. The header holds nothing that /v1/acl/explain
 // would not return to this caller. The body is read for the explanation and put back.
-func (s *Server) tellReason(r *request, rt *route) error {
-	asked := &explainRequest{Method: r.Method, Path: r.URL.RequestURI()}
+func (s *Server) tellReason(r *Request, rt *Route) error {
+	asked := &DryRun{Method: r.Method, Path: r.URL.RequestURI()}
 	if s.readsFor(rt) && r.Body != nil {
-		text, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, maxReasonBody))
+		text, err := io.ReadAll(http.MaxBytesReader(r.Reply, r.Body, maxReasonBody))
 		if err != nil {
-			return cmp.Or(bodyFault(err), err)
+			return cmp.Or(BodyFault(err), err)
 		}
 		asked.Body, r.Body = text, io.NopCloser(bytes.NewReader(text))
 	}
-	s.setReason(r, func(q *acls.ExplainRequest) error { return s.rpcOf(r, asked, q) })
+	s.setReason(r, func(q *acls.ExplainRequest) error { return r.QuestionOf(asked, q) })
 	return nil
 }
 
 // setReason sets the reason header to the answer to a question about the caller.
-func (s *Server) setReason(r *request, fill func(*acls.ExplainRequest) error) {
+func (s *Server) setReason(r *Request, fill func(*acls.ExplainRequest) error) {
 	q, out := &acls.ExplainRequest{}, new(acls.ExplainResponse)
-	q.Region, q.AuthToken, q.AllowStale = r.region(), r.token(), true
+	q.Region, q.AuthToken, q.AllowStale = r.Region(), r.Token(), true
 	err := fill(q)
 	if err == nil {
 		err = s.cfg.RPC.Call(r.Context(), "ACL.Explain", q, out)
@@ -48,13 +48,13 @@ func (s *Server) setReason(r *request, fill func(*acls.ExplainRequest) error) {
 	if err != nil {
 		text = err.Error()
 	}
-	r.w.Header().Set(reasonHeader, headerText(text))
+	r.Reply.Header().Set(reasonHeader, headerText(text))
 }
 
 // readsFor reports whether the body may be read for an explanation. This requires that the rights
 // of the caller were checked first.
-func (s *Server) readsFor(rt *route) bool {
-	return !rt.unbounded && rt.call.method != "" && (!s.cfg.ACL || s.early[rt.call.method] != nil)
+func (s *Server) readsFor(rt *Route) bool {
+	return !rt.Unbounded && rt.Call.Method != "" && (!s.cfg.ACL || s.early[rt.Call.Method] != nil)
 }
 
 // reasonText formats an explanation as one line.

@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"net/http"
@@ -17,11 +17,11 @@ import (
 var prettyHandle = codec.NewJSONHandle(4)
 
 // writeJSON writes body as JSON. If body is nil, the reply is empty.
-func writeJSON(w http.ResponseWriter, r *request, body any) {
+func writeJSON(w http.ResponseWriter, r *Request, body any) {
 	if body == nil {
 		return
 	}
-	out, err := encodeJSON(body, r.pretty())
+	out, err := EncodeJSON(body, r.Pretty())
 	if err != nil {
 		writeError(w, err)
 		return
@@ -30,11 +30,11 @@ func writeJSON(w http.ResponseWriter, r *request, body any) {
 	w.Write(out) // the reader is gone when this fails
 }
 
-func (r *request) pretty() bool {
-	return r.query.Has("pretty") && r.query.Get("pretty") != "0"
+func (r *Request) Pretty() bool {
+	return r.Query.Has("pretty") && r.Query.Get("pretty") != "0"
 }
 
-func encodeJSON(body any, pretty bool) ([]byte, error) {
+func EncodeJSON(body any, pretty bool) ([]byte, error) {
 	if pretty {
 		var out []byte
 		err := msgpack.NewEncoderBytes(&out, prettyHandle).Encode(orEmptyList(body))
