@@ -199,7 +199,7 @@ func (s *Server) cut(r *web.Request, first bool, err error) error {
 	return web.ErrDone
 }
 
-// streamError returns the error of the last chunk of a stream, errDone at a normal end.
+// streamError returns the error of the last chunk of a stream, web.ErrDone at a normal end.
 func streamError(e *nomad.RpcError) error {
 	if e.Message == io.EOF.Error() {
 		return web.ErrDone

@@ -24,7 +24,7 @@ type Callers interface {
 // errCallers means that this agent was created without Callers. All callers are refused.
 var errCallers = errors.New("this agent cannot authenticate callers")
 
-// forCallers refuses invalid tokens and, if ACLs are enabled, callers without the right q. The zero
+// ForCallers refuses invalid tokens and, if ACLs are enabled, callers without the right q. The zero
 // Question requires no right. If ACLs are disabled, the request is served even when no server can
 // check the token.
 func ForCallers(q acl.Question, handle Handler) Handler {
@@ -45,7 +45,7 @@ func ForCallers(q acl.Question, handle Handler) Handler {
 	}
 }
 
-// forOperators refuses invalid tokens and callers without the right q. If ACLs are disabled, it
+// ForOperators refuses invalid tokens and callers without the right q. If ACLs are disabled, it
 // refuses the identities of tasks and nodes, which can arrive through task sockets. They must not
 // control the agent or read its secrets.
 func ForOperators(q acl.Question, handle Handler) Handler {

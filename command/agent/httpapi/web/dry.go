@@ -17,15 +17,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// dryRun is a request to this agent whose rights are in question. It is not executed.
+// DryRun is a request to this agent whose rights are in question. It is not executed.
 type DryRun struct {
 	Method, Path string
 	Body         json.RawMessage
 }
 
-// QuestionOf turns a request into a question. It runs the handler of the route against a refuser, which
-// records the RPC and refuses it. The body is read only if the caller may make the call with some
-// body.
+// QuestionOf sets the method or the object of q to the right that the asked request requires. It
+// runs the handler of the route against a refuser, which records the RPC and refuses it. The body is
+// read only if the caller may make the call with some body.
 func (r *Request) QuestionOf(asked *DryRun, q *acls.ExplainRequest) error {
 	s := r.server
 	noted := &notebook{}
@@ -64,7 +64,7 @@ func (r *Request) QuestionOf(asked *DryRun, q *acls.ExplainRequest) error {
 	return nil
 }
 
-// newDry returns a webServer for dry runs: its RPCs are recorded and refused.
+// newDry returns a Server for dry runs: its RPCs are recorded and refused.
 func newDry(region string, routes []Route) *Server {
 	return &Server{cfg: Config{RPC: refuser{}, Region: region, Log: slog.New(slog.DiscardHandler)}, routes: newRouter(routes)}
 }

@@ -72,7 +72,7 @@ func (s *Server) fail(r *Request, err error) {
 	writeError(r.Reply, err)
 }
 
-// sameSite refuses requests that a page of another site made a browser send. It protects routes
+// SameSite refuses requests that a page of another site made a browser send. It protects routes
 // that change something on GET, which the check of origins allows.
 func SameSite(handle Handler) Handler {
 	return func(r *Request) (any, error) {

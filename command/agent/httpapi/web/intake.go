@@ -30,6 +30,7 @@ const (
 )
 
 var (
+	// ErrSlowBody means that the body of a request did not arrive in time.
 	ErrSlowBody = nomad.Errorf(http.StatusRequestTimeout,
 		"the request body did not arrive in time: it must arrive within %v, and after that at %d KiB per second or more", bodyTimeout, bodyRate>>10)
 	errBodiesBusy = nomad.Errorf(http.StatusServiceUnavailable, "the agent is busy with other large request bodies: try again")
@@ -167,7 +168,7 @@ func ignoreBody(req *http.Request) error {
 	return nil
 }
 
-// bodyFault returns the error to report for a body that could not be read, nil for other errors.
+// BodyFault returns the error to report for a body that could not be read, nil for other errors.
 func BodyFault(err error) error {
 	var over *http.MaxBytesError
 	switch {

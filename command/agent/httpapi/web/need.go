@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// need is a right that the agent itself requires. The RPC behind a route checks the exact right
+// Need is a right that the agent itself requires. The RPC behind a route checks the exact right
 // again.
 type Need func(*asking) error
 
@@ -20,17 +20,17 @@ type asking struct {
 	access *rpc.Access
 }
 
-// needs requires a right that is the same for every request.
+// Needs requires a right that is the same for every request.
 func Needs(q acl.Question) Need {
 	return func(a *asking) error { return a.access.Need(q) }
 }
 
-// inNamespace requires one of the capabilities in the namespace of the query.
+// InNamespace requires one of the capabilities in the namespace of the query.
 func InNamespace(ops ...acl.NamespaceCapability) Need {
 	return func(a *asking) error { return a.inNamespace(a.Namespace(), ops) }
 }
 
-// somewhere requires one of the capabilities in any namespace. It is for objects whose namespace
+// Somewhere requires one of the capabilities in any namespace. It is for objects whose namespace
 // the agent does not have.
 func Somewhere(ops ...acl.NamespaceCapability) Need {
 	return func(a *asking) error { return a.inNamespace("", ops) }
@@ -48,7 +48,7 @@ func (a *asking) anywhere(q acl.Question) error {
 	return a.access.NeedAnywhere(q)
 }
 
-// all requires each of the needs.
+// All requires each of the needs.
 func All(wanted ...Need) Need {
 	return func(a *asking) error {
 		for _, n := range wanted {
@@ -60,7 +60,7 @@ func All(wanted ...Need) Need {
 	}
 }
 
-// either requires one of the needs. Its error is that of the first need.
+// Either requires one of the needs. Its error is that of the first need.
 func Either(first Need, others ...Need) Need {
 	return func(a *asking) error {
 		err := first(a)
@@ -73,7 +73,7 @@ func Either(first Need, others ...Need) Need {
 	}
 }
 
-// workloads requires the identity of a task.
+// Workloads requires the identity of a task.
 func Workloads(a *asking) error {
 	if a.access.Workload == nil {
 		return nomad.ErrPermissionDenied
@@ -81,6 +81,7 @@ func Workloads(a *asking) error {
 	return nil
 }
 
+// Nodes requires the identity of a node.
 func Nodes(a *asking) error {
 	if a.access.Rights != acl.OfNodes {
 		return nomad.ErrPermissionDenied
@@ -88,7 +89,7 @@ func Nodes(a *asking) error {
 	return nil
 }
 
-// ask refuses callers that lack the right, if ACLs are enabled. The tokens and policies of this
+// Ask refuses callers that lack the right, if ACLs are enabled. The tokens and policies of this
 // agent can be out of date, so the leader is asked before a caller is refused.
 func (r *Request) Ask(n Need) error {
 	cfg := &r.server.cfg

@@ -30,10 +30,12 @@ func writeJSON(w http.ResponseWriter, r *Request, body any) {
 	w.Write(out) // the reader is gone when this fails
 }
 
+// Pretty reports whether the caller asked for indented JSON.
 func (r *Request) Pretty() bool {
 	return r.Query.Has("pretty") && r.Query.Get("pretty") != "0"
 }
 
+// EncodeJSON encodes the body of a reply.
 func EncodeJSON(body any, pretty bool) ([]byte, error) {
 	if pretty {
 		var out []byte

@@ -15,10 +15,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// errDone means that the handler has written the reply itself.
+// ErrDone means that the handler has written the reply itself.
 var ErrDone = errors.New("response written")
 
-// request is one HTTP request with its parsed parameters.
+// Request is one HTTP request with its parsed parameters.
 type Request struct {
 	*http.Request
 	Reply  http.ResponseWriter
@@ -28,7 +28,7 @@ type Request struct {
 	intake *intake // the incoming body, nil if there is none
 }
 
-// RPC returns the way to the servers. In a dry run it records the call and refuses it.
+// RPC makes calls to the servers. In a dry run it records the call and refuses it.
 func (r *Request) RPC() RPC { return r.server.cfg.RPC }
 
 // Token returns the caller's token, see Token.
@@ -102,6 +102,7 @@ func (r *Request) WriteOptions(w *message.WriteRequest) {
 		IdempotencyToken: r.Query.Get("idempotency_token")}
 }
 
+// Region returns the region of the query, or else of the agent.
 func (r *Request) Region() string {
 	if v := r.Query.Get("region"); v != "" {
 		return v
@@ -109,6 +110,7 @@ func (r *Request) Region() string {
 	return r.server.cfg.Region
 }
 
+// Namespace returns the namespace of the query, or else the default one.
 func (r *Request) Namespace() string {
 	if v := r.Query.Get("namespace"); v != "" {
 		return v

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// handler answers a request. It returns the body of the reply, or errDone if it has written the
+// Handler answers a request. It returns the body of the reply, or ErrDone if it has written the
 // reply itself.
 type Handler func(*Request) (any, error)
 
-// route is one row of the table. The first segment that begins with a colon is the parameter. It
+// Route is one row of the table. The first segment that begins with a colon is the parameter. It
 // may contain slashes, escaped or not, because job IDs can. Further parameters match one segment
 // each and are not passed to the handler.
 type Route struct {
@@ -30,7 +30,7 @@ type Route struct {
 	param          bool
 }
 
-// call is a handler and the RPC that it makes.
+// Call is a handler and the RPC that it makes.
 type Call struct {
 	Method string
 	Handle Handler

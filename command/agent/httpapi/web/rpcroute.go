@@ -14,7 +14,7 @@ type reads interface{ Query() *message.QueryOptions }
 
 type writes interface{ Write() *message.WriteRequest }
 
-// read returns the handler of a route that makes one read RPC. fill sets fields from the path and
+// Read returns the handler of a route that makes one read RPC. fill sets fields from the path and
 // the query and may be nil. pick selects the body from the reply.
 func Read[Req, Resp any](method string, fill func(*Request, *Req) error, pick func(*Resp) (any, error)) Handler {
 	return func(r *Request) (any, error) {
@@ -27,7 +27,7 @@ func Read[Req, Resp any](method string, fill func(*Request, *Req) error, pick fu
 				return nil, err
 			}
 		}
-		if err := r.server.cfg.RPC.Call(r.Context(), method, req, resp); err != nil {
+		if err := r.RPC().Call(r.Context(), method, req, resp); err != nil {
 			return nil, err
 		}
 		if m, ok := any(resp).(interface{ ReadMeta() *message.QueryMeta }); ok {
@@ -37,7 +37,7 @@ func Read[Req, Resp any](method string, fill func(*Request, *Req) error, pick fu
 	}
 }
 
-// write returns the call of a route that makes one write RPC.
+// Write returns the call of a route that makes one write RPC.
 func Write[Req, Resp any](method string, fill func(*Request, *Req) error, pick func(*Resp) (any, error)) Call {
 	return Call{method, func(r *Request) (any, error) {
 		req, resp := new(Req), new(Resp)
@@ -52,7 +52,7 @@ func Write[Req, Resp any](method string, fill func(*Request, *Req) error, pick f
 		} else if err := r.ReadOptions(any(req).(reads).Query()); err != nil {
 			return nil, err
 		}
-		if err := r.server.cfg.RPC.Call(r.Context(), method, req, resp); err != nil {
+		if err := r.RPC().Call(r.Context(), method, req, resp); err != nil {
 			return nil, err
 		}
 		r.SetIndex(resp)
@@ -74,7 +74,7 @@ func (r *Request) overWriteOptions(w *message.WriteRequest) {
 	r.NoteNamespace(w.Namespace)
 }
 
-// body returns a function that decodes the JSON body into the request, then runs the steps.
+// Body returns a function that decodes the JSON body into the request, then runs the steps.
 func Body[Req any](steps ...func(*Request, *Req) error) func(*Request, *Req) error {
 	return func(r *Request, req *Req) error {
 		if err := r.Decode(req); err != nil {
@@ -84,7 +84,7 @@ func Body[Req any](steps ...func(*Request, *Req) error) func(*Request, *Req) err
 	}
 }
 
-// optionalBody is body for a route whose body may be empty.
+// OptionalBody is Body for a route whose body may be empty.
 func OptionalBody[Req any](steps ...func(*Request, *Req) error) func(*Request, *Req) error {
 	return func(r *Request, req *Req) error {
 		if err := r.DecodeOptional(req); err != nil && !errors.Is(err, io.EOF) {
@@ -103,16 +103,16 @@ func run[Req any](r *Request, req *Req, steps []func(*Request, *Req) error) erro
 	return nil
 }
 
-// whole returns the complete reply.
+// Full returns the complete response.
 func Full[Resp any](resp *Resp) (any, error) { return resp, nil }
 
-// nothing returns an empty body.
+// Nothing returns an empty body.
 func Nothing[Resp any](*Resp) (any, error) { return nil, nil }
 
-// emptyObject returns {}, for SDKs that decode the reply.
+// EmptyObject returns {}, for SDKs that decode the reply.
 func EmptyObject[Resp any](*Resp) (any, error) { return struct{}{}, nil }
 
-// found returns v, or a 404 error with text if v is nil.
+// Found returns v, or a 404 error with text if v is nil.
 func Found[T any](v *T, text string) (any, error) {
 	if v == nil {
 		return nil, nomad.Errorf(http.StatusNotFound, "%s", text)

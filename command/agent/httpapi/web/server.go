@@ -18,7 +18,7 @@ type RPC interface {
 	Stream(ctx context.Context, method string) (*rpc.Stream, error)
 }
 
-// webConfig is the configuration of a webServer.
+// Config is the configuration of a Server.
 type Config struct {
 	RPC     RPC
 	Region  string            // region of the agent, the default for requests
@@ -32,7 +32,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// webServer is an http.Handler that serves a table of routes.
+// Server is an http.Handler that serves a table of routes.
 type Server struct {
 	cfg    Config
 	rows   []Route
@@ -44,8 +44,8 @@ type Server struct {
 	bodies bodyBudgets
 }
 
-// newWebServer returns the handler of the routes. The handlers of the dry routes find the rights that a
-// request requires. In a dry run they make no RPC.
+// New returns the handler of the routes. The dry routes are those whose required rights can be
+// explained. Their handlers run only for an explanation, against RPCs that are recorded and refused.
 func New(cfg Config, routes, dry []Route) *Server {
 	return &Server{cfg: cfg, rows: routes, routes: newRouter(routes), origin: http.NewCrossOriginProtection(),
 		dry: newDry(cfg.Region, dry), bodies: newBodyBudgets(), early: earlyChecks(cfg.Methods)}
