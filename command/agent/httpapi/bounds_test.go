@@ -20,7 +20,7 @@ func TestBodiesThatGrow(t *testing.T) {
 		"lists":              {`{"Job":{"ID":"a","Meta":[` + many("[]", maxObjects) + `]}}`, 400, "objects and lists"},
 		"groups":             {`{"Job":{"ID":"a","TaskGroups":[` + many("{}", maxParts+1) + `]}}`, 400, "groups and tasks"},
 		"tasks":              {`{"Job":{"ID":"a","TaskGroups":[{"Tasks":[` + many("{}", maxParts) + `]}]}}`, 400, "groups and tasks"},
-		"null group":         {`{"Job":{"ID":"a","TaskGroups":[null]}}`, 400, "TaskGroups.[0] in the request is null"},
+		"null group":         {`{"Job":{"ID":"a","TaskGroups":[null]}}`, 400, "TaskGroups.[0] is null"},
 		"deep":               {`{"Job":` + strings.Repeat("[", 20000), 400, "not valid JSON"},
 		"braces in a string": {`{"Job":{"ID":"a","Name":"` + strings.Repeat(`{[\"\\`, maxObjects) + `"}}`, 200, "a/default"},
 		"as many as allowed": {`{"Job":{"ID":"a","TaskGroups":[` + many("{}", 50) + `]}}`, 200, "a/default"},
