@@ -47,7 +47,7 @@ func ofAlloc[Req any](c *Client, id func(*Req) string, ops ...acl.NamespaceCapab
 		need: func(a *rpc.Access, r *Req) error {
 			namespace, err := c.allocs.namespace(id(r))
 			switch {
-			case a.Off:
+			case a.Disabled:
 				return err
 			case err == nil && a.Need(acl.InNamespace(namespace, ops...)) == nil:
 				return nil
@@ -75,7 +75,7 @@ func (s subject[Req]) admit(ctx context.Context, call *rpc.Call, env message.Env
 		return err
 	}
 	call.Identity = who
-	call.Access.Open()
+	call.Access.MarkChecked()
 	return nil
 }
 
@@ -92,7 +92,7 @@ func (s subject[Req]) admitTicket(ctx context.Context, call *rpc.Call, env messa
 		}
 	}
 	call.Identity = &acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: t.Accessor, Type: t.Kind}}
-	call.Access.Open()
+	call.Access.MarkChecked()
 	return nil
 }
 
@@ -118,17 +118,17 @@ func answer[Req, Resp any, P interface {
 			case s.c.cfg.Access.Enabled:
 				return admitted(ctx, call, req)
 			}
-			call.Access.Open() // the servers have authorised the token
+			call.Access.MarkChecked() // the servers have authorised the token
 			return here(ctx, call, req)
-		}).Needs(rpc.Asked(s.check)),
+		}).Needs(rpc.CheckedByHandler(s.check)),
 		own: rpc.Handle[Req, Resp, P](own, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req) (*Resp, error) {
 			if s.c.inRegion(P(req).Envelope()) && s.mine(req) {
 				return admitted(ctx, call, req)
 			}
-			call.Access.Open() // the servers authorise the call
+			call.Access.MarkChecked() // the servers authorise the call
 			out := new(Resp)
 			return out, s.c.servers.Call(ctx, own, req, out)
-		}).Needs(rpc.Asked(s.check)),
+		}).Needs(rpc.CheckedByHandler(s.check)),
 	}
 }
 
@@ -143,7 +143,7 @@ func answerStream[Req any, P interface {
 		if err := s.admit(ctx, call, env, req); err != nil {
 			return err
 		}
-		ctx, stop := st.While(ctx, readmission, func(ctx context.Context) error { return s.readmit(ctx, env, req) })
+		ctx, stop := st.CloseWhenDenied(ctx, readmission, func(ctx context.Context) error { return s.readmit(ctx, env, req) })
 		defer stop()
 		return here(ctx, call, req, st)
 	}
@@ -158,14 +158,14 @@ func answerStream[Req any, P interface {
 			case s.c.cfg.Access.Enabled:
 				return admitted(ctx, call, req, st)
 			}
-			call.Access.Open() // the servers have authorised the token
+			call.Access.MarkChecked() // the servers have authorised the token
 			return here(ctx, call, req, st)
-		}).Needs(rpc.Asked(s.check)),
+		}).Needs(rpc.CheckedByHandler(s.check)),
 		own: rpc.HandleStream[Req, P](name, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req, st *rpc.Stream) error {
 			if s.c.inRegion(P(req).Envelope()) && s.mine(req) {
 				return admitted(ctx, call, req, st)
 			}
-			call.Access.Open() // the servers authorise the call
+			call.Access.MarkChecked() // the servers authorise the call
 			next, err := s.c.servers.Stream(ctx, name)
 			if err != nil {
 				return err
@@ -175,7 +175,7 @@ func answerStream[Req any, P interface {
 				return err
 			}
 			return rpc.Bridge(st, next)
-		}).Needs(rpc.Asked(s.check)),
+		}).Needs(rpc.CheckedByHandler(s.check)),
 	}
 }
 

@@ -69,11 +69,11 @@ func startServer(t *testing.T) *fakeServer {
 		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Here, f.getAllocs),
 		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Here, f.updateAlloc),
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Here, f.emitEvents),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, f.whoAmI).Needs(rpc.Good),
-		rpc.Handle("ACL.GetPolicies", rpc.Token, rpc.Here, f.getPolicies).Needs(rpc.Good),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, f.whoAmI).Needs(rpc.AnyToken),
+		rpc.Handle("ACL.GetPolicies", rpc.Token, rpc.Here, f.getPolicies).Needs(rpc.AnyToken),
 		rpc.Handle("Keyring.ListPublic", rpc.Anonymous, rpc.Here, f.listPublic),
-		rpc.Handle("FileSystem.Stat", rpc.Token, rpc.Here, f.statElsewhere).Needs(rpc.Good),
-		rpc.HandleStream("FileSystem.Stream", rpc.Token, rpc.Here, f.streamElsewhere).Needs(rpc.Good),
+		rpc.Handle("FileSystem.Stat", rpc.Token, rpc.Here, f.statElsewhere).Needs(rpc.AnyToken),
+		rpc.HandleStream("FileSystem.Stream", rpc.Token, rpc.Here, f.streamElsewhere).Needs(rpc.AnyToken),
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func (r *Resolver) Caller(ctx context.Context, token string) (*acls.Authenticate
 	if err != nil {
 		return nil, nil, err
 	}
-	return who.identity, &rpc.Access{Rights: who.rights, Workload: workload(who.identity), Off: who.off}, nil
+	return who.identity, &rpc.Access{Rights: who.rights, Workload: workload(who.identity), Disabled: who.off}, nil
 }
 
 // workload returns the workload of an identity, or nil.

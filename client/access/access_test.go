@@ -184,7 +184,7 @@ func TestOff(t *testing.T) {
 	r := access.New(access.Config{Servers: s, Region: "global"})
 	for token, want := range map[string]bool{"": true, "reader": true, "task": true, "unknown": false} {
 		id, a, err := r.Caller(t.Context(), token)
-		if (err == nil) != want || want && (!a.Off || !a.IsManagement() || id == nil || (a.Workload != nil) != (token == "task")) {
+		if (err == nil) != want || want && (!a.Disabled || !a.IsManagement() || id == nil || (a.Workload != nil) != (token == "task")) {
 			t.Errorf("%q: %+v, %v", token, a, err)
 		}
 	}

@@ -173,8 +173,8 @@ func TestProcessesOutliveTheAgent(t *testing.T) {
 	if err := second.Restore(); err != nil {
 		t.Fatal(err)
 	}
-	if uid, err := next.users.Lend("another"); err != nil || uid == 80000 || uid == 80001 {
-		t.Errorf("Lend() = %d, %v; want a uid that no restored task has", uid, err)
+	if uid, err := next.users.Assign("another"); err != nil || uid == 80000 || uid == 80001 {
+		t.Errorf("Assign() = %d, %v; want a uid that no restored task has", uid, err)
 	}
 	go func() { ended <- second.Run(t.Context()) }()
 	testpace.Until(t, "the end is reported", func() bool { return second.States()["ends"].State == nomad.TaskStateDead })

@@ -47,7 +47,7 @@ func (r *Runner) claimUsers(stored map[string]state.Task) error {
 			continue
 		}
 		for _, hook := range t.Local.Hooks {
-			uid, ok := taskhook.LentUID(hook.Data)
+			uid, ok := taskhook.AssignedUID(hook.Data)
 			if !ok {
 				continue
 			}

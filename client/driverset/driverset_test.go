@@ -126,7 +126,7 @@ func TestUsers(t *testing.T) {
 	}
 	lend := func(owner string) int {
 		t.Helper()
-		uid, err := u.Lend(owner)
+		uid, err := u.Assign(owner)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,8 +142,8 @@ func TestUsers(t *testing.T) {
 	if a, b := lend("new"), lend("new"); a != 3100002 || b != 3100000 {
 		t.Errorf("lent %d and %d, want the unclaimed ones", a, b)
 	}
-	if _, err := u.Lend("late"); !errors.Is(err, driverset.ErrNoUser) {
-		t.Errorf("Lend() of an empty pool = %v, want ErrNoUser", err)
+	if _, err := u.Assign("late"); !errors.Is(err, driverset.ErrNoUser) {
+		t.Errorf("Assign() of an empty pool = %v, want ErrNoUser", err)
 	}
 	u.Release("new")
 	first := lend("late")
@@ -176,15 +176,15 @@ func TestUsersAlive(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := u.Lend("one")
-	_, none := u.Lend("two")
+	got, err := u.Assign("one")
+	_, none := u.Assign("two")
 	cmd.Process.Kill()
 	cmd.Wait()
 	if err != nil || got != uid+1 || !errors.Is(none, driverset.ErrNoUser) {
-		t.Errorf("Lend() = %d, %v and then %v, want %d only: a process has the other", got, err, none, uid+1)
+		t.Errorf("Assign() = %d, %v and then %v, want %d only: a process has the other", got, err, none, uid+1)
 	}
-	if got, err := u.Lend("two"); err != nil || got != uid {
-		t.Errorf("Lend() = %d, %v, want %d: its process is gone", got, err, uid)
+	if got, err := u.Assign("two"); err != nil || got != uid {
+		t.Errorf("Assign() = %d, %v, want %d: its process is gone", got, err, uid)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestUsersOfTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := u.Lend("one"); !errors.Is(err, driverset.ErrNoUser) {
-		t.Errorf("Lend() = %d, %v: that uid belongs to nobody", got, err)
+	if got, err := u.Assign("one"); !errors.Is(err, driverset.ErrNoUser) {
+		t.Errorf("Assign() = %d, %v: that uid belongs to nobody", got, err)
 	}
 }

@@ -38,8 +38,8 @@ func NewUsers(min, max int) (*Users, error) {
 	return &Users{min: min, max: max, next: min, owners: map[int]string{}}, nil
 }
 
-// Lend returns a free uid.
-func (u *Users) Lend(owner string) (int, error) {
+// Assign returns a free uid.
+func (u *Users) Assign(owner string) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for range u.max - u.min + 1 {

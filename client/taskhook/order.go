@@ -18,7 +18,7 @@ type Identities interface {
 
 // Users assigns uids to tasks without a user (driverset.Users).
 type Users interface {
-	Lend(owner string) (int, error)
+	Assign(owner string) (int, error)
 	Claim(uid int, owner string) error
 	Contains(uid int) bool
 }

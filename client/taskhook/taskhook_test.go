@@ -21,7 +21,7 @@ import (
 // pool has one uid: the test's own, so that files can be given to it.
 type pool struct{ lent, claimed []string }
 
-func (p *pool) Lend(owner string) (int, error) {
+func (p *pool) Assign(owner string) (int, error) {
 	p.lent = append(p.lent, owner)
 	return 80001, nil
 }
@@ -215,8 +215,8 @@ func TestDynamicUser(t *testing.T) {
 	if want := (taskhook.Owner{User: "nomad-80001", UID: 80001, GID: 80001}); got.owner != want {
 		t.Errorf("owner = %+v, want %+v", got.owner, want)
 	}
-	if uid, ok := taskhook.LentUID(got.state["user"]); !ok || uid != 80001 {
-		t.Errorf("LentUID() = %d, %t of the stored state", uid, ok)
+	if uid, ok := taskhook.AssignedUID(got.state["user"]); !ok || uid != 80001 {
+		t.Errorf("AssignedUID() = %d, %t of the stored state", uid, ok)
 	}
 	if _, err := prestart(t, cfg, got.state); err != nil {
 		t.Fatal(err)

@@ -51,14 +51,14 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 
 // assign returns the previous uid of the task, or a new one.
 func (h *userHook) assign(req *TaskPrestartRequest) (int, error) {
-	if uid, ok := LentUID(req.PreviousState); ok {
+	if uid, ok := AssignedUID(req.PreviousState); ok {
 		return uid, h.users.Claim(uid, req.Alloc.ID)
 	}
-	return h.users.Lend(req.Alloc.ID)
+	return h.users.Assign(req.Alloc.ID)
 }
 
-// LentUID returns the assigned uid in the stored state of the user hook.
-func LentUID(state map[string]string) (int, bool) {
+// AssignedUID returns the assigned uid in the stored state of the user hook.
+func AssignedUID(state map[string]string) (int, bool) {
 	uid, err := strconv.Atoi(state[stateUID])
 	return uid, err == nil
 }

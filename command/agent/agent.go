@@ -365,7 +365,7 @@ func (a *Agent) closeSupervisor() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	if !a.set.Dev {
-		return a.super.Leave(ctx)
+		return a.super.CloseAndStopIdle(ctx)
 	}
 	return errors.Join(a.super.Shutdown(ctx), a.super.Close())
 }

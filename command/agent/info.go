@@ -21,7 +21,7 @@ const askLimit = 2 * time.Second
 
 // Self returns the body of /v1/agent/self. Secrets in the configuration are redacted.
 func (a *Agent) Self() map[string]any {
-	cfg := a.set.Shown()
+	cfg := a.set.Redacted()
 	cfg["Version"] = map[string]any{"Version": version.Number, "Revision": version.Commit()}
 	out := map[string]any{"config": cfg, "stats": a.stats()}
 	if m := a.member(); m != nil {

@@ -208,7 +208,7 @@ ends with .migrated and the time.`,
 					return fmt.Errorf("Error migrating the Raft log: %w", err)
 				}
 				e.Printf("Copied %d entries from %s to %s. Set server { raft_logstore { backend = %q } }.\n", m.Entries, m.From, m.To, m.To)
-				e.Printf("The old log is kept as %s. Remove it when the server runs with the new one.\n", m.Kept)
+				e.Printf("The old log is kept as %s. Remove it when the server runs with the new one.\n", m.OldLog)
 				return nil
 			}
 		},

@@ -2,7 +2,7 @@
 // time, because each renewal costs the servers a signature and a log entry. It prints the
 // progress, and the nodes that it could not reach.
 //
-// There is one goroutine per pending request, at most Together. All end before Run returns.
+// There is one goroutine per pending request, at most MaxPending. All end before Run returns.
 package renewal
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// Together is the maximum number of pending requests.
-const Together = 32
+// MaxPending is the maximum number of pending requests.
+const MaxPending = 32
 
 const (
 	each         = 20 * time.Millisecond // the target rate of heartbeats
@@ -63,7 +63,7 @@ func (r *Flags) Run(ctx context.Context, e *term.Env, c *httpclient.Client, node
 	}
 	e.Printf("Renewing the identity of %s over %s\n", count(len(nodes)), over)
 	p := &progress{e: e, all: len(nodes), printed: time.Now()}
-	slots := make(chan struct{}, Together)
+	slots := make(chan struct{}, MaxPending)
 	var asking sync.WaitGroup
 	begun := time.Now()
 	for i, n := range nodes {

@@ -91,7 +91,7 @@ func TestSpreadsOverTime(t *testing.T) {
 
 func TestBoundsThoseAtOnce(t *testing.T) {
 	a := &agent{}
-	if out, err := run(t, a, t.Context(), fleet(200), "-over=0s"); err != nil || len(a.asked) != 200 || a.most > renewal.Together {
+	if out, err := run(t, a, t.Context(), fleet(200), "-over=0s"); err != nil || len(a.asked) != 200 || a.most > renewal.MaxPending {
 		t.Errorf("%v: %d asked, %d at once\n%s", err, len(a.asked), a.most, out)
 	}
 }

@@ -193,7 +193,7 @@ func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) erro
 
 // readDenials reads the kernel's records until ctx ends, and then restores the host's switches.
 func (w *watch) readDenials(ctx context.Context, mode denials.Mode) error {
-	hold, err := denials.Hold(w.dir, mode)
+	hold, err := denials.NewSwitch(w.dir, mode)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func sessionStart(t *proc.Task, s state, o *drivers.ExecOptions) (*launch.Start,
 	if err != nil {
 		return nil, nil, err
 	}
-	policy := p.Beside(o.Command, s.Environment.Apply(o.Env))
+	policy := p.Sidecar(o.Command, s.Environment.Apply(o.Env))
 	policy.MissingExit = missingExit
 	raw, err := sandbox.Encode(policy)
 	if err != nil {

@@ -45,7 +45,7 @@ func (ts *Tasks) logEvents(ctx context.Context, reported map[logStream]bool) []*
 		clear(reported)
 		return nil
 	}
-	faulty, err := ts.Supervisor.Faulty(ctx)
+	faulty, err := ts.Supervisor.FaultyTasks(ctx)
 	if err != nil {
 		return nil // the next round tries again
 	}

@@ -31,8 +31,8 @@ type Supervisor interface {
 	Signal(ctx context.Context, id string, sig syscall.Signal) error
 	Kill(ctx context.Context, id string) (*proc.Exit, error)
 	Forget(ctx context.Context, id string) error
-	Known(ctx context.Context) ([]proc.Task, error)
-	Faulty(ctx context.Context) ([]proc.Task, error)
+	RecordedTasks(ctx context.Context) ([]proc.Task, error)
+	FaultyTasks(ctx context.Context) ([]proc.Task, error)
 }
 
 // requestPatience is the time limit of requests that the supervisor answers at once.
@@ -45,11 +45,11 @@ const handleVersion = 1
 type state struct {
 	Name       string
 	MHzPerCore uint64
-	Beside
+	SessionData
 }
 
-// Beside is the data for sessions of a task, in addition to its policy and control group.
-type Beside struct {
+// SessionData is the data for sessions of a task, in addition to its policy and control group.
+type SessionData struct {
 	Environment Environment
 	Join        []string // files of further groups that the task joined
 }
@@ -65,8 +65,8 @@ type Tasks struct {
 }
 
 // Started adds a task that the supervisor has started, and returns its handle.
-func (ts *Tasks) Started(cfg *drivers.TaskConfig, b Beside) (*drivers.TaskHandle, error) {
-	s := state{Name: cfg.Name, MHzPerCore: cfg.Limits.MHzPerCore, Beside: b}
+func (ts *Tasks) Started(cfg *drivers.TaskConfig, b SessionData) (*drivers.TaskHandle, error) {
+	s := state{Name: cfg.Name, MHzPerCore: cfg.Limits.MHzPerCore, SessionData: b}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode handle of task %s: %w", cfg.ID, err)
@@ -237,7 +237,7 @@ func (ts *Tasks) DestroyTask(id string, force bool) error {
 
 // ListTasks implements drivers.Lister. It lists every task of the supervisor.
 func (ts *Tasks) ListTasks(ctx context.Context) ([]drivers.TaskStatus, error) {
-	known, err := ts.Supervisor.Known(ctx)
+	known, err := ts.Supervisor.RecordedTasks(ctx)
 	if err != nil {
 		return nil, err
 	}

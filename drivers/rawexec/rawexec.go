@@ -107,7 +107,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if _, err := d.super.Start(ctx, spec); err != nil {
 		return nil, process.StartFailure(err)
 	}
-	return d.Started(cfg, process.Beside{Environment: set.environment(opts), Join: spec.Join})
+	return d.Started(cfg, process.SessionData{Environment: set.environment(opts), Join: spec.Join})
 }
 
 // groups selects the task's control groups: weights and cores, no hard limits. An agent without

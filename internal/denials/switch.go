@@ -62,9 +62,9 @@ func Available(mode Mode) error {
 	return nil
 }
 
-// Hold sets the switches for mode until Release. For Off it restores what a crashed agent left, and
+// NewSwitch sets the switches for mode until Release. For Off it restores what a crashed agent left, and
 // returns a Switch that holds nothing.
-func Hold(dir string, mode Mode) (*Switch, error) {
+func NewSwitch(dir string, mode Mode) (*Switch, error) {
 	if _, err := os.Stat(filepath.Join(dir, "found")); mode == Off && (errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)) {
 		return &Switch{}, nil // nothing to restore, or not permitted
 	}

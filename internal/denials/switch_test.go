@@ -64,7 +64,7 @@ func enabled(t *testing.T) uint32 {
 
 func hold(t *testing.T, dir string, mode Mode) *Switch {
 	t.Helper()
-	s, err := Hold(dir, mode)
+	s, err := NewSwitch(dir, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestSpoiledState(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "found"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Hold(dir, Audit); err == nil {
+	if _, err := NewSwitch(dir, Audit); err == nil {
 		t.Error("Hold() accepted an unreadable state")
 	}
 }
@@ -187,7 +187,7 @@ func TestCommandLinesHidden(t *testing.T) {
 // TestNothingToRestore checks that mode Off needs no directory and no rights.
 func TestNothingToRestore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	s, err := Hold(dir, Off)
+	s, err := NewSwitch(dir, Off)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,11 +113,11 @@ func TestGrantInSidecar(t *testing.T) {
 	s := newSpread(t, p)
 	m := &sandbox.Mounts{Binds: []sandbox.Bind{{Source: sandbox.Path{Name: s.volume}, Target: s.at}}}
 	first := s.granting(p, m, sandbox.Path{Modes: "r", Name: s.at + "/sub"})
-	sidecar := first.Beside([]string{"/bin/sh"}, nil)
+	sidecar := first.Sidecar([]string{"/bin/sh"}, nil)
 	if len(sidecar.Foreign) != 1 || sidecar.Foreign[0] != s.at {
 		t.Fatalf("Foreign = %q", sidecar.Foreign)
 	}
-	if again := sidecar.Beside(nil, nil); len(again.Foreign) != 1 {
+	if again := sidecar.Sidecar(nil, nil); len(again.Foreign) != 1 {
 		t.Errorf("Foreign of a second sidecar = %q", again.Foreign)
 	}
 	// As in the session's namespace, the mount exists before the stage starts.
@@ -150,7 +150,7 @@ func TestGrantInSidecarLink(t *testing.T) {
 		{sandbox.Path{Modes: "r", Name: link + "-gone"}, ""},
 	} {
 		task := s.granting(p, nil, tt.path)
-		got := runPolicy(t, task.Beside([]string{"/bin/sh"}, nil), "cat "+s.canary+" && echo READ")
+		got := runPolicy(t, task.Sidecar([]string{"/bin/sh"}, nil), "cat "+s.canary+" && echo READ")
 		if !strings.Contains(got.reason, tt.want) || (got.reason == "") != (tt.want == "") || strings.Contains(got.out, "READ") {
 			t.Errorf("%s: reason %q, output %q, want a reason with %q", tt.path, got.reason, got.out, tt.want)
 		}

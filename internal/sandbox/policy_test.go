@@ -117,8 +117,8 @@ func TestDeclare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := d.Beside([]string{"/bin/sh"}, nil)
+	b := d.Sidecar([]string{"/bin/sh"}, nil)
 	if b.PrivateIPC || b.PrivatePID || b.Mounts != nil || b.NetNS != "" || !d.PrivateIPC || b.User.UID != 80001 || len(b.Files.Paths) != 2 || b.Seccomp != p.Seccomp || len(b.Filter) != 16 {
-		t.Errorf("Beside() = %+v, want what was declared but the namespaces", b)
+		t.Errorf("Sidecar() = %+v, want what was declared but the namespaces", b)
 	}
 }

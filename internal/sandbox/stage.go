@@ -143,9 +143,9 @@ func Declared(raw []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Beside returns the policy of a sidecar program of the one with policy p. The starter enters the
+// Sidecar returns the policy of a sidecar program of the one with policy p. The starter enters the
 // existing namespaces of that program, and the sidecar ends with its starter.
-func (p *Policy) Beside(argv []string, env Environment) *Policy {
+func (p *Policy) Sidecar(argv []string, env Environment) *Policy {
 	b := *p
 	b.Argv, b.Env = argv, env
 	b.Foreign = append(b.Foreign[:len(b.Foreign):len(b.Foreign)], p.Mounts.points()...)

@@ -105,9 +105,9 @@ func (c *Client) Tasks(ctx context.Context) ([]proc.Task, error) {
 	return c.list(ctx, &request{Op: opList})
 }
 
-// Faulty lists the tasks with logs that cannot be written. A supervisor of an earlier version lists
+// FaultyTasks lists the tasks with logs that cannot be written. A supervisor of an earlier version lists
 // all tasks.
-func (c *Client) Faulty(ctx context.Context) ([]proc.Task, error) {
+func (c *Client) FaultyTasks(ctx context.Context) ([]proc.Task, error) {
 	return c.list(ctx, &request{Op: opList, Faulty: true})
 }
 
@@ -204,9 +204,9 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return s.ended(ctx)
 }
 
-// Leave is Close, and also ends a supervisor without tasks and other clients, and waits for its
+// CloseAndStopIdle is Close, and also ends a supervisor without tasks and other clients, and waits for its
 // end.
-func (c *Client) Leave(ctx context.Context) error {
+func (c *Client) CloseAndStopIdle(ctx context.Context) error {
 	<-c.gate
 	s := c.current
 	c.gate <- struct{}{}

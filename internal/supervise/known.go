@@ -9,9 +9,9 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// Known is Tasks, but starts no supervisor if no task is recorded. A record exists before its task
+// RecordedTasks is Tasks, but starts no supervisor if no task is recorded. A record exists before its task
 // is started.
-func (c *Client) Known(ctx context.Context) ([]proc.Task, error) {
+func (c *Client) RecordedTasks(ctx context.Context) ([]proc.Task, error) {
 	records, err := os.ReadDir(filepath.Join(c.dir, "tasks"))
 	if os.IsNotExist(err) || err == nil && len(records) == 0 {
 		return nil, nil

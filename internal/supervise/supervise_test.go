@@ -332,7 +332,7 @@ func TestLeave(t *testing.T) {
 	defer unix.Close(fd)
 	leave := func(c *supervise.Client) (ended bool) {
 		t.Helper()
-		if err := c.Leave(t.Context()); err != nil {
+		if err := c.CloseAndStopIdle(t.Context()); err != nil {
 			t.Fatalf("Leave() = %v", err)
 		}
 		return r.ended(fd, 0)

@@ -22,7 +22,7 @@ func BenchmarkRecord(b *testing.B) {
 func BenchmarkOff(b *testing.B) {
 	var l *Log
 	for b.Loop() {
-		if l.On() {
+		if l.Enabled() {
 			b.Fatal("on")
 		}
 	}

@@ -111,8 +111,8 @@ func (l *Log) Close() error {
 	return l.Set(nil)
 }
 
-// On reports whether events are written.
-func (l *Log) On() bool { return l != nil && l.cur.Load() != nil }
+// Enabled reports whether events are written.
+func (l *Log) Enabled() bool { return l != nil && l.cur.Load() != nil }
 
 // Enforced reports whether an operation must fail if its event cannot be written.
 func (l *Log) Enforced() bool {

@@ -81,7 +81,7 @@ func TestOffAndNil(t *testing.T) {
 	var none *Log
 	off := New(Node{}, slog.New(slog.DiscardHandler))
 	for _, l := range []*Log{none, off} {
-		if l.On() || l.Enforced() || l.Record(event("a")) != nil || l.Close() != nil {
+		if l.Enabled() || l.Enforced() || l.Record(event("a")) != nil || l.Close() != nil {
 			t.Errorf("%p keeps an event", l)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // Access returns the rights of an authenticated caller. The error is nomad.ErrPermissionDenied if
 // one of its policies cannot be parsed.
 func (a *Authority) Access(_ context.Context, id *acls.AuthenticatedIdentity) (out *rpc.Access, err error) {
-	out = &rpc.Access{Rights: acl.Everything, Off: !a.enforce}
+	out = &rpc.Access{Rights: acl.Everything, Disabled: !a.enforce}
 	if out.Workload, err = a.workload(id); err != nil {
 		return &rpc.Access{}, err
 	}

@@ -26,15 +26,15 @@ type Config struct {
 	// Locate returns the address of the server with the ID, or "" if it is unknown. If Locate
 	// is nil, the addresses in the log are used.
 	Locate func(id string) string
-	// Scratch returns a temporary FSM, which recovery with raft/peers.json needs.
-	Scratch func() raft.FSM
+	// NewTempFSM returns a temporary FSM, which recovery with raft/peers.json needs.
+	NewTempFSM func() raft.FSM
 	// Bootstrap makes this server the only voter of a new cluster if its log is empty.
 	Bootstrap bool
-	// OnlyOurs returns an error while the region may contain servers of other implementations.
+	// CheckOwnCommands returns an error while the region may contain servers of other implementations.
 	// Commands that only this project implements then fail with that error. Nil allows all
 	// commands. A server of another implementation that joins later skips the entries of these
 	// commands, because they have the ignore flag.
-	OnlyOurs func() error
+	CheckOwnCommands func() error
 	// Backend configures the log store.
 	Backend Backend
 	// NoLogCache disables the cache of recent entries.

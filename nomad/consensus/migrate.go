@@ -24,8 +24,8 @@ const migrateBatch = 4 << 20
 type Migration struct {
 	From, To string // log stores
 	Entries  uint64
-	// Kept is the path of the renamed old log.
-	Kept string
+	// OldLog is the path of the renamed old log.
+	OldLog string
 }
 
 // Migrate copies the log of a stopped server into the other log store and renames the old log.
@@ -49,7 +49,7 @@ func Migrate(ctx context.Context, path string, log *slog.Logger) (*Migration, er
 		m.To = BackendWAL
 	}
 	source, fresh := filepath.Join(dir, names[m.From]), filepath.Join(dir, names[m.To])
-	m.Kept = fmt.Sprintf("%s.migrated-%d", source, time.Now().Unix())
+	m.OldLog = fmt.Sprintf("%s.migrated-%d", source, time.Now().Unix())
 	if err := os.RemoveAll(fresh + ".new"); err != nil { // of an earlier attempt
 		return nil, fmt.Errorf("remove an unfinished copy: %w", err)
 	}
@@ -61,7 +61,7 @@ func Migrate(ctx context.Context, path string, log *slog.Logger) (*Migration, er
 			return nil, fmt.Errorf("make room for the raft log: %w", err)
 		}
 	}
-	for _, step := range [][2]string{{fresh + ".new", fresh}, {source, m.Kept}} {
+	for _, step := range [][2]string{{fresh + ".new", fresh}, {source, m.OldLog}} {
 		if err := errors.Join(os.Rename(step[0], step[1]), safefs.SyncDir(dir)); err != nil {
 			return nil, fmt.Errorf("put the raft log in its place: %w", err)
 		}

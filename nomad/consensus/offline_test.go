@@ -222,7 +222,7 @@ func TestMigrate(t *testing.T) {
 		if is := entriesOf(t, dir); fmt.Sprint(is) != fmt.Sprint(was) {
 			t.Errorf("the log has changed:\n%v\n%v", was, is)
 		}
-		if _, err := os.Stat(m.Kept); err != nil {
+		if _, err := os.Stat(m.OldLog); err != nil {
 			t.Errorf("the old log is not kept: %v", err)
 		}
 		if _, err := tryOpen(t, dir, backend(name)); err == nil || !strings.Contains(err.Error(), "migrate-backend") {
@@ -234,7 +234,7 @@ func TestMigrate(t *testing.T) {
 		}
 		s.addNamespace(t, "after")
 		s.Close()
-		if err := os.Rename(m.Kept, strings.Split(m.Kept, ".migrated")[0]); err != nil {
+		if err := os.Rename(m.OldLog, strings.Split(m.OldLog, ".migrated")[0]); err != nil {
 			t.Fatal(err)
 		}
 		older := map[string]string{consensus.BackendWAL: "move wal away", consensus.BackendBolt: "move raft.db away"}[name]

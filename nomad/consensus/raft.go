@@ -29,7 +29,7 @@ type Raft struct {
 	commands gather       // on the way to the log
 	broken   func() error // of the FSM
 
-	onlyOurs func() error // Config.OnlyOurs
+	onlyOurs func() error // Config.CheckOwnCommands
 
 	end   sync.Once
 	ended chan struct{} // closed when raft has shut down
@@ -74,7 +74,7 @@ func start(c Config, s *stores) (*Raft, error) {
 		return nil, err
 	}
 	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{}), broken: brokenOf(c.FSM),
-		onlyOurs: c.OnlyOurs}
+		onlyOurs: c.CheckOwnCommands}
 	committed := &commits{}
 	switch {
 	case r.trans != nil:

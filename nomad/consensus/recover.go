@@ -46,10 +46,10 @@ func recoverPeers(c Config, rc *raft.Config, s *stores, trans raft.Transport) er
 	if err != nil {
 		return fmt.Errorf("recovery by %s: %w", peers, err)
 	}
-	if c.Scratch == nil {
+	if c.NewTempFSM == nil {
 		return fmt.Errorf("recovery by %s: not possible here", peers)
 	}
-	if err := raft.RecoverCluster(rc, c.Scratch(), s.log, s.stable, s.snapshots, trans, conf); err != nil {
+	if err := raft.RecoverCluster(rc, c.NewTempFSM(), s.log, s.stable, s.snapshots, trans, conf); err != nil {
 		return fmt.Errorf("recovery by %s: %w", peers, err)
 	}
 	// If a power failure restored peers.json, it would be applied again.

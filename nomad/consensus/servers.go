@@ -17,8 +17,8 @@ const changeTimeout = enqueueTimeout
 // caughtUpPause is the interval at which CaughtUp checks the applied index.
 const caughtUpPause = 10 * time.Millisecond
 
-// ErrBegun means that this server already has a log.
-var ErrBegun = errors.New("the cluster is already bootstrapped")
+// ErrBootstrapped means that this server already has a log.
+var ErrBootstrapped = errors.New("the cluster is already bootstrapped")
 
 // Empty reports whether this server has no log and is not a member of a cluster.
 func (r *Raft) Empty() (bool, error) {
@@ -42,7 +42,7 @@ func (r *Raft) Bootstrap(servers map[string]string) error {
 	err := r.raft.BootstrapCluster(conf).Error()
 	switch {
 	case errors.Is(err, raft.ErrCantBootstrap):
-		return ErrBegun
+		return ErrBootstrapped
 	case err != nil:
 		return fmt.Errorf("bootstrap raft: %w", err)
 	}
@@ -92,9 +92,9 @@ func (r *Raft) CaughtUp(ctx context.Context) error {
 	}
 }
 
-// HandOver transfers leadership to the server with the ID. If the ID is empty, raft selects the
+// TransferLeadership transfers leadership to the server with the ID. If the ID is empty, raft selects the
 // most up-to-date server.
-func (r *Raft) HandOver(ctx context.Context, id, addr string) error {
+func (r *Raft) TransferLeadership(ctx context.Context, id, addr string) error {
 	var f raft.Future
 	if id == "" {
 		f = r.raft.LeadershipTransfer()

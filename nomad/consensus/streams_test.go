@@ -41,7 +41,7 @@ func peer(t *testing.T, dir, id string) (server, string) {
 	}()
 	f := fsm.New(state.New(nil), nil, nil)
 	r, err := consensus.Open(consensus.Config{FSM: f, Dir: dir, ID: id, Streams: streams, Tuning: consensus.Tuning{Multiplier: 10},
-		Scratch: func() raft.FSM { return fsm.New(state.New(nil), nil, nil) }})
+		NewTempFSM: func() raft.FSM { return fsm.New(state.New(nil), nil, nil) }})
 	if err != nil {
 		t.Fatalf("Open() = %v", err)
 	}
@@ -78,7 +78,7 @@ func TestServersReplicateOverStreams(t *testing.T) {
 		t.Errorf("Empty() = %t, %v", empty, err)
 	}
 	a.found(t, map[string]string{a.ID(): aAddr, b.ID(): bAddr})
-	if err := a.Bootstrap(map[string]string{a.ID(): aAddr}); !errors.Is(err, consensus.ErrBegun) {
+	if err := a.Bootstrap(map[string]string{a.ID(): aAddr}); !errors.Is(err, consensus.ErrBootstrapped) {
 		t.Errorf("a second Bootstrap() = %v", err)
 	}
 	a.addNamespace(t, "one")
@@ -91,11 +91,11 @@ func TestServersReplicateOverStreams(t *testing.T) {
 	if err := c.CaughtUp(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := a.HandOver(t.Context(), b.ID(), bAddr); err != nil {
+	if err := a.TransferLeadership(t.Context(), b.ID(), bAddr); err != nil {
 		t.Fatal(err)
 	}
 	testpace.Until(t, "b leads", b.IsLeader)
-	if err := a.HandOver(t.Context(), "", ""); err == nil {
+	if err := a.TransferLeadership(t.Context(), "", ""); err == nil {
 		t.Error("a follower hands over leadership")
 	}
 	a.Close()

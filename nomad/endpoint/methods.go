@@ -27,18 +27,18 @@ func (s *Service) statusMethods() []rpc.Method {
 		rpc.Handle("Status.RaftStats", rpc.Anonymous, rpc.Here, s.statusRaftStats),
 		rpc.Handle("Status.HasNodeConn", rpc.Anonymous, rpc.Here, s.statusHasNodeConn),
 		rpc.Handle("Region.List", rpc.Anonymous, rpc.Here, s.regionList),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Leader, s.access.WhoAmI).Needs(rpc.Good),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Leader, s.access.WhoAmI).Needs(rpc.AnyToken),
 		rpc.Handle("ACL.CreateClientIntroductionToken", rpc.Token, rpc.Leader, s.nodes.Introduce).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 	}
 }
 
 func (s *Service) jobMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).Needs(rpc.Asked("ns:[submit-job register-job] of the job, and rights on its volumes").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
-		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.Asked("ns:[submit-job plan-job] of the job").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
-		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.Asked("ns:[read-job] of the job").First(rpc.InNamed(acl.ReadJob))),
+		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).Needs(rpc.CheckedByHandler("ns:[submit-job register-job] of the job, and rights on its volumes").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
+		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.CheckedByHandler("ns:[submit-job plan-job] of the job").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
+		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.CheckedByHandler("ns:[read-job] of the job").First(rpc.InNamed(acl.ReadJob))),
 		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobs.Dispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
-		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.Asked("ns:[submit-job purge-job deregister-job]; deregister-job only allows stopping")),
+		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.CheckedByHandler("ns:[submit-job purge-job deregister-job]; deregister-job only allows stopping")),
 		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobs.BatchDeregister),
 		rpc.Handle("Job.Evaluate", rpc.Token, rpc.Leader, s.jobs.Evaluate).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.EvaluateJob)),
 		rpc.Handle("Job.Stable", rpc.Token, rpc.Leader, s.jobs.Stable).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.StableJob)),
@@ -66,32 +66,32 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodes.Deregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodes.BatchDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.UpdateEligibility", rpc.Token, rpc.Leader, s.nodes.UpdateEligibility).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
-		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodes.UpdateDrain).Needs(rpc.Asked("node:[write], or the node itself").First(rpc.Needs(acl.ToWrite(acl.Nodes)).Or(rpc.AnyNode))),
+		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodes.UpdateDrain).Needs(rpc.CheckedByHandler("node:[write], or the node itself").First(rpc.Needs(acl.ToWrite(acl.Nodes)).Or(rpc.AnyNode))),
 		rpc.Handle("Node.Evaluate", rpc.Token, rpc.Leader, s.nodes.Evaluate).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.List", rpc.Token, rpc.Leader, s.nodes.List).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodes.Get).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 		rpc.Handle("Node.GetAllocs", rpc.Token, rpc.Leader, s.nodes.GetAllocs).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
-		rpc.Handle("NodePool.List", rpc.Token, rpc.Leader, s.nodepools.List).Needs(rpc.Good),
-		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodepools.Get).Needs(rpc.Asked("node_pool:[read]")),
-		rpc.Handle("NodePool.ListJobs", rpc.Token, rpc.Leader, s.nodepools.Jobs).Needs(rpc.Asked("node_pool:[read] and ns:[list-jobs]")),
-		rpc.Handle("NodePool.ListNodes", rpc.Token, rpc.Leader, s.nodepools.Nodes).Needs(rpc.Asked("node:[read] and node_pool:[read]")),
-		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodepools.Upsert).Needs(rpc.Asked("node_pool:[write] of each").First(rpc.Somewhere(acl.OfNodePool("", acl.NodePoolWrite)))).AtHome(always),
-		rpc.Handle("NodePool.DeleteNodePools", rpc.Token, rpc.Leader, s.nodepools.Delete).Needs(rpc.Asked("node_pool:[delete] of each")).AtHome(always),
-		rpc.Handle("Namespace.ListNamespaces", rpc.Token, rpc.Leader, s.namespaceList).Needs(rpc.Good),
-		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaceGet).Needs(rpc.Asked("any right in the namespace")),
+		rpc.Handle("NodePool.List", rpc.Token, rpc.Leader, s.nodepools.List).Needs(rpc.AnyToken),
+		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodepools.Get).Needs(rpc.CheckedByHandler("node_pool:[read]")),
+		rpc.Handle("NodePool.ListJobs", rpc.Token, rpc.Leader, s.nodepools.Jobs).Needs(rpc.CheckedByHandler("node_pool:[read] and ns:[list-jobs]")),
+		rpc.Handle("NodePool.ListNodes", rpc.Token, rpc.Leader, s.nodepools.Nodes).Needs(rpc.CheckedByHandler("node:[read] and node_pool:[read]")),
+		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodepools.Upsert).Needs(rpc.CheckedByHandler("node_pool:[write] of each").First(rpc.Somewhere(acl.OfNodePool("", acl.NodePoolWrite)))).InAuthoritativeRegion(always),
+		rpc.Handle("NodePool.DeleteNodePools", rpc.Token, rpc.Leader, s.nodepools.Delete).Needs(rpc.CheckedByHandler("node_pool:[delete] of each")).InAuthoritativeRegion(always),
+		rpc.Handle("Namespace.ListNamespaces", rpc.Token, rpc.Leader, s.namespaceList).Needs(rpc.AnyToken),
+		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaceGet).Needs(rpc.CheckedByHandler("any right in the namespace")),
 		rpc.Handle("Namespace.GetNamespaces", rpc.Management, rpc.Leader, s.namespaceGetSet),
-		rpc.Handle("Namespace.UpsertNamespaces", rpc.Management, rpc.Leader, s.namespaceUpsert).AtHome(always),
-		rpc.Handle("Namespace.DeleteNamespaces", rpc.Management, rpc.Leader, s.namespaceDelete).AtHome(always),
+		rpc.Handle("Namespace.UpsertNamespaces", rpc.Management, rpc.Leader, s.namespaceUpsert).InAuthoritativeRegion(always),
+		rpc.Handle("Namespace.DeleteNamespaces", rpc.Management, rpc.Leader, s.namespaceDelete).InAuthoritativeRegion(always),
 	}
 }
 
 func (s *Service) allocMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("Alloc.List", rpc.Token, rpc.Leader, s.allocs.List).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Alloc.GetAlloc", rpc.Token, rpc.Leader, s.allocs.Get).Needs(rpc.Asked("ns:[read-job] of the allocation, or its node")),
+		rpc.Handle("Alloc.GetAlloc", rpc.Token, rpc.Leader, s.allocs.Get).Needs(rpc.CheckedByHandler("ns:[read-job] of the allocation, or its node")),
 		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Leader, s.allocs.GetAll),
 		rpc.Handle("Alloc.SignIdentities", rpc.NodeOnly, rpc.Leader, s.allocs.SignIdentities),
-		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocs.Stop).Needs(rpc.Asked("ns:[alloc-lifecycle] of the allocation")),
+		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocs.Stop).Needs(rpc.CheckedByHandler("ns:[alloc-lifecycle] of the allocation")),
 		rpc.Handle("Alloc.UpdateDesiredTransition", rpc.Management, rpc.Leader, s.allocs.UpdateTransition),
 	}
 }
@@ -109,14 +109,14 @@ func (s *Service) schedulingMethods() []rpc.Method {
 		rpc.Handle("Eval.Reap", rpc.ServerOnly, rpc.Leader, s.evals.Reap),
 		rpc.Handle("Eval.List", rpc.Token, rpc.Leader, s.evals.List).Needs(rpc.InNamespace(acl.ReadJob)),
 		rpc.Handle("Eval.Count", rpc.Token, rpc.Leader, s.evals.Count).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Eval.GetEval", rpc.Token, rpc.Leader, s.evals.Get).Needs(rpc.Asked("ns:[read-job] of the evaluation")),
-		rpc.Handle("Eval.Allocations", rpc.Token, rpc.Leader, s.evals.Allocations).Needs(rpc.Asked("ns:[read-job] of each allocation")),
+		rpc.Handle("Eval.GetEval", rpc.Token, rpc.Leader, s.evals.Get).Needs(rpc.CheckedByHandler("ns:[read-job] of the evaluation")),
+		rpc.Handle("Eval.Allocations", rpc.Token, rpc.Leader, s.evals.Allocations).Needs(rpc.CheckedByHandler("ns:[read-job] of each allocation")),
 		rpc.Handle("Plan.Submit", rpc.ServerOrCertificate, rpc.Leader, s.evals.SubmitPlan),
 		rpc.Handle("Deployment.List", rpc.Token, rpc.Leader, s.deployments.List).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Deployment.GetDeployment", rpc.Token, rpc.Leader, s.deployments.Get).Needs(rpc.Asked("ns:[read-job] of the deployment")),
-		rpc.Handle("Deployment.Allocations", rpc.Token, rpc.Leader, s.deployments.Allocations).Needs(rpc.Asked("ns:[read-job] of each allocation")),
-		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deployments.Fail).Needs(rpc.Asked("ns:[submit-job fail-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.FailDeployment))),
-		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deployments.Pause).Needs(rpc.Asked("ns:[submit-job pause-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PauseDeployment))),
+		rpc.Handle("Deployment.GetDeployment", rpc.Token, rpc.Leader, s.deployments.Get).Needs(rpc.CheckedByHandler("ns:[read-job] of the deployment")),
+		rpc.Handle("Deployment.Allocations", rpc.Token, rpc.Leader, s.deployments.Allocations).Needs(rpc.CheckedByHandler("ns:[read-job] of each allocation")),
+		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deployments.Fail).Needs(rpc.CheckedByHandler("ns:[submit-job fail-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.FailDeployment))),
+		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deployments.Pause).Needs(rpc.CheckedByHandler("ns:[submit-job pause-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PauseDeployment))),
 		rpc.Handle("Deployment.Reap", rpc.ServerOnly, rpc.Leader, s.deployments.Reap),
 	}
 }
@@ -145,10 +145,10 @@ func (s *Service) operatorMethods() []rpc.Method {
 
 func (s *Service) variableMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variableApply).Needs(rpc.Asked("variables:[write] or variables:[destroy] of the path").First(variables(acl.VariableWrite, acl.VariableDestroy))),
-		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variableList).Needs(rpc.Asked("variables:[list] of each path")),
-		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variableRead).Needs(rpc.Asked("variables:[read] of the path")),
-		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variableRenew).Needs(rpc.Asked("variables:[write] of the path").First(variables(acl.VariableWrite))),
+		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variableApply).Needs(rpc.CheckedByHandler("variables:[write] or variables:[destroy] of the path").First(variables(acl.VariableWrite, acl.VariableDestroy))),
+		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variableList).Needs(rpc.CheckedByHandler("variables:[list] of each path")),
+		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variableRead).Needs(rpc.CheckedByHandler("variables:[read] of the path")),
+		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variableRenew).Needs(rpc.CheckedByHandler("variables:[write] of the path").First(variables(acl.VariableWrite))),
 	}
 }
 
@@ -177,15 +177,15 @@ func (s *Service) quotaMethods() []rpc.Method {
 		rpc.Handle("Quota.Get", rpc.Token, rpc.Leader, s.quotaGet).Needs(reads),
 		rpc.Handle("Quota.Usages", rpc.Token, rpc.Leader, s.quotaUsages).Needs(reads),
 		rpc.Handle("Quota.Usage", rpc.Token, rpc.Leader, s.quotaUsage).Needs(reads),
-		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes).AtHome(always),
-		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes).AtHome(always),
+		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes).InAuthoritativeRegion(always),
+		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes).InAuthoritativeRegion(always),
 	}
 }
 
 // searchMethods returns the methods that search all kinds of objects. The results depend on
 // the rights of the caller. A caller without any right is rejected.
 func (s *Service) searchMethods() []rpc.Method {
-	check := rpc.Asked("ns:[read-job], node:[read], variables:[list], or any right on a namespace or node pool, by context")
+	check := rpc.CheckedByHandler("ns:[read-job], node:[read], variables:[list], or any right on a namespace or node pool, by context")
 	return []rpc.Method{
 		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searchPrefix).Needs(check),
 		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searchFuzzy).Needs(check),
@@ -195,7 +195,7 @@ func (s *Service) searchMethods() []rpc.Method {
 func (s *Service) eventMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.eventStream).
-			Needs(rpc.Asked("ns:[read-job], node:[read], variables:[list] or management, by topic")).
+			Needs(rpc.CheckedByHandler("ns:[read-job], node:[read], variables:[list] or management, by topic")).
 			FailingAs(func(e *nomad.RpcError) any { return &nomad.EventStreamWrapper{Error: e} }),
 	}
 }

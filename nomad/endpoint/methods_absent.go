@@ -23,7 +23,7 @@ func inNS(ops ...acl.NamespaceCapability) rpc.Check { return rpc.InOneNamespace(
 func absentRows(feature string, rule rpc.Rule, check rpc.Check, names ...string) []rpc.Method {
 	var out []rpc.Method
 	for _, name := range names {
-		out = append(out, rpc.Refuse(name, rule, handler.Absent(feature)).Needs(check))
+		out = append(out, rpc.Refuse(name, rule, handler.NotImplemented(feature)).Needs(check))
 	}
 	return out
 }
@@ -110,7 +110,7 @@ func absentJobs() []rpc.Method {
 // absentAgents returns the methods of agents, nodes and operators.
 func absentAgents() []rpc.Method {
 	reads := rpc.Needs(acl.ToRead(acl.Agents))
-	monitoring := handler.Absent("monitoring over RPC")
+	monitoring := handler.NotImplemented("monitoring over RPC")
 	return append(slices.Concat(
 		absentRows("debugging over RPC", rpc.Token, reads, "Agent.Host"),
 		absentRows("debugging over RPC", rpc.Token, rpc.Needs(acl.ToWrite(acl.Agents)), "Agent.Profile"),

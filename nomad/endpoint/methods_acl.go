@@ -17,38 +17,38 @@ func (s *Service) aclMethods() []rpc.Method {
 }
 
 func (s *Service) policyMethods() []rpc.Method {
-	own := rpc.Asked("any token: its own policies; management token: all policies")
+	own := rpc.CheckedByHandler("any token: its own policies; management token: all policies")
 	return []rpc.Method{
-		rpc.Handle("ACL.UpsertPolicies", rpc.Management, rpc.Leader, s.access.UpsertPolicies).AtHome(s.everywhere),
-		rpc.Handle("ACL.DeletePolicies", rpc.Management, rpc.Leader, s.access.DeletePolicies).AtHome(s.everywhere),
+		rpc.Handle("ACL.UpsertPolicies", rpc.Management, rpc.Leader, s.access.UpsertPolicies).InAuthoritativeRegion(s.everywhere),
+		rpc.Handle("ACL.DeletePolicies", rpc.Management, rpc.Leader, s.access.DeletePolicies).InAuthoritativeRegion(s.everywhere),
 		rpc.Handle("ACL.ListPolicies", rpc.Token, rpc.Leader, s.access.ListPolicies).Needs(own),
 		rpc.Handle("ACL.GetPolicy", rpc.Token, rpc.Leader, s.access.GetPolicy).Needs(own),
 		rpc.Handle("ACL.GetPolicies", rpc.Token, rpc.Leader, s.access.GetPolicies).Needs(own),
-		rpc.Handle("ACL.GetClaimPolicies", rpc.Token, rpc.Leader, s.access.ClaimPolicies).Needs(rpc.Asked("a workload: its own policies")),
+		rpc.Handle("ACL.GetClaimPolicies", rpc.Token, rpc.Leader, s.access.ClaimPolicies).Needs(rpc.CheckedByHandler("a workload: its own policies")),
 	}
 }
 
 // tokenMethods returns the methods of ACL tokens and one-time tokens.
 func (s *Service) tokenMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Leader, s.access.Bootstrap).AtHome(s.everywhere),
-		rpc.Handle("ACL.UpsertTokens", rpc.Management, rpc.Leader, s.access.UpsertTokens).AtHome(s.access.UpsertsGlobal),
-		rpc.Handle("ACL.DeleteTokens", rpc.Management, rpc.Leader, s.access.DeleteTokens).AtHome(s.access.DeletesGlobal),
+		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Leader, s.access.Bootstrap).InAuthoritativeRegion(s.everywhere),
+		rpc.Handle("ACL.UpsertTokens", rpc.Management, rpc.Leader, s.access.UpsertTokens).InAuthoritativeRegion(s.access.UpsertsGlobal),
+		rpc.Handle("ACL.DeleteTokens", rpc.Management, rpc.Leader, s.access.DeleteTokens).InAuthoritativeRegion(s.access.DeletesGlobal),
 		rpc.Handle("ACL.ListTokens", rpc.Management, rpc.Leader, s.access.ListTokens),
 		rpc.Handle("ACL.GetTokens", rpc.Management, rpc.Leader, s.access.GetTokens),
-		rpc.Handle("ACL.GetToken", rpc.Token, rpc.Leader, s.access.GetToken).Needs(rpc.Asked("the token itself; management token: all tokens")),
+		rpc.Handle("ACL.GetToken", rpc.Token, rpc.Leader, s.access.GetToken).Needs(rpc.CheckedByHandler("the token itself; management token: all tokens")),
 		rpc.Handle("ACL.ResolveToken", rpc.Anonymous, rpc.Leader, s.access.ResolveToken),
-		rpc.Handle("ACL.UpsertOneTimeToken", rpc.Token, rpc.Leader, s.access.UpsertOneTimeToken).Needs(rpc.Asked("an ACL token")),
+		rpc.Handle("ACL.UpsertOneTimeToken", rpc.Token, rpc.Leader, s.access.UpsertOneTimeToken).Needs(rpc.CheckedByHandler("an ACL token")),
 		rpc.Handle("ACL.ExchangeOneTimeToken", rpc.Anonymous, rpc.Leader, s.access.ExchangeOneTimeToken),
 		rpc.Handle("ACL.ExpireOneTimeTokens", rpc.Management, rpc.Leader, s.access.ExpireOneTimeTokens),
 	}
 }
 
 func (s *Service) roleMethods() []rpc.Method {
-	own := rpc.Asked("any ACL token: its own roles; management token: all roles")
+	own := rpc.CheckedByHandler("any ACL token: its own roles; management token: all roles")
 	return []rpc.Method{
-		rpc.Handle("ACL.UpsertRoles", rpc.Management, rpc.Leader, s.access.UpsertRoles).AtHome(s.everywhere),
-		rpc.Handle("ACL.DeleteRolesByID", rpc.Management, rpc.Leader, s.access.DeleteRoles).AtHome(s.everywhere),
+		rpc.Handle("ACL.UpsertRoles", rpc.Management, rpc.Leader, s.access.UpsertRoles).InAuthoritativeRegion(s.everywhere),
+		rpc.Handle("ACL.DeleteRolesByID", rpc.Management, rpc.Leader, s.access.DeleteRoles).InAuthoritativeRegion(s.everywhere),
 		rpc.Handle("ACL.ListRoles", rpc.Token, rpc.Leader, s.access.ListRoles).Needs(own),
 		rpc.Handle("ACL.GetRoleByID", rpc.Token, rpc.Leader, s.access.RoleByID).Needs(own),
 		rpc.Handle("ACL.GetRoleByName", rpc.Token, rpc.Leader, s.access.RoleByName).Needs(own),
@@ -59,13 +59,13 @@ func (s *Service) roleMethods() []rpc.Method {
 // authMethodMethods returns the methods of auth methods and their binding rules.
 func (s *Service) authMethodMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("ACL.UpsertAuthMethods", rpc.Management, rpc.Leader, s.access.UpsertAuthMethods).AtHome(s.everywhere),
-		rpc.Handle("ACL.DeleteAuthMethods", rpc.Management, rpc.Leader, s.access.DeleteAuthMethods).AtHome(s.everywhere),
+		rpc.Handle("ACL.UpsertAuthMethods", rpc.Management, rpc.Leader, s.access.UpsertAuthMethods).InAuthoritativeRegion(s.everywhere),
+		rpc.Handle("ACL.DeleteAuthMethods", rpc.Management, rpc.Leader, s.access.DeleteAuthMethods).InAuthoritativeRegion(s.everywhere),
 		rpc.Handle("ACL.ListAuthMethods", rpc.Anonymous, rpc.Leader, s.access.ListAuthMethods),
 		rpc.Handle("ACL.GetAuthMethod", rpc.Management, rpc.Leader, s.access.GetAuthMethod),
 		rpc.Handle("ACL.GetAuthMethods", rpc.Management, rpc.Leader, s.access.GetAuthMethods),
-		rpc.Handle("ACL.UpsertBindingRules", rpc.Management, rpc.Leader, s.access.UpsertBindingRules).AtHome(s.everywhere),
-		rpc.Handle("ACL.DeleteBindingRules", rpc.Management, rpc.Leader, s.access.DeleteBindingRules).AtHome(s.everywhere),
+		rpc.Handle("ACL.UpsertBindingRules", rpc.Management, rpc.Leader, s.access.UpsertBindingRules).InAuthoritativeRegion(s.everywhere),
+		rpc.Handle("ACL.DeleteBindingRules", rpc.Management, rpc.Leader, s.access.DeleteBindingRules).InAuthoritativeRegion(s.everywhere),
 		rpc.Handle("ACL.ListBindingRules", rpc.Management, rpc.Leader, s.access.ListBindingRules),
 		rpc.Handle("ACL.GetBindingRule", rpc.Management, rpc.Leader, s.access.GetBindingRule),
 		rpc.Handle("ACL.GetBindingRules", rpc.Management, rpc.Leader, s.access.GetBindingRules),
@@ -77,9 +77,9 @@ func (s *Service) authMethodMethods() []rpc.Method {
 // authoritative region.
 func (s *Service) loginMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Leader, s.access.Login).AtHome(s.access.LogsInGlobally),
-		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Leader, s.access.OIDCAuthURL).AtHome(s.access.LogsInGlobally),
-		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Leader, s.access.OIDCCompleteAuth).AtHome(s.access.LogsInGlobally),
+		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Leader, s.access.Login).InAuthoritativeRegion(s.access.CreatesGlobalToken),
+		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Leader, s.access.OIDCAuthURL).InAuthoritativeRegion(s.access.CreatesGlobalToken),
+		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Leader, s.access.OIDCCompleteAuth).InAuthoritativeRegion(s.access.CreatesGlobalToken),
 	}
 }
 
@@ -87,7 +87,7 @@ func (s *Service) loginMethods() []rpc.Method {
 // not have them.
 func (s *Service) explainMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("ACL.Explain", rpc.Token, rpc.Leader, s.explain.Explain).Needs(rpc.Asked("management, or the caller itself")),
+		rpc.Handle("ACL.Explain", rpc.Token, rpc.Leader, s.explain.Explain).Needs(rpc.CheckedByHandler("management, or the caller itself")),
 	}
 }
 

@@ -81,7 +81,7 @@ func fitNamespace(n *nomad.Namespace) error {
 		return err
 	}
 	if n.VaultConfiguration != nil || n.ConsulConfiguration != nil {
-		return handler.Absent("Vault and Consul configuration of namespaces")
+		return handler.NotImplemented("Vault and Consul configuration of namespaces")
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *message
 func (s *Service) writeNamespaces(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
 	index, err := s.Apply(ctx, t, entry)
 	if err != nil {
-		return nil, handler.Unfit(err)
+		return nil, handler.BadRequest(err)
 	}
 	out := &message.GenericResponse{}
 	out.Index = index

@@ -32,7 +32,7 @@ func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *mess
 		cfg.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
 	}
 	if cfg.PauseEvalBroker {
-		return nil, handler.Absent("pausing of the evaluation broker")
+		return nil, handler.NotImplemented("pausing of the evaluation broker")
 	}
 	resp, index, err := s.Raft.Apply(ctx, nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *message.Ra
 	if out.Noop = id == to.ID; out.Noop {
 		return out, nil
 	}
-	return out, s.cfg.Voters.HandOver(ctx, to.ID, to.Address)
+	return out, s.cfg.Voters.TransferLeadership(ctx, to.ID, to.Address)
 }
 
 // systemGC enqueues an evaluation that forces garbage collection.
@@ -132,6 +132,6 @@ func (s *Service) systemReconcile(ctx context.Context, _ *rpc.Call, _ *message.G
 type Voters interface {
 	RaftServers() ([]*nomad.RaftServer, error)
 	RemoveServer(ctx context.Context, id string) error
-	// HandOver transfers leadership to a server, or to the most up-to-date one when id is "".
-	HandOver(ctx context.Context, id, addr string) error
+	// TransferLeadership transfers leadership to a server, or to the most up-to-date one when id is "".
+	TransferLeadership(ctx context.Context, id, addr string) error
 }

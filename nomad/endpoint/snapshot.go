@@ -66,11 +66,11 @@ func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *message.S
 	}
 	archive, err := snapshot.Open(&chunks{from: from}, s.cfg.Snapshots.SpoolDir())
 	if err != nil {
-		return handler.Unfit(err)
+		return handler.BadRequest(err)
 	}
 	defer archive.Close() // already unlinked
 	if err := archive.Check(); err != nil {
-		return handler.Unfit(err)
+		return handler.BadRequest(err)
 	}
 	if err := s.cfg.Snapshots.Restore(ctx, archive); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)

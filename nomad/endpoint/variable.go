@@ -49,7 +49,7 @@ func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *message.Va
 	if err := handler.NoNode(c); err != nil {
 		return nil, err
 	}
-	c.Access.Open() // each variable is checked below
+	c.Access.MarkChecked() // each variable is checked below
 	// A caller without any right in the namespace gets an empty list, as tools expect, also
 	// when the namespace does not exist.
 	blind := ns != nomad.AllNamespacesSentinel && !c.Access.AllowsSearch(ns)

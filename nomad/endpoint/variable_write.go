@@ -24,7 +24,7 @@ func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *message.V
 	defer metrics.MeasureSince([]string{"nomad", "variables", "apply", string(entry.Op)}, time.Now())
 	resp, index, err := s.Raft.Apply(ctx, nomad.VarApplyStateRequestType, entry)
 	if err != nil && index > 0 {
-		return nil, handler.Unfit(err)
+		return nil, handler.BadRequest(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write to the Raft log: %w", err)

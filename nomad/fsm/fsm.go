@@ -143,7 +143,7 @@ func (f *FSM) together(entries []*raft.Log, out []any) bool {
 	}
 	store, last := f.State(), entries[len(entries)-1].Index
 	changes := make([]*state.Changes, len(entries))
-	done := store.Together(last, func() bool {
+	done := store.WriteBatch(last, func() bool {
 		for i, entry := range entries {
 			var err error
 			if entry.Type == raft.LogCommand {

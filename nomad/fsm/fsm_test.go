@@ -63,7 +63,7 @@ func (m *machine) Applied(index uint64, command nomad.MessageType, rows []table.
 		if err != nil {
 			panic(err)
 		}
-		m.rows = append(m.rows, fmt.Sprintf("%d %d %T gone=%v %s", index, command, w.Row, w.Gone, text))
+		m.rows = append(m.rows, fmt.Sprintf("%d %d %T gone=%v %s", index, command, w.Row, w.Deleted, text))
 	}
 }
 

@@ -29,7 +29,7 @@ func (r *recorder) Applied(index uint64, command nomad.MessageType, rows []table
 	call := fmt.Sprint(index, " ", command)
 	for _, w := range rows {
 		call += fmt.Sprintf(" %T", w.Row)
-		if w.Gone {
+		if w.Deleted {
 			call += " gone"
 		}
 	}

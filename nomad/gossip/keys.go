@@ -20,8 +20,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// ErrPlain is returned by key operations when gossip is not encrypted.
-var ErrPlain = nomad.Errorf(400, "gossip is not encrypted: there are no keys; set server.encrypt on all servers and restart them")
+// ErrNotEncrypted is returned by key operations when gossip is not encrypted.
+var ErrNotEncrypted = nomad.Errorf(400, "gossip is not encrypted: there are no keys; set server.encrypt on all servers and restart them")
 
 // ParseKey decodes a key. Its error never contains the input.
 func ParseKey(text string) ([]byte, error) {
@@ -134,7 +134,7 @@ func writeKeys(path string, keys [][]byte) error {
 // Keys lists the keys of the members, with the number of members that have each.
 func (p *Pool) Keys() (*message.KeyringResponse, error) {
 	if !p.serf.EncryptionEnabled() {
-		return nil, ErrPlain
+		return nil, ErrNotEncrypted
 	}
 	resp, err := p.serf.KeyManager().ListKeys()
 	return p.answer("list gossip keys", resp, err)
@@ -171,7 +171,7 @@ func (p *Pool) RemoveKey(text string) (*message.KeyringResponse, error) {
 // change runs one key operation on all members, after check accepted their current keys.
 func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*serf.KeyResponse, error), check func(*message.KeyringResponse) error) (*message.KeyringResponse, error) {
 	if !p.serf.EncryptionEnabled() {
-		return nil, ErrPlain
+		return nil, ErrNotEncrypted
 	}
 	if _, err := ParseKey(text); err != nil {
 		return nil, nomad.Errorf(400, "%s: %v", what, err)

@@ -189,10 +189,10 @@ func TestBadKeyFileIsRejected(t *testing.T) {
 func TestPlainGossipHasNoKeys(t *testing.T) {
 	_, text := newKey()
 	p := open(t, "x", nil)
-	if _, err := p.Keys(); err != gossip.ErrPlain {
+	if _, err := p.Keys(); err != gossip.ErrNotEncrypted {
 		t.Errorf("Keys() = %v", err)
 	}
-	if _, err := p.InstallKey(text); err != gossip.ErrPlain {
+	if _, err := p.InstallKey(text); err != gossip.ErrNotEncrypted {
 		t.Errorf("InstallKey() = %v", err)
 	}
 }

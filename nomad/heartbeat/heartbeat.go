@@ -164,9 +164,9 @@ func (t *Timers) base(nodes int) time.Duration {
 	return max(t.cfg.MinTTL, time.Duration(float64(nodes)/t.cfg.MaxPerSecond*float64(time.Second)))
 }
 
-// Silent returns the time after which a node without a further heartbeat counts as silent. It is
+// UntilMissed returns the time after which a node without a further heartbeat counts as silent. It is
 // zero if the node is silent already or down. A server that is not the leader returns zero.
-func (t *Timers) Silent(nodeID string) (in time.Duration) {
+func (t *Timers) UntilMissed(nodeID string) (in time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.leading {
@@ -179,8 +179,8 @@ func (t *Timers) Silent(nodeID string) (in time.Duration) {
 	return max(time.Until(d.liveUntil), 0)
 }
 
-// Identified records when the identity expires that a node used in its heartbeat.
-func (t *Timers) Identified(nodeID string, ends time.Time) {
+// SetIdentityExpiry records when the identity expires that a node used in its heartbeat.
+func (t *Timers) SetIdentityExpiry(nodeID string, ends time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d := t.nodes[nodeID]; d != nil {

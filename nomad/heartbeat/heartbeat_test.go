@@ -196,22 +196,22 @@ func TestSilent(t *testing.T) {
 	lead(t, heartbeat.Config{}, nodes, func(ts *heartbeat.Timers, s *servers) {
 		ttl := ts.Reset("n1")
 		for node, want := range map[string]time.Duration{"known": 30 * time.Second, "down": 0, "n1": ttl + 10*time.Second} {
-			if got := ts.Silent(node); got != want {
+			if got := ts.UntilMissed(node); got != want {
 				t.Errorf("Silent(%s) = %v, want %v", node, got, want)
 			}
 		}
 		time.Sleep(30 * time.Second)
-		if known, beat := ts.Silent("known"), ts.Silent("n1"); known != 0 || beat != 0 {
+		if known, beat := ts.UntilMissed("known"), ts.UntilMissed("n1"); known != 0 || beat != 0 {
 			t.Errorf("after 30 s a node is silent in %v, another in %v", known, beat)
 		}
 		if got := s.reported(); !slices.Equal(got, []string{"n1"}) {
 			t.Errorf("reported %v", got)
 		}
-		if ttl := ts.Reset("known"); ts.Silent("known") != ttl+10*time.Second {
+		if ttl := ts.Reset("known"); ts.UntilMissed("known") != ttl+10*time.Second {
 			t.Error("a heartbeat is ignored")
 		}
 	})
-	if (heartbeat.New(heartbeat.Config{})).Silent("known") == 0 {
+	if (heartbeat.New(heartbeat.Config{})).UntilMissed("known") == 0 {
 		t.Error("Silent() is not zero on a follower")
 	}
 }
@@ -219,19 +219,19 @@ func TestSilent(t *testing.T) {
 func TestEarliestIdentity(t *testing.T) {
 	lead(t, heartbeat.Config{}, []*nomad.Node{{ID: "unheard", Status: nomad.NodeStatusReady}}, func(ts *heartbeat.Timers, s *servers) {
 		now := time.Now()
-		ts.Identified("stranger", now)
+		ts.SetIdentityExpiry("stranger", now)
 		if got := ts.Earliest(); !got.IsZero() {
 			t.Errorf("Earliest() = %v without a heartbeat", got)
 		}
 		for id, in := range map[string]time.Duration{"late": 3 * time.Hour, "first": time.Hour, "later": 2 * time.Hour} {
 			ts.Reset(id)
-			ts.Identified(id, now.Add(in))
+			ts.SetIdentityExpiry(id, now.Add(in))
 		}
 		if got := ts.Earliest(); !got.Equal(now.Add(time.Hour)) {
 			t.Errorf("Earliest() is in %v, want an hour", got.Sub(now))
 		}
 		ts.Reset("first")
-		ts.Identified("first", now.Add(24*time.Hour))
+		ts.SetIdentityExpiry("first", now.Add(24*time.Hour))
 		ts.Clear("later")
 		if got := ts.Earliest(); !got.Equal(now.Add(3 * time.Hour)) {
 			t.Errorf("after a renewal Earliest() is in %v, want three hours", got.Sub(now))

@@ -191,7 +191,7 @@ func (i *Issuer) mintWith(ctx context.Context, keys map[string]jwt.Key, claims [
 
 // record writes the signed claims to the audit log.
 func (i *Issuer) record(claims []*nomad.IdentityClaims, tokens []nomad.Token) error {
-	if !i.audit.On() {
+	if !i.audit.Enabled() {
 		return nil
 	}
 	var events []*audit.Event
@@ -234,7 +234,7 @@ func (i *Issuer) read(raw string) (*nomad.IdentityClaims, error) {
 	closed := false
 	payload, _, err := jwt.Parse(raw, func(kid string) (jwt.PublicKey, bool) {
 		key, ok := i.ring.PublicKey(kid)
-		closed = !ok && i.ring.Knows(kid)
+		closed = !ok && i.ring.Has(kid)
 		return key, ok
 	})
 	if closed {

@@ -10,7 +10,7 @@ import (
 // feature is a part of a job that this version does not support. Several rows may share a name: for example,
 // a service block may be in a group or in a task.
 type feature[T any] struct {
-	name string // the name that AbsentFeatures returns
+	name string // the name that UnsupportedFeatures returns
 	text string // the beginning of the error message
 	used func(T) bool
 }
@@ -20,7 +20,7 @@ const absent = "%s not supported by this version: remove it from the job"
 
 // The unsupported features of jobs, groups, networks and tasks. Those of volumes are in volume.go.
 // Registration rejects a job that uses one of them. Jobs stored by another implementation may use them: see
-// AbsentFeatures.
+// UnsupportedFeatures.
 var (
 	absentForJobs = []feature[*nomad.Job]{
 		{"periodic", "periodic blocks are", func(j *nomad.Job) bool { return j.Periodic != nil }},
@@ -88,8 +88,8 @@ func refuseAbsent[T any](f *faults, list []feature[T], v T) {
 	}
 }
 
-// AbsentFeatures returns the names of the unsupported features that the job uses, sorted and without duplicates.
-func AbsentFeatures(j *nomad.Job) []string {
+// UnsupportedFeatures returns the names of the unsupported features that the job uses, sorted and without duplicates.
+func UnsupportedFeatures(j *nomad.Job) []string {
 	names := usedOf(absentForJobs, j, nil)
 	for _, tg := range j.TaskGroups {
 		if tg == nil {
@@ -129,8 +129,8 @@ func usedOf[T any](list []feature[*T], v *T, names []string) []string {
 	return names
 }
 
-// AllAbsentFeatures returns all names that AbsentFeatures can return, sorted.
-func AllAbsentFeatures() []string {
+// AllUnsupportedFeatures returns all names that UnsupportedFeatures can return, sorted.
+func AllUnsupportedFeatures() []string {
 	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForNetworks),
 		namesOf(absentForVolumes), namesOf(absentForVolumeMounts), namesOf(absentForTasks))
 	slices.Sort(names)

@@ -228,8 +228,8 @@ func TestAbsentFeatures(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "not supported by this version") || !strings.Contains(err.Error(), name) {
 				t.Errorf("Validate() = %v, want it to refuse %s", err, name)
 			}
-			if got := jobrules.AbsentFeatures(j); len(got) != 1 || !slices.Contains(jobrules.AllAbsentFeatures(), got[0]) {
-				t.Errorf("AbsentFeatures() = %q, want one of %q", got, jobrules.AllAbsentFeatures())
+			if got := jobrules.UnsupportedFeatures(j); len(got) != 1 || !slices.Contains(jobrules.AllUnsupportedFeatures(), got[0]) {
+				t.Errorf("UnsupportedFeatures() = %q, want one of %q", got, jobrules.AllUnsupportedFeatures())
 			}
 		})
 	}
@@ -239,8 +239,8 @@ func TestAbsentFeatures(t *testing.T) {
 	if err := jobrules.Validate(j); err != nil {
 		t.Errorf("numa affinity none: %v", err)
 	}
-	if got := jobrules.AbsentFeatures(j); got != nil {
-		t.Errorf("AbsentFeatures() of a job without any = %q", got)
+	if got := jobrules.UnsupportedFeatures(j); got != nil {
+		t.Errorf("UnsupportedFeatures() of a job without any = %q", got)
 	}
 }
 

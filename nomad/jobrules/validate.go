@@ -3,7 +3,7 @@
 //   - Canonicalize sets defaults.
 //   - Validate returns all errors.
 //   - Warnings returns warnings about options that are valid but probably unintended.
-//   - AbsentFeatures lists the features in a job that this version does not support.
+//   - UnsupportedFeatures lists the features in a job that this version does not support.
 //
 // Servers apply the rules at registration, in this order: Canonicalize, Validate, Warnings. Nodes repeat CheckDNS and
 // CheckMountTarget after they have resolved references. The package reads no state and no data of nodes, and it starts

@@ -356,8 +356,8 @@ func (r *Ring) PublicKey(kid string) (jwt.PublicKey, bool) {
 	return e.public, true
 }
 
-// Knows reports whether the ring has a key with the ID, open or closed.
-func (r *Ring) Knows(kid string) bool {
+// Has reports whether the ring has a key with the ID, open or closed.
+func (r *Ring) Has(kid string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.keys[kid] != nil

@@ -49,7 +49,7 @@ func (a Assertion) Claims() map[string]any {
 }
 
 // assert signs a client assertion for an auth method.
-func (d *Desk) assert(ctx context.Context, c *acls.AuthMethodConfig, a *acls.OIDCClientAssertion) (string, error) {
+func (d *Service) assert(ctx context.Context, c *acls.AuthMethodConfig, a *acls.OIDCClientAssertion) (string, error) {
 	out := Assertion{Client: c.OIDCClientID, Audience: a.Audience, Alg: a.KeyAlgorithm, Headers: a.ExtraHeaders, Now: d.now()}
 	if len(out.Audience) == 0 {
 		out.Audience = []string{c.OIDCDiscoveryURL}

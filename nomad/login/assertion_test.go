@@ -70,7 +70,7 @@ func TestClientAssertions(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.CheckAssertion = func(raw string) error { return checkAssertion(raw, tt.verify, tt.header, p, tt.a.Audience) }
-			desk := login.NewDesk(login.Config{Now: time.Now, Signer: signer{key}})
+			desk := login.New(login.Config{Now: time.Now, Signer: signer{key}})
 			at, err := desk.Begin(t.Context(), m, redirect, nonce)
 			if err != nil {
 				t.Fatal(err)
@@ -125,7 +125,7 @@ func TestErrorsHideKeyFile(t *testing.T) {
 		}
 		m := oidcMethod(p)
 		m.Config.OIDCClientAssertion = &acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: file, KeyID: "k"}}
-		desk := login.NewDesk(login.Config{Now: time.Now})
+		desk := login.New(login.Config{Now: time.Now})
 		at, err := desk.Begin(t.Context(), m, redirect, nonce)
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ func BenchmarkLogin(b *testing.B) {
 	m := jwtMethod(acls.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA,
 		ClaimMappings: map[string]string{"team": "team"}, ListClaimMappings: map[string]string{"groups": "groups"}})
 	token := p.Token(map[string]any{"exp": clk.at.Unix() + 60, "team": "eng", "groups": []string{"ops", "dev"}})
-	desk := login.NewDesk(login.Config{Now: clk.now})
+	desk := login.New(login.Config{Now: clk.now})
 	var rules []*acls.BindingRule
 	for range 100 {
 		rules = append(rules, rule("policy", "${value.team}", `"ops" in list.groups and value.team != "x"`))

@@ -65,8 +65,8 @@ func parseBindName(r *acls.BindingRule) (template, error) {
 	return name, nil
 }
 
-// Existing looks up the roles and policies that can be bound.
-type Existing interface {
+// Lookup looks up the roles and policies that can be bound.
+type Lookup interface {
 	// Role returns the ID of the role with the name, or "".
 	Role(name string) (id string)
 	// Policy reports whether the policy exists.
@@ -93,7 +93,7 @@ type Outcome struct {
 func (g *Grant) Empty() bool { return !g.Management && len(g.Policies) == 0 && len(g.Roles) == 0 }
 
 // Bind returns the union of the roles and policies that all matching rules bind.
-func Bind(rules []*acls.BindingRule, c *Claims, there Existing) *Grant {
+func Bind(rules []*acls.BindingRule, c *Claims, there Lookup) *Grant {
 	g := &Grant{}
 	for _, r := range rules {
 		reason := g.bind(r, c, there)
@@ -107,7 +107,7 @@ func Bind(rules []*acls.BindingRule, c *Claims, there Existing) *Grant {
 
 // bind adds the role or policy that one rule binds. If the rule binds nothing, bind returns the
 // reason.
-func (g *Grant) bind(r *acls.BindingRule, c *Claims, there Existing) (reason string) {
+func (g *Grant) bind(r *acls.BindingRule, c *Claims, there Lookup) (reason string) {
 	selector, parsed, err := parseRule(r)
 	if err != nil {
 		return "the rule is invalid: " + err.Error()

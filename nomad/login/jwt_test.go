@@ -143,7 +143,7 @@ func TestLoginRefuses(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(&c)
 			}
-			claims, err := login.NewDesk(login.Config{Now: clk.now}).Login(t.Context(), jwtMethod(c), tt.token)
+			claims, err := login.New(login.Config{Now: clk.now}).Login(t.Context(), jwtMethod(c), tt.token)
 			if tt.good {
 				if err != nil || claims.Values["who"] != "x" {
 					t.Errorf("Login() = %v, %v, want the claims", claims, err)
@@ -191,7 +191,7 @@ func TestKeyTypes(t *testing.T) {
 	}
 	keys := []string{pemOf(t, rsaKey.Public()), pemOf(t, p256.Public()), pemOf(t, p384.Public()), pemOf(t, ed.Public())}
 	for alg, key := range map[jose.SignatureAlgorithm]any{jose.RS256: rsaKey, jose.PS384: rsaKey, jose.ES256: p256, jose.ES384: p384, jose.EdDSA: ed} {
-		desk := login.NewDesk(login.Config{Now: clk.now})
+		desk := login.New(login.Config{Now: clk.now})
 		token := testidp.Sign(alg, key, map[string]any{"kid": "any"}, claims)
 		m := jwtMethod(acls.AuthMethodConfig{JWTValidationPubKeys: keys, SigningAlgs: []string{string(alg)}})
 		if _, err := desk.Login(t.Context(), m, token); err != nil {
@@ -210,7 +210,7 @@ func TestKeyTypes(t *testing.T) {
 func TestJWKSRotation(t *testing.T) {
 	p, clk := testidp.New(t), newClock()
 	m := jwtMethod(acls.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA})
-	desk := login.NewDesk(login.Config{Now: clk.now})
+	desk := login.New(login.Config{Now: clk.now})
 	logIn := func(token string) error { _, err := desk.Login(t.Context(), m, token); return err }
 	fresh := func() map[string]any { return map[string]any{"exp": clk.now().Unix() + 60} }
 	if err := logIn(p.Token(fresh())); err != nil {
@@ -248,7 +248,7 @@ func TestJWKSRotation(t *testing.T) {
 func TestUnknownKeyStorm(t *testing.T) {
 	p, clk := testidp.New(t), newClock()
 	m := jwtMethod(acls.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA})
-	desk := login.NewDesk(login.Config{Now: clk.now})
+	desk := login.New(login.Config{Now: clk.now})
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +275,7 @@ func TestUnknownKeyStorm(t *testing.T) {
 func TestProviderDown(t *testing.T) {
 	p, clk := testidp.New(t), newClock()
 	m := jwtMethod(acls.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA})
-	desk := login.NewDesk(login.Config{Now: clk.now})
+	desk := login.New(login.Config{Now: clk.now})
 	token := p.Token(map[string]any{"iat": clk.at.Unix(), "exp": clk.at.Add(24 * time.Hour).Unix()})
 	if _, err := desk.Login(t.Context(), m, token); err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestBadProviders(t *testing.T) {
 			if tt.ca {
 				m.Config.JWKSCACert = p.CA
 			}
-			if _, err := login.NewDesk(login.Config{Now: clk.now}).Login(t.Context(), m, p.Token(map[string]any{"exp": clk.at.Unix() + 60})); err == nil {
+			if _, err := login.New(login.Config{Now: clk.now}).Login(t.Context(), m, p.Token(map[string]any{"exp": clk.at.Unix() + 60})); err == nil {
 				t.Error("a token was accepted")
 			}
 			if n := p.Fetches(); n > 5 {
@@ -345,7 +345,7 @@ func TestClaimMappings(t *testing.T) {
 		ListClaimMappings: map[string]string{"groups": "groups", "one": "one", "empty": "empty", "/a/list": "mixed", "missing": "missing"}})
 	claims := map[string]any{"exp": clk.at.Unix() + 60, "sub": "x", "n": 1.5, "big": uint64(18446744073709551615), "yes": true, "null": nil, "https://x/y": "z",
 		"groups": []string{"a", "b"}, "one": "single", "empty": []string{}, "a": map[string]any{"b/c": []any{"zero", "one"}, "list": []any{"t", 7, false}}}
-	got, err := login.NewDesk(login.Config{Now: clk.now}).Login(t.Context(), m, testidp.Sign(jose.RS256, key, nil, claims))
+	got, err := login.New(login.Config{Now: clk.now}).Login(t.Context(), m, testidp.Sign(jose.RS256, key, nil, claims))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func TestClaimMappings(t *testing.T) {
 		t.Errorf("claims = %s, want %s", text, want)
 	}
 	for _, bad := range []any{map[string]any{"a": 1}, []any{[]any{"x"}}, []any{nil}} {
-		if _, err := login.NewDesk(login.Config{Now: clk.now}).Login(t.Context(), m, testidp.Sign(jose.RS256, key, nil, with(claims, "groups", bad))); !errors.Is(err, login.ErrDenied) {
+		if _, err := login.New(login.Config{Now: clk.now}).Login(t.Context(), m, testidp.Sign(jose.RS256, key, nil, with(claims, "groups", bad))); !errors.Is(err, login.ErrDenied) {
 			t.Errorf("groups = %v: %v, want it denied", bad, err)
 		}
 	}

@@ -15,31 +15,31 @@ type Signer interface {
 	ClientAssertion(ctx context.Context, a Assertion) (string, error)
 }
 
-// Config configures a Desk.
+// Config configures a Service.
 type Config struct {
 	Now func() time.Time
 	// Signer is required for methods with the key source "nomad".
 	Signer Signer
 }
 
-// Desk performs logins. It caches identity providers and their keys, and records which logins
+// Service performs logins. It caches identity providers and their keys, and records which logins
 // have ended. It is safe for concurrent use.
-type Desk struct {
+type Service struct {
 	now       func() time.Time
 	signer    Signer
 	providers providers
 	pending   *pending
 }
 
-// NewDesk returns a Desk.
-func NewDesk(c Config) *Desk {
-	return &Desk{now: c.Now, signer: c.Signer,
+// New returns a Service.
+func New(c Config) *Service {
+	return &Service{now: c.Now, signer: c.Signer,
 		providers: providers{now: c.Now, byKey: map[string]*provider{}},
 		pending:   newPending(c.Now)}
 }
 
 // Login verifies a token for a JWT method and returns its claims.
-func (d *Desk) Login(ctx context.Context, m *acls.AuthMethod, token string) (*Claims, error) {
+func (d *Service) Login(ctx context.Context, m *acls.AuthMethod, token string) (*Claims, error) {
 	p, err := d.providers.of(m)
 	if err != nil {
 		return nil, err

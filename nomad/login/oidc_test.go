@@ -52,8 +52,8 @@ func browse(t testing.TB, p *testidp.Provider, at string) url.Values {
 	return back.Query()
 }
 
-func returned(q url.Values) login.Returned {
-	return login.Returned{State: q.Get("state"), Code: q.Get("code"), Nonce: nonce, Redirect: redirect}
+func returned(q url.Values) login.Callback {
+	return login.Callback{State: q.Get("state"), Code: q.Get("code"), Nonce: nonce, Redirect: redirect}
 }
 
 func TestOIDC(t *testing.T) {
@@ -77,7 +77,7 @@ func TestOIDC(t *testing.T) {
 			p.UserInfo = map[string]any{"mail": "a@b.c", "groups": []string{"not the signed ones"}}
 			m := oidcMethod(p)
 			edit(p, m)
-			desk := login.NewDesk(login.Config{Now: time.Now})
+			desk := login.New(login.Config{Now: time.Now})
 			at, err := desk.Begin(t.Context(), m, redirect, nonce)
 			if err != nil {
 				t.Fatal(err)
@@ -109,7 +109,7 @@ func TestOIDCRefuses(t *testing.T) {
 	type world struct {
 		p    *testidp.Provider
 		m    *acls.AuthMethod
-		back *login.Returned
+		back *login.Callback
 		clk  *clock
 	}
 	for name, edit := range map[string]func(*world){
@@ -156,7 +156,7 @@ func TestOIDCRefuses(t *testing.T) {
 			p := testidp.New(t)
 			p.Now = clk.now
 			m := oidcMethod(p)
-			desk := login.NewDesk(login.Config{Now: clk.now})
+			desk := login.New(login.Config{Now: clk.now})
 			at, err := desk.Begin(t.Context(), m, redirect, nonce)
 			if err != nil {
 				t.Fatal(err)
@@ -183,7 +183,7 @@ func TestOIDCRefuses(t *testing.T) {
 func TestCodeReplay(t *testing.T) {
 	p := testidp.New(t)
 	m := oidcMethod(p)
-	desk := login.NewDesk(login.Config{Now: time.Now})
+	desk := login.New(login.Config{Now: time.Now})
 	at, err := desk.Begin(t.Context(), m, redirect, nonce)
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestCodeReplay(t *testing.T) {
 func TestSameNonceOften(t *testing.T) {
 	p := testidp.New(t)
 	m := oidcMethod(p)
-	desk := login.NewDesk(login.Config{Now: time.Now})
+	desk := login.New(login.Config{Now: time.Now})
 	states := make(chan string, 1000)
 	var wg sync.WaitGroup
 	for range 1000 {
@@ -243,7 +243,7 @@ func TestLoginsAreNotEvicted(t *testing.T) {
 	p.Now = clk.now
 	m := oidcMethod(p)
 	m.Config.OIDCEnablePKCE = true
-	desk := login.NewDesk(login.Config{Now: clk.now})
+	desk := login.New(login.Config{Now: clk.now})
 	first, err := desk.Begin(t.Context(), m, redirect, nonce)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestLoginsAreNotEvicted(t *testing.T) {
 	}
 	p.Discovery = func(doc map[string]any) { doc["authorization_response_iss_parameter_supported"] = true }
 	for state := range states { // refused before a request to the provider, but ended all the same
-		if _, err := desk.End(t.Context(), m, login.Returned{State: state, Code: "x", Nonce: nonce, Redirect: redirect, Issuer: "https://evil"}); !errors.Is(err, login.ErrDenied) {
+		if _, err := desk.End(t.Context(), m, login.Callback{State: state, Code: "x", Nonce: nonce, Redirect: redirect, Issuer: "https://evil"}); !errors.Is(err, login.ErrDenied) {
 			t.Fatal(err)
 		}
 	}
@@ -275,7 +275,7 @@ func TestLoginsAreNotEvicted(t *testing.T) {
 func TestStatesAreSealed(t *testing.T) {
 	p := testidp.New(t)
 	m := oidcMethod(p)
-	desk := login.NewDesk(login.Config{Now: time.Now})
+	desk := login.New(login.Config{Now: time.Now})
 	at, err := desk.Begin(t.Context(), m, redirect, nonce)
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestStatesAreSealed(t *testing.T) {
 			t.Fatalf("a state with a changed byte %d: %v", n, err)
 		}
 	}
-	if _, err := login.NewDesk(login.Config{Now: time.Now}).End(t.Context(), m, back); !errors.Is(err, login.ErrDenied) {
+	if _, err := login.New(login.Config{Now: time.Now}).End(t.Context(), m, back); !errors.Is(err, login.ErrDenied) {
 		t.Errorf("the state of another process: %v", err)
 	}
 	if _, err := desk.End(t.Context(), m, back); err != nil {
@@ -300,7 +300,7 @@ func TestStatesAreSealed(t *testing.T) {
 
 func TestBeginRefuses(t *testing.T) {
 	p := testidp.New(t)
-	desk := login.NewDesk(login.Config{Now: time.Now})
+	desk := login.New(login.Config{Now: time.Now})
 	for _, tt := range []struct{ redirect, nonce string }{
 		{redirect + "/", nonce}, {redirect + "?x=y", nonce}, {strings.ToUpper(redirect), nonce}, {"", nonce},
 		{"http://localhost:4649", nonce}, {redirect, "short"}, {redirect, strings.Repeat("n", 257)},
@@ -319,7 +319,7 @@ func TestBeginRefuses(t *testing.T) {
 func TestDiscoveryIsOfTheIssuer(t *testing.T) {
 	p := testidp.New(t)
 	p.Discovery = func(doc map[string]any) { doc["issuer"] = "https://evil" }
-	if _, err := login.NewDesk(login.Config{Now: time.Now}).Begin(t.Context(), oidcMethod(p), redirect, nonce); !errors.Is(err, login.ErrProvider) {
+	if _, err := login.New(login.Config{Now: time.Now}).Begin(t.Context(), oidcMethod(p), redirect, nonce); !errors.Is(err, login.ErrProvider) {
 		t.Errorf("Begin() = %v, want an error of the provider", err)
 	}
 }

@@ -21,9 +21,9 @@ type Access struct {
 	// Workload is nil unless the caller is a workload. A workload reads its own variables
 	// without a policy.
 	Workload *acl.Workload
-	// Off means that access control is disabled. Everything is allowed then, except that a
+	// Disabled means that access control is disabled. Everything is allowed then, except that a
 	// workload reads only its own variables.
-	Off bool
+	Disabled bool
 
 	asked atomic.Bool
 	mu    sync.Mutex
@@ -70,7 +70,7 @@ func (a *Access) Allows(q acl.Question) bool {
 	a.asked.Store(true)
 	if q.Kind == acl.Variables {
 		q.Workload = a.Workload
-		if a.Off && a.Workload != nil {
+		if a.Disabled && a.Workload != nil {
 			return own.Ask(q)
 		}
 	}
@@ -80,7 +80,7 @@ func (a *Access) Allows(q acl.Question) bool {
 // AllowsSearch reports whether the caller may list variables anywhere in the namespace.
 func (a *Access) AllowsSearch(namespace string) bool {
 	a.asked.Store(true)
-	if a.Off && a.Workload != nil {
+	if a.Disabled && a.Workload != nil {
 		return own.AllowVariableSearch(namespace, a.Workload)
 	}
 	return a.Rights.AllowVariableSearch(namespace, a.Workload)
@@ -95,8 +95,8 @@ func (a *Access) IsManagement() bool {
 	return a.Rights.IsManagement()
 }
 
-// Open records that the answer needs no right beyond a valid token.
-func (a *Access) Open() { a.asked.Store(true) }
+// MarkChecked records that the answer needs no right beyond a valid token.
+func (a *Access) MarkChecked() { a.asked.Store(true) }
 
 // Explain is Allows with a reason.
 func (a *Access) Explain(q acl.Question) acl.Decision {
@@ -165,7 +165,7 @@ func Needs(q acl.Question) Check {
 func InNamespace(ops ...acl.NamespaceCapability) Check {
 	one := InOneNamespace(ops...)
 	return one.unlessAll(func(a *Access) error {
-		a.Open()
+		a.MarkChecked()
 		return nil
 	})
 }
@@ -214,12 +214,12 @@ func Somewhere(q acl.Question) Check {
 	return Check{desc: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ message.Envelope) error { return a.NeedAnywhere(q) }}
 }
 
-// Good admits every caller with a valid token or without a token.
-var Good = Check{desc: "any token", ask: func(a *Access, _ message.Envelope) error { a.Open(); return nil }}
+// AnyToken admits every caller with a valid token or without a token.
+var AnyToken = Check{desc: "any token", ask: func(a *Access, _ message.Envelope) error { a.MarkChecked(); return nil }}
 
-// Asked is the check of a method whose handler checks the rights itself, because they depend on
+// CheckedByHandler is the check of a method whose handler checks the rights itself, because they depend on
 // the object. desc describes the rights. If the handler checks nothing, the call fails.
-func Asked(desc string) Check { return Check{desc: desc} }
+func CheckedByHandler(desc string) Check { return Check{desc: desc} }
 
 // AnyWorkload and AnyNode admit the identities of workloads and of nodes. They are used as
 // alternatives of another check.
@@ -234,7 +234,7 @@ func only(is func(*Access) bool) func(*Access, message.Envelope) error {
 		if !is(a) {
 			return nomad.ErrPermissionDenied
 		}
-		a.Open()
+		a.MarkChecked()
 		return nil
 	}
 }

@@ -53,14 +53,14 @@ func TestChecks(t *testing.T) {
 			rpc.Handle("Test.Ns", rpc.Token, rpc.Here, answer).Needs(rpc.InNamespace(acl.ReadJob, acl.SubmitJob)),
 			rpc.Handle("Test.One", rpc.Token, rpc.Here, answer).Needs(rpc.InOneNamespace(acl.ReadJob)),
 			rpc.Handle("Test.Node", rpc.Token, rpc.Here, answer).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
-			rpc.Handle("Test.Good", rpc.Token, rpc.Here, answer).Needs(rpc.Good),
+			rpc.Handle("Test.Good", rpc.Token, rpc.Here, answer).Needs(rpc.AnyToken),
 			rpc.Handle("Test.Named", rpc.Token, rpc.Here, answer).Needs(rpc.InNamed(acl.ReadJob)),
 			rpc.Handle("Test.Somewhere", rpc.Token, rpc.Here, answer).Needs(rpc.Somewhere(acl.ToWrite(acl.NodePools))),
 			rpc.Handle("Test.All", rpc.Management, rpc.Here, answer),
-			rpc.Handle("Test.Asking", rpc.Token, rpc.Here, asking).Needs(rpc.Asked("ns:read-job of prod")),
-			rpc.Handle("Test.Forgot", rpc.Token, rpc.Here, answer).Needs(rpc.Asked("something")),
+			rpc.Handle("Test.Asking", rpc.Token, rpc.Here, asking).Needs(rpc.CheckedByHandler("ns:read-job of prod")),
+			rpc.Handle("Test.Forgot", rpc.Token, rpc.Here, answer).Needs(rpc.CheckedByHandler("something")),
 			rpc.Handle("Test.Off", rpc.Management, rpc.Here, answer).Requires(func() error { return errors.New("feature is off") }),
-			rpc.Handle("Test.On", rpc.Token, rpc.Here, answer).Needs(rpc.Good).Requires(func() error { return nil }),
+			rpc.Handle("Test.On", rpc.Token, rpc.Here, answer).Needs(rpc.AnyToken).Requires(func() error { return nil }),
 		}
 	})
 	for _, c := range []struct{ method, namespace, policy, want string }{
@@ -135,7 +135,7 @@ func TestEarly(t *testing.T) {
 		{"any namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", in("other"), false},
 		{"no namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", `node { policy = "read" }`, true},
 		{"all namespaces", token.Needs(rpc.InNamespace(acl.ReadJob)), "*", `node { policy = "read" }`, false},
-		{"handler's own, before it", token.Needs(rpc.Asked("x").First(rpc.Somewhere(acl.ToWrite(acl.NodePools)))), "", in("prod"), true},
+		{"handler's own, before it", token.Needs(rpc.CheckedByHandler("x").First(rpc.Somewhere(acl.ToWrite(acl.NodePools)))), "", in("prod"), true},
 		{"both", token.Needs(rpc.InNamespace(acl.ReadJob).And(rpc.Needs(acl.ToRead(acl.Nodes)))), "", in("other"), true},
 		{"one of two", token.Needs(rpc.Needs(acl.ToRead(acl.Nodes)).Or(rpc.InNamespace(acl.ReadJob))), "", in("other"), false},
 		{"management", rpc.Handle("Test.Early", rpc.Management, rpc.Here, handle), "", `operator { policy = "write" }`, true},
@@ -145,7 +145,7 @@ func TestEarly(t *testing.T) {
 			t.Errorf("%s: %v, want refused %t", c.name, err, c.refused)
 		}
 	}
-	for name, m := range map[string]rpc.Method{"handler's own": token.Needs(rpc.Asked("x")), "anonymous": rpc.Handle("Test.Early", rpc.Anonymous, rpc.Here, handle)} {
+	for name, m := range map[string]rpc.Method{"handler's own": token.Needs(rpc.CheckedByHandler("x")), "anonymous": rpc.Handle("Test.Early", rpc.Anonymous, rpc.Here, handle)} {
 		if m.Early() != nil {
 			t.Errorf("%s: an early check exists", name)
 		}
@@ -176,7 +176,7 @@ func TestRightsChangeDuringRead(t *testing.T) {
 			rpc.Handle("Test.Get", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 				defer cfg.now.Store(then)
 				return readNode("of prod"), c.Access.Need(acl.InNamespace("prod", acl.ReadJob))
-			}).Needs(rpc.Asked("ns:read-job")),
+			}).Needs(rpc.CheckedByHandler("ns:read-job")),
 		}
 	})
 	prod := granted(t, `namespace "prod" { policy = "read" }`)

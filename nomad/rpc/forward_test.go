@@ -37,11 +37,11 @@ func leaderMethods(calls *atomic.Int32, answer func() error) func(*rpc.Config) {
 			rpc.Handle("Test.Write", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *message.JobRegisterRequest) (*message.GenericResponse, error) {
 				calls.Add(1)
 				return &message.GenericResponse{}, answer()
-			}).Needs(rpc.Good),
+			}).Needs(rpc.AnyToken),
 			rpc.Handle("Test.Read", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 				calls.Add(1)
 				return &message.GenericResponse{}, answer()
-			}).Needs(rpc.Good),
+			}).Needs(rpc.AnyToken),
 		}
 		c.Router = to("")
 	}

@@ -187,10 +187,10 @@ func (m Method) FailingAs(reply func(*nomad.RpcError) any) Method {
 	return m
 }
 
-// AtHome returns the row with a condition for the authoritative region. If it is true, that
+// InAuthoritativeRegion returns the row with a condition for the authoritative region. If it is true, that
 // region answers, whatever region the request names. The first server that receives the request
 // decides.
-func (m Method) AtHome(when func(Request) bool) Method {
+func (m Method) InAuthoritativeRegion(when func(Request) bool) Method {
 	m.Home = when
 	return m
 }

@@ -60,7 +60,7 @@ func TestTokenExpiresDuringCall(t *testing.T) {
 			cfg.Auth, cfg.Recheck = fading{over, c.err}, time.Nanosecond
 			row := rpc.Handle("Test.Long", c.rule, rpc.Here, wait)
 			if c.rule == rpc.Token {
-				row = row.Needs(rpc.Good)
+				row = row.Needs(rpc.AnyToken)
 			}
 			cfg.Methods = []rpc.Method{row}
 		}) {
@@ -103,7 +103,7 @@ func TestWaitEndsWithTheToken(t *testing.T) {
 				return &message.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, ctx.Err()
 			})
 			if rule == rpc.Token {
-				row = row.Needs(rpc.Good)
+				row = row.Needs(rpc.AnyToken)
 			}
 			cfg.Methods = []rpc.Method{row}
 		}) {
@@ -128,7 +128,7 @@ func TestNoSecondWait(t *testing.T) {
 				cfg.now.Store(granted(t, `node { policy = "read" }`))
 			}
 			return readNode(fmt.Sprint(c.Access.Allows(acl.ToRead(acl.Nodes)), q.MinQueryIndex)), nil
-		}).Needs(rpc.Good)}
+		}).Needs(rpc.AnyToken)}
 	})
 	cfg.now.Store(acl.New(false))
 	req := ask("n", "t")

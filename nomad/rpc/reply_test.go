@@ -20,7 +20,7 @@ func relayed(t *testing.T, files func() []*nomad.AllocFileInfo) (*rpc.Server, st
 	t.Helper()
 	onNode := rpc.Handle("Test.Files", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.FsListResponse, error) {
 		return &message.FsListResponse{Files: files()}, nil
-	}).Needs(rpc.Good)
+	}).Needs(rpc.AnyToken)
 	node, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{onNode}, Auth: rpc.TrustPeer{}})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func relayed(t *testing.T, files func() []*nomad.AllocFileInfo) (*rpc.Server, st
 	relay := rpc.Handle("Test.Relay", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.FsListResponse, error) {
 		out := new(message.FsListResponse)
 		return out, s.NodeCall(ctx, "n1", "Test.Files", req, out)
-	}).Needs(rpc.Good)
+	}).Needs(rpc.AnyToken)
 	s, addr := serve(t, func(c *rpc.Config) {
 		c.Methods, c.Hold, c.MaxConnsPerAddr = append(c.Methods, relay), 20*time.Millisecond, -1
 	})

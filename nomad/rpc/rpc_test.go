@@ -43,25 +43,25 @@ func methods() []rpc.Method {
 		return &message.SingleNodeResponse{Node: &nomad.Node{ID: req.NodeID, Name: c.Identity.ClientID}}, nil
 	}
 	return []rpc.Method{
-		rpc.Handle("Test.Get", rpc.Token, rpc.Here, name).Needs(rpc.Good),
+		rpc.Handle("Test.Get", rpc.Token, rpc.Here, name).Needs(rpc.AnyToken),
 		rpc.Handle("Test.Open", rpc.Anonymous, rpc.Here, name),
 		rpc.Handle("Test.Server", rpc.ServerOnly, rpc.Here, name),
 		rpc.Handle("Test.Register", rpc.NodeRegister, rpc.Here, name),
 		rpc.Handle("Test.Bind", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.GenericResponse, error) {
 			c.Conn.BindNode(req.NodeID)
 			return &message.GenericResponse{}, nil
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 		rpc.Handle("Test.Fail", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 			return nil, nomad.Errorf(409, "no, thanks")
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 		rpc.Handle("Test.Panic", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 			panic("a bug")
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 		rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}).Needs(rpc.Good),
-		rpc.Handle("Test.Leader", rpc.Token, rpc.Leader, name).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
+		rpc.Handle("Test.Leader", rpc.Token, rpc.Leader, name).Needs(rpc.AnyToken),
 		rpc.HandleStream("Test.Echo", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.FsStreamRequest, s *rpc.Stream) error {
 			if req.Path == "" {
 				return nomad.Errorf(404, "no path")
@@ -76,7 +76,7 @@ func methods() []rpc.Method {
 				}
 			}
 			return nil
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 	}
 }
 
@@ -201,7 +201,7 @@ func TestServerOnlyIsRefusedOverTCP(t *testing.T) {
 func TestTableIsChecked(t *testing.T) {
 	complete := rpc.Handle("A.B", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 		return nil, nil
-	}).Needs(rpc.Good)
+	}).Needs(rpc.AnyToken)
 	noRule := complete
 	noRule.Rule = 0
 	noCheck := complete

@@ -454,7 +454,7 @@ func (s *Server) serve(ctx context.Context, m Method, c *Call, req Request, stre
 		return err
 	}
 	c.renew = func(ctx context.Context) (*Call, error) { return s.stillGood(ctx, m, c, req.Envelope()) }
-	ctx, stop := stream.While(ctx, s.cfg.Recheck, func(ctx context.Context) error {
+	ctx, stop := stream.CloseWhenDenied(ctx, s.cfg.Recheck, func(ctx context.Context) error {
 		_, err := c.renew(ctx)
 		return err
 	})

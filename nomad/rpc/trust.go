@@ -22,7 +22,7 @@ func (TrustPeer) Authenticate(_ context.Context, _ string, _ Rule, conn *Conn) (
 
 // Access allows everything: the servers have checked the rights.
 func (TrustPeer) Access(context.Context, *acls.AuthenticatedIdentity) (*Access, error) {
-	return &Access{Rights: everything, Off: true}, nil
+	return &Access{Rights: everything, Disabled: true}, nil
 }
 
 var everything = acl.New(true)

@@ -48,7 +48,7 @@ func TestHeldReadsAreWatched(t *testing.T) {
 			row := rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
-			}).Needs(rpc.Good)
+			}).Needs(rpc.AnyToken)
 			s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{row}, Auth: auth})
 			if err != nil {
 				t.Fatal(err)

@@ -136,7 +136,7 @@ func (f *Finder) asked(c nomad.Context, fuzzy bool) ([]nomad.Context, error) {
 	}
 	switch c {
 	case "", nomad.ContextAll:
-		f.Access.Open() // each object is checked
+		f.Access.MarkChecked() // each object is checked
 		return all, nil
 	case nomad.ContextJobs:
 		if fuzzy {
@@ -179,7 +179,7 @@ func (f *Finder) openVariables(everywhere bool) error {
 	case everywhere && f.Access.Workload == nil && f.Access.NeedAnywhere(list) != nil:
 		return nomad.Denied("needs list of a variable")
 	}
-	f.Access.Open() // each variable is checked
+	f.Access.MarkChecked() // each variable is checked
 	return nil
 }
 

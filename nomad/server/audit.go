@@ -15,7 +15,7 @@ import (
 // because of the audit log: a full disk must not take nodes down.
 func (s *Server) audited(m rpc.Method, c *rpc.Call, req rpc.Request, refused error) (func(error) error, error) {
 	log := s.cfg.Audit
-	if !log.On() || passedOn(c) {
+	if !log.Enabled() || passedOn(c) {
 		return func(err error) error { return err }, nil
 	}
 	who := audit.AuthOf(c.Identity)

@@ -35,7 +35,7 @@ func (s *Server) begin(ctx context.Context) error {
 		}
 		if founders := s.founders(); founders != nil {
 			err := s.beginWith(ctx, founders)
-			if err == nil || errors.Is(err, consensus.ErrBegun) {
+			if err == nil || errors.Is(err, consensus.ErrBootstrapped) {
 				return nil
 			}
 			s.log.Warn("bootstrap the cluster", "err", err)
@@ -88,7 +88,7 @@ func (s *Server) beginWith(ctx context.Context, founders map[string]string) erro
 		}
 		if len(peers) > 0 {
 			s.log.Info("a cluster exists: waiting to be added", "server", id)
-			return consensus.ErrBegun
+			return consensus.ErrBootstrapped
 		}
 	}
 	if err := s.raft.Bootstrap(founders); err != nil {

@@ -180,9 +180,9 @@ func (s *Server) RemoveServer(ctx context.Context, id string) error {
 	return s.raft.RemoveServer(ctx, id)
 }
 
-// HandOver transfers leadership to another server.
-func (s *Server) HandOver(ctx context.Context, id, addr string) error {
-	return s.raft.HandOver(ctx, id, addr)
+// TransferLeadership transfers leadership to another server.
+func (s *Server) TransferLeadership(ctx context.Context, id, addr string) error {
+	return s.raft.TransferLeadership(ctx, id, addr)
 }
 
 // Stats returns the statistics for agent self.

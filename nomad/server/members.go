@@ -300,7 +300,7 @@ func (s *Server) Leave(ctx context.Context) error {
 	var errs []error
 	if s.raft.IsLeader() {
 		if s.isVoter() {
-			errs = append(errs, s.raft.HandOver(ctx, "", ""))
+			errs = append(errs, s.raft.TransferLeadership(ctx, "", ""))
 		}
 	}
 	errs = append(errs, p.Leave())

@@ -166,10 +166,10 @@ func relayed(t *testing.T) *rpc.Server {
 				return nil, nomad.Errorf(404, "unknown task %q", req.Task)
 			}
 			return &message.AllocStatsResponse{Stats: &nomad.AllocResourceUsage{Timestamp: 7}}, nil
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.FsLogsRequest, st *rpc.Stream) error {
 			return st.Encode(&nomad.StreamErrWrapper{Payload: []byte("log of " + req.Task)})
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 	}})
 	if err != nil {
 		t.Fatal(err)

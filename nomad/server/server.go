@@ -174,7 +174,7 @@ func (s *Server) open() (err error) {
 func (s *Server) openRaft() (err error) {
 	cfg := consensus.Config{FSM: s.fsm, Dir: s.dir(), Address: s.advertise, Bootstrap: s.alone() || s.cfg.BootstrapExpect == 1,
 		Backend: s.cfg.LogStore, NoLogCache: s.cfg.NoLogCache, SegmentSize: s.cfg.SegmentSize, Tuning: s.cfg.Raft, Log: s.log,
-		OnlyOurs: s.onlyOurs, Scratch: func() raft.FSM { return fsm.New(state.New(s.log), nil, s.log) }}
+		CheckOwnCommands: s.onlyOurs, NewTempFSM: func() raft.FSM { return fsm.New(state.New(s.log), nil, s.log) }}
 	if s.peer = s.advertise; !s.alone() {
 		serf := s.cfg.SerfAdvertise
 		if serf == "" {
@@ -302,7 +302,7 @@ func (s *Server) stepDown() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stepDownWithin)
 	defer cancel()
-	if err := s.raft.HandOver(ctx, "", ""); err != nil {
+	if err := s.raft.TransferLeadership(ctx, "", ""); err != nil {
 		s.log.Warn("hand leadership over", "err", err)
 	}
 }

@@ -92,7 +92,7 @@ func noting[Req, Resp any, P interface {
 	return rpc.Handle[Req, Resp, P](name, rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, req *Req) (*Resp, error) {
 		r.note(c, P(req))
 		return new(Resp), nil
-	}).Needs(rpc.Good)
+	}).Needs(rpc.AnyToken)
 }
 
 // notingStream sends one chunk and stays until the server ends the stream.
@@ -109,7 +109,7 @@ func notingStream[Req any, P interface {
 		}
 		<-ctx.Done()
 		return nil
-	}).Needs(rpc.Good)
+	}).Needs(rpc.AnyToken)
 }
 
 // joinRogue joins a rogue node with some attributes to a server.

@@ -292,7 +292,7 @@ func TestTheFirstTokenIsNoted(t *testing.T) {
 	// Only one of two bootstraps in a transaction creates a token.
 	h = newHouse(t)
 	var errs [2]error
-	if h.Together(20, func() bool {
+	if h.WriteBatch(20, func() bool {
 		for i, accessor := range []string{"a", "b"} {
 			errs[i] = first(accessor, 0)
 		}

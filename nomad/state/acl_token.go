@@ -208,7 +208,7 @@ func (s *Store) BootstrapACL(index uint64, req *acls.TokenBootstrapRequest) (*Ch
 		if err := t.putACLToken(req.Token); err != nil {
 			return fmt.Errorf("bootstrap ACLs: %w", err)
 		}
-		t.NoteIndex(IndexACLBootstrap) // now: the next entry may share this transaction
+		t.SetTableIndex(IndexACLBootstrap) // now: the next entry may share this transaction
 		return nil
 	})
 }

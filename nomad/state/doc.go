@@ -2,7 +2,7 @@
 // allocations, deployments, root keys and so on. The tables have the names of Nomad 2.0.
 //
 // Only nomad/fsm writes. Store has one method for each Raft command. Each log entry is one
-// transaction, or several committed entries share one (Store.Together). A write reads no clock
+// transaction, or several committed entries share one (Store.WriteBatch). A write reads no clock
 // and draws no random number, so that every server ends with the same rows. Times, IDs and random
 // values arrive in the command. A write returns Changes, which lists what it created, updated and
 // deleted.

@@ -46,7 +46,7 @@ var types = map[nomad.MessageType]string{
 func eventOf(w table.Write) *Event {
 	switch r := w.Row.(type) {
 	case *nomad.Job:
-		return about(nomad.TopicJob, r.ID, r.Namespace, func() map[string]any { return deletable("Job", r, w.Gone) })
+		return about(nomad.TopicJob, r.ID, r.Namespace, func() map[string]any { return deletable("Job", r, w.Deleted) })
 	case *nomad.Evaluation:
 		return about(nomad.TopicEvaluation, r.ID, r.Namespace, one("Evaluation", func() any { return evaluation(r) }), r.JobID, r.DeploymentID)
 	case *nomad.Allocation:
@@ -58,7 +58,7 @@ func eventOf(w table.Write) *Event {
 	case *nomad.NodePool:
 		return about(nomad.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
 	case *nomad.VariableEncrypted:
-		return about(nomad.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Gone) })
+		return about(nomad.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Deleted) })
 	}
 	return eventOfAccess(w.Row)
 }

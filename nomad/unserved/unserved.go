@@ -60,7 +60,7 @@ func users(s *state.Snapshot) map[string][]string {
 	}
 	for j := range s.Jobs(nil) {
 		if !over(j) {
-			for _, feature := range jobrules.AbsentFeatures(j) {
+			for _, feature := range jobrules.UnsupportedFeatures(j) {
 				add(feature, j)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Shown returns the configuration as a map by field names. Secrets are redacted.
-func (c *Config) Shown() map[string]any { return shownBlock(reflect.ValueOf(*c)) }
+// Redacted returns the configuration as a map by field names. Secrets are redacted.
+func (c *Config) Redacted() map[string]any { return shownBlock(reflect.ValueOf(*c)) }
 
 // secretWords are parts of keys whose values are redacted.
 var secretWords = []string{"token", "encrypt", "secret", "password", "auth", "key"}

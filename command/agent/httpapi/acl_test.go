@@ -45,7 +45,7 @@ func newACLServer(t *testing.T) *Server {
 		}),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
 			return &acls.WhoAmIResponse{Identity: c.Identity}, nil
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 	}})
 	if err != nil {
 		t.Fatal(err)

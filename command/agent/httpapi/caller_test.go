@@ -25,7 +25,7 @@ func (p policies) Access(ctx context.Context, token string) (*acls.Authenticated
 		return nil, nil, err
 	}
 	if p.off {
-		return id, &rpc.Access{Rights: acl.New(true), Off: true}, nil
+		return id, &rpc.Access{Rights: acl.New(true), Disabled: true}, nil
 	}
 	parsed, err := acl.Parse(p.text[token])
 	if err != nil {

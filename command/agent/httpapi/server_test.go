@@ -43,25 +43,25 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 				out.Job = &nomad.Job{ID: q.JobID, Namespace: q.Namespace}
 			}
 			return out, nil
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 		rpc.Handle("Job.List", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobListRequest) (*message.JobListResponse, error) {
 			if q.Prefix == "fail" {
 				return nil, nomad.Errorf(http.StatusTeapot, "no <b>coffee</b>")
 			}
 			return &message.JobListResponse{}, nil
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 		rpc.Handle("Job.Register", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
 			if q.Eval != nil || q.Forwarded {
 				t.Error("the body set a field of the servers")
 			}
 			return &message.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: message.QueryMeta{Index: 9}}, nil
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
 			return &message.OperatorHealthReply{Healthy: true, Unserved: []string{"1 periodic job will not be launched"}}, nil
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
 			return &acls.WhoAmIResponse{Identity: c.Identity}, nil
-		}).Needs(rpc.Good),
+		}).Needs(rpc.AnyToken),
 	}
 	srv, err := rpc.NewServer(rpc.Config{Methods: methods, Auth: everybody{}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -89,8 +89,8 @@ func Of(f Facts) Level {
 	return at
 }
 
-// Lacks lists the conditions that f lacks for Strict, lowest level first.
-func (f Facts) Lacks() []string {
+// Missing lists the conditions that f lacks for Strict, lowest level first.
+func (f Facts) Missing() []string {
 	var out []string
 	for _, r := range rungs {
 		for _, n := range r.needs {
@@ -106,7 +106,7 @@ func (f Facts) Lacks() []string {
 func (f Facts) Attributes(driver string) map[string]string {
 	p := "driver." + driver + "."
 	out := map[string]string{p + "level": string(Of(f)), p + "landlock.abi": strconv.Itoa(f.LandlockABI)}
-	if lacks := f.Lacks(); len(lacks) > 0 {
+	if lacks := f.Missing(); len(lacks) > 0 {
 		out[p+"lacks"] = strings.Join(lacks, ", ")
 	}
 	return out

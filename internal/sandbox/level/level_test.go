@@ -44,8 +44,8 @@ func TestOf(t *testing.T) {
 			if got := level.Of(f); got != tt.want {
 				t.Errorf("Of() = %s, want %s", got, tt.want)
 			}
-			if got := strings.Join(f.Lacks(), ", "); got != tt.lacks {
-				t.Errorf("Lacks() = %q, want %q", got, tt.lacks)
+			if got := strings.Join(f.Missing(), ", "); got != tt.lacks {
+				t.Errorf("Missing() = %q, want %q", got, tt.lacks)
 			}
 		})
 	}

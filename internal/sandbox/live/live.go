@@ -24,14 +24,14 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// Untold is the Live value of a layer that the kernel does not report.
-const Untold = ""
+// Unreported is the Live value of a layer that the kernel does not report.
+const Unreported = ""
 
 // Layer is one property of a sandbox.
 type Layer struct {
 	Name     string
 	Declared string
-	Live     string // Untold, or the kernel's value
+	Live     string // Unreported, or the kernel's value
 	Match    bool
 	Stricter bool // a limit is lower than declared; Match is then true
 }
@@ -223,9 +223,9 @@ func landlocked(_ *process, s Subject) ([]Layer, error) {
 	if f.TCP != nil {
 		text += fmt.Sprintf(", TCP bind %d, connect %d", f.TCP.Bind, f.TCP.Connect)
 	}
-	out := []Layer{{Name: "landlock", Declared: text, Live: Untold, Match: true}}
+	out := []Layer{{Name: "landlock", Declared: text, Live: Unreported, Match: true}}
 	for _, path := range f.Paths {
-		out = append(out, Layer{Name: "unveil", Declared: path.String(), Live: Untold, Match: true})
+		out = append(out, Layer{Name: "unveil", Declared: path.String(), Live: Unreported, Match: true})
 	}
 	return out, nil
 }

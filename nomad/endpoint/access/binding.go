@@ -27,7 +27,7 @@ func (s *Service) UpsertBindingRules(ctx context.Context, _ *rpc.Call, req *acls
 	for _, asked := range req.ACLBindingRules {
 		r, err := s.bindingRuleOf(snap, asked)
 		if err != nil {
-			return nil, handler.Unfit(err)
+			return nil, handler.BadRequest(err)
 		}
 		if seen[r.ID] {
 			return nil, nomad.Errorf(400, "duplicate binding rule %s in the request", r.ID)

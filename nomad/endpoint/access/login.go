@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// LogsInGlobally reports whether the auth method of a login creates global tokens.
-func (s *Service) LogsInGlobally(r rpc.Request) bool {
+// CreatesGlobalToken reports whether the auth method of a login creates global tokens.
+func (s *Service) CreatesGlobalToken(r rpc.Request) bool {
 	name := ""
 	switch req := r.(type) {
 	case *acls.LoginRequest:
@@ -71,7 +71,7 @@ func (s *Service) OIDCCompleteAuth(ctx context.Context, _ *rpc.Call, req *acls.O
 	if req.State == "" || req.Code == "" || req.ClientNonce == "" || req.RedirectURI == "" {
 		return nil, nomad.Errorf(400, "missing state, code, client nonce or redirect URI")
 	}
-	claims, err := s.desk.End(ctx, m, login.Returned{State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss})
+	claims, err := s.desk.End(ctx, m, login.Callback{State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss})
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}

@@ -29,7 +29,7 @@ func (s *Service) UpsertAuthMethods(ctx context.Context, _ *rpc.Call, req *acls.
 	for _, asked := range req.AuthMethods {
 		m, err := s.authMethodOf(snap, asked)
 		if err != nil {
-			return nil, handler.Unfit(err)
+			return nil, handler.BadRequest(err)
 		}
 		if names[m.Name] {
 			return nil, nomad.Errorf(400, "duplicate auth method %q in the request", m.Name)

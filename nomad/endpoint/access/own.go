@@ -24,7 +24,7 @@ func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (ui
 	case errors.Is(err, nomad.ErrACLRoleNotFound), errors.Is(err, nomad.ErrACLAuthMethodNotFound), errors.Is(err, nomad.ErrACLBindingRuleNotFound):
 		return index, nomad.Errorf(404, "%s", err)
 	}
-	return index, handler.Unfit(err)
+	return index, handler.BadRequest(err)
 }
 
 // isOwn reports whether the caller's token has the accessor ID.

@@ -25,7 +25,7 @@ func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *acls.Pol
 	seen := map[string]bool{}
 	for _, p := range req.Policies {
 		if err := p.Validate(); err != nil {
-			return nil, handler.Unfit(err)
+			return nil, handler.BadRequest(err)
 		}
 		if _, err := acl.Parse(p.Rules); err != nil {
 			return nil, nomad.Errorf(400, "policy %q: %s", p.Name, err)
@@ -132,7 +132,7 @@ func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *message.G
 	if w == nil {
 		return nil, nomad.Denied("needs a workload identity")
 	}
-	c.Access.Open()
+	c.Access.MarkChecked()
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
 		out.Policies = map[string]*acls.Policy{}
 		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {

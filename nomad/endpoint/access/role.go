@@ -29,7 +29,7 @@ func (s *Service) UpsertRoles(ctx context.Context, _ *rpc.Call, req *acls.RolesU
 		}
 		stored.Canonicalize()
 		if err := stored.Validate(); err != nil {
-			return nil, handler.Unfit(err)
+			return nil, handler.BadRequest(err)
 		}
 		if seen[stored.ID] || seen[stored.Name] {
 			return nil, nomad.Errorf(400, "duplicate role %q in the request", stored.Name)

@@ -5,7 +5,7 @@
 //
 // It stores the objects that grant rights. It does not decide what a caller may do: nomad/authz
 // and acl do. The method table in nomad/endpoint rejects these calls while access control is
-// disabled. The only state is the OIDC logins in progress (login.Desk). The package starts no
+// disabled. The only state is the OIDC logins in progress (login.Service). The package starts no
 // goroutine.
 package access
 
@@ -37,7 +37,7 @@ type Service struct {
 	*handler.Core
 	cfg  Config
 	keys *rootkeys.Service
-	desk *login.Desk
+	desk *login.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -45,6 +45,6 @@ func New(core *handler.Core, keys *rootkeys.Service, cfg Config) *Service {
 	cfg.Control.TokenMinTTL = cmp.Or(cfg.Control.TokenMinTTL, time.Minute)
 	cfg.Control.TokenMaxTTL = cmp.Or(cfg.Control.TokenMaxTTL, 24*time.Hour)
 	s := &Service{Core: core, cfg: cfg, keys: keys}
-	s.desk = login.NewDesk(login.Config{Now: core.Now, Signer: assertions{s}})
+	s.desk = login.New(login.Config{Now: core.Now, Signer: assertions{s}})
 	return s
 }

@@ -60,7 +60,7 @@ func (s *Service) UpsertTokens(ctx context.Context, _ *rpc.Call, req *acls.Token
 		}
 		stored, err := s.tokenOf(snap, t)
 		if err != nil {
-			return nil, handler.Unfit(err)
+			return nil, handler.BadRequest(err)
 		}
 		if seen[stored.AccessorID] {
 			return nil, nomad.Errorf(400, "duplicate token %s in the request", stored.AccessorID)

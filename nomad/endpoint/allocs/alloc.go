@@ -63,8 +63,8 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.AllocSpecif
 	if err != nil || out.Alloc != nil {
 		return out, err
 	}
-	c.Access.Open()
-	return out, handler.NotSeen(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
+	c.Access.MarkChecked()
+	return out, handler.NotFoundOrHidden(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
 }
 
 // GetAll returns allocations, including their signed identities, to the node that runs
@@ -144,7 +144,7 @@ func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call, req *messag
 // Readable returns the stubs of the allocations that the caller may read.
 func Readable(c *rpc.Call, all iter.Seq[*nomad.Allocation]) []*nomad.AllocListStub {
 	out, may := []*nomad.AllocListStub{}, handler.Grants(c, acl.ReadJob)
-	c.Access.Open() // an empty list needs no right
+	c.Access.MarkChecked() // an empty list needs no right
 	for a := range all {
 		if may(a.Namespace) {
 			out = append(out, a.Stub(nil))

@@ -58,8 +58,8 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.DeploymentS
 	if err != nil || out.Deployment != nil {
 		return out, err
 	}
-	c.Access.Open()
-	return out, handler.NotSeen(c, nomad.UnknownDeployment(req.DeploymentID), acl.ReadJob)
+	c.Access.MarkChecked()
+	return out, handler.NotFoundOrHidden(c, nomad.UnknownDeployment(req.DeploymentID), acl.ReadJob)
 }
 
 func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *message.DeploymentSpecificRequest) (*message.AllocListResponse, error) {
@@ -80,7 +80,7 @@ func (s *Service) mayChange(c *rpc.Call, id string, ops ...acl.NamespaceCapabili
 	if d != nil {
 		namespace = d.Namespace
 	}
-	if err := handler.NeedOf(c, namespace, nomad.UnknownDeployment(id), ops...); err != nil {
+	if err := handler.NeedInNamespace(c, namespace, nomad.UnknownDeployment(id), ops...); err != nil {
 		return err
 	}
 	if d == nil || !d.Active() {

@@ -312,8 +312,8 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.EvalSpecifi
 	if err != nil || out.Eval != nil {
 		return out, err
 	}
-	c.Access.Open()
-	return out, handler.NotSeen(c, nomad.UnknownEval(req.EvalID), acl.ReadJob)
+	c.Access.MarkChecked()
+	return out, handler.NotFoundOrHidden(c, nomad.UnknownEval(req.EvalID), acl.ReadJob)
 }
 
 // related returns the evaluations linked to an evaluation: previous, next and blocked ones,

@@ -202,7 +202,7 @@ func (s *Service) methodQuestion(req *acls.ExplainRequest) (*question, error) {
 	case rpc.Management:
 		ask.management = true
 	case rpc.Token:
-		if ask.questions = m.Check.Questions(req.Envelope()); len(ask.questions) == 0 && m.Check.String() != rpc.Good.String() {
+		if ask.questions = m.Check.Questions(req.Envelope()); len(ask.questions) == 0 && m.Check.String() != rpc.AnyToken.String() {
 			ask.depends = m.Check.String()
 		}
 	default:

@@ -143,8 +143,8 @@ func (c *Core) Signing(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.SignWithin)
 }
 
-// Unfit returns err with the status 400, unless err already has a status.
-func Unfit(err error) error {
+// BadRequest returns err with the status 400, unless err already has a status.
+func BadRequest(err error) error {
 	var coded *nomad.CodedError
 	if err == nil || errors.As(err, &coded) {
 		return err
@@ -155,7 +155,7 @@ func Unfit(err error) error {
 // UnixNow returns the time for log entries.
 func (c *Core) UnixNow() int64 { return c.Now().UnixNano() }
 
-// Absent returns the error (501) of methods whose feature is not implemented yet.
-func Absent(feature string) error {
+// NotImplemented returns the error (501) of methods whose feature is not implemented yet.
+func NotImplemented(feature string) error {
 	return &nomad.CodedError{Code: 501, Message: fmt.Sprintf("%s: not available yet", feature)}
 }

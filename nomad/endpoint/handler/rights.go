@@ -10,10 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// NeedOf requires one of the rights in the namespace of an object that was looked up by its ID.
+// NeedInNamespace requires one of the rights in the namespace of an object that was looked up by its ID.
 // The namespace is "" when the object was not found. A caller without the rights gets the same
 // error as for a missing object, so that IDs cannot be guessed.
-func NeedOf(c *rpc.Call, namespace string, missing error, ops ...acl.NamespaceCapability) error {
+func NeedInNamespace(c *rpc.Call, namespace string, missing error, ops ...acl.NamespaceCapability) error {
 	if namespace != "" && c.Access.Need(acl.InNamespace(namespace, ops...)) == nil {
 		return nil
 	}
@@ -24,16 +24,16 @@ func NeedOf(c *rpc.Call, namespace string, missing error, ops ...acl.NamespaceCa
 // all callers when access control is disabled, get the plain error.
 func lacking(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
 	var coded *nomad.CodedError
-	if c.Access.Off || c.Access.IsManagement() || !errors.As(missing, &coded) {
+	if c.Access.Disabled || c.Access.IsManagement() || !errors.As(missing, &coded) {
 		return missing
 	}
 	return nomad.Errorf(coded.Code, "%s%s", coded.Message, nomad.Hidden(texts(ops)...))
 }
 
-// NotSeen returns the error for a read whose object does not exist or is hidden from the caller.
+// NotFoundOrHidden returns the error for a read whose object does not exist or is hidden from the caller.
 // It is nil for management callers and nodes, which expect an empty response.
-func NotSeen(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
-	if c.Access.Off || c.Access.IsManagement() || authz.NodeID(c.Identity) != "" {
+func NotFoundOrHidden(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
+	if c.Access.Disabled || c.Access.IsManagement() || authz.NodeID(c.Identity) != "" {
 		return nil
 	}
 	return lacking(c, missing, ops...)
@@ -61,7 +61,7 @@ func Grants(c *rpc.Call, ops ...acl.NamespaceCapability) func(namespace string) 
 // Without this check they would have an operator's rights. With access control enabled, their
 // policies apply.
 func ForOperators(c *rpc.Call) error {
-	if c.Access.Off && c.Identity.Claims != nil {
+	if c.Access.Disabled && c.Identity.Claims != nil {
 		return nomad.ErrPermissionDenied
 	}
 	return nil
@@ -73,7 +73,7 @@ func NeedAlloc(c *rpc.Call, alloc *nomad.Allocation, id string, ops ...acl.Names
 	if alloc != nil {
 		namespace = alloc.Namespace
 	}
-	return NeedOf(c, namespace, nomad.UnknownAlloc(id), ops...)
+	return NeedInNamespace(c, namespace, nomad.UnknownAlloc(id), ops...)
 }
 
 // NoNode rejects nodes when access control is disabled. Otherwise their policies apply. Workloads

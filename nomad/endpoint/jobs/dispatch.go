@@ -56,7 +56,7 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, &message.JobRegisterRequest{
 		Job: child, Eval: eval, WriteRequest: message.WriteRequest{Region: child.Region, Namespace: child.Namespace}})
 	if err != nil {
-		return nil, handler.Unfit(err)
+		return nil, handler.BadRequest(err)
 	}
 	out := &message.JobDispatchResponse{DispatchedJobID: child.ID, JobCreateIndex: index}
 	out.Index = index

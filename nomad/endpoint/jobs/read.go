@@ -85,7 +85,7 @@ func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *message.JobSumm
 // Versions returns the versions of a job and, if requested, the diffs between them.
 func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *message.JobVersionsRequest) (*message.JobVersionsResponse, error) {
 	if req.DiffTagName != "" {
-		return nil, handler.Absent("version tags of jobs")
+		return nil, handler.NotImplemented("version tags of jobs")
 	}
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobVersionsResponse) error {
 		ns := handler.NamespaceOf(req.Namespace)

@@ -62,7 +62,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 	}
 	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, entry)
 	if err != nil {
-		return nil, handler.Unfit(err)
+		return nil, handler.BadRequest(err)
 	}
 	out.JobModifyIndex, out.Index = index, index
 	if eval != nil {
@@ -96,7 +96,7 @@ func (s *Service) admit(c *rpc.Call, given *nomad.Job, w message.WriteRequest, n
 		return nil, nil, err
 	}
 	if err := validate(job); err != nil {
-		return nil, nil, handler.Unfit(err)
+		return nil, nil, handler.BadRequest(err)
 	}
 	return job, s.warnings(job), s.fits(job)
 }
@@ -209,7 +209,7 @@ func (s *Service) withinLimits(job *nomad.Job) error {
 // tokens are exempt.
 func registrationOpen(snap *state.Snapshot, c *rpc.Call) error {
 	_, cfg := snap.SchedulerConfig(nil)
-	if cfg != nil && cfg.RejectJobRegistration && (c.Access.Off || !c.Access.IsManagement()) {
+	if cfg != nil && cfg.RejectJobRegistration && (c.Access.Disabled || !c.Access.IsManagement()) {
 		return nomad.ErrRegistrationClosed
 	}
 	return nil

@@ -25,7 +25,7 @@ func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *message.Nod
 		return nil, err
 	}
 	if req.DrainStrategy != nil {
-		return nil, handler.Absent("draining of nodes")
+		return nil, handler.NotImplemented("draining of nodes")
 	}
 	snap := s.Snapshot()
 	old := snap.Node(nil, req.NodeID)
@@ -53,7 +53,7 @@ func mayUpdateDrain(c *rpc.Call, req *message.NodeUpdateDrainRequest) error {
 	if authz.NodeID(c.Identity) == "" {
 		return c.Access.Need(acl.ToWrite(acl.Nodes))
 	}
-	c.Access.Open()
+	c.Access.MarkChecked()
 	if req.DrainStrategy != nil || req.MarkEligible {
 		return nomad.ErrPermissionDenied
 	}

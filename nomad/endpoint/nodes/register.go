@@ -192,7 +192,7 @@ func identityEnds(c *rpc.Call) time.Time {
 // the response. The identity of the node expires at ends.
 func (s *Service) describe(node *nomad.Node, ends time.Time, out *message.NodeUpdateResponse) {
 	out.HeartbeatTTL = s.cfg.Heartbeats.Reset(node.ID)
-	s.cfg.Heartbeats.Identified(node.ID, ends)
+	s.cfg.Heartbeats.SetIdentityExpiry(node.ID, ends)
 	snap := s.Snapshot()
 	for range snap.Nodes(nil) {
 		out.NumNodes++

@@ -21,11 +21,11 @@ type Heartbeats interface {
 	Reset(node string) time.Duration
 	// Clear stops the timer of a node.
 	Clear(node string)
-	// Silent returns the time after which a node counts as silent if it sends no further
+	// UntilMissed returns the time after which a node counts as silent if it sends no further
 	// heartbeat. It is zero if the node is silent already.
-	Silent(node string) time.Duration
-	// Identified records when the identity of a node expires.
-	Identified(node string, ends time.Time)
+	UntilMissed(node string) time.Duration
+	// SetIdentityExpiry records when the identity of a node expires.
+	SetIdentityExpiry(node string, ends time.Time)
 }
 
 // Config configures a Service.

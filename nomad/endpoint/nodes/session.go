@@ -39,7 +39,7 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 	if had == nil || next == nil || next.ID == had.ID {
 		return nil
 	}
-	in := s.cfg.Heartbeats.Silent(n.ID)
+	in := s.cfg.Heartbeats.UntilMissed(n.ID)
 	contest := next.ID == had.PreviousID && s.Now().Sub(time.Unix(had.Since, 0)) <= nomad.SessionContest
 	if in == 0 || old.TerminalStatus() || contest {
 		return nil

@@ -24,7 +24,7 @@ type Target[Req any] struct {
 // Alloc resolves the node of the allocation of a request. The caller needs one of the
 // rights in the namespace of the allocation.
 func Alloc[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) Target[Req] {
-	return Target[Req]{rpc.Asked(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
+	return Target[Req]{rpc.CheckedByHandler(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
 			return errand{}, nomad.ErrMissingAllocID
 		}
@@ -163,7 +163,7 @@ func (s *Service) connected(e errand) bool {
 // itself, if the operator allows it with TokensToNodes.
 func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e errand, req rpc.Request) error {
 	switch {
-	case c.Access.Off:
+	case c.Access.Disabled:
 		return credential(req, "")
 	case ticket.Known(e.node):
 		ctx, cancel := s.Signing(ctx)

@@ -18,7 +18,7 @@ type DB struct {
 	mem       *memdb.MemDB
 	latest    atomic.Uint64
 	abandoned chan struct{}
-	joint     *joint // set while Together runs; only the writer uses it
+	joint     *joint // set while WriteBatch runs; only the writer uses it
 
 	mu    sync.Mutex
 	moved chan struct{} // closed when latest grows; nil without waiters
@@ -114,12 +114,12 @@ type Txn struct {
 // Write is one written row: a pointer to the stored value.
 type Write struct {
 	Row any
-	// Gone means that the row was deleted. Row is its last value.
-	Gone bool
+	// Deleted means that the row was deleted. Row is its last value.
+	Deleted bool
 }
 
 // Write runs fn in a transaction for the log entry with the index. If fn fails, nothing changes.
-// Within Together all entries share one transaction.
+// Within WriteBatch all entries share one transaction.
 func (d *DB) Write(index uint64, fn func(*Txn) error) error {
 	if d.joint != nil {
 		return d.joint.write(index, fn)
@@ -130,7 +130,7 @@ func (d *DB) Write(index uint64, fn func(*Txn) error) error {
 		return err
 	}
 	for _, name := range t.touched {
-		t.NoteIndex(name)
+		t.SetTableIndex(name)
 	}
 	t.Commit()
 	d.Advance(index)
@@ -147,10 +147,10 @@ type joint struct {
 	last map[string]uint64 // the last index of each table
 }
 
-// Together runs apply in one transaction. apply writes log entries up to the index last. Watches
+// WriteBatch runs apply in one transaction. apply writes log entries up to the index last. Watches
 // fire once, and the index of each table is written once. If an entry fails, apply must return
-// false. Together then writes nothing and returns false.
-func (d *DB) Together(last uint64, apply func() bool) bool {
+// false. WriteBatch then writes nothing and returns false.
+func (d *DB) WriteBatch(last uint64, apply func() bool) bool {
 	j := &joint{Txn: Txn{Txn: d.mem.Txn(true)}, last: map[string]uint64{}}
 	defer j.Abort()
 	d.joint = j
@@ -160,7 +160,7 @@ func (d *DB) Together(last uint64, apply func() bool) bool {
 	}
 	for name, index := range j.last {
 		j.Index = index
-		j.NoteIndex(name)
+		j.SetTableIndex(name)
 	}
 	j.Commit()
 	d.Advance(last)
@@ -193,8 +193,8 @@ var Indexes = &Table[nomad.IndexEntry]{
 	ID:   func(e *nomad.IndexEntry) Key { return KeyOf(e.Key) },
 }
 
-// NoteIndex records the index of the log entry as the last change of a table.
-func (t *Txn) NoteIndex(name string) {
+// SetTableIndex records the index of the log entry as the last change of a table.
+func (t *Txn) SetTableIndex(name string) {
 	Indexes.Put(t, &nomad.IndexEntry{Key: name, Value: t.Index})
 }
 

@@ -7,7 +7,7 @@
 // changed.
 //
 // A DB holds the rows. Each log entry is one transaction (DB.Write), or several entries share one
-// (DB.Together). A commit notes the index of the entry for each table that it changed. DB.View is
+// (DB.WriteBatch). A commit notes the index of the entry for each table that it changed. DB.View is
 // an immutable view that is cheap to take and safe for concurrent use. Only one goroutine writes
 // at a time. Rows that a read returned must not be modified.
 //

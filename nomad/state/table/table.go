@@ -161,7 +161,7 @@ func (t *Table[T]) Delete(tx *Txn, row *T) {
 	t.check(tx.Delete(t.Name, row))
 	tx.touch(t.Name)
 	if t.Events {
-		tx.Written = append(tx.Written, Write{Row: row, Gone: true})
+		tx.Written = append(tx.Written, Write{Row: row, Deleted: true})
 	}
 }
 

@@ -96,11 +96,11 @@ func TestFailedWrite(t *testing.T) {
 	}); !errors.Is(err, fails) {
 		t.Fatalf("Write() = %v", err)
 	}
-	if d.Together(3, func() bool {
+	if d.WriteBatch(3, func() bool {
 		put(t, d, 2, &city{"de", "ulm", 1})
 		return false
 	}) {
-		t.Error("Together() = true after a failed entry")
+		t.Error("WriteBatch() = true after a failed entry")
 	}
 	tx, index := d.View()
 	if got := names(cities.All(tx, nil)); got != "bonn" || index != 1 || table.LastIndex(tx, cities.Name) != 1 {
@@ -113,12 +113,12 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
-// TestTogether checks that an entry sees earlier entries, readers see none of them before the
+// TestWriteBatch checks that an entry sees earlier entries, readers see none of them before the
 // end, and each entry has its own list of written rows.
-func TestTogether(t *testing.T) {
+func TestWriteBatch(t *testing.T) {
 	d := newDB()
 	var written []int
-	if !d.Together(3, func() bool {
+	if !d.WriteBatch(3, func() bool {
 		for i := range uint64(3) {
 			if err := d.Write(i+1, func(tx *table.Txn) error {
 				if got := len(slices.Collect(cities.All(tx, nil))); got != int(i) {
@@ -137,7 +137,7 @@ func TestTogether(t *testing.T) {
 		}
 		return true
 	}) {
-		t.Error("Together() = false")
+		t.Error("WriteBatch() = false")
 	}
 	tx, index := d.View()
 	if got := names(cities.All(tx, nil)); got != "0 1 2" || index != 3 || table.LastIndex(tx, cities.Name) != 3 {

@@ -34,7 +34,7 @@ const (
 // recording fails, next is not called.
 func (s *Server) audited(w http.ResponseWriter, req *http.Request, next http.HandlerFunc) {
 	log := s.cfg.Audit
-	if !log.On() {
+	if !log.Enabled() {
 		next(w, req)
 		return
 	}

@@ -57,7 +57,7 @@ func ForOperators(q acl.Question, handle Handler) Handler {
 		switch {
 		case err != nil:
 			return nil, err
-		case access.Off && id.Claims != nil:
+		case access.Disabled && id.Claims != nil:
 			return nil, nomad.ErrPermissionDenied
 		}
 		if err := access.Need(q); err != nil {
