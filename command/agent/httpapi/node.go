@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-func (s *Server) nodeRoutes() []web.Route {
+func nodeRoutes() []web.Route {
 	const node = "/v1/node/:node_id"
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/nodes", Handle: web.Read("Node.List", func(r *web.Request, q *nomad.NodeListRequest) error { return nodeFields(r, &q.Fields) }, func(o *nomad.NodeListResponse) (any, error) { return o.Nodes, nil })},

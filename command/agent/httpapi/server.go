@@ -86,7 +86,7 @@ func New(cfg Config) *Server {
 }
 
 // table lists every route.
-func (s *Server) table() []web.Route { return append(s.explainable(), s.explainRoutes()...) }
+func (s *Server) table() []web.Route { return append(s.explainable(), explainRoutes()...) }
 
 // explainable lists the routes whose required rights can be explained: all others.
 func (s *Server) explainable() []web.Route {
