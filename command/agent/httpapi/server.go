@@ -88,7 +88,7 @@ func New(cfg Config) *Server {
 // table lists every route.
 func (s *Server) table() []web.Route { return append(s.explainable(), explainRoutes()...) }
 
-// explainable lists the routes whose required rights can be explained: all others.
+// explainable lists the routes whose required rights can be explained: all but the explanation itself.
 func (s *Server) explainable() []web.Route {
 	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), laterRoutes(), enterpriseRoutes())
 }
