@@ -23,7 +23,7 @@ func aclPolicyRoutes(s *Server) []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/acl/policies", Handle: web.Read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
 			func(o *acls.PolicyListResponse) (any, error) { return o.Policies, nil })},
-		{Methods: "GET", Path: "/v1/acl/policy/self", Handle: s.ownPolicies},
+		{Methods: "GET", Path: "/v1/acl/policy/self", Handle: ownPolicies},
 		{Methods: "GET", Path: "/v1/acl/policy/:name", Handle: web.Read("ACL.GetPolicy", func(r *web.Request, q *acls.PolicySpecificRequest) error { q.Name = r.Param; return nil },
 			func(o *acls.SinglePolicyResponse) (any, error) { return web.Found(o.Policy, "ACL policy not found") })},
 		{Methods: "PUT POST", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.UpsertPolicies", aclPolicy, web.Nothing[message.GenericResponse])},
@@ -40,7 +40,7 @@ func aclTokenRoutes(s *Server) []web.Route {
 			return err
 		}, func(o *acls.TokenListResponse) (any, error) { return o.Tokens, nil })},
 		{Methods: "PUT POST", Path: "/v1/acl/token", Call: web.Write("ACL.UpsertTokens", aclToken, theToken)},
-		{Methods: "GET", Path: "/v1/acl/token/self", Handle: s.ownToken},
+		{Methods: "GET", Path: "/v1/acl/token/self", Handle: ownToken},
 		{Methods: "PUT POST", Path: "/v1/acl/token/onetime", Call: web.Write("ACL.UpsertOneTimeToken", noFields[acls.OneTimeTokenUpsertRequest],
 			func(o *acls.OneTimeTokenUpsertResponse) (any, error) {
 				return struct{ OneTimeToken *acls.OneTimeToken }{o.OneTimeToken}, nil
@@ -163,7 +163,7 @@ func showToken(t *acls.Token) *tokenView {
 }
 
 // ownToken returns the token of the caller. Tasks and nodes have none.
-func (s *Server) ownToken(r *web.Request) (any, error) {
+func ownToken(r *web.Request) (any, error) {
 	var q message.GenericRequest
 	if err := r.ReadOptions(&q.QueryOptions); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (s *Server) ownToken(r *web.Request) (any, error) {
 
 // ownPolicies lists the policies of the caller. For a workload identity these are the policies that
 // apply to the workload. A request without a token is refused.
-func (s *Server) ownPolicies(r *web.Request) (any, error) {
+func ownPolicies(r *web.Request) (any, error) {
 	if strings.Count(r.Token(), ".") != 2 { // not a JWT
 		return web.Read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
 			func(o *acls.PolicyListResponse) (any, error) {

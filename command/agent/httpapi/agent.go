@@ -23,14 +23,14 @@ func (s *Server) agentRoutes() []web.Route {
 	}
 	routes = append(routes, s.schedulerRoutes()...)
 	if s.cfg.Debug {
-		routes = append(routes, s.debugRoutes()...)
+		routes = append(routes, debugRoutes()...)
 	}
 	return routes
 }
 
 // clusterRoutes returns the routes of regions, status, garbage collection and the scheduler
 // configuration.
-func (s *Server) clusterRoutes() []web.Route {
+func clusterRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/regions", Handle: web.Read("Region.List", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
 		{Methods: "GET", Path: "/v1/status/leader", Handle: web.Read("Status.Leader", noFields[message.GenericRequest], func(o *string) (any, error) { return *o, nil })},
@@ -44,8 +44,8 @@ func (s *Server) clusterRoutes() []web.Route {
 
 // rpcRoutes returns the routes that servers or nodes answer. Their handlers only make an RPC.
 func (s *Server) rpcRoutes() []web.Route {
-	return slices.Concat(s.jobRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.execRoutes(), s.clusterRoutes(), s.snapshotRoutes(), s.eventRoutes(), autopilotRoutes(),
-		s.rootKeyRoutes(), s.variableRoutes(), s.aclRoutes(), quotaRoutes(), searchRoutes())
+	return slices.Concat(s.jobRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.execRoutes(), clusterRoutes(), s.snapshotRoutes(), eventRoutes(), autopilotRoutes(),
+		rootKeyRoutes(), variableRoutes(), s.aclRoutes(), quotaRoutes(), searchRoutes())
 }
 
 // noFields fills a request that has only query options.
@@ -146,7 +146,7 @@ func schedulerConfig(r *web.Request, q *message.SchedulerSetConfigRequest) error
 
 // debugRoutes returns the routes of net/http/pprof, for an agent with enable_debug. Profiles can
 // contain secrets from memory.
-func (s *Server) debugRoutes() []web.Route {
+func debugRoutes() []web.Route {
 	plain := func(h http.HandlerFunc) web.Handler {
 		return web.ForOperators(acl.ToWrite(acl.Agents), func(r *web.Request) (any, error) {
 			h(r.Reply, r.Request)

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) allocRoutes() []web.Route {
+func allocRoutes() []web.Route {
 	const alloc, eval, deployment = "/v1/allocation/:alloc_id", "/v1/evaluation/:eval_id", "/v1/deployment/:id"
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/allocations", Handle: web.Read("Alloc.List", allocList, func(o *message.AllocListResponse) (any, error) { return o.Allocations, nil })},

@@ -13,14 +13,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) eventRoutes() []web.Route {
-	return []web.Route{{Methods: "GET", Path: "/v1/event/stream", CORS: true, Handle: s.eventStream}}
+func eventRoutes() []web.Route {
+	return []web.Route{{Methods: "GET", Path: "/v1/event/stream", CORS: true, Handle: eventStream}}
 }
 
 // eventStream writes one line of JSON for each log entry with events, and {} as a heartbeat. The
 // first line is sent at once. An error before the first line becomes a status. A later error is the
 // last line and ends the stream.
-func (s *Server) eventStream(r *web.Request) (any, error) {
+func eventStream(r *web.Request) (any, error) {
 	req, err := eventRequest(r)
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 )
 
 // explainRoutes returns the route that explains access decisions. Nomad 2.0 does not have it.
-func (s *Server) explainRoutes() []web.Route {
-	return []web.Route{{Methods: "GET PUT POST", Path: "/v1/acl/explain", Handle: web.Read("ACL.Explain", s.explainQuestion, web.Full[acls.ExplainResponse])}}
+func explainRoutes() []web.Route {
+	return []web.Route{{Methods: "GET PUT POST", Path: "/v1/acl/explain", Handle: web.Read("ACL.Explain", explainQuestion, web.Full[acls.ExplainResponse])}}
 }
 
 // explainBody is a question about a right on an object, or about a request.
@@ -25,7 +25,7 @@ type explainBody struct {
 }
 
 // explainQuestion reads the question from the body, or for GET from the query.
-func (s *Server) explainQuestion(r *web.Request, q *acls.ExplainRequest) error {
+func explainQuestion(r *web.Request, q *acls.ExplainRequest) error {
 	b := &explainBody{}
 	var err error
 	if r.Method == http.MethodGet {

@@ -17,7 +17,7 @@ import (
 const minKeyAge = 15 * time.Minute
 
 // jwks returns the public keys as a JWK set (RFC 7517).
-func (s *Server) jwks(r *web.Request) (any, error) {
+func jwks(r *web.Request) (any, error) {
 	return web.Read("Keyring.ListPublic", noFields[message.GenericRequest], func(o *message.KeyringListPublicResponse) (any, error) {
 		var keys []jwt.PublicKey
 		for _, k := range o.PublicKeys {
@@ -46,7 +46,7 @@ func keyAge(o *message.KeyringListPublicResponse, now time.Time) time.Duration {
 }
 
 // discovery returns the OpenID Connect configuration, if there is one.
-func (s *Server) discovery(r *web.Request) (any, error) {
+func discovery(r *web.Request) (any, error) {
 	return web.Read("Keyring.GetConfig", noFields[message.GenericRequest], func(o *message.KeyringGetConfigResponse) (any, error) {
 		d := o.OIDCDiscovery
 		if d == nil || d.Issuer == "" {

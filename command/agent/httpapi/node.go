@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func (s *Server) nodeRoutes() []web.Route {
+func nodeRoutes() []web.Route {
 	const node = "/v1/node/:node_id"
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/nodes", Handle: web.Read("Node.List", func(r *web.Request, q *message.NodeListRequest) error { return nodeFields(r, &q.Fields) }, func(o *message.NodeListResponse) (any, error) { return o.Nodes, nil })},

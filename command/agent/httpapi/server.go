@@ -86,9 +86,9 @@ func New(cfg Config) *Server {
 }
 
 // table lists every route.
-func (s *Server) table() []web.Route { return append(s.explainable(), s.explainRoutes()...) }
+func (s *Server) table() []web.Route { return append(s.explainable(), explainRoutes()...) }
 
-// explainable lists the routes whose required rights can be explained: all others.
+// explainable lists the routes whose required rights can be explained: all but the explanation itself.
 func (s *Server) explainable() []web.Route {
 	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), laterRoutes(), enterpriseRoutes())
 }

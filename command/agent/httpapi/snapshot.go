@@ -19,7 +19,7 @@ const chunk = 64 << 10
 func (s *Server) snapshotRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/operator/snapshot", Handle: s.snapshotSave},
-		{Methods: "PUT POST", Path: "/v1/operator/snapshot", Call: web.Call{Method: "Operator.SnapshotRestore", Handle: s.snapshotRestore}, Unbounded: true},
+		{Methods: "PUT POST", Path: "/v1/operator/snapshot", Call: web.Call{Method: "Operator.SnapshotRestore", Handle: snapshotRestore}, Unbounded: true},
 	}
 }
 
@@ -58,7 +58,7 @@ func (s *Server) snapshotSave(r *web.Request) (any, error) {
 
 // snapshotRestore streams the body to the servers. The body can be as large as the state of the
 // cluster, so the limit of other bodies does not apply.
-func (s *Server) snapshotRestore(r *web.Request) (any, error) {
+func snapshotRestore(r *web.Request) (any, error) {
 	req := &message.SnapshotRestoreRequest{}
 	r.WriteOptions(&req.WriteRequest)
 	stream, err := r.RPC().Stream(r.Context(), "Operator.SnapshotRestore")

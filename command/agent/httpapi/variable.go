@@ -12,7 +12,7 @@ import (
 
 // variableRoutes returns the routes of variables. None of them allows cross-origin reads, because
 // variables are secrets.
-func (s *Server) variableRoutes() []web.Route {
+func variableRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/vars", Handle: web.Read("Variables.List", noFields[message.VariablesListRequest], variableList)},
 		{Methods: "GET", Path: "/v1/var/:path", Handle: web.Read("Variables.Read", func(r *web.Request, q *message.VariablesReadRequest) error { q.Path = r.Param; return nil },
@@ -22,8 +22,8 @@ func (s *Server) variableRoutes() []web.Route {
 				}
 				return showVariable(o.Data), nil
 			})},
-		{Methods: "PUT POST", Path: "/v1/var/:path", Call: web.Call{Method: "Variables.Apply", Handle: s.variablePut}},
-		{Methods: "DELETE", Path: "/v1/var/:path", Handle: s.variableDelete},
+		{Methods: "PUT POST", Path: "/v1/var/:path", Call: web.Call{Method: "Variables.Apply", Handle: variablePut}},
+		{Methods: "DELETE", Path: "/v1/var/:path", Handle: variableDelete},
 	}
 }
 
@@ -103,7 +103,7 @@ func lockOperation(r *web.Request) (string, error) {
 }
 
 // variablePut stores a variable, or changes its lock if the query has a lock operation.
-func (s *Server) variablePut(r *web.Request) (any, error) {
+func variablePut(r *web.Request) (any, error) {
 	v := new(nomad.VariableDecrypted)
 	if err := r.Decode(v); err != nil {
 		return nil, err
@@ -125,16 +125,16 @@ func (s *Server) variablePut(r *web.Request) (any, error) {
 	v.ModifyIndex = index
 	switch {
 	case lock == "lock-renew":
-		return s.variableRenew(r, v)
+		return variableRenew(r, v)
 	case lock != "":
-		return s.variableApply(r, nomad.VarOp(lock), v)
+		return variableApply(r, nomad.VarOp(lock), v)
 	case checked:
-		return s.variableApply(r, nomad.VarOpCAS, v)
+		return variableApply(r, nomad.VarOpCAS, v)
 	}
-	return s.variableApply(r, nomad.VarOpSet, v)
+	return variableApply(r, nomad.VarOpSet, v)
 }
 
-func (s *Server) variableDelete(r *web.Request) (any, error) {
+func variableDelete(r *web.Request) (any, error) {
 	index, checked, err := expectedIndex(r)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (s *Server) variableDelete(r *web.Request) (any, error) {
 	if checked {
 		op = nomad.VarOpDeleteCAS
 	}
-	if _, err := s.variableApply(r, op, v); err != nil {
+	if _, err := variableApply(r, op, v); err != nil {
 		return nil, err
 	}
 	r.Reply.WriteHeader(http.StatusNoContent)
@@ -161,7 +161,7 @@ func namespaceFor(r *web.Request, v *nomad.VariableDecrypted) string {
 }
 
 // variableApply applies an operation. On a conflict it replies 409 with the current variable.
-func (s *Server) variableApply(r *web.Request, op nomad.VarOp, v *nomad.VariableDecrypted) (any, error) {
+func variableApply(r *web.Request, op nomad.VarOp, v *nomad.VariableDecrypted) (any, error) {
 	req, out := &message.VariablesApplyRequest{Op: op}, new(message.VariablesApplyResponse)
 	r.WriteOptions(&req.WriteRequest)
 	req.Namespace = namespaceFor(r, v)
@@ -193,7 +193,7 @@ func (s *Server) variableApply(r *web.Request, op nomad.VarOp, v *nomad.Variable
 	return nil, web.ErrDone
 }
 
-func (s *Server) variableRenew(r *web.Request, v *nomad.VariableDecrypted) (any, error) {
+func variableRenew(r *web.Request, v *nomad.VariableDecrypted) (any, error) {
 	req, out := &message.VariablesRenewLockRequest{Path: v.Path, LockID: v.LockID()}, new(message.VariablesRenewLockResponse)
 	r.WriteOptions(&req.WriteRequest)
 	req.Namespace = namespaceFor(r, v)
