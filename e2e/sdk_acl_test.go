@@ -150,7 +150,7 @@ func TestSDKTokens(t *testing.T) {
 	_, _, err = g.ACLTokens().Info(nobody, nil)
 	answered(t, "Info() of none", err, "404", "ACL token not found")
 	_, _, err = g.ACLTokens().Create(&sdk.ACLToken{Type: "client"}, nil)
-	answered(t, "Create() without a policy", err, "400", "policy or a role")
+	answered(t, "Create() without a policy", err, "400", "policy or role")
 
 	made.Name, made.Policies, made.Roles = "b", []string{"readers"}, nil
 	if changed, _, err := g.ACLTokens().Update(made, nil); err != nil || changed.Name != "b" || len(changed.Roles) != 0 || changed.ModifyIndex <= made.ModifyIndex {

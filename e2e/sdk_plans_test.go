@@ -21,7 +21,7 @@ func TestSDKValidates(t *testing.T) {
 			j.ID = &empty
 		}
 		resp, _, err := c.Jobs().Validate(j, nil)
-		if err != nil || len(resp.ValidationErrors) == 0 || !strings.Contains(resp.Error, "no ID") {
+		if err != nil || len(resp.ValidationErrors) == 0 || !strings.Contains(resp.Error, "missing ID") {
 			t.Errorf("Validate() of a job with %s = %+v, %v", name, resp, err)
 		}
 		_, _, err = c.Jobs().Register(j, nil)

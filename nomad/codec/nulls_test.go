@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func TestWhole(t *testing.T) {
+func TestCheckNulls(t *testing.T) {
 	for name, tc := range map[string]struct {
 		v    any
 		want string
@@ -27,7 +27,7 @@ func TestWhole(t *testing.T) {
 	} {
 		err := codec.CheckNulls(tc.v)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%s: Whole() = %v, want %q", name, err, tc.want)
+			t.Errorf("%s: CheckNulls() = %v, want %q", name, err, tc.want)
 		}
 	}
 }

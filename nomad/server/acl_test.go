@@ -337,8 +337,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 		want string
 	}{
 		"no type":                  {&acls.Token{Policies: []string{"p"}}, "token type"},
-		"management with a policy": {&acls.Token{Type: "management", Policies: []string{"p"}}, "no policies"},
-		"client without":           {client(), "a policy or a role"},
+		"management with a policy": {&acls.Token{Type: "management", Policies: []string{"p"}}, "cannot have policies or roles"},
+		"client without":           {client(), "at least one policy or role"},
 		"unknown role":             {&acls.Token{Type: "client", Roles: []*acls.TokenRoleLink{{Name: "none"}}}, "does not exist: none"},
 		"empty role":               {&acls.Token{Type: "client", Roles: []*acls.TokenRoleLink{{}}}, "does not exist"},
 		"long name":                {&acls.Token{Type: "management", Name: strings.Repeat("a", 257)}, "name"},
@@ -351,11 +351,11 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"ends too soon":            {&acls.Token{Type: "management", ExpirationTime: &soon}, "token_min_expiration_ttl"},
 		"ends too late":            {&acls.Token{Type: "management", ExpirationTime: &far}, "token_max_expiration_ttl"},
 		"has ended":                {&acls.Token{Type: "management", ExpirationTime: &past}, "past"},
-		"TTL and end":              {&acls.Token{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far}, "not both"},
-		"the secret of another":    {&acls.Token{Type: "management", SecretID: is.SecretID}, "the secret of"},
+		"TTL and end":              {&acls.Token{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far}, "both an expiration TTL"},
+		"the secret of another":    {&acls.Token{Type: "management", SecretID: is.SecretID}, "have the same secret"},
 		"another type":             {change(func(t *acls.Token) { t.Type, t.Policies = "management", nil }), "type of a token cannot be changed"},
 		"another secret":           {change(func(t *acls.Token) { t.SecretID = nomad.NewID() }), "secret of a token cannot be changed"},
-		"another end":              {change(func(t *acls.Token) { t.ExpirationTTL = time.Hour }), "cannot change"},
+		"another end":              {change(func(t *acls.Token) { t.ExpirationTTL = time.Hour }), "cannot be changed"},
 		"everywhere":               {change(func(t *acls.Token) { t.Global = true }), "global cannot be changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -371,7 +371,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	if _, err := g.tokens(&acls.Token{Type: "management"}, &acls.Token{Type: "management", Global: true}); !isCoded(err, 400, "mixed global") {
 		t.Errorf("global and others: %v", err)
 	}
-	if _, err := g.tokens(is, is); !isCoded(err, 400, "twice") {
+	if _, err := g.tokens(is, is); !isCoded(err, 400, "duplicate token") {
 		t.Errorf("one twice: %v", err)
 	}
 }

@@ -158,14 +158,14 @@ func TestVariablesThatAreRefused(t *testing.T) {
 		{"set", variable("nomad/job-templates/a/b", "x"), "reserved"},
 		{"set", variable("nomad", "x"), "reserved"},
 		{"cas", variable("a", ""), "Items"},
-		{"set", long, "limit of 65536"},
-		{"lock-acquire", long, "limit of 65536"},
+		{"set", long, "the limit is 65536"},
+		{"lock-acquire", long, "the limit is 65536"},
 		{"set", elsewhere, `"nowhere" does not exist`},
 		{"delete", elsewhere, `"nowhere" does not exist`},
 		{"lock-acquire", slow, "24h0m0s"},
 		{"lock-acquire", hasty, "10s"},
 		{"lock-acquire", heldBy(variable("a", "x"), "mine"), "acquire it without an ID"},
-		{"lock-release", variable("a", ""), "ID of the lock"},
+		{"lock-release", variable("a", ""), "missing lock ID"},
 	} {
 		if _, err := apply(t, s, c.op, c.v); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s of %+v: %v, want %q", c.op, c.v, err, c.want)
