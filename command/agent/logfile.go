@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/config"
+	"github.com/open-nomad/open-nomad/internal/rotate"
 )
 
 // logFile is the file of log_file. The current file keeps its name. When it reaches its size or
@@ -83,8 +82,7 @@ func (l *logFile) Write(p []byte) (int, error) {
 // rotate renames the current file and opens a new one. If the rename fails, logging continues in
 // the current file.
 func (l *logFile) rotate() error {
-	ext := filepath.Ext(l.path)
-	to := fmt.Sprintf("%s-%d%s", strings.TrimSuffix(l.path, ext), time.Now().UnixNano(), ext)
+	to := filepath.Join(filepath.Dir(l.path), rotate.Name(filepath.Base(l.path), time.Now()))
 	if err := os.Rename(l.path, to); err != nil {
 		l.opened = time.Now() // retry later
 		return nil
@@ -101,24 +99,17 @@ func (l *logFile) prune() error {
 	if l.keep == 0 {
 		return nil
 	}
-	ext := filepath.Ext(l.path)
-	begin := strings.TrimSuffix(filepath.Base(l.path), ext) + "-"
 	entries, err := os.ReadDir(filepath.Dir(l.path))
 	if err != nil {
 		return err
 	}
-	var stamps []int64
+	var names []string
 	for _, e := range entries {
-		middle, ok := strings.CutPrefix(e.Name(), begin)
-		stamp, err := strconv.ParseInt(strings.TrimSuffix(middle, ext), 10, 64)
-		if ok && err == nil && strings.HasSuffix(e.Name(), ext) {
-			stamps = append(stamps, stamp)
-		}
+		names = append(names, e.Name())
 	}
-	slices.Sort(stamps)
 	var errs []error
-	for _, stamp := range stamps[:max(0, len(stamps)-max(0, l.keep))] {
-		errs = append(errs, os.Remove(filepath.Join(filepath.Dir(l.path), fmt.Sprint(begin, stamp, ext))))
+	for _, name := range rotate.Expired(names, filepath.Base(l.path), l.keep) {
+		errs = append(errs, os.Remove(filepath.Join(filepath.Dir(l.path), name)))
 	}
 	return errors.Join(errs...)
 }

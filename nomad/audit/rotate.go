@@ -3,10 +3,9 @@ package audit
 import (
 	"errors"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rotate"
 )
 
 // rotateAgain is the pause after a failed rotation.
@@ -34,8 +33,7 @@ func (fl *file) renew(now time.Time) error {
 		fl.size, fl.begun = 0, now // an external program copied and truncated it
 		return nil
 	}
-	begin, ext := parts(name)
-	archive := begin + strconv.FormatInt(now.UnixNano(), 10) + ext
+	archive := rotate.Name(name, now)
 	if err := fl.dir.Rename(name, archive); err != nil {
 		return err
 	}
@@ -45,17 +43,11 @@ func (fl *file) renew(now time.Time) error {
 	}
 	old := fl.f
 	fl.begin(next)
-	return errors.Join(old.Close(), fl.prune(begin, ext))
-}
-
-// parts returns the text before and after the time in the name of a rotated file.
-func parts(name string) (begin, ext string) {
-	ext = filepath.Ext(name)
-	return strings.TrimSuffix(name, ext) + "-", ext
+	return errors.Join(old.Close(), fl.prune(name))
 }
 
 // prune removes the oldest rotated files beyond Keep.
-func (fl *file) prune(begin, ext string) error {
+func (fl *file) prune(name string) error {
 	if fl.cfg.Keep == 0 {
 		return nil
 	}
@@ -68,21 +60,9 @@ func (fl *file) prune(begin, ext string) error {
 	if err != nil {
 		return err
 	}
-	var stamps []int64
-	for _, name := range names {
-		middle, ok := strings.CutPrefix(name, begin)
-		if !ok || !strings.HasSuffix(middle, ext) {
-			continue
-		}
-		middle = strings.TrimSuffix(middle, ext)
-		if stamp, err := strconv.ParseInt(middle, 10, 64); err == nil && strconv.FormatInt(stamp, 10) == middle {
-			stamps = append(stamps, stamp)
-		}
-	}
-	slices.Sort(stamps)
 	var errs []error
-	for _, stamp := range stamps[:max(0, len(stamps)-fl.cfg.Keep)] {
-		errs = append(errs, fl.dir.Remove(begin+strconv.FormatInt(stamp, 10)+ext))
+	for _, old := range rotate.Expired(names, name, fl.cfg.Keep) {
+		errs = append(errs, fl.dir.Remove(old))
 	}
 	return errors.Join(errs...)
 }
