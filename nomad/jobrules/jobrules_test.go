@@ -89,7 +89,7 @@ func TestValidateFaults(t *testing.T) {
 		want string
 	}{
 		{"space in ID", func(j *nomad.Job) { j.ID = "a b" }, `job "a b": the ID must not contain spaces`},
-		{"priority", func(j *nomad.Job) { j.Priority = 101 }, `job "j": priority is 101: it must be 1 to 100`},
+		{"priority", func(j *nomad.Job) { j.Priority = 32767 }, `job "j": priority is 32767: it must be 1 to 32766`},
 		{"type", func(j *nomad.Job) { j.Type = "cron" }, `unknown type "cron"`},
 		{"no groups", func(j *nomad.Job) { j.TaskGroups = nil }, "no groups"},
 		{"twin groups", func(j *nomad.Job) { j.TaskGroups = append(j.TaskGroups, codec.Copy(group(j))) }, `duplicate group name "g"`},

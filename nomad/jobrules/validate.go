@@ -100,8 +100,8 @@ func validateKind(j *nomad.Job, f *faults) {
 	default:
 		f.add("unknown type %q: use service, batch, system or sysbatch", j.Type)
 	}
-	if j.Priority < nomad.JobMinPriority || j.Priority > nomad.JobDefaultMaxPriority {
-		f.add("priority is %d: it must be %d to %d", j.Priority, nomad.JobMinPriority, nomad.JobDefaultMaxPriority)
+	if j.Priority < nomad.JobMinPriority || j.Priority > nomad.JobMaxPriority {
+		f.add("priority is %d: it must be %d to %d", j.Priority, nomad.JobMinPriority, nomad.JobMaxPriority)
 	}
 	p := j.ParameterizedJob
 	if p == nil {

@@ -60,7 +60,7 @@ func TestRegisterRefuses(t *testing.T) {
 		"namespaces differ":  {func(r *message.JobRegisterRequest) { r.Job.Namespace, r.Namespace = "apps", "default" }, "mismatched request namespace"},
 		"another pool":       {func(r *message.JobRegisterRequest) { r.Job.NodePool = "gpu" }, "nonexistent node pool"},
 		"another region":     {func(r *message.JobRegisterRequest) { r.Job.Region = "eu" }, "is for region"},
-		"priority":           {func(r *message.JobRegisterRequest) { r.Job.Priority = 101 }, "priority"},
+		"priority":           {func(r *message.JobRegisterRequest) { r.Job.Priority = 101 }, "priority is 101: it must be 1 to 100, the job_max_priority"},
 		"too many":           {func(r *message.JobRegisterRequest) { r.Job.TaskGroups[0].Count = 11 }, "the limit is 10"},
 		"dispatched by hand": {func(r *message.JobRegisterRequest) { r.Job.Dispatched = true }, "dispatch its parent"},
 	} {
@@ -70,6 +70,18 @@ func TestRegisterRefuses(t *testing.T) {
 			failsWith(t, s.Call(within(t), "Job.Register", req, nil), 400, c.want)
 		})
 	}
+}
+
+// job_max_priority allows priorities above 100.
+func TestHigherPriority(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.JobMaxPriority = 200 })
+	job := batchJob("b", 1)
+	job.Priority = 200
+	if err := s.Call(within(t), "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
+		t.Error(err)
+	}
+	job.Priority = 201
+	failsWith(t, s.Call(within(t), "Job.Register", &message.JobRegisterRequest{Job: job}, nil), 400, "priority is 201")
 }
 
 func TestRegisterAgain(t *testing.T) {

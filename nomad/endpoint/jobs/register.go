@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -95,7 +96,7 @@ func (s *Service) admit(c *rpc.Call, given *nomad.Job, w message.WriteRequest, n
 	if err := s.notOfServers(job); err != nil {
 		return nil, nil, err
 	}
-	if err := validate(job); err != nil {
+	if err := s.validate(job); err != nil {
 		return nil, nil, handler.BadRequest(err)
 	}
 	return job, s.warnings(job), s.fits(job)
@@ -184,16 +185,21 @@ func (s *Service) fits(job *nomad.Job) error {
 	if snap.NodePool(nil, job.NodePool) == nil {
 		return nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
 	}
-	if err := s.withinLimits(job); err != nil {
+	if err := s.withinLimits(job); err != nil { // a dispatched job was not validated
 		return err
 	}
 	return ns.Admits(job)
 }
 
+// validate returns all errors of a canonical job, and an excess over a limit of the servers.
+func (s *Service) validate(job *nomad.Job) error {
+	return errors.Join(append(parts(validate(job)), parts(s.withinLimits(job))...)...)
+}
+
 // withinLimits rejects a job that exceeds the priority or count limits of the servers.
 func (s *Service) withinLimits(job *nomad.Job) error {
 	if job.Priority > s.cfg.MaxPriority {
-		return nomad.Errorf(400, "job priority must be between [%d, %d]", nomad.JobMinPriority, s.cfg.MaxPriority)
+		return nomad.Errorf(400, "job %q: priority is %d: it must be %d to %d, the job_max_priority of the servers", job.ID, job.Priority, nomad.JobMinPriority, s.cfg.MaxPriority)
 	}
 	count := 0
 	for _, tg := range job.TaskGroups {

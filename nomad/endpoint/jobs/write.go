@@ -125,7 +125,7 @@ func (s *Service) Validate(_ context.Context, c *rpc.Call, req *message.JobValid
 	}
 	out := &message.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(s.warnings(job))}
 	if err = s.notOfServers(job); err == nil {
-		err = validate(job)
+		err = s.validate(job)
 	}
 	if err == nil {
 		err = s.fits(job)
