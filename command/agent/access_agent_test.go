@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/command/agent"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // as sends a request to an agent with a token.
@@ -55,11 +56,11 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 	const on = "acl { enabled = true }\n"
 	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free+on))
 	var leader string
-	until(t, "there is a leader", func() bool { return get(srv, "/v1/status/leader", &leader) == nil && leader != "" })
+	testpace.Until(t, "there is a leader", func() bool { return get(srv, "/v1/status/leader", &leader) == nil && leader != "" })
 	cl, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-servers", leader,
 		"-config", write(t, free+on+"plugin \"mock_driver\" {}\n"))
 	var first secret
-	until(t, "there is a first token", func() bool { // the leader may not be ready
+	testpace.Until(t, "there is a first token", func() bool { // the leader may not be ready
 		code, text := as(t, srv, "", "PUT", "/v1/acl/bootstrap", "")
 		return code == http.StatusOK && json.Unmarshal([]byte(text), &first) == nil
 	})
@@ -84,7 +85,7 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 	}
 	type stub struct{ ID, ClientStatus string }
 	var allocs []stub
-	until(t, "the job runs", func() bool {
+	testpace.Until(t, "the job runs", func() bool {
 		allocs = decoded[[]stub](t, srv, bearers["writer"], "GET", "/v1/job/j/allocations", "")
 		return len(allocs) == 1 && allocs[0].ClientStatus == "running"
 	})
@@ -125,7 +126,7 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 // With the key set, only metrics are served without a token.
 func TestAnonymousMetrics(t *testing.T) {
 	a, _ := run(t, serverOnly(t, write(t, free+"acl {\n enabled = true\n}\ntelemetry {\n prometheus_metrics = true\n allow_anonymous_metrics = true\n}\n"))...)
-	until(t, "metrics are served", func() bool {
+	testpace.Until(t, "metrics are served", func() bool {
 		code, _ := as(t, a, "", "GET", "/v1/metrics", "")
 		return code == http.StatusOK
 	})

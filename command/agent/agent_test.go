@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 func TestMain(m *testing.M) {
@@ -139,21 +140,6 @@ func get(a *agent.Agent, path string, v any) error {
 	return json.NewDecoder(resp.Body).Decode(v)
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(2 * time.Minute)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 func readyNodes(a *agent.Agent) int {
 	var nodes []struct{ Status string }
 	if get(a, "/v1/nodes", &nodes) != nil {
@@ -197,9 +183,9 @@ func allocStatus(a *agent.Agent) string {
 
 func TestDevAgentRunsAJob(t *testing.T) {
 	a, stop := run(t, "-dev", "-config", write(t, free))
-	until(t, "the node is ready", func() bool { return readyNodes(a) == 1 })
+	testpace.Until(t, "the node is ready", func() bool { return readyNodes(a) == 1 })
 	submit(t, a, `{"run_for": "10ms"}`)
-	until(t, "the job has ended", func() bool { return allocStatus(a) == "complete" })
+	testpace.Until(t, "the job has ended", func() bool { return allocStatus(a) == "complete" })
 
 	var self struct {
 		Config map[string]any
@@ -238,17 +224,17 @@ func TestDevAgentRunsAJob(t *testing.T) {
 // A server and a client run in separate agents and communicate over TCP.
 func TestServerAndClientApart(t *testing.T) {
 	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
-	until(t, "there is a leader", func() bool { var l string; return get(srv, "/v1/status/leader", &l) == nil && l != "" })
+	testpace.Until(t, "there is a leader", func() bool { var l string; return get(srv, "/v1/status/leader", &l) == nil && l != "" })
 	var leader string
 	if err := get(srv, "/v1/status/leader", &leader); err != nil {
 		t.Fatal(err)
 	}
 	cl, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-servers", leader,
 		"-config", write(t, free+"plugin \"mock_driver\" {}\n"))
-	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
+	testpace.Until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 	// The API of the client forwards to the server, which calls the node.
 	submit(t, cl, `{"run_for": "1h"}`)
-	until(t, "the job runs", func() bool { return allocStatus(cl) == "running" })
+	testpace.Until(t, "the job runs", func() bool { return allocStatus(cl) == "running" })
 	var allocs []struct{ ID string }
 	if err := get(cl, "/v1/job/j/allocations", &allocs); err != nil {
 		t.Fatal(err)
@@ -295,7 +281,7 @@ func changeServers(t *testing.T, srv, cl *agent.Agent, leader string) {
 	if code, _ := put(srv, "?address=a"); code != 501 {
 		t.Errorf("a server alone answers %d", code)
 	}
-	until(t, "the client still reaches its server", func() bool { return readyNodes(cl) == 1 })
+	testpace.Until(t, "the client still reaches its server", func() bool { return readyNodes(cl) == 1 })
 }
 
 // oneLine fails the test unless err is an error with a single line.
@@ -427,7 +413,7 @@ func TestConnectionLimit(t *testing.T) {
 		held = append(held, c)
 	}
 	// The limit counts accepted connections: send requests until the first rejection.
-	until(t, "a connection is refused", func() bool {
+	testpace.Until(t, "a connection is refused", func() bool {
 		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + a.Addr() + "/v1/status/leader")
 		if err != nil {
 			return false
@@ -436,7 +422,7 @@ func TestConnectionLimit(t *testing.T) {
 		return resp.StatusCode == http.StatusTooManyRequests
 	})
 	held[0].Close()
-	until(t, "one that was closed makes room", func() bool {
+	testpace.Until(t, "one that was closed makes room", func() bool {
 		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + a.Addr() + "/v1/status/leader")
 		if err != nil {
 			return false

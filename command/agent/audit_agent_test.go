@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/internal/testdisk"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // auditLine contains the event fields that these tests read.
@@ -85,7 +86,7 @@ func TestAgentIsAudited(t *testing.T) {
 	path := filepath.Join(dir, "audit", "audit.log")
 	var boot struct{ AccessorID, SecretID string }
 	asked := 0
-	until(t, "there is a first token", func() bool { // the leader may not be ready
+	testpace.Until(t, "there is a first token", func() bool { // the leader may not be ready
 		asked++
 		status, text := send(t, a, "PUT", "/v1/acl/bootstrap", "")
 		return status == http.StatusOK && json.Unmarshal([]byte(text), &boot) == nil && boot.SecretID != ""
@@ -165,7 +166,7 @@ func TestAgentIsAudited(t *testing.T) {
 			}
 		}
 	}
-	until(t, "the tokens of the job are on record", func() bool {
+	testpace.Until(t, "the tokens of the job are on record", func() bool {
 		b, err := os.ReadFile(path)
 		return err == nil && bytes.Contains(b, []byte(":default:j:g:main:default")) && bytes.Contains(b, []byte(":default:j:g:main:x"))
 	})
@@ -286,7 +287,7 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	}
 	conf := write(t, text("enforced"))
 	a, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", conf)
-	until(t, "there is a leader", func() bool { var l string; return get(a, "/v1/status/leader", &l) == nil && l != "" })
+	testpace.Until(t, "there is a leader", func() bool { var l string; return get(a, "/v1/status/leader", &l) == nil && l != "" })
 	put := func(id string) (int, string) {
 		return send(t, a, "PUT", "/v1/var/"+id, `{"Items": {"k": "v"}}`)
 	}
@@ -319,7 +320,7 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	var metrics struct {
 		Counters []struct{ Name string }
 	}
-	until(t, "the metric counts it", func() bool {
+	testpace.Until(t, "the metric counts it", func() bool {
 		return get(a, "/v1/metrics", &metrics) == nil && strings.Contains(fmt.Sprint(metrics.Counters), "nomad.audit.failed")
 	})
 	auditLines(t, path) // each is whole

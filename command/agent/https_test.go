@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/internal/pki"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 )
 
@@ -123,14 +124,14 @@ func TestSlowHTTPSHandshakes(t *testing.T) {
 		}
 	}
 	var slow []net.Conn
-	until(t, "one is served beside slow ones", func() bool { // it may be slow itself, on a busy machine
+	testpace.Until(t, "one is served beside slow ones", func() bool { // it may be slow itself, on a busy machine
 		closed(slow)
 		slow = silent(t, a, 19)
 		status, err := visit(browser(t, ca), "https", a)
 		return err == nil && status == http.StatusOK
 	})
 	closed(append(slow, silent(t, a, 60)...))
-	until(t, "there is a place again", func() bool {
+	testpace.Until(t, "there is a place again", func() bool {
 		status, err := visit(browser(t, ca), "https", a)
 		return err == nil && status == http.StatusOK
 	})
@@ -150,7 +151,7 @@ func TestTLSIsReloaded(t *testing.T) {
 	a, _ := run(t, serverOnly(t, path)...)
 	served := func(c *http.Client, scheme string) {
 		t.Helper()
-		until(t, scheme+" is served", func() bool {
+		testpace.Until(t, scheme+" is served", func() bool {
 			status, err := visit(c, scheme, a)
 			return err == nil && status == http.StatusOK
 		})
@@ -199,7 +200,7 @@ func TestAgentsSpeakTLS(t *testing.T) {
 	s, _ := run(t, "-server", "-data-dir", dataDir(t), "-bootstrap-expect", "1", "-bind", "127.0.0.1",
 		"-config", write(t, "ports {\n http = 0\n rpc = 0\n serf = 0\n}\n"+tlsBlock(ca.Agent("server.global.nomad"), on)))
 	var servers []string
-	until(t, "the server says where it is", func() bool {
+	testpace.Until(t, "the server says where it is", func() bool {
 		servers = peersOf(user, s)
 		return len(servers) == 1
 	})
@@ -211,7 +212,7 @@ func TestAgentsSpeakTLS(t *testing.T) {
 	var nodes []struct {
 		ID, Status string
 	}
-	until(t, "the node is ready", func() bool {
+	testpace.Until(t, "the node is ready", func() bool {
 		return getBy(user, s, "/v1/nodes", &nodes) == nil && len(nodes) == 1 && nodes[0].Status == "ready"
 	})
 	var node struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // A client finds its server with retry_join only.
@@ -21,11 +22,11 @@ func TestClientJoinsByRetryJoin(t *testing.T) {
 			Tags map[string]string
 		}
 	}
-	until(t, "the server knows itself", func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
+	testpace.Until(t, "the server knows itself", func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
 	addr := net.JoinHostPort(self.Member.Tags["rpc_addr"], self.Member.Tags["port"])
 	run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config",
 		write(t, free+"client { server_join { retry_join = [\""+addr+"\"] retry_max = 100 retry_interval = \"1s\" } }\n"))
-	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
+	testpace.Until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 }
 
 // A client without servers starts, serves its API, and registers with servers that are set later.
@@ -36,10 +37,10 @@ func TestClientWaitsForServers(t *testing.T) {
 			Tags map[string]string
 		}
 	}
-	until(t, "the server has its address", func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
+	testpace.Until(t, "the server has its address", func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
 	node, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
 	var servers []string
-	until(t, "the client serves its API", func() bool { return get(node, "/v1/agent/servers", &servers) == nil })
+	testpace.Until(t, "the client serves its API", func() bool { return get(node, "/v1/agent/servers", &servers) == nil })
 	if servers == nil || len(servers) != 0 || readyNodes(srv) != 0 {
 		t.Errorf("servers %#v, %d ready nodes, want an empty list and none", servers, readyNodes(srv))
 	}
@@ -51,7 +52,7 @@ func TestClientWaitsForServers(t *testing.T) {
 	if err := c.Agent().SetServers([]string{addr}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
+	testpace.Until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 }
 
 // A client with a limited number of attempts exits if it cannot register with a server.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testvault"
 )
 
@@ -42,11 +43,11 @@ func TestKeyManagementOfAnAgent(t *testing.T) {
 		cancel()
 		<-done
 	})
-	until(t, "the log names Vault", func() bool {
+	testpace.Until(t, "the log names Vault", func() bool {
 		return strings.Contains(out.String(), "nothing can be signed") && strings.Contains(out.String(), "transit.main")
 	})
 	var self map[string]any
-	until(t, "the agent answers", func() bool { return get(a, "/v1/agent/self", &self) == nil })
+	testpace.Until(t, "the agent answers", func() bool { return get(a, "/v1/agent/self", &self) == nil })
 	shown, err := json.Marshal(self)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ func TestKeyManagementOfAnAgent(t *testing.T) {
 		}
 	}
 	v.Set(testvault.None)
-	until(t, "the key is made", func() bool {
+	testpace.Until(t, "the key is made", func() bool {
 		var keys []struct{ WrappedBy []string }
 		return get(a, "/v1/operator/keyring/keys", &keys) == nil && len(keys) == 1 && fmt.Sprint(keys[0].WrappedBy) == "[transit.main]"
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"go.etcd.io/bbolt"
 
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
@@ -70,7 +71,7 @@ func TestLogOfUpstreamsServer(t *testing.T) {
 	data := upstreamLog(t)
 	srv, stop := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", data, "-config", write(t, free))
 	var leader string
-	until(t, "there is a leader", func() bool { return get(srv, "/v1/status/leader", &leader) == nil && leader != "" })
+	testpace.Until(t, "there is a leader", func() bool { return get(srv, "/v1/status/leader", &leader) == nil && leader != "" })
 	var self struct {
 		Config struct {
 			Server struct{ RaftLogstore struct{ Backend string } }

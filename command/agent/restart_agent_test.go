@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // The API of a restarted agent responds after the allocations are restored. An earlier request
@@ -12,13 +14,13 @@ import (
 func TestLogsRightAfterARestart(t *testing.T) {
 	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
 	var leader string
-	until(t, "there is a leader", func() bool { return get(srv, "/v1/status/leader", &leader) == nil && leader != "" })
+	testpace.Until(t, "there is a leader", func() bool { return get(srv, "/v1/status/leader", &leader) == nil && leader != "" })
 	args := []string{"-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-servers", leader,
 		"-config", write(t, free+"plugin \"mock_driver\" {}\n")}
 	cl, stop := run(t, args...)
-	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
+	testpace.Until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 	submit(t, srv, `{"run_for": "1h", "stdout_string": "hello"}`)
-	until(t, "the job runs", func() bool { return allocStatus(cl) == "running" })
+	testpace.Until(t, "the job runs", func() bool { return allocStatus(cl) == "running" })
 	var allocs []struct{ ID string }
 	if err := get(srv, "/v1/job/j/allocations", &allocs); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -190,19 +191,6 @@ func TestExecHugeMessage(t *testing.T) {
 	}
 }
 
-// until polls a condition every millisecond for at most a minute. It reports whether the condition
-// was met.
-func until(met func() bool) bool {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for late := time.Now().Add(time.Minute); time.Now().Before(late); <-tick.C {
-		if met() {
-			return true
-		}
-	}
-	return met()
-}
-
 // An error in the request is reported in the response.
 func TestExecRequestsThatAreNone(t *testing.T) {
 	s, web := execServer(t, func(*message.AllocExecRequest, *rpc.Stream) error { return nil })
@@ -224,9 +212,7 @@ func TestExecRequestsThatAreNone(t *testing.T) {
 		t.Errorf("from another origin: %v, %v", resp, err)
 	}
 	// A session ends after its request was answered.
-	if !until(func() bool { return s.sessions.Load() == 0 }) {
-		t.Fatalf("%d sessions remain", s.sessions.Load())
-	}
+	testpace.Until(t, "the end of the session", func() bool { return s.sessions.Load() == 0 })
 	s.sessions.Store(maxSessions)
 	if _, resp, err := dial(t, web, "", nil); err == nil || resp == nil || resp.StatusCode != 429 {
 		t.Errorf("one more than the most: %v, %v", resp, err)
@@ -492,7 +478,7 @@ func TestExecLeavesNothing(t *testing.T) {
 		}
 	}
 	settled := func(most int) (n int) {
-		until(func() bool {
+		testpace.Until(t, "the end of the sessions and their goroutines", func() bool {
 			n = runtime.NumGoroutine()
 			return n <= most && s.sessions.Load() == 0
 		})
@@ -501,7 +487,5 @@ func TestExecLeavesNothing(t *testing.T) {
 	run(4)
 	before := settled(0x7fffffff)
 	run(400)
-	if after := settled(before); after > before || s.sessions.Load() != 0 {
-		t.Errorf("%d goroutines before, %d after 400 sessions, %d of which are counted", before, after, s.sessions.Load())
-	}
+	settled(before)
 }
