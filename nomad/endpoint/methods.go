@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"errors"
+	"net/http"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
@@ -19,14 +21,14 @@ func (s *Service) Methods() []rpc.Method {
 
 func (s *Service) statusMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Status.Ping", rpc.Anonymous, rpc.Here, s.statusPing),
-		rpc.Handle("Status.Leader", rpc.Anonymous, rpc.Region, s.statusLeader),
-		rpc.Handle("Status.Peers", rpc.Anonymous, rpc.Region, s.statusPeers),
-		rpc.Handle("Status.Members", rpc.Token, rpc.Here, s.statusMembers).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
-		rpc.Handle("Status.Regroup", rpc.ServerOnly, rpc.Here, s.statusMembers), // for servers without known peers
-		rpc.Handle("Status.RaftStats", rpc.Anonymous, rpc.Here, s.statusRaftStats),
-		rpc.Handle("Status.HasNodeConn", rpc.Anonymous, rpc.Here, s.statusHasNodeConn),
-		rpc.Handle("Region.List", rpc.Anonymous, rpc.Here, s.regionList),
+		rpc.Handle("Status.Ping", rpc.Anonymous, rpc.Here, s.servers.Ping),
+		rpc.Handle("Status.Leader", rpc.Anonymous, rpc.Region, s.servers.Leader),
+		rpc.Handle("Status.Peers", rpc.Anonymous, rpc.Region, s.servers.RaftPeers),
+		rpc.Handle("Status.Members", rpc.Token, rpc.Here, s.servers.Members).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
+		rpc.Handle("Status.Regroup", rpc.ServerOnly, rpc.Here, s.servers.Members), // for servers without known peers
+		rpc.Handle("Status.RaftStats", rpc.Anonymous, rpc.Here, s.servers.RaftStats),
+		rpc.Handle("Status.HasNodeConn", rpc.Anonymous, rpc.Here, s.servers.HasNodeConn),
+		rpc.Handle("Region.List", rpc.Anonymous, rpc.Here, s.servers.Regions),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Leader, s.access.WhoAmI).Needs(rpc.AnyToken),
 		rpc.Handle("ACL.CreateClientIntroductionToken", rpc.Token, rpc.Leader, s.nodes.Introduce).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 	}
@@ -77,11 +79,11 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("NodePool.ListNodes", rpc.Token, rpc.Leader, s.nodepools.Nodes).Needs(rpc.CheckedByHandler("node:[read] and node_pool:[read]")),
 		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodepools.Upsert).Needs(rpc.CheckedByHandler("node_pool:[write] of each").First(rpc.Somewhere(acl.OfNodePool("", acl.NodePoolWrite)))).InAuthoritativeRegion(always),
 		rpc.Handle("NodePool.DeleteNodePools", rpc.Token, rpc.Leader, s.nodepools.Delete).Needs(rpc.CheckedByHandler("node_pool:[delete] of each")).InAuthoritativeRegion(always),
-		rpc.Handle("Namespace.ListNamespaces", rpc.Token, rpc.Leader, s.namespaceList).Needs(rpc.AnyToken),
-		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaceGet).Needs(rpc.CheckedByHandler("any right in the namespace")),
-		rpc.Handle("Namespace.GetNamespaces", rpc.Management, rpc.Leader, s.namespaceGetSet),
-		rpc.Handle("Namespace.UpsertNamespaces", rpc.Management, rpc.Leader, s.namespaceUpsert).InAuthoritativeRegion(always),
-		rpc.Handle("Namespace.DeleteNamespaces", rpc.Management, rpc.Leader, s.namespaceDelete).InAuthoritativeRegion(always),
+		rpc.Handle("Namespace.ListNamespaces", rpc.Token, rpc.Leader, s.namespaces.List).Needs(rpc.AnyToken),
+		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaces.Get).Needs(rpc.CheckedByHandler("any right in the namespace")),
+		rpc.Handle("Namespace.GetNamespaces", rpc.Management, rpc.Leader, s.namespaces.GetSet),
+		rpc.Handle("Namespace.UpsertNamespaces", rpc.Management, rpc.Leader, s.namespaces.Upsert).InAuthoritativeRegion(always),
+		rpc.Handle("Namespace.DeleteNamespaces", rpc.Management, rpc.Leader, s.namespaces.Delete).InAuthoritativeRegion(always),
 	}
 }
 
@@ -123,17 +125,17 @@ func (s *Service) schedulingMethods() []rpc.Method {
 
 func (s *Service) operatorMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Operator.SchedulerGetConfiguration", rpc.Token, rpc.Leader, s.schedulerGetConfig).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
-		rpc.Handle("Operator.SchedulerSetConfiguration", rpc.Token, rpc.Leader, s.schedulerSetConfig).Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
-		rpc.Handle("Operator.RaftGetConfiguration", rpc.Management, rpc.Leader, s.raftConfig),
-		rpc.Handle("Operator.RaftRemovePeerByID", rpc.Management, rpc.Leader, s.raftRemove),
-		rpc.Handle("Operator.RaftRemovePeerByAddress", rpc.Management, rpc.Leader, s.raftRemoveByAddress),
-		rpc.Handle("Operator.TransferLeadershipToPeer", rpc.Management, rpc.Leader, s.raftTransfer),
-		rpc.Handle("Operator.AutopilotGetConfiguration", rpc.Token, rpc.Leader, s.autopilotGet).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
-		rpc.Handle("Operator.AutopilotSetConfiguration", rpc.Token, rpc.Leader, s.autopilotSet).Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
-		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Leader, s.serverHealth).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
-		rpc.Handle("System.GarbageCollect", rpc.Management, rpc.Leader, s.systemGC),
-		rpc.Handle("System.ReconcileJobSummaries", rpc.Management, rpc.Leader, s.systemReconcile),
+		rpc.Handle("Operator.SchedulerGetConfiguration", rpc.Token, rpc.Leader, s.servers.SchedulerConfig).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
+		rpc.Handle("Operator.SchedulerSetConfiguration", rpc.Token, rpc.Leader, s.servers.SetSchedulerConfig).Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
+		rpc.Handle("Operator.RaftGetConfiguration", rpc.Management, rpc.Leader, s.servers.RaftConfig),
+		rpc.Handle("Operator.RaftRemovePeerByID", rpc.Management, rpc.Leader, s.servers.RemovePeer),
+		rpc.Handle("Operator.RaftRemovePeerByAddress", rpc.Management, rpc.Leader, s.servers.RemovePeerByAddress),
+		rpc.Handle("Operator.TransferLeadershipToPeer", rpc.Management, rpc.Leader, s.servers.TransferLeadership),
+		rpc.Handle("Operator.AutopilotGetConfiguration", rpc.Token, rpc.Leader, s.servers.AutopilotConfig).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
+		rpc.Handle("Operator.AutopilotSetConfiguration", rpc.Token, rpc.Leader, s.servers.SetAutopilotConfig).Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
+		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Leader, s.servers.Health).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
+		rpc.Handle("System.GarbageCollect", rpc.Management, rpc.Leader, s.servers.ForceGC),
+		rpc.Handle("System.ReconcileJobSummaries", rpc.Management, rpc.Leader, s.servers.ReconcileSummaries),
 		rpc.Handle("Keyring.List", rpc.Token, rpc.Leader, s.keys.List).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRead))),
 		rpc.Handle("Keyring.Rotate", rpc.Token, rpc.Leader, s.keys.Rotate).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRotate))),
 		rpc.Handle("Keyring.Update", rpc.ServerOnly, rpc.Leader, s.keys.Update),
@@ -145,10 +147,10 @@ func (s *Service) operatorMethods() []rpc.Method {
 
 func (s *Service) variableMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variableApply).Needs(rpc.CheckedByHandler("variables:[write] or variables:[destroy] of the path").First(variables(acl.VariableWrite, acl.VariableDestroy))),
-		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variableList).Needs(rpc.CheckedByHandler("variables:[list] of each path")),
-		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variableRead).Needs(rpc.CheckedByHandler("variables:[read] of the path")),
-		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variableRenew).Needs(rpc.CheckedByHandler("variables:[write] of the path").First(variables(acl.VariableWrite))),
+		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variables.Write).Needs(rpc.CheckedByHandler("variables:[write] or variables:[destroy] of the path").First(anyVariable(acl.VariableWrite, acl.VariableDestroy))),
+		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variables.List).Needs(rpc.CheckedByHandler("variables:[list] of each path")),
+		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variables.Read).Needs(rpc.CheckedByHandler("variables:[read] of the path")),
+		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variables.RenewLock).Needs(rpc.CheckedByHandler("variables:[write] of the path").First(anyVariable(acl.VariableWrite))),
 	}
 }
 
@@ -157,8 +159,8 @@ func somewhere(ops ...acl.NamespaceCapability) rpc.Check {
 	return rpc.Somewhere(acl.InNamespace("", ops...))
 }
 
-// variables requires one of the rights on any variable.
-func variables(ops ...acl.VariableCapability) rpc.Check {
+// anyVariable requires one of the rights on any variable.
+func anyVariable(ops ...acl.VariableCapability) rpc.Check {
 	q := acl.Question{Kind: acl.Variables}
 	for _, op := range ops {
 		q.Rights = append(q.Rights, string(op))
@@ -173,12 +175,12 @@ func always(rpc.Request) bool { return true }
 func (s *Service) quotaMethods() []rpc.Method {
 	reads, writes := rpc.Needs(acl.ToRead(acl.Quotas)), rpc.Needs(acl.ToWrite(acl.Quotas))
 	return []rpc.Method{
-		rpc.Handle("Quota.List", rpc.Token, rpc.Leader, s.quotaList).Needs(reads),
-		rpc.Handle("Quota.Get", rpc.Token, rpc.Leader, s.quotaGet).Needs(reads),
-		rpc.Handle("Quota.Usages", rpc.Token, rpc.Leader, s.quotaUsages).Needs(reads),
-		rpc.Handle("Quota.Usage", rpc.Token, rpc.Leader, s.quotaUsage).Needs(reads),
-		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes).InAuthoritativeRegion(always),
-		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes).InAuthoritativeRegion(always),
+		rpc.Handle("Quota.List", rpc.Token, rpc.Leader, s.namespaces.Quotas).Needs(reads),
+		rpc.Handle("Quota.Get", rpc.Token, rpc.Leader, s.namespaces.Quota).Needs(reads),
+		rpc.Handle("Quota.Usages", rpc.Token, rpc.Leader, s.namespaces.Usages).Needs(reads),
+		rpc.Handle("Quota.Usage", rpc.Token, rpc.Leader, s.namespaces.Usage).Needs(reads),
+		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.namespaces.UpsertQuotas).Needs(writes).InAuthoritativeRegion(always),
+		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.namespaces.DeleteQuotas).Needs(writes).InAuthoritativeRegion(always),
 	}
 }
 
@@ -187,14 +189,14 @@ func (s *Service) quotaMethods() []rpc.Method {
 func (s *Service) searchMethods() []rpc.Method {
 	check := rpc.CheckedByHandler("ns:[read-job], node:[read], variables:[list], or any right on a namespace or node pool, by context")
 	return []rpc.Method{
-		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searchPrefix).Needs(check),
-		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searchFuzzy).Needs(check),
+		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searches.Prefix).Needs(check),
+		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searches.Fuzzy).Needs(check),
 	}
 }
 
 func (s *Service) eventMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.eventStream).
+		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.events.Stream).
 			Needs(rpc.CheckedByHandler("ns:[read-job], node:[read], variables:[list] or management, by topic")).
 			FailingAs(func(e *nomad.RpcError) any { return &nomad.EventStreamWrapper{Error: e} }),
 	}
@@ -204,11 +206,22 @@ func (s *Service) eventMethods() []rpc.Method {
 // unlike other streams.
 func (s *Service) snapshotMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.snapshotSave).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
+		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.servers.SaveSnapshot).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
 			return &message.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
 		}),
-		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.snapshotRestore).FailingAs(func(e *nomad.RpcError) any {
+		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.servers.RestoreSnapshot).FailingAs(func(e *nomad.RpcError) any {
 			return &message.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
 		}),
 	}
+}
+
+// errorCode returns the HTTP status of an error.
+func errorCode(e *nomad.RpcError) int {
+	if e.Code != nil {
+		return int(*e.Code)
+	}
+	if errors.Is(nomad.ErrorFromText(e.Message), nomad.ErrPermissionDenied) {
+		return http.StatusForbidden
+	}
+	return http.StatusInternalServerError
 }

@@ -1,7 +1,6 @@
 // Package endpoint holds the table of the RPC methods of a server (methods*.go): who may call
 // each, where it runs and what it requires. The packages below it handle the methods: one
-// package for jobs, one for nodes and so on. The other files of this package handle the
-// methods of objects that have no package yet.
+// package for jobs, one for nodes and so on.
 //
 //	request ─▶ nomad/rpc: rule, route ─▶ handler ─▶ state (reads, blocking)
 //	                                           ├─────▶ raft  (writes, then the index)
@@ -17,19 +16,22 @@
 package endpoint
 
 import (
-	"cmp"
-
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/deployments"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/events"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/explain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/namespaces"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodepools"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/relay"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/searches"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/servers"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/variables"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -45,16 +47,10 @@ type Config struct {
 	Jobs        jobs.Config
 	Nodes       nodes.Config
 
-	Datacenter string
-	Name       string
-	Search     search.Limits
-
-	Voters    Voters
-	Autopilot Autopilot
-	Snapshots Snapshots
+	Variables variables.Config
+	Servers   servers.Config
+	Search    search.Limits
 	Events    *stream.Broker // nil disables events
-	Locks     Locks
-	Keyring   Keyring
 }
 
 // Service handles the RPC methods. See Methods.
@@ -71,12 +67,15 @@ type Service struct {
 	nodes       *nodes.Service
 	nodepools   *nodepools.Service
 	keys        *rootkeys.Service
+	namespaces  *namespaces.Service
+	variables   *variables.Service
+	servers     *servers.Service
+	events      *events.Service
+	searches    *searches.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
 func New(cfg Config) *Service {
-	f := &cfg.Search
-	f.Gathered, f.Results, f.MinText = cmp.Or(f.Gathered, 20), cmp.Or(f.Results, 100), cmp.Or(f.MinText, 2)
 	core := handler.New(cfg.Core)
 	s := &Service{Core: core, cfg: cfg, keys: rootkeys.New(core, cfg.RootKeys)}
 	s.access = access.New(core, s.keys, cfg.Access)
@@ -87,6 +86,11 @@ func New(cfg Config) *Service {
 	s.jobs = jobs.New(core, s.keys, cfg.Jobs)
 	s.nodes = nodes.New(core, cfg.Nodes)
 	s.nodepools = nodepools.New(core)
+	s.namespaces = namespaces.New(core)
+	s.variables = variables.New(core, cfg.Variables)
+	s.servers = servers.New(core, cfg.Servers)
+	s.events = events.New(core, cfg.Events)
+	s.searches = searches.New(core, cfg.Search)
 	s.explain = explain.New(core, s.Methods)
 	return s
 }

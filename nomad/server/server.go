@@ -42,6 +42,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/relay"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/servers"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/variables"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
@@ -219,9 +221,11 @@ func (s *Server) endpoints() *endpoint.Service {
 		Deployments: s.deploys,
 		Jobs: jobs.Config{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
-		Nodes:      nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats},
-		Datacenter: s.cfg.Datacenter, Name: s.cfg.Name, Search: s.cfg.Search,
-		Voters: s, Autopilot: s, Snapshots: s, Events: s.events, Locks: s.locks, Keyring: s.ring,
+		Nodes:     nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats},
+		Variables: variables.Config{Locks: s.locks, Keyring: s.ring},
+		Servers: servers.Config{Name: s.cfg.Name, Datacenter: s.cfg.Datacenter, Warning: s.cfg.Introduction.Warning(),
+			Voters: s, Autopilot: s, Snapshots: s},
+		Search: s.cfg.Search, Events: s.events,
 	})
 }
 

@@ -1,4 +1,4 @@
-package endpoint
+package servers
 
 import (
 	"context"
@@ -10,16 +10,19 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-func (s *Service) statusPing(context.Context, *rpc.Call, *message.GenericRequest) (*struct{}, error) {
+// Ping does nothing.
+func (s *Service) Ping(context.Context, *rpc.Call, *message.GenericRequest) (*struct{}, error) {
 	return &struct{}{}, nil
 }
 
-func (s *Service) statusLeader(context.Context, *rpc.Call, *message.GenericRequest) (*string, error) {
+// Leader returns the RPC address of the leader, or "" if there is none.
+func (s *Service) Leader(context.Context, *rpc.Call, *message.GenericRequest) (*string, error) {
 	addr, _ := s.Cluster.Leader()
 	return &addr, nil
 }
 
-func (s *Service) statusPeers(context.Context, *rpc.Call, *message.GenericRequest) (*[]string, error) {
+// RaftPeers returns the addresses of the servers in the Raft configuration.
+func (s *Service) RaftPeers(context.Context, *rpc.Call, *message.GenericRequest) (*[]string, error) {
 	servers, err := s.cfg.Voters.RaftServers()
 	if err != nil {
 		return nil, err
@@ -31,12 +34,14 @@ func (s *Service) statusPeers(context.Context, *rpc.Call, *message.GenericReques
 	return &out, nil
 }
 
-func (s *Service) statusMembers(context.Context, *rpc.Call, *message.GenericRequest) (*message.ServerMembersResponse, error) {
+// Members returns the gossip members.
+func (s *Service) Members(context.Context, *rpc.Call, *message.GenericRequest) (*message.ServerMembersResponse, error) {
 	return &message.ServerMembersResponse{ServerName: s.cfg.Name, ServerRegion: s.Region, ServerDC: s.cfg.Datacenter,
 		Members: s.Cluster.Members()}, nil
 }
 
-func (s *Service) statusRaftStats(context.Context, *rpc.Call, *message.GenericRequest) (*nomad.RaftStats, error) {
+// RaftStats returns the progress of this server in the Raft log.
+func (s *Service) RaftStats(context.Context, *rpc.Call, *message.GenericRequest) (*nomad.RaftStats, error) {
 	stats := s.Raft.Stats()
 	out := &nomad.RaftStats{LastContact: stats["last_contact"], LastIndex: s.Raft.AppliedIndex(), StateIndex: s.Store().LatestIndex()}
 	if term, err := strconv.ParseUint(stats["last_log_term"], 10, 64); err == nil {
@@ -45,14 +50,16 @@ func (s *Service) statusRaftStats(context.Context, *rpc.Call, *message.GenericRe
 	return out, nil
 }
 
-func (s *Service) statusHasNodeConn(_ context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeConnQueryResponse, error) {
+// HasNodeConn reports whether a node has a session with this server.
+func (s *Service) HasNodeConn(_ context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeConnQueryResponse, error) {
 	out := &message.NodeConnQueryResponse{}
 	out.Established, out.Connected = s.Nodes().NodeConn(req.NodeID)
 	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	return out, nil
 }
 
-func (s *Service) regionList(context.Context, *rpc.Call, *message.GenericRequest) (*[]string, error) {
+// Regions returns the names of all regions with members, sorted.
+func (s *Service) Regions(context.Context, *rpc.Call, *message.GenericRequest) (*[]string, error) {
 	out := []string{s.Region}
 	for _, m := range s.Cluster.Members() {
 		if region := m.Tags["region"]; !slices.Contains(out, region) {

@@ -1,4 +1,4 @@
-package endpoint
+package namespaces
 
 import (
 	"context"
@@ -22,7 +22,8 @@ func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *message.QuotaListRe
 		At: func(q *nomad.QuotaSpec) page.Cursor { return page.Cursor{ID: q.Name} }}.Page(all)
 }
 
-func (s *Service) quotaList(ctx context.Context, _ *rpc.Call, req *message.QuotaListRequest) (*message.QuotaListResponse, error) {
+// Quotas returns a page of quotas.
+func (s *Service) Quotas(ctx context.Context, _ *rpc.Call, req *message.QuotaListRequest) (*message.QuotaListResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaListResponse) (err error) {
 		out.Index = snap.TableIndex(state.TableQuotas)
 		found, next, err := quotaPage(snap, ws, req)
@@ -31,7 +32,8 @@ func (s *Service) quotaList(ctx context.Context, _ *rpc.Call, req *message.Quota
 	})
 }
 
-func (s *Service) quotaGet(ctx context.Context, _ *rpc.Call, req *message.QuotaSpecificRequest) (*message.SingleQuotaResponse, error) {
+// Quota returns a quota, or nil if it does not exist.
+func (s *Service) Quota(ctx context.Context, _ *rpc.Call, req *message.QuotaSpecificRequest) (*message.SingleQuotaResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleQuotaResponse) error {
 		out.Quota = snap.Quota(ws, req.Name)
 		if out.Index = snap.TableIndex(state.TableQuotas); out.Quota != nil {
@@ -44,7 +46,8 @@ func (s *Service) quotaGet(ctx context.Context, _ *rpc.Call, req *message.QuotaS
 // usageTables lists the tables that determine quota usages.
 var usageTables = []string{state.TableQuotas, state.TableQuotaUsage, state.TableNamespaces, state.TableVariablesQuota}
 
-func (s *Service) quotaUsages(ctx context.Context, _ *rpc.Call, req *message.QuotaListRequest) (*message.QuotaUsageListResponse, error) {
+// Usages returns a page of the usages of quotas in this region.
+func (s *Service) Usages(ctx context.Context, _ *rpc.Call, req *message.QuotaListRequest) (*message.QuotaUsageListResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaUsageListResponse) (err error) {
 		out.Index = snap.TableIndex(usageTables...)
 		found, next, err := quotaPage(snap, ws, req)
@@ -53,7 +56,8 @@ func (s *Service) quotaUsages(ctx context.Context, _ *rpc.Call, req *message.Quo
 	})
 }
 
-func (s *Service) quotaUsage(ctx context.Context, _ *rpc.Call, req *message.QuotaSpecificRequest) (*message.SingleQuotaUsageResponse, error) {
+// Usage returns the usage of a quota in this region, or nil if the quota does not exist.
+func (s *Service) Usage(ctx context.Context, _ *rpc.Call, req *message.QuotaSpecificRequest) (*message.SingleQuotaUsageResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleQuotaUsageResponse) error {
 		out.Index = snap.TableIndex(usageTables...)
 		if q := snap.Quota(ws, req.Name); q != nil {
@@ -80,8 +84,8 @@ func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.Quot
 	return out
 }
 
-// quotaUpsert stores quotas.
-func (s *Service) quotaUpsert(ctx context.Context, _ *rpc.Call, req *message.QuotaUpsertRequest) (*message.GenericResponse, error) {
+// UpsertQuotas stores quotas.
+func (s *Service) UpsertQuotas(ctx context.Context, _ *rpc.Call, req *message.QuotaUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.Quotas) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one quota")
 	}
@@ -96,11 +100,11 @@ func (s *Service) quotaUpsert(ctx context.Context, _ *rpc.Call, req *message.Quo
 		}
 		entry.Quotas = append(entry.Quotas, stored)
 	}
-	return s.writeNamespaces(ctx, nomad.QuotaUpsertRequestType, entry)
+	return s.write(ctx, nomad.QuotaUpsertRequestType, entry)
 }
 
-// quotaDelete deletes quotas that no namespace uses.
-func (s *Service) quotaDelete(ctx context.Context, _ *rpc.Call, req *message.QuotaDeleteRequest) (*message.GenericResponse, error) {
+// DeleteQuotas deletes quotas that no namespace uses.
+func (s *Service) DeleteQuotas(ctx context.Context, _ *rpc.Call, req *message.QuotaDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one quota to delete")
 	}
@@ -110,5 +114,5 @@ func (s *Service) quotaDelete(ctx context.Context, _ *rpc.Call, req *message.Quo
 			return nil, nomad.Errorf(404, "quota %q not found", name)
 		}
 	}
-	return s.writeNamespaces(ctx, nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: req.Names})
+	return s.write(ctx, nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: req.Names})
 }

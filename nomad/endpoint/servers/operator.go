@@ -1,4 +1,4 @@
-package endpoint
+package servers
 
 import (
 	"context"
@@ -12,14 +12,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) schedulerGetConfig(ctx context.Context, _ *rpc.Call, req *message.GenericRequest) (*message.SchedulerConfigurationResponse, error) {
+// SchedulerConfig returns the scheduler configuration.
+func (s *Service) SchedulerConfig(ctx context.Context, _ *rpc.Call, req *message.GenericRequest) (*message.SchedulerConfigurationResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SchedulerConfigurationResponse) error {
 		out.Index, out.SchedulerConfig = snap.SchedulerConfig(ws)
 		return nil
 	})
 }
 
-func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *message.SchedulerSetConfigRequest) (*message.SchedulerSetConfigurationResponse, error) {
+// SetSchedulerConfig changes the scheduler configuration.
+func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call, req *message.SchedulerSetConfigRequest) (*message.SchedulerSetConfigurationResponse, error) {
 	cfg := req.Config
 	switch cfg.SchedulerAlgorithm {
 	case "":
@@ -46,8 +48,8 @@ func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *mess
 	return out, nil
 }
 
-// raftConfig returns the servers in the Raft configuration.
-func (s *Service) raftConfig(context.Context, *rpc.Call, *message.GenericRequest) (*message.RaftConfigurationResponse, error) {
+// RaftConfig returns the servers in the Raft configuration.
+func (s *Service) RaftConfig(context.Context, *rpc.Call, *message.GenericRequest) (*message.RaftConfigurationResponse, error) {
 	servers, err := s.cfg.Voters.RaftServers()
 	if err != nil {
 		return nil, err
@@ -74,22 +76,22 @@ func (s *Service) raftServer(id, addr string) (*nomad.RaftServer, error) {
 	return nil, nomad.Errorf(404, "%s %q was not found in the Raft configuration", kind, id+addr) // tools match this text
 }
 
-// raftRemove removes a server from the Raft configuration.
-func (s *Service) raftRemove(ctx context.Context, _ *rpc.Call, req *message.RaftPeerByIDRequest) (*struct{}, error) {
+// RemovePeer removes a server from the Raft configuration.
+func (s *Service) RemovePeer(ctx context.Context, _ *rpc.Call, req *message.RaftPeerByIDRequest) (*struct{}, error) {
 	if _, err := s.raftServer(req.ID, ""); err != nil {
 		return nil, err
 	}
 	return &struct{}{}, s.cfg.Voters.RemoveServer(ctx, req.ID)
 }
 
-// raftRemoveByAddress always fails. It belongs to a Raft protocol version that is no longer
+// RemovePeerByAddress always fails. It belongs to a Raft protocol version that is no longer
 // supported.
-func (s *Service) raftRemoveByAddress(context.Context, *rpc.Call, *message.RaftPeerByAddressRequest) (*struct{}, error) {
+func (s *Service) RemovePeerByAddress(context.Context, *rpc.Call, *message.RaftPeerByAddressRequest) (*struct{}, error) {
 	return nil, nomad.Errorf(400, "servers are removed by ID, not by address")
 }
 
-// raftTransfer transfers leadership to another server.
-func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *message.RaftPeerRequest) (*message.LeadershipTransferResponse, error) {
+// TransferLeadership transfers leadership to another server.
+func (s *Service) TransferLeadership(ctx context.Context, _ *rpc.Call, req *message.RaftPeerRequest) (*message.LeadershipTransferResponse, error) {
 	if (req.ID == "") == (req.Address == "") {
 		return nil, nomad.Errorf(400, "specify either the ID or the address of the server")
 	}
@@ -109,8 +111,8 @@ func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *message.Ra
 	return out, s.cfg.Voters.TransferLeadership(ctx, to.ID, to.Address)
 }
 
-// systemGC enqueues an evaluation that forces garbage collection.
-func (s *Service) systemGC(_ context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
+// ForceGC enqueues an evaluation that forces garbage collection.
+func (s *Service) ForceGC(_ context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
 	index := s.Snapshot().Index()
 	s.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobForceGC, index, s.Now()))
 	out := &message.GenericResponse{}
@@ -118,7 +120,8 @@ func (s *Service) systemGC(_ context.Context, _ *rpc.Call, _ *message.GenericReq
 	return out, nil
 }
 
-func (s *Service) systemReconcile(ctx context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
+// ReconcileSummaries recomputes the summaries of all jobs.
+func (s *Service) ReconcileSummaries(ctx context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
 	index, err := s.Apply(ctx, nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
 	if err != nil {
 		return nil, err

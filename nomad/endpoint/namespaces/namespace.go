@@ -1,4 +1,4 @@
-package endpoint
+package namespaces
 
 import (
 	"context"
@@ -15,7 +15,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) namespaceList(ctx context.Context, c *rpc.Call, req *message.NamespaceListRequest) (*message.NamespaceListResponse, error) {
+// List returns the namespaces in which the caller has a right.
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.NamespaceListRequest) (*message.NamespaceListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NamespaceListResponse) error {
 		all := page.Only(snap.Namespaces(ws), func(n *nomad.Namespace) bool {
 			return strings.HasPrefix(n.Name, req.Prefix) && c.Access.Allows(acl.InAny(acl.Namespaces, n.Name))
@@ -32,7 +33,8 @@ func (s *Service) namespaceList(ctx context.Context, c *rpc.Call, req *message.N
 	})
 }
 
-func (s *Service) namespaceGet(ctx context.Context, c *rpc.Call, req *message.NamespaceSpecificRequest) (*message.SingleNamespaceResponse, error) {
+// Get returns a namespace, or nil if it does not exist.
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.NamespaceSpecificRequest) (*message.SingleNamespaceResponse, error) {
 	if err := c.Access.Need(acl.InAny(acl.Namespaces, req.Name)); err != nil {
 		return nil, err
 	}
@@ -45,7 +47,8 @@ func (s *Service) namespaceGet(ctx context.Context, c *rpc.Call, req *message.Na
 	})
 }
 
-func (s *Service) namespaceGetSet(ctx context.Context, _ *rpc.Call, req *message.NamespaceSetRequest) (*message.NamespaceSetResponse, error) {
+// GetSet returns the existing ones of the named namespaces. Other regions replicate with it.
+func (s *Service) GetSet(ctx context.Context, _ *rpc.Call, req *message.NamespaceSetRequest) (*message.NamespaceSetResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NamespaceSetResponse) error {
 		out.Namespaces = map[string]*nomad.Namespace{}
 		for _, name := range req.Namespaces {
@@ -58,25 +61,25 @@ func (s *Service) namespaceGetSet(ctx context.Context, _ *rpc.Call, req *message
 	})
 }
 
-// namespaceUpsert stores namespaces.
-func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *message.NamespaceUpsertRequest) (*message.GenericResponse, error) {
+// Upsert stores namespaces.
+func (s *Service) Upsert(ctx context.Context, _ *rpc.Call, req *message.NamespaceUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.Namespaces) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one namespace")
 	}
 	for _, n := range req.Namespaces {
-		if err := fitNamespace(n); err != nil {
+		if err := check(n); err != nil {
 			return nil, err
 		}
 		if n.Quota != "" && s.Snapshot().Quota(nil, n.Quota) == nil {
 			return nil, nomad.Errorf(400, "namespace %q has the quota %q, which does not exist: create it first", n.Name, n.Quota)
 		}
 	}
-	return s.writeNamespaces(ctx, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: req.Namespaces})
+	return s.write(ctx, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: req.Namespaces})
 }
 
-// fitNamespace rejects a namespace that is invalid or uses features that are not implemented
+// check rejects a namespace that is invalid or uses features that are not implemented
 // yet.
-func fitNamespace(n *nomad.Namespace) error {
+func check(n *nomad.Namespace) error {
 	if err := n.Validate(); err != nil {
 		return err
 	}
@@ -86,8 +89,8 @@ func fitNamespace(n *nomad.Namespace) error {
 	return nil
 }
 
-// namespaceDelete deletes namespaces that have no jobs and no running allocations.
-func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *message.NamespaceDeleteRequest) (*message.GenericResponse, error) {
+// Delete deletes namespaces that have no jobs and no running allocations.
+func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.NamespaceDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Namespaces) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one namespace to delete")
 	}
@@ -102,11 +105,11 @@ func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *message
 			}
 		}
 	}
-	return s.writeNamespaces(ctx, nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: req.Namespaces})
+	return s.write(ctx, nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: req.Namespaces})
 }
 
-// writeNamespaces applies a log entry for namespaces or quotas.
-func (s *Service) writeNamespaces(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
+// write applies a log entry for namespaces or quotas.
+func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
 	index, err := s.Apply(ctx, t, entry)
 	if err != nil {
 		return nil, handler.BadRequest(err)

@@ -1,4 +1,4 @@
-package endpoint
+package searches
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) searchPrefix(ctx context.Context, c *rpc.Call, req *message.SearchRequest) (*message.SearchResponse, error) {
+// Prefix returns the objects with IDs that begin with a prefix.
+func (s *Service) Prefix(ctx context.Context, c *rpc.Call, req *message.SearchRequest) (*message.SearchResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SearchResponse) error {
 		f := finder(snap, ws, c, &req.QueryOptions)
 		out.Index = f.Index()
@@ -25,14 +26,15 @@ func (s *Service) searchPrefix(ctx context.Context, c *rpc.Call, req *message.Se
 	})
 }
 
-func (s *Service) searchFuzzy(ctx context.Context, c *rpc.Call, req *message.FuzzySearchRequest) (*message.FuzzySearchResponse, error) {
+// Fuzzy returns the objects with names that contain a text.
+func (s *Service) Fuzzy(ctx context.Context, c *rpc.Call, req *message.FuzzySearchRequest) (*message.FuzzySearchResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.FuzzySearchResponse) error {
 		f := finder(snap, ws, c, &req.QueryOptions)
 		out.Index = f.Index()
 		if err := known(snap, c, f.Namespace); err != nil {
 			return err
 		}
-		return f.Fuzzy(req, s.cfg.Search, out)
+		return f.Fuzzy(req, s.limits, out)
 	})
 }
 

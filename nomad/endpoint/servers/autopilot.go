@@ -1,4 +1,4 @@
-package endpoint
+package servers
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// autopilotGet returns the autopilot configuration.
-func (s *Service) autopilotGet(context.Context, *rpc.Call, *message.GenericRequest) (*nomad.AutopilotConfig, error) {
+// AutopilotConfig returns the autopilot configuration.
+func (s *Service) AutopilotConfig(context.Context, *rpc.Call, *message.GenericRequest) (*nomad.AutopilotConfig, error) {
 	conf := s.Snapshot().AutopilotConfig(nil)
 	if conf == nil {
 		return nil, nomad.Errorf(404, "autopilot has no configuration: the leader writes one after its election")
@@ -18,9 +18,9 @@ func (s *Service) autopilotGet(context.Context, *rpc.Call, *message.GenericReque
 	return conf, nil
 }
 
-// autopilotSet changes the autopilot configuration and reports whether it did. With CAS the
+// SetAutopilotConfig changes the autopilot configuration and reports whether it did. With CAS the
 // FSM decides.
-func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *message.AutopilotSetConfigRequest) (*bool, error) {
+func (s *Service) SetAutopilotConfig(ctx context.Context, _ *rpc.Call, req *message.AutopilotSetConfigRequest) (*bool, error) {
 	if err := req.Config.Validate(); err != nil {
 		return nil, err
 	}
@@ -33,11 +33,11 @@ func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *message.Au
 	return &done, nil
 }
 
-// serverHealth returns the health of the servers, and warnings about their configuration.
-func (s *Service) serverHealth(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
+// Health returns the health of the servers, and warnings about their configuration.
+func (s *Service) Health(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
 	if health := s.cfg.Autopilot.ServerHealth(); health != nil {
 		out := *health
-		if warning := s.cfg.Nodes.Introduction.Warning(); warning != "" {
+		if warning := s.cfg.Warning; warning != "" {
 			out.Warnings = append(slices.Clone(out.Warnings), warning)
 		}
 		return &out, nil

@@ -1,11 +1,9 @@
-package endpoint
+package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -25,20 +23,9 @@ type Snapshots interface {
 	SpoolDir() string
 }
 
-// errorCode returns the HTTP status of an error.
-func errorCode(e *nomad.RpcError) int {
-	if e.Code != nil {
-		return int(*e.Code)
-	}
-	if errors.Is(nomad.ErrorFromText(e.Message), nomad.ErrPermissionDenied) {
-		return http.StatusForbidden
-	}
-	return http.StatusInternalServerError
-}
-
-// snapshotSave sends an archive. It completes the archive first, because the digest is sent
+// SaveSnapshot sends an archive. It completes the archive first, because the digest is sent
 // before the archive.
-func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *message.SnapshotSaveRequest, to *rpc.Stream) error {
+func (s *Service) SaveSnapshot(ctx context.Context, c *rpc.Call, _ *message.SnapshotSaveRequest, to *rpc.Stream) error {
 	if err := handler.ForOperators(c); err != nil {
 		return err
 	}
@@ -59,8 +46,8 @@ func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *message.Snap
 	return nil
 }
 
-// snapshotRestore reads and checks the complete archive before it restores it.
-func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *message.SnapshotRestoreRequest, from *rpc.Stream) error {
+// RestoreSnapshot reads and checks the complete archive before it restores it.
+func (s *Service) RestoreSnapshot(ctx context.Context, c *rpc.Call, _ *message.SnapshotRestoreRequest, from *rpc.Stream) error {
 	if err := handler.ForOperators(c); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package endpoint
+package variables
 
 import (
 	"context"
@@ -27,9 +27,9 @@ func shown(c *rpc.Call, m *nomad.VariableMetadata) *nomad.VariableMetadata {
 	return withoutHolder(m)
 }
 
-// needVariable checks the caller's right on a variable. The checked path is exactly the path
+// need checks the caller's right on a variable. The checked path is exactly the path
 // that is looked up, since paths have no aliases.
-func needVariable(c *rpc.Call, namespace, path string, op acl.VariableCapability) error {
+func need(c *rpc.Call, namespace, path string, op acl.VariableCapability) error {
 	if err := handler.NoNode(c); err != nil {
 		return err
 	}
@@ -44,7 +44,8 @@ func withoutHolder(m *nomad.VariableMetadata) *nomad.VariableMetadata {
 	return &hidden
 }
 
-func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *message.VariablesListRequest) (*message.VariablesListResponse, error) {
+// List returns the metadata of the variables that the caller may list.
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.VariablesListRequest) (*message.VariablesListResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	if err := handler.NoNode(c); err != nil {
 		return nil, err
@@ -79,9 +80,10 @@ func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *message.Va
 	})
 }
 
-func (s *Service) variableRead(ctx context.Context, c *rpc.Call, req *message.VariablesReadRequest) (*message.VariablesReadResponse, error) {
+// Read returns a variable with its items, or nil if it does not exist.
+func (s *Service) Read(ctx context.Context, c *rpc.Call, req *message.VariablesReadRequest) (*message.VariablesReadResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
-	if err := needVariable(c, ns, req.Path, acl.VariableRead); err != nil {
+	if err := need(c, ns, req.Path, acl.VariableRead); err != nil {
 		return nil, err
 	}
 	if req.Path == "" {

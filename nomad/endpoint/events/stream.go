@@ -1,4 +1,4 @@
-package endpoint
+package events
 
 import (
 	"bytes"
@@ -17,36 +17,36 @@ import (
 )
 
 const (
-	// eventHeartbeat is the interval of heartbeats on an idle stream.
-	eventHeartbeat = 30 * time.Second
-	// eventRecheck is how long the access of a reader is cached, unless access control has
+	// heartbeat is the interval of heartbeats on an idle stream.
+	heartbeat = 30 * time.Second
+	// recheck is how long the access of a reader is cached, unless access control has
 	// changed.
-	eventRecheck = time.Second
+	recheck = time.Second
 )
 
 // accessTables lists the tables that determine the rights of callers.
 var accessTables = []string{state.TableACLToken, state.TableACLPolicy, state.TableACLRoles, state.TableNamespaces}
 
-// eventStream sends events until the reader disconnects, loses access or falls too far
+// Stream sends events until the reader disconnects, loses access or falls too far
 // behind.
-func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *message.EventStreamRequest, to *rpc.Stream) error {
+func (s *Service) Stream(ctx context.Context, c *rpc.Call, req *message.EventStreamRequest, to *rpc.Stream) error {
 	filter, err := stream.NewFilter(req.Topics, handler.NamespaceOf(req.Namespace))
 	if err != nil {
 		return err
 	}
-	r := &eventReader{s: s, filter: filter, namespace: handler.NamespaceOf(req.Namespace), to: to}
+	r := &reader{s: s, filter: filter, namespace: handler.NamespaceOf(req.Namespace), to: to}
 	if err := r.admit(c); err != nil {
 		return err
 	}
 	switch {
 	case req.Index < 0:
 		return nomad.Errorf(400, "invalid index %d of an event stream", req.Index)
-	case s.cfg.Events == nil:
+	case s.broker == nil:
 		return nomad.Errorf(501, "the event broker of this server is disabled: set server.enable_event_broker = true")
 	}
 	ctx, cancel := to.UntilClosed(ctx)
 	defer cancel()
-	from := s.cfg.Events.Subscribe(uint64(req.Index))
+	from := s.broker.Subscribe(uint64(req.Index))
 	defer from.Close()
 	err = r.run(ctx, from)
 	if errors.Is(err, stream.ErrSlow) {
@@ -55,8 +55,8 @@ func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *message.Eve
 	return err
 }
 
-// eventReader is the reader of one event stream.
-type eventReader struct {
+// reader is the reader of one event stream.
+type reader struct {
 	s         *Service
 	filter    stream.Filter
 	namespace string
@@ -70,7 +70,7 @@ type eventReader struct {
 
 // run sends events, and heartbeats when there are none. It returns nil when the reader is
 // gone.
-func (r *eventReader) run(ctx context.Context, from *stream.Subscription) error {
+func (r *reader) run(ctx context.Context, from *stream.Subscription) error {
 	err := r.send([]byte("{}"))
 	for err == nil {
 		var batch *stream.Batch
@@ -86,9 +86,9 @@ func (r *eventReader) run(ctx context.Context, from *stream.Subscription) error 
 	return err
 }
 
-// next waits for the next batch. It returns nil after eventHeartbeat.
-func (r *eventReader) next(ctx context.Context, from *stream.Subscription) (*stream.Batch, error) {
-	wait, cancel := context.WithTimeout(ctx, eventHeartbeat)
+// next waits for the next batch. It returns nil after heartbeat.
+func (r *reader) next(ctx context.Context, from *stream.Subscription) (*stream.Batch, error) {
+	wait, cancel := context.WithTimeout(ctx, heartbeat)
 	defer cancel()
 	batch, err := from.Next(wait)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -100,7 +100,7 @@ func (r *eventReader) next(ctx context.Context, from *stream.Subscription) (*str
 // tell sends the events of a batch that match the filter and that the reader may see. If access
 // control has changed, it first renews the access. The state already contains all entries
 // before the batch.
-func (r *eventReader) tell(ctx context.Context, batch *stream.Batch) error {
+func (r *reader) tell(ctx context.Context, batch *stream.Batch) error {
 	if err := r.renew(ctx); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (r *eventReader) tell(ctx context.Context, batch *stream.Batch) error {
 // errReaderGone ends a stream whose reader has disconnected.
 var errReaderGone = errors.New("the event stream was closed")
 
-func (r *eventReader) send(line []byte) error {
+func (r *reader) send(line []byte) error {
 	if err := r.to.Encode(&nomad.EventStreamWrapper{Event: &nomad.EventJson{Data: line}}); err != nil {
 		return errors.Join(errReaderGone, err)
 	}
@@ -138,9 +138,9 @@ func (r *eventReader) send(line []byte) error {
 }
 
 // renew checks the access of the reader again.
-func (r *eventReader) renew(ctx context.Context) error {
+func (r *reader) renew(ctx context.Context) error {
 	index, now := r.s.Snapshot().TableIndex(accessTables...), r.s.Now()
-	if index == r.index && now.Sub(r.asked) < eventRecheck {
+	if index == r.index && now.Sub(r.asked) < recheck {
 		return nil
 	}
 	c, err := r.c.Renewed(ctx)
@@ -152,7 +152,7 @@ func (r *eventReader) renew(ctx context.Context) error {
 }
 
 // admit rejects a reader without access to one of the requested topics.
-func (r *eventReader) admit(c *rpc.Call) error {
+func (r *reader) admit(c *rpc.Call) error {
 	r.c = c
 	for _, topic := range r.filter.Topics() {
 		if err := r.needTopic(topic); err != nil {
@@ -163,7 +163,7 @@ func (r *eventReader) admit(c *rpc.Call) error {
 }
 
 // needTopic rejects a reader without access to a topic.
-func (r *eventReader) needTopic(topic nomad.Topic) error {
+func (r *reader) needTopic(topic nomad.Topic) error {
 	access := r.c.Access
 	q, management := stream.ToRead(topic, r.namespace)
 	switch {
@@ -186,7 +186,7 @@ func (r *eventReader) needTopic(topic nomad.Topic) error {
 }
 
 // inSome rejects a reader that has access in none of the requested namespaces.
-func (r *eventReader) inSome(q acl.Question, may func(namespace string) bool) error {
+func (r *reader) inSome(q acl.Question, may func(namespace string) bool) error {
 	if r.namespace != nomad.AllNamespacesSentinel {
 		if may(r.namespace) {
 			return nil
@@ -202,7 +202,7 @@ func (r *eventReader) inSome(q acl.Question, may func(namespace string) bool) er
 }
 
 // maySee reports whether the reader may see an event.
-func (r *eventReader) maySee(e *stream.Event) bool {
+func (r *reader) maySee(e *stream.Event) bool {
 	q, management := e.Need()
 	if management {
 		return r.c.Access.IsManagement()

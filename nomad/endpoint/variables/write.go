@@ -1,4 +1,4 @@
-package endpoint
+package variables
 
 import (
 	"cmp"
@@ -15,9 +15,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// variableApply applies an operation to a variable.
-func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *message.VariablesApplyRequest) (*message.VariablesApplyResponse, error) {
-	entry, err := s.variableEntry(ctx, c, req)
+// Write applies an operation to a variable.
+func (s *Service) Write(ctx context.Context, c *rpc.Call, req *message.VariablesApplyRequest) (*message.VariablesApplyResponse, error) {
+	entry, err := s.entry(ctx, c, req)
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +104,10 @@ func (s *Service) conflict(ctx context.Context, c *rpc.Call, v *nomad.VariableEn
 	return out, nil
 }
 
-// variableEntry validates a request, checks the caller's rights and returns the log entry.
-func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *message.VariablesApplyRequest) (*message.VarApplyStateRequest, error) {
+// entry validates a request, checks the caller's rights and returns the log entry.
+func (s *Service) entry(ctx context.Context, c *rpc.Call, req *message.VariablesApplyRequest) (*message.VarApplyStateRequest, error) {
 	if req.Var == nil {
-		return nil, cmp.Or(needVariable(c, handler.NamespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
+		return nil, cmp.Or(need(c, handler.NamespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
 	}
 	now := s.UnixNow()
 	v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: req.Var.Path, ModifyIndex: req.Var.ModifyIndex, CreateTime: now, ModifyTime: now}}
@@ -116,7 +116,7 @@ func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *message.V
 	if req.Op.Deletes() {
 		op = acl.VariableDestroy
 	}
-	if err := needVariable(c, v.Namespace, v.Path, op); err != nil {
+	if err := need(c, v.Namespace, v.Path, op); err != nil {
 		return nil, err
 	}
 	if req.Namespace != "" && req.Namespace != v.Namespace {
@@ -211,10 +211,10 @@ func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
 	return nil
 }
 
-// variableRenew restarts the TTL of a lock. It writes nothing.
-func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *message.VariablesRenewLockRequest) (*message.VariablesRenewLockResponse, error) {
+// RenewLock restarts the TTL of a lock. It writes nothing.
+func (s *Service) RenewLock(_ context.Context, c *rpc.Call, req *message.VariablesRenewLockRequest) (*message.VariablesRenewLockResponse, error) {
 	snap, ns := s.Snapshot(), handler.NamespaceOf(req.Namespace)
-	if err := needVariable(c, ns, req.Path, acl.VariableWrite); err != nil {
+	if err := need(c, ns, req.Path, acl.VariableWrite); err != nil {
 		return nil, err
 	}
 	switch {
