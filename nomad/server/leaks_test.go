@@ -221,6 +221,9 @@ func TestPurgedNodeReadsNothing(t *testing.T) {
 	}
 	read[message.NodeUpdateResponse](t, s, "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.node.ID, WriteRequest: n.write("")})
 	eventually(t, func() bool { return !s.Connected(n.node.ID) })
+	for rpc.Lost(n.call("Alloc.GetAllocs", get, nil)) {
+		// The node has not noticed yet that its session was closed.
+	}
 	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Node.GetClientAllocs": list, "Alloc.SignIdentities": sign} {
 		if err := n.call(method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s after: %v", method, err)
