@@ -127,6 +127,9 @@ func TestPurgedNodeStaysAway(t *testing.T) {
 		t.Error("a read of the purged node does not end")
 	}
 	eventually(t, func() bool { return !g.s.Connected(n.node.ID) })
+	for rpc.Lost(n.call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: old}}, nil)) {
+		// The node has not noticed yet that its session was closed.
+	}
 	for method, req := range nodeCalls(n.node, alloc) {
 		for kind, token := range map[string]string{"identity": old, "secret": n.node.SecretID} {
 			err := n.call(method, req(token), nil)
