@@ -198,7 +198,7 @@ func (s *Service) validate(job *nomad.Job) error {
 
 // withinLimits rejects a job that exceeds the priority or count limits of the servers.
 func (s *Service) withinLimits(job *nomad.Job) error {
-	if job.Priority > s.cfg.MaxPriority {
+	if p := job.Priority; p > s.cfg.MaxPriority && p <= nomad.JobMaxPriority { // the rules of jobs reject a higher one
 		return nomad.Errorf(400, "job %q: priority is %d: it must be %d to %d, the job_max_priority of the servers", job.ID, job.Priority, nomad.JobMinPriority, s.cfg.MaxPriority)
 	}
 	count := 0
