@@ -39,7 +39,7 @@ func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *acls.Pol
 		stored.SetHash()
 		entry.Policies = append(entry.Policies, &stored)
 	}
-	return s.writePolicies(ctx, nomad.ACLPolicyUpsertRequestType, entry)
+	return handler.Written(s.write(ctx, nomad.ACLPolicyUpsertRequestType, entry))
 }
 
 // DeletePolicies deletes policies. Tokens and roles that name one lose its rights.
@@ -47,17 +47,7 @@ func (s *Service) DeletePolicies(ctx context.Context, _ *rpc.Call, req *acls.Pol
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
-	return s.writePolicies(ctx, nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: req.Names})
-}
-
-func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
-	index, err := s.write(ctx, t, entry)
-	if err != nil {
-		return nil, err
-	}
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(s.write(ctx, nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: req.Names}))
 }
 
 // ListPolicies lists policies. Callers without a management token get only their own policies.

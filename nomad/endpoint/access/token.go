@@ -193,13 +193,7 @@ func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *acls.Token
 	if global != 0 && global != len(req.AccessorIDs) {
 		return nil, nomad.Errorf(400, "cannot delete mixed global and non-global tokens")
 	}
-	index, err := s.write(ctx, nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: req.AccessorIDs})
-	if err != nil {
-		return nil, err
-	}
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(s.write(ctx, nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: req.AccessorIDs}))
 }
 
 // ListTokens lists tokens without their secrets.

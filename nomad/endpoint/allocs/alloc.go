@@ -132,13 +132,7 @@ func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call, req *messag
 	if len(req.Allocs) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
 	}
-	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals})
-	if err != nil {
-		return nil, err
-	}
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals}))
 }
 
 // Readable returns the stubs of the allocations that the caller may read.

@@ -110,11 +110,5 @@ func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.Deployment
 	if len(req.Deployments) == 0 {
 		return nil, nomad.Errorf(400, "no deployments given")
 	}
-	index, err := s.Apply(ctx, nomad.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: req.Deployments})
-	if err != nil {
-		return nil, err
-	}
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(s.Apply(ctx, nomad.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: req.Deployments}))
 }

@@ -219,23 +219,11 @@ func (s *Service) Reblock(ctx context.Context, c *rpc.Call, req *message.EvalUpd
 }
 
 func (s *Service) write(ctx context.Context, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
-	index, err := s.UpsertEvals(ctx, req.Evals...)
-	if err != nil {
-		return nil, err
-	}
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(s.UpsertEvals(ctx, req.Evals...))
 }
 
 func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.EvalReapRequest) (*message.GenericResponse, error) {
-	index, err := s.Apply(ctx, nomad.EvalDeleteRequestType, &message.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs})
-	if err != nil {
-		return nil, err
-	}
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(s.Apply(ctx, nomad.EvalDeleteRequestType, &message.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs}))
 }
 
 // Listing describes lists of evaluations.

@@ -138,6 +138,16 @@ func (c *Core) Apply(ctx context.Context, t nomad.MessageType, payload any) (uin
 	return index, nil
 }
 
+// Written returns the reply to a write: the index of its log entry, or the error.
+func Written(index uint64, err error) (*message.GenericResponse, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := &message.GenericResponse{}
+	out.Index = index
+	return out, nil
+}
+
 // Signing returns a context that limits the wait for a signing key.
 func (c *Core) Signing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.SignWithin)

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -49,7 +50,8 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 		return out, nil
 	}
 	child := s.child(parent, req)
-	if err := s.fits(child); err != nil { // the namespace may have changed since the parent was registered
+	// The limits and the namespace may have changed since the parent was registered.
+	if err := cmp.Or(s.fits(child), s.withinLimits(child)); err != nil {
 		return nil, err
 	}
 	eval := s.JobEval(child, 0, nomad.EvalTriggerJobRegister)

@@ -72,16 +72,16 @@ func eachExec2(job *nomad.Job, f func(place string, t *nomad.Task)) {
 	}
 }
 
-// lentPrefix is the prefix of the names of dynamic users, which a client assigns to one
+// dynamicPrefix is the prefix of the names of dynamic users, which a client assigns to one
 // allocation.
-const lentPrefix = "nomad-"
+const dynamicPrefix = "nomad-"
 
 // maxUID is the highest valid uid. The kernel uses the next value for "no change".
 const maxUID = 1<<32 - 2
 
 // checkUser rejects users that cannot exist on a node.
 func checkUser(user string) error {
-	if uid, lent := strings.CutPrefix(user, lentPrefix); lent && number(uid) {
+	if uid, dynamic := strings.CutPrefix(user, dynamicPrefix); dynamic && number(uid) {
 		return fmt.Errorf("user %q is assigned by clients and cannot be requested: remove user", user)
 	}
 	if !number(user) {

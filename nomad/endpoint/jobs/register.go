@@ -171,8 +171,7 @@ func boundParts(job *nomad.Job) error {
 	return nil
 }
 
-// fits rejects a valid job whose region, namespace or node pool does not match, or which
-// exceeds their limits.
+// fits rejects a valid job whose region does not match, or which its namespace or node pool does not admit.
 func (s *Service) fits(job *nomad.Job) error {
 	if job.Region != s.Region {
 		return nomad.Errorf(400, "job %q is for region %q, but this is region %q", job.ID, job.Region, s.Region)
@@ -184,9 +183,6 @@ func (s *Service) fits(job *nomad.Job) error {
 	}
 	if snap.NodePool(nil, job.NodePool) == nil {
 		return nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
-	}
-	if err := s.withinLimits(job); err != nil { // a dispatched job was not validated
-		return err
 	}
 	return ns.Admits(job)
 }

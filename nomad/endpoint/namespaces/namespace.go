@@ -111,10 +111,5 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.Namespac
 // write applies a log entry for namespaces or quotas.
 func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
 	index, err := s.Apply(ctx, t, entry)
-	if err != nil {
-		return nil, handler.BadRequest(err)
-	}
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(index, handler.BadRequest(err))
 }

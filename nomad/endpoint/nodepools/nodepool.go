@@ -172,13 +172,7 @@ func (s *Service) Delete(ctx context.Context, c *rpc.Call, req *message.NodePool
 }
 
 func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
-	index, err := s.Apply(ctx, t, entry)
-	if err != nil {
-		return nil, err
-	}
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(s.Apply(ctx, t, entry))
 }
 
 // needAll checks every item, and returns the first error.

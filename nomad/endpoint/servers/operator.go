@@ -115,20 +115,12 @@ func (s *Service) TransferLeadership(ctx context.Context, _ *rpc.Call, req *mess
 func (s *Service) ForceGC(_ context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
 	index := s.Snapshot().Index()
 	s.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobForceGC, index, s.Now()))
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(index, nil)
 }
 
 // ReconcileSummaries recomputes the summaries of all jobs.
 func (s *Service) ReconcileSummaries(ctx context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
-	index, err := s.Apply(ctx, nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
-	if err != nil {
-		return nil, err
-	}
-	out := &message.GenericResponse{}
-	out.Index = index
-	return out, nil
+	return handler.Written(s.Apply(ctx, nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{}))
 }
 
 // Voters manages the servers in the Raft configuration.
