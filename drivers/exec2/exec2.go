@@ -1,6 +1,7 @@
 // Package exec2 is the driver "exec2". It runs a program of the host in a sandbox:
 //
-//   - Landlock restricts the paths, seccomp the system calls. There are no capabilities.
+//   - Landlock restricts the paths that the task can open. Seccomp restricts its system calls.
+//   - The task has no capabilities.
 //   - Each task has its own uid, and namespaces for processes, IPC and mounts, with a private /tmp and /proc.
 //   - The task uses the network of its group.
 //   - A control group sets hard limits.

@@ -180,8 +180,8 @@ func (r *Raft) electAlone() {
 	}
 }
 
-// Campaign starts an election at once, as if the leader had handed over to this server. Use it
-// only when there certainly is no leader.
+// Campaign starts an election at once, as after a transfer of leadership to this server. Callers must
+// know that no leader exists, because the election would replace it.
 func (r *Raft) Campaign() {
 	self := r.trans.LocalAddr()
 	if mem, ok := r.trans.(*raft.InmemTransport); ok {

@@ -21,7 +21,7 @@ import (
 )
 
 // ErrNotEncrypted is returned by key operations when gossip is not encrypted.
-var ErrNotEncrypted = nomad.Errorf(400, "gossip is not encrypted: there are no keys; set server.encrypt on all servers and restart them")
+var ErrNotEncrypted = nomad.Errorf(400, "gossip is not encrypted: no key is configured; set server.encrypt on all servers and restart them")
 
 // ParseKey decodes a key. Its error never contains the input.
 func ParseKey(text string) ([]byte, error) {

@@ -34,7 +34,7 @@ func (s *Server) askEarly(r *Request, rt *Route) error {
 }
 
 // askFor refuses a caller that cannot make any call of the route's RPC in the namespace. An empty
-// namespace is the placeholder for any namespace.
+// namespace means any namespace.
 func (s *Server) askFor(r *Request, rt *Route, namespace string) error {
 	if !s.cfg.ACL || rt.Call.Method == "" {
 		return nil
