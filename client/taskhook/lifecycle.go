@@ -66,6 +66,9 @@ type TaskPrestartRequest struct {
 	Owner         Owner          // as set by the previous hooks
 	Dir           *allocdir.Task // nil before the directory hook, or if that failed for a running task
 	Env           *taskenv.Env   // as built by the previous hooks
+	// Confine prepares to run programs of the client as this start of the task would run. Call it
+	// during Prestart, after the directory hook; the result is valid until the run of the task ends.
+	Confine func() (*Confinement, error)
 	// Running is set if the process was started by an earlier agent and is still running.
 	Running bool
 }
@@ -148,6 +151,14 @@ type Owner struct {
 
 // Exec runs a command in a task, without input, and returns its output up to a size limit.
 type Exec func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error)
+
+// Confinement runs programs of the client as the task would run.
+type Confinement struct {
+	// Run runs s until it ends or ctx ends: see drivers.Confiner.
+	Run func(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error)
+	// By names what confines it: the driver, or the client for drivers that cannot.
+	By string
+}
 
 // DriverNetwork is a network that a driver created for the task.
 type DriverNetwork struct {

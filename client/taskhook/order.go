@@ -27,6 +27,7 @@ type Users interface {
 type Deps struct {
 	Users      Users
 	API        *API              // of the task's socket, nil for none
+	Confiner   drivers.Confiner  // confines sidecars of drivers that cannot
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics

@@ -57,6 +57,7 @@ func (r *Runner) prestart(ctx context.Context, h taskhook.TaskPrestartHook) erro
 		Resources:  allocated(alloc, task.Name),
 		NomadToken: r.cfg.Identities.Default(task.Name),
 		Owner:      r.try.owner, Dir: r.dir, Env: r.env.Build(),
+		Confine: r.confinement,
 		Running: r.taskID() != "",
 	}
 	resp := &taskhook.TaskPrestartResponse{}

@@ -5,6 +5,7 @@ package memfd
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,31 @@ func New(name string, content []byte) (*os.File, error) {
 // NewProgram returns the descriptor of an executable memory file, which nobody can change or
 // unseal. It is not an os.File, whose finalizer could close it while the program is in use.
 func NewProgram(name string, program []byte) (int, error) {
+	return newProgram(name, func(fd int) error { return fill(fd, program) })
+}
+
+// ReadProgram is NewProgram with the content of r, which it never holds in memory as a whole.
+func ReadProgram(name string, r io.Reader) (int, error) {
+	return newProgram(name, func(fd int) error {
+		buf := make([]byte, 256<<10)
+		for at := int64(0); ; {
+			n, err := io.ReadFull(r, buf)
+			if werr := fillAt(fd, buf[:n], at); werr != nil {
+				return werr
+			}
+			at += int64(n)
+			switch err {
+			case nil:
+			case io.EOF, io.ErrUnexpectedEOF:
+				return nil
+			default:
+				return err
+			}
+		}
+	})
+}
+
+func newProgram(name string, content func(fd int) error) (int, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
 	if err == unix.EINVAL { // before Linux 6.3 every memfd is executable
@@ -35,7 +61,7 @@ func NewProgram(name string, program []byte) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("make memory file %s: memfd_create (is vm.memfd_noexec 2?): %w", name, err)
 	}
-	err = fill(fd, program)
+	err = content(fd)
 	if err == nil {
 		err = seal(fd)
 	}
@@ -47,9 +73,11 @@ func NewProgram(name string, program []byte) (int, error) {
 }
 
 // fill writes the content and keeps the position.
-func fill(fd int, content []byte) error {
+func fill(fd int, content []byte) error { return fillAt(fd, content, 0) }
+
+func fillAt(fd int, content []byte, from int64) error {
 	for at := 0; at < len(content); {
-		n, err := unix.Pwrite(fd, content[at:], int64(at))
+		n, err := unix.Pwrite(fd, content[at:], from+int64(at))
 		if err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
