@@ -112,7 +112,7 @@ func alloc(taskConfig map[string]any) *nomad.Allocation {
 	group := &nomad.TaskGroup{Name: "g", Count: 1, Tasks: []*nomad.Task{task},
 		RestartPolicy: &nomad.RestartPolicy{Mode: nomad.RestartPolicyModeFail}, EphemeralDisk: &nomad.EphemeralDisk{SizeMB: 1}}
 	return &nomad.Allocation{
-		ID: nomad.NewID(), Namespace: "default", JobID: "j", TaskGroup: "g", Name: "j.g[0]",
+		ID: nomad.NewID(), NodeID: "n", Namespace: "default", JobID: "j", TaskGroup: "g", Name: "j.g[0]",
 		Job:           &nomad.Job{ID: "j", Name: "j", Namespace: "default", Type: "batch", Region: "global", TaskGroups: []*nomad.TaskGroup{group}},
 		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending,
 		AllocatedResources: &nomad.AllocatedResources{Tasks: map[string]*nomad.AllocatedTaskResources{

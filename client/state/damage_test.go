@@ -35,7 +35,7 @@ func uses(dir string) int {
 		return exitRefused
 	}
 	if err == nil {
-		err = errors.Join(db.PutAlloc(&nomad.Allocation{ID: nomad.NewID()}), db.Close())
+		err = errors.Join(db.PutAlloc(&nomad.Allocation{ID: nomad.NewID(), NodeID: "n"}), db.Close())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -50,7 +50,7 @@ func TestDamageAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	for range 100 {
-		if err := db.PutAlloc(&nomad.Allocation{ID: nomad.NewID(), Name: "damaged"}); err != nil {
+		if err := db.PutAlloc(&nomad.Allocation{ID: nomad.NewID(), NodeID: "n", Name: "damaged"}); err != nil {
 			t.Fatal(err)
 		}
 	}

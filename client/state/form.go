@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,69 +46,10 @@ func readAlloc(b *bolt.Bucket, id string) (*nomad.Allocation, error) {
 			return nil, err
 		}
 	}
-	if a.ID != id {
-		return nil, fmt.Errorf("unknown format of the stored allocation: its ID is %q", a.ID)
+	if a.ID != id || a.NodeID == "" {
+		return nil, fmt.Errorf("unknown format of the stored allocation: its ID is %q and its node is %q", a.ID, a.NodeID)
 	}
 	return a, nil
-}
-
-// handleKeys are the keys of a stored task handle of this project, upstreamHandleKeys those of
-// Nomad 2.0.
-var (
-	handleKeys         = []string{"Driver", "Version", "TaskID", "State"}
-	upstreamHandleKeys = []string{"Config", "DriverState", "State", "Version"}
-)
-
-// heldElsewhere reports whether the task in a bucket may have a process that another build
-// started.
-func heldElsewhere(b *bolt.Bucket) (bool, error) {
-	var local struct {
-		TaskHandle  map[string]any
-		RunComplete bool
-	}
-	if _, err := get(b, keyLocalState, &local); err != nil || len(local.TaskHandle) == 0 {
-		return false, err
-	}
-	var task nomad.TaskState
-	if _, err := get(b, keyTaskState, &task); err != nil {
-		return false, err
-	}
-	own, upstreams := true, true
-	for key := range local.TaskHandle {
-		own = own && slices.Contains(handleKeys, key)
-		upstreams = upstreams && slices.Contains(upstreamHandleKeys, key)
-	}
-	if !own && !upstreams {
-		return false, errors.New("unknown format of the stored task handle")
-	}
-	return !own && !local.RunComplete && task.State != nomad.TaskStateDead, nil
-}
-
-// elsewhere returns the IDs of the allocations with processes that another build started. A
-// value of an unknown format is an error, except in a file of this project, where the value is
-// damaged and Allocs reports it. Files of this project are searched too, because Nomad's client
-// may have used them since.
-func elsewhere(tx *bolt.Tx) ([]string, error) {
-	ours, err := marked(tx)
-	if err != nil {
-		return nil, err
-	}
-	all := tx.Bucket(bucketAllocs)
-	if all == nil {
-		return nil, nil
-	}
-	var ids []string
-	err = all.ForEachBucket(func(id []byte) error {
-		held, err := allocElsewhere(all.Bucket(id), string(id))
-		if err != nil && !ours {
-			return fmt.Errorf("allocation %s: %w", id, err)
-		}
-		if held {
-			ids = append(ids, string(id))
-		}
-		return nil
-	})
-	return ids, err
 }
 
 // marked reports whether this project has written the file. An unknown version is an error.
@@ -126,35 +68,11 @@ func marked(tx *bolt.Tx) (ours bool, err error) {
 	return own != nil, nil
 }
 
-func allocElsewhere(b *bolt.Bucket, id string) (held bool, err error) {
-	a, err := readAlloc(b, id)
-	if err != nil || a == nil {
-		return false, err
-	}
-	err = b.ForEachBucket(func(name []byte) error {
-		task, ok := strings.CutPrefix(string(name), taskPrefix)
-		if !ok {
-			return nil
-		}
-		one, err := heldElsewhere(b.Bucket(name))
-		if err != nil {
-			return fmt.Errorf("task %s: %w", task, err)
-		}
-		held = held || one
-		return nil
-	})
-	return held && !a.ClientTerminalStatus(), err
-}
-
 // checkForm returns an error for a file with values of an unknown format. The same applies to
 // processes of another build, unless abandon is set.
 func checkForm(b *bolt.DB, file string, abandon bool) error {
 	const remedy = "drain the node with the build that wrote it, and use a new data directory"
-	var ids []string
-	err := b.View(func(tx *bolt.Tx) (err error) {
-		ids, err = elsewhere(tx)
-		return err
-	})
+	ids, err := checkValues(b)
 	switch {
 	case err != nil:
 		return fmt.Errorf("client state database %s is %w, or damaged: %w: %s", file, ErrForm, err, remedy)
@@ -164,6 +82,22 @@ func checkForm(b *bolt.DB, file string, abandon bool) error {
 	return fmt.Errorf("client state database %s is %w, which has started processes of %d allocations (%s) that this version cannot take over: %s; "+
 		"or start once with -adopt-none: the allocations are reported lost, and you end their processes yourself",
 		file, ErrForm, len(ids), strings.Join(ids, ", "), remedy)
+}
+
+// checkValues checks every value of a file that this project has not written, and returns the
+// result of elsewhere.
+func checkValues(b *bolt.DB) (ids []string, err error) {
+	err = b.View(func(tx *bolt.Tx) error {
+		ours, err := marked(tx)
+		if err != nil {
+			return err
+		}
+		if ids, err = elsewhere(tx); err != nil || ours {
+			return err
+		}
+		return checkLayout(tx)
+	})
+	return ids, err
 }
 
 // convert writes every allocation in the current format and marks those with processes of
@@ -209,7 +143,19 @@ func convertAlloc(b *bolt.Bucket, id string, abandoned bool) error {
 	if err != nil {
 		return err
 	}
-	return b.Put(keyAlloc, raw)
+	return errors.Join(b.Put(keyAlloc, raw), convertValue(b, keyDeploy), convertValue(b, keyIdentities))
+}
+
+// convertValue stores a value without the map that another build may have put it in.
+func convertValue(b *bolt.Bucket, key []byte) error {
+	raw := b.Get(key)
+	if raw == nil {
+		return nil
+	}
+	if inner := unwrap(raw); inner != nil {
+		return b.Put(key, bytes.Clone(inner))
+	}
+	return b.Delete(key)
 }
 
 // Abandoned reports whether a stored allocation was marked as lost because another build

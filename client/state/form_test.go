@@ -96,12 +96,30 @@ func with(vs values, path string, v any) values {
 	return vs
 }
 
+// everyKey adds every key of format version 2.
+func everyKey(vs values, alloc string) values {
+	opaque := map[string]any{"x": 1}
+	for _, path := range []string{alloc + "network_status", alloc + "acknowledged_state", alloc + "alloc_volume", alloc + "alloc_consul_acl_token_identities",
+		"check_results/" + runningID + "/check", "devicemanager/plugin_state", "drivermanager/plugin_state", "dynamicplugins/registry_state", "nodemeta/x",
+		"host_volumes_to_create/x"} {
+		vs[path] = opaque
+	}
+	vs["meta/upgraded"] = []byte("2026-11-25T10:00:00Z")
+	vs["node/node_registration"] = map[string]any{"HasRegistered": true}
+	vs[alloc+"deploy_status"] = map[string]any{"Healthy": true}
+	vs[alloc+"alloc_identities"] = []any{map[string]any{"AllocID": runningID, "IdentityName": "aws", "JWT": "a.b.c"}}
+	return vs
+}
+
 // A file of another build is refused and unchanged, unless a process in it may still run.
 func TestFilesOfOtherBuilds(t *testing.T) {
 	own := func(v string) values {
 		return values{"meta/open_nomad": []byte(v), "allocations/" + runningID + "/alloc": map[string]any{"Alloc": &nomad.Allocation{ID: runningID, NodeID: "n"}}}
 	}
-	const alloc, local = "allocations/" + runningID + "/alloc", "allocations/" + runningID + "/task-t/local_state"
+	const below = "allocations/" + runningID + "/"
+	const alloc, local, taskState = below + "alloc", below + "task-t/local_state", below + "task-t/task_state"
+	ended := func() values { return with(upstreams(), taskState, map[string]any{"State": "dead"}) }
+	ours1 := func() values { return with(upstreams(), "meta/open_nomad", []byte("1")) }
 	ours := &state.LocalState{TaskHandle: &drivers.TaskHandle{Driver: "exec2", Version: 1, TaskID: "x"}}
 	for name, tc := range map[string]struct {
 		values
@@ -119,10 +137,41 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 		"ours, used by upstream":         {with(upstreams(), "meta/open_nomad", []byte("1")), "processes of 1 allocations (" + runningID + ")"},
 		"ours, used by a later upstream": {with(own("1"), "meta/version", []byte("3")), `version "3"`},
 		"unknown allocation":             {values{alloc: map[string]any{"Allocation": map[string]any{"ID": runningID}}}, "unknown format of the stored allocation"},
-		"other allocation":               {values{alloc: &nomad.Allocation{ID: endedID}}, "unknown format of the stored allocation"},
+		"other allocation":               {values{alloc: &nomad.Allocation{ID: endedID, NodeID: "n"}}, "unknown format of the stored allocation"},
 		"no msgpack":                     {values{alloc: []byte{0xc1}}, runningID},
 		"unknown handle":                 {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}), "unknown format of the stored task handle"},
 		"unreadable handle":              {with(upstreams(), local, []byte{0xc1}), "task t"},
+		"handle of another name":         {with(upstreams(), local, map[string]any{"Handle": map[string]any{"Pid": 7}}), `the key "Handle"`},
+		"empty handle":                   {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{}}), "unknown format of the stored task handle"},
+		"handle is a number":             {with(upstreams(), local, map[string]any{"TaskHandle": 7}), "unknown format of the stored task handle"},
+		"handle of both builds":          {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Driver": "exec2", "Config": nil}}), "unknown format of the stored task handle"},
+		"no local state":                 {with(upstreams(), local, []byte{0xc0}), "it is empty"},
+		"hooks are a text":               {with(upstreams(), local, map[string]any{"Hooks": "x"}), "task-t/local_state"},
+		"ours, unknown handle":           {with(ours1(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}), "unknown format of the stored task handle"},
+		"ours, handle of another name":   {with(ours1(), local, map[string]any{"Handle": map[string]any{"Pid": 7}}), `the key "Handle"`},
+		"ours, damaged value":            {with(ours1(), local, []byte{0xc1}), ""},
+		"unreadable task state":          {with(without(upstreams(), local), taskState, []byte{0xc1}), "task-t/task_state"},
+		"text as task state":             {with(without(upstreams(), local), taskState, []byte("garbage")), "task-t/task_state"},
+		"unknown task state":             {with(without(upstreams(), local), taskState, map[string]any{"Pid": 7}), `the key "Pid"`},
+		"unreadable deploy status":       {with(ended(), below+"deploy_status", []byte{0xc1}), "deploy_status"},
+		"unknown deploy status":          {with(ended(), below+"deploy_status", map[string]any{"Health": true}), `the key "Health"`},
+		"wrapped unknown deploy status":  {with(ended(), below+"deploy_status", map[string]any{"X": map[string]any{"Health": true}}), `the key "Health"`},
+		"unreadable identities":          {with(ended(), below+"alloc_identities", []byte{0xc1}), "alloc_identities"},
+		"unknown identities":             {with(ended(), below+"alloc_identities", []any{map[string]any{"Token": "x"}}), `the key "Token"`},
+		"unreadable network status":      {with(ended(), below+"network_status", []byte{0xc1}), "network_status"},
+		"unreadable node identity":       {with(ended(), "node_identity/node_identity_state", []byte{0xc1}), "node_identity_state"},
+		"text as node identity":          {with(ended(), "node_identity/node_identity_state", []byte("a.b.c")), "node_identity_state"},
+		"unknown node identity":          {with(ended(), "node_identity/node_identity_state", map[string]any{"JWT": "x"}), `the key "JWT"`},
+		"unknown key of an allocation":   {with(ended(), below+"tasks", 1), `the key "allocations/`},
+		"unknown bucket of one":          {with(ended(), below+"group-g/x", 1), `the bucket "allocations/`},
+		"unknown key of a task":          {with(ended(), below+"task-t/pid", 7), `task-t/pid"`},
+		"bucket of a task":               {with(ended(), below+"task-t/more/pid", 7), `task-t/more"`},
+		"unknown key of the node":        {with(ended(), "node/pids", 7), `the key "node/pids"`},
+		"unknown bucket":                 {with(ended(), "processes/x", 7), `the bucket "processes"`},
+		"unreadable plugin state":        {with(ended(), "drivermanager/plugin_state", []byte{0xc1}), "drivermanager/plugin_state"},
+		"no node":                        {with(ended(), alloc, map[string]any{"Alloc": map[string]any{"ID": runningID}}), `its node is ""`},
+		"process without allocation":     {without(upstreams(), alloc), "the allocation is not stored"},
+		"every known key":                {everyKey(ended(), below), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := fixture(t, tc.values)
@@ -147,6 +196,31 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 			}
 			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
 				t.Errorf("the file was changed: %v", err)
+			}
+		})
+	}
+}
+
+// The deployment health and the identities of an allocation are read as they are, or as the only
+// value of a map.
+func TestWrappedValues(t *testing.T) {
+	const below = "allocations/" + endedID + "/"
+	health, identities := map[string]any{"Healthy": true}, []any{map[string]any{"IdentityName": "aws", "JWT": "a.b.c"}}
+	for name, vs := range map[string]values{
+		"plain":   {below + "deploy_status": health, below + "alloc_identities": identities},
+		"wrapped": {below + "deploy_status": map[string]any{"D": health}, below + "alloc_identities": map[string]any{"I": identities}},
+		"empty":   {below + "deploy_status": map[string]any{"D": nil}, below + "alloc_identities": map[string]any{"I": nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vs[below+"alloc"] = &nomad.Allocation{ID: endedID, NodeID: "n"}
+			db := open(t, fixture(t, vs))
+			status, err := db.DeployStatus(endedID)
+			if err != nil || name == "empty" && status != nil || name != "empty" && (status == nil || status.Healthy == nil || !*status.Healthy) {
+				t.Errorf("DeployStatus() = %+v, %v", status, err)
+			}
+			ids, err := db.Identities(endedID)
+			if err != nil || name == "empty" && len(ids) > 0 || name != "empty" && (len(ids) != 1 || ids[0].JWT != "a.b.c") {
+				t.Errorf("Identities() = %+v, %v", ids, err)
 			}
 		})
 	}

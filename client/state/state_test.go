@@ -40,7 +40,7 @@ func reopen(t *testing.T, db *state.DB, dir string) *state.DB {
 func TestAllocationSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
-	alloc := &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: "web", AllocModifyIndex: 7,
+	alloc := &nomad.Allocation{ID: nomad.NewID(), NodeID: "n", Namespace: "default", JobID: "web", AllocModifyIndex: 7,
 		Job: &nomad.Job{ID: "web"}}
 	db.PutAllocWithNext(alloc)
 	want := state.Task{
@@ -149,12 +149,12 @@ func TestQueuedIsCommittedByClose(t *testing.T) {
 	db := open(t, dir)
 	for range 100 {
 		id := nomad.NewID()
-		db.PutAllocWithNext(&nomad.Allocation{ID: id})
+		db.PutAllocWithNext(&nomad.Allocation{ID: id, NodeID: "n"})
 		if err := db.PutTaskLater(id, "main", state.Task{State: &nomad.TaskState{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	db.PutAllocWithNext(&nomad.Allocation{ID: nomad.NewID()})
+	db.PutAllocWithNext(&nomad.Allocation{ID: nomad.NewID(), NodeID: "n"})
 	db = reopen(t, db, dir)
 	if allocs, errs := db.Allocs(); len(allocs) != 101 || len(errs) != 0 {
 		t.Fatalf("%d allocations, %v, want 101", len(allocs), errs)
@@ -190,7 +190,7 @@ func BenchmarkStart(b *testing.B) {
 	defer db.Close()
 	for n := 0; b.Loop(); n++ {
 		id := strconv.Itoa(n % 100)
-		db.PutAllocWithNext(&nomad.Allocation{ID: id})
+		db.PutAllocWithNext(&nomad.Allocation{ID: id, NodeID: "n"})
 		err := errors.Join(
 			db.PutTaskWithNext(id, "main", state.Task{State: &nomad.TaskState{State: nomad.TaskStatePending}}),
 			db.PutTaskWithNext(id, "main", state.Task{State: &nomad.TaskState{State: nomad.TaskStatePending}}),
@@ -244,7 +244,7 @@ func TestCorruptFile(t *testing.T) {
 		dir := t.TempDir()
 		db := open(t, dir)
 		for range 200 {
-			if err := db.PutAlloc(&nomad.Allocation{ID: nomad.NewID(), Name: strings.Repeat("x", 500)}); err != nil {
+			if err := db.PutAlloc(&nomad.Allocation{ID: nomad.NewID(), NodeID: "n", Name: strings.Repeat("x", 500)}); err != nil {
 				t.Fatal(err)
 			}
 		}
