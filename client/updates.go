@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -79,6 +80,12 @@ func (u *updates) Run(ctx context.Context) error {
 			continue
 		}
 		err := u.send(ctx, batch)
+		if refused, ok := errors.AsType[*nomad.RefusedAllocs](err); ok {
+			// The others are applied. To repeat these would change nothing: their next status is
+			// sent again.
+			u.log.Error("the servers refuse the status of allocations of another node", "allocs", refused.IDs)
+			err = nil
+		}
 		if err == nil {
 			back.reset()
 			continue

@@ -19,18 +19,26 @@ type sent struct {
 	allocs []*nomad.Allocation
 }
 
-// carry runs updates in a synctest bubble until stop, which returns the calls. The first fail
-// calls fail.
+// carry is carryTo servers that fail the first calls.
 func carry(t *testing.T, fail int) (u *updates, stop func() []sent) {
+	t.Helper()
+	return carryTo(t, func(call int) error {
+		if call <= fail {
+			return errors.New("not now")
+		}
+		return nil
+	})
+}
+
+// carryTo runs updates in a synctest bubble until stop, which returns the calls. answer returns
+// the result of a call, by its number.
+func carryTo(t *testing.T, answer func(call int) error) (u *updates, stop func() []sent) {
 	t.Helper()
 	begun := time.Now()
 	var calls []sent // written by Run's goroutine, read after its end
 	u = newUpdates(func(_ context.Context, allocs []*nomad.Allocation) error {
 		calls = append(calls, sent{time.Since(begun), allocs})
-		if len(calls) <= fail {
-			return errors.New("not now")
-		}
-		return nil
+		return answer(len(calls))
 	}, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -88,6 +96,28 @@ func TestDetailsAreSentAlone(t *testing.T) {
 		}
 		if calls[0].at != detailWait || calls[1].at > detailWait+updateBackoffMin || calls[2].allocs[0].ClientDescription != "task setup" {
 			t.Errorf("calls are %+v", calls)
+		}
+	})
+}
+
+// Statuses that the servers refuse are not sent again, nor are the others of their call. The next
+// status is sent.
+func TestRefusedStatusIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, stop := carryTo(t, func(call int) error {
+			if call == 1 {
+				return &nomad.RefusedAllocs{IDs: []string{"a"}}
+			}
+			return nil
+		})
+		u.put(statusOf("a", "running"))
+		u.put(statusOf("b", "running"))
+		time.Sleep(time.Hour)
+		u.put(statusOf("a", "complete"))
+		time.Sleep(time.Hour)
+		calls := stop()
+		if len(calls) != 2 || len(calls[0].allocs) != 2 || len(calls[1].allocs) != 1 || calls[1].allocs[0].ClientDescription != "complete" {
+			t.Errorf("calls are %+v, want one with both and one with the next status", calls)
 		}
 	})
 }

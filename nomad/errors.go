@@ -117,6 +117,9 @@ func ErrorFromText(text string) error {
 			}
 		}
 	}
+	if e, ok := refusedFromText(text); ok {
+		return e
+	}
 	for _, e := range wireErrors {
 		if strings.Contains(text, e.Error()) {
 			return &remoteError{text: text, is: e}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,48 @@ func TestSilentNodeIsDownAndItsAllocationsAreReplaced(t *testing.T) {
 	silent.beat(silent.jwt, false)
 	if got := nodeStatus(t, s, silent); got != nomad.NodeStatusReady {
 		t.Errorf("the node that reported its allocations is %q", got)
+	}
+}
+
+// An update of an allocation of another node does not stop the other updates of its call.
+func TestUpdatesBesideARefusedOne(t *testing.T) {
+	t.Parallel()
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("b", 1))
+	alloc := n.allocs(1)[0]
+	read[message.NodeEligibilityUpdateResponse](t, s, "Node.UpdateEligibility",
+		&message.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	other := join(t, s.RPCAddr())
+	register(t, s, batchJob("c", 1))
+	foreign := other.allocs(1)[0]
+
+	update := func(as *fakeNode, allocs ...*nomad.Allocation) error {
+		return as.call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: allocs, WriteRequest: as.write(as.jwt)}, &message.GenericResponse{})
+	}
+	status := func(a *nomad.Allocation, node string) *nomad.Allocation {
+		return &nomad.Allocation{ID: a.ID, NodeID: node, ClientStatus: nomad.AllocClientStatusRunning}
+	}
+	for name, bad := range map[string]*nomad.Allocation{"without a node": status(foreign, ""), "of its node": status(foreign, other.node.ID), "of this node": status(foreign, n.node.ID)} {
+		for _, updates := range [][]*nomad.Allocation{{bad, status(alloc, n.node.ID)}, {bad}} {
+			err := update(n, updates...)
+			refused, ok := errors.AsType[*nomad.RefusedAllocs](err)
+			if !ok || !slices.Equal(refused.IDs, []string{foreign.ID}) || !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), nomad.ErrPermissionDenied.Error()) {
+				t.Errorf("an update %s: %v, want the ID and permission denied", name, err)
+			}
+		}
+	}
+	clientStatus := func(a *nomad.Allocation) string {
+		return read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: global}).Alloc.ClientStatus
+	}
+	if got := clientStatus(alloc); got != nomad.AllocClientStatusRunning {
+		t.Errorf("the allocation of the node is %s, want running", got)
+	}
+	if got := clientStatus(foreign); got != nomad.AllocClientStatusPending {
+		t.Errorf("the allocation of the other node is %s, want pending", got)
+	}
+	if err := update(n, status(alloc, n.node.ID), nil); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("an update without allocation: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -172,8 +173,8 @@ func ownEvents(events ...*nomad.NodeEvent) error {
 var serverSubsystems = []string{nomad.NodeEventSubsystemCluster, nomad.NodeEventSubsystemDrain,
 	nomad.NodeEventSubsystemHeartbeat, nomad.NodeEventSubsystemScheduler}
 
-// UpdateAlloc updates the client status of allocations. Each must be placed on the
-// calling node.
+// UpdateAlloc updates the client status of allocations. Those that are not placed on the calling
+// node are not updated: the others are, and the error is a *nomad.RefusedAllocs.
 func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *message.AllocUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Alloc) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
@@ -182,40 +183,61 @@ func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *message.All
 		return nil, nomad.Errorf(400, "allocation updates must not contain evaluations")
 	}
 	snap := s.Snapshot()
-	now := s.UnixNow()
-	updates := make([]*nomad.Allocation, 0, len(req.Alloc))
-	retry := map[nomad.NamespacedID]*nomad.Evaluation{}
-	for _, update := range req.Alloc {
-		if update == nil || authz.SameNode(c.Identity, update.NodeID) != nil {
-			return nil, nomad.ErrPermissionDenied
-		}
-		known := snap.Alloc(nil, update.ID)
-		if known == nil {
-			continue // garbage-collected in the meantime
-		}
-		if err := authz.OwnAlloc(c.Identity, known); err != nil {
-			return nil, err
-		}
-		clone := *update
-		clone.ModifyTime = now
-		updates = append(updates, &clone)
-		if e := s.followUp(snap, known, update); e != nil {
-			retry[known.JobNamespacedID()] = e
-		}
+	own, refused, err := ownUpdates(snap, c.Identity, req.Alloc)
+	if err != nil {
+		return nil, err
 	}
 	if err := reporting(snap, authz.NodeID(c.Identity)); err != nil {
 		return nil, err
 	}
 	out := &message.GenericResponse{}
-	if len(updates) == 0 {
-		return out, nil
+	if len(own) > 0 {
+		if out.Index, err = s.applyUpdates(ctx, snap, own); err != nil {
+			return nil, err
+		}
 	}
-	index, err := s.Apply(ctx, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: updates, Evals: sortedEvals(retry)})
-	if err != nil {
-		return nil, err
+	if len(refused) > 0 {
+		return nil, &nomad.RefusedAllocs{IDs: refused}
 	}
-	out.Index = index
 	return out, nil
+}
+
+// allocUpdate is an update of a stored allocation.
+type allocUpdate struct{ known, update *nomad.Allocation }
+
+// ownUpdates returns the updates of allocations that are placed on the calling node, and the IDs
+// of those on other nodes. It skips allocations that have been garbage-collected.
+func ownUpdates(snap *state.Snapshot, caller *acls.AuthenticatedIdentity, updates []*nomad.Allocation) (own []allocUpdate, refused []string, err error) {
+	for _, update := range updates {
+		if update == nil || !nomad.IsUUID(update.ID) {
+			return nil, nil, nomad.Errorf(400, "an update has no allocation ID")
+		}
+		known := snap.Alloc(nil, update.ID)
+		switch {
+		case authz.SameNode(caller, update.NodeID) != nil, known != nil && authz.OwnAlloc(caller, known) != nil:
+			refused = append(refused, update.ID)
+		case known != nil:
+			own = append(own, allocUpdate{known, update})
+		}
+	}
+	return own, refused, nil
+}
+
+// applyUpdates writes the updates with the evaluations that they require.
+func (s *Service) applyUpdates(ctx context.Context, snap *state.Snapshot, updates []allocUpdate) (index uint64, err error) {
+	now := s.UnixNow()
+	entry := &message.AllocUpdateRequest{Alloc: make([]*nomad.Allocation, 0, len(updates))}
+	retry := map[nomad.NamespacedID]*nomad.Evaluation{}
+	for _, u := range updates {
+		clone := *u.update
+		clone.ModifyTime = now
+		entry.Alloc = append(entry.Alloc, &clone)
+		if e := s.followUp(snap, u.known, u.update); e != nil {
+			retry[u.known.JobNamespacedID()] = e
+		}
+	}
+	entry.Evals = sortedEvals(retry)
+	return s.Apply(ctx, nomad.AllocClientUpdateRequestType, entry)
 }
 
 func sortedEvals(evals map[nomad.NamespacedID]*nomad.Evaluation) []*nomad.Evaluation {
