@@ -14,8 +14,8 @@
 //	running ──pause──▶ paused ──resume──▶ running
 //	paused ──fail──▶ failed
 //
-// The scheduler creates and cancels deployments. While a deployment is paused nothing happens;
-// after a resume its deadlines in state apply again.
+// The scheduler creates and cancels deployments. While a deployment is paused nothing happens.
+// State starts new progress deadlines at a pause and at a resume.
 //
 // A group makes progress when one of its allocations becomes healthy; state then advances
 // RequireProgressBy. A deployment with an unhealthy allocation fails at once in two cases: its

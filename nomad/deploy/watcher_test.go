@@ -295,6 +295,44 @@ func TestResumed(t *testing.T) {
 	})
 }
 
+// A deployment that is resumed after its deadline has the complete deadline from then on, whether
+// an allocation was placed or not.
+func TestResumedAfterItsDeadline(t *testing.T) {
+	t.Run("placed", func(t *testing.T) {
+		rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) { w.resumesLate(w.id) })
+	})
+	t.Run("not placed", func(t *testing.T) {
+		rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) {
+			id := nomad.NewID()
+			w.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
+				ID: id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, CreateTime: time.Now().UnixNano(), Status: nomad.DeploymentStatusRunning,
+				TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 3, ProgressDeadline: 10 * time.Minute}},
+			}})
+			synctest.Wait()
+			w.resumesLate(id)
+		})
+	})
+}
+
+// resumesLate pauses a deployment, and resumes it an hour later.
+func (w *world) resumesLate(id string) {
+	w.t.Helper()
+	w.id = id
+	if _, err := w.w.Pause(w.t.Context(), id); err != nil {
+		w.t.Fatal(err)
+	}
+	time.Sleep(time.Hour)
+	if _, err := w.w.Resume(w.t.Context(), id); err != nil {
+		w.t.Fatal(err)
+	}
+	time.Sleep(10*time.Minute - time.Second)
+	synctest.Wait()
+	w.wantStatus(nomad.DeploymentStatusRunning, "")
+	time.Sleep(time.Second)
+	synctest.Wait()
+	w.wantStatus(nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionProgressDeadline)
+}
+
 func TestSetAllocHealth(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
 		r, err := w.w.SetAllocHealth(w.t.Context(), &message.DeploymentAllocHealthRequest{

@@ -167,6 +167,24 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("allocations of the deployment are %s", got)
 	}
 
+	status := func(to string, at int64) {
+		w.ok(w.UpdateDeploymentStatus(w.next(), &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: to, UpdatedAt: at}}))
+	}
+	before := w.snap().Deployment(nil, "d1").TaskGroups["g"]
+	status("paused", 200e9)
+	expect("paused", 2, 2, 0, time.Unix(260, 0))
+	status("paused", 250e9)
+	expect("paused again", 2, 2, 0, time.Unix(260, 0))
+	status("running", 300e9)
+	expect("resumed", 2, 2, 0, time.Unix(360, 0))
+	status("running", 350e9)
+	expect("still running", 2, 2, 0, time.Unix(360, 0))
+	status("paused", 0)
+	expect("paused without a time", 2, 2, 0, time.Unix(360, 0))
+	if !before.RequireProgressBy.Equal(time.Unix(100, 0)) {
+		t.Error("a row was written to")
+	}
+
 	end := &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: "successful", UpdatedAt: 5}, Eval: w.eval("j")}
 	w.ok(w.UpdateDeploymentStatus(w.next(), end))
 	if d := w.snap().Deployment(nil, "d1"); d.Status != "successful" || d.ModifyTime != 5 {
@@ -190,6 +208,31 @@ func TestDeployment(t *testing.T) {
 	if w.snap().Deployment(nil, "d1") != nil {
 		t.Error("the deployment is not deleted")
 	}
+}
+
+// A deployment that is resumed before its first allocation is placed has a deadline, which moves
+// at the placement. A group without a deadline gets none.
+func TestDeploymentResumedBeforePlacement(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j")
+	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "d1", Namespace: "default", JobID: "j",
+		Status: "paused", TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 2, ProgressDeadline: time.Minute}, "h": {DesiredTotal: 1}}}}))
+	w.ok(w.UpdateDeploymentStatus(w.next(), &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: "running", UpdatedAt: 300e9}}))
+	expect := func(when string, by time.Time) {
+		t.Helper()
+		groups := w.snap().Deployment(nil, "d1").TaskGroups
+		if !groups["g"].RequireProgressBy.Equal(by) || !groups["h"].RequireProgressBy.IsZero() {
+			t.Errorf("%s: groups are %+v and %+v, want progress of the first by %v", when, groups["g"], groups["h"], by)
+		}
+	}
+	expect("resumed", time.Unix(360, 0))
+	at := func(seconds int64) func(*nomad.Allocation) {
+		return func(a *nomad.Allocation) { a.DeploymentID, a.ModifyTime = "d1", seconds*1e9 }
+	}
+	w.place(j, at(330), "a1")
+	expect("placed", time.Unix(390, 0))
+	w.place(j, at(350), "a2")
+	expect("the second is placed", time.Unix(390, 0))
 }
 
 func TestEvalsCancelBlocked(t *testing.T) {

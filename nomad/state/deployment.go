@@ -119,12 +119,38 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 	d := *old
 	d.Status, d.StatusDescription = u.Status, u.StatusDescription
 	d.ModifyIndex, d.ModifyTime = t.Index, u.UpdatedAt
+	if pausedOrResumed(old.Status, d.Status) {
+		resetProgress(&d, u.UpdatedAt)
+	}
 	deployments.Put(t.Txn, &d)
 	if d.Status == nomad.DeploymentStatusSuccessful {
 		return &d, t.setStable(&message.JobStabilityRequest{JobID: d.JobID, JobVersion: d.JobVersion, Stable: true,
 			WriteRequest: message.WriteRequest{Namespace: d.Namespace}})
 	}
 	return &d, nil
+}
+
+// pausedOrResumed reports whether a deployment is paused or resumed by a change of its status.
+func pausedOrResumed(from, to string) bool {
+	const running, paused = nomad.DeploymentStatusRunning, nomad.DeploymentStatusPaused
+	return from == running && to == paused || from == paused && to == running
+}
+
+// resetProgress starts a new progress deadline for every group, at the time of a command. A
+// command of an earlier version has no time and changes nothing.
+func resetProgress(d *nomad.Deployment, at int64) {
+	if at == 0 {
+		return
+	}
+	groups := make(map[string]*nomad.DeploymentState, len(d.TaskGroups))
+	for name, old := range d.TaskGroups {
+		g := *old
+		if g.ProgressDeadline > 0 {
+			g.RequireProgressBy = time.Unix(0, at).Add(g.ProgressDeadline).UTC()
+		}
+		groups[name] = &g
+	}
+	d.TaskGroups = groups
 }
 
 // SetAllocHealth records the health of allocations of a deployment, as set by an operator or by
@@ -264,14 +290,16 @@ func addHealth(g *nomad.DeploymentState, v verdict, by int) {
 }
 
 // startProgress sets the progress deadline of the group when its first allocation is placed. For
-// an allocation that was updated in place, the deadline counts from the update.
+// an allocation that was updated in place, the deadline counts from the update. A deployment that
+// was resumed before has a deadline, which moves.
 func startProgress(g *nomad.DeploymentState, a *nomad.Allocation) {
-	if g.ProgressDeadline > 0 && g.RequireProgressBy.IsZero() {
-		g.RequireProgressBy = time.Unix(0, a.ModifyTime).Add(g.ProgressDeadline).UTC()
+	if g.ProgressDeadline > 0 && (g.RequireProgressBy.IsZero() || g.PlacedAllocs == 1) {
+		progress(g, time.Unix(0, a.ModifyTime))
 	}
 }
 
-// progress moves the progress deadline of the group after an allocation became healthy.
+// progress moves the progress deadline of the group after an allocation was placed or became
+// healthy.
 func progress(g *nomad.DeploymentState, at time.Time) {
 	if by := at.Add(g.ProgressDeadline); g.ProgressDeadline > 0 && by.After(g.RequireProgressBy) {
 		g.RequireProgressBy = by.UTC()
