@@ -37,17 +37,9 @@ const (
 	DispatchLaunchSuffix     = "/dispatch-"
 )
 
-// PeriodicLaunchSuffix separates the parent's ID from the rest in the ID of a periodic job's child.
-const PeriodicLaunchSuffix = "/periodic-"
-
 // DispatchedID splits the ID of a child of a parameterized job at DispatchLaunchSuffix.
 func DispatchedID(id string) (parent, child string, ok bool) {
 	return strings.Cut(id, DispatchLaunchSuffix)
-}
-
-// PeriodicID splits the ID of a child of a periodic job at PeriodicLaunchSuffix.
-func PeriodicID(id string) (parent, child string, ok bool) {
-	return strings.Cut(id, PeriodicLaunchSuffix)
 }
 
 // RegisterEnforceIndexErrPrefix is the prefix of the error of a registration with the wrong job modify index.
@@ -223,14 +215,4 @@ type ParameterizedJobConfig struct {
 	Payload      string
 	MetaRequired []string
 	MetaOptional []string
-}
-
-// PeriodicConfig makes a job a template. It runs at the times of a cron expression.
-type PeriodicConfig struct {
-	Enabled         bool
-	Spec            string
-	Specs           []string
-	SpecType        string
-	ProhibitOverlap bool
-	TimeZone        string
 }

@@ -1,6 +1,18 @@
 package nomad
 
-// ScalingPolicy limits the values that an autoscaler may set for the count or the resources.
+// ScalingPolicyTypeHorizontal is the type of the policies of task groups, which limit the count.
+const ScalingPolicyTypeHorizontal = "horizontal"
+
+// The keys of the target of a scaling policy.
+const (
+	ScalingTargetNamespace = "Namespace"
+	ScalingTargetJob       = "Job"
+	ScalingTargetGroup     = "Group"
+	ScalingTargetTask      = "Task"
+)
+
+// ScalingPolicy limits the values that an autoscaler may set for the count or the resources. The
+// leader sets its ID before it writes the job to the log.
 type ScalingPolicy struct {
 	ID          string
 	Type        string
@@ -11,4 +23,25 @@ type ScalingPolicy struct {
 	Enabled     bool
 	CreateIndex uint64
 	ModifyIndex uint64
+}
+
+// JobScalingEvents are the newest scaling events of the groups of a job.
+type JobScalingEvents struct {
+	Namespace     string
+	JobID         string
+	ScalingEvents map[string][]*ScalingEvent
+	ModifyIndex   uint64
+}
+
+// ScalingEvent is a change of the count of a group, or a message of an autoscaler. Time is in
+// Unix nanoseconds.
+type ScalingEvent struct {
+	Time          int64
+	Count         *int64
+	PreviousCount int64
+	Message       string
+	Error         bool
+	Meta          map[string]any
+	EvalID        *string
+	CreateIndex   uint64
 }

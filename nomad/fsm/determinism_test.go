@@ -28,9 +28,17 @@ func (s stream) job() *nomad.Job {
 		TaskGroups: []*nomad.TaskGroup{{Name: "g0", Count: 2}, {Name: "g1", Count: 1}}, Meta: map[string]string{"a": "1", "b": "2", "c": "3"}}
 	if s.IntN(6) == 0 {
 		j.ParentID = s.pick("job")
+		if s.IntN(2) == 0 {
+			j.ID = fmt.Sprint(j.ParentID, nomad.PeriodicLaunchSuffix, s.time()/1e9)
+		}
 	}
-	if s.IntN(8) == 0 {
-		j.Periodic = &nomad.PeriodicConfig{}
+	if s.IntN(4) == 0 {
+		j.Periodic, j.SubmitTime = &nomad.PeriodicConfig{Enabled: s.IntN(2) == 0}, s.time()
+	}
+	for _, g := range j.TaskGroups {
+		if s.IntN(4) == 0 {
+			g.Scaling = &nomad.ScalingPolicy{ID: fmt.Sprint(j.ID, "-", g.Name, "-", s.IntN(2)), Max: int64(s.IntN(3)), Enabled: s.IntN(2) == 0, Policy: map[string]any{"a": "1", "b": "2"}}
+		}
 	}
 	return j
 }
@@ -122,7 +130,7 @@ func (s stream) next() (nomad.MessageType, any) {
 		return nomad.ApplyPlanResultsRequestType, s.plan()
 	case 18:
 		return nomad.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{
-			DeploymentID: s.pick("dep"), Status: []string{"running", "successful", "failed"}[s.IntN(3)], UpdatedAt: s.time()}, Eval: s.eval()}
+			DeploymentID: s.pick("dep"), Status: []string{"running", "successful", "failed", "paused"}[s.IntN(4)], UpdatedAt: s.time()}, Eval: s.eval()}
 	case 19:
 		return nomad.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*nomad.JobDeregisterOptions{
 			{ID: s.pick("job"), Namespace: "default"}: {Purge: true}, {ID: s.pick("job"), Namespace: "default"}: {Purge: true}}}
@@ -308,6 +316,9 @@ func TestDeterminism(t *testing.T) {
 		}
 		if got := one.State().Snapshot().TableIndex(state.TableQuotaUsage); got == 0 {
 			t.Errorf("seed %d: nothing was counted for a quota", seed)
+		}
+		if snap := one.State().Snapshot(); snap.TableIndex(state.TablePeriodicLaunch) == 0 || snap.TableIndex(state.TableScalingPolicy) == 0 {
+			t.Errorf("seed %d: no launch or no scaling policy was stored", seed)
 		}
 		if applied < 200 {
 			t.Errorf("seed %d: only %d commands were applied", seed, applied)

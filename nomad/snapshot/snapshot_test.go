@@ -41,7 +41,7 @@ func records(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	put(2, &nomad.IndexEntry{Key: "jobs", Value: 70})
-	put(2, &nomad.IndexEntry{Key: "scaling_policy", Value: 71})
+	put(2, &nomad.IndexEntry{Key: "csi_volumes", Value: 71})
 	put(0, &nomad.Node{ID: "n1", SecretID: "hidden-node", NodePool: "default", SchedulingEligibility: "eligible"})
 	put(1, &nomad.Job{ID: "j", Namespace: "default", NodePool: "default", ModifyIndex: 7})
 	put(4, &nomad.Allocation{ID: "a1", Namespace: "default", JobID: "j", SignedIdentities: map[string]string{"t": "hidden-jwt"}})
@@ -57,7 +57,10 @@ func records(t testing.TB) []byte {
 	put(22, &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "a/b", ModifyIndex: 7, Lock: &nomad.VariableLock{ID: "l", TTL: time.Minute}},
 		VariableData: nomad.VariableData{Data: []byte("hidden-data"), KeyID: "k1"}})
 	put(23, &nomad.VariablesQuota{Namespace: "default", Size: 11, ModifyIndex: 7})
-	for _, kind := range []byte{6, 16, 17, 18, 19, 21, 31} {
+	put(6, &nomad.PeriodicLaunch{Namespace: "default", ID: "j", Launch: end, CreateIndex: 7, ModifyIndex: 7})
+	put(16, &nomad.ScalingPolicy{ID: "s1", Type: "horizontal", Target: map[string]string{"Namespace": "default", "Job": "j", "Group": "g"}, Policy: map[string]any{"cooldown": "1m"}, Max: 3})
+	put(19, &nomad.JobScalingEvents{Namespace: "default", JobID: "j", ScalingEvents: map[string][]*nomad.ScalingEvent{"g": {{Time: 5, Message: "m"}}}})
+	for _, kind := range []byte{17, 18, 21, 31} {
 		put(kind, map[string]any{"ID": fmt.Sprint("later", kind), "Data": []byte{0, 1, 255}})
 	}
 	if err := out.Flush(); err != nil {
@@ -407,7 +410,7 @@ func TestStateAt(t *testing.T) {
 			t.Errorf("table %s is at %d", table, got)
 		}
 	}
-	if got := s.TableIndex("scaling_policy"); got != 71 {
+	if got := s.TableIndex("csi_volumes"); got != 71 {
 		t.Errorf("the table of a later feature is at %d", got)
 	}
 	if s.Job(nil, "default", "j") == nil || s.Index() != 9000 {

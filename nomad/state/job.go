@@ -67,6 +67,7 @@ func (s *Store) RegisterJob(index uint64, req *message.JobRegisterRequest) (*Cha
 		if err := t.upsertJob(j, req.Submission); err != nil {
 			return err
 		}
+		t.recordLaunch(j)
 		if req.Deployment != nil {
 			t.putDeployment(req.Deployment)
 		}
@@ -123,6 +124,7 @@ func (t *txn) upsertJob(j *nomad.Job, source *nomad.JobSubmission) error {
 	t.upsertSummaryOfJob(j)
 	t.countChild(j, old)
 	jobs.Put(t.Txn, j)
+	t.putScalingPolicies(j)
 	t.putJobVersion(j, source)
 	return nil
 }
@@ -198,13 +200,15 @@ func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, erro
 	t.changes.Removed = append(t.changes.Removed, id)
 	stopped := *old
 	stopped.Stop = true
+	disableScaling(&stopped)
 	if submitTime != 0 {
 		stopped.SubmitTime = submitTime
 	}
 	return &stopped, t.upsertJob(&stopped, nil)
 }
 
-// purgeJob deletes a job, its versions, its submissions and its summary.
+// purgeJob deletes a job with its versions, submissions, summary, launch, scaling policies and
+// scaling events.
 func (t *txn) purgeJob(j *nomad.Job) {
 	k := table.KeyOf(j.Namespace, j.ID)
 	t.uncountChild(j)
@@ -218,4 +222,6 @@ func (t *txn) purgeJob(j *nomad.Job) {
 	if sum := jobSummaries.Get(t, nil, k); sum != nil {
 		jobSummaries.Delete(t.Txn, sum)
 	}
+	t.deleteLaunch(j)
+	t.deleteScaling(j)
 }

@@ -53,12 +53,12 @@ func Tables() []Record {
 		rowRecord(1, "Job", jobs, canonicalJob),
 		rowRecord(3, "Eval", evals, nil),
 		allocRecord(),
-		foreignRecord(6, "PeriodicLaunch"),
+		rowRecord(6, "PeriodicLaunch", periodicLaunches, nil),
 		rowRecord(7, "JobSummary", jobSummaries, canonicalSummary),
 		rowRecord(9, "JobVersion", jobVersions, canonicalJob),
 		rowRecord(10, "Deployment", deployments, nil),
-		foreignRecord(16, "ScalingPolicy"),
-		foreignRecord(19, "ScalingEvents"),
+		rowRecord(16, "ScalingPolicy", scalingPolicies, canonicalPolicy),
+		rowRecord(19, "ScalingEvents", scalingEvents, nil),
 		foreignRecord(17, "CSIPlugin"),
 		foreignRecord(18, "CSIVolume"),
 		rowRecord(11, "ACLPolicy", aclPolicies, nil),
@@ -207,7 +207,7 @@ type jobRevision struct {
 // NewRestore starts a restore into an empty store.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{Txn: s.Begin()},
+	return &Restore{store: s, txn: &txn{Txn: s.Begin(), log: s.log},
 		jobs: map[jobRevision]*nomad.Job{}, text: map[[sha256.Size]byte]*nomad.Job{}}
 }
 
@@ -248,8 +248,8 @@ func (r *Restore) shareJob(j *nomad.Job) *nomad.Job {
 // Abort discards a failed restore.
 func (r *Restore) Abort() { r.txn.Abort() }
 
-// Finish adds the built-in rows, cancels the deployments of jobs that do not exist and returns
-// the store.
+// Finish adds the built-in rows and the rows that earlier versions left out, cancels the
+// deployments of jobs that do not exist and returns the store.
 func (r *Restore) Finish() *Store {
 	t := r.txn
 	var latest uint64 = 1
@@ -259,6 +259,10 @@ func (r *Restore) Finish() *Store {
 	t.Index = latest
 	t.putBuiltin()
 	r.countUsages()
+	for j := range jobs.All(t, nil) {
+		t.restoreLaunch(j)
+		t.restoreScaling(j)
+	}
 	for d := range deployments.All(t, nil) {
 		if d.Active() && jobs.Get(t, nil, table.KeyOf(d.Namespace, d.JobID)) == nil {
 			cancelled := *d

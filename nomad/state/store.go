@@ -32,6 +32,9 @@ func New(log *slog.Logger) *Store {
 
 // Empty returns a store without rows, which a Restore fills.
 func Empty(log *slog.Logger) *Store {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	return &Store{DB: table.NewDB(schema()), log: log}
 }
 
@@ -93,13 +96,14 @@ func (s *Snapshot) TableIndex(tables ...string) uint64 { return table.LastIndex(
 // txn is one log entry, with the effects that span tables.
 type txn struct {
 	*table.Txn
+	log     *slog.Logger
 	changes Changes
 	usages  map[string]*nomad.NamespaceUsage // modified usages by namespace; nil means no quota
 }
 
 // write runs fn as the log entry index. If fn fails, nothing changes.
 func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
-	t := &txn{}
+	t := &txn{log: s.log}
 	err := s.Write(index, func(entry *table.Txn) error {
 		t.Txn = entry
 		if err := fn(t); err != nil {

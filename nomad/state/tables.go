@@ -18,6 +18,9 @@ const (
 	TableJobVersion     = "job_version"
 	TableJobSubmission  = "job_submission"
 	TableDeployment     = "deployment"
+	TablePeriodicLaunch = "periodic_launch"
+	TableScalingPolicy  = "scaling_policy"
+	TableScalingEvent   = "scaling_event"
 	TableEvals          = "evals"
 	TableAllocs         = "allocs"
 	TableSchedulerConf  = "scheduler_config"
@@ -46,6 +49,7 @@ func schema() *memdb.DBSchema {
 	all := []*memdb.TableSchema{
 		table.Indexes.Schema(), namespaces.Schema(), nodes.Schema(), nodePools.Schema(), jobs.Schema(),
 		jobSummaries.Schema(), jobVersions.Schema(), jobSubmissions.Schema(), deployments.Schema(),
+		periodicLaunches.Schema(), scalingPolicies.Schema(), scalingEvents.Schema(),
 		evals.Schema(), allocs.Schema(), schedulerConfigs.Schema(), autopilotConfigs.Schema(), clusterMetas.Schema(), rootKeys.Schema(),
 		variables.Schema(), variableQuotas.Schema(), aclPolicies.Schema(), aclTokens.Schema(), aclRoles.Schema(), aclAuthMethods.Schema(),
 		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), foreign.Schema(),

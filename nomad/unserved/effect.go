@@ -88,16 +88,18 @@ type record struct {
 	effect sentence
 }
 
-// records maps record types that state stores undecoded to their features.
+// records maps record types to their features: those that state stores undecoded, and the
+// scaling events. State removes these with their job.
 var records = map[string]record{
-	"PeriodicLaunch":      kept("periodic launch", "periodic launches", "used or updated"),
-	"ScalingPolicy":       kept("scaling policy", "scaling policies", "shown, updated or removed"),
-	"ScalingEvents":       kept("scaling event record", "scaling event records", "shown, updated or removed"),
+	scalingEvents:         kept("scaling event record", "scaling event records", "shown or updated"),
 	"CSIPlugin":           kept("csi plugin", "csi plugins", "shown, updated or removed"),
 	"CSIVolume":           kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
 	"ServiceRegistration": kept("service registration", "service registrations", "shown, updated or removed"),
 	"HostVolume":          kept("dynamic host volume", "dynamic host volumes", "shown, updated or removed"),
 }
+
+// scalingEvents is the record type of the scaling events of a job.
+const scalingEvents = "ScalingEvents"
 
 // kept returns the feature of records that are stored but not used.
 func kept(one, many, not string) record {

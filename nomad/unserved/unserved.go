@@ -40,7 +40,11 @@ func List(s *state.Snapshot) []Feature {
 	for name, jobs := range users(s) {
 		out = append(out, Feature{Name: name, Count: len(jobs), Effect: effectOnJobs(name, len(jobs)), Jobs: jobs})
 	}
-	for kind, n := range s.Foreign() {
+	counts := s.Foreign()
+	for range s.ScalingEvents(nil) {
+		counts[scalingEvents]++
+	}
+	for kind, n := range counts {
 		r := recordOf(kind)
 		out = append(out, Feature{Name: r.name, Count: n, Effect: r.effect.of(n)})
 	}

@@ -50,6 +50,8 @@ func TestSentenceOfEachRecord(t *testing.T) {
 		}
 	}
 	want := slices.Sorted(maps.Keys(restore.Finish().Snapshot().Foreign()))
+	want = append(want, scalingEvents)
+	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(records)); !slices.Equal(got, want) {
 		t.Errorf("record types with a sentence: %q, want %q", got, want)
 	}
@@ -104,10 +106,14 @@ func TestList(t *testing.T) {
 		&nomad.Job{ID: "gone", Namespace: "default", VersionTag: tagged})
 	add(t, restore, "ServiceRegistration", map[string]any{"ID": "1"}, map[string]any{"ID": "2"})
 	add(t, restore, "HostVolume", map[string]any{"ID": "3"})
+	add(t, restore, "PeriodicLaunch", &nomad.PeriodicLaunch{Namespace: "default", ID: "b"})
+	add(t, restore, "ScalingPolicy", &nomad.ScalingPolicy{ID: "p"})
+	add(t, restore, "ScalingEvents", &nomad.JobScalingEvents{Namespace: "default", JobID: "plain"})
 	got := List(restore.Finish().Snapshot())
 	want := []Feature{
 		{"dynamic host volumes", 1, "1 dynamic host volume is preserved: it is not shown, updated or removed here", nil},
 		{"periodic", 2, "2 periodic jobs will not be launched", []string{"default/b", "other/a"}},
+		{"scaling event records", 1, "1 scaling event record is preserved: it is not shown or updated here", nil},
 		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
 		{"service registrations", 2, "2 service registrations are preserved: they are not shown, updated or removed here", nil},
 		{"version tag", 1, "version tags of 1 job are preserved: they cannot be added, removed or used in comparisons here", []string{"other/a"}},

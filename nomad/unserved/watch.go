@@ -75,11 +75,11 @@ func (w *Watcher) log(sentences, others []string) {
 	log.Warn("this version does not support stored features")
 }
 
-// Sentences returns the messages for the currently stored features. It caches them until jobs
-// change or a snapshot is restored, because other unsupported records never change.
+// Sentences returns the messages for the currently stored features. It caches them until jobs or
+// scaling events change or a snapshot is restored. Undecoded records do not change otherwise.
 func (w *Watcher) Sentences() []string {
 	snap := w.cfg.Store().Snapshot()
-	index := snap.TableIndex(state.TableJobs, state.TableJobVersion)
+	index := snap.TableIndex(state.TableJobs, state.TableJobVersion, state.TableScalingEvent)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.store != snap.Store() || w.index != index {

@@ -1,0 +1,147 @@
+package state
+
+import (
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state/table"
+)
+
+// scalingPolicies holds the policies of all task groups.
+var scalingPolicies = &table.Table[nomad.ScalingPolicy]{
+	Name: TableScalingPolicy,
+	ID:   func(p *nomad.ScalingPolicy) table.Key { return table.KeyOf(p.ID) },
+	Indexes: []table.Index[nomad.ScalingPolicy]{
+		{Name: "job", Key: func(p *nomad.ScalingPolicy) table.Key {
+			return table.KeyOf(p.Target[nomad.ScalingTargetNamespace], p.Target[nomad.ScalingTargetJob])
+		}},
+	},
+}
+
+// scalingEvents holds the scaling events of each job.
+var scalingEvents = &table.Table[nomad.JobScalingEvents]{
+	Name: TableScalingEvent,
+	ID:   func(e *nomad.JobScalingEvents) table.Key { return table.KeyOf(e.Namespace, e.JobID) },
+}
+
+// ScalingPolicy returns the policy, or nil if there is none.
+func (s *Snapshot) ScalingPolicy(ws memdb.WatchSet, id string) *nomad.ScalingPolicy {
+	return scalingPolicies.Get(s.tx, ws, table.KeyOf(id))
+}
+
+// ScalingPolicies returns every policy, by ID.
+func (s *Snapshot) ScalingPolicies(ws memdb.WatchSet) iter.Seq[*nomad.ScalingPolicy] {
+	return scalingPolicies.All(s.tx, ws)
+}
+
+// ScalingPoliciesByJob returns the policies of a job.
+func (s *Snapshot) ScalingPoliciesByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.ScalingPolicy] {
+	return scalingPolicies.By(s.tx, ws, "job", table.KeyOf(ns, job))
+}
+
+// ScalingEvents returns the scaling events of every job that has some, by namespace and ID.
+func (s *Snapshot) ScalingEvents(ws memdb.WatchSet) iter.Seq[*nomad.JobScalingEvents] {
+	return scalingEvents.All(s.tx, ws)
+}
+
+// scaled identifies what a policy of a job scales. A policy keeps its ID while these are equal.
+type scaled struct{ kind, group, task string }
+
+func scaledBy(p *nomad.ScalingPolicy) scaled {
+	return scaled{p.Type, p.Target[nomad.ScalingTargetGroup], p.Target[nomad.ScalingTargetTask]}
+}
+
+// putScalingPolicies stores the policies of the groups of a job and deletes its other policies.
+// The IDs come from the command, where the leader has put them. A policy without an ID is not
+// stored.
+func (t *txn) putScalingPolicies(j *nomad.Job) {
+	stored := map[scaled]*nomad.ScalingPolicy{}
+	for p := range scalingPolicies.By(t, nil, "job", table.KeyOf(j.Namespace, j.ID)) {
+		stored[scaledBy(p)] = p
+	}
+	for _, g := range j.TaskGroups {
+		if g == nil || g.Scaling == nil {
+			continue
+		}
+		p := policyOf(j, g)
+		old := stored[scaledBy(p)]
+		delete(stored, scaledBy(p))
+		switch {
+		case old != nil:
+			p.ID, p.CreateIndex, p.ModifyIndex = old.ID, old.CreateIndex, old.ModifyIndex
+			if reflect.DeepEqual(p, old) {
+				continue
+			}
+		case p.ID == "":
+			t.log.Warn("scaling policy without ID is not stored", "namespace", j.Namespace, "job", j.ID, "group", g.Name)
+			continue
+		default:
+			p.CreateIndex = t.Index
+		}
+		p.ModifyIndex = t.Index
+		scalingPolicies.Put(t.Txn, p)
+	}
+	for _, old := range stored {
+		scalingPolicies.Delete(t.Txn, old)
+	}
+}
+
+// restoreScaling adds the policies of a job if the snapshot has none of them, as snapshots of
+// earlier versions of this project.
+func (t *txn) restoreScaling(j *nomad.Job) {
+	if !slices.ContainsFunc(j.TaskGroups, func(g *nomad.TaskGroup) bool { return g != nil && g.Scaling != nil }) {
+		return
+	}
+	for range scalingPolicies.By(t, nil, "job", table.KeyOf(j.Namespace, j.ID)) {
+		return
+	}
+	t.putScalingPolicies(j)
+}
+
+// policyOf returns the row of the policy of a group.
+func policyOf(j *nomad.Job, g *nomad.TaskGroup) *nomad.ScalingPolicy {
+	p := *g.Scaling
+	canonicalPolicy(&p)
+	p.Target = maps.Clone(p.Target)
+	if p.Target == nil {
+		p.Target = map[string]string{}
+	}
+	p.Target[nomad.ScalingTargetNamespace], p.Target[nomad.ScalingTargetJob], p.Target[nomad.ScalingTargetGroup] = j.Namespace, j.ID, g.Name
+	return &p
+}
+
+// canonicalPolicy sets the type, which older servers leave out.
+func canonicalPolicy(p *nomad.ScalingPolicy) {
+	if p.Type == "" {
+		p.Type = nomad.ScalingPolicyTypeHorizontal
+	}
+}
+
+// disableScaling disables the policies of a job that is stopped. It copies what it changes.
+func disableScaling(j *nomad.Job) {
+	j.TaskGroups = slices.Clone(j.TaskGroups)
+	for i, g := range j.TaskGroups {
+		if g == nil || g.Scaling == nil {
+			continue
+		}
+		group, policy := *g, *g.Scaling
+		policy.Enabled = false
+		group.Scaling, j.TaskGroups[i] = &policy, &group
+	}
+}
+
+// deleteScaling deletes the policies and events of a purged job.
+func (t *txn) deleteScaling(j *nomad.Job) {
+	k := table.KeyOf(j.Namespace, j.ID)
+	for p := range scalingPolicies.By(t, nil, "job", k) {
+		scalingPolicies.Delete(t.Txn, p)
+	}
+	if e := scalingEvents.Get(t, nil, k); e != nil {
+		scalingEvents.Delete(t.Txn, e)
+	}
+}
