@@ -15,6 +15,9 @@ const (
 	askLeaderWithin = 2 * time.Second
 	askLeaderFor    = 10 * time.Second
 	catchUpPause    = 5 * time.Millisecond
+	// ownLogWithin limits how long a server without peers delays joining others until it has
+	// applied its log.
+	ownLogWithin = 10 * time.Second
 )
 
 // catchUp waits until this follower has the state that the leader had at first contact. That
@@ -39,6 +42,35 @@ func (s *Server) catchUp(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// applyOwnLog waits until a server without peers has applied its log, so that the state is
+// complete before the server joins others. Any other server needs its peers for that: it has the
+// state of its last snapshot until it catches up.
+func (s *Server) applyOwnLog() {
+	if servers, err := s.raft.Servers(); err != nil || len(servers) != 1 || !listed(servers, s.raft.ID()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), ownLogWithin)
+	defer cancel()
+	if err := s.applyAll(ctx); err != nil {
+		s.log.Warn("joining before the log was applied", "err", err)
+	}
+}
+
+// applyAll waits until this server leads and all log entries have been applied.
+func (s *Server) applyAll(ctx context.Context) error {
+	for {
+		changed := s.raft.LeaderChange()
+		if s.raft.IsLeader() {
+			return s.raft.Barrier(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
 }
 
 // follow waits until this server has applied everything that the leader had. A change of leader

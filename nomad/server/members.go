@@ -28,8 +28,11 @@ const raftVersion = "3"
 // alone reports whether this server does not use gossip and so never has peers.
 func (s *Server) alone() bool { return s.cfg.SerfAddr == "" }
 
-// openGossip joins the gossip pool. Raft is already open, because the tags contain its ID.
+// openGossip joins the gossip pool. Raft is already open, because the tags contain its ID. The
+// unsupported features are logged first, because Open joins the members of an earlier start.
 func (s *Server) openGossip() (err error) {
+	s.applyOwnLog()
+	s.unserved.Report()
 	cfg := gossip.Config{Name: s.cfg.Name + "." + s.cfg.Region, Bind: s.cfg.SerfAddr, Advertise: s.cfg.SerfAdvertise, Tags: s.tags(),
 		Rejoin: s.cfg.RejoinAfterLeave, Key: s.cfg.GossipKey, Probe: s.cfg.GossipProbe, Admit: s.admitMember, Changed: s.membersChanged, Log: s.log}
 	if dir := s.dir(); dir != "" {

@@ -2,7 +2,10 @@ package server_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -85,7 +88,7 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 	if err := restore(t, inProcess(t, here.Server), foreignArchive(t), "EOF"); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2 periodic jobs will not be launched", "2 periodic launches are preserved: they are not used or updated here",
+	want := []string{"2 periodic jobs will not be launched",
 		"1 service registration is preserved: it is not shown, updated or removed here"}
 	line := "features=\"" + strings.Join(want, "; ") + "\""
 	eventually(t, func() bool { return log.has("level=WARN", line) })
@@ -116,11 +119,74 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 
 	read[message.JobDeregisterResponse](t, here.Server, "Job.Deregister", &message.JobDeregisterRequest{JobID: "report",
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
-	if got := health(t, here).Unserved; len(got) != 3 || got[0] != "1 periodic job will not be launched" {
+	if got := health(t, here).Unserved; len(got) != 2 || got[0] != "1 periodic job will not be launched" {
 		t.Errorf("health.Unserved = %q after one of two periodic jobs was stopped", got)
 	}
 
 	here.stop()
 	_, again := logged("here", founder)
 	eventually(t, func() bool { return again.has("level=WARN", "periodic job") })
+}
+
+// A server without peers logs the unsupported features of its complete log before it joins
+// another server: by start_join, by retry_join, and as a member of an earlier start.
+func TestUnservedFeaturesAreLoggedBeforeJoining(t *testing.T) {
+	for name, join := range map[string]func(c *server.Config, addr string){
+		"start_join":           func(c *server.Config, addr string) { c.StartJoin = []string{addr} },
+		"retry_join":           func(c *server.Config, addr string) { c.RetryJoin = []string{addr} },
+		"a member of long ago": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, dir := &lines{}, t.TempDir()
+			founder := func(c *server.Config) {
+				c.Name, c.SerfAddr, c.GossipProbe, c.BootstrapExpect, c.DataDir, c.Region = "here", testnet.Any, 100*time.Millisecond, 1, dir, "global"
+			}
+			logs := slog.New(slog.NewTextHandler(log, nil))
+			here, stop := startLogging(t, founder, slog.New(slog.DiscardHandler))
+			// The command is only in the log: no snapshot has it.
+			job := &nomad.Job{ID: "backup", Namespace: "default", Type: "batch", Status: "running", Periodic: &nomad.PeriodicConfig{Enabled: true, Spec: "@daily"}}
+			if err := led(t, func(ctx context.Context) error {
+				return here.Apply(ctx, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			met := make(chan bool, 16)
+			other, err := gossip.Open(gossip.Config{Name: "upstream.far", Bind: "127.0.0.1:0", Tags: map[string]string{"role": "nomad", "region": "far",
+				"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"},
+				Admit: func(*nomad.ServerMember) error {
+					select {
+					case met <- log.has("this version does not support stored features", "1 periodic job will not be launched"):
+					default:
+					}
+					return nil
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			addr := net.JoinHostPort(other.Self().Addr.String(), fmt.Sprint(other.Self().Port))
+			again := founder
+			if join == nil {
+				if _, err := here.Join([]string{addr}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				again = func(c *server.Config) { founder(c); join(c, addr) }
+			}
+			stop()
+			for len(met) > 0 {
+				<-met
+			}
+			startLogging(t, again, logs)
+			select {
+			case logged := <-met:
+				if !logged {
+					t.Error("it joined before it logged the unsupported features")
+				}
+			case <-within(t).Done():
+				t.Error("it did not join")
+			}
+		})
+	}
 }

@@ -24,9 +24,9 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Watcher logs the unsupported features: after the start, after a restore, when a server of
-// another build joins, and periodically while the region has such servers. It logs again only
-// after the list changed or another such server joined.
+// Watcher logs the unsupported features: before this server joins others (Report), after the
+// start, after a restore, when a server of another build joins, and periodically while the region
+// has such servers. It logs again only after the list changed or another such server joined.
 type Watcher struct {
 	cfg Config
 
@@ -34,6 +34,8 @@ type Watcher struct {
 	store     *state.Store // the store of the cached messages
 	index     uint64
 	sentences []string
+	logged    []string // the messages of the last list
+	named     []string // the servers of another build that the last logged list had
 }
 
 // New returns a Watcher.
@@ -42,15 +44,9 @@ func New(c Config) *Watcher { return &Watcher{cfg: c} }
 // Run logs until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {
 	caughtUp := w.cfg.CaughtUp
-	var logged, named []string
 	for {
 		moved, store, others := w.cfg.Moved(), w.cfg.Store(), w.cfg.Others()
-		sentences := w.Sentences()
-		if len(sentences) > 0 && (!slices.Equal(sentences, logged) || !subset(others, named)) {
-			w.log(sentences, others)
-			named = others
-		}
-		logged = sentences
+		w.report(others)
 		var again <-chan time.Time
 		if len(others) > 0 {
 			again = time.After(listEvery)
@@ -65,6 +61,27 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-again:
 		}
 	}
+}
+
+// Report logs the list unless Run or Report has logged it before.
+func (w *Watcher) Report() { w.report(w.cfg.Others()) }
+
+func (w *Watcher) report(others []string) {
+	if sentences := w.Sentences(); w.isNew(sentences, others) {
+		w.log(sentences, others)
+	}
+}
+
+// isNew reports whether a list differs from the last one or has other servers. It records both.
+func (w *Watcher) isNew(sentences, others []string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	differs := len(sentences) > 0 && (!slices.Equal(sentences, w.logged) || !subset(others, w.named))
+	if differs {
+		w.named = others
+	}
+	w.logged = sentences
+	return differs
 }
 
 func (w *Watcher) log(sentences, others []string) {

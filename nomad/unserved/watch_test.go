@@ -96,6 +96,34 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 	})
 }
 
+// Report logs a new list, which Run does not log again.
+func TestReportBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.New(slog.New(slog.DiscardHandler))
+		logged := make(lines, 10)
+		w := New(Config{Store: func() *state.Store { return store }, Moved: func() <-chan struct{} { return nil }, Others: func() []string { return nil },
+			Log: slog.New(slog.NewTextHandler(logged, nil))})
+		w.Report()
+		if len(logged) > 0 {
+			t.Errorf("nothing is stored, and %q is logged", <-logged)
+		}
+		if _, err := store.RegisterJob(101, &message.JobRegisterRequest{Job: &nomad.Job{ID: "a", Namespace: "default", Periodic: &nomad.PeriodicConfig{}}}); err != nil {
+			t.Fatal(err)
+		}
+		w.Report()
+		w.Report()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		synctest.Wait()
+		cancel()
+		<-done
+		if len(logged) != 1 || !strings.Contains(<-logged, "1 periodic job will not be launched") {
+			t.Errorf("%d more lines are logged, want one in all", len(logged))
+		}
+	})
+}
+
 // The list is computed again only after jobs changed.
 func TestSentencesAreCached(t *testing.T) {
 	store := state.New(slog.New(slog.DiscardHandler))
