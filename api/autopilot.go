@@ -63,7 +63,8 @@ type OperatorHealthReply struct {
 	// Warnings lists problems that an operator should fix. Upstream servers send none.
 	Warnings []string `json:",omitempty"`
 	// Unserved lists stored features that the leader's version does not support, such as
-	// "3 periodic jobs will not be launched". Upstream servers send none.
+	// "3 periodic jobs will not be launched". If an upstream server leads, the list is that of the
+	// server that was asked. Upstream servers send none.
 	Unserved []string `json:",omitempty"`
 }
 

@@ -57,6 +57,15 @@ func (a *Agent) members() httpapi.Members {
 	return a.server
 }
 
+// unserved returns the function that lists the stored features that the server does not support,
+// or nil without a server.
+func (a *Agent) unserved() func() []string {
+	if a.server == nil {
+		return nil
+	}
+	return a.server.Unserved
+}
+
 // gossipKeys returns the gossip keys for the API, or nil without a server.
 func (a *Agent) gossipKeys() httpapi.GossipKeys {
 	if a.server == nil {

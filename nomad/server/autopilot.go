@@ -32,9 +32,13 @@ func (s *Server) ServerHealth() *message.OperatorHealthReply {
 		return nil
 	}
 	out := *health
-	out.Unserved = s.unserved.Sentences()
+	out.Unserved = s.Unserved()
 	return &out
 }
+
+// Unserved returns messages about the stored features that this version does not support, on every
+// server.
+func (s *Server) Unserved() []string { return s.unserved.Sentences() }
 
 // pilotCluster gives autopilot access to the members.
 type pilotCluster struct{ s *Server }

@@ -11,12 +11,12 @@ import (
 )
 
 // autopilotRoutes returns the routes of the Autopilot configuration and of server health.
-func autopilotRoutes() []web.Route {
+func (s *Server) autopilotRoutes() []web.Route {
 	const path = "/v1/operator/autopilot/configuration"
 	return []web.Route{
 		{Methods: "GET", Path: path, Handle: web.Read("Operator.AutopilotGetConfiguration", noFields[message.GenericRequest], autopilotShown)},
 		{Methods: "PUT POST", Path: path, Call: web.Write("Operator.AutopilotSetConfiguration", autopilotConfig, func(done *bool) (any, error) { return *done, nil })},
-		{Methods: "GET", Path: "/v1/operator/autopilot/health", Handle: serverHealth},
+		{Methods: "GET", Path: "/v1/operator/autopilot/health", Handle: s.serverHealth},
 	}
 }
 
@@ -121,16 +121,21 @@ type serverHealthJSON struct {
 	StableSince time.Time
 }
 
-// serverHealth returns the health of the servers. The status is 429 if any server is unhealthy.
-func serverHealth(r *web.Request) (any, error) {
+// serverHealth returns the health of the servers. The status is 429 if any server is unhealthy. A
+// leader of another build does not report unserved features: this agent then adds those of its
+// own server.
+func (s *Server) serverHealth(r *web.Request) (any, error) {
 	show := func(h *message.OperatorHealthReply) (any, error) {
 		out := &healthJSON{Healthy: h.Healthy, FailureTolerance: h.FailureTolerance, Leader: h.Leader, Voters: h.Voters,
 			ReadReplicas: h.ReadReplicas, OptimisticFailureTolerance: h.OptimisticFailureTolerance,
 			Warnings: h.Warnings, Unserved: h.Unserved}
-		for _, s := range h.Servers {
-			out.Servers = append(out.Servers, serverHealthJSON{ID: s.ID, Name: s.Name, Address: s.Address, SerfStatus: s.SerfStatus.String(),
-				Version: s.Version, Leader: s.Leader, LastContact: s.LastContact.String(), LastTerm: s.LastTerm, LastIndex: s.LastIndex,
-				Healthy: s.Healthy, Voter: s.Voter, StableSince: s.StableSince})
+		if len(out.Unserved) == 0 && s.cfg.Unserved != nil && r.Region() == s.cfg.Region {
+			out.Unserved = s.cfg.Unserved()
+		}
+		for _, m := range h.Servers {
+			out.Servers = append(out.Servers, serverHealthJSON{ID: m.ID, Name: m.Name, Address: m.Address, SerfStatus: m.SerfStatus.String(),
+				Version: m.Version, Leader: m.Leader, LastContact: m.LastContact.String(), LastTerm: m.LastTerm, LastIndex: m.LastIndex,
+				Healthy: m.Healthy, Voter: m.Voter, StableSince: m.StableSince})
 		}
 		if !h.Healthy {
 			r.Reply.Header().Set("Content-Type", "application/json")

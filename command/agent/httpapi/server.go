@@ -62,6 +62,9 @@ type Config struct {
 	Debug   bool       // serves /debug/pprof
 	Members Members    // nil if this agent is not a server
 	Keys    GossipKeys // nil if this agent is not a server
+	// Unserved returns messages about the stored features that the server of this agent does not
+	// support; nil if this agent is not a server.
+	Unserved func() []string
 	// OpenMetrics serves metrics to callers without a token, whether ACLs are enabled or not.
 	OpenMetrics bool
 	// Parse converts the HCL of a job to JSON within bounds of memory and time.

@@ -136,6 +136,45 @@ func TestHealthHasUnservedFeatures(t *testing.T) {
 	}
 }
 
+// A leader of another build reports no unserved features. The agent then adds those of its own
+// server, in the region of this server.
+func TestHealthHasUnservedFeaturesOfTheOwnServer(t *testing.T) {
+	reply := &message.OperatorHealthReply{Healthy: true}
+	srv, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{
+		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
+			return reply, nil
+		}).Needs(rpc.AnyToken),
+	}, Auth: everybody{}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := []string{"2 periodic jobs will not be launched"}
+	for _, c := range []struct {
+		name, query string
+		leaders     []string
+		own         func() []string
+		want        string
+	}{
+		{"a leader of another build", "", nil, func() []string { return own }, own[0]},
+		{"the region is named", "?region=global", nil, func() []string { return own }, own[0]},
+		{"another region", "?region=far", nil, func() []string { return own }, ""},
+		{"the leader reports", "", []string{"1 periodic job will not be launched"}, func() []string { return own }, "1 periodic job will not be launched"},
+		{"no unserved features", "", nil, func() []string { return nil }, ""},
+		{"an agent without a server", "", nil, nil, ""},
+	} {
+		reply.Unserved = c.leaders
+		s := changed(newTestServer(t, 0), func(cfg *Config) { cfg.RPC, cfg.Unserved = srv, c.own })
+		w := do(s, "GET", "/v1/operator/autopilot/health"+c.query, "")
+		var got struct{ Unserved []string }
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
+			t.Fatalf("%s: %d %s, %v", c.name, w.Code, w.Body, err)
+		}
+		if text := strings.Join(got.Unserved, ";"); text != c.want {
+			t.Errorf("%s: Unserved = %q, want %q", c.name, text, c.want)
+		}
+	}
+}
+
 func TestHeadersOfReads(t *testing.T) {
 	w := do(newTestServer(t, 0), "GET", "/v1/job/there", "")
 	for k, want := range map[string]string{"X-Nomad-Index": "7", "X-Nomad-KnownLeader": "true", "X-Nomad-LastContact": "0", "Content-Type": "application/json"} {
