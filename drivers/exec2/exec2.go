@@ -62,8 +62,6 @@ type Driver struct {
 	super *supervise.Client
 	watch *watch
 	own   []string // directories of the agent, which tasks must not see
-
-	groups process.Groups // control groups of tasks with sidecars
 }
 
 // New returns the driver with the default settings. Tasks cannot see the supervisor's directory and
@@ -215,7 +213,7 @@ func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *super
 	}
 	d.watch.begin(w)
 	var running *proc.Task
-	err := d.groups.Start(ctx, spec.Group, func() (err error) {
+	err := d.StartIn(ctx, spec.Group, func() (err error) {
 		running, err = d.super.Start(ctx, spec)
 		return err
 	})

@@ -49,7 +49,7 @@ func fixtureAt(t testing.TB) *fixture {
 			t.Fatal(err)
 		}
 	}
-	return &fixture{Confiner: &process.Confiner{Groups: &process.Groups{}}, t: t, dir: dir}
+	return &fixture{Confiner: &process.Confiner{Sidecars: &process.Groups{}}, t: t, dir: dir}
 }
 
 // task returns the config of a task, with directories as the client makes them.

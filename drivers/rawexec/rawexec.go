@@ -33,7 +33,6 @@ type Driver struct {
 	*process.Settings[settings]
 	log      *slog.Logger
 	super    *supervise.Client
-	groups   process.Groups // control groups of tasks with sidecars
 	confiner process.Confiner
 }
 
@@ -43,7 +42,7 @@ type Driver struct {
 func New(log *slog.Logger, super *supervise.Client, own ...string) *Driver {
 	d := &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{}, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
-	d.confiner = process.Confiner{Groups: &d.groups, Own: append(own[:len(own):len(own)], super.Dir())}
+	d.confiner = process.Confiner{Sidecars: &d.Tasks, Own: append(own[:len(own):len(own)], super.Dir())}
 	return d
 }
 
@@ -132,7 +131,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err := groups(spec, cfg, opts); err != nil {
 		return nil, err
 	}
-	err = d.groups.Start(ctx, spec.Group, func() error {
+	err = d.StartIn(ctx, spec.Group, func() error {
 		_, err := d.super.Start(ctx, spec)
 		return err
 	})

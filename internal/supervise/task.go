@@ -138,6 +138,9 @@ func (t *task) makeGroup(spec *Spec) error {
 	limits := spec.Group.Limits
 	limits.CPUQuota, limits.CPUShares = 0, 0 // limitCPU sets them
 	t.group, err = h.Create(spec.Group.Parent, spec.Group.Name, limits)
+	if err == nil && t.group.Reused() {
+		t.info.Before = proc.Counters{OOMKills: t.group.OOMKills(), ForksDenied: t.group.ForksDenied()}
+	}
 	return err
 }
 
