@@ -14,8 +14,9 @@ type RefusedError struct{ Reason string }
 func (e *RefusedError) Error() string { return e.Reason }
 
 // Launch starts the program and returns when it has been executed. It calls record, if not nil,
-// after the fork; a stage that is held continues when record returns. On any failure, and when ctx
-// ends before, it kills and reaps what it started. The caller reaps the process otherwise.
+// after the fork; a stage that is held continues when record returns. On any failure it kills and
+// reaps what it started. The end of ctx kills the child: if the program has been executed by then, it
+// can have descendants, and the caller ends and reaps it like any other.
 func (s *Start) Launch(ctx context.Context, record func(*Process) error) (*Process, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -32,11 +33,11 @@ func (s *Start) Launch(ctx context.Context, record func(*Process) error) (*Proce
 	if err == nil {
 		err = p.execute()
 	}
-	if ctx.Err() != nil { // killed: the error of a step is a consequence
-		err = context.Cause(ctx)
-	}
 	if err == nil {
 		return p, nil
+	}
+	if ctx.Err() != nil { // killed: the error of a step is a consequence
+		err = context.Cause(ctx)
 	}
 	p.Kill()
 	_, werr := p.Wait()

@@ -162,9 +162,9 @@ func testLaunch(t *testing.T, init, held bool) {
 			return ok
 		}},
 		"not recorded": {"/", func(context.CancelCauseFunc) error { return failed }, func(err error) bool { return errors.Is(err, failed) }},
-		"ended": {"/", func(end context.CancelCauseFunc) error {
+		"ended and refused": {"/no/such/directory", func(end context.CancelCauseFunc) error {
 			end(ended)
-			return nil
+			return failed
 		}, func(err error) bool { return errors.Is(err, ended) }},
 	} {
 		pid := 0
@@ -183,5 +183,33 @@ func testLaunch(t *testing.T, init, held bool) {
 		if _, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); err != unix.ECHILD {
 			t.Errorf("%s: process %d was not reaped: %v", name, pid, err)
 		}
+	}
+}
+
+// TestLaunchEnded checks that the end of the context during a start kills the child, which the
+// caller reaps: the program may have been executed already.
+func TestLaunchEnded(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	raw, err := sandbox.Encode(&sandbox.Policy{Argv: []string{"/bin/sleep", "600"}, Dir: "/", KeepCapabilities: true, KeepPrivileges: true, Seccomp: sandbox.SeccompNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	s := &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{null, null, null}, Bound: true}
+	p, err := s.Launch(ctx, func(*launch.Process) error {
+		end()
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("Launch() = %v", err)
+	}
+	defer p.Close()
+	defer p.Pidfd.Close()
+	if ws, err := p.Wait(); err != nil || ws.Signal() != unix.SIGKILL {
+		t.Errorf("Wait() = %#x, %v, want SIGKILL", ws, err)
 	}
 }

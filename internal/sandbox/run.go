@@ -65,7 +65,7 @@ func (c *Command) Run(ctx context.Context, started func()) (unix.WaitStatus, err
 		defer close(killed)
 		c.kill(p, l)
 	})
-	if started != nil {
+	if started != nil && ctx.Err() == nil {
 		started()
 	}
 	err = p.AwaitEnd()
