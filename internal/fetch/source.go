@@ -188,3 +188,22 @@ func (s Source) Host() string {
 	}
 	return u.Hostname()
 }
+
+// public are the options of go-getter whose values are no credentials.
+var public = []string{"archive", "checksum", "depth", "filename", "ref", "rev", "region", "version"}
+
+// Secrets returns the values of the source that can be credentials: those of options, and the password.
+func (s Source) Secrets() []string {
+	var out []string
+	for key, values := range s.options() {
+		if !slices.Contains(public, key) {
+			out = append(out, values...)
+		}
+	}
+	if u, err := url.Parse(s.base); err == nil && u.User != nil {
+		if password, ok := u.User.Password(); ok {
+			out = append(out, password)
+		}
+	}
+	return out
+}
