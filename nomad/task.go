@@ -112,6 +112,13 @@ type TaskArtifact struct {
 	GetterInsecure bool
 	RelativeDest   string
 	Chown          bool
+	Verify         *ArtifactVerify `json:",omitempty" codec:",omitempty"` // not in Nomad
+}
+
+// ArtifactVerify is the signature that an artifact must have. Nomad does not have it.
+type ArtifactVerify struct {
+	MinisignKey string // public key of minisign
+	Signature   string // source of the signature; "" is the artifact's with the suffix .minisig
 }
 
 // TaskEvent is an event in the life of a task. The client writes it. Time is in Unix nanoseconds. DisplayMessage is for

@@ -66,6 +66,14 @@ type TaskArtifact struct {
 	GetterInsecure *bool             `hcl:"insecure"`
 	RelativeDest   *string           `hcl:"destination"`
 	Chown          bool              `hcl:"chown"`
+	// Verify is the signature that the artifact must have. Nomad does not have it.
+	Verify *ArtifactVerify `json:",omitempty" hcl:"verify,block"`
+}
+
+// ArtifactVerify is a signature made with minisign.
+type ArtifactVerify struct {
+	MinisignKey string `hcl:"minisign_key"` // the public key
+	Signature   string `hcl:"signature"`    // its source; "" is the artifact's with the suffix .minisig
 }
 
 // TaskLifecycle makes a task run before or after the main tasks of its group, or as a

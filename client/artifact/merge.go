@@ -1,0 +1,147 @@
+package artifact
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
+)
+
+// merge moves the entry name of from into the destination: a directory's entries, or a file under its name.
+// It returns the result's path relative to the task's directory. Files and links of the destination are
+// replaced; its directories keep their other entries. No link of the destination is followed.
+func (p place) merge(from *safefs.Dir, name, file string) (string, error) {
+	alloc, err := safefs.Open(p.task.AllocPath)
+	if err != nil {
+		return "", err
+	}
+	defer alloc.Close()
+	to, err := alloc.MakeAll(p.dir, 0o755, p.task.UID, p.task.GID)
+	if err != nil {
+		return "", fmt.Errorf("open destination %q: %w", p.target, err)
+	}
+	defer to.Close()
+	info, err := from.Lstat(name)
+	if err != nil {
+		return "", err
+	}
+	m := &merger{place: p}
+	if p.as != "" {
+		if info.Mode.IsDir() {
+			return "", errors.New("the download is a directory, but mode is file")
+		}
+		return p.target, m.entry(from, name, to, p.as, path.Join(p.dir, p.as), info)
+	}
+	if info.Mode.IsDir() {
+		return p.target, m.directory(from, name, to, p.dir)
+	}
+	if file == "" {
+		return "", errors.New("the download is a file without a name: set mode = \"file\"")
+	}
+	return path.Join(p.target, file), m.entry(from, name, to, file, path.Join(p.dir, file), info)
+}
+
+// merger moves a tree.
+type merger struct{ place place }
+
+// directory moves the entries of the directory name of from to the directory to, which is at in the allocation.
+func (m *merger) directory(from *safefs.Dir, name string, to *safefs.Dir, at string) error {
+	sub, err := from.Sub(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return sub.Each(func(entry string, info safefs.Info) error {
+		return m.entry(sub, entry, to, entry, path.Join(at, entry), info)
+	})
+}
+
+// entry moves one entry to the name as, which is at in the allocation.
+func (m *merger) entry(from *safefs.Dir, name string, to *safefs.Dir, as, at string, info safefs.Info) error {
+	if err := m.place.reserved(at); err != nil {
+		return err
+	}
+	have, err := to.Lstat(as)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil && !missing:
+		return err
+	case !missing && have.Mode.IsDir() && !info.Mode.IsDir():
+		return fmt.Errorf("%q of the destination is a directory, and a file of the artifact", at)
+	case !missing && !have.Mode.IsDir() && info.Mode.IsDir():
+		return fmt.Errorf("%q of the destination is a file, and a directory of the artifact", at)
+	case !missing && info.Mode.IsDir():
+		sub, err := to.Sub(as)
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		return m.directory(from, name, sub, at)
+	}
+	err = from.Move(name, to, as)
+	if errors.Is(err, unix.EXDEV) {
+		return m.copy(from, name, to, as, at, info)
+	}
+	return err
+}
+
+// copy copies an entry to another file system, such as that of the secrets.
+func (m *merger) copy(from *safefs.Dir, name string, to *safefs.Dir, as, at string, info safefs.Info) error {
+	switch {
+	case info.Mode.IsDir():
+		sub, err := to.Make(as, info.Mode.Perm())
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		if err := own(to, as, info); err != nil {
+			return err
+		}
+		return m.directory(from, name, sub, at)
+	case info.Mode&fs.ModeSymlink != 0:
+		return fmt.Errorf("%q is a link, which cannot be moved to another file system: choose a destination in local/", at)
+	}
+	return copyFile(from, name, to, as, info)
+}
+
+// copyFile copies a file under a random name and then renames it.
+func copyFile(from *safefs.Dir, name string, to *safefs.Dir, as string, info safefs.Info) error {
+	src, err := from.Open(name)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	temp, tempName, err := to.Temp(stagePrefix, 0o700)
+	if err != nil {
+		return err
+	}
+	defer temp.Close()
+	dst, err := temp.Create(as, info.Mode.Perm())
+	if err != nil {
+		return errors.Join(err, to.RemoveAll(tempName))
+	}
+	err = safefs.Copy(dst, src)
+	if closeErr := dst.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = own(temp, as, info)
+	}
+	if err == nil {
+		err = temp.Move(as, to, as)
+	}
+	return errors.Join(err, to.RemoveAll(tempName))
+}
+
+// own gives an entry the owner of info.
+func own(dir *safefs.Dir, name string, info safefs.Info) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return dir.SetOwner(name, info.UID, info.GID)
+}

@@ -1,0 +1,259 @@
+package artifact_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/artifact"
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/fetch"
+	_ "github.com/open-nomad/open-nomad/internal/fetch/getter" // the program is an entry of the test
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+func TestMain(m *testing.M) {
+	companion.Main()
+	os.Exit(m.Run())
+}
+
+// taskUID is the user of tasks in tests that run as root.
+const taskUID = 80017
+
+// program is a copy of this test, which contains the program, that every user can execute.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "artifact-test")
+	if err != nil {
+		return "", err
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	defer self.Close()
+	to, err := os.OpenFile(filepath.Join(dir, "program"), os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(to, self)
+	return to.Name(), errors.Join(err, to.Close(), os.Chmod(dir, 0o755))
+})
+
+// harness is an allocation with a task, and a Fetcher.
+type harness struct {
+	*artifact.Fetcher
+	t     *testing.T
+	alloc *allocdir.Dir
+	task  *artifact.Task
+	local string // path of the task's local directory
+
+	mu   sync.Mutex
+	runs []drivers.Sidecar // programs that were run
+}
+
+func config() artifact.Config {
+	d := 30 * time.Second
+	return artifact.Config{
+		Limits:   fetch.Limits{Download: 8 << 20, Unpacked: 16 << 20, Files: 200},
+		Timeouts: fetch.Timeouts{HTTP: d, Git: d, Hg: d, GCS: d, S3: d},
+	}
+}
+
+// newHarness returns an allocation for a Fetcher with the configuration.
+func newHarness(t *testing.T, cfg artifact.Config) *harness {
+	t.Helper()
+	f, err := artifact.New(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return withFetcher(t, f)
+}
+
+func withFetcher(t *testing.T, f *artifact.Fetcher) *harness {
+	t.Helper()
+	base := t.TempDir()
+	for _, dir := range []string{base, filepath.Dir(base)} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := filepath.Join(base, "allocs")
+	alloc, err := allocdir.Build(root, "a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := -1
+	if os.Geteuid() == 0 {
+		uid = taskUID
+	}
+	dir, err := alloc.BuildTask(allocdir.TaskConfig{Name: "web", UID: uid, GID: uid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		dir.Close()
+		alloc.Close()
+		if err := allocdir.Destroy(root, "a1"); err != nil {
+			t.Error(err)
+		}
+	})
+	h := &harness{Fetcher: f, t: t, alloc: alloc, local: dir.LocalPath()}
+	h.task = &artifact.Task{AllocPath: alloc.Path(), Dir: dir, UID: uid, GID: uid, Run: h.exec}
+	return h
+}
+
+// exec runs the program as the task's user in a PID namespace, without other confinement.
+func (h *harness) exec(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error) {
+	h.mu.Lock()
+	h.runs = append(h.runs, *s)
+	h.mu.Unlock()
+	at, err := program()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, at)
+	cmd.Args, cmd.Dir, cmd.Env = s.Args, s.Dir, []string{}
+	for name, value := range s.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Stdio[0], s.Stdio[1], s.Stdio[2]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: taskUID, Gid: taskUID}
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if size := s.Limits.FileSize; size > 0 {
+		if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: size}, nil); err != nil {
+			h.t.Error(err)
+		}
+	}
+	err = cmd.Wait()
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return &drivers.ExitResult{Signal: int(status.Signal()), ExitCode: 128 + int(status.Signal())}, ctx.Err()
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return nil, err
+	}
+	return &drivers.ExitResult{ExitCode: status.ExitStatus()}, nil
+}
+
+// get fetches one artifact.
+func (h *harness) get(a *nomad.TaskArtifact) artifact.Result {
+	h.t.Helper()
+	if a.RelativeDest == "" {
+		a.RelativeDest = "local/"
+	}
+	ctx, cancel := context.WithTimeout(h.t.Context(), 2*time.Minute)
+	defer cancel()
+	r := h.Fetch(ctx, h.task, []*nomad.TaskArtifact{a})[0]
+	h.clean()
+	return r
+}
+
+// clean checks that no directory of a download remains.
+func (h *harness) clean() {
+	h.t.Helper()
+	names, err := filepath.Glob(filepath.Join(h.task.Dir.Path(), ".nomad-artifact-*"))
+	if err != nil || len(names) > 0 {
+		h.t.Errorf("left in the task's directory: %v, %v", names, err)
+	}
+}
+
+// refused checks that the artifact fails with a text, and that nothing arrives.
+func (h *harness) refused(a *nomad.TaskArtifact, want string) {
+	h.t.Helper()
+	before := tree(h.t, h.alloc.Path())
+	r := h.get(a)
+	if r.Err == nil || !strings.Contains(r.Err.Error(), want) {
+		h.t.Errorf("Fetch(%s) = %q, %v, want an error with %q", a.GetterSource, r.Name, r.Err, want)
+	}
+	if after := tree(h.t, h.alloc.Path()); after != before {
+		h.t.Errorf("the refused artifact %s changed the allocation from\n%sto\n%s", a.GetterSource, before, after)
+	}
+}
+
+// gets checks that the artifact succeeds.
+func (h *harness) gets(a *nomad.TaskArtifact) artifact.Result {
+	h.t.Helper()
+	r := h.get(a)
+	if r.Err != nil {
+		h.t.Errorf("Fetch(%s) = %v", a.GetterSource, r.Err)
+	}
+	return r
+}
+
+// has checks the content of a file in the task's directory.
+func (h *harness) has(name, want string) {
+	h.t.Helper()
+	b, err := os.ReadFile(filepath.Join(h.task.Dir.Path(), name))
+	if err != nil || string(b) != want {
+		h.t.Errorf("%s has %.40q, %v, want %.40q", name, b, err, want)
+	}
+}
+
+// tree lists the entries below dir with their modes, owners and sizes.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var out strings.Builder
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, name)
+		st := info.Sys().(*syscall.Stat_t)
+		out.WriteString(info.Mode().String() + " " + rel)
+		if !d.IsDir() {
+			out.WriteString(" " + time.Duration(st.Size).String() + " of " + time.Duration(st.Uid).String())
+		}
+		out.WriteString("\n")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// serve starts a server with a handler for each path.
+func serve(t *testing.T, routes map[string]http.HandlerFunc) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	for route, h := range routes {
+		mux.HandleFunc(route, h)
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// content returns a handler that sends text.
+func content[T string | []byte](text T) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte(text)) //nolint:errcheck // the client reports a short body
+	}
+}
