@@ -212,6 +212,9 @@ type TaskState struct {
 	StartedAt   time.Time
 	FinishedAt  time.Time
 	Events      []*TaskEvent
+	// ArtifactDigests holds the SHA-256 of each downloaded artifact in hexadecimal, by destination as
+	// in the job. It exists only in open-nomad.
+	ArtifactDigests map[string]string `json:",omitempty"`
 }
 
 // TaskEvent is an event of a task. Time is in Unix nanoseconds.

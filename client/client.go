@@ -92,31 +92,32 @@ type Parts struct {
 
 // Client is one node.
 type Client struct {
-	cfg     Config
-	log     *slog.Logger
-	db      *state.DB
-	id      *identity
-	session *nomad.NodeSession
-	node    *nodeHolder
-	drivers *driverset.Set
-	users   *driverset.Users
-	nets    *netns.Set
-	groups  process.Groups // control groups of tasks of drivers that confine no sidecars
-	servers Servers
-	local   Local
-	remote  *Remote // nil with a server in this process
-	pool    *rpc.Pool
-	rpc     *rpc.Server
-	own     *rpc.Server     // serves the calls of this process's agent
-	owns    map[string]bool // the names of its methods
-	access  *access.Resolver
-	tickets *ticket.Verifier
-	updates *updates
-	allocs  *allocSet
-	gc      *collector
-	stats   *hostStats
-	execs   exec.Limits
-	api     *taskhook.API
+	cfg       Config
+	log       *slog.Logger
+	db        *state.DB
+	id        *identity
+	session   *nomad.NodeSession
+	node      *nodeHolder
+	drivers   *driverset.Set
+	users     *driverset.Users
+	nets      *netns.Set
+	groups    process.Groups // control groups of tasks of drivers that confine no sidecars
+	servers   Servers
+	local     Local
+	remote    *Remote // nil with a server in this process
+	pool      *rpc.Pool
+	rpc       *rpc.Server
+	own       *rpc.Server     // serves the calls of this process's agent
+	owns      map[string]bool // the names of its methods
+	access    *access.Resolver
+	tickets   *ticket.Verifier
+	updates   *updates
+	allocs    *allocSet
+	gc        *collector
+	stats     *hostStats
+	execs     exec.Limits
+	api       *taskhook.API
+	artifacts artifactCache
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
 	restored *uint64             // RestoreIndex of the last pull, nil before the first

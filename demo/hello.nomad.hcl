@@ -42,6 +42,19 @@ job "hello" {
         file = true
       }
 
+      # A page made from the variable of the job. A program in the sandbox of the task reads the
+      # variable with the task's own token, and again when it changes.
+      template {
+        destination = "local/page.html"
+        data        = "<h1>{{ with nomadVar \"nomad/jobs/hello\" }}{{ .greeting }}{{ end }}</h1>\n"
+        change_mode = "noop"
+
+        wait {
+          min = "0s"
+          max = "0s"
+        }
+      }
+
       config {
         command = "/bin/sh"
         args = ["-c", <<EOT
@@ -74,8 +87,16 @@ job "hello" {
           say 'what my policy does not give me'
           NOMAD_ADDR="$NOMAD_UNIX_ADDR" ${var.nomad} job stop hello 2>&1 && sandbox=broken
 
-          # Secrets are removed with the task: give the demo a moment to read the token.
+          say 'my page, rendered from the variable'
+          cat local/page.html
+
+          # Secrets are removed with the task: give the demo a moment to read the token. It then
+          # changes the variable.
           for i in 1 2 3 4 5 6 7 8 9 10; do [ -e "$NOMAD_ALLOC_DIR/data/looked" ] || sleep 0.2; done
+
+          say 'my page, after the variable has changed'
+          for i in $(seq 50); do grep -q changed local/page.html || sleep 0.2; done
+          grep changed local/page.html || sandbox=broken
           test -z "$sandbox"
         EOT
         ]

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +31,7 @@ import (
 //	                         that is busy
 //	pick VAR FILE PATH       sets VAR to the value at a dotted PATH of a JSON file, 0.ID for the
 //	                         ID of the first of a list
+//	serve DIR                serves the files of a directory by HTTP and sets SERVED to its URL
 //	code N CMD ARG…          runs a command that must end with exit code N
 //	golden NAME [REGEXP…]    compares the output of the last command with testdata/golden/NAME.txt;
 //	                         what differs between runs, and what a REGEXP matches, is replaced
@@ -40,6 +43,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"pick":       pick,
 	"golden":     golden,
 	"code":       code,
+	"serve":      serveFiles,
 }
 
 // agents holds the agents of one script, by name.
@@ -161,4 +165,14 @@ func pick(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Setenv(args[0], fmt.Sprint(v))
+}
+
+// serveFiles serves the files of a directory on a loopback address until the script ends.
+func serveFiles(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: serve DIR")
+	}
+	srv := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[0]))))
+	ts.Defer(srv.Close)
+	ts.Setenv("SERVED", srv.URL)
 }

@@ -195,4 +195,7 @@ type TaskState struct {
 	FinishedAt  time.Time
 	Events      []*TaskEvent
 	Paused      TaskScheduleState
+	// ArtifactDigests holds the SHA-256 of each downloaded artifact in hexadecimal, by destination as in the job. It
+	// exists only in open-nomad.
+	ArtifactDigests map[string]string `json:",omitempty"`
 }

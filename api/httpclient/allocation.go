@@ -84,18 +84,39 @@ func (a *Allocations) GC(alloc *api.Allocation, q *QueryOptions) error {
 // Sandbox compares the live and the declared sandbox of a task. An empty task means all
 // sandboxed tasks. It exists only in open-nomad.
 func (a *Allocations) Sandbox(alloc *api.Allocation, task string, q *QueryOptions) (map[string]*api.TaskSandbox, error) {
-	if task != "" {
-		own := QueryOptions{}
-		if q != nil {
-			own = *q
-		}
-		own.Params = maps.Clone(own.Params)
-		if own.Params == nil {
-			own.Params = map[string]string{}
-		}
-		own.Params["task"] = task
-		q = &own
-	}
+	q = ofTask(q, task)
 	out, _, err := get[map[string]*api.TaskSandbox](a.client, clientAllocPath(alloc.ID, "/sandbox"), q)
 	return out, err
+}
+
+// DiffTemplates renders the templates of a task without writing them. An empty task means all
+// running tasks. It exists only in open-nomad.
+func (a *Allocations) DiffTemplates(alloc *api.Allocation, task string, q *QueryOptions) (map[string][]*api.TemplateRender, error) {
+	out, _, err := get[map[string][]*api.TemplateRender](a.client, clientAllocPath(alloc.ID, "/templates"), ofTask(q, task))
+	return out, err
+}
+
+// RenderTemplates renders the templates of a task again and applies their change modes. An empty
+// task means all running tasks. It exists only in open-nomad.
+func (a *Allocations) RenderTemplates(alloc *api.Allocation, task string, q *QueryOptions) (map[string][]*api.TemplateRender, error) {
+	var out map[string][]*api.TemplateRender
+	_, err := a.client.queryBody(http.MethodPut, clientAllocPath(alloc.ID, "/templates"), nil, &out, ofTask(q, task))
+	return out, err
+}
+
+// ofTask returns q with the task of a request about an allocation.
+func ofTask(q *QueryOptions, task string) *QueryOptions {
+	if task == "" {
+		return q
+	}
+	own := QueryOptions{}
+	if q != nil {
+		own = *q
+	}
+	own.Params = maps.Clone(own.Params)
+	if own.Params == nil {
+		own.Params = map[string]string{}
+	}
+	own.Params["task"] = task
+	return &own
 }

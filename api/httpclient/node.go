@@ -121,6 +121,23 @@ func (n *Nodes) GcAlloc(allocID string, q *QueryOptions) error {
 	return err
 }
 
+// ArtifactCache returns the state of a node's cache of artifacts. An empty node ID means the node
+// of the agent. It exists only in open-nomad.
+func (n *Nodes) ArtifactCache(nodeID string, q *QueryOptions) (*api.ArtifactCacheResponse, error) {
+	out, _, err := get[*api.ArtifactCacheResponse](n.client, clientPath("artifact-cache", nodeID), q)
+	return out, err
+}
+
+// PurgeArtifactCache removes all files from a node's cache of artifacts, and returns its state
+// afterwards.
+func (n *Nodes) PurgeArtifactCache(nodeID string, q *QueryOptions) (*api.ArtifactCacheResponse, error) {
+	var out api.ArtifactCacheResponse
+	if _, err := n.client.queryBody(http.MethodDelete, clientPath("artifact-cache", nodeID), nil, &out, q); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
 // NodeIdentity is the handle for node identities.
 type NodeIdentity struct{ client *Client }
 

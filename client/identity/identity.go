@@ -25,6 +25,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,18 +68,23 @@ type Config struct {
 type Manager struct {
 	cfg   Config
 	asked []*nomad.WorkloadIdentityRequest
+	turn  chan struct{} // held while tokens are fetched, so that a later fetch stores the results of earlier ones
 
 	mu   sync.Mutex
 	held map[nomad.WIHandle]*nomad.SignedWorkloadIdentity
 	subs map[nomad.WIHandle]map[chan nomad.Token]struct{}
+	// digests holds the digests of artifacts by task and destination.
+	digests map[string]map[string]string
 }
 
 // New returns a Manager for the named identities of the allocation's tasks.
 func New(cfg Config) *Manager {
 	m := &Manager{
-		cfg:  cfg,
-		held: map[nomad.WIHandle]*nomad.SignedWorkloadIdentity{},
-		subs: map[nomad.WIHandle]map[chan nomad.Token]struct{}{},
+		cfg:     cfg,
+		turn:    make(chan struct{}, 1),
+		held:    map[nomad.WIHandle]*nomad.SignedWorkloadIdentity{},
+		subs:    map[nomad.WIHandle]map[chan nomad.Token]struct{}{},
+		digests: map[string]map[string]string{},
 	}
 	group := cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup)
 	if group == nil {
@@ -117,7 +124,7 @@ func (m *Manager) Prepare(ctx context.Context) error {
 		m.cfg.Log.Warn("read stored identities, fetching new ones",
 			"alloc", m.cfg.Alloc.ID, "err", err)
 	}
-	if m.complete(stored) {
+	if complete(stored, m.asked) {
 		m.publish(stored)
 		return nil
 	}
@@ -130,7 +137,7 @@ func (m *Manager) first(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstWithin)
 	defer cancel()
 	for wait := retryFirst; ; wait = min(2*wait, retryFirstMax) {
-		err := m.fetch(ctx)
+		err := m.fetch(ctx, m.asked)
 		if err == nil || errors.Is(err, errRejected) {
 			return err
 		}
@@ -141,6 +148,24 @@ func (m *Manager) first(ctx context.Context) error {
 		}
 		m.cfg.Log.Debug("fetch identities, retrying", "alloc", m.cfg.Alloc.ID, "err", err)
 	}
+}
+
+// Downloaded reports the digests of a task's artifacts, by destination. It fetches new tokens for the
+// named identities of the task, because their claims can contain the digests.
+func (m *Manager) Downloaded(ctx context.Context, task string, digests map[string]string) error {
+	m.mu.Lock()
+	m.digests[task] = digests
+	m.mu.Unlock()
+	var asked []*nomad.WorkloadIdentityRequest
+	for _, id := range m.asked {
+		if id.WorkloadIdentifier == task {
+			asked = append(asked, id)
+		}
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	return m.fetch(ctx, asked)
 }
 
 // Watch returns a channel that receives the current token of an identity, unless it has
@@ -163,13 +188,19 @@ func (m *Manager) Watch(h nomad.WIHandle) (<-chan nomad.Token, func()) {
 	}
 }
 
-// fetch gets a token of every named identity from the servers, and stores and publishes them.
-func (m *Manager) fetch(ctx context.Context) error {
-	ids, err := m.sign(ctx)
+// fetch gets tokens from the servers, and stores and publishes them.
+func (m *Manager) fetch(ctx context.Context, asked []*nomad.WorkloadIdentityRequest) error {
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ids, err := m.sign(ctx, asked)
 	if err != nil {
 		return fmt.Errorf("sign identities of allocation %s: %w", m.cfg.Alloc.ID, err)
 	}
-	if err := m.cfg.Store.PutIdentities(m.cfg.Alloc.ID, ids); err != nil {
+	if err := m.cfg.Store.PutIdentities(m.cfg.Alloc.ID, m.with(ids)); err != nil {
 		// The tokens are valid anyway: a restarted agent fetches new ones.
 		m.cfg.Log.Warn("store identities", "alloc", m.cfg.Alloc.ID, "err", err)
 	}
@@ -177,10 +208,24 @@ func (m *Manager) fetch(ctx context.Context) error {
 	return nil
 }
 
+// with returns ids and the held tokens of all other identities.
+func (m *Manager) with(ids []*nomad.SignedWorkloadIdentity) []*nomad.SignedWorkloadIdentity {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := maps.Clone(m.held)
+	for _, id := range ids {
+		all[id.WIHandle] = id
+	}
+	return slices.Collect(maps.Values(all))
+}
+
 // sign requests the tokens. It returns an error unless there is one token per identity.
-func (m *Manager) sign(ctx context.Context) ([]*nomad.SignedWorkloadIdentity, error) {
+func (m *Manager) sign(ctx context.Context, asked []*nomad.WorkloadIdentityRequest) ([]*nomad.SignedWorkloadIdentity, error) {
+	m.mu.Lock()
+	digests := maps.Clone(m.digests)
+	m.mu.Unlock()
 	req := &message.AllocIdentitiesRequest{
-		Identities: m.asked,
+		Identities: asked, ArtifactDigests: digests,
 		QueryOptions: message.QueryOptions{
 			Region: m.cfg.Region, Namespace: m.cfg.Alloc.Namespace, AllowStale: true,
 			MinQueryIndex: max(m.cfg.Alloc.CreateIndex, 1) - 1,
@@ -197,24 +242,24 @@ func (m *Manager) sign(ctx context.Context) ([]*nomad.SignedWorkloadIdentity, er
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("%w: %w", errRejected, errors.Join(errs...))
 	}
-	if !m.complete(resp.SignedIdentities) {
-		return nil, fmt.Errorf("%w: got %d tokens for %d identities", errRejected, len(resp.SignedIdentities), len(m.asked))
+	if !complete(resp.SignedIdentities, asked) {
+		return nil, fmt.Errorf("%w: got %d tokens for %d identities", errRejected, len(resp.SignedIdentities), len(asked))
 	}
 	return resp.SignedIdentities, nil
 }
 
-// complete reports whether ids holds a token of every named identity.
-func (m *Manager) complete(ids []*nomad.SignedWorkloadIdentity) bool {
+// complete reports whether ids holds a token of every requested identity, and no others.
+func complete(ids []*nomad.SignedWorkloadIdentity, asked []*nomad.WorkloadIdentityRequest) bool {
 	have := map[nomad.WIHandle]bool{}
 	for _, id := range ids {
 		have[id.WIHandle] = id.JWT != ""
 	}
-	for _, want := range m.asked {
+	for _, want := range asked {
 		if !have[want.WIHandle] {
 			return false
 		}
 	}
-	return len(ids) == len(m.asked)
+	return len(ids) == len(asked)
 }
 
 // alive reports whether a token has not expired.

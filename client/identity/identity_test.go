@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,8 @@ type servers struct {
 	reject string
 	short  bool // omits one token
 	calls  []time.Time
+	// digests are those of the last request.
+	digests map[string]map[string]string
 }
 
 func (s *servers) Call(_ context.Context, method string, req, resp any) error {
@@ -38,6 +41,7 @@ func (s *servers) Call(_ context.Context, method string, req, resp any) error {
 	if s.down {
 		return errors.New("no servers")
 	}
+	s.digests = req.(*message.AllocIdentitiesRequest).ArtifactDigests
 	out := resp.(*message.AllocIdentitiesResponse)
 	for i, id := range req.(*message.AllocIdentitiesRequest).Identities {
 		if id.IdentityName == s.reject {
@@ -342,4 +346,47 @@ func TestSlowSubscriberGetsTheNewest(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// TestDownloaded checks that the digests of a task's artifacts reach the servers, that only this task
+// gets new tokens, and that a restarted agent has the tokens of all tasks.
+func TestDownloaded(t *testing.T) {
+	s := &servers{}
+	db := open(t)
+	alloc := &nomad.Allocation{ID: "a1", TaskGroup: "g", Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{
+		{Name: "web", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}}}, {Name: "log", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}}},
+	}}}}}
+	m := identity.New(identity.Config{Alloc: alloc, RPC: s, Store: db, Log: slog.New(slog.DiscardHandler)})
+	if err := m.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	web, stop := m.Watch(identity.TaskHandle("web", "aws"))
+	defer stop()
+	log, stop := m.Watch(identity.TaskHandle("log", "aws"))
+	defer stop()
+	if got := token(t, web) + " " + token(t, log); got != "aws-1 aws-1" {
+		t.Fatalf("first tokens = %s", got)
+	}
+	want := map[string]map[string]string{"web": {"local/": "5f"}}
+	if err := m.Downloaded(t.Context(), "web", want["web"]); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(s.digests, want) {
+		t.Errorf("the servers got the digests %v, want %v", s.digests, want)
+	}
+	if got := token(t, web); got != "aws-2" {
+		t.Errorf("token after the download = %s, want a new one", got)
+	}
+	select {
+	case tok := <-log:
+		t.Errorf("another task got the token %s", tok.Reveal())
+	default:
+	}
+	stored, err := db.Identities("a1")
+	if err != nil || len(stored) != 2 {
+		t.Errorf("stored tokens = %v, %v, want those of both tasks", stored, err)
+	}
+	if err := m.Downloaded(t.Context(), "none", nil); err != nil || len(s.called()) != 2 {
+		t.Errorf("Downloaded() of a task without identities = %v with %d calls, want none", err, len(s.called())-2)
+	}
 }

@@ -65,7 +65,7 @@ func (m *Manager) renew(ctx context.Context, exp time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := m.fetch(ctx); err != nil {
+	if err := m.fetch(ctx, m.asked); err != nil {
 		return err
 	}
 	if exp, found := m.earliest(); found && !exp.After(time.Now()) {

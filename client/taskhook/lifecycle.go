@@ -48,6 +48,13 @@ type TaskUpdateHook interface {
 	Update(ctx context.Context, req *TaskUpdateRequest, resp *TaskUpdateResponse) error
 }
 
+// TaskRenderHook renders the templates of a running task on demand, concurrently with every
+// other hook. A dry run changes nothing and returns the differences.
+type TaskRenderHook interface {
+	hook.Hook
+	Render(ctx context.Context, dryRun bool) ([]*nomad.TemplateRender, error)
+}
+
 // TaskStopHook runs after the last exit, unless the agent itself is shutting down. It may run
 // twice and must only read existing state.
 type TaskStopHook interface {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -120,11 +121,16 @@ func firstInstruction(ctx context.Context, a *cluster.Agent, id string) (time.Du
 	// The default of a job without CPU: with the minimum, the task would wait for its next CPU
 	// period before it prints.
 	job.TaskGroups[0].Tasks[0].Resources.CPU = nil
+	return runFirst(ctx, a, job)
+}
+
+// runFirst submits a job whose task prints the time in nanoseconds.
+func runFirst(ctx context.Context, a *cluster.Agent, job *workload.Job) (time.Duration, error) {
 	began := time.Now()
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 		return 0, err
 	}
-	allocs, err := finished(ctx, a, id, 1)
+	allocs, err := finished(ctx, a, *job.ID, 1)
 	if err != nil {
 		return 0, err
 	}

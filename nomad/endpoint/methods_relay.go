@@ -17,6 +17,10 @@ func (s *Service) relayMethods() []rpc.Method {
 			relay.Alloc(func(r *message.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob)),
 		relay.Call[message.AllocSandboxRequest, message.AllocSandboxResponse](s.relay, "ClientAllocations.Sandbox", "Allocations.Sandbox",
 			relay.Alloc(func(r *message.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS)), // the response contains paths of the allocation's files
+		relay.Call[message.AllocTemplatesRequest, message.AllocTemplatesResponse](s.relay, "ClientAllocations.RenderTemplates", "Allocations.RenderTemplates",
+			relay.Alloc(func(r *message.AllocTemplatesRequest) string { return r.AllocID }, acl.AllocLifecycle).First(somewhere(acl.AllocLifecycle))), // it can restart the task
+		relay.Call[message.AllocTemplatesRequest, message.AllocTemplatesResponse](s.relay, "ClientAllocations.DiffTemplates", "Allocations.DiffTemplates",
+			relay.Alloc(func(r *message.AllocTemplatesRequest) string { return r.AllocID }, acl.ReadFS)), // the response contains parts of the rendered files
 		relay.Call[message.AllocRestartRequest, message.GenericResponse](s.relay, "ClientAllocations.Restart", "Allocations.Restart",
 			relay.Alloc(func(r *message.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle).First(somewhere(acl.AllocLifecycle))),
 		relay.Call[message.AllocSignalRequest, message.GenericResponse](s.relay, "ClientAllocations.Signal", "Allocations.Signal",
@@ -36,6 +40,10 @@ func (s *Service) relayMethods() []rpc.Method {
 			relay.Node(func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
 		relay.Call[message.NodeSpecificRequest, message.NodeMetaResponse](s.relay, "NodeMeta.Read", "NodeMeta.Read",
 			relay.Node(func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
+		relay.Call[message.NodeSpecificRequest, message.ArtifactCacheResponse](s.relay, "ArtifactCache.Status", "ArtifactCache.Status",
+			relay.Node(func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
+		relay.Call[message.NodeSpecificRequest, message.ArtifactCacheResponse](s.relay, "ArtifactCache.Purge", "ArtifactCache.Purge",
+			relay.Node(func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes))),
 		relay.Call[message.NodeIdentityGetReq, message.NodeIdentityGetResp](s.relay, "NodeIdentity.Get", "NodeIdentity.Get",
 			relay.Node(func(r *message.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
 		relay.Call[message.NodeIdentityRenewReq, message.NodeIdentityRenewResp](s.relay, "NodeIdentity.Renew", "NodeIdentity.Renew",

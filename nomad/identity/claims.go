@@ -22,6 +22,8 @@ type Subject struct {
 	Namespace *nomad.Namespace
 	// Node is the node of the allocation. If nil, its values are empty.
 	Node *nomad.Node
+	// Digests holds the SHA-256 of the downloaded artifacts of the task, by destination.
+	Digests map[string]string
 }
 
 // Workload returns the claims of a task or service of an allocation.

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -70,6 +71,19 @@ func (s Subject) values() map[string]string {
 		"job.region": job.Region, "job.namespace": s.Alloc.Namespace, "job.id": job.IdentityID(), "job.node_pool": job.NodePool,
 		"group.name": s.Alloc.TaskGroup, "alloc.id": s.Alloc.ID, "task.name": task,
 		"node.id": node.ID, "node.datacenter": node.Datacenter, "node.pool": node.NodePool, "node.class": node.NodeClass,
-		"vault.cluster": "", "vault.namespace": "", "vault.role": "",
+		"artifact.digests": s.digests(), "vault.cluster": "", "vault.namespace": "", "vault.role": "",
 	}
+}
+
+// digests returns the digests of the artifacts as a JSON object, sorted by destination, or "" without
+// any.
+func (s Subject) digests() string {
+	if len(s.Digests) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(s.Digests)
+	if err != nil {
+		panic("identity: bug: a map of strings cannot be encoded: " + err.Error())
+	}
+	return string(text)
 }

@@ -107,6 +107,13 @@ func TestClaims(t *testing.T) {
 				"sub": "eu:team:web:grp:main:x", "extra_claims": map[string]any{"who": "team/web/grp/main", "plain": "$x {y}",
 					"where": "n1@dc1 blue ${job.meta.none} |${else}"}},
 		},
+		"with the digests of artifacts": {
+			i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+				Identity: &nomad.WorkloadIdentity{Name: "x"}, Digests: map[string]string{"local/b": "02", "local/a": "01"},
+				Namespace: &nomad.Namespace{RequiredExtraClaims: map[string]string{"from": "${artifact.digests}"}}}, now),
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
+				"sub": "eu:team:web:grp:main:x", "extra_claims": map[string]any{"from": `{"local/a":"01","local/b":"02"}`}},
+		},
 		"node": {
 			i.Node(node, time.Hour, now),
 			map[string]any{"nomad_node_id": "n1", "nomad_node_pool": "gpu", "nomad_node_class": "big", "nomad_node_datacenter": "dc1",

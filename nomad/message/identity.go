@@ -5,6 +5,9 @@ import "github.com/open-nomad/open-nomad/nomad"
 // AllocIdentitiesRequest is the request of Alloc.SignIdentities.
 type AllocIdentitiesRequest struct {
 	Identities []*nomad.WorkloadIdentityRequest
+	// ArtifactDigests holds the digests of artifacts that were downloaded since the last update of the allocation, by
+	// task and destination. See nomad.TaskState.
+	ArtifactDigests map[string]map[string]string
 	QueryOptions
 }
 

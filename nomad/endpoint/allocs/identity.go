@@ -52,7 +52,9 @@ func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call, req *message.
 				reject(out, ask, reason)
 				continue
 			}
-			todo = append(todo, signed{ask, s.Issuer.Workload(subject(snap, alloc, ask.WIHandle, named), s.Now())})
+			about := subject(snap, alloc, ask.WIHandle, named)
+			about.Digests = digests(alloc, ask.WIHandle, req.ArtifactDigests)
+			todo = append(todo, signed{ask, s.Issuer.Workload(about, s.Now())})
 		}
 		return nil
 	})
@@ -69,6 +71,21 @@ func subject(snap *state.Snapshot, alloc *nomad.Allocation, h nomad.WIHandle, na
 		s.Node = snap.Node(nil, alloc.NodeID)
 	}
 	return s
+}
+
+// digests returns the digests of a task's artifacts, as the node of the allocation reported them:
+// with this request, or with the status of the allocation.
+func digests(alloc *nomad.Allocation, h nomad.WIHandle, reported map[string]map[string]string) map[string]string {
+	if h.WorkloadType != nomad.WorkloadTypeTask {
+		return nil
+	}
+	if now := reported[h.WorkloadIdentifier]; len(now) > 0 {
+		return now
+	}
+	if task := alloc.TaskStates[h.WorkloadIdentifier]; task != nil {
+		return task.ArtifactDigests
+	}
+	return nil
 }
 
 // signAll signs the claims and adds the tokens to the response.
