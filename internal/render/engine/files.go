@@ -98,7 +98,7 @@ func (f *files) find(name string) (*os.Root, string, error) {
 	name = path.Clean(name)
 	for _, r := range f.roots {
 		for _, at := range append([]string{r.Path}, r.Names...) {
-			if below, ok := strings.CutPrefix(name, path.Clean(at)+"/"); ok && at != "" {
+			if below, ok := strings.CutPrefix(name, strings.TrimSuffix(path.Clean(at), "/")+"/"); ok && at != "" {
 				return r.dir, below, nil
 			}
 		}
