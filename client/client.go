@@ -44,6 +44,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -100,6 +101,7 @@ type Client struct {
 	drivers *driverset.Set
 	users   *driverset.Users
 	nets    *netns.Set
+	groups  process.Groups // control groups of tasks of drivers that confine no sidecars
 	servers Servers
 	local   Local
 	remote  *Remote // nil with a server in this process

@@ -20,6 +20,8 @@ type Config struct {
 
 	StateDir string // <data_dir>/client
 	AllocDir string // <data_dir>/alloc
+	// OwnDirs are the directories of the agent that programs working for a task must not see.
+	OwnDirs []string
 	// BootFile holds the kernel's boot ID; "" is /proc/sys/kernel/random/boot_id.
 	BootFile string
 	// AdoptNone reports allocations as lost if their processes were started by a client of

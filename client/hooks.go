@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/drivers/process"
 )
 
 // allocHooks returns the dependencies of the hooks of allocations.
@@ -14,6 +15,7 @@ func (c *Client) allocHooks() allochook.Deps {
 func (c *Client) taskHooks() taskhook.Deps {
 	return taskhook.Deps{
 		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv,
+		Confiner:   &process.Confiner{Sidecars: &c.groups, Own: c.cfg.OwnDirs},
 		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
 	}
 }

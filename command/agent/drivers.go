@@ -13,7 +13,7 @@ import (
 // allDrivers returns the drivers of this version, in the order of config.Drivers. Tasks do not see
 // the directories in own.
 func allDrivers(log *slog.Logger, super *supervise.Client, own []string) []drivers.Driver {
-	return []drivers.Driver{exec2.New(log, super, own...), rawexec.New(log, super), mock.New(log)}
+	return []drivers.Driver{exec2.New(log, super, own...), rawexec.New(log, super, own...), mock.New(log)}
 }
 
 // drivers returns the drivers that the configuration allows.

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -26,7 +27,7 @@ func prepareDirectories(cfg *drivers.TaskConfig, acc hostuser.User) error {
 	if err := makeTmp(root, cfg); err != nil || acc.Name == "" {
 		return err
 	}
-	for _, dir := range []string{cfg.LocalDir, cfg.SecretsDir, tmpDir(cfg)} {
+	for _, dir := range []string{cfg.LocalDir, cfg.SecretsDir, process.TmpDir(cfg)} {
 		if err := own(root, dir, acc); err != nil {
 			return fmt.Errorf("give %s to uid %d: %w", dir, acc.UID, err)
 		}
@@ -53,7 +54,7 @@ func makeTmp(root *safefs.Dir, cfg *drivers.TaskConfig) error {
 		return err
 	}
 	defer task.Close()
-	if err := unix.Mkdirat(task.FD(), filepath.Base(tmpDir(cfg)), private); err != nil && err != unix.EEXIST {
+	if err := unix.Mkdirat(task.FD(), filepath.Base(process.TmpDir(cfg)), private); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("make temporary directory: %w", err)
 	}
 	return nil

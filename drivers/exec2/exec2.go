@@ -47,6 +47,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -74,6 +75,8 @@ func New(log *slog.Logger, super *supervise.Client, own ...string) *Driver {
 var (
 	_ drivers.Driver = (*Driver)(nil)
 	_ drivers.Execer = (*Driver)(nil)
+
+	_ drivers.Confiner = (*Driver)(nil)
 )
 
 // Name implements drivers.Driver.
@@ -91,7 +94,7 @@ func (d *Driver) TaskSpec() hcldec.Spec { return config.TaskSpec }
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true,
-		Mounts: ownNamespaces() == nil, Networks: networks()}
+		Mounts: process.OwnNamespaces() == nil, Networks: networks()}
 }
 
 // Fingerprint implements drivers.Driver.
@@ -141,7 +144,7 @@ func check(set config.Plugin, groups error) (missing []string, err error) {
 	if groups != nil {
 		missing = append(missing, "control group ("+groups.Error()+")")
 	}
-	if err := ownNamespaces(); err != nil {
+	if err := process.OwnNamespaces(); err != nil {
 		missing = append(missing, "namespaces ("+err.Error()+")")
 	}
 	if len(missing) > 0 && !set.AllowUnprivileged {
@@ -209,7 +212,11 @@ func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *super
 		w.Group = spec.Group.Name
 	}
 	d.watch.begin(w)
-	running, err := d.super.Start(ctx, spec)
+	var running *proc.Task
+	err := d.StartIn(ctx, spec.Group, func() (err error) {
+		running, err = d.super.Start(ctx, spec)
+		return err
+	})
 	if err != nil {
 		d.watch.end(cfg.ID)
 		return nil, process.StartFailure(err)

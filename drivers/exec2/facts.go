@@ -1,23 +1,18 @@
 package exec2
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"strings"
-	"sync"
 
-	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/landlock"
-	"github.com/open-nomad/open-nomad/internal/launch"
-	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/level"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 )
 
 // facts returns the facts of this node about a task without options.
 func (s settings) facts() level.Facts {
-	own := ownNamespaces() == nil
+	own := process.OwnNamespaces() == nil
 	f := level.Facts{OwnUser: os.Geteuid() == 0, OwnIPC: own, OwnProcesses: own, OwnMounts: own, Limits: groupsUsable() == nil}
 	f.LandlockABI, _ = landlock.ABI() // 0 if not available
 	f.Filter = seccomp.Available() == nil
@@ -43,43 +38,3 @@ func (s settings) seccompAttributes() map[string]string {
 		"driver.exec2.seccomp.tasks":   strings.Join(s.AllowTaskSeccomp, ","),
 	}
 }
-
-// ownNamespaces returns an error if this agent cannot give tasks their own namespaces. It tries
-// once.
-func ownNamespaces() error { return tryNamespaces() }
-
-// noProgram does not exist, so that the test process ends after all namespaces were created.
-const noProgram = "/nonexistent/nomad-trial"
-
-var tryNamespaces = sync.OnceValue(func() error {
-	p := &sandbox.Policy{Argv: []string{noProgram}, MissingExit: notFound, Dir: "/", Seccomp: sandbox.SeccompNone,
-		PrivatePID: true, OwnUsers: os.Geteuid() != 0, PrivateIPC: true, Mounts: &sandbox.Mounts{Proc: true}}
-	raw, err := sandbox.Encode(p)
-	if err != nil {
-		return err
-	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	s := &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{null, null, null},
-		Init: true, Users: p.OwnUsers}
-	proc, err := s.Fork()
-	if err != nil {
-		return err
-	}
-	defer proc.Close()
-	defer proc.Pidfd.Close()
-	reason, err := proc.Ready()
-	ws, werr := proc.Wait()
-	switch {
-	case err != nil || werr != nil:
-		return errors.Join(err, werr)
-	case reason != "":
-		return errors.New(reason)
-	case ws.ExitStatus() != notFound:
-		return fmt.Errorf("the test process ended with wait status %#x", uint32(ws))
-	}
-	return nil
-})

@@ -1,12 +1,11 @@
 package exec2
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
@@ -25,16 +24,9 @@ func outermost(dirs []string) []string {
 // mount namespace the directories look empty. Without one, a path around one of them cannot be
 // granted either, since nothing would hide it.
 func (d *Driver) hideAgent(p *sandbox.Policy, allocDir string) error {
-	var hide []string
-	for _, dir := range d.own {
-		real, err := filepath.EvalSymlinks(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("hide the directory of the agent: %w", err)
-		}
-		hide = append(hide, real)
+	hide, err := process.Existing(d.own)
+	if err != nil {
+		return err
 	}
 	for _, path := range p.Files.Paths {
 		if path.Optional || path.Beneath == allocDir {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -18,23 +19,14 @@ const (
 	privateProc = "/proc"
 )
 
-// hiddenDirs look empty to tasks, except for granted paths. Host services have sockets there, which
-// only file modes protect.
-var hiddenDirs = []string{"/run", "/var/run"}
-
-// isolate gives the task its own namespaces. The PID namespace has a fresh /proc with the task's
-// processes only. The mount namespace has the task's temporary directory as /tmp, its volumes, the
-// client's files, and nothing in /run except granted paths. The task also gets an IPC namespace,
-// and the network of its group. isolate adds its binds to the policy's paths.
-func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
-	own, err := inAlloc(cfg, tmpDir(cfg))
-	if err != nil {
-		return err
+// mount gives the task its volumes and the client's files, in its mount namespace. It adds its
+// binds to the policy's paths.
+func mount(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
+	if p.Mounts == nil {
+		return nil
 	}
-	p.PrivatePID, p.PrivateIPC, p.NetNS = true, true, cfg.NetNS
-	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: ownAllocation(cfg), Tmp: own, Proc: true}
 	if os.Geteuid() != 0 && cfg.LogDir != "" { // the files belong to the task's user, who could change them
-		logs, err := inAlloc(cfg, cfg.LogDir)
+		logs, err := process.InAlloc(cfg, cfg.LogDir)
 		if err != nil {
 			return err
 		}
@@ -62,11 +54,6 @@ func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	return nil
 }
 
-// ownAllocation hides the directories of other allocations next to the task's.
-func ownAllocation(cfg *drivers.TaskConfig) sandbox.View {
-	return sandbox.View{Dir: filepath.Dir(cfg.AllocDir), Own: filepath.Base(cfg.AllocDir)}
-}
-
 // show adds a bind, with rights at its target.
 func show(p *sandbox.Policy, b sandbox.Bind, modes string) {
 	p.Mounts.Binds = append(p.Mounts.Binds, b)
@@ -87,7 +74,7 @@ func volume(cfg *drivers.TaskConfig, m drivers.Mount) (sandbox.Bind, error) {
 	case below(b.Target, cfg.AllocDir):
 		return b, errors.New("the destination is in a directory of another task")
 	case below(b.Target, privateTmp): // seen in the task's own /tmp
-		return beneath(b, cfg, filepath.Join(tmpDir(cfg), strings.TrimPrefix(b.Target, privateTmp)))
+		return beneath(b, cfg, filepath.Join(process.TmpDir(cfg), strings.TrimPrefix(b.Target, privateTmp)))
 	}
 	_, err := os.Lstat(b.Target)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,33 +84,18 @@ func volume(cfg *drivers.TaskConfig, m drivers.Mount) (sandbox.Bind, error) {
 }
 
 func beneath(b sandbox.Bind, cfg *drivers.TaskConfig, target string) (sandbox.Bind, error) {
-	at, err := inAlloc(cfg, target)
+	at, err := process.InAlloc(cfg, target)
 	b.Target, b.Beneath = at.Name, at.Beneath
 	return b, err
-}
-
-// inAlloc returns a path relative to the allocation's directory, which belongs to root.
-func inAlloc(cfg *drivers.TaskConfig, name string) (sandbox.Path, error) {
-	rel, err := filepath.Rel(cfg.AllocDir, name)
-	if err != nil || !filepath.IsLocal(rel) {
-		return sandbox.Path{}, fmt.Errorf("%s is not inside the allocation's directory", name)
-	}
-	return sandbox.Path{Name: rel, Beneath: cfg.AllocDir}, nil
 }
 
 // separate gives the task its namespaces. On a node without them, which the operator has allowed,
 // it refuses what needs them.
 func separate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
-	if ownNamespaces() != nil {
+	if process.OwnNamespaces() != nil {
 		return unshared(cfg)
 	}
-	if os.Geteuid() != 0 {
-		if cfg.NetNS != "" {
-			return errors.New("the task needs its own network, which needs an agent that runs as root")
-		}
-		p.OwnUsers = true
-	}
-	return isolate(p, cfg)
+	return process.Isolate(p, cfg)
 }
 
 // unshared refuses what needs namespaces, on a node whose agent cannot create them.
@@ -133,7 +105,7 @@ func unshared(cfg *drivers.TaskConfig) error {
 		name  string
 	}{{cfg.NetNS != "", "its own network"}, {len(cfg.Mounts) > 0, "volumes"}, {len(cfg.Files) > 0, "files mounted over those of the host, such as for a dns block"}} {
 		if what.asked {
-			return fmt.Errorf("the task needs %s, which needs namespaces, and this node's agent cannot create any: %w", what.name, ownNamespaces())
+			return fmt.Errorf("the task needs %s, which needs namespaces, and this node's agent cannot create any: %w", what.name, process.OwnNamespaces())
 		}
 	}
 	return nil
@@ -141,7 +113,7 @@ func unshared(cfg *drivers.TaskConfig) error {
 
 // networks returns the network modes that the driver supports.
 func networks() []string {
-	if os.Geteuid() != 0 || ownNamespaces() != nil {
+	if os.Geteuid() != 0 || process.OwnNamespaces() != nil {
 		return nil
 	}
 	return []string{"host", "group"}

@@ -17,20 +17,27 @@ func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc hostu
 	if err != nil {
 		return nil, err
 	}
-	dir, err := workDir(cfg, t, paths)
+	p, err := confinement(set, cfg, t, acc)
 	if err != nil {
 		return nil, err
 	}
+	if p.Dir, err = workDir(cfg, t, paths); err != nil {
+		return nil, err
+	}
+	p.Argv, p.Env, p.MissingExit = append([]string{t.Command}, t.Args...), environment(cfg, acc).Apply(cfg.Env), notFound
+	p.Files.Paths = paths
+	return p, mount(p, cfg)
+}
+
+// confinement returns the part of the policy that also holds for programs of the client that work
+// for the task.
+func confinement(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc hostuser.User) (*sandbox.Policy, error) {
 	limits, err := rlimits(t)
 	if err != nil {
 		return nil, err
 	}
-	p := &sandbox.Policy{
-		Argv: append([]string{t.Command}, t.Args...), Env: environment(cfg, acc).Apply(cfg.Env), Dir: dir, DirAs: sandbox.DirAsUser,
-		MissingExit: notFound, OOMScoreAdj: max(t.OOMScoreAdj, cfg.OOMScoreAdj, 0),
-		Files:   &sandbox.Files{Paths: paths, MinABI: requiredABI(set, t), TCP: t.Network},
-		Rlimits: limits,
-	}
+	p := &sandbox.Policy{DirAs: sandbox.DirAsUser, OOMScoreAdj: max(t.OOMScoreAdj, cfg.OOMScoreAdj, 0),
+		Files: &sandbox.Files{MinABI: requiredABI(set, t), TCP: t.Network}, Rlimits: limits}
 	if err := separate(p, cfg); err != nil {
 		return nil, err
 	}
@@ -49,7 +56,7 @@ func requiredABI(set config.Plugin, t config.Task) int { return max(set.RequireA
 func environment(cfg *drivers.TaskConfig, acc hostuser.User) process.Environment {
 	e := process.Environment{
 		Default: map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"},
-		Set:     map[string]string{"TMPDIR": tmpDir(cfg)},
+		Set:     map[string]string{"TMPDIR": process.TmpDir(cfg)},
 		Without: []string{"LD_*", "LS_COLORS", "XAUTHORITY", "DISPLAY", "COLORTERM", "MAIL"},
 	}
 	if acc.Name != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 )
@@ -66,7 +67,5 @@ func filter(set settings, t config.Task, p *sandbox.Policy) error {
 	if err != nil {
 		return fmt.Errorf("seccomp_profile: %w", err)
 	}
-	p.Seccomp = profile.Name
-	p.Filter, err = profile.Filter(seccomp.Gaps{IPC: !p.PrivateIPC, Processes: !p.PrivatePID, Ports: p.Files != nil && p.Files.TCP != nil})
-	return err
+	return process.SetFilter(p, profile)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -64,7 +65,7 @@ func grants(set config.Plugin, cfg *drivers.TaskConfig, t config.Task) ([]sandbo
 // ownDirectories returns the directories that the client made for the task.
 func ownDirectories(cfg *drivers.TaskConfig) ([]sandbox.Path, error) {
 	var out []sandbox.Path
-	for _, dir := range []string{cfg.LocalDir, cfg.SharedDir, cfg.SecretsDir, tmpDir(cfg)} {
+	for _, dir := range []string{cfg.LocalDir, cfg.SharedDir, cfg.SecretsDir, process.TmpDir(cfg)} {
 		rel, err := filepath.Rel(cfg.AllocDir, dir)
 		if err != nil || !filepath.IsLocal(rel) {
 			return nil, fmt.Errorf("task directory %s is not inside the allocation's directory", dir)
@@ -179,8 +180,6 @@ func present(p sandbox.Path) error {
 }
 
 func onNode(err error) error { return fmt.Errorf("on this node: %w", err) }
-
-func tmpDir(cfg *drivers.TaskConfig) string { return filepath.Join(cfg.TaskDir, "tmp") }
 
 // workDir returns the task's initial directory: its own, or a granted one.
 func workDir(cfg *drivers.TaskConfig, t config.Task, paths []sandbox.Path) (string, error) {

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
-	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
@@ -34,12 +31,12 @@ func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 	if err != nil {
 		return nil, err
 	}
-	start, user, err := sessionStart(t, s, o)
+	session, user, err := sessionOf(t, s, o)
 	if err != nil {
 		return nil, err
 	}
-	if start.Enter != nil {
-		defer start.Enter.Close()
+	if session.Enter != nil {
+		defer session.Enter.Close()
 		if _, err := ts.running(ctx, id); err != nil {
 			return nil, err // the opened process may be another one with a reused PID
 		}
@@ -49,14 +46,14 @@ func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 		return nil, err
 	}
 	defer c.close()
-	start.Stdio, start.Terminal = c.child, o.Tty
-	life, end := context.WithCancel(ctx)
-	defer end()
+	session.Stdio, session.Terminal = c.child, o.Tty
+	life, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	go func() {
-		defer end()
 		ts.Supervisor.Wait(life, id) //nolint:errcheck // any end of the wait ends the session
+		end(drivers.ErrTaskNotFound)
 	}()
-	exit, err := runSession(life, start, c, o)
+	exit, err := runSession(life, session, c, o)
 	if err == nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the session was ended: %w", context.Cause(ctx))
 	}
@@ -75,9 +72,9 @@ func (ts *Tasks) running(ctx context.Context, id string) (*proc.Task, error) {
 	return t, nil
 }
 
-// sessionStart returns how to start a session of a task, and the user who may open its descriptors
-// again, nil for this process's user. The caller closes Enter.
-func sessionStart(t *proc.Task, s state, o *drivers.ExecOptions) (*launch.Start, *sandbox.User, error) {
+// sessionOf returns a session of a task, and the user who may open its descriptors again, nil for
+// this process's user. The caller closes Enter.
+func sessionOf(t *proc.Task, s state, o *drivers.ExecOptions) (*sandbox.Command, *sandbox.User, error) {
 	if len(t.Declared) == 0 {
 		return nil, nil, errors.New("the task was started by an agent that did not record its policy: restart the task")
 	}
@@ -85,13 +82,9 @@ func sessionStart(t *proc.Task, s state, o *drivers.ExecOptions) (*launch.Start,
 	if err != nil {
 		return nil, nil, err
 	}
-	policy := p.Sidecar(o.Command, s.Environment.Apply(o.Env))
+	policy := p.Session(o.Command, s.Environment.Apply(o.Env))
 	policy.MissingExit = missingExit
-	raw, err := sandbox.Encode(policy)
-	if err != nil {
-		return nil, nil, err
-	}
-	start := &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Join: s.Join, Users: p.OwnUsers, Bound: true}
+	session := &sandbox.Command{Policy: policy, Join: s.Join, EnterUsers: p.OwnUsers}
 	if t.Group != (proc.Group{}) {
 		h, err := cgroup.Detect()
 		if err != nil {
@@ -101,7 +94,7 @@ func sessionStart(t *proc.Task, s state, o *drivers.ExecOptions) (*launch.Start,
 		if err != nil {
 			return nil, nil, err
 		}
-		start.GroupDir, start.Join = group.Dir(), append(group.JoinFiles(), s.Join...)
+		session.GroupDir, session.Join = group.Dir(), append(group.JoinFiles(), s.Join...)
 	}
 	if p.PrivatePID || p.PrivateIPC || p.Mounts != nil || p.NetNS != "" {
 		pidfd, err := unix.PidfdOpen(t.PID, 0)
@@ -111,69 +104,36 @@ func sessionStart(t *proc.Task, s state, o *drivers.ExecOptions) (*launch.Start,
 		if err != nil {
 			return nil, nil, fmt.Errorf("open process %d of the task: %w", t.PID, err)
 		}
-		start.Enter = os.NewFile(uintptr(pidfd), "task")
+		session.Enter = os.NewFile(uintptr(pidfd), "task")
 	}
-	return start, p.User, nil
+	return session, p.User, nil
 }
 
-// runSession starts the program and waits for its end. It kills the program when life ends.
-func runSession(life context.Context, start *launch.Start, c *connection, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
-	var p *launch.Process
-	var err error
-	onThread(func() { p, err = start.Fork() })
+// runSession runs the program until it ends. It kills the program when life ends.
+func runSession(life context.Context, s *sandbox.Command, c *connection, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
+	ws, err := s.Run(life, func() {
+		c.closeChild()
+		c.carry(o)
+	})
 	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	defer p.Pidfd.Close()
-	c.closeChild()
-	reason, err := p.Ready()
-	if err == nil && reason != "" {
-		err = &proc.StartError{Reason: reason}
-	}
-	var leader *leader
-	if err == nil {
-		leader, err = leaderOf(p)
-	}
-	if err != nil {
-		unix.Kill(p.PID, unix.SIGKILL) //nolint:errcheck // not reaped, and about to end
-		_, werr := p.Wait()
-		return nil, errors.Join(err, werr)
-	}
-	defer leader.close()
-	c.carry(o)
-	stop := context.AfterFunc(life, leader.kill)
-	ws, err := p.Wait()
-	stop()
-	if err != nil {
-		return nil, err
+		return nil, startError(err)
 	}
 	c.finish()
-	if ws.Signaled() {
-		return &drivers.ExitResult{ExitCode: 128 + int(ws.Signal()), Signal: int(ws.Signal())}, nil
-	}
-	return &drivers.ExitResult{ExitCode: ws.ExitStatus()}, nil
+	return exitOf(ws), nil
 }
 
-// forks is the thread that forks programs that must end with this process. The kernel kills them
-// when the thread that forked them ends, and other threads may end earlier.
-var forks = sync.OnceValue(func() chan<- func() {
-	todo := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for f := range todo {
-			f()
-		}
-	}()
-	return todo
-})
-
-// onThread runs f on that thread.
-func onThread(f func()) {
-	done := make(chan struct{})
-	forks() <- func() {
-		defer close(done)
-		f()
+// startError returns the supervisor's error for a program that the stage refused to execute.
+func startError(err error) error {
+	if refused, ok := errors.AsType[*launch.RefusedError](err); ok {
+		return &proc.StartError{Reason: refused.Reason}
 	}
-	<-done
+	return err
+}
+
+// exitOf converts the wait status of a program.
+func exitOf(ws unix.WaitStatus) *drivers.ExitResult {
+	if ws.Signaled() {
+		return &drivers.ExitResult{ExitCode: 128 + int(ws.Signal()), Signal: int(ws.Signal())}
+	}
+	return &drivers.ExitResult{ExitCode: ws.ExitStatus()}
 }

@@ -31,14 +31,19 @@ const Name = "raw_exec"
 type Driver struct {
 	process.Tasks
 	*process.Settings[settings]
-	log   *slog.Logger
-	super *supervise.Client
+	log      *slog.Logger
+	super    *supervise.Client
+	confiner process.Confiner
 }
 
-// New returns the driver, disabled until SetConfig enables it.
-func New(log *slog.Logger, super *supervise.Client) *Driver {
-	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{}, decodeSettings),
+// New returns the driver, disabled until SetConfig enables it. Its tasks see every file, but programs
+// of the client that work for them do not see the supervisor's directory and own, the agent's other
+// directories.
+func New(log *slog.Logger, super *supervise.Client, own ...string) *Driver {
+	d := &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{}, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
+	d.confiner = process.Confiner{Sidecars: &d.Tasks, Own: append(own[:len(own):len(own)], super.Dir())}
+	return d
 }
 
 var (
@@ -46,6 +51,7 @@ var (
 	_ drivers.Execer   = (*Driver)(nil)
 	_ drivers.Lister   = (*Driver)(nil)
 	_ drivers.Reporter = (*Driver)(nil)
+	_ drivers.Confiner = (*Driver)(nil)
 )
 
 // Name implements drivers.Driver.
@@ -77,14 +83,35 @@ func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) erro
 	return ctx.Err()
 }
 
+// usable returns an error if the node's settings or the network exclude every task like cfg.
+func (s settings) usable(cfg *drivers.TaskConfig) error {
+	if !s.enabled {
+		return fmt.Errorf("driver %s is disabled on this node", Name)
+	}
+	if cfg.NetNS != "" {
+		return fmt.Errorf("driver %s cannot join a network namespace", Name)
+	}
+	return nil
+}
+
+// Confine implements drivers.Confiner. Unlike the task, the sidecar has no capabilities and is
+// restricted to its paths. The driver's rules on users hold for it, too.
+func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *drivers.Sidecar) (*drivers.ExitResult, error) {
+	set := d.Current()
+	if err := set.usable(cfg); err != nil {
+		return nil, err
+	}
+	if _, err := set.account(cfg); err != nil {
+		return nil, err
+	}
+	return d.confiner.Confine(ctx, cfg, s)
+}
+
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
 	set := d.Current()
-	if !set.enabled {
-		return nil, fmt.Errorf("driver %s is disabled on this node", Name)
-	}
-	if cfg.NetNS != "" {
-		return nil, fmt.Errorf("driver %s cannot join a network namespace", Name)
+	if err := set.usable(cfg); err != nil {
+		return nil, err
 	}
 	opts, err := decodeOptions(cfg.Config)
 	if err != nil {
@@ -104,7 +131,11 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err := groups(spec, cfg, opts); err != nil {
 		return nil, err
 	}
-	if _, err := d.super.Start(ctx, spec); err != nil {
+	err = d.StartIn(ctx, spec.Group, func() error {
+		_, err := d.super.Start(ctx, spec)
+		return err
+	})
+	if err != nil {
 		return nil, process.StartFailure(err)
 	}
 	return d.Started(cfg, process.SessionData{Environment: set.environment(opts), Join: spec.Join})
@@ -167,8 +198,19 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, e
 		p.DirAs = sandbox.DirAsUser
 	}
 	p.Env = s.environment(o).Apply(cfg.Env)
+	user, err := s.account(cfg)
+	if err != nil || user == nil {
+		return p, err
+	}
+	p.User = user
+	p.KeepCapabilities = user.UID == 0
+	return p, nil
+}
+
+// account returns the user of the task, nil for the agent's, if the operator allows it.
+func (s settings) account(cfg *drivers.TaskConfig) (*sandbox.User, error) {
 	if cfg.User == "" {
-		return p, s.allowAgent()
+		return nil, s.allowAgent()
 	}
 	acc, err := hostuser.Lookup(cfg.User)
 	if err != nil {
@@ -178,12 +220,10 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, e
 		return nil, err
 	}
 	if int(acc.UID) == os.Geteuid() {
-		return p, s.allowAgent()
+		return nil, s.allowAgent()
 	}
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("running as user %s needs an agent that runs as root", acc.Name)
 	}
-	p.User = &sandbox.User{UID: acc.UID, GID: acc.GID, Groups: acc.Groups}
-	p.KeepCapabilities = acc.UID == 0
-	return p, nil
+	return &sandbox.User{UID: acc.UID, GID: acc.GID, Groups: acc.Groups}, nil
 }

@@ -9,7 +9,8 @@
 //
 //	parent ──exec(Path(), argv[0] = entry name)──▶ Main ──▶ entry ──▶ exit
 //
-// Entries register themselves from an init function. The package starts no goroutine.
+// Entries register themselves from an init function, and the chosen one names the process. The
+// package starts no goroutine.
 //
 // An entry that changes its thread permanently and then executes another program is registered with
 // RegisterThread. The embedded program runs it before main, when the runtime still locks the main
@@ -22,6 +23,9 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/memfd"
 )
@@ -49,6 +53,18 @@ func register(name string, e entry) {
 		panic("companion: bug: entry registered twice: " + name)
 	}
 	entries[name] = e
+	if len(os.Args) > 0 && os.Args[0] == name {
+		nameProcess(name)
+	}
+}
+
+// nameProcess sets the name of the process in ps(1). The kernel would use that of the file, which is
+// a number for a descriptor. It names the calling thread, which in an init function is the main one.
+func nameProcess(name string) {
+	text, err := unix.BytePtrFromString(name)
+	if err == nil {
+		unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(text)), 0, 0, 0) //nolint:errcheck // only a name
+	}
 }
 
 // Main runs the entry named by argv[0] and does not return. For any other argv[0] it returns at

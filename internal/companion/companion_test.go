@@ -11,7 +11,12 @@ import (
 )
 
 func init() {
-	companion.Register("companion-test", func() int { return 40 + len(os.Args) })
+	companion.Register("companion-test", func() int {
+		if name, err := os.ReadFile("/proc/self/comm"); err != nil || string(name) != "companion-test\n" {
+			return 1
+		}
+		return 40 + len(os.Args)
+	})
 	companion.RegisterThread("companion-thread", func() int { return 50 + len(os.Args) })
 	companion.Init() // runs only the second entry
 	if len(os.Args) > 0 && os.Args[0] == "companion-thread" {

@@ -3,7 +3,6 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"syscall"
@@ -24,6 +23,10 @@ type Start struct {
 	GroupDir string      // cgroup v2 directory to clone into; "" is the caller's group
 	Join     []string    // files of control groups to join by writing "0"
 
+	// Executable is the program's executable, for a policy that has the entry execute it by
+	// descriptor (ExecutableFD). The program does not inherit the descriptor.
+	Executable *os.File
+
 	Init  bool     // create a PID namespace, with init as process 1
 	Enter *os.File // pidfd of a process whose namespaces (PID, mount, IPC, network) to join
 
@@ -32,8 +35,8 @@ type Start struct {
 	// there, and drops them. With Enter, it means that the process was started so; the network
 	// namespace is then the caller's.
 	Users bool
-	// Bound kills the child when the thread that forked it ends: init, or the stage until it
-	// changes its user. For the program itself, the policy must set it.
+	// Bound kills the child when this process ends: init, or the stage until it changes its user.
+	// For the program itself, the policy must set it.
 	Bound bool
 
 	// Held makes the stage wait for Process.Go. If the starter ends first, the stage ends too.
@@ -42,16 +45,6 @@ type Start struct {
 	// Status is the file to which init writes the program's wait status; nil creates a memfd. It is
 	// ignored without Init or Enter.
 	Status *os.File
-}
-
-// Process is a forked stage, and the program that replaces it.
-type Process struct {
-	PID   int      // the child: init if there is one, else the program
-	Pidfd *os.File // of PID, nonblocking; the caller closes it
-
-	report *os.File // our end of the report pipe, a socket if the stage is held
-	status *os.File // nil without init
-	held   bool
 }
 
 // TimerSlack names the variable that passes our timer slack, in nanoseconds, to the stage. The
@@ -68,13 +61,17 @@ func environ() ([]string, error) {
 	return []string{"GOMAXPROCS=1", "GOGC=off", TimerSlack + "=" + strconv.Itoa(slack)}, nil
 }
 
-// Names of the descriptors of init and the stage, by number; see the package doc.
-const firstFile = 3
+// Descriptors of the stage, by number; see the package doc.
+const (
+	firstFile = 3
+	// ExecutableFD is that of Start.Executable.
+	ExecutableFD = tinyinit.EnterFD + 1
+)
 
 // forking holds what Fork has open until it returns.
 type forking struct {
 	*Start
-	files []*os.File // descriptors of the child, from 0 on
+	files []*os.File // descriptors of the child, from 0 on; nil is closed
 	ours  []*os.File // files to close
 	group *os.File   // GroupDir
 	sys   syscall.SysProcAttr
@@ -82,11 +79,16 @@ type forking struct {
 	argv  []string
 }
 
-// Fork starts the stage. The caller then calls Ready, and reaps the process.
-func (s *Start) Fork() (*Process, error) {
+// Fork starts the stage. The caller then calls Go and Ready, and reaps the process. Launch does all
+// of this.
+func (s *Start) Fork() (p *Process, err error) {
 	f := &forking{Start: s, files: s.Stdio[:], path: s.Program, argv: append([]string{s.Entry}, s.Join...)}
 	defer f.close()
-	p, err := f.fork()
+	if s.Bound {
+		onThread(func() { p, err = f.fork() })
+	} else {
+		p, err = f.fork()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox stage: %w", err)
 	}
@@ -179,7 +181,19 @@ func (f *forking) prepare(p *Process) error {
 		return f.underInit(p)
 	}
 	f.sys.Setctty = f.Terminal // Ctty 0 is the child's descriptor
+	f.addExecutable()
 	return nil
+}
+
+// addExecutable adds Executable under its number. The numbers before it may be unused.
+func (f *forking) addExecutable() {
+	if f.Executable == nil {
+		return
+	}
+	for len(f.files) < ExecutableFD {
+		f.files = append(f.files, nil)
+	}
+	f.files = append(f.files, f.Executable)
 }
 
 // underInit makes the child init, which starts the stage.
@@ -211,6 +225,7 @@ func (f *forking) underInit(p *Process) error {
 		flags |= tinyinit.Users
 		f.ownUsers()
 	}
+	f.addExecutable()
 	// The path uses the child's descriptor number. In its own user namespace, the child may not
 	// access its parent's descriptors, and Go moves other files only to numbers that it considers
 	// free. The descriptor closes with the execve of the stage, and init closes it.
@@ -233,12 +248,18 @@ func (f *forking) ownUsers() {
 	f.sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 }
 
+// closed is the number of a descriptor that the child does not have (package syscall).
+const closed = ^uintptr(0)
+
 func (f *forking) exec(p *Process) error {
 	pidfd := -1
 	f.sys.PidFD = &pidfd
 	fds := make([]uintptr, len(f.files))
 	for i, file := range f.files {
-		fds[i] = file.Fd()
+		fds[i] = closed
+		if file != nil {
+			fds[i] = file.Fd()
+		}
 	}
 	env, err := environ()
 	if err != nil {
@@ -272,127 +293,4 @@ func (f *forking) what() string {
 		asked += " in group " + f.GroupDir
 	}
 	return asked
-}
-
-// end kills and reaps a child whose Fork failed.
-func (p *Process) end() error {
-	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
-		return err
-	}
-	_, err := p.Reap()
-	return err
-}
-
-// Pollable returns a nonblocking file for a pidfd, so that waiting does not block a thread. It
-// takes ownership of the descriptor, also on failure.
-func Pollable(pidfd int) (*os.File, error) {
-	if err := unix.SetNonblock(pidfd, true); err != nil {
-		unix.Close(pidfd)
-		return nil, fmt.Errorf("watch process: %w", err)
-	}
-	return os.NewFile(uintptr(pidfd), "pidfd"), nil
-}
-
-// Go starts a held stage; it does nothing for others. If the stage has failed already, Ready
-// returns the reason.
-func (p *Process) Go() error {
-	if !p.held {
-		return nil
-	}
-	if _, err := p.report.Write([]byte{0}); err != nil && !errors.Is(err, unix.EPIPE) {
-		return fmt.Errorf("release the sandbox stage: %w", err)
-	}
-	return nil
-}
-
-// Await is the first call of the stage: it waits for Go if the stage is held. The descriptor is
-// that of the report.
-func Await(report int) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(report, &st); err != nil {
-		return fmt.Errorf("read the report's descriptor flags: %w", err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return nil
-	}
-	var said [1]byte
-	for {
-		n, err := unix.Read(report, said[:])
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return fmt.Errorf("wait for the starter: %w", err)
-		case n == 0:
-			return errors.New("the starter has ended")
-		default:
-			return nil
-		}
-	}
-}
-
-// Ready returns when the program has been executed, or with the reason of a failure.
-func (p *Process) Ready() (reason string, err error) {
-	text, err := io.ReadAll(p.report)
-	if err != nil && !(p.held && errors.Is(err, unix.ECONNRESET)) { // reset by a stage that ended before Go
-		return "", fmt.Errorf("read start status: %w", err)
-	}
-	return tinyinit.Reason(string(text)), nil
-}
-
-// Main returns the PID of the program after Ready: init's child, or 0 if init has reaped it.
-func (p *Process) Main() int {
-	if p.status == nil {
-		return p.PID
-	}
-	return tinyinit.ChildPID(p.status)
-}
-
-// Wait blocks until the child has ended, reaps it and returns the program's wait status.
-func (p *Process) Wait() (unix.WaitStatus, error) {
-	if err := p.awaitEnd(); err != nil {
-		return 0, fmt.Errorf("wait for process %d: %w", p.PID, err)
-	}
-	return p.Reap()
-}
-
-// awaitEnd waits, in the poller, until the child has ended.
-func (p *Process) awaitEnd() error {
-	conn, err := p.Pidfd.SyscallConn()
-	if err != nil {
-		return err
-	}
-	return conn.Read(func(fd uintptr) bool {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, 0)
-		return n > 0 || err != nil && err != unix.EINTR
-	})
-}
-
-// Reap waits for the child, reaps it and returns the program's wait status. This is init's own
-// status if init was killed before it wrote one.
-func (p *Process) Reap() (ws unix.WaitStatus, err error) {
-	for {
-		_, err = unix.Wait4(p.PID, &ws, 0, nil)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
-		return 0, fmt.Errorf("reap process %d: %w", p.PID, err)
-	}
-	if p.status == nil {
-		return ws, nil
-	}
-	if told, ok := tinyinit.ReadStatus(p.status); ok {
-		ws = told
-	}
-	return ws, nil
-}
-
-// Close closes what Fork opened, except Pidfd. The program continues.
-func (p *Process) Close() {
-	p.report.Close()
-	if p.status != nil {
-		p.status.Close() // only read, if at all
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// The stage of a sidecar program sees the mounts of the running task, which the job controls. A
+// The stage of a session sees the mounts of the running task, which the job controls. A
 // volume may cover the kernel's files. The stage, which runs as root, therefore reads and writes
 // only files on the kernel's own file systems.
 

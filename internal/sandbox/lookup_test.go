@@ -107,23 +107,23 @@ func TestGrantThroughTmp(t *testing.T) {
 	}
 }
 
-// A sidecar program enters existing mounts, with the same care.
-func TestGrantInSidecar(t *testing.T) {
+// A session enters existing mounts, with the same care.
+func TestGrantInSession(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
 	m := &sandbox.Mounts{Binds: []sandbox.Bind{{Source: sandbox.Path{Name: s.volume}, Target: s.at}}}
 	first := s.granting(p, m, sandbox.Path{Modes: "r", Name: s.at + "/sub"})
-	sidecar := first.Sidecar([]string{"/bin/sh"}, nil)
-	if len(sidecar.Foreign) != 1 || sidecar.Foreign[0] != s.at {
-		t.Fatalf("Foreign = %q", sidecar.Foreign)
+	session := first.Session([]string{"/bin/sh"}, nil)
+	if len(session.Foreign) != 1 || session.Foreign[0] != s.at {
+		t.Fatalf("Foreign = %q", session.Foreign)
 	}
-	if again := sidecar.Sidecar(nil, nil); len(again.Foreign) != 1 {
-		t.Errorf("Foreign of a second sidecar = %q", again.Foreign)
+	if again := session.Session(nil, nil); len(again.Foreign) != 1 {
+		t.Errorf("Foreign of a second session = %q", again.Foreign)
 	}
 	// As in the session's namespace, the mount exists before the stage starts.
 	outer := &sandbox.Policy{Dir: "/", User: nil, KeepCapabilities: true, KeepPrivileges: true, Mounts: m}
-	sidecar.Foreign = []string{s.at, filepath.Join(p.alloc, "absent")}
-	if got := runPolicy(t, sidecar, "true"); !strings.Contains(got.reason, "absent") {
+	session.Foreign = []string{s.at, filepath.Join(p.alloc, "absent")}
+	if got := runPolicy(t, session, "true"); !strings.Contains(got.reason, "absent") {
 		t.Errorf("a missing mount: %q", got.reason)
 	}
 	if got := runPolicy(t, outer, "cat "+s.at+"/own"); !strings.Contains(got.out, "the volume's") {
@@ -133,7 +133,7 @@ func TestGrantInSidecar(t *testing.T) {
 
 // A session reports a granted path that passes through a link of another user, as a start does. It
 // omits an optional path, and a path that no longer exists.
-func TestGrantInSidecarLink(t *testing.T) {
+func TestGrantInSessionLink(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
 	link := filepath.Join(p.alloc, "others-link")
@@ -150,7 +150,7 @@ func TestGrantInSidecarLink(t *testing.T) {
 		{sandbox.Path{Modes: "r", Name: link + "-gone"}, ""},
 	} {
 		task := s.granting(p, nil, tt.path)
-		got := runPolicy(t, task.Sidecar([]string{"/bin/sh"}, nil), "cat "+s.canary+" && echo READ")
+		got := runPolicy(t, task.Session([]string{"/bin/sh"}, nil), "cat "+s.canary+" && echo READ")
 		if !strings.Contains(got.reason, tt.want) || (got.reason == "") != (tt.want == "") || strings.Contains(got.out, "READ") {
 			t.Errorf("%s: reason %q, output %q, want a reason with %q", tt.path, got.reason, got.out, tt.want)
 		}

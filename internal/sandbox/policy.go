@@ -44,6 +44,9 @@ type Policy struct {
 	Dir    string   // working directory
 	DirAs  DirAs    // whose rights are used to enter it
 	Search []string // directories tried for a program name before those of PATH
+	// ByDescriptor executes the file that the starter passes (launch.Start.Executable), which needs
+	// no grant. Argv[0] is only its name.
+	ByDescriptor bool
 
 	// MissingExit is the exit status of a program that cannot be executed, with the reason on
 	// stderr. 0 makes it an error of the start.
@@ -67,7 +70,8 @@ type Policy struct {
 	Files   *Files // nil does not restrict files, sockets and signals
 	Rlimits []Rlimit
 
-	Bound            bool   // to another program: ends with the process that started it, and omits granted paths that no longer exist
+	Bound            bool   // ends with the process that started it
+	SkipGone         bool   // omit granted paths that no longer exist or are hidden
 	KeepCapabilities bool   // false clears all five sets
 	KeepPrivileges   bool   // false sets no_new_privs
 	Seccomp          string // profile, by its name
@@ -295,7 +299,7 @@ func (p *Policy) validateNamespaces() error {
 func (p *Policy) String() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("program  %q in %s", p.Argv, p.Dir)
+	line("program  %q in %s%s", p.Argv, p.Dir, map[bool]string{true: ", by descriptor"}[p.ByDescriptor])
 	line("env      %s", p.Env)
 	line("private  pid=%t ipc=%t", p.PrivatePID, p.PrivateIPC)
 	if p.NetNS != "" {

@@ -117,8 +117,8 @@ func TestDeclare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := d.Sidecar([]string{"/bin/sh"}, nil)
+	b := d.Session([]string{"/bin/sh"}, nil)
 	if b.PrivateIPC || b.PrivatePID || b.Mounts != nil || b.NetNS != "" || !d.PrivateIPC || b.User.UID != 80001 || len(b.Files.Paths) != 2 || b.Seccomp != p.Seccomp || len(b.Filter) != 16 {
-		t.Errorf("Sidecar() = %+v, want what was declared but the namespaces", b)
+		t.Errorf("Session() = %+v, want what was declared but the namespaces", b)
 	}
 }

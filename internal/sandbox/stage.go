@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -27,9 +25,6 @@ const (
 	policyFD = 3 // memory file with the policy
 	statusFD = 4 // pipe or socket for the error, if any
 )
-
-// defaultPath is searched when the program's environment has no PATH.
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Credentials, no_new_privs, Landlock and seccomp belong to a thread. The stage's thread executes
 // the program, and the kernel ends the others.
@@ -143,14 +138,14 @@ func Declared(raw []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Sidecar returns the policy of a sidecar program of the one with policy p. The starter enters the
-// existing namespaces of that program, and the sidecar ends with its starter.
-func (p *Policy) Sidecar(argv []string, env Environment) *Policy {
+// Session returns the policy of a further program next to the one with policy p. The starter enters
+// the existing namespaces of that program, and the further program ends with its starter.
+func (p *Policy) Session(argv []string, env Environment) *Policy {
 	b := *p
 	b.Argv, b.Env = argv, env
 	b.Foreign = append(b.Foreign[:len(b.Foreign):len(b.Foreign)], p.Mounts.points()...)
 	b.PrivatePID, b.OwnUsers, b.PrivateIPC, b.NetNS, b.Mounts = false, false, false, "", nil
-	b.Bound = true
+	b.Bound, b.SkipGone = true, true
 	return &b
 }
 
@@ -192,6 +187,11 @@ func (p *Policy) apply() error {
 	if p.Files != nil {
 		if err := rules.Restrict(); err != nil {
 			return err
+		}
+	}
+	if p.ByDescriptor {
+		if err := p.checkDescriptor(); err != nil {
+			return fmt.Errorf("execute a file by its descriptor: %w", err)
 		}
 	}
 	// Late, since they apply to this process too: it may need more descriptors than the limit.
@@ -239,8 +239,9 @@ func (p *Policy) scoreOOM() error {
 
 // openPaths opens the granted paths while that is still possible, so that the rules are for these
 // files. A path that a foreign mount hides is omitted, since the grant was for the host's file. A
-// missing optional path is omitted, too. A sidecar omits paths that no longer exist, but not those
-// hidden by a link that must not be followed.
+// missing optional path is omitted, too. A session omits paths that no longer exist, but not those
+// hidden by a link that must not be followed. The program's executable, if it is a descriptor, may
+// be read and executed.
 func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 	if p.Files == nil {
 		return landlock.Ruleset{}, nil
@@ -254,7 +255,7 @@ func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 			continue
 		case path.Optional && (isGone(err) || errors.Is(err, syscall.EACCES)):
 			continue
-		case p.Bound && (hidden || isGone(err) && !errors.As(err, &refused)):
+		case p.SkipGone && (hidden || isGone(err) && !errors.As(err, &refused)):
 			continue // the task has removed it
 		}
 		if err != nil {
@@ -265,6 +266,16 @@ func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 			continue
 		}
 		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, FD: int(f), Name: path.String()})
+	}
+	if !p.ByDescriptor {
+		return rs, nil
+	}
+	internal, err := landlock.Internal(launch.ExecutableFD)
+	if err != nil {
+		return rs, fmt.Errorf("allow the program's executable: %w", err)
+	}
+	if !internal {
+		rs.Paths = append(rs.Paths, landlock.Path{Modes: "rx", FD: launch.ExecutableFD, Name: "the program's executable"})
 	}
 	return rs, nil
 }
@@ -293,93 +304,4 @@ func (p Path) open(look *lookup) (opened, error) {
 		return -1, err
 	}
 	return opened(fd), nil
-}
-
-// exec executes the program. A name without a slash is searched in Search and PATH.
-func (p *Policy) exec() error {
-	if err := unblockSignals(); err != nil {
-		return err
-	}
-	name := p.Argv[0]
-	var last error = syscall.ENOENT
-	for _, c := range p.candidates(name) {
-		err := syscall.Exec(c, p.Argv, p.Env)
-		switch err {
-		case syscall.ENOENT, syscall.ENOTDIR:
-			continue
-		case syscall.EACCES: // a later directory may have an executable one
-			last = err
-			continue
-		}
-		return &os.PathError{Op: "execute", Path: name, Err: err}
-	}
-	return &os.PathError{Op: "execute", Path: name, Err: last}
-}
-
-// heedSignals resets ignored signals, the only disposition that survives an execve. The program
-// must not inherit them from the way the agent was started, such as nohup. The Go runtime handles
-// all other signals until then.
-func heedSignals() error {
-	const signals, setSize, ignored = 64, 8, 1
-	for sig := uintptr(1); sig <= signals; sig++ {
-		if sig == uintptr(unix.SIGKILL) || sig == uintptr(unix.SIGSTOP) {
-			continue
-		}
-		var action [4]uint64 // struct sigaction of the kernel, which begins with the handler
-		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), setSize, 0, 0)
-		if e == 0 && action[0] == ignored {
-			action = [4]uint64{} // all zero is the default
-			_, _, e = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, setSize, 0, 0)
-		}
-		if e != 0 {
-			return fmt.Errorf("reset signal %d: %w", sig, e)
-		}
-	}
-	return nil
-}
-
-// unblockSignals sets an empty signal mask.
-func unblockSignals() error {
-	var none uint64
-	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0); e != 0 {
-		return fmt.Errorf("reset signal mask: %w", e)
-	}
-	return nil
-}
-
-func (p *Policy) candidates(name string) []string {
-	if filepath.IsAbs(name) {
-		return []string{name}
-	}
-	var out []string
-	for _, dir := range p.Search {
-		out = append(out, filepath.Join(dir, name))
-	}
-	if strings.ContainsRune(name, '/') {
-		return append(out, name)
-	}
-	path := defaultPath
-	for _, v := range p.Env {
-		if s, ok := strings.CutPrefix(v, "PATH="); ok {
-			path = s
-		}
-	}
-	for _, dir := range filepath.SplitList(path) {
-		if dir == "" {
-			dir = "."
-		}
-		out = append(out, filepath.Join(dir, name))
-	}
-	return out
-}
-
-// isMissing reports whether the program does not exist or is not executable, unlike an error of the
-// sandbox.
-func isMissing(err error) bool {
-	for _, e := range []error{syscall.ENOENT, syscall.EACCES, syscall.ENOEXEC, syscall.EISDIR} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }

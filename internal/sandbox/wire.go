@@ -13,7 +13,7 @@ import (
 // length and its bytes, a list its length and its elements, a pointer a boolean and the value.
 // Agent and stage must be of one build: any change of the fields changes the header, and the stage
 // refuses another header.
-const wireHeader = "nomad sandbox policy 5\n"
+const wireHeader = "nomad sandbox policy 6\n"
 
 // errWire means that the input is not a complete encoded policy.
 var errWire = errors.New("truncated or malformed input")
@@ -156,6 +156,7 @@ func (p *Policy) code(w *wire) {
 	w.string(&p.Dir)
 	w.string((*string)(&p.DirAs))
 	list(w, &p.Search, (*wire).string)
+	w.bool(&p.ByDescriptor)
 	number(w, &p.MissingExit)
 	number(w, &p.OOMScoreAdj)
 	w.bool(&p.PrivateIPC)
@@ -171,6 +172,7 @@ func (p *Policy) code(w *wire) {
 	optional(w, &p.Files, (*Files).code)
 	list(w, &p.Rlimits, (*wire).rlimit)
 	w.bool(&p.Bound)
+	w.bool(&p.SkipGone)
 	w.bool(&p.KeepCapabilities)
 	w.bool(&p.KeepPrivileges)
 	w.string(&p.Seccomp)

@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -100,24 +102,11 @@ func (s *start) run(spec *Spec) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.fork(spec, [3]*os.File(stdio))
+	p, err := s.launch(spec, [3]*os.File(stdio))
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	if err := t.record.writeTask(&t.info); err != nil {
-		return err
-	}
-	if err := p.Go(); err != nil {
-		return err
-	}
-	reason, err := p.Ready()
-	if err != nil {
-		return err
-	}
-	if reason != "" {
-		return &proc.StartError{Reason: reason}
-	}
 	// From now on, the record has a program below init.
 	if err := t.limitCPU(); err != nil {
 		return err
@@ -149,6 +138,9 @@ func (t *task) makeGroup(spec *Spec) error {
 	limits := spec.Group.Limits
 	limits.CPUQuota, limits.CPUShares = 0, 0 // limitCPU sets them
 	t.group, err = h.Create(spec.Group.Parent, spec.Group.Name, limits)
+	if err == nil && t.group.Reused() {
+		t.info.Before = proc.Counters{OOMKills: t.group.OOMKills(), ForksDenied: t.group.ForksDenied()}
+	}
 	return err
 }
 
@@ -237,8 +229,8 @@ func (t *task) logFault(stream string, err error) {
 	t.info.LogFaults = faults
 }
 
-// fork starts the stage.
-func (s *start) fork(spec *Spec, stdio [3]*os.File) (*launch.Process, error) {
+// launch starts the program, and records the process before its first instruction.
+func (s *start) launch(spec *Spec, stdio [3]*os.File) (*launch.Process, error) {
 	t := s.t
 	how := launch.Start{Program: ownProgram, Entry: spec.Entry, Policy: spec.Policy, Stdio: stdio, Init: spec.Init, Users: spec.Users}
 	if t.group != nil {
@@ -253,10 +245,21 @@ func (s *start) fork(spec *Spec, stdio [3]*os.File) (*launch.Process, error) {
 			return nil, err
 		}
 	}
-	p, err := how.Fork()
-	if err != nil {
-		return nil, err
+	p, err := how.Launch(context.Background(), func(p *launch.Process) error {
+		t.forked(p, spec)
+		return t.record.writeTask(&t.info)
+	})
+	if refused, ok := errors.AsType[*launch.RefusedError](err); ok {
+		err = &proc.StartError{Reason: refused.Reason}
 	}
+	if err != nil { // killed, reaped and closed
+		t.pidfd, t.main, t.info.PID, t.info.Init = nil, nil, 0, 0
+	}
+	return p, err
+}
+
+// forked sets the process of the task: init, or the program.
+func (t *task) forked(p *launch.Process, spec *Spec) {
 	t.pidfd = p.Pidfd
 	if spec.Init {
 		t.info.Init = p.PID
@@ -266,7 +269,6 @@ func (s *start) fork(spec *Spec, stdio [3]*os.File) (*launch.Process, error) {
 	if st, err := proc.ReadStat(p.PID); err == nil {
 		t.info.StartTick = st.Start
 	}
-	return p, nil
 }
 
 // findMain finds the program below init and completes the record.

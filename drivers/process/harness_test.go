@@ -1,0 +1,158 @@
+package process_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+func TestMain(m *testing.M) {
+	companion.Main()
+	os.Exit(m.Run())
+}
+
+// fixture is a Confiner and the directories of allocations.
+type fixture struct {
+	*process.Confiner
+	t   testing.TB
+	dir string
+	n   int
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: uids, namespaces and control groups")
+	}
+	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABITCP {
+		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABITCP, abi, err)
+	}
+	return fixtureAt(t)
+}
+
+func fixtureAt(t testing.TB) *fixture {
+	t.Helper()
+	dir := t.TempDir()
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &fixture{Confiner: &process.Confiner{Sidecars: &process.Groups{}}, t: t, dir: dir}
+}
+
+// task returns the config of a task, with directories as the client makes them.
+func (f *fixture) task() *drivers.TaskConfig {
+	f.t.Helper()
+	f.n++
+	alloc := filepath.Join(f.dir, fmt.Sprintf("alloc%d", f.n))
+	cfg := &drivers.TaskConfig{
+		ID:      fmt.Sprintf("%s-%d/web/0000000%d", f.t.Name(), os.Getpid(), f.n),
+		AllocID: fmt.Sprintf("sidecar-%d-%d-%s", os.Getpid(), f.n, filepath.Base(filepath.Dir(f.dir))),
+		Name:    "web", User: fmt.Sprintf("nomad-%d", 87000+f.n),
+		AllocDir: alloc, TaskDir: filepath.Join(alloc, "web"), SharedDir: filepath.Join(alloc, "alloc"),
+		LocalDir: filepath.Join(alloc, "web/local"), SecretsDir: filepath.Join(alloc, "web/secrets"),
+		CgroupParent: "nomad-test.slice",
+		Limits:       drivers.LinuxResources{MemoryBytes: 16 << 20, CPUShares: 100, MHzPerCore: 2000},
+	}
+	for _, d := range []string{alloc, cfg.TaskDir, cfg.SharedDir, cfg.LocalDir, cfg.SecretsDir, process.TmpDir(cfg)} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			f.t.Fatal(err)
+		}
+		if err := os.Chmod(d, 0o777); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	return cfg
+}
+
+// sidecar returns a sidecar that runs a shell script. It may read and execute the host's programs,
+// and may change the task's local directory.
+func (f *fixture) sidecar(cfg *drivers.TaskConfig, script string) *drivers.Sidecar {
+	f.t.Helper()
+	sh, err := os.Open("/bin/sh")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { sh.Close() })
+	s := &drivers.Sidecar{Program: sh, Args: []string{"sidecar", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Dir: cfg.LocalDir,
+		Paths: []drivers.SidecarPath{{Modes: "rwxc", Name: "web/local", Beneath: cfg.AllocDir}, {Modes: "r", Name: "/proc"}, {Modes: "rw", Name: "/dev/null"}}}
+	for _, name := range []string{"/bin", "/usr/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache"} {
+		s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rx", Name: name, Optional: true})
+	}
+	return s
+}
+
+// run runs a sidecar and returns its exit and output.
+func (f *fixture) run(cfg *drivers.TaskConfig, s *drivers.Sidecar) (*drivers.ExitResult, string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer r.Close()
+	s.Stdio[1], s.Stdio[2] = w, w
+	text := make(chan string, 1)
+	go func() {
+		all, _ := io.ReadAll(r) //nolint:errcheck // what was read is compared
+		text <- string(all)
+	}()
+	exit, err := f.Confine(ctx, cfg, s)
+	w.Close()
+	if err != nil {
+		f.t.Fatalf("Confine() = %v", err)
+	}
+	return exit, <-text
+}
+
+// group returns the task's control group.
+func group(t testing.TB, cfg *drivers.TaskConfig) *cgroup.Group {
+	t.Helper()
+	h, err := cgroup.Detect()
+	if err == nil {
+		err = h.Usable()
+	}
+	if err != nil {
+		t.Skipf("needs control groups: %v", err)
+	}
+	name := process.GroupName(cfg)
+	g, err := h.Open(name.Parent, name.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// groupDirs lists the existing directories of the task's control group.
+func groupDirs(t testing.TB, cfg *drivers.TaskConfig) (out []string) {
+	t.Helper()
+	h, err := cgroup.Detect()
+	if err != nil {
+		return nil
+	}
+	name := process.GroupName(cfg)
+	mounts := []string{h.V2}
+	for _, m := range h.V1 {
+		mounts = append(mounts, m)
+	}
+	for _, m := range mounts {
+		dir := filepath.Join(m, name.Parent, name.Name)
+		if _, err := os.Stat(dir); m != "" && err == nil && !strings.Contains(strings.Join(out, "\n"), dir) {
+			out = append(out, dir)
+		}
+	}
+	return out
+}

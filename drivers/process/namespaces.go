@@ -1,0 +1,83 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// OwnNamespaces returns an error if this agent cannot give programs their own namespaces. It tries
+// once.
+func OwnNamespaces() error { return tryNamespaces() }
+
+// noProgram does not exist, so that the test process ends after all namespaces were created.
+const noProgram = "/nonexistent/nomad-trial"
+
+// trialPatience is the time limit of the trial.
+const trialPatience = time.Minute
+
+var tryNamespaces = sync.OnceValue(func() error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), trialPatience)
+	defer cancel()
+	trial := &sandbox.Command{Policy: &sandbox.Policy{Argv: []string{noProgram}, MissingExit: missingExit, Dir: "/", Seccomp: sandbox.SeccompNone,
+		PrivatePID: true, OwnUsers: os.Geteuid() != 0, PrivateIPC: true, Mounts: &sandbox.Mounts{Proc: true}}, Stdio: [3]*os.File{null, null, null}}
+	ws, err := trial.Run(ctx, nil)
+	if err == nil && ws.ExitStatus() != missingExit {
+		err = fmt.Errorf("the test process ended with wait status %#x", uint32(ws))
+	}
+	return err
+})
+
+// hiddenDirs look empty to programs, except for granted paths. Host services have sockets there,
+// which only file modes protect.
+var hiddenDirs = []string{"/run", "/var/run"}
+
+// ErrNoNetwork means that a program without root cannot join a network namespace.
+var errNoNetwork = errors.New("the task needs its own network, which needs an agent that runs as root")
+
+// Isolate gives a program the namespaces of a task. The PID namespace has a fresh /proc with the
+// program's processes only. The mount namespace has the task's temporary directory as /tmp, only the
+// task's allocation, and nothing in /run except granted paths. The program also gets an IPC
+// namespace, and the network of the task's group. An agent without root creates them in a user
+// namespace. The caller has checked OwnNamespaces.
+func Isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
+	if os.Geteuid() != 0 {
+		if cfg.NetNS != "" {
+			return errNoNetwork
+		}
+		p.OwnUsers = true
+	}
+	tmp, err := InAlloc(cfg, TmpDir(cfg))
+	if err != nil {
+		return err
+	}
+	p.PrivatePID, p.PrivateIPC, p.NetNS = true, true, cfg.NetNS
+	// The directories of other allocations are next to the task's.
+	view := sandbox.View{Dir: filepath.Dir(cfg.AllocDir), Own: filepath.Base(cfg.AllocDir)}
+	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: view, Tmp: tmp, Proc: true}
+	return nil
+}
+
+// TmpDir returns the task's temporary directory.
+func TmpDir(cfg *drivers.TaskConfig) string { return filepath.Join(cfg.TaskDir, "tmp") }
+
+// InAlloc returns a path relative to the allocation's directory, which belongs to root.
+func InAlloc(cfg *drivers.TaskConfig, name string) (sandbox.Path, error) {
+	rel, err := filepath.Rel(cfg.AllocDir, name)
+	if err != nil || !filepath.IsLocal(rel) {
+		return sandbox.Path{}, fmt.Errorf("%s is not inside the allocation's directory", name)
+	}
+	return sandbox.Path{Name: rel, Beneath: cfg.AllocDir}, nil
+}
