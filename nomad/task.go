@@ -23,6 +23,7 @@ const (
 	TaskMainDead                 = "Main Tasks Dead"
 	TaskHookFailed               = "Task hook failed"
 	TaskHookMessage              = "Task hook message"
+	TaskTemplate                 = "Template"
 	TaskRestoreFailed            = "Failed Restoring Task"
 	TaskWaitingShuttingDownDelay = "Waiting for shutdown delay"
 	TaskSkippingShutdownDelay    = "Skipping shutdown delay"

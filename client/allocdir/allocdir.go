@@ -106,6 +106,9 @@ func (d *Dir) SharedPath() string { return filepath.Join(d.path, SharedName) }
 // LogPath returns the log directory of all tasks.
 func (d *Dir) LogPath() string { return filepath.Join(d.path, SharedName, LogsName) }
 
+// Shared opens the directory that all tasks share. The caller closes it.
+func (d *Dir) Shared() (*safefs.Dir, error) { return d.dir.Sub(SharedName) }
+
 // Close closes the descriptors. The files stay.
 func (d *Dir) Close() {
 	// Directories opened for reading: closing them loses nothing.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -35,25 +34,15 @@ func (d *Dir) replace(name string, data []byte, look File) error {
 	if err := single(name); err != nil {
 		return err
 	}
-	temp, err := unique(".new-")
+	w, err := d.Draft()
 	if err != nil {
 		return err
 	}
-	fd, err := d.openat(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	f := os.NewFile(uintptr(fd), path.Join(d.Name(), temp))
-	err = fill(f, data, look)
-	if err == nil {
-		err = unix.Renameat(d.FD(), temp, d.FD(), name)
-	}
-	if err != nil {
-		// Best effort: the directory may have been removed, and the first error is returned.
-		_ = unix.Unlinkat(d.FD(), temp, 0)
+	defer w.Discard()
+	if _, err := w.Write(data); err != nil {
 		return d.fail("replace", name, err)
 	}
-	return nil
+	return w.Commit(name, look)
 }
 
 // unique returns prefix and a random suffix that nobody can guess. It calls getrandom(2), because
@@ -64,18 +53,6 @@ func unique(prefix string) (string, error) {
 		return "", fmt.Errorf("getrandom: %d bytes: %w", n, err)
 	}
 	return prefix + hex.EncodeToString(random[:]), nil
-}
-
-// fill writes data, then sets the owner and the mode.
-func fill(f *os.File, data []byte, look File) error {
-	_, err := f.Write(data)
-	if err == nil && (look.UID != -1 || look.GID != -1) {
-		err = f.Chown(look.UID, look.GID)
-	}
-	if err == nil {
-		err = f.Chmod(look.Mode)
-	}
-	return errors.Join(err, f.Close())
 }
 
 // Remove removes the file or link name, one level down. A missing name is not an error.

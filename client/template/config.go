@@ -1,0 +1,50 @@
+package template
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/render"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Config is the template block of the client's configuration.
+type Config struct {
+	// FunctionDenylist holds patterns of functions that templates must not call, in addition to those that
+	// are always refused.
+	FunctionDenylist []string
+	// DisableFileSandbox lets source and the function file read everything that the task's user can
+	// read. Destinations stay inside the allocation's directory.
+	DisableFileSandbox bool
+	MaxStale           time.Duration
+	BlockQueryWait     time.Duration // 0 is 5 minutes
+	Wait               render.Wait
+	// WaitBounds limits the wait of jobs: at least Min, at most Max. 0 is no limit.
+	WaitBounds render.Wait
+	NomadRetry render.Retry
+}
+
+// defaultBlockQueryWait is the default duration of a blocking query.
+const defaultBlockQueryWait = 5 * time.Minute
+
+func (c *Config) blockQueryWait() time.Duration {
+	return cmp.Or(c.BlockQueryWait, defaultBlockQueryWait)
+}
+
+// wait returns the wait of a template: its own, else that of the client, within the bounds.
+func (c *Config) wait(w *nomad.WaitConfig) render.Wait {
+	out := c.Wait
+	if w != nil && w.Min != nil {
+		out.Min = *w.Min
+	}
+	if w != nil && w.Max != nil {
+		out.Max = *w.Max
+	}
+	if bound := c.WaitBounds.Min; bound > 0 {
+		out.Min = max(out.Min, bound)
+	}
+	if bound := c.WaitBounds.Max; bound > 0 {
+		out.Max = min(out.Max, bound)
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package template
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/internal/render"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// socketName is the Task API socket in the secrets directory, which is the working directory of
+// the program. A relative path has no trouble with the length limit of socket paths.
+const socketName = "api.sock"
+
+// session returns a run of the program for the entries.
+func (r *run) session(ctx context.Context, entries []*entry) *session {
+	dir := r.s.Dir
+	s := &session{
+		confined: r.confined, dir: dir.SecretsPath(), open: r.t.deps.Config.DisableFileSandbox,
+		paths: []drivers.SidecarPath{
+			{Modes: "r", Name: allocdir.LocalName, Beneath: dir.Path()},
+			{Modes: "r", Name: allocdir.SecretsName, Beneath: dir.Path()},
+			{Modes: "r", Name: allocdir.TmpName, Beneath: dir.Path()},
+			{Modes: "r", Name: allocdir.SharedName, Beneath: filepath.Dir(dir.SharedPath())},
+		},
+		req: r.request(entries),
+	}
+	s.content = func(i int, body io.Reader, size int) error { return r.content(entries[i], body, size) }
+	s.other = func(f *render.Frame) error { return r.frame(ctx, f, entries) }
+	return s
+}
+
+func (r *run) request(entries []*entry) *render.Request {
+	cfg, dir, env := &r.t.deps.Config, r.s.Dir, r.s.Env
+	req := &render.Request{
+		Env: env.Map(), Dir: dir.Path(), Socket: socketName, Token: render.Token(r.currentToken().Reveal()),
+		Namespace: r.t.deps.Namespace, Region: r.t.deps.Region, Retry: cfg.NomadRetry,
+		Denied: cfg.FunctionDenylist, MaxStale: cfg.MaxStale, BlockQueryWait: cfg.blockQueryWait(),
+		Roots: []render.Root{
+			{Path: dir.LocalPath(), Names: []string{env.Var("NOMAD_TASK_DIR")}},
+			{Path: dir.SecretsPath(), Names: []string{env.Var("NOMAD_SECRETS_DIR")}},
+			{Path: filepath.Join(dir.Path(), allocdir.TmpName)},
+			{Path: dir.SharedPath(), Names: []string{env.Var("NOMAD_ALLOC_DIR")}},
+		},
+	}
+	if cfg.DisableFileSandbox {
+		req.Roots = append(req.Roots, render.Root{Path: "/"})
+	}
+	req.Kept = r.isBegun() || r.allKept(entries)
+	for _, e := range entries {
+		req.Templates = append(req.Templates, render.Template{
+			Text: e.t.EmbeddedTmpl, Source: e.source, LeftDelim: e.t.LeftDelim, RightDelim: e.t.RightDelim,
+			ErrorOnMissingKey: e.t.ErrMissingKey, Once: e.t.Once, Wait: e.wait,
+		})
+	}
+	return req
+}

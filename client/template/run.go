@@ -1,0 +1,403 @@
+package template
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/render"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Limits of restarting a program that has died.
+const (
+	restartBackoff    = time.Second
+	restartBackoffMax = time.Minute
+	// firstDeaths is how often the program may die before the first render.
+	firstDeaths = 3
+)
+
+// run is the rendering during one start of the task.
+type run struct {
+	t        *Templates
+	s        Start
+	confined *Confinement // nil with noStart
+	noStart  error        // why no program can be started
+	report   *reporter
+	exec     Exec          // set before started is closed
+	started  chan struct{} // closed when the process runs
+	complete chan struct{} // closed after the first complete render
+	first    chan error    // the result of the first complete render, once, buffered
+	updated  chan struct{} // buffered 1: entries or token are new
+	pending  *pending      // changes whose change mode is due
+	done     chan struct{} // closed when loop has returned
+
+	mu      sync.Mutex
+	entries []*entry
+	token   nomad.Token
+	// begun is set when Begin no longer waits for the first render: later changes and errors concern a process.
+	begun bool
+}
+
+// newRun makes the run of a start the current one.
+func (t *Templates) newRun(s Start, entries []*entry) *run {
+	t.restore(s.State)
+	r := &run{
+		t: t, s: s, entries: entries, token: s.Token, begun: s.Running, report: newReporter(t.deps.Task, t.deps.Labels),
+		started: make(chan struct{}), complete: make(chan struct{}), first: make(chan error, 1), updated: make(chan struct{}, 1), pending: newPending(), done: make(chan struct{}),
+	}
+	r.confined, r.noStart = s.Confine()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.run = r
+	return r
+}
+
+// awaitFirst waits for the first complete render, or for a short time if all files have content.
+func (r *run) awaitFirst(ctx context.Context) error {
+	var over <-chan time.Time
+	if r.s.Running {
+		return nil
+	}
+	if r.allKept(r.entries) {
+		timer := time.NewTimer(waitKept)
+		defer timer.Stop()
+		over = timer.C
+	}
+	var err error
+	select {
+	case err = <-r.first:
+	case <-over:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = true
+	select {
+	case late := <-r.first: // between the end of the wait and now
+		err = errors.Join(err, late)
+	default:
+	}
+	return err
+}
+
+// loop runs the program, again after it has died, until ctx ends.
+func (r *run) loop(ctx context.Context) {
+	defer close(r.done)
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { r.report.run(ctx) })
+	work.Go(func() { r.applyChanges(ctx) })
+	todo := r.todo()
+	if r.s.All {
+		todo = r.list()
+	}
+	for deaths := 0; ctx.Err() == nil; todo = r.todo() {
+		begun := time.Now()
+		err := r.program(ctx, todo)
+		if errors.Is(err, errUpdated) || time.Since(begun) > restartBackoffMax {
+			deaths = 0
+		}
+		if err != nil && !errors.Is(err, errUpdated) && ctx.Err() == nil {
+			deaths++
+			if r.handle(ctx, err, deaths) {
+				r.waitForUpdate(ctx, backoff(deaths))
+				continue
+			}
+		}
+		if err == nil {
+			r.report.alive()
+			r.succeed()
+		}
+		if !errors.Is(err, errUpdated) {
+			r.waitForUpdate(ctx, forever)
+		}
+	}
+}
+
+// forever is longer than any start of a task.
+const forever = 100 * 365 * 24 * time.Hour
+
+// waitForUpdate waits for new templates or a new token, at most for d.
+func (r *run) waitForUpdate(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.updated:
+	case <-timer.C:
+	}
+}
+
+// backoff returns the delay before a program that has died n times is started again.
+func backoff(n int) time.Duration {
+	return min(restartBackoff<<min(n-1, 10), restartBackoffMax)
+}
+
+// todo returns the entries without a file, and those whose data can change.
+func (r *run) todo() []*entry {
+	return slices.DeleteFunc(r.list(), func(e *entry) bool { return r.t.keptAs(e.hash) == static && r.exists(e) })
+}
+
+// errUpdated ends a program whose request is outdated.
+var errUpdated = errors.New("the templates were updated")
+
+// program runs the program once for the entries.
+func (r *run) program(ctx context.Context, todo []*entry) error {
+	if len(todo) == 0 {
+		return nil
+	}
+	if r.noStart != nil {
+		return &startError{r.noStart}
+	}
+	r.reportConfinement()
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-r.updated:
+			cancel(errUpdated)
+		case <-own.Done():
+		}
+	}()
+	err := r.session(own, todo).run(own)
+	r.pending.release() // also of a pass that did not end
+	var bad *failure
+	if errors.As(err, &bad) {
+		err = &templateError{describeFailure(bad, todo)}
+	}
+	if cause := context.Cause(own); errors.Is(cause, errUpdated) {
+		err = errUpdated
+	}
+	cancel(nil)
+	<-watched
+	return err
+}
+
+// handle handles the end of a program with an error. It reports whether to start it again.
+func (r *run) handle(ctx context.Context, err error, deaths int) bool {
+	var start *startError
+	switch {
+	case errors.As(err, new(*templateError)):
+		r.fail(ctx, err)
+	case r.isBegun():
+		r.report.died(err)
+		return true
+	case errors.As(err, &start):
+		r.fail(ctx, &drivers.RecoverableError{Err: err})
+	case deaths >= firstDeaths || errors.As(err, new(*writeError)):
+		r.fail(ctx, failed(err))
+	default:
+		return true
+	}
+	return false
+}
+
+// failed adds the words that Nomad uses.
+func failed(err error) error { return fmt.Errorf("Template failed: %w", err) } //nolint:staticcheck // as in Nomad
+
+// templateError is the error of a template. It is final.
+type templateError struct{ err error }
+
+// Error returns the error with the name of the template.
+func (e *templateError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *templateError) Unwrap() error { return e.err }
+
+// describeFailure adds the name of the template, and the line, to a failure.
+func describeFailure(f *failure, entries []*entry) error {
+	name := "templates"
+	if f.Template >= 0 && f.Template < len(entries) {
+		name = entries[f.Template].String()
+	}
+	if f.Line > 0 {
+		name += fmt.Sprintf(", line %d", f.Line)
+	}
+	return failed(fmt.Errorf("%s: %w", name, f))
+}
+
+// fail reports an error to Begin, or kills the task.
+func (r *run) fail(ctx context.Context, err error) {
+	r.mu.Lock()
+	begun := r.begun
+	if !begun {
+		r.first <- err
+	}
+	r.mu.Unlock()
+	if begun {
+		r.kill(ctx, err.Error())
+	}
+}
+
+// kill kills the task for a reason.
+func (r *run) kill(ctx context.Context, reason string) {
+	err := r.t.deps.Task.Kill(ctx, &nomad.TaskEvent{Type: nomad.TaskKilling, FailsTask: true, KillReason: reason})
+	if err != nil && ctx.Err() == nil {
+		r.t.deps.Log.Error("kill task after a failed template", "err", err)
+	}
+}
+
+// succeed reports the first complete render.
+func (r *run) succeed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.complete:
+		return
+	default:
+	}
+	close(r.complete)
+	if !r.begun {
+		r.first <- nil
+	}
+}
+
+// content writes the text of a template.
+func (r *run) content(e *entry, body io.Reader, size int) error {
+	changed, err := r.write(e, body, size)
+	switch {
+	case errors.Is(err, errShort):
+		return err
+	case err != nil && !r.isBegun():
+		return &writeError{fmt.Errorf("%v: %w", e, err)}
+	case err != nil:
+		// The last content stays. It is the task that can put something in the way.
+		r.report.message(fmt.Sprintf("%v: %v", e, err))
+		return nil
+	}
+	if changed && r.isBegun() {
+		r.pending.add(e)
+	}
+	return nil
+}
+
+// writeError is the error of a file that cannot be written.
+type writeError struct{ err error }
+
+// Error returns the name of the template and the cause.
+func (e *writeError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *writeError) Unwrap() error { return e.err }
+
+// frame handles the frames other than contents.
+func (r *run) frame(ctx context.Context, f *render.Frame, entries []*entry) error {
+	switch f.Kind {
+	case render.KindPass:
+		var p render.Pass
+		if err := f.Decode(&p); err != nil {
+			return err
+		}
+		r.passed(ctx, p, entries)
+	case render.KindMissing:
+		var m render.Missing
+		if err := f.Decode(&m); err != nil {
+			return err
+		}
+		r.report.missing(m)
+	case render.KindOutage:
+		var o render.Outage
+		if err := f.Decode(&o); err != nil {
+			return err
+		}
+		r.report.outage(o)
+	case render.KindRecovered:
+		r.report.recovered()
+	}
+	return nil
+}
+
+// passed handles the end of a pass.
+func (r *run) passed(ctx context.Context, p render.Pass, entries []*entry) {
+	r.report.alive()
+	if p.Complete {
+		for i, e := range entries {
+			k := static
+			if slices.Contains(p.Live, i) {
+				k = live
+			}
+			r.t.keep(e.hash, k)
+		}
+		r.succeed()
+	}
+	if r.pending.hasEnv() {
+		r.setEnv(ctx)
+	}
+	r.pending.release()
+}
+
+// setEnv sets the variables for later starts.
+func (r *run) setEnv(ctx context.Context) {
+	env, err := r.environment()
+	if err != nil {
+		r.kill(ctx, err.Error())
+		return
+	}
+	r.t.deps.Task.SetEnv(Hook, env)
+}
+
+// update replaces the templates, and the token unless it is zero.
+func (r *run) update(templates []*nomad.Template, token nomad.Token) {
+	entries, err := r.t.resolve(templates, r.s.Env, r.s.Dir)
+	if err != nil {
+		r.report.message(fmt.Sprintf("the update of the templates is not used: %v", err))
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	same := slices.EqualFunc(entries, r.entries, func(a, b *entry) bool { return a.hash == b.hash && a.wait == b.wait })
+	r.entries = entries // with new change modes
+	if !token.IsZero() && token.Reveal() != r.token.Reveal() {
+		r.token, same = token, false
+	}
+	if same {
+		return
+	}
+	select {
+	case r.updated <- struct{}{}:
+	default: // an earlier update is pending
+	}
+}
+
+// reportConfinement emits who confines the program, once per task.
+func (r *run) reportConfinement() {
+	r.t.mu.Lock()
+	before := r.t.reported
+	r.t.reported = true
+	r.t.mu.Unlock()
+	if !before {
+		r.t.deps.Task.Emit(&nomad.TaskEvent{Type: nomad.TaskTemplate, Message: "Rendering templates, confined by " + r.confined.By})
+	}
+}
+
+func (r *run) isBegun() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.begun
+}
+
+// list returns the entries.
+func (r *run) list() []*entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.entries)
+}
+
+func (r *run) currentToken() nomad.Token {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.token
+}
+
+func (r *run) allKept(entries []*entry) bool {
+	return !slices.ContainsFunc(entries, func(e *entry) bool { return r.t.keptAs(e.hash) == "" || !r.exists(e) })
+}

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/consul-template/dependency"
+	nomadapi "github.com/hashicorp/nomad/api"
+
+	"github.com/open-nomad/open-nomad/internal/render"
+)
+
+const (
+	// maxQueries is the maximum number of queries at the same time. The socket of a task has a limit
+	// of connections, which the task itself needs too.
+	maxQueries = 16
+	// sharedWait is the duration of a blocking query if more data is watched than maxQueries, so that
+	// all of it is read in turn.
+	sharedWait = time.Second
+	// slack is how much longer than a blocking query a response may take.
+	slack = 30 * time.Second
+	// maxResponse is the maximum size of a response.
+	maxResponse = 16 << 20
+	// maxErrorText is the maximum length of the text of an error response.
+	maxErrorText = 200
+)
+
+// client reads variables with the Task API.
+type client struct {
+	req      *render.Request
+	http     *http.Client
+	slots    chan struct{} // one per query
+	watchers atomic.Int32
+}
+
+func newClient(req *render.Request) *client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", req.Socket)
+	}
+	return &client{req: req, slots: make(chan struct{}, maxQueries), http: &http.Client{
+		Transport:     &http.Transport{DialContext: dial, MaxIdleConns: 1, IdleConnTimeout: time.Second, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// fetch reads data whose index is above the given one, 0 for any, and returns it with its index.
+func (c *client) fetch(ctx context.Context, k key, index uint64) (datum, uint64, error) {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return datum{}, 0, ctx.Err()
+	}
+	wait := c.req.BlockQueryWait
+	if c.watchers.Load() > maxQueries {
+		wait = min(wait, sharedWait)
+	}
+	v, meta, err := c.get(ctx, k, index, wait, c.req.MaxStale > 0)
+	if err == nil && c.req.MaxStale > 0 && meta.lastContact > c.req.MaxStale {
+		v, meta, err = c.get(ctx, k, index, wait, false)
+	}
+	return v, max(meta.index, 1), err
+}
+
+// meta holds the headers of a response.
+type meta struct {
+	index       uint64
+	lastContact time.Duration
+}
+
+func (c *client) get(ctx context.Context, k key, index uint64, wait time.Duration, stale bool) (datum, meta, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+slack)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url(k, index, wait, stale), nil)
+	if err != nil {
+		return datum{}, meta{}, errPath
+	}
+	req.Header.Set("X-Nomad-Token", string(c.req.Token))
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return datum{}, meta{}, withoutURL(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
+	if err != nil {
+		return datum{}, meta{}, fmt.Errorf("read the response: %w", err)
+	}
+	if len(body) > maxResponse {
+		return datum{}, meta{}, fmt.Errorf("the response is larger than %d bytes", maxResponse)
+	}
+	v, err := decode(k, resp.StatusCode, body)
+	return v, metaOf(resp.Header), err
+}
+
+// url returns the address of the data. Its host is not used.
+func (c *client) url(k key, index uint64, wait time.Duration, stale bool) string {
+	q := url.Values{"namespace": {k.namespace}, "region": {k.region}}
+	if index > 0 {
+		q.Set("index", strconv.FormatUint(index, 10))
+		q.Set("wait", strconv.FormatInt(wait.Milliseconds(), 10)+"ms")
+	}
+	if stale {
+		q.Set("stale", "")
+	}
+	u := url.URL{Scheme: "http", Host: "task-api", Path: "/v1/var/" + k.path}
+	if k.kind == listing {
+		u.Path = "/v1/vars"
+		q.Set("prefix", k.path)
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+func metaOf(h http.Header) (m meta) {
+	m.index, _ = strconv.ParseUint(h.Get("X-Nomad-Index"), 10, 64) // 0 without the header
+	if ms, err := strconv.ParseInt(h.Get("X-Nomad-LastContact"), 10, 64); err == nil {
+		m.lastContact = time.Duration(ms) * time.Millisecond
+	}
+	return m
+}
+
+// decode decodes a response. A variable that does not exist is a value without items.
+func decode(k key, status int, body []byte) (datum, error) {
+	if status == http.StatusNotFound && k.kind != listing && strings.Contains(string(body), "variable not found") {
+		return datum{}, nil
+	}
+	if status != http.StatusOK {
+		return datum{}, fmt.Errorf("the API returned status %d: %s", status, oneLine(body))
+	}
+	var v datum
+	if k.kind == listing {
+		var list []*nomadapi.VariableMetadata
+		if err := json.Unmarshal(body, &list); err != nil {
+			return datum{}, errors.New("the response is malformed")
+		}
+		for _, m := range list {
+			if m != nil {
+				v.list = append(v.list, dependency.NewNomadVarMeta(m))
+			}
+		}
+		return v, nil
+	}
+	var found nomadapi.Variable
+	if err := json.Unmarshal(body, &found); err != nil {
+		return datum{}, errors.New("the response is malformed") // the error can contain values
+	}
+	v.items = &dependency.NewNomadVariable(&found).Items
+	return v, nil
+}
+
+// oneLine returns the beginning of an error response.
+func oneLine(body []byte) string {
+	text := strings.ToValidUTF8(string(body[:min(len(body), maxErrorText)]), "")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// withoutURL returns the cause of a failed request.
+func withoutURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("no response in time")
+	}
+	return fmt.Errorf("connect to the Task API: %w", err)
+}

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"context"
+	"io/fs"
+	"reflect"
+	"time"
+
+	"github.com/hashicorp/consul-template/dependency"
+
+	"github.com/open-nomad/open-nomad/internal/render"
+)
+
+// datum is the last known value of watched data, and its watcher.
+type datum struct {
+	known  bool                       // a value has been read, possibly that it does not exist
+	items  *dependency.NomadVarItems  // of a variable
+	list   []*dependency.NomadVarMeta // of a listing
+	text   string                     // of a file
+	info   fs.FileInfo                // of the file when it was read
+	failed time.Time                  // when reads began to fail; zero is not failing
+	stop   context.CancelFunc         // of the watcher, nil if none runs
+}
+
+// news is what a watcher sends: a value or an error.
+type news struct {
+	key      key
+	value    datum // the value fields only
+	err      error
+	failures int // in a row
+}
+
+// readFile reads the value of a file.
+func (d *datum) readFile(files *files, name string) error {
+	f, info, err := files.open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := readAll(f)
+	if err != nil {
+		return err
+	}
+	d.known, d.text, d.info = true, string(text), info
+	return nil
+}
+
+// adopt takes a newer value and reports whether it differs. The items of a deleted variable stay for
+// nomadVar, which waits until it exists again.
+func (d *datum) adopt(k key, v *datum) bool {
+	if k.kind == variable && v.items == nil && d.items != nil {
+		return false
+	}
+	same := d.known && d.text == v.text && reflect.DeepEqual(d.items, v.items) && reflect.DeepEqual(d.list, v.list)
+	d.known, d.items, d.list, d.text, d.info = true, v.items, v.list, v.text, v.info
+	return !same
+}
+
+// watch starts the watchers of the data that templates use, and stops the others.
+func (e *engine) watch(ctx context.Context) {
+	used := map[key]bool{}
+	for _, it := range e.items {
+		for _, k := range it.uses {
+			used[k] = used[k] || it.needs(k)
+		}
+	}
+	for k, d := range e.data {
+		if !used[k] {
+			if d.stop != nil {
+				d.stop()
+				e.api.watchers.Add(-1)
+			}
+			delete(e.data, k)
+		}
+	}
+	for k, needed := range used {
+		if !needed {
+			continue
+		}
+		d := e.data[k]
+		if d == nil {
+			d = &datum{}
+			e.data[k] = d
+		}
+		if d.stop != nil {
+			continue
+		}
+		var own context.Context
+		own, d.stop = context.WithCancel(ctx)
+		e.api.watchers.Add(1)
+		if k.kind == file {
+			go e.watchFile(own, k, d.info)
+		} else {
+			go e.watchAPI(own, k)
+		}
+	}
+}
+
+// outageAfter is how long reads fail before it is reported.
+const outageAfter = 3 * time.Second
+
+// take handles the news of a watcher.
+func (e *engine) take(n news) error {
+	d := e.data[n.key]
+	if d == nil || d.stop == nil {
+		return nil // the watcher has been stopped
+	}
+	if n.err != nil {
+		return e.failure(n, d)
+	}
+	d.failed = time.Time{}
+	if d.adopt(n.key, &n.value) {
+		now := time.Now()
+		for _, it := range e.items {
+			if it.needs(n.key) {
+				it.changed(now, e.complete)
+			}
+		}
+	}
+	return e.recovered()
+}
+
+// failure handles a failed read. Before the first complete pass, it ends the program when the
+// attempts are used up, unless there is earlier content.
+func (e *engine) failure(n news, d *datum) error {
+	allowed := e.req.Retry.Attempts
+	if !e.complete && !e.req.Kept && allowed > 0 && n.failures > allowed {
+		return &fault{template: e.user(n.key), text: n.key.String() + ": " + n.err.Error()}
+	}
+	if d.failed.IsZero() {
+		d.failed = time.Now()
+	}
+	if e.inOutage || time.Since(d.failed) < outageAfter {
+		return nil
+	}
+	e.inOutage = true
+	return e.out.Message(render.KindOutage, render.Outage{Name: n.key.String(), Text: n.err.Error()})
+}
+
+// recovered ends an outage if nothing fails.
+func (e *engine) recovered() error {
+	if !e.inOutage {
+		return nil
+	}
+	for _, d := range e.data {
+		if !d.failed.IsZero() {
+			return nil
+		}
+	}
+	e.inOutage = false
+	return e.out.Message(render.KindRecovered, nil)
+}
+
+// user returns the index of the first template that uses the data.
+func (e *engine) user(k key) int {
+	for _, it := range e.items {
+		if it.needs(k) {
+			return it.index
+		}
+	}
+	return -1
+}

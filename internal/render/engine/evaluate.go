@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/metrics"
+	"time"
+
+	"github.com/hashicorp/consul-template/template"
+
+	"github.com/open-nomad/open-nomad/internal/render"
+)
+
+// Limits of an evaluation.
+const (
+	// maxMemory is the maximum size of the heap and the stacks. A buffer that grows to MaxContent needs
+	// three times as much. The check is for the error message: a single large allocation can end before it. The
+	// limit that holds is that of the control group.
+	maxMemory = 80 << 20
+	// checkEvery is the interval at which the limits are checked.
+	checkEvery = 5 * time.Millisecond
+)
+
+// result is the result of an evaluation.
+type result struct {
+	text []byte
+	err  error
+}
+
+// evaluate evaluates a template within the limits. It also sets the data that the template uses.
+// After an exceeded limit, the evaluation continues until the program ends.
+func (e *engine) evaluate(it *item) ([]byte, error) {
+	e.evaluated, it.uses, it.missing = it, nil, nil
+	done := make(chan result, 1)
+	go func() {
+		text, err := e.execute(it)
+		done <- result{text, err}
+	}()
+	limit := cmp.Or(e.req.EvalLimit, render.EvalLimit)
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
+	memory := newGauge()
+	for {
+		select {
+		case r := <-done:
+			return r.text, r.err
+		case <-over.C:
+			return nil, &fault{template: it.index, text: fmt.Sprintf("the evaluation takes more than %v", limit)}
+		case <-check.C:
+			if memory.bytes() > maxMemory {
+				return nil, &fault{template: it.index, text: fmt.Sprintf("the evaluation needs more than %d MiB of memory", maxMemory>>20)}
+			}
+		}
+	}
+}
+
+// execute evaluates a template with the library.
+func (e *engine) execute(it *item) ([]byte, error) {
+	if it.text == "" {
+		return nil, nil // the library refuses it
+	}
+	t, err := template.NewTemplate(&template.NewTemplateInput{
+		Contents: it.text, LeftDelim: it.spec.LeftDelim, RightDelim: it.spec.RightDelim,
+		ErrMissingKey: it.spec.ErrorOnMissingKey,
+		ExtFuncMap:    e.functions(), FunctionDenylist: e.req.Denied,
+	})
+	if err != nil {
+		return nil, explain(it.index, err.Error())
+	}
+	out, err := t.Execute(&template.ExecuteInput{Brain: template.NewBrain(), Env: e.environment()})
+	if err != nil {
+		return nil, explain(it.index, err.Error())
+	}
+	if len(out.Output) > render.MaxContent {
+		return nil, &fault{template: it.index, text: fmt.Sprintf("the rendered text has %d bytes, at most %d are allowed", len(out.Output), render.MaxContent)}
+	}
+	return out.Output, nil
+}
+
+// environment returns the environment for the functions env, mustEnv and envOrDefault.
+func (e *engine) environment() []string {
+	var env []string
+	for name, value := range e.req.Env {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// gauge measures the size of the heap's objects and of the stacks. It allocates nothing, since an
+// allocation can wait for the garbage collection that a large allocation of the template has caused.
+type gauge [2]metrics.Sample
+
+func newGauge() *gauge {
+	return &gauge{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+}
+
+func (g *gauge) bytes() uint64 {
+	metrics.Read(g[:])
+	return g[0].Value.Uint64() + g[1].Value.Uint64()
+}

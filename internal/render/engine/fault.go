@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/render"
+)
+
+// fault is an error of a template, which ends the program.
+type fault struct {
+	template int // index, or -1
+	line     int // or 0
+	text     string
+}
+
+// Error returns the text with its line.
+func (f *fault) Error() string { return fmt.Sprintf("line %d: %s", f.line, f.text) }
+
+func (f *fault) frame() render.Fatal {
+	return render.Fatal{Template: f.template, Line: f.line, Text: f.text}
+}
+
+// libraryError matches an error of text/template: the line, the failed expression unless the error is about
+// syntax, and the message.
+var libraryError = regexp.MustCompile(`(?s)template: [^:]*:(\d+)(?::\d+)?: (?:executing ".*?" at <(.*?)>: )?(.*)$`)
+
+// failedCall matches the message of a function that returned an error.
+var failedCall = regexp.MustCompile(`(?s)^error calling (\w+): (.*)$`)
+
+// harmless holds the beginnings of the messages that consist of names and types only.
+var harmless = []string{
+	"map has no entry for key ", "nil data; no entry for key ", "nil pointer evaluating ", "can't evaluate field ",
+	"wrong number of args for ", "wrong type for value; expected ", "exceeded maximum template depth ",
+}
+
+// explain makes a fault of an error of the library. The message of an error can contain values:
+// of variables, files and the environment. So it is kept only if it is known to contain none, as are
+// the errors of syntax, which quote the template.
+func explain(index int, text string) *fault {
+	match := libraryError.FindStringSubmatch(text)
+	if match == nil {
+		return &fault{template: index, text: "the template cannot be evaluated"}
+	}
+	line, err := strconv.Atoi(match[1])
+	if err != nil {
+		line = 0
+	}
+	at, message := match[2], match[3]
+	if strings.HasPrefix(text, "parse: ") {
+		return &fault{template: index, line: line, text: "syntax: " + message}
+	}
+	return &fault{template: index, line: line, text: fmt.Sprintf("at <%s>: %s", at, harmlessMessage(message))}
+}
+
+func harmlessMessage(message string) string {
+	if call := failedCall.FindStringSubmatch(message); call != nil {
+		name, text := call[1], call[2]
+		_, refused := render.RefusedFunctions()[name]
+		if refused || ownErrors[name] || text == "function is disabled" {
+			return fmt.Sprintf("%s: %s", name, text)
+		}
+		return fmt.Sprintf("%s failed (its message can contain values and is omitted)", name)
+	}
+	for _, start := range harmless {
+		if strings.HasPrefix(message, start) {
+			return message
+		}
+	}
+	return "failed (the message can contain values and is omitted)"
+}

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"errors"
+	"text/template"
+
+	"github.com/hashicorp/consul-template/dependency"
+
+	"github.com/open-nomad/open-nomad/internal/render"
+)
+
+// ownErrors holds the functions whose errors contain no values.
+var ownErrors = map[string]bool{
+	"nomadVar": true, "nomadVarExists": true, "nomadVarList": true, "nomadVarListSafe": true, "file": true,
+	"mustEnv": true, // only the name
+}
+
+// functions returns the functions that replace those of the library: the ones that read data, and
+// the refused ones.
+func (e *engine) functions() template.FuncMap {
+	m := template.FuncMap{
+		"nomadVar":         e.nomadVar,
+		"nomadVarExists":   e.nomadVarExists,
+		"nomadVarList":     e.nomadVarList,
+		"nomadVarListSafe": e.nomadVarListSafe,
+		"file":             e.file,
+	}
+	for name, why := range render.RefusedFunctions() {
+		m[name] = func(...any) (string, error) { return "", errors.New("the function is refused: " + why) }
+	}
+	return m
+}
+
+// nomadVar returns the items of a variable. While the variable does not exist, the template is
+// not rendered.
+func (e *engine) nomadVar(path string) (*dependency.NomadVarItems, error) {
+	if path == "" {
+		return nil, nil
+	}
+	k, err := variableKey(e.req, variable, path)
+	if err != nil {
+		return nil, err
+	}
+	e.evaluated.use(k)
+	if d := e.data[k]; d != nil && d.items != nil {
+		return d.items, nil
+	}
+	e.evaluated.lacks(k)
+	return nil, nil
+}
+
+// nomadVarExists reports whether a variable exists.
+func (e *engine) nomadVarExists(path string) (bool, error) {
+	if path == "" {
+		return false, nil
+	}
+	k, err := variableKey(e.req, existence, path)
+	if err != nil {
+		return false, err
+	}
+	e.evaluated.use(k)
+	if d := e.data[k]; d != nil && d.known {
+		return d.items != nil, nil
+	}
+	e.evaluated.lacks(k)
+	return false, nil
+}
+
+// nomadVarList returns the variables below a prefix.
+func (e *engine) nomadVarList(prefix ...string) ([]*dependency.NomadVarMeta, error) {
+	return e.variables(prefix, false)
+}
+
+// nomadVarListSafe is nomadVarList, but an empty list counts as missing data.
+func (e *engine) nomadVarListSafe(prefix ...string) ([]*dependency.NomadVarMeta, error) {
+	return e.variables(prefix, true)
+}
+
+func (e *engine) variables(prefix []string, needsSome bool) ([]*dependency.NomadVarMeta, error) {
+	if len(prefix) > 1 {
+		return nil, errors.New("more than one prefix")
+	}
+	arg := ""
+	if len(prefix) == 1 {
+		arg = prefix[0]
+	}
+	k, err := listKey(e.req, arg)
+	if err != nil {
+		return nil, err
+	}
+	e.evaluated.use(k)
+	d := e.data[k]
+	if d == nil || !d.known || needsSome && len(d.list) == 0 {
+		e.evaluated.lacks(k)
+		return []*dependency.NomadVarMeta{}, nil
+	}
+	return d.list, nil
+}
+
+// file returns the content of a file in the directories of the request. The first read is part
+// of the evaluation, so a file that does not exist is an error.
+func (e *engine) file(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	k := key{kind: file, path: name}
+	e.evaluated.use(k)
+	d := e.data[k]
+	if d == nil {
+		d = &datum{}
+		if err := d.readFile(e.files, name); err != nil {
+			return "", err
+		}
+		e.data[k] = d
+	}
+	return d.text, nil
+}

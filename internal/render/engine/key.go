@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/consul-template/dependency"
+
+	"github.com/open-nomad/open-nomad/internal/render"
+)
+
+// kind is a kind of data.
+type kind string
+
+// The kinds of data, as they appear in names.
+const (
+	variable  kind = "nomad.var.block" // exists before the template is rendered
+	existence kind = "nomad.var.get"   // may not exist
+	listing   kind = "nomad.var.list"
+	file      kind = "file"
+)
+
+// key identifies a piece of data.
+type key struct {
+	kind      kind
+	path      string // or prefix, or name of a file
+	namespace string
+	region    string
+}
+
+// String returns the name of the data, as consul-template writes it.
+func (k key) String() string {
+	if k.kind == file {
+		return fmt.Sprintf("file(%s)", k.path)
+	}
+	return fmt.Sprintf("%s(%s@%s.%s)", k.kind, k.path, k.namespace, k.region)
+}
+
+// variablePath matches the paths that variables can have.
+var variablePath = regexp.MustCompile(`^[a-zA-Z0-9-_~/]{1,128}$`)
+
+// errPath omits the path, which can be made of secret values.
+var errPath = errors.New("malformed path: want path, path@namespace or path@namespace.region")
+
+// variableKey parses the argument of nomadVar and nomadVarExists.
+func variableKey(req *render.Request, kind kind, arg string) (key, error) {
+	arg = strings.Trim(strings.TrimSpace(arg), "/")
+	k, ok := parseKey(req, kind, dependency.NVGetQueryRe, "path", arg)
+	if !ok || !variablePath.MatchString(k.path) {
+		return key{}, errPath
+	}
+	return k, nil
+}
+
+// listKey parses the argument of nomadVarList.
+func listKey(req *render.Request, arg string) (key, error) {
+	k, ok := parseKey(req, listing, dependency.NVListQueryRe, "prefix", arg)
+	if !ok {
+		return key{}, errPath
+	}
+	if strings.Trim(k.path, "/") == "" {
+		k.path = ""
+	}
+	return k, nil
+}
+
+// parseKey parses an argument with a pattern of the library.
+func parseKey(req *render.Request, kind kind, pattern *regexp.Regexp, path, arg string) (key, bool) {
+	match := pattern.FindStringSubmatch(arg)
+	if match == nil {
+		return key{}, false
+	}
+	k := key{kind: kind, namespace: req.Namespace, region: req.Region}
+	for i, name := range pattern.SubexpNames() {
+		switch value := match[i]; {
+		case value == "":
+		case name == path:
+			k.path = value
+		case name == "namespace":
+			k.namespace = value
+		case name == "region":
+			k.region = value
+		}
+	}
+	return k, true
+}

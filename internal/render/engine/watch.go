@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// restBetween is the minimum time between two reads of the same data.
+	restBetween = 100 * time.Millisecond
+	// fileInterval is the interval at which files are checked.
+	fileInterval = 2 * time.Second
+	// maxBackoff limits the delay between attempts if the request does not.
+	maxBackoff = 10 * time.Minute
+)
+
+// watchAPI sends each value of a variable or a listing, until ctx ends.
+func (e *engine) watchAPI(ctx context.Context, k key) {
+	var index uint64
+	for failures := 0; ; {
+		begun := time.Now()
+		v, next, err := e.api.fetch(ctx, k, index)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			failures++
+			if !e.send(ctx, news{key: k, err: err, failures: failures}) || !pause(ctx, e.backoff(failures)) {
+				return
+			}
+			continue
+		}
+		first := index == 0
+		if next != index || failures > 0 || first {
+			if !e.send(ctx, news{key: k, value: v}) {
+				return
+			}
+		}
+		failures = 0
+		if next < index {
+			next = 0 // the servers were restored from a snapshot
+		}
+		index = next
+		if !first && !pause(ctx, restBetween-time.Since(begun)) {
+			return
+		}
+	}
+}
+
+// watchFile sends the content of a file after each change of its size or time.
+func (e *engine) watchFile(ctx context.Context, k key, last interface {
+	Size() int64
+	ModTime() time.Time
+}) {
+	for failures := 0; pause(ctx, fileInterval); {
+		f, info, err := e.files.open(k.path)
+		if err == nil {
+			f.Close() // only its metadata is used
+			if failures == 0 && info.Size() == last.Size() && info.ModTime().Equal(last.ModTime()) {
+				continue
+			}
+		}
+		n := news{key: k}
+		if err == nil {
+			err = n.value.readFile(e.files, k.path)
+		}
+		if err != nil {
+			failures++
+			n.err, n.failures = err, failures
+		} else {
+			failures, last = 0, n.value.info
+		}
+		if !e.send(ctx, n) {
+			return
+		}
+	}
+}
+
+// send passes news to run. It reports whether the watcher should continue.
+func (e *engine) send(ctx context.Context, n news) bool {
+	select {
+	case e.news <- n:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// backoff returns the delay after the nth failure in a row.
+func (e *engine) backoff(n int) time.Duration {
+	limit := e.req.Retry.MaxBackoff
+	if limit <= 0 {
+		limit = maxBackoff
+	}
+	wait := e.req.Retry.Backoff
+	for i := 1; i < n && wait < limit; i++ {
+		wait *= 2
+	}
+	return max(min(wait, limit), restBetween)
+}
+
+// pause waits. It reports whether ctx is still valid.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
