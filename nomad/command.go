@@ -80,7 +80,8 @@ type MessageType uint8
 
 // Ours reports whether only servers of this project support the type. Entries of such a type are written with
 // IgnoreUnknownTypeFlag, so that other servers skip them. They are written only while the region has no
-// other servers: see consensus.Config.CheckOwnCommands.
+// other servers: see consensus.Config.CheckOwnCommands. A test of package fsm compares it with the table of
+// commands.
 func (t MessageType) Ours() bool {
 	return t == QuotaUpsertRequestType || t == QuotaDeleteRequestType
 }

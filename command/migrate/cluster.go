@@ -44,20 +44,21 @@ type Cluster struct {
 	Unknown []string
 }
 
-// Ask queries an agent about its cluster. Requests that the token does not allow are listed
-// in Unknown.
-func Ask(ctx context.Context, c *httpclient.Client) *Cluster {
-	out := &Cluster{Servers: []Server{}, Unknown: []string{}}
+// Ask queries an agent about its cluster, and returns the configuration that the agent shows, or
+// nil. Requests that the token does not allow are listed in Unknown.
+func Ask(ctx context.Context, c *httpclient.Client) (out *Cluster, shown map[string]any) {
+	out = &Cluster{Servers: []Server{}, Unknown: []string{}}
 	self, err := c.Agent().Self()
 	if err == nil {
 		out.configured(self)
+		shown = self.Config
 	} else {
 		out.Unknown = append(out.Unknown, fmt.Sprintf("configuration of the agent (needs agent:read): %v", err))
 	}
 	members, err := c.Agent().MembersOpts((&httpclient.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		out.Unknown = append(out.Unknown, fmt.Sprintf("servers (needs node:read): %v", err))
-		return out
+		return out, shown
 	}
 	out.Region = cmp.Or(out.Region, members.ServerRegion)
 	leader, err := c.Status().RegionLeader(out.Region)
@@ -74,7 +75,7 @@ func Ask(ctx context.Context, c *httpclient.Client) *Cluster {
 		out.Enterprise = out.Enterprise || strings.Contains(build, "+ent")
 	}
 	slices.SortFunc(out.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return out, shown
 }
 
 // configured reads the configuration of an agent. Nomad and open-nomad use different names

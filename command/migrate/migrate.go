@@ -1,9 +1,9 @@
 // Package migrate reports what this version does not serve of a Nomad cluster, and the steps
 // that replace its agents. It implements "nomad operator migrate -check".
 //
-//	archive of the state ──Read──▶ state ─┐
+//	archive of the state ──Read───▶ state ─┐
 //	agent of the cluster ──Ask──▶ Cluster ─┼──New──▶ Report ──▶ Text, or JSON
-//	configuration of the agents ──▶ Keys ─┘
+//	its configuration, or files ──▶ Keys ──┘
 //
 // The archive comes from a file or from an agent. The package does not change the cluster
 // or any file, and starts no goroutines.
@@ -52,7 +52,7 @@ type Report struct {
 	Cluster       *Cluster // nil if only a file was read
 	Features      []Finding
 	Nodes         []Finding
-	Configuration []Key // nil if no files were read
+	Configuration []Key // nil if no configuration was read
 	Steps         []Step
 	// Lost reports whether this version does not serve something in use.
 	Lost bool

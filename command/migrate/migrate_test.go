@@ -263,7 +263,11 @@ func TestAgentOfUpstream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := checked(t, data, migrate.Ask(t.Context(), c), nil)
+	cluster, shown := migrate.Ask(t.Context(), c)
+	if shown["Region"] != "global" {
+		t.Errorf("the agent shows %v", shown)
+	}
+	r := checked(t, data, cluster, nil)
 	want := []migrate.Server{{Name: "a.global", Build: "2.0.0", Status: "alive", Leader: true}, {Name: "b.global", Build: "1.9.7", Status: "alive"}}
 	if !slices.Equal(r.Cluster.Servers, want) {
 		t.Errorf("servers %+v, want %+v", r.Cluster.Servers, want)
@@ -295,7 +299,11 @@ func TestStepsFollowTheCluster(t *testing.T) {
 			if tt.self != nil {
 				routes["/v1/agent/self"] = tt.self
 			}
-			text := unwrapped(checked(t, archive(t), migrate.Ask(t.Context(), agentOf(t, routes)), nil))
+			cluster, shown := migrate.Ask(t.Context(), agentOf(t, routes))
+			if (shown == nil) != (tt.self == nil) {
+				t.Errorf("the agent shows %v", shown)
+			}
+			text := unwrapped(checked(t, archive(t), cluster, nil))
 			if !strings.Contains(text, tt.want) || tt.not != "" && strings.Contains(text, tt.not) {
 				t.Errorf("want %q and not %q in\n%s", tt.want, tt.not, text)
 			}

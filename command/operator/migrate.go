@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/posener/complete"
@@ -31,7 +32,8 @@ the steps of the migration in order. It changes nothing. -check is required.
     nomad operator migrate -check -address=http://10.0.0.1:4646
 
 Without -snapshot the state is read from the agent, which may run Nomad. That requires a
-management token, or one with operator { capabilities = ["snapshot-save"] }.
+management token, or one with operator { capabilities = ["snapshot-save"] }. The keys of the
+agent's configuration are read from it too, as far as it shows them: -config checks all keys.
 
 Exit codes: 0 if this version serves everything in use, 2 if it does not, 1 after an error.`,
 		Setup: func(f *term.Flags) term.Run {
@@ -96,8 +98,22 @@ func checkMigration(ctx context.Context, e *term.Env, file string, files []strin
 		return nil, fmt.Errorf("Error reading the state: %w", migrate.Remedy(err))
 	}
 	defer body.Close() // opened for reading only
-	in.Cluster = migrate.Ask(ctx, c)
+	var shown map[string]any
+	if in.Cluster, shown = migrate.Ask(ctx, c); shown != nil {
+		in.Keys = withShown(in.Keys, shown)
+	}
 	return report(in, body, "of the agent")
+}
+
+// withShown adds the keys that the agent shows to those of the files.
+func withShown(files []migrate.Key, shown map[string]any) []migrate.Key {
+	out := append([]migrate.Key{}, files...)
+	for _, k := range config.DifferencesShown(shown) {
+		if !slices.ContainsFunc(files, func(f migrate.Key) bool { return f.Key == k.Key }) {
+			out = append(out, migrate.Key(k))
+		}
+	}
+	return out
 }
 
 func report(in migrate.Input, archive io.Reader, name string) (r *migrate.Report, err error) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // Config configures the log of a server.
@@ -31,10 +33,10 @@ type Config struct {
 	// Bootstrap makes this server the only voter of a new cluster if its log is empty.
 	Bootstrap bool
 	// CheckOwnCommands returns an error while the region may contain servers of other implementations.
-	// Commands that only this project implements then fail with that error. Nil allows all
+	// Commands of a type that only this project implements then fail with that error. Nil allows all
 	// commands. A server of another implementation that joins later skips the entries of these
 	// commands, because they have the ignore flag.
-	CheckOwnCommands func() error
+	CheckOwnCommands func(t nomad.MessageType) error
 	// Backend configures the log store.
 	Backend Backend
 	// NoLogCache disables the cache of recent entries.

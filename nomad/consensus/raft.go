@@ -29,7 +29,7 @@ type Raft struct {
 	commands gather       // on the way to the log
 	broken   func() error // of the FSM
 
-	onlyOurs func() error // Config.CheckOwnCommands
+	onlyOurs func(nomad.MessageType) error // Config.CheckOwnCommands
 
 	end   sync.Once
 	ended chan struct{} // closed when raft has shut down
@@ -222,7 +222,7 @@ func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (res
 		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
 	}
 	if t.Ours() && r.onlyOurs != nil {
-		if err := r.onlyOurs(); err != nil {
+		if err := r.onlyOurs(t); err != nil {
 			return nil, 0, err
 		}
 	}

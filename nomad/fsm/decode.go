@@ -8,6 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
+// CommandName returns the name of the commands of a type.
+func CommandName(number nomad.MessageType) string {
+	if cmd, known := commandTable()[number]; known {
+		return cmd.name
+	}
+	return fmt.Sprintf("Unknown(%d)", number)
+}
+
 // DecodeCommand returns the name of a log entry's command and its body. The body is a value of
 // package nomad, or of generic types if its type is unknown.
 func DecodeCommand(data []byte) (name string, body any, err error) {
@@ -16,10 +24,8 @@ func DecodeCommand(data []byte) (name string, body any, err error) {
 	}
 	number := nomad.MessageType(data[0]) &^ nomad.IgnoreUnknownTypeFlag
 	var v any = new(any)
-	cmd, known := commandTable()[number]
-	if name = cmd.name; !known {
-		name = fmt.Sprintf("Unknown(%d)", number)
-	}
+	cmd := commandTable()[number]
+	name = CommandName(number)
 	if cmd.body != nil {
 		v = cmd.body()
 	}

@@ -27,9 +27,9 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 	remove := func(name string) error {
 		return here.Call(within(t), "Quota.Delete", &message.QuotaDeleteRequest{WriteRequest: message.WriteRequest{Region: "global"}, Names: []string{name}}, nil)
 	}
-	refused := func(err error) bool {
+	refused := func(err error, command string) bool {
 		var coded *nomad.CodedError
-		return errors.As(err, &coded) && coded.Code == 409 && strings.Contains(err.Error(), "upstream.global")
+		return errors.As(err, &coded) && coded.Code == 409 && strings.Contains(err.Error(), "upstream.global") && strings.Contains(err.Error(), "command "+command+" requires")
 	}
 	eventually(t, func() bool { return upsert("before") == nil })
 
@@ -44,10 +44,10 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool { return len(here.Members()) == 2 })
-	if err := upsert("with-others"); !refused(err) {
+	if err := upsert("with-others"); !refused(err, "QuotaUpsert") {
 		t.Errorf("Quota.Upsert with another build = %v, want 409 and its name", err)
 	}
-	if err := remove("before"); !refused(err) {
+	if err := remove("before"); !refused(err, "QuotaDelete") {
 		t.Errorf("Quota.Delete with another build = %v, want 409 and its name", err)
 	}
 	if err := other.Leave(); err != nil {

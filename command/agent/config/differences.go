@@ -53,19 +53,23 @@ func Differences(paths []string) ([]Difference, error) {
 		return nil, err
 	}
 	s.selectLogBackend()
-	var out []Difference
-	var wrong []string
-	for _, err := range leafErrors(s.checkKeys()) {
+	out, wrong := absentKeys(s.checkKeys())
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("%s", strings.Join(wrong, "\n"))
+	}
+	return append(out, s.ignoredKeys()...), nil
+}
+
+// absentKeys splits the errors of checks into keys whose feature is missing and other errors.
+func absentKeys(err error) (out []Difference, wrong []string) {
+	for _, err := range leafErrors(err) {
 		if a, ok := err.(*absentKey); ok {
 			out = append(out, Difference{Place: trimPlace(a.place), Key: a.key, Effect: a.feature + ": the agent does not start", Refused: true})
 			continue
 		}
 		wrong = append(wrong, err.Error())
 	}
-	if len(wrong) > 0 {
-		return nil, fmt.Errorf("%s", strings.Join(wrong, "\n"))
-	}
-	return append(out, s.ignoredKeys()...), nil
+	return out, wrong
 }
 
 // ignoredKeys lists the keys that the files set and the agent ignores.
