@@ -55,7 +55,7 @@ func (c *Confiner) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driv
 			return nil, err
 		}
 		base.Mounts.Hide = slices.Concat(base.Mounts.Hide, hide)
-	} else if os.Geteuid() == 0 || cfg.NetNS != "" {
+	} else if os.Geteuid() == 0 || cfg.NetNS != "" || len(cfg.Files) > 0 {
 		return nil, fmt.Errorf("confine a sidecar: this agent cannot create namespaces: %w", err)
 	}
 	p, err := SidecarPolicy(base, cfg, s)

@@ -1,11 +1,14 @@
 package process_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +22,31 @@ import (
 
 func TestMain(m *testing.M) {
 	companion.Main()
+	if len(os.Args) == 4 && os.Args[1] == "probe" {
+		os.Exit(probe(os.Args[2], os.Args[3]))
+	}
 	os.Exit(m.Run())
+}
+
+// probe runs in the sandbox.
+func probe(what, arg string) int {
+	switch what {
+	case "dial":
+		c, err := net.Dial("tcp", arg)
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		c.Close()
+	case "grow": // uses this many MiB
+		n, _ := strconv.Atoi(arg)
+		var all [][]byte
+		for range n {
+			all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+		}
+		fmt.Println(len(all))
+	}
+	return 0
 }
 
 // fixture is a Confiner and the directories of allocations.
@@ -94,6 +121,19 @@ func (f *fixture) sidecar(cfg *drivers.TaskConfig, script string) *drivers.Sidec
 	return s
 }
 
+// probe returns a sidecar that runs this test binary.
+func (f *fixture) probe(cfg *drivers.TaskConfig, what, arg string) *drivers.Sidecar {
+	f.t.Helper()
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { self.Close() })
+	s := f.sidecar(cfg, "")
+	s.Program, s.Args = self, []string{"sidecar", "probe", what, arg}
+	return s
+}
+
 // run runs a sidecar and returns its exit and output.
 func (f *fixture) run(cfg *drivers.TaskConfig, s *drivers.Sidecar) (*drivers.ExitResult, string) {
 	f.t.Helper()
@@ -116,6 +156,32 @@ func (f *fixture) run(cfg *drivers.TaskConfig, s *drivers.Sidecar) (*drivers.Exi
 		f.t.Fatalf("Confine() = %v", err)
 	}
 	return exit, <-text
+}
+
+// begin runs a sidecar that prints a line. The first channel is closed when it has, and the other one
+// gets its exit.
+func (f *fixture) begin(ctx context.Context, cfg *drivers.TaskConfig, s *drivers.Sidecar, exit chan<- *drivers.ExitResult) <-chan struct{} {
+	f.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { r.Close() })
+	s.Stdio[1] = w
+	up := make(chan struct{})
+	go func() {
+		r.Read(make([]byte, 1)) //nolint:errcheck // it is up, or has ended
+		close(up)
+	}()
+	go func() {
+		res, err := f.Confine(ctx, cfg, s)
+		w.Close()
+		if err != nil {
+			f.t.Errorf("Confine() = %v", err)
+		}
+		exit <- res
+	}()
+	return up
 }
 
 // group returns the task's control group.

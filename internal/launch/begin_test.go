@@ -3,7 +3,6 @@
 package launch_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -112,8 +111,8 @@ func TestNoExecutable(t *testing.T) {
 	}
 }
 
-// TestLaunch checks a start, and that a failed one leaves no process: a refusal, an error of record,
-// and an end of the context before and after the fork.
+// TestLaunch checks a start, and that a failed one leaves no process: a refusal, and an error of
+// record.
 func TestLaunch(t *testing.T) {
 	for _, init := range []bool{false, true} {
 		for _, held := range []bool{false, true} {
@@ -140,7 +139,7 @@ func testLaunch(t *testing.T, init, held bool) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: namespaces")
 	}
-	p, err := start("/").Launch(t.Context(), nil)
+	p, err := start("/").Launch(nil)
 	if err != nil {
 		t.Fatalf("Launch() = %v", err)
 	}
@@ -151,65 +150,27 @@ func testLaunch(t *testing.T, init, held bool) {
 	}
 	p.Kill() // does nothing
 	failed := errors.New("cannot record")
-	ended := errors.New("no longer wanted")
 	for name, tt := range map[string]struct {
 		dir    string
-		record func(end context.CancelCauseFunc) error
+		record error
 		want   func(error) bool
 	}{
 		"refused": {"/no/such/directory", nil, func(err error) bool {
 			_, ok := errors.AsType[*launch.RefusedError](err)
 			return ok
 		}},
-		"not recorded": {"/", func(context.CancelCauseFunc) error { return failed }, func(err error) bool { return errors.Is(err, failed) }},
-		"ended and refused": {"/no/such/directory", func(end context.CancelCauseFunc) error {
-			end(ended)
-			return failed
-		}, func(err error) bool { return errors.Is(err, ended) }},
+		"not recorded": {"/", failed, func(err error) bool { return errors.Is(err, failed) }},
 	} {
 		pid := 0
-		ctx, end := context.WithCancelCause(t.Context())
-		p, err := start(tt.dir).Launch(ctx, func(p *launch.Process) error {
+		p, err := start(tt.dir).Launch(func(p *launch.Process) error {
 			pid = p.PID
-			if tt.record != nil {
-				return tt.record(end)
-			}
-			return nil
+			return tt.record
 		})
-		end(nil)
 		if p != nil || !tt.want(err) {
 			t.Errorf("%s: Launch() = %v, %v", name, p, err)
 		}
 		if _, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); err != unix.ECHILD {
 			t.Errorf("%s: process %d was not reaped: %v", name, pid, err)
 		}
-	}
-}
-
-// TestLaunchEnded checks that the end of the context during a start kills the child, which the
-// caller reaps: the program may have been executed already.
-func TestLaunchEnded(t *testing.T) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	raw, err := sandbox.Encode(&sandbox.Policy{Argv: []string{"/bin/sleep", "600"}, Dir: "/", KeepCapabilities: true, KeepPrivileges: true, Seccomp: sandbox.SeccompNone})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(t.Context())
-	s := &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{null, null, null}, Bound: true}
-	p, err := s.Launch(ctx, func(*launch.Process) error {
-		end()
-		return nil
-	})
-	if err != nil {
-		t.Fatalf("Launch() = %v", err)
-	}
-	defer p.Close()
-	defer p.Pidfd.Close()
-	if ws, err := p.Wait(); err != nil || ws.Signal() != unix.SIGKILL {
-		t.Errorf("Wait() = %#x, %v, want SIGKILL", ws, err)
 	}
 }

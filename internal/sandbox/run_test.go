@@ -127,6 +127,28 @@ func TestRunEndsDescendants(t *testing.T) {
 	})
 }
 
+// The context may end at any moment of a start: a program that was executed in that moment ends with
+// its descendants, too.
+func TestRunEndsAtOnce(t *testing.T) {
+	both(t, func(t *testing.T, own bool) {
+		a := mark(3)
+		for range 30 {
+			c, out := script(t, "sleep "+a+" & echo up; wait", own)
+			ctx, cancel := context.WithCancel(t.Context())
+			c.Stdio[2] = c.Stdio[0]
+			go func() {
+				out.ReadString('\n') //nolint:errcheck // it is up, or has ended
+				cancel()
+			}()
+			if ws, err := c.Run(ctx, nil); err != nil || ws != unix.WaitStatus(unix.SIGKILL) {
+				t.Fatalf("Run() = %#x, %v, want SIGKILL", ws, err)
+			}
+			cancel()
+		}
+		testpace.Until(t, "the descendants end", func() bool { return gone(t, a) })
+	})
+}
+
 // Without KillRest, as in a session of a task, descendants continue.
 func TestRunKeepsDescendants(t *testing.T) {
 	c, out := script(t, "sleep 1000 & echo $!; exit 0", false)

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -245,7 +244,7 @@ func (s *start) launch(spec *Spec, stdio [3]*os.File) (*launch.Process, error) {
 			return nil, err
 		}
 	}
-	p, err := how.Launch(context.Background(), func(p *launch.Process) error {
+	p, err := how.Launch(func(p *launch.Process) error {
 		t.forked(p, spec)
 		return t.record.writeTask(&t.info)
 	})
