@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -26,8 +27,9 @@ type Users interface {
 // Deps holds the dependencies that all tasks of the node share. Package client sets them.
 type Deps struct {
 	Users      Users
-	API        *API              // of the task's socket, nil for none
-	Confiner   drivers.Confiner  // confines sidecars of drivers that cannot
+	API        *API             // of the task's socket, nil for none
+	Confiner   drivers.Confiner // confines sidecars of drivers that cannot
+	Artifacts  *artifact.Fetcher
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics
@@ -58,6 +60,7 @@ func Order(c Config) []hook.Hook {
 		newSocketHook(c),
 		newDNSHook(c),
 		newVolumeHook(c),
+		newArtifactHook(c),
 		newLogsHook(c),
 		newDispatchHook(c),
 		newStatsHook(c),

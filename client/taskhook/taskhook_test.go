@@ -234,7 +234,6 @@ func TestRefused(t *testing.T) {
 	}{
 		{"signal", nomad.Task{KillSignal: "SIGNOPE"}, `"SIGNOPE"`},
 		{"change signal", nomad.Task{Identities: []*nomad.WorkloadIdentity{{Name: "a", ChangeMode: "signal"}}}, "change_signal"},
-		{"artifact", nomad.Task{Artifacts: []*nomad.TaskArtifact{{}}}, `"artifact"`},
 		{"logs", nomad.Task{LogConfig: &nomad.LogConfig{MaxFiles: 0, MaxFileSizeMB: 1}}, "max_files"},
 		{"user", nomad.Task{User: "no-such-user"}, "no-such-user"},
 		{"lent user", nomad.Task{User: "nomad-80007"}, "nomad-80007"},
