@@ -55,6 +55,9 @@ var program = sync.OnceValues(func() (*os.File, error) {
 // groups are the control groups of all tests.
 var groups process.Groups
 
+// discard is a log that nobody reads.
+var discard = slog.New(slog.DiscardHandler)
+
 // harness is an allocation with a task, and a Fetcher.
 type harness struct {
 	*artifact.Fetcher
@@ -83,7 +86,7 @@ var number atomic.Int64
 // newHarness returns an allocation for a Fetcher with the configuration.
 func newHarness(t *testing.T, cfg artifact.Config) *harness {
 	t.Helper()
-	f, err := artifact.New(cfg, slog.New(slog.DiscardHandler))
+	f, err := artifact.New(cfg, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
