@@ -39,6 +39,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/access"
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
+	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/client/netns"
@@ -101,6 +102,7 @@ type Client struct {
 	drivers   *driverset.Set
 	users     *driverset.Users
 	nets      *netns.Set
+	artifacts *artifact.Fetcher
 	groups    process.Groups // control groups of tasks of drivers that confine no sidecars
 	servers   Servers
 	local     Local
@@ -117,7 +119,6 @@ type Client struct {
 	stats     *hostStats
 	execs     exec.Limits
 	api       *taskhook.API
-	artifacts artifactCache
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
 	restored *uint64             // RestoreIndex of the last pull, nil before the first
@@ -169,6 +170,10 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 		return nil, err
 	}
 	if c.users, err = driverset.NewUsers(cfg.DynamicUserMin, cfg.DynamicUserMax); err != nil {
+		return nil, err
+	}
+	c.cfg.Artifact.CacheDir = filepath.Join(cfg.StateDir, "artifacts")
+	if c.artifacts, err = artifact.New(c.cfg.Artifact, parts.Log); err != nil {
 		return nil, err
 	}
 	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))

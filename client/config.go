@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -49,8 +50,10 @@ type Config struct {
 	DynamicUserMin int
 	DynamicUserMax int
 	GC             GCConfig
-	Access         AccessControl
-	Metrics        Metrics
+	// Artifact configures downloads. Its CacheDir is set by New.
+	Artifact artifact.Config
+	Access   AccessControl
+	Metrics  Metrics
 }
 
 // Metrics configures the node's metrics.

@@ -28,6 +28,8 @@ const (
 	TaskWaitingShuttingDownDelay = "Waiting for shutdown delay"
 	TaskSkippingShutdownDelay    = "Skipping shutdown delay"
 	TaskRunning                  = "Running"
+	TaskDownloadingArtifacts     = "Downloading Artifacts"
+	TaskArtifactDownloadFailed   = "Failed Artifact Download"
 
 	// The following types are open-nomad only.
 	TaskSandboxDenial   = "Sandbox Denial"   // the sandbox denied an operation

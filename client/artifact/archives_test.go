@@ -119,8 +119,10 @@ func archives(t testing.TB, entries []entry) map[string][]byte {
 	plain := tarOf(t, entries)
 	zipped := gz(t, plain)
 	xzed := compress(t, plain, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) })
-	zst := compress(t, plain, func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) })
+	zst := compress(t, plain, zstdWriter)
 	return map[string][]byte{
 		"tar": plain, "tar.gz": zipped, "tgz": zipped, "tar.xz": xzed, "txz": xzed, "tar.zst": zst, "tzst": zst, "zip": zipOf(t, entries),
 	}
 }
+
+func zstdWriter(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) }

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,7 +16,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Config is the client's artifact block. Sizes and counts of 0 are unlimited, except CacheSize.
+// Config is the client's artifact block. Sizes and counts of 0 are unlimited, except CacheSize. Timeouts of 0 are
+// 30 minutes.
 type Config struct {
 	Limits   fetch.Limits
 	Timeouts fetch.Timeouts
@@ -69,8 +71,8 @@ type Fetcher struct {
 
 // New returns a Fetcher. It opens the cache.
 func New(cfg Config, log *slog.Logger) (*Fetcher, error) {
-	if cfg.Timeouts.Longest() <= 0 {
-		return nil, fmt.Errorf("artifact downloads have no timeout")
+	for _, t := range []*time.Duration{&cfg.Timeouts.HTTP, &cfg.Timeouts.Git, &cfg.Timeouts.Hg, &cfg.Timeouts.GCS, &cfg.Timeouts.S3} {
+		*t = cmp.Or(*t, defaultTimeout)
 	}
 	f := &Fetcher{cfg: cfg, log: log, flights: map[string]chan struct{}{}}
 	if cfg.CacheSize > 0 {
@@ -123,8 +125,14 @@ func nameOf(a *nomad.TaskArtifact) string {
 	return s.String()
 }
 
+// Unconfined reports whether the operator has disabled the restrictions of the file system.
+func (f *Fetcher) Unconfined() bool { return f.cfg.Unconfined }
+
 // Cache returns the cache of the node, or nil if it is disabled.
 func (f *Fetcher) Cache() *cache.Cache { return f.cache }
+
+// defaultTimeout is the timeout of a kind of source that the configuration does not set.
+const defaultTimeout = 30 * time.Minute
 
 // margin is added to the longest timeout to limit a step of a download.
 const margin = time.Minute

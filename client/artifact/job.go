@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	"aead.dev/minisign"
 
@@ -60,7 +61,7 @@ func (j *job) setSignature(v *nomad.ArtifactVerify) (err error) {
 		return nil
 	}
 	var key minisign.PublicKey
-	if err := key.UnmarshalText([]byte(v.MinisignKey)); err != nil {
+	if err := key.UnmarshalText([]byte(strings.TrimSpace(v.MinisignKey))); err != nil {
 		return errors.New("verify: minisign_key is not a public key of minisign")
 	}
 	if j.kind.Executes() {

@@ -2,28 +2,29 @@ package artifact_test
 
 import (
 	"context"
-	"errors"
-	"io"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/artifact"
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/fetch"
 	_ "github.com/open-nomad/open-nomad/internal/fetch/getter" // the program is an entry of the test
+	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/memfd"
+	"github.com/open-nomad/open-nomad/internal/sidecar"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -36,32 +37,36 @@ func TestMain(m *testing.M) {
 // taskUID is the user of tasks in tests that run as root.
 const taskUID = 80017
 
-// program is a copy of this test, which contains the program, that every user can execute.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "artifact-test")
-	if err != nil {
-		return "", err
-	}
+// program is this test, which contains the program and is never older than its source. The go command
+// makes the file executable for its own user only.
+var program = sync.OnceValues(func() (*os.File, error) {
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer self.Close()
-	to, err := os.OpenFile(filepath.Join(dir, "program"), os.O_WRONLY|os.O_CREATE, 0o755)
+	fd, err := memfd.ReadProgram("artifact-test", self)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	_, err = io.Copy(to, self)
-	return to.Name(), errors.Join(err, to.Close(), os.Chmod(dir, 0o755))
+	return os.NewFile(uintptr(fd), "artifact-test"), nil
 })
+
+// groups are the control groups of all tests.
+var groups process.Groups
+
+// discard is a log that nobody reads.
+var discard = slog.New(slog.DiscardHandler)
 
 // harness is an allocation with a task, and a Fetcher.
 type harness struct {
 	*artifact.Fetcher
-	t     *testing.T
-	alloc *allocdir.Dir
-	task  *artifact.Task
-	local string // path of the task's local directory
+	t        *testing.T
+	alloc    *allocdir.Dir
+	task     *artifact.Task
+	local    string // path of the task's local directory
+	config   *drivers.TaskConfig
+	embedded bool // run the program that is part of nomad
 
 	mu   sync.Mutex
 	runs []drivers.Sidecar // programs that were run
@@ -75,10 +80,13 @@ func config() artifact.Config {
 	}
 }
 
+// number makes the names of control groups unique.
+var number atomic.Int64
+
 // newHarness returns an allocation for a Fetcher with the configuration.
 func newHarness(t *testing.T, cfg artifact.Config) *harness {
 	t.Helper()
-	f, err := artifact.New(cfg, slog.New(slog.DiscardHandler))
+	f, err := artifact.New(cfg, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +95,9 @@ func newHarness(t *testing.T, cfg artifact.Config) *harness {
 
 func withFetcher(t *testing.T, f *artifact.Fetcher) *harness {
 	t.Helper()
+	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIFiles {
+		t.Skipf("needs Landlock: ABI %d, %v", abi, err)
+	}
 	base := t.TempDir()
 	for _, dir := range []string{base, filepath.Dir(base)} {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -114,48 +125,33 @@ func withFetcher(t *testing.T, f *artifact.Fetcher) *harness {
 		}
 	})
 	h := &harness{Fetcher: f, t: t, alloc: alloc, local: dir.LocalPath()}
-	h.task = &artifact.Task{AllocPath: alloc.Path(), Dir: dir, UID: uid, GID: uid, Run: h.exec}
+	h.config = &drivers.TaskConfig{
+		ID: "a1/web/1", AllocID: fmt.Sprintf("artifact-%d-%d", os.Getpid(), number.Add(1)), Name: "web", AllocDir: alloc.Path(), TaskDir: dir.Path(),
+		SharedDir: alloc.SharedPath(), LocalDir: dir.LocalPath(), SecretsDir: dir.SecretsPath(), CgroupParent: "nomad-test.slice",
+		Limits: drivers.LinuxResources{MemoryBytes: 256 << 20, CPUShares: 100, MHzPerCore: 2000},
+	}
+	if uid >= 0 {
+		h.config.User = fmt.Sprint("nomad-", uid)
+	}
+	h.task = &artifact.Task{AllocPath: alloc.Path(), Dir: dir, UID: uid, GID: uid, Run: h.confine}
 	return h
 }
 
-// exec runs the program as the task's user in a PID namespace, without other confinement.
-func (h *harness) exec(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error) {
+// confine runs the program as the client does for drivers without a sandbox of their own.
+func (h *harness) confine(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error) {
 	h.mu.Lock()
 	h.runs = append(h.runs, *s)
 	h.mu.Unlock()
-	at, err := program()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, at)
-	cmd.Args, cmd.Dir, cmd.Env = s.Args, s.Dir, []string{}
-	for name, value := range s.Env {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Stdio[0], s.Stdio[1], s.Stdio[2]
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: taskUID, Gid: taskUID}
-		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	if size := s.Limits.FileSize; size > 0 {
-		if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: size}, nil); err != nil {
-			h.t.Error(err)
+	if !h.embedded {
+		var err error
+		if s.Program, err = program(); err != nil {
+			return nil, err
+		}
+		for _, name := range sidecar.SharedLibraries {
+			s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rx", Name: name, Optional: true})
 		}
 	}
-	err = cmd.Wait()
-	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if status.Signaled() {
-		return &drivers.ExitResult{Signal: int(status.Signal()), ExitCode: 128 + int(status.Signal())}, ctx.Err()
-	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return nil, err
-	}
-	return &drivers.ExitResult{ExitCode: status.ExitStatus()}, nil
+	return (&process.Confiner{Sidecars: &groups}).Confine(ctx, h.config, s)
 }
 
 // get fetches one artifact.
@@ -225,6 +221,9 @@ func tree(t *testing.T, dir string) string {
 			return err
 		}
 		rel, _ := filepath.Rel(dir, name)
+		if strings.HasPrefix(rel, "web/tmp/") {
+			return nil // mount points of a test below /tmp
+		}
 		st := info.Sys().(*syscall.Stat_t)
 		out.WriteString(info.Mode().String() + " " + rel)
 		if !d.IsDir() {

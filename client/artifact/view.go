@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/internal/fetch"
+	"github.com/open-nomad/open-nomad/internal/sidecar"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -28,6 +29,8 @@ func ParseExtraPath(text string) (ExtraPath, error) {
 
 // Paths of the node that a download can access. Missing ones are skipped.
 var (
+	// loaderPaths are for the loader of shared libraries.
+	loaderPaths = []string{"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"}
 	// networkPaths are for the resolution of names and for certificates.
 	networkPaths = map[string][]string{
 		"r": {
@@ -39,9 +42,9 @@ var (
 	}
 	// programPaths are for git, hg and ssh.
 	programPaths = map[string][]string{
-		"rx": {"/bin", "/usr/bin", "/usr/local/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/local/lib", "/usr/local/lib64"},
+		"rx": append([]string{"/bin", "/usr/bin", "/usr/local/bin", "/usr/libexec"}, sidecar.SharedLibraries...),
 		"r": {
-			"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/passwd", "/etc/group", "/etc/ssh/ssh_known_hosts",
+			"/etc/passwd", "/etc/group", "/etc/ssh/ssh_known_hosts",
 			"/usr/share/git-core", "/usr/share/mercurial", "/usr/share/zoneinfo", "/dev/zero", "/dev/fd",
 		},
 	}
@@ -60,6 +63,7 @@ func (j *job) paths(req *fetch.Request) []drivers.SidecarPath {
 			}
 		}
 	}
+	add(map[string][]string{"rx": sidecar.Libraries(), "r": loaderPaths})
 	if req.Archive != "" {
 		return append(out, drivers.SidecarPath{Modes: "r", Name: fetch.ArchiveName, Beneath: j.stage.path(j.task, "")},
 			drivers.SidecarPath{Modes: "rw", Name: "/dev/null", Optional: true})

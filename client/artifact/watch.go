@@ -72,20 +72,18 @@ func (j *job) watch(ctx context.Context, req *fetch.Request) error {
 			ended = true
 		}
 		begun := time.Now()
-		if err := limit.check(j.stage.work); err != nil {
+		m := &meter{limit: limit}
+		if err := m.add(j.stage.work, 0); err != nil {
 			return err
+		}
+		if j.kind != fetch.HTTP && req.Archive == "" { // for HTTP, the program knows more
+			j.report(fetch.Message{Bytes: m.have.bytes})
 		}
 		if ended {
 			return nil
 		}
 		wait = max(watchEvery, watchShare*time.Since(begun))
 	}
-}
-
-// check returns an error if the tree exceeds the limits.
-func (limit usage) check(dir *safefs.Dir) error {
-	m := &meter{limit: limit}
-	return m.add(dir, 0)
 }
 
 // meter measures a tree that is being changed.

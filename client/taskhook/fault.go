@@ -33,6 +33,8 @@ func (f *Fault) Event() *nomad.TaskEvent {
 		e.ValidationError = f.Err.Error()
 	case nomad.TaskSetupFailure:
 		e.SetupError = f.Err.Error()
+	case nomad.TaskArtifactDownloadFailed:
+		e.DownloadError = f.Err.Error()
 	default:
 		e.Message = f.Err.Error()
 	}

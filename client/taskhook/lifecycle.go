@@ -91,8 +91,10 @@ type TaskPrestartResponse struct {
 	Files   []drivers.HostFile
 	Devices []string // paths on the host; the start fails if the driver does not support devices
 	Log     *drivers.LogConfig
-	State   map[string]string // kept across restarts of the agent
-	Done    bool              // do not run again while State is kept; every start gets Env, Mounts, Devices and Files
+	// ArtifactDigests replaces those of the task's state, if not nil.
+	ArtifactDigests map[string]string
+	State           map[string]string // kept across restarts of the agent
+	Done            bool              // do not run again while State is kept; every start gets Env, Mounts, Devices and Files
 	// Background runs while the task runs. Its context ends when this run of the task is over
 	// or the agent shuts down. The loop waits for it.
 	Background func(ctx context.Context)

@@ -1,10 +1,12 @@
 package taskhook
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -14,6 +16,7 @@ import (
 type Identities interface {
 	Default(task string) nomad.Token
 	Watch(h nomad.WIHandle) (<-chan nomad.Token, func())
+	Downloaded(ctx context.Context, task string, digests map[string]string) error
 }
 
 // Users assigns uids to tasks without a user (driverset.Users).
@@ -26,8 +29,9 @@ type Users interface {
 // Deps holds the dependencies that all tasks of the node share. Package client sets them.
 type Deps struct {
 	Users      Users
-	API        *API              // of the task's socket, nil for none
-	Confiner   drivers.Confiner  // confines sidecars of drivers that cannot
+	API        *API             // of the task's socket, nil for none
+	Confiner   drivers.Confiner // confines sidecars of drivers that cannot
+	Artifacts  *artifact.Fetcher
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics
@@ -58,6 +62,7 @@ func Order(c Config) []hook.Hook {
 		newSocketHook(c),
 		newDNSHook(c),
 		newVolumeHook(c),
+		newArtifactHook(c),
 		newLogsHook(c),
 		newDispatchHook(c),
 		newStatsHook(c),

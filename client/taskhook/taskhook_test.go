@@ -1,6 +1,7 @@
 package taskhook_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -39,6 +40,8 @@ type tokens struct{}
 func (tokens) Default(string) nomad.Token { return nomad.NewToken("default-token", "k") }
 
 func (tokens) Watch(nomad.WIHandle) (<-chan nomad.Token, func()) { return nil, func() {} }
+
+func (tokens) Downloaded(context.Context, string, map[string]string) error { return nil }
 
 // events records the messages of emitted events. Its other Control methods do nothing.
 type events struct {
@@ -234,7 +237,6 @@ func TestRefused(t *testing.T) {
 	}{
 		{"signal", nomad.Task{KillSignal: "SIGNOPE"}, `"SIGNOPE"`},
 		{"change signal", nomad.Task{Identities: []*nomad.WorkloadIdentity{{Name: "a", ChangeMode: "signal"}}}, "change_signal"},
-		{"artifact", nomad.Task{Artifacts: []*nomad.TaskArtifact{{}}}, `"artifact"`},
 		{"logs", nomad.Task{LogConfig: &nomad.LogConfig{MaxFiles: 0, MaxFileSizeMB: 1}}, "max_files"},
 		{"user", nomad.Task{User: "no-such-user"}, "no-such-user"},
 		{"lent user", nomad.Task{User: "nomad-80007"}, "nomad-80007"},

@@ -29,8 +29,7 @@ func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 	s.Events = events[max(len(events)-maxEvents, 0):]
 }
 
-// maxReports is the maximum number of sandbox and log events among the kept ones. A task can
-// cause them at will, and they must not displace the events of its start and exit.
+// maxReports is the maximum number of reports (isReport) among the kept events. A task can cause them at will, and they must not displace the events of its start and exit.
 const maxReports = 3
 
 // fewReports returns events with no spare capacity. If e is a report above maxReports, the
@@ -54,9 +53,15 @@ func fewReports(events []*nomad.TaskEvent, e *nomad.TaskEvent) []*nomad.TaskEven
 	return append(slices.Clip(slices.Clone(events[:first])), events[first+1:]...)
 }
 
-// isReport reports whether the event is about the sandbox or the logs.
+// isReport reports whether the event is about the sandbox, the logs or the progress of a download.
 func isReport(e *nomad.TaskEvent) bool {
-	return e.Type == nomad.TaskSandboxDenial || e.Type == nomad.TaskSandboxMismatch || e.Type == nomad.TaskLogs
+	switch e.Type {
+	case nomad.TaskSandboxDenial, nomad.TaskSandboxMismatch, nomad.TaskLogs:
+		return true
+	case nomad.TaskDownloadingArtifacts:
+		return e.Details["downloaded_bytes"] != "" // the progress of a download
+	}
+	return false
 }
 
 // details returns the event's fields in the keys that Nomad 2.0 uses for Details.
@@ -67,7 +72,7 @@ func details(e *nomad.TaskEvent) map[string]string {
 	}
 	for key, value := range map[string]string{
 		"restart_reason": e.RestartReason, "setup_error": e.SetupError, "driver_error": e.DriverError,
-		"kill_error": e.KillError, "kill_reason": e.KillReason, "validation_error": e.ValidationError,
+		"kill_error": e.KillError, "download_error": e.DownloadError, "kill_reason": e.KillReason, "validation_error": e.ValidationError,
 		"failed_sibling": e.FailedSibling, "task_signal": e.TaskSignal,
 		"task_signal_reason": e.TaskSignalReason, "driver_message": e.DriverMessage, "message": e.Message,
 	} {
@@ -96,13 +101,15 @@ func details(e *nomad.TaskEvent) map[string]string {
 
 // fixed holds the messages of events without details, as in Nomad 2.0.
 var fixed = map[string]string{
-	nomad.TaskReceived:              "Task received by client",
-	nomad.TaskStarted:               "Task started by client",
-	nomad.TaskKilled:                "Task successfully killed",
-	nomad.TaskLeaderDead:            "Leader Task in Group dead",
-	nomad.TaskMainDead:              "Main tasks in the group died",
-	nomad.TaskRunning:               "Task is running",
-	nomad.TaskSkippingShutdownDelay: "Skipping shutdown_delay before killing the task",
+	nomad.TaskReceived:               "Task received by client",
+	nomad.TaskStarted:                "Task started by client",
+	nomad.TaskKilled:                 "Task successfully killed",
+	nomad.TaskLeaderDead:             "Leader Task in Group dead",
+	nomad.TaskMainDead:               "Main tasks in the group died",
+	nomad.TaskRunning:                "Task is running",
+	nomad.TaskDownloadingArtifacts:   "Client is downloading artifacts",
+	nomad.TaskArtifactDownloadFailed: "Failed to download artifacts",
+	nomad.TaskSkippingShutdownDelay:  "Skipping shutdown_delay before killing the task",
 }
 
 // display returns the message of an event, as in Nomad 2.0.
@@ -123,7 +130,7 @@ func display(e *nomad.TaskEvent) string {
 	case nomad.TaskSiblingFailed:
 		return fmt.Sprintf("Task's sibling %q failed", e.FailedSibling)
 	}
-	for _, text := range []string{e.Message, e.DriverError, e.ValidationError, e.SetupError,
+	for _, text := range []string{e.Message, e.DriverError, e.ValidationError, e.SetupError, e.DownloadError,
 		e.RestartReason, e.KillReason, e.DriverMessage} {
 		if text != "" {
 			return text

@@ -77,6 +77,9 @@ func (r *Runner) take(hook string, resp *taskhook.TaskPrestartResponse) {
 	if resp.Paths != nil {
 		r.env.SetPaths(*resp.Paths)
 	}
+	if resp.ArtifactDigests != nil {
+		r.update(func(s *nomad.TaskState) { s.ArtifactDigests = resp.ArtifactDigests }, nil)
+	}
 	if resp.Owner != nil {
 		r.try.owner = *resp.Owner
 	}

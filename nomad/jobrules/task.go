@@ -75,6 +75,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateLogConfig(t.LogConfig, f, tg.EphemeralDisk)
 	validateIdentities(t, f)
 	validateVolumeMounts(t, f, tg)
+	validateArtifacts(t, f)
 	if t.Lifecycle != nil {
 		validateTaskLifecycleConfig(t.Lifecycle, f)
 	}

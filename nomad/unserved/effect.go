@@ -59,7 +59,6 @@ var effects = map[string]sentence{
 	"numa":                          ofJobs("numa blocks of {jobs} only affect the choice of reserved cores"),
 	"action":                        ofJobs("actions of {jobs} cannot be run here"),
 	"connect":                       ofJobs("tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
-	"artifact":                      failing("artifact blocks"),
 	"csi_plugin":                    failing("csi_plugin blocks"),
 	"schedule":                      failing("schedule blocks"),
 	"secret":                        failing("secret blocks"),

@@ -16,6 +16,7 @@
 package cache
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -254,13 +255,35 @@ func (c *Cache) Status() Status {
 	return Status{Size: c.total, Limit: c.limit, Files: len(c.files), Keys: len(c.entries), Counts: c.counts}
 }
 
-// Purge removes everything. Copies in progress are completed.
-func (c *Cache) Purge() {
+// File is a cached file. Used is the time of its last use.
+type File struct {
+	SHA256 string
+	Size   int64
+	Used   time.Time
+}
+
+// Files lists the cached files, the most recently used first.
+func (c *Cache) Files() []File {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]File, 0, len(c.files))
+	for sum, b := range c.files {
+		list = append(list, File{SHA256: sum, Size: b.size, Used: b.used})
+	}
+	slices.SortFunc(list, func(a, b File) int { return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.SHA256, b.SHA256)) })
+	return list
+}
+
+// Purge removes everything and returns the size of the removed files in bytes. Copies in progress
+// are completed.
+func (c *Cache) Purge() (freed int64) {
+	c.mu.Lock()
+	freed = c.total
 	var paths []string
 	for file := range c.files {
 		paths = append(paths, c.forget(file)...)
 	}
 	c.mu.Unlock()
 	c.remove(paths)
+	return freed
 }

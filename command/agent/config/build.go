@@ -58,6 +58,10 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
+	artifacts, err := s.artifactConfig()
+	if err != nil {
+		return client.Config{}, err
+	}
 	return client.Config{
 		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name,
 		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: c.Meta,
@@ -68,6 +72,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
+		Artifact:    artifacts,
 		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(),
 		GC: client.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,

@@ -53,7 +53,7 @@ type Client struct {
 	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true" later:"host networks"`
 	CgroupParent                   string                    `hcl:"cgroup_parent"`
 	NomadServiceDiscovery          bool                      `hcl:"nomad_service_discovery" default:"true"`
-	Artifact                       Artifact                  `hcl:"artifact" later:"artifacts"`
+	Artifact                       Artifact                  `hcl:"artifact"`
 	DrainOnShutdown                DrainOnShutdown           `hcl:"drain_on_shutdown" later:"draining"`
 	Users                          Users                     `hcl:"users"`
 	NodeMaxAllocs                  int                       `hcl:"node_max_allocs"`
@@ -141,6 +141,7 @@ type Artifact struct {
 	DisableFilesystemIsolation    bool          `hcl:"disable_filesystem_isolation"`
 	FilesystemIsolationExtraPaths []string      `hcl:"filesystem_isolation_extra_paths"`
 	SetEnvironmentVariables       string        `hcl:"set_environment_variables"`
+	CacheSize                     string        `hcl:"cache_size" default:"2GiB"`
 }
 
 // DrainOnShutdown is the client.drain_on_shutdown block.

@@ -122,6 +122,9 @@ func (e *entries) add(name string, isDir bool) error {
 			return err
 		}
 	}
+	if e.limits.Files > 0 && len(e.names) > e.limits.Files { // with directories that have no entry
+		return fmt.Errorf("it has more than %d entries", e.limits.Files)
+	}
 	return nil
 }
 
