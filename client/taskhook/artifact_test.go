@@ -85,7 +85,7 @@ func newDownloads(t *testing.T, artifacts ...*nomad.TaskArtifact) *downloads {
 	})
 	task := &nomad.Task{Name: "web", Artifacts: artifacts, Meta: map[string]string{"x": "value", "up": "../.."}}
 	cfg := taskhook.Config{
-		Deps: taskhook.Deps{Artifacts: fetcher}, Task: task, Dir: alloc, Control: &recorder{}, Alloc: &nomad.Allocation{ID: "a1", Job: &nomad.Job{}},
+		Deps: taskhook.Deps{Artifacts: fetcher}, Task: task, Dir: alloc, Control: &recorder{}, Identities: tokens{}, Log: slog.New(slog.DiscardHandler), Alloc: &nomad.Allocation{ID: "a1", Job: &nomad.Job{}},
 	}
 	env := taskenv.New(taskenv.Subject{Node: &nomad.Node{}, Alloc: cfg.Alloc, Task: task})
 	env.SetPaths(taskenv.Paths{Alloc: dir.SharedPath(), Task: dir.LocalPath(), Secrets: dir.SecretsPath()})
