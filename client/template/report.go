@@ -31,6 +31,7 @@ type reporter struct {
 // status is the state of the reporter. run owns it.
 type status struct {
 	missing  render.Missing
+	since    time.Time // when data began to be missing
 	reported bool      // of missing
 	last     time.Time // of the last report
 	stale    time.Time // since when data cannot be read; zero is not at all
@@ -45,7 +46,7 @@ func newReporter(task Task, labels []metrics.Label) *reporter {
 // run emits events until ctx ends.
 func (r *reporter) run(ctx context.Context) {
 	defer close(r.done)
-	s := &status{last: time.Now()}
+	s := &status{}
 	tick := time.NewTicker(staleEvery)
 	defer tick.Stop()
 	for {
@@ -76,7 +77,7 @@ func (s *status) missingIn() time.Duration {
 	if len(s.missing.Names) == 0 || s.reported {
 		return forever
 	}
-	return max(missingAfter-time.Since(s.last), 0)
+	return max(missingAfter-time.Since(s.since), missingAfter-time.Since(s.last), 0)
 }
 
 // missingText lists the names of missing data.
@@ -105,7 +106,12 @@ func (r *reporter) gauge(age time.Duration) {
 
 // missing reports missing data, later.
 func (r *reporter) missing(m render.Missing) {
-	r.send(func(s *status) { s.missing, s.reported = m, false })
+	r.send(func(s *status) {
+		if len(s.missing.Names) == 0 {
+			s.since = time.Now()
+		}
+		s.missing, s.reported = m, false
+	})
 }
 
 // outage reports data that cannot be read.

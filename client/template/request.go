@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -26,6 +27,10 @@ func (r *run) session(ctx context.Context, entries []*entry) *session {
 			{Modes: "r", Name: allocdir.SharedName, Beneath: filepath.Dir(dir.SharedPath())},
 		},
 		req: r.request(entries),
+	}
+	// Older kernels cannot restrict TCP. There the program has the network of the task.
+	if abi, err := landlock.ABI(); err == nil && abi >= landlock.ABITCP && !s.open {
+		s.noTCP = true
 	}
 	s.content = func(i int, body io.Reader, size int) error { return r.content(entries[i], body, size) }
 	s.other = func(f *render.Frame) error { return r.frame(ctx, f, entries) }

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Limits of restarting a program that has died.
@@ -180,169 +177,6 @@ func (r *run) program(ctx context.Context, todo []*entry) error {
 	cancel(nil)
 	<-watched
 	return err
-}
-
-// handle handles the end of a program with an error. It reports whether to start it again.
-func (r *run) handle(ctx context.Context, err error, deaths int) bool {
-	var start *startError
-	switch {
-	case errors.As(err, new(*templateError)):
-		r.fail(ctx, err)
-	case r.isBegun():
-		r.report.died(err)
-		return true
-	case errors.As(err, &start):
-		r.fail(ctx, &drivers.RecoverableError{Err: err})
-	case deaths >= firstDeaths || errors.As(err, new(*writeError)):
-		r.fail(ctx, failed(err))
-	default:
-		return true
-	}
-	return false
-}
-
-// failed adds the words that Nomad uses.
-func failed(err error) error { return fmt.Errorf("Template failed: %w", err) } //nolint:staticcheck // as in Nomad
-
-// templateError is the error of a template. It is final.
-type templateError struct{ err error }
-
-// Error returns the error with the name of the template.
-func (e *templateError) Error() string { return e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *templateError) Unwrap() error { return e.err }
-
-// describeFailure adds the name of the template, and the line, to a failure.
-func describeFailure(f *failure, entries []*entry) error {
-	name := "templates"
-	if f.Template >= 0 && f.Template < len(entries) {
-		name = entries[f.Template].String()
-	}
-	if f.Line > 0 {
-		name += fmt.Sprintf(", line %d", f.Line)
-	}
-	return failed(fmt.Errorf("%s: %w", name, f))
-}
-
-// fail reports an error to Begin, or kills the task.
-func (r *run) fail(ctx context.Context, err error) {
-	r.mu.Lock()
-	begun := r.begun
-	if !begun {
-		r.first <- err
-	}
-	r.mu.Unlock()
-	if begun {
-		r.kill(ctx, err.Error())
-	}
-}
-
-// kill kills the task for a reason.
-func (r *run) kill(ctx context.Context, reason string) {
-	err := r.t.deps.Task.Kill(ctx, &nomad.TaskEvent{Type: nomad.TaskKilling, FailsTask: true, KillReason: reason})
-	if err != nil && ctx.Err() == nil {
-		r.t.deps.Log.Error("kill task after a failed template", "err", err)
-	}
-}
-
-// succeed reports the first complete render.
-func (r *run) succeed() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	select {
-	case <-r.complete:
-		return
-	default:
-	}
-	close(r.complete)
-	if !r.begun {
-		r.first <- nil
-	}
-}
-
-// content writes the text of a template.
-func (r *run) content(e *entry, body io.Reader, size int) error {
-	changed, err := r.write(e, body, size)
-	switch {
-	case errors.Is(err, errShort):
-		return err
-	case err != nil && !r.isBegun():
-		return &writeError{fmt.Errorf("%v: %w", e, err)}
-	case err != nil:
-		// The last content stays. It is the task that can put something in the way.
-		r.report.message(fmt.Sprintf("%v: %v", e, err))
-		return nil
-	}
-	if changed && r.isBegun() {
-		r.pending.add(e)
-	}
-	return nil
-}
-
-// writeError is the error of a file that cannot be written.
-type writeError struct{ err error }
-
-// Error returns the name of the template and the cause.
-func (e *writeError) Error() string { return e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *writeError) Unwrap() error { return e.err }
-
-// frame handles the frames other than contents.
-func (r *run) frame(ctx context.Context, f *render.Frame, entries []*entry) error {
-	switch f.Kind {
-	case render.KindPass:
-		var p render.Pass
-		if err := f.Decode(&p); err != nil {
-			return err
-		}
-		r.passed(ctx, p, entries)
-	case render.KindMissing:
-		var m render.Missing
-		if err := f.Decode(&m); err != nil {
-			return err
-		}
-		r.report.missing(m)
-	case render.KindOutage:
-		var o render.Outage
-		if err := f.Decode(&o); err != nil {
-			return err
-		}
-		r.report.outage(o)
-	case render.KindRecovered:
-		r.report.recovered()
-	}
-	return nil
-}
-
-// passed handles the end of a pass.
-func (r *run) passed(ctx context.Context, p render.Pass, entries []*entry) {
-	r.report.alive()
-	if p.Complete {
-		for i, e := range entries {
-			k := static
-			if slices.Contains(p.Live, i) {
-				k = live
-			}
-			r.t.keep(e.hash, k)
-		}
-		r.succeed()
-	}
-	if r.pending.hasEnv() {
-		r.setEnv(ctx)
-	}
-	r.pending.release()
-}
-
-// setEnv sets the variables for later starts.
-func (r *run) setEnv(ctx context.Context) {
-	env, err := r.environment()
-	if err != nil {
-		r.kill(ctx, err.Error())
-		return
-	}
-	r.t.deps.Task.SetEnv(Hook, env)
 }
 
 // update replaces the templates, and the token unless it is zero.

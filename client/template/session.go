@@ -25,6 +25,7 @@ type session struct {
 	dir      string // the working directory
 	paths    []drivers.SidecarPath
 	open     bool // without Landlock
+	noTCP    bool
 	req      *render.Request
 	// content handles the text of a template. other handles the frames up to the last one.
 	content func(template int, body io.Reader, size int) error
@@ -110,7 +111,7 @@ func (s *session) run(ctx context.Context) error {
 func (s *session) sidecar(program, stdin, stdout *os.File) *drivers.Sidecar {
 	return &drivers.Sidecar{
 		Program: program, Args: []string{sidecar.Render}, Env: render.Environment(), Dir: s.dir, Paths: s.paths,
-		Stdio: [3]*os.File{stdin, stdout, nil}, NoTCP: true, Unconfined: s.open,
+		Stdio: [3]*os.File{stdin, stdout, nil}, NoTCP: s.noTCP, Unconfined: s.open,
 	}
 }
 

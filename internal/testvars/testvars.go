@@ -24,6 +24,7 @@ const Token = "testvars-token"
 // Server holds variables. Its methods may be called concurrently.
 type Server struct {
 	socket string
+	stop   func()
 
 	mu      sync.Mutex
 	index   uint64
@@ -46,12 +47,16 @@ type variable struct {
 func Start(t testing.TB, socket string) *Server {
 	t.Helper()
 	s := &Server{socket: socket, index: 10, vars: map[string]*variable{}, changed: make(chan struct{})}
-	t.Cleanup(s.Listen(t))
+	s.Listen(t)
+	t.Cleanup(func() { s.Stop() })
 	return s
 }
 
-// Listen opens the socket and returns a function that closes it and all connections.
-func (s *Server) Listen(t testing.TB) (stop func()) {
+// Stop closes the socket and all connections, as an agent that ends.
+func (s *Server) Stop() { s.stop() }
+
+// Listen opens the socket again after Stop.
+func (s *Server) Listen(t testing.TB) {
 	t.Helper()
 	l, err := net.Listen("unix", s.socket)
 	if err != nil {
@@ -60,10 +65,10 @@ func (s *Server) Listen(t testing.TB) (stop func()) {
 	srv := &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: time.Minute}
 	var done sync.WaitGroup
 	done.Go(func() { _ = srv.Serve(l) }) // its error is that of Close
-	return func() {
+	s.stop = sync.OnceFunc(func() {
 		srv.Close()
 		done.Wait()
-	}
+	})
 }
 
 // Set writes a variable in the namespace default.

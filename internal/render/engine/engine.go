@@ -45,7 +45,6 @@ func program() int {
 	os.Stdout = os.Stderr // some functions print, and stdout is for frames
 	log.SetOutput(io.Discard)
 	os.Clearenv() // the functions of the library also look there
-	dieFirst()
 	in := io.LimitReader(os.Stdin, maxRequest)
 	var req render.Request
 	dec := json.NewDecoder(in)
@@ -59,12 +58,6 @@ func program() int {
 		cancel()
 	}()
 	return report(out, run(ctx, &req, out))
-}
-
-// dieFirst makes the kernel end this program before the task if their control group runs out of
-// memory. It needs the file in /proc, which a confinement can lack.
-func dieFirst() {
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // the program also works without
 }
 
 // report sends the last frame and returns the exit status.
