@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -51,6 +52,7 @@ type Config struct {
 	DynamicUserMax int
 	GC             GCConfig
 	// Artifact configures downloads. Its CacheDir is set by New.
+	Template template.Config
 	Artifact artifact.Config
 	Access   AccessControl
 	Metrics  Metrics

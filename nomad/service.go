@@ -296,6 +296,14 @@ type SidecarTask struct {
 	Identities    []*WorkloadIdentity
 }
 
+// What happens after the content of a template has changed.
+const (
+	TemplateChangeModeNoop    = "noop"
+	TemplateChangeModeRestart = "restart"
+	TemplateChangeModeSignal  = "signal"
+	TemplateChangeModeScript  = "script"
+)
+
 // Template is a file that is rendered before the task starts and whenever its data changes.
 type Template struct {
 	SourcePath    string

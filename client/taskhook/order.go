@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -32,6 +33,7 @@ type Deps struct {
 	API        *API             // of the task's socket, nil for none
 	Confiner   drivers.Confiner // confines sidecars of drivers that cannot
 	Artifacts  *artifact.Fetcher
+	Templates  template.Config
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics
@@ -65,6 +67,7 @@ func Order(c Config) []hook.Hook {
 		newArtifactHook(c),
 		newLogsHook(c),
 		newDispatchHook(c),
+		newTemplateHook(c),
 		newStatsHook(c),
 	}
 }

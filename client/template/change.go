@@ -13,13 +13,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The change modes of templates.
-const (
-	modeNoop   = "noop"
-	modeSignal = "signal"
-	modeScript = "script"
-)
-
 // defaultScriptTimeout is the default of change_script.timeout.
 const defaultScriptTimeout = 5 * time.Second
 
@@ -113,12 +106,12 @@ func (r *run) apply(ctx context.Context, changed []*entry) {
 	var scripts []*entry
 	for _, e := range changed {
 		switch e.t.ChangeMode {
-		case modeNoop:
-		case modeSignal:
+		case nomad.TemplateChangeModeNoop:
+		case nomad.TemplateChangeModeSignal:
 			if !slices.Contains(signals, e.t.ChangeSignal) {
 				signals = append(signals, e.t.ChangeSignal)
 			}
-		case modeScript:
+		case nomad.TemplateChangeModeScript:
 			scripts = append(scripts, e)
 		default: // restart
 			r.restart(ctx)
@@ -215,7 +208,7 @@ func (r *run) hookFailed(message string) {
 
 // onFirstRender reports whether a template has a script that runs after the first render.
 func onFirstRender(e *entry) bool {
-	return e.t.ChangeMode == modeScript && e.t.ChangeScript != nil && e.t.ChangeScript.RunOnFirstRender
+	return e.t.ChangeMode == nomad.TemplateChangeModeScript && e.t.ChangeScript != nil && e.t.ChangeScript.RunOnFirstRender
 }
 
 func (r *run) hasFirstScripts() bool { return slices.ContainsFunc(r.list(), onFirstRender) }

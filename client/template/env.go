@@ -27,7 +27,8 @@ func (r *run) environment() (map[string]string, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("Template failed to read environment variables: %v: %w", e, err) //nolint:staticcheck // as in Nomad
+			//lint:ignore ST1005 the text is that of Nomad
+			return nil, fmt.Errorf("Template failed to read environment variables: %v: %w", e, err)
 		}
 		maps.Copy(all, env)
 	}

@@ -29,7 +29,10 @@ func (r *run) handle(ctx context.Context, err error, deaths int) bool {
 }
 
 // failed adds the words that Nomad uses.
-func failed(err error) error { return fmt.Errorf("Template failed: %w", err) } //nolint:staticcheck // as in Nomad
+func failed(err error) error {
+	//lint:ignore ST1005 the text is that of Nomad
+	return fmt.Errorf("Template failed: %w", err)
+}
 
 // templateError is the error of a template. It is final.
 type templateError struct{ err error }

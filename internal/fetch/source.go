@@ -150,7 +150,7 @@ func (s Source) Kind() (Kind, error) {
 	case !known && s.forced != "":
 		return "", fmt.Errorf("unknown kind %q: use git, hg, s3, gcs, http or https", s.forced)
 	case !known:
-		return "", fmt.Errorf("unknown scheme %q: use http or https, or a prefix such as git:: or s3::", scheme)
+		return "", fmt.Errorf("unknown scheme %q: use http or https, or a prefix such as git:: before the URL", scheme)
 	case !slices.Contains(allowed, scheme):
 		return "", fmt.Errorf("scheme %q is not allowed for %s: use %s", scheme, kind, strings.Join(allowed, ", "))
 	}

@@ -57,7 +57,7 @@ func validateArtifact(a *nomad.TaskArtifact, f *faults, task string) {
 			f.add("headers: %q is not a valid header: the name or the value contains a character that is not allowed", name)
 		}
 	}
-	validateArtifactDestination(a.RelativeDest, f, task)
+	validateDestination(a.RelativeDest, f, task)
 	validateArtifactVerify(a.Verify, f, kind)
 }
 
@@ -76,17 +76,21 @@ func validHeader(name, value string) bool {
 		!strings.ContainsFunc(value, func(r rune) bool { return r != '\t' && unicode.IsControl(r) })
 }
 
-func validateArtifactDestination(destination string, f *faults, task string) {
+func validateDestination(destination string, f *faults, task string) {
 	if strings.ContainsFunc(destination, unicode.IsControl) {
 		f.add("destination %q contains a control character", destination)
 		return
 	}
-	// As on the node: relative to the directory of the task, which is in that of the allocation.
-	at := path.Join(task, destination)
-	first, _, _ := strings.Cut(at, "/")
-	if first != task && first != "alloc" && !strings.HasPrefix(destination, "${") {
+	if outside(destination, task) {
 		f.add("destination %q is outside the directory of the task and the shared directory: use a path such as local/, or ../alloc/data/", destination)
 	}
+}
+
+// outside reports whether a path leads out of the directories that a task can use. As on the node, it
+// is relative to the directory of the task, which is in that of the allocation.
+func outside(name, task string) bool {
+	first, _, _ := strings.Cut(path.Join(task, name), "/")
+	return first != task && first != "alloc" && !strings.HasPrefix(name, "${")
 }
 
 func validateArtifactVerify(v *nomad.ArtifactVerify, f *faults, kind fetch.Kind) {

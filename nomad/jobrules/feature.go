@@ -55,7 +55,6 @@ var (
 	}
 	absentForTasks = []feature[*nomad.Task]{
 		{"service", "service blocks are", func(t *nomad.Task) bool { return len(t.Services) > 0 }},
-		{"template", "template blocks are", func(t *nomad.Task) bool { return len(t.Templates) > 0 }},
 		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
 		{"consul", "consul blocks are", func(t *nomad.Task) bool { return t.Consul != nil }},
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},

@@ -208,7 +208,6 @@ func TestAbsentFeatures(t *testing.T) {
 		"canary":        func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{Canary: 1} },
 		"auto_revert":   func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{AutoRevert: true} },
 		"network modes": func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
-		"template":      func(j *nomad.Job) { task(j).Templates = []*nomad.Template{{}} },
 		"vault":         func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
 		"action":        func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },

@@ -76,6 +76,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateIdentities(t, f)
 	validateVolumeMounts(t, f, tg)
 	validateArtifacts(t, f)
+	validateTemplates(t, f)
 	if t.Lifecycle != nil {
 		validateTaskLifecycleConfig(t.Lifecycle, f)
 	}

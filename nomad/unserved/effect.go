@@ -62,7 +62,6 @@ var effects = map[string]sentence{
 	"csi_plugin":                    failing("csi_plugin blocks"),
 	"schedule":                      failing("schedule blocks"),
 	"secret":                        failing("secret blocks"),
-	"template":                      failing("template blocks"),
 	"vault":                         failing("vault blocks"),
 	VersionTag:                      ofJobs("version tags of {jobs} are preserved: they cannot be added, removed or used in comparisons here"),
 }

@@ -66,7 +66,7 @@ func TestSentences(t *testing.T) {
 		{"periodic", 1, "1 periodic job will not be launched"},
 		{"periodic", 3, "3 periodic jobs will not be launched"},
 		{"service", 4, "services of 4 jobs will not be registered or checked by clients of this version"},
-		{"template", 1, "tasks with template blocks in 1 job will not start on clients of this version"},
+		{"vault", 1, "tasks with vault blocks in 1 job will not start on clients of this version"},
 		{"later", 1, "1 job uses later, which this version does not support"},
 		{"later", 2, "2 jobs use later, which this version does not support"},
 	} {

@@ -62,6 +62,10 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
+	templates, err := s.templateConfig()
+	if err != nil {
+		return client.Config{}, err
+	}
 	return client.Config{
 		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name,
 		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: c.Meta,
@@ -73,6 +77,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,
+		Template:    templates,
 		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(),
 		GC: client.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,

@@ -40,7 +40,7 @@ type Client struct {
 	GCVolumesOnNodeGC              bool                      `hcl:"gc_volumes_on_node_gc" later:"dynamic host volumes"`
 	NoHostUUID                     bool                      `hcl:"no_host_uuid" default:"true" later:"node IDs derived from the host's UUID"`
 	DisableRemoteExec              bool                      `hcl:"disable_remote_exec"`
-	Template                       Template                  `hcl:"template" later:"templates"`
+	Template                       Template                  `hcl:"template"`
 	ServerJoin                     ServerJoin                `hcl:"server_join"`
 	HostVolume                     map[string]*HostVolume    `hcl:"host_volume,label"`
 	CNIPath                        string                    `hcl:"cni_path" default:"/opt/cni/bin:/usr/libexec/cni" later:"bridge and CNI networks"`
@@ -80,11 +80,11 @@ type Template struct {
 	BlockQueryWait            time.Duration      `hcl:"block_query_wait" default:"5m"`
 	Wait                      TemplateWait       `hcl:"wait"`
 	WaitBounds                TemplateWaitBounds `hcl:"wait_bounds"`
-	ConsulRetry               Retry              `hcl:"consul_retry"`
-	VaultDefaultLeaseDuration time.Duration      `hcl:"vault_default_lease_duration" default:"5m"`
-	VaultRetry                Retry              `hcl:"vault_retry"`
+	ConsulRetry               Retry              `hcl:"consul_retry" later:"Consul"`
+	VaultDefaultLeaseDuration time.Duration      `hcl:"vault_default_lease_duration" default:"5m" later:"Vault"`
+	VaultRetry                Retry              `hcl:"vault_retry" later:"Vault"`
 	NomadRetry                Retry              `hcl:"nomad_retry"`
-	UseClientConsulToken      bool               `hcl:"use_client_consul_token"`
+	UseClientConsulToken      bool               `hcl:"use_client_consul_token" later:"Consul"`
 }
 
 // TemplateWait is the client.template.wait block.

@@ -113,7 +113,21 @@ func taskView(t *nomad.Task) nomad.Task {
 	v := *t
 	v.Constraints, v.Services, v.RestartPolicy, v.ScalingPolicies, v.Actions = nil, nil, nil, nil, nil
 	v.KillTimeout, v.KillSignal, v.ShutdownDelay = 0, "", 0
+	v.Templates = templateViews(t.Templates)
 	return v
+}
+
+// templateViews drops the text of templates: the client renders a new one while the task runs.
+func templateViews(list []*nomad.Template) []*nomad.Template {
+	var out []*nomad.Template
+	for _, t := range list {
+		v := *t
+		if v.EmbeddedTmpl != "" {
+			v.EmbeddedTmpl = "text"
+		}
+		out = append(out, &v)
+	}
+	return out
 }
 
 // equal compares plain data. An empty slice or map equals nil. Numbers of different types are

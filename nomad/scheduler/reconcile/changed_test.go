@@ -11,7 +11,8 @@ import (
 func job() *nomad.Job {
 	return &nomad.Job{ID: "j", Namespace: "default", Type: nomad.JobTypeService, CreateIndex: 5, ModifyIndex: 5, JobModifyIndex: 5,
 		TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Tasks: []*nomad.Task{{
-			Name: "t", Driver: "exec2", Config: map[string]any{"n": int64(1), "list": []any{"a"}, "deep": map[string]any{"x": uint64(2)}},
+			Templates: []*nomad.Template{{EmbeddedTmpl: "text", DestPath: "local/x"}},
+			Name:      "t", Driver: "exec2", Config: map[string]any{"n": int64(1), "list": []any{"a"}, "deep": map[string]any{"x": uint64(2)}},
 		}}}}}
 }
 
@@ -28,6 +29,11 @@ func TestGroupChanged(t *testing.T) {
 		{"empty equals nil", func(j *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
 			j.Meta, t.Env, t.Artifacts = map[string]string{}, map[string]string{}, []*nomad.TaskArtifact{}
 		}, false},
+		{"text of a template", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Templates[0].EmbeddedTmpl = "other" }, false},
+		{"destination of a template", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Templates[0].DestPath = "local/other" }, true},
+		{"template with a source", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
+			t.Templates[0].EmbeddedTmpl, t.Templates[0].SourcePath = "", "local/src"
+		}, true},
 		{"kill timeout", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.KillTimeout = time.Minute }, false},
 		{"update block", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
 			g.Update = &nomad.UpdateStrategy{MaxParallel: 2}

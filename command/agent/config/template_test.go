@@ -1,0 +1,72 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/template"
+	"github.com/open-nomad/open-nomad/internal/render"
+)
+
+func TestTemplateConfig(t *testing.T) {
+	s, err := load(t, map[string]string{"a.hcl": `
+		data_dir = "/var/nomad"
+		name = "n"
+		client {
+			enabled = true
+			template {
+				function_denylist = ["file"]
+				function_blacklist = ["md5*"]
+				disable_file_sandbox = true
+				max_stale = "1h"
+				block_query_wait = "2m"
+				wait {
+					min = "3s"
+					max = "4s"
+				}
+				wait_bounds {
+					min = "1s"
+					max = "9s"
+				}
+				nomad_retry {
+					attempts = 5
+					backoff = "6s"
+					max_backoff = "7s"
+				}
+			}
+		}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := template.Config{
+		FunctionDenylist: []string{"file", "md5*"}, DisableFileSandbox: true, MaxStale: time.Hour, BlockQueryWait: 2 * time.Minute,
+		Wait: render.Wait{Min: 3 * time.Second, Max: 4 * time.Second}, WaitBounds: render.Wait{Min: time.Second, Max: 9 * time.Second},
+		NomadRetry: render.Retry{Attempts: 5, Backoff: 6 * time.Second, MaxBackoff: 7 * time.Second},
+	}
+	if got := configs(t, s).Client.Template; !reflect.DeepEqual(got, want) {
+		t.Errorf("template = %+v, want %+v", got, want)
+	}
+	defaults := configs(t, whole()).Client.Template
+	if defaults.Wait != (render.Wait{Min: 5 * time.Second, Max: 4 * time.Minute}) || defaults.NomadRetry.Attempts != 12 || len(defaults.FunctionDenylist) != 3 {
+		t.Errorf("defaults = %+v", defaults)
+	}
+}
+
+func TestTemplateFaults(t *testing.T) {
+	for text, want := range map[string]string{
+		`max_stale = "-1s"`:                             "client.template.max_stale: must not be negative",
+		`function_denylist = ["["]`:                     `client.template.function_denylist: "[" is not a pattern`,
+		"wait {\n min = \"5m\"\n }":                     "client.template.wait.min: 5m0s is above wait.max",
+		"wait_bounds {\n min = \"x\"\n }":               `client.template.wait_bounds.min: "x" is not a duration`,
+		"wait_bounds {\n min = \"2s\"\n max=\"1s\"\n }": "client.template.wait_bounds: min is above max",
+		"nomad_retry {\n attempts = -1\n }":             "client.template.nomad_retry.attempts: must not be negative",
+		"vault_retry {\n attempts = 1\n }":              "client.template.vault_retry.attempts: Vault: not available yet",
+	} {
+		_, err := load(t, map[string]string{"a.hcl": "data_dir = \"/var/nomad\"\nclient {\n enabled = true\n template {\n" + text + "\n}\n}"})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", text, err, want)
+		}
+	}
+}

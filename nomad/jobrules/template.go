@@ -1,0 +1,114 @@
+package jobrules
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/render"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// validateTemplates checks the template blocks of a task. A value with a reference is checked on the node only.
+func validateTemplates(t *nomad.Task, f *faults) {
+	var taken []string
+	for _, tmpl := range t.Templates {
+		in := f.in("template", tmpl.DestPath)
+		validateTemplate(tmpl, in, t)
+		at := path.Join(t.Name, tmpl.DestPath)
+		if tmpl.DestPath != "" && slices.Contains(taken, at) {
+			in.add("two templates have this destination: change one of them")
+		}
+		taken = append(taken, at)
+	}
+}
+
+func validateTemplate(tmpl *nomad.Template, f *faults, t *nomad.Task) {
+	validateTemplateText(tmpl, f, t)
+	if tmpl.DestPath == "" {
+		f.add("missing destination: set it to a file such as local/app.conf")
+	} else {
+		validateDestination(tmpl.DestPath, f, t.Name)
+	}
+	if tmpl.VaultGrace != 0 {
+		f.add("vault_grace is not supported: remove it")
+	}
+	if tmpl.Splay < 0 {
+		f.add("splay is negative")
+	}
+	if n, err := strconv.ParseUint(tmpl.Perms, 8, 32); tmpl.Perms != "" && (err != nil || n > 0o777) {
+		f.add("perms is %q: use an octal number up to 777, such as 0644", tmpl.Perms)
+	}
+	validateOwner(tmpl, f)
+	validateWait(tmpl.Wait, f)
+	validateChangeMode(tmpl, f)
+}
+
+func validateTemplateText(tmpl *nomad.Template, f *faults, t *nomad.Task) {
+	switch {
+	case tmpl.EmbeddedTmpl == "" && tmpl.SourcePath == "":
+		f.add("data and source are missing: set one of them")
+	case tmpl.EmbeddedTmpl != "" && tmpl.SourcePath != "":
+		f.add("data and source are both set: keep one of them")
+	case tmpl.SourcePath != "":
+		if outside(tmpl.SourcePath, t.Name) {
+			f.add("source %q is outside the directory of the task and the shared directory: use a file such as local/app.tmpl", tmpl.SourcePath)
+		}
+	default:
+		if err := render.CheckText(tmpl.EmbeddedTmpl, tmpl.LeftDelim, tmpl.RightDelim); err != nil {
+			f.add("data: %v", err)
+		}
+	}
+}
+
+func validateOwner(tmpl *nomad.Template, f *faults) {
+	for key, id := range map[string]*int{"uid": tmpl.Uid, "gid": tmpl.Gid} {
+		if id != nil && *id < -1 {
+			f.add("%s is %d: it must be 0 or more", key, *id)
+		}
+	}
+}
+
+func validateWait(w *nomad.WaitConfig, f *faults) {
+	if w == nil {
+		return
+	}
+	switch {
+	case w.Min != nil && *w.Min < 0, w.Max != nil && *w.Max < 0:
+		f.add("wait: min or max is negative")
+	case w.Min != nil && w.Max != nil && *w.Min > *w.Max:
+		f.add("wait: min of %s is above max of %s", *w.Min, *w.Max)
+	}
+}
+
+func validateChangeMode(tmpl *nomad.Template, f *faults) {
+	switch tmpl.ChangeMode {
+	case "", nomad.TemplateChangeModeNoop, nomad.TemplateChangeModeRestart:
+	case nomad.TemplateChangeModeSignal:
+		switch {
+		case tmpl.ChangeSignal == "":
+			f.add("change_mode is \"signal\", and change_signal is missing: set it to a name such as SIGHUP")
+		case !KnownSignal(tmpl.ChangeSignal):
+			f.add("unknown change_signal %q: use a name such as SIGHUP", tmpl.ChangeSignal)
+		}
+		if tmpl.Envvars {
+			f.add("change_mode is \"signal\", and env is true: a process keeps its variables, so use \"restart\" or \"noop\"")
+		}
+	case nomad.TemplateChangeModeScript:
+		validateChangeScript(tmpl.ChangeScript, f)
+	default:
+		f.add("change_mode is %q: use noop, restart, signal or script", tmpl.ChangeMode)
+	}
+}
+
+func validateChangeScript(s *nomad.ChangeScript, f *faults) {
+	switch {
+	case s == nil:
+		f.add("change_mode is \"script\", and change_script is missing: add it with a command")
+	case strings.TrimSpace(s.Command) == "":
+		f.add("change_script: missing command")
+	case s.Timeout < 0:
+		f.add("change_script: timeout is negative")
+	}
+}
