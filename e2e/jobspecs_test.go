@@ -200,7 +200,7 @@ func checkDrivers(job *workload.Job) error {
 			switch t.Driver {
 			case "exec2": // checked by the servers
 			case "raw_exec":
-				_, err = drivers.Decode(t.Config, rawexec.New(quiet, nil).TaskSpec())
+				_, err = drivers.Decode(t.Config, new(rawexec.Driver).TaskSpec())
 			case "mock_driver":
 				_, err = drivers.Decode(t.Config, mock.New(quiet).TaskSpec())
 			default:

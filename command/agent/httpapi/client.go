@@ -18,7 +18,7 @@ func (s *Server) clientRoutes() []web.Route {
 		{Methods: "POST", Path: "/v1/client/metadata", CORS: true, Handle: web.Read("NodeMeta.Apply", s.ofNode, web.Full[message.NodeMetaResponse])},
 		{Methods: "GET PUT POST", Path: "/v1/client/gc", Handle: web.SameSite(web.Read("ClientAllocations.GarbageCollectAll", s.ofNode, web.Nothing[message.GenericResponse]))},
 		{Methods: "GET", Path: "/v1/client/artifact-cache", CORS: true, Handle: web.Read("ArtifactCache.Status", s.ofNode, web.Full[message.ArtifactCacheResponse])},
-		{Methods: "DELETE", Path: "/v1/client/artifact-cache", CORS: true, Handle: web.Read("ArtifactCache.Purge", s.ofNode, web.Full[message.ArtifactCacheResponse])},
+		{Methods: "DELETE", Path: "/v1/client/artifact-cache", CORS: true, Call: web.Write("ArtifactCache.Purge", s.ofNode, web.Full[message.ArtifactCacheResponse])},
 		{Methods: "GET", Path: "/v1/client/identity", CORS: true, Handle: web.Read("NodeIdentity.Get", s.identityGet, web.Full[message.NodeIdentityGetResp])},
 		{Methods: "PUT POST", Path: "/v1/client/identity/renew", CORS: true, Call: web.Write("NodeIdentity.Renew", web.OptionalBody(s.identityRenew), web.Full[message.NodeIdentityRenewResp])},
 		{Methods: "PUT POST", Path: "/v1/acl/identity/client-introduction-token", Call: web.Write("ACL.CreateClientIntroductionToken", introduction, web.Full[message.ACLCreateClientIntroductionTokenResponse])},
