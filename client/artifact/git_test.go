@@ -159,7 +159,8 @@ func TestGitArguments(t *testing.T) {
 // No configuration, hook, template or filter is used, even if the operator allows variables that name one.
 func TestGitConfiguration(t *testing.T) {
 	r := newRepos(t)
-	base := t.TempDir()
+	h := newHarness(t, config())
+	base := filepath.Join(h.local, "operator") // the program sees no other directory of the test
 	marker := filepath.Join(base, "executed")
 	hook := "#!/bin/sh\ntouch " + marker + "\n"
 	files := map[string]string{
@@ -185,7 +186,7 @@ func TestGitConfiguration(t *testing.T) {
 	cfg.Env = map[string]string{"GIT_CONFIG_GLOBAL": base + "/gitconfig", "GIT_CONFIG_SYSTEM": base + "/gitconfig", "GIT_TEMPLATE_DIR": base + "/templates", "XDG_CONFIG_HOME": base + "/xdg",
 		"HOME": base, "GIT_SSH_COMMAND": "touch " + marker, "GIT_CONFIG_NOSYSTEM": "0"}
 	cfg.Unconfined = true // Landlock would hide the mistake
-	h := newHarness(t, cfg)
+	h.Fetcher = fetcher(t, cfg)
 	r.add("app", map[string]string{"file": "one", ".gitattributes": "* filter=x\n", "hooks/post-checkout": hook})
 	h.gets(&nomad.TaskArtifact{GetterSource: r.source("app"), RelativeDest: "local/app"})
 	h.refused(&nomad.TaskArtifact{GetterSource: "git::ssh://git@127.0.0.1:1/x"}, "git exited with")

@@ -99,6 +99,9 @@ func TestCapturedProgram(t *testing.T) {
 		{"failure with control characters", "a [31m b", func(_ string, w io.Writer) error {
 			return printTo(w, `{"Kind":"failed","Text":"a \u001b[31m\nb"}`+"\n")
 		}},
+		{"failure with a URL", "Get https://h/x: no (http://i/y)", func(_ string, w io.Writer) error {
+			return printTo(w, `{"Kind":"failed","Text":"Get https://u:pw@h/x?sig=abc: no (http://i/y?z=1)"}`+"\n")
+		}},
 		{"many files", "more files than the limit of", dir(func(out string) error {
 			for i := range 400 {
 				if err := os.WriteFile(fmt.Sprint(out, "/", i), nil, 0o644); err != nil {

@@ -86,11 +86,16 @@ var number atomic.Int64
 // newHarness returns an allocation for a Fetcher with the configuration.
 func newHarness(t *testing.T, cfg artifact.Config) *harness {
 	t.Helper()
+	return withFetcher(t, fetcher(t, cfg))
+}
+
+func fetcher(t *testing.T, cfg artifact.Config) *artifact.Fetcher {
+	t.Helper()
 	f, err := artifact.New(cfg, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return withFetcher(t, f)
+	return f
 }
 
 func withFetcher(t *testing.T, f *artifact.Fetcher) *harness {
