@@ -19,7 +19,7 @@ import (
 )
 
 // newCached returns a Fetcher with a cache in dir.
-func newCached(t *testing.T, dir string) *artifact.Fetcher {
+func newCached(t testing.TB, dir string) *artifact.Fetcher {
 	t.Helper()
 	cfg := config()
 	cfg.CacheDir, cfg.CacheSize = dir, 1<<20
