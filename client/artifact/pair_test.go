@@ -61,7 +61,7 @@ var discard = slog.New(slog.DiscardHandler)
 // harness is an allocation with a task, and a Fetcher.
 type harness struct {
 	*artifact.Fetcher
-	t        *testing.T
+	t        testing.TB
 	alloc    *allocdir.Dir
 	task     *artifact.Task
 	local    string // path of the task's local directory
@@ -84,16 +84,21 @@ func config() artifact.Config {
 var number atomic.Int64
 
 // newHarness returns an allocation for a Fetcher with the configuration.
-func newHarness(t *testing.T, cfg artifact.Config) *harness {
+func newHarness(t testing.TB, cfg artifact.Config) *harness {
+	t.Helper()
+	return withFetcher(t, fetcher(t, cfg))
+}
+
+func fetcher(t testing.TB, cfg artifact.Config) *artifact.Fetcher {
 	t.Helper()
 	f, err := artifact.New(cfg, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return withFetcher(t, f)
+	return f
 }
 
-func withFetcher(t *testing.T, f *artifact.Fetcher) *harness {
+func withFetcher(t testing.TB, f *artifact.Fetcher) *harness {
 	t.Helper()
 	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIFiles {
 		t.Skipf("needs Landlock: ABI %d, %v", abi, err)
@@ -209,7 +214,7 @@ func (h *harness) has(name, want string) {
 }
 
 // tree lists the entries below dir with their modes, owners and sizes.
-func tree(t *testing.T, dir string) string {
+func tree(t testing.TB, dir string) string {
 	t.Helper()
 	var out strings.Builder
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

@@ -11,7 +11,7 @@ import (
 )
 
 // anyURL matches the parts of a URL in a text that can contain credentials: user information and query.
-var anyURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"'/@]*@)?([^\s"'?#]*)(\?[^\s"'#]*)?`)
+var anyURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"'/@]*@)?([^\s"'?#]*)(\?[^\s"'#:)]*)?`)
 
 // minSecret is the shortest value that is removed from a text. Shorter ones are no secrets, and appear
 // in every text.

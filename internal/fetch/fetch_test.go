@@ -86,6 +86,7 @@ func TestKind(t *testing.T) {
 		"file:///etc/passwd": "local files", "FILE:///etc/passwd": "local files", "/etc/passwd": "local files", "./a": "local files", "../a": "local files", "a/b": "local files",
 		"file::https://h/a": "local files", "git::/srv/repo": "local files", "git::file:///srv/repo": "local files", "git::./r": "local files", "hg::file:///r": "local files",
 		"git::ext::sh -c x": `scheme "ext"`, "git::ext://x": `scheme "ext"`, "s3::ftp://h/a": `scheme "ftp"`, "ftp://h/a": `unknown scheme "ftp"`, "ssh://h/a": `unknown scheme "ssh"`,
+		"git::ssh://-o x/a": "malformed", "https://h:x/a": "malformed",
 		"nope::https://h/a": `unknown kind "nope"`, "GIT::https://h/a": `unknown kind "GIT"`, "s3://b/k": `unknown scheme "s3"`, "http::ssh://h/a": `scheme "ssh"`,
 	} {
 		s := source2(t, source)
@@ -131,7 +132,7 @@ func TestSource(t *testing.T) {
 			t.Errorf("Host(%s) = %q, want %q", source, got, want)
 		}
 	}
-	for _, source := range []string{"", "https://h/\n", "https://h/\x00"} {
+	for _, source := range []string{"", "https://h/\n", "https://h/\x00", "https://h/?a=b;c=d", "https://h/?a=%zz"} {
 		if _, err := fetch.ParseSource(source, nil); err == nil {
 			t.Errorf("ParseSource(%q) succeeds", source)
 		}

@@ -67,6 +67,9 @@ func ParseSource(source string, options map[string]string) (Source, error) {
 		}
 		s.query += url.QueryEscape(key) + "=" + url.QueryEscape(options[key])
 	}
+	if _, err := url.ParseQuery(s.query); err != nil && !strings.Contains(s.query, "${") {
+		return Source{}, errors.New("the query of the source is malformed: encode characters such as ; and %") // go-getter would skip a part of it
+	}
 	return s, nil
 }
 
@@ -145,6 +148,8 @@ func (s Source) Kind() (Kind, error) {
 		kind = detected
 	}
 	switch allowed, known := protocols[kind]; {
+	case scheme == "" && strings.Contains(s.base, "://"):
+		return "", errors.New("the URL is malformed")
 	case scheme == "file" || scheme == "" || s.forced == "file":
 		return "", errors.New("local files are not supported: use a URL, such as https://host/file")
 	case !known && s.forced != "":

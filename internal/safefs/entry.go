@@ -22,7 +22,7 @@ type Info struct {
 
 // Each calls visit for each entry of the directory, in the order of the directory. It reads the names in
 // batches, so that a large directory needs little memory. An entry that was removed in the meantime is
-// skipped.
+// skipped, and a removed directory is empty.
 func (d *Dir) Each(visit func(name string, info Info) error) error {
 	list, err := d.Sub(".")
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *Dir) Each(visit func(name string, info Info) error) error {
 	defer list.Close()
 	for {
 		names, err := list.f.Readdirnames(removeBatch)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) { // at its end, or removed
 			return nil
 		}
 		if err != nil {

@@ -49,6 +49,29 @@ func TestEach(t *testing.T) {
 	}
 }
 
+func TestEachOfRemoved(t *testing.T) {
+	d, path, _ := inner(t)
+	if err := os.Mkdir(filepath.Join(path, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := d.Sub("sub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	list, err := sub.Sub(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer list.Close()
+	if err := os.Remove(filepath.Join(path, "sub")); err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Each(func(string, safefs.Info) error { return errors.New("an entry") }); err != nil {
+		t.Errorf("Each() of a removed directory = %v", err)
+	}
+}
+
 func TestEachOfMany(t *testing.T) {
 	d, path, _ := inner(t)
 	for i := range 2000 {

@@ -1,0 +1,97 @@
+package getter
+
+import (
+	"strings"
+	"testing"
+
+	gogetter "github.com/hashicorp/go-getter"
+
+	"github.com/open-nomad/open-nomad/internal/fetch"
+)
+
+// Every decompressor of the library has a check.
+func TestUnpackers(t *testing.T) {
+	all, err := unpackers(fetch.Limits{Unpacked: 1, Files: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind := range gogetter.Decompressors {
+		switch d := all[kind].(type) {
+		case *checked:
+			if d.check == nil {
+				t.Errorf("%s has no check", kind)
+			}
+		case *single:
+		default:
+			t.Errorf("%s has the decompressor %T", kind, d)
+		}
+		if _, ok := keepers("")[kind].(*keep); !ok {
+			t.Errorf("%s is unpacked during the download", kind)
+		}
+	}
+}
+
+// No getter of the library is added that has no wrapper, and no file getter.
+func TestGetters(t *testing.T) {
+	j := &job{Request: &fetch.Request{}}
+	all := j.getters(nil, &lastFile{})
+	for name := range gogetter.Getters {
+		if _, have := all[name]; have == (name == "file") {
+			t.Errorf("getter %s: %v", name, have)
+		}
+	}
+	for name, g := range all {
+		if _, ok := g.(*noted); !ok {
+			t.Errorf("getter %s is a %T", name, g)
+		}
+	}
+	web := all["https"].(*noted).Getter.(*gogetter.HttpGetter)
+	if web.Netrc || !web.XTerraformGetDisabled || !web.DoNotCheckHeadFirst || web.MaxBytes != 0 || web.Client == nil {
+		t.Errorf("https: %+v", web)
+	}
+}
+
+func TestEntries(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"a", "b/", "b/", "b/c", "./", "d//e", "./f"}, ""},
+		{[]string{"a/", "a/b", "a/b/c"}, "are the same"},
+		{[]string{"straße", "STRASSE"}, ""}, // simple folding only
+		{[]string{"É", "é"}, "are the same"},
+		{[]string{"a", "./a"}, "are the same"},
+		{[]string{"1", "2", "3", "4", "5", "6", "7"}, "more than 6 entries"},
+		{[]string{"a/b/c/d/e/f/g"}, "more than 6 entries"},
+	} {
+		e := &entries{limits: fetch.Limits{Files: 6}, names: map[string]string{}}
+		if c.want == "" {
+			e.limits.Files = 0
+		}
+		var err error
+		for _, name := range c.names {
+			if err = e.add(name, strings.HasSuffix(name, "/")); err != nil {
+				break
+			}
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("add(%q) = %v, want %q", c.names, err, c.want)
+		}
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	f.Add("a/../b")
+	f.Add("//a/./b")
+	f.Fuzz(func(t *testing.T, name string) {
+		parts, err := split(name)
+		if err != nil {
+			return
+		}
+		for _, part := range parts {
+			if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "/\\\n\x00") {
+				t.Errorf("split(%q) has the element %q", name, part)
+			}
+		}
+	})
+}
