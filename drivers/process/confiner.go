@@ -136,7 +136,7 @@ func fallbackGroup(cfg *drivers.TaskConfig) (*supervise.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	memory := max(cfg.Limits.MemoryBytes, cfg.Limits.MemoryMaxBytes)
+	memory := max(cfg.Limits.MemoryBytes, cfg.Limits.MemoryMaxBytes, drivers.SidecarMemory)
 	if cfg.Limits.MemoryMaxBytes < 0 {
 		memory = 0
 	}

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/memfd"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -26,8 +28,8 @@ func TestConfine(t *testing.T) {
 	}
 	no := "0000000000000000"
 	for _, tt := range []struct{ name, script, want string }{
-		{"name and arguments", `echo "$0 $#"`, "sidecar 0\n"},
-		{"environment", `env | sort`, "PATH=/usr/bin:/bin\nPWD=" + cfg.LocalDir + "\n"},
+		{"name and arguments", `echo "$0 $#"`, "sh 0\n"},
+		{"environment", `env | grep -vE "^(SHLVL|OLDPWD)=" | sort`, "PATH=/usr/bin:/bin\nPWD=" + cfg.LocalDir + "\n"},
 		{"user", "id -u; id -G", cfg.User[len("nomad-"):] + "\n" + cfg.User[len("nomad-"):] + "\n"},
 		{"directory", "pwd", cfg.LocalDir + "\n"},
 		{"capabilities", "grep ^Cap /proc/self/status | cut -f2 | xargs", strings.Join([]string{no, no, no, no, no}, " ") + "\n"},
@@ -126,7 +128,7 @@ func TestConfineTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s := f.probe(cfg, "dial", l.Addr().String())
+	s := f.dialer(cfg, l.Addr().String())
 	if exit, out := f.run(cfg, s); exit.ExitCode != 0 {
 		t.Errorf("dial: %+v, %s", exit, out)
 	}
@@ -186,10 +188,15 @@ func TestConfineMemory(t *testing.T) {
 	neighbor := make(chan *drivers.ExitResult, 1)
 	begun := f.begin(ctx, other, f.sidecar(other, "echo up; sleep 1000"), neighbor)
 	<-begun
-	if exit, out := f.run(cfg, f.probe(cfg, "grow", "32")); exit.ExitCode != 0 || out != "32\n" {
+	use := func(size string) (*drivers.ExitResult, string) {
+		s := f.sidecar(cfg, "exec dd if=/dev/zero of=/dev/null count=1 bs="+size)
+		s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "r", Name: "/dev/zero"})
+		return f.run(cfg, s)
+	}
+	if exit, out := use("32M"); exit.ExitCode != 0 {
 		t.Errorf("32 MiB: %+v, %q", exit, out)
 	}
-	if exit, _ := f.run(cfg, f.probe(cfg, "grow", "100")); !exit.OOMKilled || exit.Signal != 9 || exit.Successful() {
+	if exit, _ := use("100M"); !exit.OOMKilled || exit.Signal != 9 || exit.Successful() {
 		t.Errorf("100 MiB: %+v, want the OOM killer", exit)
 	}
 	select {
@@ -259,6 +266,53 @@ func TestConfineTogether(t *testing.T) {
 	<-second
 	if got := groupDirs(t, cfg); len(got) > 0 {
 		t.Errorf("the group still exists: %q", got)
+	}
+}
+
+// Without a PID namespace, a group of its own ends the descendants of a sidecar: after its end and
+// that of the context, and no others in the task's group.
+func TestConfineWithoutNamespaces(t *testing.T) {
+	f := newFixture(t)
+	cfg := f.task()
+	g := group(t, cfg)
+	if g.Dir() == "" {
+		t.Skip("needs a version 2 tree")
+	}
+	neighbor := make(chan *drivers.ExitResult, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	<-f.begin(ctx, cfg, f.sidecar(cfg, "echo up; sleep 1000"), neighbor)
+	testpace.Until(t, "the neighbor runs", func() bool {
+		pids, err := g.Pids()
+		return err == nil && len(pids) == 3
+	})
+	for name, script := range map[string]string{"context": "sleep 1000", "program": "exit 3"} {
+		s := f.sidecar(cfg, "(setsid sleep 1000 &); echo up; "+script)
+		p, err := process.SidecarPolicy(&sandbox.Policy{User: &sandbox.User{UID: 87100, GID: 87100}, Seccomp: sandbox.SeccompNone}, cfg, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone := &fixture{Confiner: f.Confiner, t: t, confine: func(ctx context.Context) (*drivers.ExitResult, error) {
+			c := process.Confinement{Policy: p, Group: process.SidecarGroup(cfg, 1, 100)}
+			return f.Sidecars.Confine(ctx, c, s)
+		}}
+		exit := make(chan *drivers.ExitResult, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		<-alone.begin(ctx, cfg, s, exit)
+		if name == "context" {
+			cancel()
+		}
+		if res := <-exit; res == nil || (res.Signal == 9) != (name == "context") {
+			t.Errorf("end of the %s: %+v", name, res)
+		}
+		cancel()
+		if pids, err := g.Pids(); err != nil || len(pids) != 3 {
+			t.Errorf("end of the %s: the group has processes %v, %v, want the neighbor's", name, pids, err)
+		}
+	}
+	cancel()
+	<-neighbor
+	if dirs := groupDirs(t, cfg); len(dirs) > 0 {
+		t.Errorf("the group still exists: %q", dirs)
 	}
 }
 

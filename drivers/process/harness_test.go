@@ -1,14 +1,12 @@
 package process_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,30 +20,20 @@ import (
 
 func TestMain(m *testing.M) {
 	companion.Main()
-	if len(os.Args) == 4 && os.Args[1] == "probe" {
-		os.Exit(probe(os.Args[2], os.Args[3]))
+	if len(os.Args) == 3 && os.Args[1] == "dial" {
+		os.Exit(dial(os.Args[2]))
 	}
 	os.Exit(m.Run())
 }
 
-// probe runs in the sandbox.
-func probe(what, arg string) int {
-	switch what {
-	case "dial":
-		c, err := net.Dial("tcp", arg)
-		if err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		c.Close()
-	case "grow": // uses this many MiB
-		n, _ := strconv.Atoi(arg)
-		var all [][]byte
-		for range n {
-			all = append(all, bytes.Repeat([]byte{1}, 1<<20))
-		}
-		fmt.Println(len(all))
+// dial runs in the sandbox.
+func dial(arg string) int {
+	c, err := net.Dial("tcp", arg)
+	if err != nil {
+		fmt.Println(err)
+		return 1
 	}
+	c.Close()
 	return 0
 }
 
@@ -55,6 +43,8 @@ type fixture struct {
 	t   testing.TB
 	dir string
 	n   int
+
+	confine func(context.Context) (*drivers.ExitResult, error) // nil calls Confine
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -113,7 +103,7 @@ func (f *fixture) sidecar(cfg *drivers.TaskConfig, script string) *drivers.Sidec
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { sh.Close() })
-	s := &drivers.Sidecar{Program: sh, Args: []string{"sidecar", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Dir: cfg.LocalDir,
+	s := &drivers.Sidecar{Program: sh, Args: []string{"sh", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Dir: cfg.LocalDir,
 		Paths: []drivers.SidecarPath{{Modes: "rwxc", Name: "web/local", Beneath: cfg.AllocDir}, {Modes: "r", Name: "/proc"}, {Modes: "rw", Name: "/dev/null"}}}
 	for _, name := range []string{"/bin", "/usr/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache"} {
 		s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rx", Name: name, Optional: true})
@@ -121,8 +111,8 @@ func (f *fixture) sidecar(cfg *drivers.TaskConfig, script string) *drivers.Sidec
 	return s
 }
 
-// probe returns a sidecar that runs this test binary.
-func (f *fixture) probe(cfg *drivers.TaskConfig, what, arg string) *drivers.Sidecar {
+// dialer returns a sidecar that opens a TCP connection.
+func (f *fixture) dialer(cfg *drivers.TaskConfig, addr string) *drivers.Sidecar {
 	f.t.Helper()
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -130,7 +120,7 @@ func (f *fixture) probe(cfg *drivers.TaskConfig, what, arg string) *drivers.Side
 	}
 	f.t.Cleanup(func() { self.Close() })
 	s := f.sidecar(cfg, "")
-	s.Program, s.Args = self, []string{"sidecar", "probe", what, arg}
+	s.Program, s.Args = self, []string{"sidecar", "dial", addr}
 	return s
 }
 
@@ -174,7 +164,11 @@ func (f *fixture) begin(ctx context.Context, cfg *drivers.TaskConfig, s *drivers
 		close(up)
 	}()
 	go func() {
-		res, err := f.Confine(ctx, cfg, s)
+		confine := f.confine
+		if confine == nil {
+			confine = func(ctx context.Context) (*drivers.ExitResult, error) { return f.Confine(ctx, cfg, s) }
+		}
+		res, err := confine(ctx)
 		w.Close()
 		if err != nil {
 			f.t.Errorf("Confine() = %v", err)

@@ -6,8 +6,15 @@
 //	   ▲───────Recover─────┘
 //
 // The supervisor has the state; a handle contains only the task's ID and name and the driver's data
-// for sessions. A recovered task therefore behaves like a started one. The package has no goroutines
-// except one per call of TaskStats or Steady, ended by its context or the task's end.
+// for sessions. A recovered task therefore behaves like a started one.
+//
+// Sidecars are programs of the client that work for a task. SidecarPolicy derives their policy from
+// that of the task, and Tasks.Confine runs them in the task's control group (Groups). Confiner has a
+// policy of its own, for drivers without a sandbox. A sidecar is a child of this process and ends with
+// it.
+//
+// The package has no goroutines except one per call of TaskStats or Steady, ended by its context or
+// the task's end, and those of a session.
 package process
 
 import (

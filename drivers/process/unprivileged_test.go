@@ -3,13 +3,18 @@ package process_test
 import (
 	"bufio"
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/testkernel"
 	"github.com/open-nomad/open-nomad/internal/testpace"
@@ -37,6 +42,10 @@ func unprivileged(t *testing.T, k testkernel.Kernel, processes string) {
 		return
 	}
 	f := fixtureAt(t)
+	if isAgent(f) {
+		return
+	}
+	endsWithAgent(t, processes != "")
 	cfg := f.task()
 	s := f.sidecar(cfg, "id -u; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status | cut -f2 | xargs; cat /etc/passwd 2>&- || echo denied; echo x > f && cat f; echo /proc/[0-9]*; exit 3")
 	exit, out := f.run(cfg, s)
@@ -154,20 +163,38 @@ func TestConfineTCPOnAnOldKernel(t *testing.T) {
 
 // A sidecar ends with its agent.
 func TestConfineEndsWithAgent(t *testing.T) {
-	const agent = "TEST_AGENT"
-	if os.Getenv(agent) != "" {
-		f := newFixture(t)
-		cfg := f.task()
-		s := f.sidecar(cfg, "sleep "+os.Getenv(agent)+" & echo up; wait")
-		s.Stdio[1] = os.Stdout
-		f.Confine(t.Context(), cfg, s) //nolint:errcheck // this process is killed meanwhile
-		return
+	f := newFixture(t)
+	if !isAgent(f) {
+		endsWithAgent(t, true)
 	}
-	newFixture(t)
+}
+
+// agentMark is the variable that makes a test an agent, with the argument of its sidecar's sleep(1).
+const agentMark = "TEST_AGENT"
+
+// isAgent runs a sidecar until this process is killed, if that is its task.
+func isAgent(f *fixture) bool {
+	mark := os.Getenv(agentMark)
+	if mark == "" {
+		return false
+	}
+	cfg := f.task()
+	if os.Geteuid() != 0 {
+		cfg.User = ""
+	}
+	s := f.sidecar(cfg, "sleep "+mark+" & echo $!; wait")
+	s.Stdio[1] = os.Stdout
+	f.Confine(f.t.Context(), cfg, s) //nolint:errcheck // this process is killed meanwhile
+	return true
+}
+
+// endsWithAgent runs the same test as an agent, and kills it. Without namespaces, the sidecar's child
+// continues.
+func endsWithAgent(t *testing.T, namespaces bool) {
+	t.Helper()
 	mark := strconv.Itoa(300_000 + os.Getpid())
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), agent+"="+mark, "TMPDIR="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = append(os.Environ(), agentMark+"="+mark, "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -175,13 +202,47 @@ func TestConfineEndsWithAgent(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "up\n" {
-		t.Errorf("the agent printed %q, %v", line, err)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	pid, perr := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || perr != nil {
+		t.Fatalf("the agent printed %q, %v", line, err)
 	}
 	testpace.Until(t, "the descendant runs", func() bool { return exists("sleep", mark) })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}
 	cmd.Wait() //nolint:errcheck // killed
+	testpace.Until(t, "the sidecar ends", func() bool { return !exists("sh", "-c", "sleep "+mark+" & echo $!; wait") })
+	if !namespaces {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Errorf("kill the child: %v", err)
+		}
+	}
 	testpace.Until(t, "the descendant ends", func() bool { return !exists("sleep", mark) })
+	if os.Geteuid() == 0 {
+		removeGroupOf(t, cmd.Process.Pid)
+	}
+}
+
+// removeGroupOf removes the group of a sidecar whose agent was killed.
+func removeGroupOf(t *testing.T, agent int) {
+	t.Helper()
+	h, err := cgroup.Detect()
+	if err != nil {
+		return
+	}
+	for _, mount := range append([]string{h.V2}, slices.Collect(maps.Values(h.V1))...) {
+		dirs, err := filepath.Glob(filepath.Join(mount, "nomad-test.slice/share.slice", fmt.Sprintf("sidecar-%d-*", agent)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range dirs {
+			testpace.Succeeds(t, "the group is removed", func() error { // it may be in two mounts
+				if err := os.Remove(dir); !os.IsNotExist(err) {
+					return err
+				}
+				return nil
+			})
+		}
+	}
 }
