@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -51,6 +52,7 @@ type Config struct {
 	GC             GCConfig
 	Access         AccessControl
 	Metrics        Metrics
+	Templates      template.Config
 }
 
 // Metrics configures the node's metrics.

@@ -16,6 +16,6 @@ func (c *Client) taskHooks() taskhook.Deps {
 	return taskhook.Deps{
 		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv,
 		Confiner:   &process.Confiner{Sidecars: &c.groups, Own: c.cfg.OwnDirs},
-		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
+		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks, Templates: c.cfg.Templates,
 	}
 }

@@ -33,6 +33,8 @@ func (f *Fault) Event() *nomad.TaskEvent {
 		e.ValidationError = f.Err.Error()
 	case nomad.TaskSetupFailure:
 		e.SetupError = f.Err.Error()
+	case nomad.TaskKilling:
+		e.KillReason, e.FailsTask, e.DisplayMessage = f.Err.Error(), true, f.Err.Error()
 	default:
 		e.Message = f.Err.Error()
 	}

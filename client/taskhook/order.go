@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -31,6 +32,7 @@ type Deps struct {
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics
+	Templates  template.Config
 }
 
 // Config is the input of a hook's constructor: the dependencies and the task.
@@ -60,6 +62,7 @@ func Order(c Config) []hook.Hook {
 		newVolumeHook(c),
 		newLogsHook(c),
 		newDispatchHook(c),
+		newTemplateHook(c),
 		newStatsHook(c),
 	}
 }

@@ -52,7 +52,7 @@ func validate(t *nomad.Task) error {
 		}
 	}
 	for feature, asked := range map[string]bool{
-		"artifact": len(t.Artifacts) > 0, "template": len(t.Templates) > 0, "vault": t.Vault != nil,
+		"artifact": len(t.Artifacts) > 0, "vault": t.Vault != nil,
 		"secret": len(t.Secrets) > 0, "schedule": t.Schedule != nil,
 		"csi_plugin": t.CSIPluginConfig != nil,
 		"device":     t.Resources != nil && len(t.Resources.Devices) > 0,

@@ -29,7 +29,7 @@ func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 	s.Events = events[max(len(events)-maxEvents, 0):]
 }
 
-// maxReports is the maximum number of sandbox and log events among the kept ones. A task can
+// maxReports is the maximum number of sandbox, log and template events among the kept ones. A task can
 // cause them at will, and they must not displace the events of its start and exit.
 const maxReports = 3
 
@@ -54,9 +54,9 @@ func fewReports(events []*nomad.TaskEvent, e *nomad.TaskEvent) []*nomad.TaskEven
 	return append(slices.Clip(slices.Clone(events[:first])), events[first+1:]...)
 }
 
-// isReport reports whether the event is about the sandbox or the logs.
+// isReport reports whether the event is about the sandbox, the logs or templates.
 func isReport(e *nomad.TaskEvent) bool {
-	return e.Type == nomad.TaskSandboxDenial || e.Type == nomad.TaskSandboxMismatch || e.Type == nomad.TaskLogs
+	return e.Type == nomad.TaskSandboxDenial || e.Type == nomad.TaskSandboxMismatch || e.Type == nomad.TaskLogs || e.Type == nomad.TaskTemplate
 }
 
 // details returns the event's fields in the keys that Nomad 2.0 uses for Details.

@@ -158,7 +158,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) restartAgent() {
 	w.all = template.New(template.Deps{
 		Config: w.config, Task: w.task, NotRunning: errNotRunning, Shared: w.alloc.Shared,
-		Namespace: "default", Region: "global", Log: slog.New(slog.DiscardHandler),
+		Namespace: "default", Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -1,0 +1,113 @@
+package taskhook
+
+import (
+	"context"
+	"errors"
+
+	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/template"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Renderer is a hook that can render the task's templates on demand.
+type Renderer interface {
+	hook.Hook
+	// RenderAgain renders all templates. Changed files cause their change mode.
+	RenderAgain(ctx context.Context) ([]template.Diff, error)
+	// CompareRender renders all templates and returns the differences from the files, which stay.
+	CompareRender(ctx context.Context) ([]template.Diff, error)
+}
+
+// templateHook renders the templates of the task before it starts, and while it runs. Package
+// client/template does the work.
+type templateHook struct {
+	task  string
+	group *nomad.TaskGroup // for its restart policy; may be nil
+	all   *template.Templates
+}
+
+func newTemplateHook(c Config) hook.Hook {
+	h := &templateHook{task: c.Task.Name, all: template.New(template.Deps{
+		Config: c.Templates, Task: c.Control, NotRunning: ErrNotRunning, Shared: c.Dir.Shared,
+		Namespace: c.Alloc.Namespace, Labels: c.Metrics.Labels(c.Alloc, c.Task), Log: c.Log,
+	})}
+	if c.Alloc.Job != nil {
+		h.group = c.Alloc.Job.TaskGroup(c.Alloc.TaskGroup)
+	}
+	return h
+}
+
+func (*templateHook) Name() string { return template.Hook }
+
+func (h *templateHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	if len(req.Task.Templates) == 0 {
+		return nil
+	}
+	if req.Dir == nil {
+		return errNoDir
+	}
+	begun, err := h.all.Begin(ctx, template.Start{
+		Templates: req.Task.Templates, Env: req.Env, Dir: req.Dir, UID: req.Owner.UID, GID: req.Owner.GID,
+		Token: req.NomadToken, State: req.PreviousState, Running: req.Running,
+		All: !req.Running && h.renderAll(req.Task),
+		Confine: func() (*template.Confinement, error) {
+			c, err := req.Confine()
+			if err != nil {
+				return nil, err
+			}
+			return &template.Confinement{Run: c.Run, By: c.By}, nil
+		},
+	})
+	if err != nil {
+		return templateFault(err)
+	}
+	resp.Env, resp.State, resp.Background = begun.Env, begun.State, begun.Background
+	return nil
+}
+
+// templateFault chooses the event of an error. As in Nomad, the error of a template is a kill.
+func templateFault(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.As(err, new(*drivers.RecoverableError)) {
+		return &Fault{Type: nomad.TaskSetupFailure, Err: err}
+	}
+	return &Fault{Type: nomad.TaskKilling, Err: err}
+}
+
+// renderAll reports whether the restart policy asks to render all templates again.
+func (h *templateHook) renderAll(t *nomad.Task) bool {
+	policy := t.RestartPolicy
+	if policy == nil && h.group != nil {
+		policy = h.group.RestartPolicy
+	}
+	return policy != nil && policy.RenderTemplates
+}
+
+// Poststart permits change modes, and runs the scripts of the first render.
+func (h *templateHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp *TaskPoststartResponse) error {
+	if len(req.Task.Templates) > 0 {
+		resp.Background = h.all.Started(template.Exec(req.Exec))
+	}
+	return nil
+}
+
+// Update renders new texts of the templates.
+func (h *templateHook) Update(_ context.Context, req *TaskUpdateRequest, _ *TaskUpdateResponse) error {
+	if len(req.Task.Templates) > 0 {
+		h.all.Update(req.Task.Templates, nomad.NewToken(req.Alloc.SignedIdentities[h.task], req.Alloc.SigningKeyID))
+	}
+	return nil
+}
+
+// RenderAgain implements Renderer.
+func (h *templateHook) RenderAgain(ctx context.Context) ([]template.Diff, error) {
+	return h.all.RenderAgain(ctx)
+}
+
+// CompareRender implements Renderer.
+func (h *templateHook) CompareRender(ctx context.Context) ([]template.Diff, error) {
+	return h.all.CompareRender(ctx)
+}
