@@ -52,8 +52,8 @@ type Config struct {
 	DynamicUserMax int
 	GC             GCConfig
 	// Artifact configures downloads. Its CacheDir is set by New.
-	Template template.Config
 	Artifact artifact.Config
+	Template template.Config
 	Access   AccessControl
 	Metrics  Metrics
 }

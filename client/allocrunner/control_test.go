@@ -191,7 +191,7 @@ func TestFailedStarts(t *testing.T) {
 		{"unknown driver", allocation(nomad.JobTypeBatch, unknown), `driver "exec9"`},
 		{"unknown argument", allocation(nomad.JobTypeBatch, mockTask("main", map[string]any{"run_fro": "1s"})), `"run_fro"`},
 		{"driver refuses", allocation(nomad.JobTypeBatch, mockTask("main", map[string]any{"start_error": "no way"})), "no way"},
-		{"template", allocation(nomad.JobTypeBatch, template), `"template"`},
+		{"template", allocation(nomad.JobTypeBatch, template), `template with destination "": destination: it is empty`},
 		{"unknown user", allocation(nomad.JobTypeBatch, user), "nobody-of-that-name"},
 		{"somebody's lent user", allocation(nomad.JobTypeBatch, lent), "nomad-80001"},
 		{"somebody's lent uid", allocation(nomad.JobTypeBatch, pool), "80001"},

@@ -35,6 +35,8 @@ func (f *Fault) Event() *nomad.TaskEvent {
 		e.SetupError = f.Err.Error()
 	case nomad.TaskArtifactDownloadFailed:
 		e.DownloadError = f.Err.Error()
+	case nomad.TaskKilling:
+		e.KillReason, e.FailsTask, e.DisplayMessage = f.Err.Error(), true, f.Err.Error()
 	default:
 		e.Message = f.Err.Error()
 	}

@@ -2,6 +2,7 @@ package taskhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -9,31 +10,28 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// templateHook renders the templates of a task before each start, and again while it runs.
+// templateHook renders the templates of the task before it starts, and while it runs. Package
+// client/template does the work.
 type templateHook struct {
-	templates *template.Templates
-	policy    *nomad.RestartPolicy // of the task or its group, may be nil
+	task  string
+	group *nomad.TaskGroup // for its restart policy; may be nil
+	all   *template.Templates
 }
 
 func newTemplateHook(c Config) hook.Hook {
-	h := &templateHook{policy: c.Task.RestartPolicy}
-	region := ""
-	if job := c.Alloc.Job; job != nil {
-		region = job.Region
-		if tg := job.TaskGroup(c.Alloc.TaskGroup); h.policy == nil && tg != nil {
-			h.policy = tg.RestartPolicy
-		}
-	}
-	h.templates = template.New(template.Deps{
+	h := &templateHook{task: c.Task.Name, all: template.New(template.Deps{
 		Config: c.Templates, Task: c.Control, NotRunning: ErrNotRunning, Shared: c.Dir.Shared,
-		Namespace: c.Alloc.Namespace, Region: region, Labels: c.Metrics.Labels(c.Alloc, c.Task), Log: c.Log,
-	})
+		Namespace: c.Alloc.Namespace, Labels: c.Metrics.Labels(c.Alloc, c.Task), Log: c.Log,
+	})}
+	if c.Alloc.Job != nil {
+		h.group = c.Alloc.Job.TaskGroup(c.Alloc.TaskGroup)
+	}
 	return h
 }
 
-// Name is the key under which the package template sets the environment.
 func (*templateHook) Name() string { return template.Hook }
 
 func (h *templateHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
@@ -43,10 +41,10 @@ func (h *templateHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 	if req.Dir == nil {
 		return errNoDir
 	}
-	begun, err := h.templates.Begin(ctx, template.Start{
+	begun, err := h.all.Begin(ctx, template.Start{
 		Templates: req.Task.Templates, Env: req.Env, Dir: req.Dir, UID: req.Owner.UID, GID: req.Owner.GID,
-		Token: req.NomadToken, Running: req.Running, State: req.PreviousState,
-		All: h.policy != nil && h.policy.RenderTemplates,
+		Token: req.NomadToken, State: req.PreviousState, Running: req.Running,
+		All: !req.Running && h.renderAll(req.Task),
 		Confine: func() (*template.Confinement, error) {
 			c, err := req.Confine()
 			if err != nil {
@@ -56,28 +54,53 @@ func (h *templateHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 		},
 	})
 	if err != nil {
-		return err
+		return templateFault(err)
 	}
 	resp.Env, resp.State, resp.Background = begun.Env, begun.State, begun.Background
 	return nil
 }
 
+// templateFault chooses the event of an error. As in Nomad, the error of a template is a kill.
+func templateFault(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.As(err, new(*drivers.RecoverableError)) {
+		return &Fault{Type: nomad.TaskSetupFailure, Err: err}
+	}
+	return &Fault{Type: nomad.TaskKilling, Err: err}
+}
+
+// renderAll reports whether the restart policy asks to render all templates again.
+func (h *templateHook) renderAll(t *nomad.Task) bool {
+	policy := t.RestartPolicy
+	if policy == nil && h.group != nil {
+		policy = h.group.RestartPolicy
+	}
+	return policy != nil && policy.RenderTemplates
+}
+
+// Poststart permits change modes, and runs the scripts of the first render.
 func (h *templateHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp *TaskPoststartResponse) error {
-	resp.Background = h.templates.Started(template.Exec(req.Exec))
+	if len(req.Task.Templates) > 0 {
+		resp.Background = h.all.Started(template.Exec(req.Exec))
+	}
 	return nil
 }
 
+// Update renders new texts of the templates.
 func (h *templateHook) Update(_ context.Context, req *TaskUpdateRequest, _ *TaskUpdateResponse) error {
-	token := nomad.NewToken(req.Alloc.SignedIdentities[req.Task.Name], req.Alloc.SigningKeyID)
-	h.templates.Update(req.Task.Templates, token)
+	if len(req.Task.Templates) > 0 {
+		h.all.Update(req.Task.Templates, nomad.NewToken(req.Alloc.SignedIdentities[h.task], req.Alloc.SigningKeyID))
+	}
 	return nil
 }
 
 // Render implements TaskRenderHook.
 func (h *templateHook) Render(ctx context.Context, dryRun bool) ([]*nomad.TemplateRender, error) {
-	render := h.templates.RenderAgain
+	render := h.all.RenderAgain
 	if dryRun {
-		render = h.templates.CompareRender
+		render = h.all.CompareRender
 	}
 	diffs, err := render(ctx)
 	if err != nil {

@@ -29,7 +29,8 @@ func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 	s.Events = events[max(len(events)-maxEvents, 0):]
 }
 
-// maxReports is the maximum number of reports (isReport) among the kept events. A task can cause them at will, and they must not displace the events of its start and exit.
+// maxReports is the maximum number of sandbox, log, download and template events among the kept ones. A task can
+// cause them at will, and they must not displace the events of its start and exit.
 const maxReports = 3
 
 // fewReports returns events with no spare capacity. If e is a report above maxReports, the
@@ -53,10 +54,10 @@ func fewReports(events []*nomad.TaskEvent, e *nomad.TaskEvent) []*nomad.TaskEven
 	return append(slices.Clip(slices.Clone(events[:first])), events[first+1:]...)
 }
 
-// isReport reports whether the event is about the sandbox, the logs or the progress of a download.
+// isReport reports whether the event is about the sandbox, the logs, templates or the progress of a download.
 func isReport(e *nomad.TaskEvent) bool {
 	switch e.Type {
-	case nomad.TaskSandboxDenial, nomad.TaskSandboxMismatch, nomad.TaskLogs:
+	case nomad.TaskSandboxDenial, nomad.TaskSandboxMismatch, nomad.TaskLogs, nomad.TaskTemplate:
 		return true
 	case nomad.TaskDownloadingArtifacts:
 		return e.Details["downloaded_bytes"] != "" // the progress of a download

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -157,7 +158,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) restartAgent() {
 	w.all = template.New(template.Deps{
 		Config: w.config, Task: w.task, NotRunning: errNotRunning, Shared: w.alloc.Shared,
-		Namespace: "default", Region: "global", Log: slog.New(slog.DiscardHandler),
+		Namespace: "default", Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -252,7 +253,12 @@ func (w *world) runs(list ...*nomad.Template) *begun {
 
 // file returns the content of a file of the task, or its error.
 func (w *world) file(name string) string {
-	text, err := os.ReadFile(filepath.Join(w.dir.Path(), name))
+	f, err := os.OpenFile(filepath.Join(w.dir.Path(), name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO has no writer
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
 	if err != nil {
 		return err.Error()
 	}

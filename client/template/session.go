@@ -157,7 +157,7 @@ func (s *session) read(ctx context.Context, from *os.File) (*render.Frame, error
 			clear(sent)
 		}
 		if err := s.other(f); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the program that renders templates: %w", err)
 		}
 		if !sleep(ctx, pace) {
 			return nil, ctx.Err()

@@ -62,7 +62,6 @@ type Deps struct {
 	NotRunning error
 	Shared     func() (*safefs.Dir, error) // opens the directory that the tasks share
 	Namespace  string
-	Region     string
 	Labels     []metrics.Label // of the task's metrics
 	Log        *slog.Logger
 }

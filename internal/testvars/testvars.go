@@ -43,10 +43,16 @@ type variable struct {
 	Items                    map[string]string `json:",omitempty"`
 }
 
+// New returns a server without a socket, to be used as an http.Handler.
+func New() *Server {
+	return &Server{index: 10, vars: map[string]*variable{}, changed: make(chan struct{})}
+}
+
 // Start returns a server on a socket.
 func Start(t testing.TB, socket string) *Server {
 	t.Helper()
-	s := &Server{socket: socket, index: 10, vars: map[string]*variable{}, changed: make(chan struct{})}
+	s := New()
+	s.socket = socket
 	s.Listen(t)
 	t.Cleanup(func() { s.Stop() })
 	return s
@@ -62,7 +68,7 @@ func (s *Server) Listen(t testing.TB) {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	srv := &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
 	var done sync.WaitGroup
 	done.Go(func() { _ = srv.Serve(l) }) // its error is that of Close
 	s.stop = sync.OnceFunc(func() {
@@ -113,7 +119,8 @@ func (s *Server) change(f func()) {
 	s.changed = make(chan struct{})
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.enter(1)
 	defer s.enter(-1)
 	if r.Header.Get("X-Nomad-Token") != Token {
