@@ -15,7 +15,7 @@ func (c *Client) allocHooks() allochook.Deps {
 func (c *Client) taskHooks() taskhook.Deps {
 	return taskhook.Deps{
 		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv,
-		Confiner:   &process.Confiner{Groups: &c.groups, Own: c.cfg.OwnDirs},
+		Confiner:   &process.Confiner{Sidecars: &c.groups, Own: c.cfg.OwnDirs},
 		Artifacts:  c.artifacts,
 		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
 	}

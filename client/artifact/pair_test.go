@@ -156,7 +156,7 @@ func (h *harness) confine(ctx context.Context, s *drivers.Sidecar) (*drivers.Exi
 			s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rx", Name: name, Optional: true})
 		}
 	}
-	return (&process.Confiner{Groups: &groups}).Confine(ctx, h.config, s)
+	return (&process.Confiner{Sidecars: &groups}).Confine(ctx, h.config, s)
 }
 
 // get fetches one artifact.

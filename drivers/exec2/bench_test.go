@@ -1,6 +1,9 @@
 package exec2_test
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // BenchmarkStart measures the start of a sandboxed task, including group, user, Landlock and
 // seccomp. Run it with -tags companion for the small stage.
@@ -19,6 +22,25 @@ func BenchmarkStart(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StartTimer()
+	}
+}
+
+// BenchmarkConfine measures a sidecar that does nothing, before its task starts: group, sandbox, end
+// and removal of the group.
+func BenchmarkConfine(b *testing.B) {
+	f := newFixture(b, nil)
+	cfg := f.task("/bin/true")
+	program, err := os.Open("/bin/true")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer program.Close()
+	s := f.sidecar(cfg, "")
+	s.Program, s.Args = program, []string{"true"}
+	for b.Loop() {
+		if exit, err := f.Confine(b.Context(), cfg, s); err != nil || exit.ExitCode != 0 {
+			b.Fatalf("Confine() = %+v, %v", exit, err)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driver
 		}
 		c.Group = process.SidecarGroup(cfg, l.MemoryMax, l.Processes)
 	}
-	return d.groups.Confine(ctx, c, s)
+	return d.Tasks.Confine(ctx, c, s)
 }
 
 // sidecarPolicy returns the complete policy of a sidecar of the task.

@@ -6,8 +6,9 @@
 //   - The task uses the network of its group.
 //   - A control group sets hard limits.
 //
-// The task sees host paths that were unveiled to it, its volumes, and its own processes. Package
-// drivers/process implements states, recovery and exits.
+// The task sees host paths that were unveiled to it, its volumes, and its own processes. Programs of
+// the client that work for the task, such as the download of its artifacts, have the same sandbox, but
+// only their own paths (Confine). Package drivers/process implements states, recovery and exits.
 //
 // Package config defines the options. Intended differences to the reference driver:
 //
@@ -62,8 +63,6 @@ type Driver struct {
 	super *supervise.Client
 	watch *watch
 	own   []string // directories of the agent, which tasks must not see
-
-	groups process.Groups // control groups of tasks with sidecars
 }
 
 // New returns the driver with the default settings. Tasks cannot see the supervisor's directory and
@@ -215,7 +214,7 @@ func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *super
 	}
 	d.watch.begin(w)
 	var running *proc.Task
-	err := d.groups.Start(ctx, spec.Group, func() (err error) {
+	err := d.StartIn(ctx, spec.Group, func() (err error) {
 		running, err = d.super.Start(ctx, spec)
 		return err
 	})

@@ -19,12 +19,14 @@ const (
 	privateProc = "/proc"
 )
 
-// mount gives the task its volumes and the client's files, in its mount namespace. It adds its
-// binds to the policy's paths.
+// mount adds the task's volumes to its mount namespace, before the client's files, which are there
+// already. It adds all binds to the policy's paths.
 func mount(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	if p.Mounts == nil {
 		return nil
 	}
+	files := p.Mounts.Binds
+	p.Mounts.Binds = nil
 	if os.Geteuid() != 0 && cfg.LogDir != "" { // the files belong to the task's user, who could change them
 		logs, err := process.InAlloc(cfg, cfg.LogDir)
 		if err != nil {
@@ -43,13 +45,8 @@ func mount(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 		}
 		show(p, b, modes)
 	}
-	for _, f := range cfg.Files {
-		// The host's file may be a link; the bind covers its target.
-		target, err := filepath.EvalSymlinks(f.Target)
-		if err != nil {
-			return fmt.Errorf("mount a file over %s: %w", f.Target, onNode(err))
-		}
-		show(p, sandbox.Bind{Source: sandbox.Path{Name: f.Name, Beneath: cfg.AllocDir}, Target: target, ReadOnly: true}, "r")
+	for _, b := range files {
+		show(p, b, "r")
 	}
 	return nil
 }

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -21,7 +24,7 @@ type Confinement struct {
 }
 
 // SidecarGroup returns the control group for sidecars: that of the task. Before the task's start its
-// memory limit is at least drivers.SidecarMemory, and there is no CPU limit.
+// memory limit is at least drivers.SidecarMemory, or none if memory is 0, and there is no CPU limit.
 func SidecarGroup(cfg *drivers.TaskConfig, memory, processes int64) *supervise.Group {
 	l := cgroup.Limits{Cores: cfg.Limits.Cores, Processes: processes}
 	if memory > 0 {
@@ -33,6 +36,42 @@ func SidecarGroup(cfg *drivers.TaskConfig, memory, processes int64) *supervise.G
 // joinTries limits the attempts to start a sidecar in the group of a task that is ending, whose
 // supervisor removes it.
 const joinTries = 5
+
+// StartIn calls start, which has the supervisor start a task in the group, or without one if group
+// is nil. Meanwhile no sidecar creates or removes the group.
+func (ts *Tasks) StartIn(ctx context.Context, group *supervise.Group, start func() error) error {
+	return ts.groups.Start(ctx, group, start)
+}
+
+// Confine runs a sidecar of a task until it ends, as drivers.Confiner does.
+func (ts *Tasks) Confine(ctx context.Context, c Confinement, s *drivers.Sidecar) (*drivers.ExitResult, error) {
+	exit, err := ts.groups.Confine(ctx, c, s)
+	// The end of a task kills the sidecars in its group. While the task runs, only the OOM killer does.
+	if err == nil && exit.OOMKilled && exit.Signal == int(unix.SIGKILL) && ts.runsIn(ctx, c.Group.Group) {
+		ts.groups.killed(c.Group.Group)
+	}
+	return exit, err
+}
+
+// runsIn reports whether the program of a task runs in a group.
+func (ts *Tasks) runsIn(ctx context.Context, group proc.Group) bool {
+	ts.mu.Lock()
+	var ids []string
+	for id, s := range ts.byID {
+		if s.group == group {
+			ids = append(ids, id)
+		}
+	}
+	ts.mu.Unlock()
+	return slices.ContainsFunc(ids, func(id string) bool {
+		t, err := ts.running(ctx, id)
+		if err != nil {
+			return false
+		}
+		st, err := proc.ReadStat(t.PID)
+		return err == nil && st.State != "Z"
+	})
+}
 
 // Confine runs a sidecar until it ends, as drivers.Confiner does.
 func (g *Groups) Confine(ctx context.Context, c Confinement, s *drivers.Sidecar) (*drivers.ExitResult, error) {
@@ -61,23 +100,40 @@ func (g *Groups) Confine(ctx context.Context, c Confinement, s *drivers.Sidecar)
 	}
 }
 
-// confineIn runs a sidecar in a group. It reports whether the group no longer exists.
+// confineIn runs a sidecar in a group. It reports whether the sidecar did not start because the group
+// no longer exists.
 func (g *Groups) confineIn(ctx context.Context, group *supervise.Group, cmd sandbox.Command) (exit *drivers.ExitResult, gone bool, err error) {
 	in, leave, err := g.join(ctx, group)
 	if err != nil {
 		return nil, isGone(err), err
 	}
-	defer func() { err = errors.Join(err, leave()) }()
+	// A group that cannot be removed does not change the result of a sidecar that ran.
+	defer func() {
+		if lerr := leave(); err != nil {
+			err = errors.Join(err, lerr)
+		}
+	}()
 	cmd.GroupDir, cmd.Join = in.Dir(), in.JoinFiles()
+	if !cmd.Policy.PrivatePID && in.Dir() != "" {
+		if cmd.Group, err = in.Sub(fmt.Sprintf("sidecar-%d", lastSub.Add(1))); err != nil {
+			return nil, isGone(err), err
+		}
+		defer removeSoon(cmd.Group) //nolint:errcheck // below the group that leave, or the supervisor, removes
+		cmd.GroupDir = cmd.Group.Dir()
+	}
 	kills := in.OOMKills()
-	ws, err := cmd.Run(ctx, nil)
+	started := false
+	ws, err := cmd.Run(ctx, func() { started = true })
 	if err != nil {
-		return nil, isGone(inGroup(cmd)), err
+		return nil, !started && isGone(inGroup(cmd)), err
 	}
 	exit = exitOf(ws)
 	exit.OOMKilled = ctx.Err() == nil && ws != 0 && in.OOMKills() > kills
 	return exit, false, nil
 }
+
+// lastSub numbers the groups of sidecars without a PID namespace.
+var lastSub atomic.Uint64
 
 // inGroup returns an error if the group of a program does not exist in every tree.
 func inGroup(cmd sandbox.Command) error {

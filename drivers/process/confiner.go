@@ -22,11 +22,20 @@ import (
 // task's. Landlock restricts it to its paths. It cannot make the system calls that the default
 // profile refuses. It is in the task's control group.
 type Confiner struct {
-	Groups *Groups
-	Own    []string // directories of the agent, which sidecars do not see
+	Sidecars Sidecars
+	Own      []string // directories of the agent, which sidecars do not see
 }
 
-var _ drivers.Confiner = (*Confiner)(nil)
+// Sidecars runs sidecars with a given confinement: the Groups of the client, or the Tasks of a driver.
+type Sidecars interface {
+	Confine(ctx context.Context, c Confinement, s *drivers.Sidecar) (*drivers.ExitResult, error)
+}
+
+var (
+	_ drivers.Confiner = (*Confiner)(nil)
+	_ Sidecars         = (*Groups)(nil)
+	_ Sidecars         = (*Tasks)(nil)
+)
 
 // sidecarProcesses limits the processes of a sidecar before its task starts.
 const sidecarProcesses = 256
@@ -46,7 +55,7 @@ func (c *Confiner) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driv
 			return nil, err
 		}
 		base.Mounts.Hide = slices.Concat(base.Mounts.Hide, hide)
-	} else if os.Geteuid() == 0 || cfg.NetNS != "" {
+	} else if os.Geteuid() == 0 || cfg.NetNS != "" || len(cfg.Files) > 0 {
 		return nil, fmt.Errorf("confine a sidecar: this agent cannot create namespaces: %w", err)
 	}
 	p, err := SidecarPolicy(base, cfg, s)
@@ -64,7 +73,7 @@ func (c *Confiner) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driv
 	if err != nil {
 		return nil, err
 	}
-	return c.Groups.Confine(ctx, Confinement{Policy: p, Group: group}, s)
+	return c.Sidecars.Confine(ctx, Confinement{Policy: p, Group: group}, s)
 }
 
 // becomeTaskUser makes the program run as the task's user. Without one it keeps the agent's, but none
@@ -127,7 +136,7 @@ func fallbackGroup(cfg *drivers.TaskConfig) (*supervise.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	memory := max(cfg.Limits.MemoryBytes, cfg.Limits.MemoryMaxBytes)
+	memory := max(cfg.Limits.MemoryBytes, cfg.Limits.MemoryMaxBytes, drivers.SidecarMemory)
 	if cfg.Limits.MemoryMaxBytes < 0 {
 		memory = 0
 	}

@@ -13,18 +13,25 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// Groups counts the users of the control groups of tasks: sidecars, and starts of the task. The first
-// sidecar creates the group of a task that does not run, and the last one removes it. The group of a
-// running task belongs to the supervisor. The zero value has no users.
+// Groups counts the users of the control groups of tasks: sidecars, and starts of the task. The zero
+// value has none.
+//
+//	(none) ──first sidecar creates it──▶ ours ──Start──▶ the supervisor's ──task ends──▶ (none)
+//	   ▲────────last sidecar removes it────┘
+//
+// The supervisor removes the group of a task at its end, with the sidecars in it. A sidecar that finds
+// a task's processes in the group uses it as it is.
 type Groups struct {
 	mu    sync.Mutex
 	users map[proc.Group]*groupUsers
+	kills map[proc.Group]uint64 // sidecars of a running task that the OOM killer killed
 }
 
 // groupUsers are the users of one group.
 type groupUsers struct {
 	count int           // guarded by Groups.mu
 	turn  chan struct{} // has a value while a user creates, starts or removes
+	ours  bool          // a sidecar created the group, and no task was started in it; for the user with the turn
 }
 
 // removePatience is the time limit for removing a group whose processes have just ended.
@@ -51,21 +58,15 @@ func (g *Groups) enter(ctx context.Context, name proc.Group) (*groupUsers, error
 	}
 }
 
-// leave removes a user that does not have its turn. The last one removes the group, unless it has
-// processes.
+// leave removes a user that does not have the turn. The last one removes the group if it is ours.
 func (g *Groups) leave(name proc.Group, u *groupUsers) error {
-	g.mu.Lock()
-	last := u.count == 1
-	if last {
-		u.turn <- struct{}{} // free, since only users take it
-	} else {
-		u.count--
-	}
-	g.mu.Unlock()
-	if !last {
+	if !g.isLast(name, u) {
 		return nil
 	}
-	err := removeEmpty(name)
+	var err error
+	if u.ours {
+		err = removeEmpty(name)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	<-u.turn
@@ -75,8 +76,20 @@ func (g *Groups) leave(name proc.Group, u *groupUsers) error {
 	return err
 }
 
-// Start calls start, which has the supervisor start a task in the group. Meanwhile no sidecar
-// creates or removes the group.
+// isLast removes a user if there are others. Otherwise it takes the turn, which no other user has.
+func (g *Groups) isLast(name proc.Group, u *groupUsers) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if u.count > 1 {
+		u.count--
+		return false
+	}
+	u.turn <- struct{}{}
+	return true
+}
+
+// Start calls start, which has the supervisor start a task in the group, or without one if group is
+// nil. Meanwhile no sidecar creates or removes the group.
 func (g *Groups) Start(ctx context.Context, group *supervise.Group, start func() error) error {
 	if group == nil {
 		return start()
@@ -85,7 +98,11 @@ func (g *Groups) Start(ctx context.Context, group *supervise.Group, start func()
 	if err != nil {
 		return err
 	}
+	g.forget(group.Group)
 	err = start()
+	if err == nil || errors.Is(err, supervise.ErrLost) || ctx.Err() != nil {
+		u.ours = false // the task may run
+	}
 	<-u.turn
 	return errors.Join(err, g.leave(group.Group, u))
 }
@@ -97,7 +114,8 @@ func (g *Groups) join(ctx context.Context, group *supervise.Group) (c *cgroup.Gr
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err = openOrCreate(group)
+	c, created, err := openOrCreate(group)
+	u.ours = u.ours || created
 	<-u.turn
 	leave = func() error { return g.leave(group.Group, u) }
 	if err != nil {
@@ -106,22 +124,22 @@ func (g *Groups) join(ctx context.Context, group *supervise.Group) (c *cgroup.Gr
 	return c, leave, nil
 }
 
-func openOrCreate(group *supervise.Group) (*cgroup.Group, error) {
+func openOrCreate(group *supervise.Group) (c *cgroup.Group, created bool, err error) {
 	h, err := cgroup.Detect()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	c, err := h.Open(group.Parent, group.Name)
-	if err != nil {
-		return nil, err
+	if c, err = h.Open(group.Parent, group.Name); err != nil {
+		return nil, false, err
 	}
 	if pids, err := c.Pids(); err != nil || len(pids) > 0 {
-		return c, err
+		return c, false, err
 	}
-	return h.Create(group.Parent, group.Name, group.Limits)
+	c, err = h.Create(group.Parent, group.Name, group.Limits)
+	return c, true, err
 }
 
-// removeEmpty removes a group without processes. Processes that have ended stay in it for a moment.
+// removeEmpty removes a group without processes.
 func removeEmpty(name proc.Group) error {
 	h, err := cgroup.Detect()
 	if err != nil {
@@ -131,6 +149,12 @@ func removeEmpty(name proc.Group) error {
 	if err != nil {
 		return err
 	}
+	return removeSoon(c)
+}
+
+// removeSoon removes a group, unless it has processes. Processes that have ended stay in it for a
+// moment.
+func removeSoon(c *cgroup.Group) error {
 	for deadline := time.Now().Add(removePatience); ; time.Sleep(time.Millisecond) {
 		if pids, err := c.Pids(); err != nil || len(pids) > 0 {
 			return err
@@ -139,4 +163,28 @@ func removeEmpty(name proc.Group) error {
 			return err
 		}
 	}
+}
+
+// killed records that the OOM killer killed a sidecar in the group of a running task.
+func (g *Groups) killed(name proc.Group) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.kills == nil {
+		g.kills = map[proc.Group]uint64{}
+	}
+	g.kills[name]++
+}
+
+// killedSidecars returns the number of records.
+func (g *Groups) killedSidecars(name proc.Group) uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.kills[name]
+}
+
+// forget removes the records.
+func (g *Groups) forget(name proc.Group) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.kills, name)
 }

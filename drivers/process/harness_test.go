@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,21 @@ import (
 
 func TestMain(m *testing.M) {
 	companion.Main()
+	if len(os.Args) == 3 && os.Args[1] == "dial" {
+		os.Exit(dial(os.Args[2]))
+	}
 	os.Exit(m.Run())
+}
+
+// dial runs in the sandbox.
+func dial(arg string) int {
+	c, err := net.Dial("tcp", arg)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	c.Close()
+	return 0
 }
 
 // fixture is a Confiner and the directories of allocations.
@@ -28,6 +43,8 @@ type fixture struct {
 	t   testing.TB
 	dir string
 	n   int
+
+	confine func(context.Context) (*drivers.ExitResult, error) // nil calls Confine
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -49,7 +66,7 @@ func fixtureAt(t testing.TB) *fixture {
 			t.Fatal(err)
 		}
 	}
-	return &fixture{Confiner: &process.Confiner{Groups: &process.Groups{}}, t: t, dir: dir}
+	return &fixture{Confiner: &process.Confiner{Sidecars: &process.Groups{}}, t: t, dir: dir}
 }
 
 // task returns the config of a task, with directories as the client makes them.
@@ -86,11 +103,24 @@ func (f *fixture) sidecar(cfg *drivers.TaskConfig, script string) *drivers.Sidec
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { sh.Close() })
-	s := &drivers.Sidecar{Program: sh, Args: []string{"sidecar", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Dir: cfg.LocalDir,
+	s := &drivers.Sidecar{Program: sh, Args: []string{"sh", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Dir: cfg.LocalDir,
 		Paths: []drivers.SidecarPath{{Modes: "rwxc", Name: "web/local", Beneath: cfg.AllocDir}, {Modes: "r", Name: "/proc"}, {Modes: "rw", Name: "/dev/null"}}}
 	for _, name := range []string{"/bin", "/usr/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache"} {
 		s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rx", Name: name, Optional: true})
 	}
+	return s
+}
+
+// dialer returns a sidecar that opens a TCP connection.
+func (f *fixture) dialer(cfg *drivers.TaskConfig, addr string) *drivers.Sidecar {
+	f.t.Helper()
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { self.Close() })
+	s := f.sidecar(cfg, "")
+	s.Program, s.Args = self, []string{"sidecar", "dial", addr}
 	return s
 }
 
@@ -116,6 +146,36 @@ func (f *fixture) run(cfg *drivers.TaskConfig, s *drivers.Sidecar) (*drivers.Exi
 		f.t.Fatalf("Confine() = %v", err)
 	}
 	return exit, <-text
+}
+
+// begin runs a sidecar that prints a line. The first channel is closed when it has, and the other one
+// gets its exit.
+func (f *fixture) begin(ctx context.Context, cfg *drivers.TaskConfig, s *drivers.Sidecar, exit chan<- *drivers.ExitResult) <-chan struct{} {
+	f.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { r.Close() })
+	s.Stdio[1] = w
+	up := make(chan struct{})
+	go func() {
+		r.Read(make([]byte, 1)) //nolint:errcheck // it is up, or has ended
+		close(up)
+	}()
+	go func() {
+		confine := f.confine
+		if confine == nil {
+			confine = func(ctx context.Context) (*drivers.ExitResult, error) { return f.Confine(ctx, cfg, s) }
+		}
+		res, err := confine(ctx)
+		w.Close()
+		if err != nil {
+			f.t.Errorf("Confine() = %v", err)
+		}
+		exit <- res
+	}()
+	return up
 }
 
 // group returns the task's control group.

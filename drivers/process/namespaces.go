@@ -44,14 +44,14 @@ var tryNamespaces = sync.OnceValue(func() error {
 // which only file modes protect.
 var hiddenDirs = []string{"/run", "/var/run"}
 
-// ErrNoNetwork means that a program without root cannot join a network namespace.
+// errNoNetwork means that a program without root cannot join a network namespace.
 var errNoNetwork = errors.New("the task needs its own network, which needs an agent that runs as root")
 
 // Isolate gives a program the namespaces of a task. The PID namespace has a fresh /proc with the
 // program's processes only. The mount namespace has the task's temporary directory as /tmp, only the
-// task's allocation, and nothing in /run except granted paths. The program also gets an IPC
-// namespace, and the network of the task's group. An agent without root creates them in a user
-// namespace. The caller has checked OwnNamespaces.
+// task's allocation, the client's files, and nothing in /run except granted paths. The program also
+// gets an IPC namespace, and the network of the task's group. An agent without root creates them in a
+// user namespace. The caller has checked OwnNamespaces.
 func Isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	if os.Geteuid() != 0 {
 		if cfg.NetNS != "" {
@@ -67,6 +67,15 @@ func Isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	// The directories of other allocations are next to the task's.
 	view := sandbox.View{Dir: filepath.Dir(cfg.AllocDir), Own: filepath.Base(cfg.AllocDir)}
 	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: view, Tmp: tmp, Proc: true}
+	for _, f := range cfg.Files {
+		// The host's file may be a link; the bind covers its target.
+		target, err := filepath.EvalSymlinks(f.Target)
+		if err != nil {
+			return fmt.Errorf("mount a file over %s: on this node: %w", f.Target, err)
+		}
+		p.Mounts.Binds = append(p.Mounts.Binds,
+			sandbox.Bind{Source: sandbox.Path{Name: f.Name, Beneath: cfg.AllocDir}, Target: target, ReadOnly: true})
+	}
 	return nil
 }
 

@@ -6,8 +6,15 @@
 //	   ▲───────Recover─────┘
 //
 // The supervisor has the state; a handle contains only the task's ID and name and the driver's data
-// for sessions. A recovered task therefore behaves like a started one. The package has no goroutines
-// except one per call of TaskStats or Steady, ended by its context or the task's end.
+// for sessions. A recovered task therefore behaves like a started one.
+//
+// Sidecars are programs of the client that work for a task. SidecarPolicy derives their policy from
+// that of the task, and Tasks.Confine runs them in the task's control group (Groups). Confiner has a
+// policy of its own, for drivers without a sandbox. A sidecar is a child of this process and ends with
+// it.
+//
+// The package has no goroutines except one per call of TaskStats or Steady, ended by its context or
+// the task's end, and those of a session.
 package process
 
 import (
@@ -46,6 +53,8 @@ type state struct {
 	Name       string
 	MHzPerCore uint64
 	SessionData
+
+	group proc.Group // control group, which may not exist
 }
 
 // SessionData is the data for sessions of a task, in addition to its policy and control group.
@@ -60,13 +69,15 @@ type Tasks struct {
 	DefaultStop syscall.Signal // default signal of StopTask
 	Supervisor  Supervisor
 
+	groups Groups
+
 	mu   sync.Mutex
 	byID map[string]state
 }
 
 // Started adds a task that the supervisor has started, and returns its handle.
 func (ts *Tasks) Started(cfg *drivers.TaskConfig, b SessionData) (*drivers.TaskHandle, error) {
-	s := state{Name: cfg.Name, MHzPerCore: cfg.Limits.MHzPerCore, SessionData: b}
+	s := state{Name: cfg.Name, MHzPerCore: cfg.Limits.MHzPerCore, SessionData: b, group: GroupName(cfg)}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode handle of task %s: %w", cfg.ID, err)
@@ -111,13 +122,14 @@ func (ts *Tasks) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	if err != nil {
 		return err
 	}
-	_, err = ts.Supervisor.Task(ctx, h.TaskID)
+	t, err := ts.Supervisor.Task(ctx, h.TaskID)
 	if errors.Is(err, proc.ErrUnknownTask) {
 		return drivers.ErrTaskNotFound
 	}
 	if err != nil {
 		return err
 	}
+	s.group = t.Group
 	ts.remember(h.TaskID, s)
 	return nil
 }
@@ -141,18 +153,23 @@ func (ts *Tasks) decode(h *drivers.TaskHandle) (state, error) {
 
 // WaitTask implements drivers.Driver.
 func (ts *Tasks) WaitTask(ctx context.Context, id string) (*drivers.ExitResult, error) {
-	if _, err := ts.state(id); err != nil {
+	s, err := ts.state(id)
+	if err != nil {
 		return nil, err
 	}
 	exit, err := ts.Supervisor.Wait(ctx, id)
 	if err != nil {
 		return nil, notFound(err)
 	}
-	return result(exit), nil
+	return ts.result(exit, s.group), nil
 }
 
-func result(e *proc.Exit) *drivers.ExitResult {
+// result returns the result of a task. The OOM killer's kills of sidecars are not the task's.
+func (ts *Tasks) result(e *proc.Exit, group proc.Group) *drivers.ExitResult {
 	r := &drivers.ExitResult{ExitCode: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, ForksDenied: e.ForksDenied}
+	if e.OOMKills > 0 && e.OOMKills <= ts.groups.killedSidecars(group) {
+		r.OOMKilled = false
+	}
 	if e.Unknown != "" {
 		r.Err = errors.New(e.Unknown)
 	}
@@ -211,12 +228,13 @@ func (ts *Tasks) SignalTask(id, signal string) error {
 func (ts *Tasks) DestroyTask(id string, force bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 	defer cancel()
-	if _, err := ts.state(id); err != nil {
+	s, err := ts.state(id)
+	if err != nil {
 		if _, err := ts.Supervisor.Task(ctx, id); err != nil {
 			return notFound(err)
 		}
 	}
-	err := ts.Supervisor.Forget(ctx, id) // most have ended
+	err = ts.Supervisor.Forget(ctx, id) // most have ended
 	if errors.Is(err, proc.ErrRunning) && !force {
 		return errors.New("cannot destroy running task")
 	}
@@ -229,6 +247,7 @@ func (ts *Tasks) DestroyTask(id string, force bool) error {
 	if err != nil {
 		return err
 	}
+	ts.groups.forget(s.group)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	delete(ts.byID, id)
@@ -266,7 +285,7 @@ func (ts *Tasks) InspectTask(id string) (*drivers.TaskStatus, error) {
 	st := &drivers.TaskStatus{ID: id, Name: s.Name, State: drivers.TaskRunning, StartedAt: t.Started,
 		Attributes: map[string]string{"pid": strconv.Itoa(t.PID)}}
 	if t.Exit != nil {
-		st.State, st.CompletedAt, st.Exit = drivers.TaskExited, t.Exit.At, result(t.Exit)
+		st.State, st.CompletedAt, st.Exit = drivers.TaskExited, t.Exit.At, ts.result(t.Exit, s.group)
 	}
 	return st, nil
 }

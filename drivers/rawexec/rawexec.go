@@ -1,7 +1,8 @@
 // Package rawexec is the driver "raw_exec": it runs a program on the host with the agent's rights and
 // without a sandbox. The operator must enable it. It isolates only without removing rights: the
 // program has its own session and control group, descriptors 0–2 only, and the environment of the job
-// and the client. Package drivers/process implements states, recovery and exits.
+// and the client. Programs of the client that work for a task are confined (process.Confiner). Package
+// drivers/process implements states, recovery and exits.
 package rawexec
 
 import (
@@ -33,7 +34,6 @@ type Driver struct {
 	*process.Settings[settings]
 	log      *slog.Logger
 	super    *supervise.Client
-	groups   process.Groups // control groups of tasks with sidecars
 	confiner process.Confiner
 }
 
@@ -43,7 +43,7 @@ type Driver struct {
 func New(log *slog.Logger, super *supervise.Client, own ...string) *Driver {
 	d := &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{}, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
-	d.confiner = process.Confiner{Groups: &d.groups, Own: append(own[:len(own):len(own)], super.Dir())}
+	d.confiner = process.Confiner{Sidecars: &d.Tasks, Own: append(own[:len(own):len(own)], super.Dir())}
 	return d
 }
 
@@ -132,7 +132,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err := groups(spec, cfg, opts); err != nil {
 		return nil, err
 	}
-	err = d.groups.Start(ctx, spec.Group, func() error {
+	err = d.StartIn(ctx, spec.Group, func() error {
 		_, err := d.super.Start(ctx, spec)
 		return err
 	})

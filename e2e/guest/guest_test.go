@@ -41,7 +41,8 @@ func (s suite) program() string { return filepath.Base(s.pkg) + ".test" }
 // exec2Tests are the driver tests that need only Landlock ABI 6 and a shell: others need Debian's
 // tools, or a later kernel.
 const exec2Tests = "^(TestNoDefaults|TestOOMScore|TestLimits|TestRun|TestFiles|TestSandbox|TestCredentials|TestDescriptors|TestPlantedLink|TestStop|TestSignal|" +
-	"TestMemoryLimit|TestStats|TestGroup|TestRecover|TestProcessLimit|TestExecIsAsTheTask|TestExecCountsInTheTask|TestProcesses|TestPrivateTmp|TestOwnNetwork|TestPIDsLimit|TestNetwork|TestUnveil)$"
+	"TestMemoryLimit|TestStats|TestGroup|TestRecover|TestProcessLimit|TestExecIsAsTheTask|TestExecCountsInTheTask|TestProcesses|TestPrivateTmp|TestOwnNetwork|TestPIDsLimit|TestNetwork|TestUnveil|" +
+	"TestConfine|TestConfineBeforeStart|TestConfineAboveTheLimit|TestConfineAndFailedStart|TestConfineOutOfMemory)$"
 
 // suites are in the order of execution. Their seconds bound a suite that hangs.
 var suites = []suite{
@@ -50,6 +51,7 @@ var suites = []suite{
 	{Name: "landlock", pkg: "internal/landlock", Seconds: 300},
 	{Name: "sandbox", pkg: "internal/sandbox", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "exec2", pkg: "drivers/exec2", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + exec2Tests}},
+	{Name: "process", pkg: "drivers/process", Seconds: 600, kernels: []string{"6.12"}},
 	{Name: "table", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestGuestTable"}},
 	{Name: "bombs", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestBombs"}, kernels: []string{"6.1"}},
 }

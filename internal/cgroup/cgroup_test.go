@@ -219,16 +219,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A group that was left behind is used again.
-func TestReuse(t *testing.T) {
-	h := hierarchy(t)
-	g := create(t, h, cgroup.Limits{MemoryMax: 64 << 20})
-	again, err := h.Create(parent, filepath.Base(g.Path()), cgroup.Limits{MemoryMax: 32 << 20})
-	if err != nil || again.Path() != g.Path() {
-		t.Errorf("Create() of an existing group = %v, %v", again, err)
-	}
-}
-
 func TestExisting(t *testing.T) {
 	h := hierarchy(t)
 	g := create(t, h, cgroup.Limits{})

@@ -14,32 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits are the limits of a group; a zero field sets nothing.
-type Limits struct {
-	MemoryMax int64    // bytes, hard
-	MemoryLow int64    // bytes kept from reclaim
-	CPUQuota  int64    // microseconds of CPU in each period of CPUPeriod
-	CPUShares int64    // relative weight, in the scale of version 1 (2 … 262144)
-	Cores     []uint16 // the only allowed cores
-	Processes int64    // maximum number of tasks
-}
-
-// CPUPeriod is the period of CPUQuota, in microseconds.
-const CPUPeriod = 100_000
-
-// minQuota is the smallest quota that the kernel accepts.
-const minQuota = 1_000
-
 // Group is one control group below a parent.
 type Group struct {
 	h    *Hierarchy
 	rel  string   // parent/name
 	dirs []string // directories of Create; nil after Open: search
 	has  []string // version 2 controllers; nil: read them
+	old  bool     // existed before Create
 }
 
-// Create makes a group and sets its limits. It reuses an existing empty group. On error it leaves
-// nothing behind.
+// Create makes a group and sets its limits. It reuses an existing group, with its processes, and
+// then also resets the limits that are not set. On error it leaves no empty group behind.
 func (h *Hierarchy) Create(parent, name string, l Limits) (*Group, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -59,10 +44,31 @@ func (h *Hierarchy) Create(parent, name string, l Limits) (*Group, error) {
 	}
 	g.has = h.controllers2(rel)
 	if err := g.limit(l); err != nil {
-		// The group is new and has no process.
-		return nil, errors.Join(fmt.Errorf("limit group %s: %w", rel, err), g.Remove())
+		err = fmt.Errorf("limit group %s: %w", rel, err)
+		if rerr := g.Remove(); rerr != nil && !(g.old && errors.Is(rerr, unix.EBUSY)) {
+			err = errors.Join(err, rerr)
+		}
+		return nil, err
 	}
 	return g, nil
+}
+
+// Reused reports whether the group existed before Create. Its counters then include earlier
+// processes.
+func (g *Group) Reused() bool { return g.old }
+
+// Sub makes a group without limits below g, to track and kill its processes. It is in the version 2
+// tree only; its processes join the version 1 groups of g.
+func (g *Group) Sub(name string) (*Group, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if g.Dir() == "" {
+		return nil, fmt.Errorf("%w: a group below %s needs a version 2 tree", ErrUnavailable, g.rel)
+	}
+	sub := &Group{h: g.h, rel: g.rel + "/" + name}
+	sub.dirs = []string{sub.Dir()}
+	return sub, sub.mkdir()
 }
 
 // Open returns a group that Create made earlier.
@@ -75,7 +81,11 @@ func (h *Hierarchy) Open(parent, name string) (*Group, error) {
 
 func (g *Group) mkdir() error {
 	for _, d := range g.dirs {
-		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		err := os.Mkdir(d, 0o755)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			g.old = true
+		case err != nil:
 			return fmt.Errorf("create group: %w", err)
 		}
 	}
@@ -129,104 +139,6 @@ func (g *Group) controller(c string) (dir string, version int) {
 		return "", 0
 	}
 	return g.Dir(), 2
-}
-
-func (g *Group) limit(l Limits) error {
-	for _, set := range []func(Limits) error{g.limitMemory, g.limitCPU, g.limitCores, g.limitProcesses} {
-		if err := set(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// set writes value to the file of controller c: file1 in version 1, file2 in version 2.
-func (g *Group) set(c, file1, file2, value string) error {
-	dir, version := g.controller(c)
-	switch {
-	case version == 0:
-		return fmt.Errorf("%w: the host has no %s controller", ErrUnavailable, c)
-	case version == 1 && file1 != "":
-		return write(dir, file1, value)
-	case version == 2 && file2 != "":
-		return write(dir, file2, value)
-	}
-	return nil
-}
-
-func (g *Group) limitMemory(l Limits) error {
-	if l.MemoryMax > 0 {
-		if err := g.set("memory", "memory.limit_in_bytes", "memory.max", itoa(l.MemoryMax)); err != nil {
-			return err
-		}
-		// Otherwise a task could exceed the limit by swapping.
-		if err := g.limitSwap(l.MemoryMax); err != nil {
-			return err
-		}
-	}
-	if l.MemoryLow > 0 {
-		return g.set("memory", "memory.soft_limit_in_bytes", "memory.low", itoa(l.MemoryLow))
-	}
-	return nil
-}
-
-// limitSwap forbids swap. A kernel without swap accounting has no such file.
-func (g *Group) limitSwap(memory int64) error {
-	dir, version := g.controller("memory")
-	file, value := "memory.memsw.limit_in_bytes", itoa(memory)
-	if version == 2 {
-		file, value = "memory.swap.max", "0"
-	}
-	if err := write(dir, file, value); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-func (g *Group) limitCPU(l Limits) error {
-	if l.CPUShares > 0 {
-		shares := min(max(l.CPUShares, 2), 262144)
-		dir, version := g.controller("cpu")
-		value := itoa(shares)
-		if version == 2 { // the scale of version 2 is 1 … 10000
-			value = itoa(1 + (shares-2)*9999/262142)
-		}
-		if version == 0 {
-			return fmt.Errorf("%w: the host has no cpu controller", ErrUnavailable)
-		}
-		if err := write(dir, map[int]string{1: "cpu.shares", 2: "cpu.weight"}[version], value); err != nil {
-			return err
-		}
-	}
-	if l.CPUQuota == 0 {
-		return nil
-	}
-	quota := itoa(max(l.CPUQuota, minQuota))
-	if err := g.set("cpu", "cpu.cfs_period_us", "", itoa(CPUPeriod)); err != nil {
-		return err
-	}
-	if _, version := g.controller("cpu"); version == 2 {
-		quota += " " + itoa(CPUPeriod)
-	}
-	return g.set("cpu", "cpu.cfs_quota_us", "cpu.max", quota)
-}
-
-func (g *Group) limitCores(l Limits) error {
-	if len(l.Cores) == 0 {
-		return nil
-	}
-	list := make([]string, len(l.Cores))
-	for i, c := range l.Cores {
-		list[i] = strconv.Itoa(int(c))
-	}
-	return g.set("cpuset", "cpuset.cpus", "cpuset.cpus", strings.Join(list, ","))
-}
-
-func (g *Group) limitProcesses(l Limits) error {
-	if l.Processes == 0 {
-		return nil
-	}
-	return g.set("pids", "pids.max", "pids.max", itoa(l.Processes))
 }
 
 // Existing returns the file to join an operator's group, by its path below the root of the version
@@ -394,8 +306,3 @@ func (g *Group) KillAll(patience time.Duration) error {
 		time.Sleep(wait)
 	}
 }
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }
-
-// LimitCPU sets the CPU limits alone.
-func (g *Group) LimitCPU(l Limits) error { return g.limitCPU(l) }

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"context"
 	"errors"
 
 	"golang.org/x/sys/unix"
@@ -13,27 +12,19 @@ type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// Launch starts the program and returns when it has been executed. It calls record, if not nil,
-// after the fork; a stage that is held continues when record returns. On any failure, and when ctx
-// ends before, it kills and reaps what it started. The caller reaps the process otherwise.
-func (s *Start) Launch(ctx context.Context, record func(*Process) error) (*Process, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
+// Launch starts the program and returns when it has been executed, or when the stage was killed. It
+// calls record, if not nil, after the fork; a stage that is held continues when record returns. On any
+// failure it kills and reaps what it started. The caller reaps the process otherwise.
+func (s *Start) Launch(record func(*Process) error) (*Process, error) {
 	p, err := s.Fork()
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, p.Kill)
-	defer stop()
 	if record != nil {
 		err = record(p)
 	}
 	if err == nil {
 		err = p.execute()
-	}
-	if ctx.Err() != nil { // killed: the error of a step is a consequence
-		err = context.Cause(ctx)
 	}
 	if err == nil {
 		return p, nil

@@ -1,8 +1,9 @@
 // Package sandbox runs one program under a Policy. The policy is a plain, printable value that is
 // made elsewhere and does not change while it is applied.
 //
-// The supervisor (internal/supervise) writes the policy to a memfd (wire.go). It executes the
-// companion as "nomad-sandbox", with the control groups' files as arguments (internal/launch). That
+// The starter writes the policy to a memfd (wire.go). It is the supervisor for a task
+// (internal/supervise), and the agent for a Command next to a task (run.go). It executes the companion
+// as "nomad-sandbox", with the control groups' files as arguments (internal/launch). That
 // stage applies the policy to itself, in this order, and then executes the program in its own place,
 // so that no helper process remains. With PrivatePID it is process 2 of a namespace whose process 1 is
 // that of internal/tinyinit:
@@ -16,8 +17,8 @@
 // It fails closed: a layer of the policy that cannot be applied is an error. The error goes to the
 // starter over a pipe that execve closes; end of file means that the program runs. The program's
 // environment is data to the stage and becomes an environment at the execve. The policy of a running
-// program is stored as JSON (Declare), which every version of the agent reads. The package has no
-// goroutines and writes nothing to disk.
+// program is stored as JSON (Declare), which every version of the agent reads. The package writes
+// nothing to disk, and has no goroutines except that of a Command whose context ends.
 package sandbox
 
 import (

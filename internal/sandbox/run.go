@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,16 +39,10 @@ const groupPatience = 5 * time.Second
 // descendants. Run calls started, if not nil, when the program has been executed. An error is about
 // the start: a *launch.RefusedError if the stage did not execute the program.
 func (c *Command) Run(ctx context.Context, started func()) (unix.WaitStatus, error) {
-	policy := *c.Policy
-	policy.Bound = true
-	raw, err := Encode(&policy)
-	if err != nil {
-		return 0, err
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
 	}
-	s := &launch.Start{Program: companion.Path(), Entry: Entry, Policy: raw, Executable: c.Executable, Stdio: c.Stdio,
-		Terminal: c.Terminal, GroupDir: c.GroupDir, Join: c.Join, Init: policy.PrivatePID, Enter: c.Enter,
-		Users: policy.OwnUsers || c.EnterUsers, Bound: true}
-	p, err := s.Launch(ctx, nil)
+	p, err := c.launch(ctx)
 	if err != nil {
 		return 0, errors.Join(err, c.killGroup())
 	}
@@ -60,22 +55,56 @@ func (c *Command) Run(ctx context.Context, started func()) (unix.WaitStatus, err
 		return 0, errors.Join(err, werr, c.killGroup())
 	}
 	defer l.close()
-	killed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(killed)
-		c.kill(p, l)
-	})
+	stop := onEnd(ctx, func() { c.kill(p, l) })
+	defer stop()
 	if started != nil {
 		started()
 	}
-	err = p.AwaitEnd()
-	if !stop() {
-		<-killed
-	}
-	if err != nil {
+	if err := p.AwaitEnd(); err != nil {
 		return 0, err
 	}
+	stop()
 	return c.reap(p)
+}
+
+// launch starts the program. The end of ctx kills the stage, or the program with its init. What the
+// program left then ends as after its own end.
+func (c *Command) launch(ctx context.Context) (*launch.Process, error) {
+	policy := *c.Policy
+	policy.Bound = true
+	raw, err := Encode(&policy)
+	if err != nil {
+		return nil, err
+	}
+	s := &launch.Start{Program: companion.Path(), Entry: Entry, Policy: raw, Executable: c.Executable, Stdio: c.Stdio,
+		Terminal: c.Terminal, GroupDir: c.GroupDir, Join: c.Join, Init: policy.PrivatePID, Enter: c.Enter,
+		Users: policy.OwnUsers || c.EnterUsers, Bound: true}
+	stop := func() {}
+	defer func() { stop() }()
+	p, err := s.Launch(func(p *launch.Process) error {
+		if c.Enter == nil { // kill finds the session of a program that entered a task
+			stop = onEnd(ctx, p.Kill)
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return p, err
+}
+
+// onEnd calls f when ctx ends. Stop prevents that, or waits until f has returned.
+func onEnd(ctx context.Context, f func()) (stop func()) {
+	done := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(done)
+		f()
+	})
+	return sync.OnceFunc(func() {
+		if !cancel() {
+			<-done
+		}
+	})
 }
 
 // kill kills the program and its descendants.

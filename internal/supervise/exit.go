@@ -27,7 +27,7 @@ func (t *task) watch() {
 	t.reap()
 	t.closeFDs()
 	if t.group != nil {
-		exit.OOMKilled, exit.ForksDenied = t.group.OOMKills() > 0, t.group.ForksDenied()
+		t.count(exit)
 	}
 	t.removeGroup()
 	for _, p := range t.pumps {
@@ -45,6 +45,15 @@ func (t *task) watch() {
 	t.mu.Unlock()
 	close(t.done)
 	t.over()
+}
+
+// count adds the counters of the control group since the start. They read as 0 if the group no longer
+// exists.
+func (t *task) count(exit *proc.Exit) {
+	before := t.info.Before
+	exit.OOMKills = max(t.group.OOMKills(), before.OOMKills) - before.OOMKills
+	exit.ForksDenied = max(t.group.ForksDenied(), before.ForksDenied) - before.ForksDenied
+	exit.OOMKilled = exit.OOMKills > 0
 }
 
 // await blocks until the process has ended and returns its exit. A child stays a zombie, so that
@@ -189,7 +198,8 @@ func (t *task) removeGroup() {
 	if t.group == nil {
 		return
 	}
-	// A killed process stays in its group for a moment after it is no longer listed.
+	// A killed process stays in its group for a moment after it is no longer listed. A program that
+	// works for the task may have joined meanwhile; it ends with the task.
 	deadline := time.Now().Add(killPatience)
 	for {
 		err := t.group.Remove()
@@ -200,6 +210,7 @@ func (t *task) removeGroup() {
 			t.log.Warn("remove control group", "err", err)
 			return
 		}
+		t.group.Kill() //nolint:errcheck // Remove reports what remains
 		time.Sleep(time.Millisecond)
 	}
 }

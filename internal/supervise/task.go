@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -138,6 +137,9 @@ func (t *task) makeGroup(spec *Spec) error {
 	limits := spec.Group.Limits
 	limits.CPUQuota, limits.CPUShares = 0, 0 // limitCPU sets them
 	t.group, err = h.Create(spec.Group.Parent, spec.Group.Name, limits)
+	if err == nil && t.group.Reused() {
+		t.info.Before = proc.Counters{OOMKills: t.group.OOMKills(), ForksDenied: t.group.ForksDenied()}
+	}
 	return err
 }
 
@@ -242,7 +244,7 @@ func (s *start) launch(spec *Spec, stdio [3]*os.File) (*launch.Process, error) {
 			return nil, err
 		}
 	}
-	p, err := how.Launch(context.Background(), func(p *launch.Process) error {
+	p, err := how.Launch(func(p *launch.Process) error {
 		t.forked(p, spec)
 		return t.record.writeTask(&t.info)
 	})

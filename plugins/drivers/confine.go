@@ -32,9 +32,9 @@ type Sidecar struct {
 	Hide    []string      // absolute directories that look empty, such as the task's secrets
 	Stdio   [3]*os.File   // descriptors 0 to 2; nil is /dev/null. The caller closes its copies.
 	Limits  SidecarLimits // in addition to those of the control group
-	NoTCP   bool          // no TCP connections; needs Landlock ABI 4
-	// Unconfined omits Landlock, because the operator has disabled it in the configuration. All
-	// other layers remain.
+	NoTCP   bool          // no TCP connections; needs Landlock ABI 4. Otherwise the task's own restrictions hold.
+	// Unconfined omits Landlock and so the restriction of NoTCP, because the operator has disabled it
+	// in the configuration. All other layers remain.
 	Unconfined bool
 }
 

@@ -22,7 +22,8 @@ type Task struct {
 	Init    int // process 1 of its PID namespace; 0: no own namespace
 	Started time.Time
 	Group   Group
-	CPU     CPU // limits that are set from the program's execve on
+	CPU     CPU      // limits that are set from the program's execve on
+	Before  Counters `json:",omitzero"`
 	Logs    Logs
 	Exit    *Exit // nil while running
 	// LogFaults are the current reasons why logs cannot be written, by stream. The task blocks in
@@ -51,6 +52,12 @@ type Group struct {
 	Parent, Name string
 }
 
+// Counters are the counters of a control group before the task's start. Programs that worked for the
+// task may have used the group.
+type Counters struct {
+	OOMKills, ForksDenied uint64 `json:",omitempty"`
+}
+
 // CPU holds the CPU limits of a control group, as in cgroup.Limits. A zero field means no limit. The
 // limits are set after the execve. They are recorded, so that the next supervisor sets them if this
 // one dies before.
@@ -74,6 +81,9 @@ type Exit struct {
 	Code      int
 	Signal    int
 	OOMKilled bool
+	// OOMKills counts the processes in the task's group that the OOM killer killed, including programs
+	// that work for the task. Supervisors of earlier versions set only OOMKilled.
+	OOMKills uint64 `json:",omitempty"`
 	// ForksDenied counts the forks that the process limit denied.
 	ForksDenied uint64 `json:",omitempty"`
 	Unknown     string // why the status is not known; Code is then -1
