@@ -26,11 +26,7 @@ func validateTemplates(t *nomad.Task, f *faults) {
 
 func validateTemplate(tmpl *nomad.Template, f *faults, t *nomad.Task) {
 	validateTemplateText(tmpl, f, t)
-	if tmpl.DestPath == "" {
-		f.add("missing destination: set it to a file such as local/app.conf")
-	} else {
-		validateDestination(tmpl.DestPath, f, t.Name)
-	}
+	validateTemplateDestination(tmpl.DestPath, f, t.Name)
 	if tmpl.VaultGrace != 0 {
 		f.add("vault_grace is not supported: remove it")
 	}
@@ -42,7 +38,21 @@ func validateTemplate(tmpl *nomad.Template, f *faults, t *nomad.Task) {
 	}
 	validateOwner(tmpl, f)
 	validateWait(tmpl.Wait, f)
-	validateChangeMode(tmpl, f)
+	validateChangeMode(tmpl, f, t.Driver)
+}
+
+func validateTemplateDestination(name string, f *faults, task string) {
+	at := path.Clean(strings.TrimLeft(name, "/"))
+	switch {
+	case name == "":
+		f.add("missing destination: set it to a file such as local/app.conf")
+	case at == "." || strings.HasSuffix(name, "/"):
+		f.add("destination %q is a directory: add the name of the file", name)
+	case at == "private" || strings.HasPrefix(at, "private/"):
+		f.add("destination is in the directory private, which is not for tasks: use a path such as local/app.conf")
+	default:
+		validateDestination(name, f, task)
+	}
 }
 
 func validateTemplateText(tmpl *nomad.Template, f *faults, t *nomad.Task) {
@@ -82,7 +92,7 @@ func validateWait(w *nomad.WaitConfig, f *faults) {
 	}
 }
 
-func validateChangeMode(tmpl *nomad.Template, f *faults) {
+func validateChangeMode(tmpl *nomad.Template, f *faults, driver string) {
 	switch tmpl.ChangeMode {
 	case "", nomad.TemplateChangeModeNoop, nomad.TemplateChangeModeRestart:
 	case nomad.TemplateChangeModeSignal:
@@ -97,10 +107,16 @@ func validateChangeMode(tmpl *nomad.Template, f *faults) {
 		}
 	case nomad.TemplateChangeModeScript:
 		validateChangeScript(tmpl.ChangeScript, f)
+		if driver == driverWithoutExec {
+			f.add("change_mode is \"script\", and driver %q cannot run commands in a task: use restart or signal", driver)
+		}
 	default:
 		f.add("change_mode is %q: use noop, restart, signal or script", tmpl.ChangeMode)
 	}
 }
+
+// driverWithoutExec cannot run commands in its tasks. Nodes report the capabilities of other drivers.
+const driverWithoutExec = "mock_driver"
 
 func validateChangeScript(s *nomad.ChangeScript, f *faults) {
 	switch {

@@ -42,6 +42,9 @@ func TestValidateTemplates(t *testing.T) {
 		{"no destination", edit(func(t *template) { t.DestPath = "" }), "missing destination"},
 		{"destination outside", edit(func(t *template) { t.DestPath = "../../x" }), `destination "../../x" is outside`},
 		{"destination with a newline", edit(func(t *template) { t.DestPath = "local/\n" }), "control character"},
+		{"directory", edit(func(t *template) { t.DestPath = "local/" }), "is a directory: add the name"},
+		{"directory of the task", edit(func(t *template) { t.DestPath = "/" }), "is a directory"},
+		{"private directory", edit(func(t *template) { t.DestPath = "private/x" }), "private, which is not for tasks"},
 		{"perms", edit(func(t *template) { t.Perms = "0888" }), `perms is "0888": use an octal number`},
 		{"setuid", edit(func(t *template) { t.Perms = "4755" }), `perms is "4755"`},
 		{"uid", edit(func(t *template) { t.Uid = &low }), "uid is -2"},
@@ -70,6 +73,9 @@ func TestValidateTemplates(t *testing.T) {
 	j.TaskGroups[0].Tasks[0].Templates = []*template{edit(func(*template) {}), edit(func(t *template) { t.DestPath = "local/./x" })}
 	jobrules.Canonicalize(j)
 	checkFault(t, jobrules.Validate(j), "two templates have this destination")
+	task := j.TaskGroups[0].Tasks[0]
+	task.Driver, task.Templates = "mock_driver", []*template{edit(func(t *template) { t.ChangeMode, t.ChangeScript = "script", &nomad.ChangeScript{Command: "x"} })}
+	checkFault(t, jobrules.Validate(j), "cannot run commands")
 }
 
 // checkFault checks that an error contains a text, or that there is none for the empty text.
