@@ -89,9 +89,9 @@ job "hello" {
 
           say 'my page, rendered from the variable'
           cat local/page.html
+          touch "$NOMAD_ALLOC_DIR/data/shown"
 
-          # Secrets are removed with the task: give the demo a moment to read the token. It then
-          # changes the variable.
+          # Secrets are removed with the task: give the demo a moment to read the token.
           for i in 1 2 3 4 5 6 7 8 9 10; do [ -e "$NOMAD_ALLOC_DIR/data/looked" ] || sleep 0.2; done
 
           say 'my page, after the variable has changed'

@@ -69,7 +69,7 @@ type Driver struct {
 // own, the agent's other directories.
 func New(log *slog.Logger, super *supervise.Client, own ...string) *Driver {
 	log = log.With("driver", Name)
-	return &Driver{log: log, super: super, own: outermost(append(own, super.Dir())), watch: newWatch(log), Settings: process.NewSettings(Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
+	return &Driver{log: log, super: super, own: append(own[:len(own):len(own)], super.Dir()), watch: newWatch(log), Settings: process.NewSettings(Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
 }
 

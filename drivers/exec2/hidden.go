@@ -9,17 +9,6 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// outermost omits directories that are below others of them.
-func outermost(dirs []string) []string {
-	var out []string
-	for i, dir := range dirs {
-		if !slices.ContainsFunc(dirs, func(d string) bool { return d != dir && below(dir, d) }) && !slices.Contains(dirs[:i], dir) {
-			out = append(out, dir)
-		}
-	}
-	return out
-}
-
 // hideAgent hides the agent's directories from the task. A path into one cannot be granted. With a
 // mount namespace the directories look empty. Without one, a path around one of them cannot be
 // granted either, since nothing would hide it.

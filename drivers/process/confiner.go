@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/hostuser"
@@ -107,7 +108,8 @@ func SetFilter(p *sandbox.Policy, profile *seccomp.Profile) (err error) {
 	return err
 }
 
-// Existing returns the paths, without links, of those directories that exist.
+// Existing returns the paths, without links, of those directories that exist. It omits directories
+// below others of them, which are hidden with those.
 func Existing(dirs []string) ([]string, error) {
 	var out []string
 	for _, dir := range dirs {
@@ -120,7 +122,19 @@ func Existing(dirs []string) ([]string, error) {
 		}
 		out = append(out, real)
 	}
-	return out, nil
+	return outermost(out), nil
+}
+
+// outermost omits directories that are below others of them.
+func outermost(dirs []string) []string {
+	var out []string
+	for i, dir := range dirs {
+		inside := func(d string) bool { return strings.HasPrefix(dir, d+"/") }
+		if !slices.ContainsFunc(dirs, inside) && !slices.Contains(dirs[:i], dir) {
+			out = append(out, dir)
+		}
+	}
+	return out
 }
 
 // fallbackGroup returns the control group of sidecars whose driver does not choose one, nil if this

@@ -365,3 +365,21 @@ func TestConfineRefuses(t *testing.T) {
 		t.Error("Confine() = nil after the end of its context")
 	}
 }
+
+// Directories of the agent may contain each other.
+func TestExistingOmitsInner(t *testing.T) {
+	dir := t.TempDir()
+	inner := filepath.Join(dir, "client/supervise")
+	if err := os.MkdirAll(inner, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dirs := range [][]string{{dir, inner, filepath.Join(dir, "none")}, {inner, dir, dir}} {
+		if got, err := process.Existing(dirs); err != nil || len(got) != 1 || got[0] != real {
+			t.Errorf("Existing(%q) = %q, %v, want the outer one", dirs, got, err)
+		}
+	}
+}
