@@ -125,7 +125,7 @@ func (g *Groups) confineIn(ctx context.Context, group *supervise.Group, cmd sand
 	started := false
 	ws, err := cmd.Run(ctx, func() { started = true })
 	if err != nil {
-		return nil, !started && isGone(inGroup(cmd)), err
+		return nil, !started && (isGone(err) || isGone(inGroup(cmd))), err
 	}
 	exit = exitOf(ws)
 	exit.OOMKilled = ctx.Err() == nil && ws != 0 && in.OOMKills() > kills
