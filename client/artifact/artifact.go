@@ -66,7 +66,7 @@ type Fetcher struct {
 	cache *cache.Cache // nil if disabled
 
 	mu      sync.Mutex
-	flights map[string]chan struct{} // downloads of cacheable artifacts, by key; closed at their end
+	flights map[string]*flight // downloads of cacheable artifacts, by key
 }
 
 // New returns a Fetcher. It opens the cache.
@@ -74,7 +74,7 @@ func New(cfg Config, log *slog.Logger) (*Fetcher, error) {
 	for _, t := range []*time.Duration{&cfg.Timeouts.HTTP, &cfg.Timeouts.Git, &cfg.Timeouts.Hg, &cfg.Timeouts.GCS, &cfg.Timeouts.S3} {
 		*t = cmp.Or(*t, defaultTimeout)
 	}
-	f := &Fetcher{cfg: cfg, log: log, flights: map[string]chan struct{}{}}
+	f := &Fetcher{cfg: cfg, log: log, flights: map[string]*flight{}}
 	if cfg.CacheSize > 0 {
 		c, err := cache.Open(cfg.CacheDir, cfg.CacheSize, log)
 		if err != nil {

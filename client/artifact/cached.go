@@ -40,6 +40,7 @@ func (j *job) fromCache(ctx context.Context, key string) (*obtained, error) {
 // downloadFor downloads the artifact and adds it to the cache. A cache that cannot be written does not fail the
 // download.
 func (j *job) downloadFor(ctx context.Context, key string) (*obtained, error) {
+	j.Fetcher.cache.Missed()
 	have, err := j.download(ctx)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/internal/fetch"
@@ -84,7 +85,7 @@ func TestCached(t *testing.T) {
 	if nPlain.Load() != 1 || nPacked.Load() != 1 {
 		t.Errorf("%d and %d downloads", nPlain.Load(), nPacked.Load())
 	}
-	if s := f.Cache().Status(); s.Hits != 4 || s.Files != 2 {
+	if s := f.Cache().Status(); s.Hits != 4 || s.Misses != 0 || s.Files != 2 {
 		t.Errorf("status %+v", s)
 	}
 	// Without a checksum, or with one that only the server knows, the artifact is downloaded again.
@@ -165,6 +166,31 @@ func TestOneDownload(t *testing.T) {
 	all.Wait()
 	if n.Load() != 2 || failed.Load() != 1 {
 		t.Errorf("%d downloads, %d allocations failed, want 2 and 1", n.Load(), failed.Load())
+	}
+}
+
+// Each allocation downloads what does not fit into the cache.
+func TestTooLargeForCache(t *testing.T) {
+	cfg := config()
+	cfg.CacheDir, cfg.CacheSize = t.TempDir(), 3
+	f := fetcher(t, cfg)
+	handler, n := counted([]byte("text"))
+	url := serve(t, map[string]http.HandlerFunc{"/a": handler})
+	var waits sync.WaitGroup
+	for range 4 {
+		h := withFetcher(t, f)
+		waits.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			r := h.Fetch(ctx, h.task, []*nomad.TaskArtifact{{GetterSource: url + "/a?checksum=" + digest("text"), RelativeDest: "local/"}})[0]
+			if r.Err != nil {
+				t.Error(r.Err)
+			}
+		})
+	}
+	waits.Wait()
+	if s := f.Cache().Status(); s.Files != 0 || n.Load() != 4 {
+		t.Errorf("%d downloads, status %+v", n.Load(), s)
 	}
 }
 

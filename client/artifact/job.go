@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"aead.dev/minisign"
@@ -118,36 +117,58 @@ func (j *job) obtain(ctx context.Context) (*obtained, error) {
 		if have, err := j.fromCache(ctx, key); have != nil || err != nil {
 			return have, err
 		}
-		flight, first := j.join(key)
+		running, first := j.join(key)
 		if first {
-			defer j.leave(key)
-			return j.downloadFor(ctx, key)
+			return j.lead(ctx, key, running)
 		}
 		select {
-		case <-flight: // cached now, or failed
+		case <-running.ended:
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		}
+		if have, err := j.fromCache(ctx, key); running.ok && have == nil && err == nil {
+			return j.download(ctx) // it does not fit into the cache
+		} else if have != nil || err != nil {
+			return have, err
 		}
 	}
 }
 
+// lead downloads the artifact, for others that wait for it too.
+func (j *job) lead(ctx context.Context, key string, mine *flight) (*obtained, error) {
+	defer j.leave(key, mine)
+	have, err := j.fromCache(ctx, key) // of a download that has just ended
+	if have == nil && err == nil {
+		have, err = j.downloadFor(ctx, key)
+	}
+	mine.ok = err == nil
+	return have, err
+}
+
+// flight is a running download of a cacheable artifact.
+type flight struct {
+	ended chan struct{}
+	ok    bool // read after ended is closed
+}
+
 // join returns the running download of the same artifact. If there is none, it registers the caller's.
-func (f *Fetcher) join(key string) (flight chan struct{}, first bool) {
+func (f *Fetcher) join(key string) (running *flight, first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if have, ok := f.flights[key]; ok {
 		return have, false
 	}
-	f.flights[key] = make(chan struct{})
-	return nil, true
+	mine := &flight{ended: make(chan struct{})}
+	f.flights[key] = mine
+	return mine, true
 }
 
 // leave ends the caller's registration.
-func (f *Fetcher) leave(key string) {
+func (f *Fetcher) leave(key string, mine *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	close(f.flights[key])
 	delete(f.flights, key)
+	close(mine.ended)
 }
 
 // key identifies the artifact in the cache. It is "" if it must not be cached: without a checksum, or with
@@ -209,7 +230,7 @@ func (j *job) deliver(ctx context.Context, have *obtained) (string, error) {
 	switch {
 	case have.archive:
 		source := j.source.WithoutOptions("checksum") // verified by now, and maybe at a URL
-		request := &fetch.Request{Source: source.URL(), Archive: path.Join(j.stage.dir.Name(), fetch.ArchiveName)}
+		request := &fetch.Request{Source: source.URL(), Archive: j.stage.path(j.task, fetch.ArchiveName)}
 		if _, err := j.step(ctx, request); err != nil {
 			return "", err
 		}

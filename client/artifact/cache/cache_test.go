@@ -77,6 +77,7 @@ func TestCache(t *testing.T) {
 	if got := get(t, c, "a"); got != "" {
 		t.Errorf("Get() of an empty cache = %q", got)
 	}
+	c.Missed()
 	put(t, c, "a", "text")
 	put(t, c, "b", "text") // the same content
 	put(t, c, "c", "other")
@@ -85,7 +86,7 @@ func TestCache(t *testing.T) {
 			t.Errorf("Get(%s) = %q, want %q", name, got, want)
 		}
 	}
-	want := cache.Status{Size: 9, Limit: 100, Files: 2, Keys: 3, Counts: cache.Counts{Hits: 3, Misses: 2, HitBytes: 13}}
+	want := cache.Status{Size: 9, Limit: 100, Files: 2, Keys: 3, Counts: cache.Counts{Hits: 3, Misses: 1, HitBytes: 13}}
 	if got := c.Status(); got != want {
 		t.Errorf("Status() = %+v, want %+v", got, want)
 	}

@@ -26,7 +26,6 @@ type Hit struct {
 func (c *Cache) Get(ctx context.Context, key string) (*Hit, error) {
 	e, checked, ok := c.find(key)
 	if !ok {
-		c.count(0, false)
 		return nil, nil
 	}
 	f, err := c.open(ctx, e.SHA256, checked)
@@ -36,10 +35,9 @@ func (c *Cache) Get(ctx context.Context, key string) (*Hit, error) {
 	if err != nil {
 		c.log.Warn("artifact cache: discard a file", "sha256", e.SHA256, "err", err)
 		c.discard(e.SHA256)
-		c.count(0, false)
 		return nil, nil //nolint:nilerr // the artifact is downloaded instead
 	}
-	c.count(c.use(e.SHA256), true)
+	c.hit(c.use(e.SHA256))
 	return &Hit{Entry: e, File: f}, nil
 }
 
@@ -103,22 +101,22 @@ func (c *Cache) use(file string) int64 {
 	return b.size
 }
 
-// count counts a hit or a miss.
-func (c *Cache) count(size int64, hit bool) {
-	name := "misses"
-	if hit {
-		name = "hits"
-		metrics.IncrCounter([]string{"client", "artifact_cache", "hit_bytes"}, float32(size))
-	}
-	metrics.IncrCounter([]string{"client", "artifact_cache", name}, 1)
+// Missed counts an artifact that is downloaded because the cache does not have it.
+func (c *Cache) Missed() {
+	metrics.IncrCounter([]string{"client", "artifact_cache", "misses"}, 1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if hit {
-		c.counts.Hits++
-		c.counts.HitBytes += size
-		return
-	}
 	c.counts.Misses++
+}
+
+// hit counts a file that was found.
+func (c *Cache) hit(size int64) {
+	metrics.IncrCounter([]string{"client", "artifact_cache", "hits"}, 1)
+	metrics.IncrCounter([]string{"client", "artifact_cache", "hit_bytes"}, float32(size))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts.Hits++
+	c.counts.HitBytes += size
 }
 
 // discard removes a blob.
