@@ -19,7 +19,11 @@ func (e *engine) watchAPI(ctx context.Context, k key) {
 	var index uint64
 	for failures := 0; ; {
 		begun := time.Now()
-		v, next, err := e.api.fetch(ctx, k, index)
+		from := index
+		if failures > 0 {
+			from = 0 // answered at once: a blocking query would show the end of an outage only with the next change
+		}
+		v, next, err := e.api.fetch(ctx, k, from)
 		if ctx.Err() != nil {
 			return
 		}
@@ -30,8 +34,7 @@ func (e *engine) watchAPI(ctx context.Context, k key) {
 			}
 			continue
 		}
-		first := index == 0
-		if next != index || failures > 0 || first {
+		if next != index || from == 0 {
 			if !e.send(ctx, news{key: k, value: v}) {
 				return
 			}
@@ -41,7 +44,7 @@ func (e *engine) watchAPI(ctx context.Context, k key) {
 			next = 0 // the servers were restored from a snapshot
 		}
 		index = next
-		if !first && !pause(ctx, restBetween-time.Since(begun)) {
+		if from != 0 && !pause(ctx, restBetween-time.Since(begun)) {
 			return
 		}
 	}
