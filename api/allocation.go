@@ -212,7 +212,7 @@ type TaskState struct {
 	StartedAt   time.Time
 	FinishedAt  time.Time
 	Events      []*TaskEvent
-	// ArtifactDigests holds the SHA-256 of each downloaded artifact in hexadecimal, by destination as
+	// ArtifactDigests holds the digest of each downloaded file, such as sha256:9f86..., by destination as
 	// in the job. It exists only in open-nomad.
 	ArtifactDigests map[string]string `json:",omitempty"`
 }

@@ -198,7 +198,7 @@ type TaskState struct {
 	FinishedAt  time.Time
 	Events      []*TaskEvent
 	Paused      TaskScheduleState
-	// ArtifactDigests holds the SHA-256 of each downloaded artifact in hexadecimal, by destination as in the job. It
+	// ArtifactDigests holds the digest of each downloaded file, such as sha256:9f86..., by destination as in the job. It
 	// exists only in open-nomad.
 	ArtifactDigests map[string]string `json:",omitempty"`
 }
