@@ -78,7 +78,7 @@ func (h *artifactHook) fetch(ctx context.Context, req *TaskPrestartRequest, resp
 		return errNoDir
 	}
 	if err := artifact.RemoveLeftovers(req.Dir); err != nil {
-		return fmt.Errorf("remove unfinished downloads: %w", err)
+		h.log.Warn("remove unfinished downloads", "err", err) // they only take space
 	}
 	confinement, err := req.Confine()
 	if err != nil {
