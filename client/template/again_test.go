@@ -30,7 +30,7 @@ func TestRenderOnDemand(t *testing.T) {
 		string(diffs[2].Old) != "changed by the task" || string(diffs[2].New) != "static" || diffs[2].Destination != "local/static" {
 		t.Errorf("differences %+v", diffs)
 	}
-	if w.file("local/static") != "changed by the task" || len(w.task.signals) > 0 {
+	if w.file("local/static") != "changed by the task" || len(w.task.sent()) > 0 {
 		t.Error("the comparison has an effect")
 	}
 	diffs, err = w.all.RenderAgain(t.Context())
@@ -75,7 +75,7 @@ func TestRenderAgainFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `template with destination "local/a": nomad.var.block(a@default.global): the API returned status 500`) {
 		t.Errorf("RenderAgain() = %v", err)
 	}
-	if len(w.task.kills) > 0 || w.file("local/a") != "1" {
-		t.Errorf("kills %q, content %q", w.task.kills, w.file("local/a"))
+	if len(w.task.killed()) > 0 || w.file("local/a") != "1" {
+		t.Errorf("kills %q, content %q", w.task.killed(), w.file("local/a"))
 	}
 }

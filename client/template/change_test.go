@@ -86,7 +86,7 @@ func TestChangedTogether(t *testing.T) {
 			// Another change shows that nothing else was pending.
 			w.vars.Set("a", map[string]string{"x": "3"})
 			w.until("the next change arrives", func() bool { return w.file("local/1") == "3" })
-			if n := w.task.restarts; n > 2*c.restarts {
+			if n := w.task.restarted(); n > 2*c.restarts {
 				t.Errorf("%d restarts for two changes", n)
 			}
 		})
@@ -100,7 +100,7 @@ func TestChangeBeforeTheProcess(t *testing.T) {
 	w.mustBegin(w.start(mode(variable("local/1", "a", "x"), "restart", "")))
 	w.vars.Set("a", map[string]string{"x": "2"})
 	w.until("the change arrives", func() bool { return w.file("local/1") == "2" })
-	if w.task.restarts > 0 {
+	if w.task.restarted() > 0 {
 		t.Error("restarted before the process has started")
 	}
 	w.all.Started(nil)
@@ -116,7 +116,7 @@ func TestSplay(t *testing.T) {
 		w.vars.Set("a", map[string]string{"x": fmt.Sprint(i)})
 		w.until("the change is written", func() bool { return w.file("local/1") == fmt.Sprint(i) })
 	}
-	if w.task.restarts > 0 {
+	if w.task.restarted() > 0 {
 		t.Error("restarted within the splay") // one in 200 hours
 	}
 }
@@ -130,8 +130,8 @@ func TestSignalsOfAStoppedTask(t *testing.T) {
 	w.until("it is skipped", func() bool {
 		return slices.Equal(w.task.messages(nomad.TaskHookMessage), []string{"Template skipped signal SIGHUP: task is not running"})
 	})
-	if len(w.task.kills) > 0 {
-		t.Errorf("kills %q", w.task.kills)
+	if len(w.task.killed()) > 0 {
+		t.Errorf("kills %q", w.task.killed())
 	}
 }
 
@@ -178,8 +178,8 @@ func TestScripts(t *testing.T) {
 					})
 				})
 			}
-			if len(w.task.kills) > 0 != c.kills {
-				t.Errorf("kills %q", w.task.kills)
+			if len(w.task.killed()) > 0 != c.kills {
+				t.Errorf("kills %q", w.task.killed())
 			}
 		})
 	}

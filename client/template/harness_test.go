@@ -103,6 +103,27 @@ func (k *task) messages(kind string) (out []string) {
 	return out
 }
 
+// killed returns the reasons of the kills.
+func (k *task) killed() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.kills)
+}
+
+// restarted returns the number of restarts.
+func (k *task) restarted() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.restarts
+}
+
+// sent returns the signals.
+func (k *task) sent() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.signals)
+}
+
 func (k *task) read(f func(*task) bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

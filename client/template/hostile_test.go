@@ -184,8 +184,8 @@ func TestObstacles(t *testing.T) {
 				w.until("it is reported", func() bool { return count(w.task.messages(nomad.TaskTemplate), c.want) == 1 })
 			}
 			o.check()
-			if len(w.task.kills) > 0 {
-				t.Errorf("kills %q", w.task.kills)
+			if len(w.task.killed()) > 0 {
+				t.Errorf("kills %q", w.task.killed())
 			}
 		})
 	}

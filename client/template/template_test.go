@@ -187,7 +187,7 @@ func TestEnvironment(t *testing.T) {
 	w.all.Started(nil)
 	w.vars.Set("v", map[string]string{"password": "s3cr3t\nno variable s3cr3t"})
 	w.until("the task is killed", func() bool { return w.task.read(func(k *task) bool { return len(k.kills) > 0 }) })
-	if reason := w.task.kills[0]; !strings.Contains(reason, "Template failed to read environment variables") || strings.Contains(reason, "s3cr3t") || !strings.Contains(reason, "line 2") {
+	if reason := w.task.killed()[0]; !strings.Contains(reason, "Template failed to read environment variables") || strings.Contains(reason, "s3cr3t") || !strings.Contains(reason, "line 2") {
 		t.Errorf("reason = %q, want the line without its text", reason)
 	}
 }

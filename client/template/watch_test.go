@@ -122,8 +122,8 @@ func TestOutagesKeepTheTask(t *testing.T) {
 			w.until("the change arrives", func() bool { return w.file("local/a") == "2" })
 			w.until("the end is reported", func() bool { return count(w.task.messages(nomad.TaskTemplate), "up to date again") == 1 })
 			w.until("the task restarts", func() bool { return w.task.read(func(k *task) bool { return k.restarts == 1 }) })
-			if got := w.task.messages(nomad.TaskTemplate); len(got) != 2 || len(w.task.kills) > 0 {
-				t.Errorf("events %q, kills %q", got, w.task.kills)
+			if got := w.task.messages(nomad.TaskTemplate); len(got) != 2 || len(w.task.killed()) > 0 {
+				t.Errorf("events %q, kills %q", got, w.task.killed())
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestStartDuringAnOutage(t *testing.T) {
 	w.until("the change restarts the task", func() bool {
 		return w.file("local/a") == "2" && w.task.read(func(k *task) bool { return k.restarts == 1 })
 	})
-	if kills := w.task.kills; len(kills) > 0 {
+	if kills := w.task.killed(); len(kills) > 0 {
 		t.Errorf("kills %q", kills)
 	}
 }
@@ -173,8 +173,8 @@ func TestProgramDies(t *testing.T) {
 	if count(got, "ended: signal 9. It is started again") == 0 || count(got, "up to date again") == 0 || len(got) > 4 {
 		t.Errorf("events %q, want one per death that was not reported yet, and its end", got)
 	}
-	if len(w.task.kills) > 0 {
-		t.Errorf("kills %q", w.task.kills)
+	if len(w.task.killed()) > 0 {
+		t.Errorf("kills %q", w.task.killed())
 	}
 }
 
@@ -210,8 +210,8 @@ func TestTemplateErrorKills(t *testing.T) {
 	w.runs(with(variable("local/a", "a", "x"), func(n *nomad.Template) { n.ErrMissingKey = true }))
 	w.vars.Set("a", map[string]string{"y": "1"})
 	w.until("the task is killed", func() bool { return w.task.read(func(k *task) bool { return len(k.kills) > 0 }) })
-	if want := `Template failed: template with destination "local/a", line 1: at <.x>: map has no entry for key "x"`; w.task.kills[0] != want {
-		t.Errorf("reason = %q, want %q", w.task.kills[0], want)
+	if want := `Template failed: template with destination "local/a", line 1: at <.x>: map has no entry for key "x"`; w.task.killed()[0] != want {
+		t.Errorf("reason = %q, want %q", w.task.killed()[0], want)
 	}
 	if w.file("local/a") != "1" {
 		t.Errorf("content = %q, want the last one", w.file("local/a"))
@@ -241,7 +241,7 @@ func TestAgentRestart(t *testing.T) {
 	})
 	w.vars.Set("a", map[string]string{"x": "2"})
 	w.until("the next change is applied", func() bool { return w.task.read(func(k *task) bool { return len(k.signals) == 2 }) })
-	if got := w.task.signals; !slices.Equal(got, []string{"SIGUSR1", "SIGHUP"}) {
+	if got := w.task.sent(); !slices.Equal(got, []string{"SIGUSR1", "SIGHUP"}) {
 		t.Errorf("signals %q, want that of the changed file and then the other", got)
 	}
 }
@@ -258,8 +258,8 @@ func TestAgentRestartWithoutData(t *testing.T) {
 	w.mustBegin(s)
 	w.all.Started(nil)
 	w.until("the missing data is reported", func() bool { return count(w.task.messages(nomad.TaskTemplate), "Missing: ") == 1 })
-	if w.file("local/a") != "1" || len(w.task.kills) > 0 {
-		t.Errorf("content %q, kills %q", w.file("local/a"), w.task.kills)
+	if w.file("local/a") != "1" || len(w.task.killed()) > 0 {
+		t.Errorf("content %q, kills %q", w.file("local/a"), w.task.killed())
 	}
 }
 
@@ -288,8 +288,8 @@ func TestUpdate(t *testing.T) {
 	w.until("a bad update is reported", func() bool {
 		return count(w.task.messages(nomad.TaskTemplate), "update of the templates is not used") == 1
 	})
-	if len(w.task.kills) > 0 {
-		t.Errorf("kills %q", w.task.kills)
+	if len(w.task.killed()) > 0 {
+		t.Errorf("kills %q", w.task.killed())
 	}
 }
 
