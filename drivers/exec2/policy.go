@@ -27,7 +27,7 @@ func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc hostu
 	}
 	p := &sandbox.Policy{
 		Argv: append([]string{t.Command}, t.Args...), Env: environment(cfg, acc).Apply(cfg.Env), Dir: dir, DirAs: sandbox.DirAsUser,
-		MissingExit: notFound, OOMScoreAdj: max(t.OOMScoreAdj, cfg.OOMScoreAdj, 0),
+		MissingExit: notFound, OOMScoreAdj: max(t.OOMScoreAdj, 0),
 		Files:   &sandbox.Files{Paths: paths, MinABI: requiredABI(set, t), TCP: t.Network},
 		Rlimits: limits,
 	}
