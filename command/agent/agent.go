@@ -180,8 +180,11 @@ func (a *Agent) openClient() error {
 		a.log.Warn("client.options contains unknown keys", "keys", keys)
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
-	own := a.ownDirs(cfg.StateDir, cfg.AllocDir)
-	parts := client.Parts{Drivers: a.drivers(own), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
+	list, err := a.drivers(a.ownDirs(cfg.StateDir, cfg.AllocDir))
+	if err != nil {
+		return err
+	}
+	parts := client.Parts{Drivers: list, API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
 	if a.server != nil {
 		parts.Server = a.server
 	}

@@ -1,28 +1,25 @@
 package agent
 
 import (
-	"log/slog"
+	"errors"
 
-	"github.com/open-nomad/open-nomad/drivers/exec2"
-	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/drivers/rawexec"
-	"github.com/open-nomad/open-nomad/internal/supervise"
-	"github.com/open-nomad/open-nomad/plugins/drivers"
+	"github.com/open-nomad/open-nomad/drivers"
+	plugin "github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// allDrivers returns the drivers of this version, in the order of config.Drivers. Tasks do not see
-// the directories in own.
-func allDrivers(log *slog.Logger, super *supervise.Client, own []string) []drivers.Driver {
-	return []drivers.Driver{exec2.New(log, super, own...), rawexec.New(log, super), mock.New(log)}
-}
-
-// drivers returns the drivers that the configuration allows.
-func (a *Agent) drivers(own []string) []drivers.Driver {
-	var out []drivers.Driver
-	for _, d := range allDrivers(a.log, a.super, own) {
-		if a.set.AllowsDriver(d.Name()) {
-			out = append(out, d)
+// drivers opens the instances of drivers of the configuration. Tasks do not see the directories in
+// own.
+func (a *Agent) drivers(own []string) ([]plugin.Driver, error) {
+	host := drivers.NewHost(a.log, a.super, own)
+	var out []plugin.Driver
+	var errs []error
+	for _, i := range a.set.Drivers() {
+		d, err := host.Open(i)
+		if err != nil {
+			errs = append(errs, a.set.PluginFault(i.Label, err))
+			continue
 		}
+		out = append(out, d)
 	}
-	return out
+	return out, errors.Join(errs...)
 }
