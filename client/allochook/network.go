@@ -118,7 +118,7 @@ func (h *networkHook) joinable(group *nomad.TaskGroup) error {
 			return fmt.Errorf("task %q: %w", t.Name, err)
 		}
 		if !slices.Contains(d.Capabilities().Networks, drivers.NetworkGroup) {
-			return fmt.Errorf("task %q: driver %q can't join the group's network of mode %q: use mode \"host\", or another driver, such as exec2", t.Name, t.Driver, group.NetworkMode())
+			return fmt.Errorf("task %q: driver %q can't join the group's network of mode %q: use mode \"host\", or another driver", t.Name, t.Driver, group.NetworkMode())
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 	}
 	if !h.mounts && !h.itself {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
-			"driver %q can't mount a resolv.conf for a task: remove the dns block of the group's network, or use another driver, such as exec2", req.Task.Driver)}
+			"driver %q can't mount a resolv.conf for a task: remove the dns block of the group's network, or use another driver", req.Task.Driver)}
 	}
 	dns := resolved(group.Networks[i].DNS, req.Env)
 	if err := errors.Join(jobrules.CheckDNS(dns), complete(dns)); err != nil {

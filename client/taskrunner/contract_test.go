@@ -167,7 +167,7 @@ func newHouse(t *testing.T, config map[string]any) *house {
 			t.Error(err)
 		}
 	})
-	return &house{t: t, db: db, dir: dir, alloc: alloc, driver: &keen{Driver: mock.New(log), devices: true}}
+	return &house{t: t, db: db, dir: dir, alloc: alloc, driver: &keen{Driver: mock.New(mock.Name, log), devices: true}}
 }
 
 // runner returns a runner with further hooks: first before the usual ones, last after them.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 
@@ -24,21 +23,22 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Name is the driver's name in a task's driver attribute.
+// Name is the name of the driver's kind, and of the instance that every agent has.
 const Name = "raw_exec"
 
 // Driver runs programs unconfined; it implements drivers.Driver.
 type Driver struct {
 	process.Tasks
 	*process.Settings[settings]
+	name  string // of the instance
 	log   *slog.Logger
 	super *supervise.Client
 }
 
-// New returns the driver, disabled until SetConfig enables it.
-func New(log *slog.Logger, super *supervise.Client) *Driver {
-	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{}, decodeSettings),
-		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
+// New returns an instance of the driver, disabled until SetConfig enables it.
+func New(name string, log *slog.Logger, super *supervise.Client) *Driver {
+	return &Driver{name: name, log: log.With("driver", name), super: super, Settings: process.NewSettings(name, settings{}, decodeSettings),
+		Tasks: process.Tasks{Driver: name, Backend: Name, DefaultStop: Kind().KillSignal, Supervisor: super}}
 }
 
 var (
@@ -49,7 +49,7 @@ var (
 )
 
 // Name implements drivers.Driver.
-func (d *Driver) Name() string { return Name }
+func (d *Driver) Name() string { return d.name }
 
 // ConfigSpec implements drivers.Driver.
 func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
@@ -59,14 +59,14 @@ func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
 
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
-	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone, Devices: true}
+	return Kind().Capabilities
 }
 
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
-	f := drivers.Fingerprint{Health: drivers.HealthUndetected, Description: "disabled: plugin \"raw_exec\" has no enabled = true"}
+	f := drivers.Fingerprint{Health: drivers.HealthUndetected, Description: fmt.Sprintf("disabled: plugin %q has no enabled = true", d.name)}
 	if d.Current().enabled {
-		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "1"}}
+		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{drivers.Attribute(d.name, ""): "1"}}
 	}
 	return process.Steady(ctx, f)
 }
@@ -81,10 +81,10 @@ func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) erro
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
 	set := d.Current()
 	if !set.enabled {
-		return nil, fmt.Errorf("driver %s is disabled on this node", Name)
+		return nil, fmt.Errorf("driver %s is disabled on this node", d.name)
 	}
 	if cfg.NetNS != "" {
-		return nil, fmt.Errorf("driver %s cannot join a network namespace", Name)
+		return nil, fmt.Errorf("driver %s cannot join a network namespace", d.name)
 	}
 	opts, err := decodeOptions(cfg.Config)
 	if err != nil {

@@ -38,7 +38,7 @@ func (e *RecoverableError) Unwrap() error { return e.Err }
 
 // Driver runs tasks. All methods may be called concurrently for different tasks.
 type Driver interface {
-	// Name is the value of the task's driver attribute, such as "exec2".
+	// Name is the name of the instance: the value of the driver attribute of its tasks.
 	Name() string
 	// ConfigSpec is the schema of the agent's plugin block for this driver.
 	ConfigSpec() hcldec.Spec

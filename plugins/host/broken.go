@@ -21,9 +21,6 @@ type broken struct {
 
 var _ drivers.Driver = (*broken)(nil)
 
-// Broken returns why the driver cannot be used. Its plugin block is not decoded.
-func (b *broken) Broken() error { return b.err }
-
 func (b *broken) fail() error { return fmt.Errorf("driver %s cannot be used: %w", b.name, b.err) }
 
 // Name implements drivers.Driver.

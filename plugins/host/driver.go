@@ -24,6 +24,7 @@ import (
 type Driver struct {
 	program *program
 	name    string // of the instance
+	label   string // of its plugin block
 	args    []string
 	log     *slog.Logger
 	logs    Logs
@@ -49,22 +50,14 @@ var (
 	_ drivers.NetworkCreator = (*Driver)(nil)
 )
 
-func newDriver(p *program, name string, args []string) *Driver {
-	return &Driver{program: p, name: name, args: args, log: p.log.With("driver", name), logs: p.host.cfg.Logs, cfg: &p.host.cfg,
+func newDriver(p *program, name, label string, args []string) *Driver {
+	return &Driver{program: p, name: name, label: label, args: args, log: p.log.With("driver", name), logs: p.host.cfg.Logs, cfg: &p.host.cfg,
 		why: errors.New("it has not been started yet"), changed: make(chan struct{}), spec: hcldec.ObjectSpec{},
 		tasks: map[string]*proto.TaskHandle{}, doubt: map[string]time.Time{}}
 }
 
 // Name implements drivers.Driver.
 func (d *Driver) Name() string { return d.name }
-
-// Aliases returns the other label of the plugin block: the name of the program's file.
-func (d *Driver) Aliases() []string {
-	if d.name != d.program.name || d.name == d.program.file {
-		return nil
-	}
-	return []string{d.program.file}
-}
 
 // ConfigSpec implements drivers.Driver.
 func (d *Driver) ConfigSpec() hcldec.Spec {

@@ -50,7 +50,20 @@ type Block struct {
 	// Backend is the name of a driver or of a program, of which the block is another instance. The
 	// default is the program with the label of the block.
 	Backend string
+	Config  map[string]any
 }
+
+// BlockError is an error in a plugin block. It stops the agent.
+type BlockError struct {
+	Label string
+	Err   error
+}
+
+// Error returns the label and the error.
+func (e *BlockError) Error() string { return fmt.Sprintf("plugin %q: %v", e.Label, e.Err) }
+
+// Unwrap returns the error.
+func (e *BlockError) Unwrap() error { return e.Err }
 
 // Logs collects the output of tasks that the supervisor does not run (supervise.Client).
 type Logs interface {
@@ -67,6 +80,8 @@ type Config struct {
 	// Builtin lists the drivers of the agent itself, and other labels of their blocks. A program
 	// cannot replace them.
 	Builtin []string
+	// Allows reports whether a driver of this name may be used; nil allows all.
+	Allows  func(name string) bool
 	Runtime string // directory for sockets, of this agent only
 	// MinPort, MaxPort and Topology are passed to the programs.
 	MinPort, MaxPort int
@@ -101,6 +116,10 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return h, nil
 	}
+	if err != nil && len(cfg.Blocks) == 0 { // no program would be started
+		cfg.Log.Warn("plugin_dir is not used", "err", err)
+		return h, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +147,32 @@ func (h *Host) load(ctx context.Context) error {
 	}
 	asking.Wait()
 	for _, p := range h.usable(programs) {
-		h.drivers = append(h.drivers, newDriver(p, p.name, p.args))
+		h.drivers = append(h.drivers, newDriver(p, p.name, p.file, p.args))
 	}
-	return h.instances()
+	if err := h.instances(); err != nil {
+		return err
+	}
+	h.drivers = slices.DeleteFunc(h.drivers, func(d *Driver) bool { return h.cfg.Allows != nil && !h.cfg.Allows(d.name) })
+	return h.configure()
+}
+
+// configure starts the programs with their plugin blocks.
+func (h *Host) configure() error {
+	errs := make([]error, len(h.drivers))
+	var starting sync.WaitGroup
+	for i, d := range h.drivers {
+		starting.Go(func() {
+			block, err := drivers.Decode(h.cfg.Blocks[d.label].Config, d.ConfigSpec())
+			if err == nil {
+				err = d.SetConfig(block)
+			}
+			if err != nil {
+				errs[i] = &BlockError{Label: d.label, Err: fmt.Errorf("config of driver %s: %w", d.name, err)}
+			}
+		})
+	}
+	starting.Wait()
+	return errors.Join(errs...)
 }
 
 // candidates returns the files of plugin_dir with a plugin block, or named by a backend.
@@ -198,9 +240,12 @@ func (h *Host) instances() error {
 		}
 		i := slices.IndexFunc(h.drivers, func(d *Driver) bool { return d.program.name == b.Backend || d.program.file == b.Backend })
 		if i < 0 {
-			return fmt.Errorf("plugin %q: no program in %s provides the driver of its backend %q", label, h.cfg.Dir, b.Backend)
+			return &BlockError{Label: label, Err: fmt.Errorf("unknown driver %q: no program in %s that can be used provides it", b.Backend, h.cfg.Dir)}
 		}
-		h.drivers = append(h.drivers, newDriver(h.drivers[i].program, label, b.Args))
+		if slices.ContainsFunc(h.drivers, func(d *Driver) bool { return d.name == label }) {
+			return &BlockError{Label: label, Err: errors.New("another program provides a driver of this name: choose another label")}
+		}
+		h.drivers = append(h.drivers, newDriver(h.drivers[i].program, label, label, b.Args))
 	}
 	return nil
 }
@@ -212,9 +257,18 @@ func (h *Host) Drivers() []drivers.Driver {
 		out = append(out, d)
 	}
 	for _, b := range h.broken {
-		if !slices.ContainsFunc(h.drivers, func(d *Driver) bool { return d.name == b.name || slices.Contains(d.Aliases(), b.name) }) {
+		if !slices.ContainsFunc(h.drivers, func(d *Driver) bool { return d.name == b.name || d.label == b.name }) {
 			out = append(out, b)
 		}
+	}
+	return out
+}
+
+// Backends returns the names of the drivers that the programs provide, by the name of the instance.
+func (h *Host) Backends() map[string]string {
+	out := map[string]string{}
+	for _, d := range h.drivers {
+		out[d.name] = d.program.name
 	}
 	return out
 }
