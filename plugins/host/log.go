@@ -26,16 +26,13 @@ const (
 )
 
 // readLog logs the lines that a program writes to its standard error until that ends. Lines in the
-// JSON of hclog have a level; others are of level debug.
+// JSON of hclog have a level; others are of level debug. keep is that of logLine.
 func readLog(r io.Reader, log *slog.Logger, keep io.Writer) {
 	in := bufio.NewReaderSize(r, maxLine)
 	limit := rate.NewLimiter(rate.Every(linesEvery), linesBurst)
 	var dropped int
 	for {
 		line, long, err := in.ReadLine()
-		if len(line) > 0 {
-			keep.Write(append(slices.Clip(line), '\n')) //nolint:errcheck // never fails
-		}
 		switch {
 		case err != nil:
 			return
@@ -46,9 +43,29 @@ func readLog(r io.Reader, log *slog.Logger, keep io.Writer) {
 				log.Warn("lines of the plugin's log were dropped", "lines", dropped)
 				dropped = 0
 			}
-			logLine(log, line)
+			logLine(log, line, keep)
 		}
 	}
+}
+
+// output logs what a program writes to its standard output and error after the handshake, which
+// go-plugin redirects.
+type output struct {
+	log   *slog.Logger
+	limit *rate.Limiter
+	keep  io.Writer
+}
+
+func newOutput(log *slog.Logger, keep io.Writer) *output {
+	return &output{log, rate.NewLimiter(rate.Every(linesEvery), linesBurst), keep}
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	if o.limit.Allow() {
+		logLine(o.log, p, o.keep)
+	}
+	return len(p), nil
 }
 
 var levels = map[string]slog.Level{"trace": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
@@ -56,9 +73,12 @@ var levels = map[string]slog.Level{"trace": slog.LevelDebug, "debug": slog.Level
 // maxFields limits the attributes of a line.
 const maxFields = 32
 
-func logLine(log *slog.Logger, line []byte) {
+// logLine logs a line. What explains the end of a program goes to keep: text without a level, such as
+// a panic, and warnings.
+func logLine(log *slog.Logger, line []byte, keep io.Writer) {
 	var fields map[string]any
 	if json.Unmarshal(line, &fields) != nil {
+		keep.Write(append(slices.Clip(line), '\n')) //nolint:errcheck // never fails
 		log.Debug("output of the plugin", "line", wire.Clip(string(line)))
 		return
 	}
@@ -66,6 +86,9 @@ func logLine(log *slog.Logger, line []byte) {
 	level, ok := levels[strings.ToLower(text("@level"))]
 	if !ok {
 		level = slog.LevelDebug
+	}
+	if level >= slog.LevelWarn {
+		io.WriteString(keep, text("@message")+"\n") //nolint:errcheck // never fails
 	}
 	attrs := []slog.Attr{slog.String("message", wire.Clip(text("@message")))}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {

@@ -67,6 +67,8 @@ func (p *program) launch(ctx context.Context, args []string) (*process, error) {
 		SkipHostEnv:      true,
 		StartTimeout:     p.host.cfg.Patience,
 		Logger:           hclog.NewNullLogger(), // the runner logs the lines of the program
+		SyncStdout:       newOutput(p.log, &r.tail),
+		SyncStderr:       newOutput(p.log, &r.tail),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.host.cfg.Runtime},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (gorunner.Runner, error) {
 			r.cmd = cmd

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/plugins/wire"
 )
@@ -107,6 +110,11 @@ func (r *runner) fork() error {
 		cmd.ExtraFiles, cmd.Path = []*os.File{r.file}, "/proc/self/fd/3"
 	}
 	r.cmd = cmd
+	if err := closeOnExec(); err != nil {
+		outR.Close()
+		errR.Close()
+		return fmt.Errorf("start %s: %w", r.name, err)
+	}
 	onThread(func() { err = cmd.Start() })
 	if err != nil {
 		outR.Close()
@@ -115,6 +123,25 @@ func (r *runner) fork() error {
 			err = path.Err // the path is that of a descriptor
 		}
 		return fmt.Errorf("start %s: %w", r.name, err)
+	}
+	return nil
+}
+
+// closeOnExec keeps the descriptors that the agent itself has inherited, such as those of a service
+// manager, from its programs. Go's own have the flag already.
+func closeOnExec() error {
+	err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil || err != unix.ENOSYS && err != unix.EINVAL { // Linux 5.11
+		return err
+	}
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
 	}
 	return nil
 }
