@@ -30,6 +30,7 @@ const defaultDir = "/run/nomad-driver-exec2"
 func main() {
 	companion.Main()
 	dir := flag.String("dir", defaultDir, "directory of the supervisor")
+	name := flag.String("name", exec2.Name, "name of the driver, for a second one with another configuration")
 	show := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *show {
@@ -38,7 +39,7 @@ func main() {
 	}
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: asLine}))
 	super := supervise.NewClient(*dir, log)
-	serve.Serve(serve.Config{Driver: exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}), Version: version.Number, Stop: super.CloseAndStopIdle})
+	serve.Serve(serve.Config{Driver: exec2.New(exec2.Config{Name: *name, Log: log, Supervisor: super}), Version: version.Number, Stop: super.CloseAndStopIdle})
 }
 
 // asLine gives the standard attributes of a line the names that clients expect of a plugin.

@@ -39,6 +39,9 @@ func (b *base) ConfigSchema(context.Context, *proto.ConfigSchemaRequest) (*proto
 	})}, nil
 }
 
+// stderr is the standard error of the program, which the agent logs. go-plugin replaces os.Stderr.
+var stderr = os.Stderr
+
 // config is the plugin block.
 type config struct {
 	Greeting string `codec:"greeting"`
@@ -57,7 +60,7 @@ func (b *base) SetConfig(_ context.Context, req *proto.SetConfigRequest) (*proto
 	}
 	b.driver.configure(c)
 	if _, err := os.Stat(c.CrashFile); err == nil && c.CrashFile != "" {
-		fmt.Fprintln(os.Stderr, "the file", c.CrashFile, "exists")
+		fmt.Fprintln(stderr, "the file", c.CrashFile, "exists")
 		go os.Exit(3)
 	}
 	return &proto.SetConfigResponse{}, nil

@@ -85,7 +85,9 @@ func (d *driver) Fingerprint(_ *proto.FingerprintRequest, out grpc.ServerStreami
 	d.mu.Lock()
 	greeting := d.config.Greeting
 	d.mu.Unlock()
-	text := func(s string) *proto.Attribute { return &proto.Attribute{Value: &proto.Attribute_StringVal{StringVal: s}} }
+	text := func(s string) *proto.Attribute {
+		return &proto.Attribute{Value: &proto.Attribute_StringVal{StringVal: s}}
+	}
 	err := out.Send(&proto.FingerprintResponse{Health: proto.FingerprintResponse_HEALTHY, HealthDescription: "Healthy",
 		Attributes: map[string]*proto.Attribute{"driver.example": text("1"), "driver.example.greeting": text(greeting), "kernel.name": text("a driver cannot set this")}})
 	if err == nil {

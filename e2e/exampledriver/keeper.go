@@ -35,7 +35,8 @@ type order struct {
 
 // keep runs the program of a task and writes its exit.
 func keep(dir string) error {
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	// Caught, not ignored: the program would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	raw, err := os.ReadFile(filepath.Join(dir, orderFile))
 	if err != nil {
 		return err

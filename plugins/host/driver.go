@@ -39,8 +39,8 @@ type Driver struct {
 	why     error         // why none does
 	changed chan struct{} // closed when current changes
 	closed  bool
-	tasks   map[string]*proto.TaskHandle
-	doubt   map[string]time.Time // first failure to recover a task
+	tasks   map[string]*proto.TaskHandle // nil during a start
+	doubt   map[string]time.Time         // first failure to recover a task
 }
 
 var (

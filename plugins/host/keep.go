@@ -114,6 +114,7 @@ func (d *Driver) recoverAll(ctx context.Context, p *process) error {
 	d.mu.Lock()
 	tasks := maps.Clone(d.tasks)
 	d.mu.Unlock()
+	maps.DeleteFunc(tasks, func(_ string, h *proto.TaskHandle) bool { return h == nil })
 	for _, id := range slices.Sorted(maps.Keys(tasks)) {
 		err := d.recoverTask(ctx, p, tasks[id])
 		for try := 1; err != nil && try < recoverTries; try++ {

@@ -36,6 +36,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err := d.collect(ctx, &given); err != nil {
 		return nil, &drivers.RecoverableError{Err: err}
 	}
+	d.remember(cfg.ID, nil) // its first events may come before the answer
 	handle, err := d.startTask(ctx, &given)
 	if err != nil {
 		d.forget(cfg.ID)
@@ -102,7 +103,8 @@ func (d *Driver) remember(id string, h *proto.TaskHandle) {
 func (d *Driver) has(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.tasks[id] != nil
+	_, ok := d.tasks[id]
+	return ok
 }
 
 // collect has the output of a task collected, and sets its FIFOs.

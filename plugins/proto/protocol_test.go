@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,28 @@ func TestProtocol(t *testing.T) {
 	}
 	if got != string(want) {
 		t.Errorf("the protocol differs from %s; its lines are now:\n%s", name, got)
+	}
+}
+
+// TestCopy checks that the code of the example driver, a module of its own, is generated from the same
+// files.
+func TestCopy(t *testing.T) {
+	files, err := filepath.Glob("*.pb.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files = %v, %v", files, err)
+	}
+	for _, name := range files {
+		own, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := os.ReadFile(filepath.Join("../../e2e/exampledriver/proto", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(own) != string(other) {
+			t.Errorf("%s differs from the example driver's: run make proto", name)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"fmt"
+	"maps"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,6 +22,28 @@ type driver struct {
 	drivers.Driver
 	stop func(context.Context) error
 	node *node
+
+	mu   sync.Mutex
+	envs map[string]map[string]string // of the tasks, for sessions, which get no environment from the client
+}
+
+func (d *driver) remember(id string, cfg *proto.TaskConfig) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.envs[id] = wire.Environment(cfg)
+}
+
+func (d *driver) forget(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.envs, id)
+}
+
+// env returns the environment of a task. The caller owns the map.
+func (d *driver) env(id string) map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.envs[id])
 }
 
 // Init implements proto.DriverServer.
@@ -56,6 +80,9 @@ func (d *driver) RecoverTask(ctx context.Context, req *proto.RecoverTaskRequest)
 		id = h.GetConfig().GetId()
 	}
 	err := d.Driver.RecoverTask(ctx, &drivers.TaskHandle{Driver: d.Name(), Version: int(h.GetVersion()), TaskID: id, State: h.GetDriverState()})
+	if err == nil {
+		d.remember(id, h.GetConfig())
+	}
 	return &proto.RecoverTaskResponse{}, wire.EncodeError(err)
 }
 
@@ -73,6 +100,7 @@ func (d *driver) StartTask(ctx context.Context, req *proto.StartTaskRequest) (*p
 	if err != nil {
 		return nil, wire.EncodeError(err)
 	}
+	d.remember(cfg.ID, req.GetTask())
 	return &proto.StartTaskResponse{NetworkOverride: wire.EncodeNetwork(h.Network),
 		Handle: &proto.TaskHandle{Version: int32(h.Version), Config: req.GetTask(), State: proto.TaskState_RUNNING, DriverState: h.State}}, nil
 }
@@ -95,7 +123,11 @@ func (d *driver) StopTask(ctx context.Context, req *proto.StopTaskRequest) (*pro
 
 // DestroyTask implements proto.DriverServer.
 func (d *driver) DestroyTask(_ context.Context, req *proto.DestroyTaskRequest) (*proto.DestroyTaskResponse, error) {
-	return &proto.DestroyTaskResponse{}, wire.EncodeError(d.Driver.DestroyTask(req.GetTaskId(), req.GetForce()))
+	err := d.Driver.DestroyTask(req.GetTaskId(), req.GetForce())
+	if err == nil {
+		d.forget(req.GetTaskId())
+	}
+	return &proto.DestroyTaskResponse{}, wire.EncodeError(err)
 }
 
 // InspectTask implements proto.DriverServer.

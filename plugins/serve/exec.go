@@ -32,7 +32,7 @@ func (d *driver) ExecTask(ctx context.Context, req *proto.ExecTaskRequest) (*pro
 		defer cancel()
 	}
 	stdout, stderr := &bounded{}, &bounded{}
-	exit, err := e.ExecTask(ctx, req.GetTaskId(), &drivers.ExecOptions{Command: req.GetCommand(), Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr})
+	exit, err := e.ExecTask(ctx, req.GetTaskId(), &drivers.ExecOptions{Command: req.GetCommand(), Env: d.env(req.GetTaskId()), Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return nil, wire.EncodeError(err)
 	}
@@ -74,7 +74,7 @@ func (d *driver) ExecTaskStreaming(st execStream) error {
 	sizes := make(chan drivers.TerminalSize, 1)
 	go receive(ctx, st, input, sizes)
 	out := &output{stream: st}
-	o := &drivers.ExecOptions{Command: setup.GetCommand(), Tty: setup.GetTty(), Stdin: stdin,
+	o := &drivers.ExecOptions{Command: setup.GetCommand(), Env: d.env(setup.GetTaskId()), Tty: setup.GetTty(), Stdin: stdin,
 		Stdout: writer{out, false}, Stderr: writer{out, true}}
 	if o.Tty {
 		o.Resize = sizes

@@ -70,7 +70,7 @@ func (server) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) 
 func register(g *grpc.Server, cfg Config) {
 	shared := &node{}
 	proto.RegisterBasePluginServer(g, &base{cfg: cfg, node: shared})
-	proto.RegisterDriverServer(g, &driver{Driver: cfg.Driver, stop: cfg.Stop, node: shared})
+	proto.RegisterDriverServer(g, &driver{Driver: cfg.Driver, stop: cfg.Stop, node: shared, envs: map[string]map[string]string{}})
 }
 
 // node holds what the client has told about the node.

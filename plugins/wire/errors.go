@@ -49,7 +49,7 @@ func DecodeError(err error) error {
 	case codes.Canceled:
 		return fmt.Errorf("%w: %s", context.Canceled, text)
 	case codes.DeadlineExceeded:
-		return fmt.Errorf("%w: %s", context.DeadlineExceeded, text)
+		return fmt.Errorf("the plugin did not answer in time: %w", context.DeadlineExceeded)
 	case codes.FailedPrecondition:
 		if recoverable(st) {
 			return &drivers.RecoverableError{Err: errors.New(text)}

@@ -115,7 +115,7 @@ func DecodeTask(m *proto.TaskConfig, spec hcldec.Spec, node Node) (*drivers.Task
 	cfg := &drivers.TaskConfig{
 		ID: m.GetId(), JobID: m.GetJobId(), JobName: m.GetJobName(), Namespace: m.GetNamespace(), AllocID: m.GetAllocId(),
 		TaskGroup: m.GetTaskGroupName(), Name: m.GetName(), NodeID: m.GetNodeId(), NodeName: m.GetNodeName(), User: m.GetUser(),
-		Env: environment(m), Config: config, Limits: limits, AllocDir: m.GetAllocDir(), TaskDir: dir, SharedDir: shared,
+		Env: Environment(m), Config: config, Limits: limits, AllocDir: m.GetAllocDir(), TaskDir: dir, SharedDir: shared,
 		LocalDir: filepath.Join(dir, "local"), SecretsDir: filepath.Join(dir, "secrets"), LogDir: filepath.Join(shared, "logs"),
 		Stdout: m.GetStdoutPath(), Stderr: m.GetStderrPath(), CgroupParent: cgroupParent(m.GetResources().GetLinuxResources().GetCpusetCgroup()),
 	}
@@ -140,8 +140,8 @@ func DecodeTask(m *proto.TaskConfig, spec hcldec.Spec, node Node) (*drivers.Task
 	return cfg, nil
 }
 
-// environment returns the variables of a task, with those of its devices.
-func environment(m *proto.TaskConfig) map[string]string {
+// Environment returns the variables of a task, with those of its devices.
+func Environment(m *proto.TaskConfig) map[string]string {
 	out := map[string]string{}
 	for _, part := range []map[string]string{m.GetEnv(), m.GetDeviceEnv()} {
 		for name, value := range part {
