@@ -119,6 +119,10 @@ func TestHandleOfAnotherBackend(t *testing.T) {
 			t.Errorf("RecoverTask() by %s = %v, want an error that names mock_driver", kind, err)
 		}
 	}
+	process := &plugin.TaskHandle{Driver: "x", Version: 1, TaskID: "a/t/2", State: []byte(`{"Name":"t","Backend":"raw_exec"}`)}
+	if err := first.RecoverTask(t.Context(), process); err == nil || !strings.Contains(err.Error(), `backend "raw_exec"`) {
+		t.Errorf("RecoverTask() of a task of raw_exec by mock_driver = %v, want an error that names raw_exec", err)
+	}
 	if err := first.DestroyTask("a/t/1", true); err != nil {
 		t.Error(err)
 	}

@@ -184,14 +184,15 @@ func checkJob(text string, vars []string) error {
 	if err != nil {
 		return err
 	}
-	if faults, _ := jobs.Check(canonical, kinds.Table()); len(faults) > 0 {
+	table := kinds.Table()
+	table["exec2-open"] = table["exec2"] // the instance in configuration.md
+	if faults, _ := jobs.Check(canonical, table); len(faults) > 0 {
 		return fmt.Errorf("%s", strings.Join(faults, "\n"))
 	}
-	return checkDrivers(job)
+	return checkDrivers(job, table)
 }
 
-func checkDrivers(job *workload.Job) error {
-	table := kinds.Table()
+func checkDrivers(job *workload.Job, table map[string]*drivers.Kind) error {
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
 			k, err := table[t.Driver], error(nil)

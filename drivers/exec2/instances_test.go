@@ -89,6 +89,13 @@ func TestDenialsOfInstances(t *testing.T) {
 	}
 	a, b := twoInstances(t, on, on)
 	heardA, heardB := a.report(), b.report()
+	for _, f := range []*fixture{a, b} { // both have a task all the time
+		cfg := f.task("/bin/sleep", "1000")
+		if _, err := f.StartTask(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		defer f.StopTask(t.Context(), cfg.ID, 0, "") //nolint:errcheck // the supervisor ends it, too
+	}
 	for _, f := range []struct {
 		*fixture
 		own, other *heard
