@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,22 +67,32 @@ func start(c *proto.TaskConfig) (*task, error) {
 func (t *task) launch() error {
 	cmd := exec.Command("/proc/self/exe", keeperArg, t.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	ready, err := cmd.StdoutPipe()
+	ready, answer, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	defer ready.Close()
+	cmd.Stdout = answer
+	err = cmd.Start()
+	answer.Close()
+	if err != nil {
 		return err
 	}
-	go cmd.Wait()
-	answer := make([]byte, 1<<10)
-	n, _ := ready.Read(answer)
-	if text := string(answer[:n]); text != started {
-		return errors.New(strings.TrimSpace("the program of the task was not started: " + text))
-	}
 	t.Keeper = cmd.Process.Pid
-	t.Tick, err = tickOf(t.Keeper)
-	return err
+	// Before it is reaped: the program of the task may end at once.
+	t.Tick, err = startTick(t.Keeper)
+	go cmd.Wait()
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(ready, 1<<10))
+	if err != nil {
+		return err
+	}
+	if string(text) != started {
+		return errors.New(strings.TrimSpace("the program of the task was not started: " + string(text)))
+	}
+	return nil
 }
 
 // find reports whether the keeper runs, or has left an exit.
@@ -97,21 +108,27 @@ func (t *task) find() error {
 
 // running reports whether the keeper runs.
 func (t *task) running() bool {
-	tick, err := tickOf(t.Keeper)
-	return err == nil && tick == t.Tick
+	state, tick, err := stat(t.Keeper)
+	return err == nil && tick == t.Tick && state != "Z"
 }
 
-// tickOf returns the start time of a process that has not ended.
-func tickOf(pid int) (string, error) {
+// startTick returns the start time of a process that was not reaped.
+func startTick(pid int) (string, error) {
+	_, tick, err := stat(pid)
+	return tick, err
+}
+
+// stat returns the state and the start time of a process.
+func stat(pid int) (state, tick string, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" {
-		return "", os.ErrNotExist
+	if len(fields) < 20 {
+		return "", "", os.ErrNotExist
 	}
-	return fields[19], nil
+	return fields[0], fields[19], nil
 }
 
 // pid returns the PID of the task's program, 0 if it is not known.
