@@ -24,9 +24,10 @@ import (
 
 // rig is a plugin_dir with programs, and what a Host needs.
 type rig struct {
-	t   *testing.T
-	dir string
-	cfg host.Config
+	t     *testing.T
+	dir   string
+	cfg   host.Config
+	super *supervise.Client
 }
 
 func newRig(t *testing.T, programs ...string) *rig {
@@ -43,6 +44,7 @@ func newRig(t *testing.T, programs ...string) *rig {
 		}
 		super.Close()
 	})
+	r.super = super
 	r.cfg = host.Config{Dir: r.dir, Blocks: map[string]host.Block{}, Logs: super, Log: log, Patience: 5 * time.Second, Backoff: 10 * time.Millisecond,
 		Runtime: filepath.Join(t.TempDir(), "run")}
 	for _, p := range programs {
