@@ -52,6 +52,13 @@ func execSession(ctx context.Context, p *process, id string, o *drivers.ExecOpti
 		_, err = stream.Recv() // it has the reason
 		return nil, err
 	}
+	select { // a size that is known goes first: a driver may wait for it before it reads input
+	case size := <-o.Resize:
+		if err := s.size(size); err != nil {
+			return nil, err
+		}
+	default:
+	}
 	go s.input(o.Stdin) // ends with the caller's input
 	done := make(chan struct{})
 	var resizing sync.WaitGroup
@@ -132,12 +139,15 @@ func (s *sender) sizes(sizes <-chan drivers.TerminalSize, done <-chan struct{}) 
 		case <-done:
 			return
 		case size := <-sizes:
-			err := s.send(&proto.ExecTaskStreamingRequest{TtySize: &proto.ExecTaskStreamingRequest_TerminalSize{Height: int32(size.Height), Width: int32(size.Width)}})
-			if err != nil {
+			if s.size(size) != nil {
 				return
 			}
 		}
 	}
+}
+
+func (s *sender) size(size drivers.TerminalSize) error {
+	return s.send(&proto.ExecTaskStreamingRequest{TtySize: &proto.ExecTaskStreamingRequest_TerminalSize{Height: int32(size.Height), Width: int32(size.Width)}})
 }
 
 // execTimeout limits a command that is run without a session.
