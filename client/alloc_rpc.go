@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
@@ -37,9 +36,9 @@ func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *message.All
 	return &message.GenericResponse{}, nil
 }
 
-// idle turns taskrunner.ErrNotRunning into a 400.
+// idle turns the error of an operation that does not apply to the task into a 400.
 func idle(err error) error {
-	if errors.Is(err, taskrunner.ErrNotRunning) {
+	if taskrunner.NotApplicable(err) {
 		return nomad.Errorf(http.StatusBadRequest, "%v", err)
 	}
 	return err

@@ -2,11 +2,7 @@ package client
 
 import (
 	"context"
-	"errors"
-	"net/http"
 
-	"github.com/open-nomad/open-nomad/client/taskrunner"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -18,9 +14,6 @@ func (c *Client) allocSandbox(ctx context.Context, _ *rpc.Call, req *message.All
 		return nil, err
 	}
 	tasks, err := h.runner.Sandboxes(ctx, req.Task)
-	if errors.Is(err, taskrunner.ErrNoSandbox) {
-		return nil, nomad.Errorf(http.StatusBadRequest, "%v", err)
-	}
 	if err != nil {
 		return nil, idle(err)
 	}

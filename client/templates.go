@@ -2,10 +2,7 @@ package client
 
 import (
 	"context"
-	"errors"
-	"net/http"
 
-	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -32,9 +29,6 @@ func (c *Client) allocDiffTemplates(ctx context.Context, _ *rpc.Call, req *messa
 }
 
 func templatesOf(tasks map[string][]*nomad.TemplateRender, err error) (*message.AllocTemplatesResponse, error) {
-	if errors.Is(err, taskrunner.ErrNoTemplates) {
-		return nil, nomad.Errorf(http.StatusBadRequest, "%v", err)
-	}
 	if err != nil {
 		return nil, idle(err)
 	}

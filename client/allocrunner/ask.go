@@ -2,7 +2,6 @@ package allocrunner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
@@ -27,7 +26,7 @@ func (r *Runner) DiffTemplates(ctx context.Context, task string) (map[string][]*
 }
 
 // ask calls f for one task or, if name is empty, for all running tasks. In the second case it
-// leaves out tasks to which f does not apply, unless there is no other.
+// skips tasks to which f does not apply, and returns the error of one of them if all are skipped.
 func ask[T any](r *Runner, name string, f func(*taskrunner.Runner) (T, error)) (map[string]T, error) {
 	out := map[string]T{}
 	if name != "" {
@@ -42,7 +41,7 @@ func ask[T any](r *Runner, name string, f func(*taskrunner.Runner) (T, error)) (
 	for name, t := range r.running() {
 		result, err := f(t)
 		switch {
-		case errors.Is(err, taskrunner.ErrNoSandbox), errors.Is(err, taskrunner.ErrNoTemplates), errors.Is(err, taskrunner.ErrNotRunning):
+		case taskrunner.NotApplicable(err):
 			last = err // others may have one
 		case err != nil:
 			return nil, err

@@ -13,8 +13,8 @@ import (
 // anyURL matches the parts of a URL in a text that can contain credentials: user information and query.
 var anyURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"'/@]*@)?([^\s"'?#]*)(\?[^\s"'#:)]*)?`)
 
-// minSecret is the shortest value that is removed from a text. Shorter ones are no secrets, and appear
-// in every text.
+// minSecret is the shortest value that is removed from a text. Shorter ones are not
+// secrets: they occur in most texts.
 const minSecret = 4
 
 // scrub returns the error as text without credentials. Texts of the program contain what servers and git

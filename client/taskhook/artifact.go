@@ -23,14 +23,9 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Keys of the artifact hook's state.
-const (
-	// stateDigests holds the digests of all downloaded files as JSON: digest by path relative to the task's
-	// directory.
-	stateDigests = "digests"
-	// stateFetched holds the artifacts that are done as JSON: fetched by key.
-	stateFetched = "fetched"
-)
+// stateFetched is the key of the hook's state that holds the artifacts that are done as JSON: fetched
+// by key.
+const stateFetched = "fetched"
 
 // progressEvery is the minimum interval between two progress events of a task, and before the first one.
 const progressEvery = 5 * time.Second
@@ -109,7 +104,7 @@ func (h *artifactHook) fetch(ctx context.Context, req *TaskPrestartRequest, resp
 		done[artifactKey(todo[i])] = &fetched{r.Name, r.Digest}
 	}
 	digests := digestsOf(done)
-	resp.State = artifactState(done, digests)
+	resp.State = artifactState(done)
 	resp.ArtifactDigests = digests
 	if rerr := h.ids.Downloaded(ctx, req.Task.Name, digests); rerr != nil {
 		h.log.Warn("get tokens with the digests of artifacts: later ones have them", "err", rerr)
@@ -213,16 +208,12 @@ func digestsOf(done map[string]*fetched) map[string]string {
 	return digests
 }
 
-func artifactState(done map[string]*fetched, digests map[string]string) map[string]string {
-	out := map[string]string{}
-	for key, v := range map[string]any{stateDigests: digests, stateFetched: done} {
-		text, err := json.Marshal(v)
-		if err != nil {
-			panic("taskhook: bug: state of artifacts cannot be encoded: " + err.Error())
-		}
-		out[key] = string(text)
+func artifactState(done map[string]*fetched) map[string]string {
+	text, err := json.Marshal(done)
+	if err != nil {
+		panic("taskhook: bug: state of artifacts cannot be encoded: " + err.Error())
 	}
-	return out
+	return map[string]string{stateFetched: string(text)}
 }
 
 // progress emits events about a long download.

@@ -2,7 +2,6 @@ package taskhook_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -178,10 +177,7 @@ func TestArtifactReferences(t *testing.T) {
 	} {
 		d.has(name, want)
 	}
-	var digests map[string]string
-	if err := json.Unmarshal([]byte(resp.State["digests"]), &digests); err != nil {
-		t.Fatal(err)
-	}
+	digests := resp.ArtifactDigests
 	if names := slices.Sorted(maps.Keys(digests)); !slices.Equal(names, []string{"../alloc/data/a", "local/abs/e", "local/d", "local/sub/b", "local/value", "secrets/c"}) ||
 		!strings.HasPrefix(digests["local/d"], "sha256:") {
 		t.Errorf("digests = %v", digests)

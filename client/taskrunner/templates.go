@@ -12,6 +12,12 @@ import (
 // ErrNoTemplates means that a task has no templates.
 var ErrNoTemplates = errors.New("the task has no templates")
 
+// NotApplicable reports whether an error means that an operation does not apply to a task: it is not
+// running, or has no sandbox or templates.
+func NotApplicable(err error) bool {
+	return errors.Is(err, ErrNotRunning) || errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrNoTemplates)
+}
+
 // RenderTemplates renders the templates of the running task again and applies their change modes.
 func (r *Runner) RenderTemplates(ctx context.Context) ([]*nomad.TemplateRender, error) {
 	return r.render(ctx, false)

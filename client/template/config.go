@@ -19,7 +19,7 @@ type Config struct {
 	MaxStale           time.Duration
 	BlockQueryWait     time.Duration // 0 is 5 minutes
 	Wait               render.Wait
-	// WaitBounds limits the wait of jobs: at least Min, at most Max. 0 is no limit.
+	// WaitBounds limits the wait of jobs: at least Min, at most Max; 0 sets no limit.
 	WaitBounds render.Wait
 	NomadRetry render.Retry
 }

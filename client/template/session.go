@@ -49,8 +49,8 @@ func (e *startError) Error() string {
 // Unwrap returns the cause.
 func (e *startError) Unwrap() error { return e.err }
 
-// run runs the program until it ends. The error is nil if it has nothing more to do, a *failure, a
-// *startError, the error of a handler or of ctx, or says how the program died.
+// run runs the program until it ends. The error is nil if it has nothing more to do. Otherwise it is a
+// *failure, a *startError, the error of a handler or of ctx, or a description of the program's death.
 func (s *session) run(ctx context.Context) error {
 	program, err := sidecar.Program(sidecar.Render)
 	if err != nil {

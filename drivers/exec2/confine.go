@@ -14,25 +14,11 @@ import (
 // Confine implements drivers.Confiner. The sidecar has the task's user, namespaces, network, TCP
 // restrictions, system calls, rlimits and control group, but none of its paths and volumes.
 func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *drivers.Sidecar) (*drivers.ExitResult, error) {
-	set := d.Current()
-	groups := groupsUsable()
-	if _, err := check(set.Plugin, groups); err != nil {
-		return nil, err
-	}
-	t, err := config.DecodeTask(cfg.Config)
+	r, err := d.prepare(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := demands(t); err != nil {
-		return nil, err
-	}
-	acc, err := account(set.Plugin, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := prepareDirectories(cfg, acc); err != nil {
-		return nil, err
-	}
+	set, t, acc, groups := r.set, r.task, r.account, r.groups
 	p, err := d.sidecarPolicy(set, cfg, t, acc, s)
 	if err != nil {
 		return nil, err

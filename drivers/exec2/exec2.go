@@ -162,27 +162,40 @@ func groupsUsable() error {
 	return h.Usable()
 }
 
+// prepared is what a task and its sidecars need to start.
+type prepared struct {
+	set     settings
+	task    config.Task
+	account hostuser.User
+	groups  error // why control groups are not available, or nil
+}
+
+// prepare checks that this node can run the task, and makes the directories of the task ready.
+func (d *Driver) prepare(cfg *drivers.TaskConfig) (*prepared, error) {
+	r := &prepared{set: d.Current(), groups: groupsUsable()}
+	_, err := check(r.set.Plugin, r.groups)
+	if err != nil {
+		return nil, err
+	}
+	if r.task, err = config.DecodeTask(cfg.Config); err != nil {
+		return nil, err
+	}
+	if err := demands(r.task); err != nil {
+		return nil, err
+	}
+	if r.account, err = account(r.set.Plugin, cfg); err != nil {
+		return nil, err
+	}
+	return r, prepareDirectories(cfg, r.account)
+}
+
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
-	set := d.Current()
-	groups := groupsUsable()
-	if _, err := check(set.Plugin, groups); err != nil {
-		return nil, err
-	}
-	t, err := config.DecodeTask(cfg.Config)
+	r, err := d.prepare(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := demands(t); err != nil {
-		return nil, err
-	}
-	acc, err := account(set.Plugin, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := prepareDirectories(cfg, acc); err != nil {
-		return nil, err
-	}
+	set, t, acc, groups := r.set, r.task, r.account, r.groups
 	p, err := d.policy(set, cfg, t, acc)
 	if err != nil {
 		return nil, err

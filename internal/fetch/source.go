@@ -194,7 +194,7 @@ func (s Source) Host() string {
 	return u.Hostname()
 }
 
-// public are the options of go-getter whose values are no credentials.
+// public are the options of go-getter whose values are not credentials.
 var public = []string{"archive", "checksum", "depth", "filename", "ref", "rev", "region", "version"}
 
 // Secrets returns the values of the source that can be credentials: those of options, and the password.

@@ -17,7 +17,7 @@ type Draft struct {
 	f    *os.File
 }
 
-// Draft creates a Draft in the directory. Nobody else can open it unless they may open all files.
+// Draft creates a Draft in the directory. Only its owner and root can open it.
 func (d *Dir) Draft() (*Draft, error) {
 	name, err := unique(".new-")
 	if err != nil {
