@@ -55,16 +55,18 @@ type Config struct {
 
 // Order returns the hooks of a task in the order in which they run.
 func Order(c Config) []hook.Hook {
+	identities := newIdentityHook(c)
 	return []hook.Hook{
 		newValidateHook(c),
 		newUserHook(c),
 		newDirectoryHook(c),
 		newEnvironmentHook(c),
-		newIdentityHook(c),
+		identities,
 		newSocketHook(c),
 		newDNSHook(c),
 		newVolumeHook(c),
 		newArtifactHook(c),
+		&renewalHook{identities},
 		newLogsHook(c),
 		newDispatchHook(c),
 		newTemplateHook(c),

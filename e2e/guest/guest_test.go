@@ -52,6 +52,9 @@ var suites = []suite{
 	{Name: "sandbox", pkg: "internal/sandbox", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "exec2", pkg: "drivers/exec2", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + exec2Tests}},
 	{Name: "process", pkg: "drivers/process", Seconds: 600, kernels: []string{"6.12"}},
+	{Name: "artifact", pkg: "client/artifact", Seconds: 600, kernels: []string{"6.12"}},
+	{Name: "template", pkg: "client/template", Seconds: 600, kernels: []string{"6.12"}},
+	{Name: "engine", pkg: "internal/render/engine", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=Hostile|Endless|Deep|Memory|Refused|Denied|Output"}},
 	{Name: "table", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestGuestTable"}},
 	{Name: "bombs", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestBombs"}, kernels: []string{"6.1"}},
 }
