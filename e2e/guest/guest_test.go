@@ -59,9 +59,9 @@ var suites = []suite{
 	{Name: "sandbox", pkg: "internal/sandbox", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "exec2", pkg: "drivers/exec2", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + exec2Tests}},
 	{Name: "process", pkg: "drivers/process", Seconds: 600, kernels: []string{"6.12"}},
-	{Name: "artifact", pkg: "client/artifact", Seconds: 300, kernels: []string{"6.12"}, Args: []string{"-test.short", "-test.run=" + artifactTests}},
-	{Name: "template", pkg: "client/template", Seconds: 300, kernels: []string{"6.12"}, Args: []string{"-test.run=" + templateTests}},
-	{Name: "engine", pkg: "internal/render/engine", Seconds: 300, kernels: []string{"6.12"}, Args: []string{"-test.run=^(TestLimits|TestLargest|TestNoSpecialFiles|TestFileStaysInside)$"}},
+	{Name: "artifact", pkg: "client/artifact", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.short", "-test.run=" + artifactTests}},
+	{Name: "template", pkg: "client/template", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + templateTests}},
+	{Name: "engine", pkg: "internal/render/engine", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=^(TestLimits|TestLargest|TestNoSpecialFiles|TestFileStaysInside)$"}},
 	{Name: "table", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestGuestTable"}},
 	{Name: "bombs", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestBombs"}, kernels: []string{"6.1"}},
 }
