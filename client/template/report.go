@@ -114,12 +114,12 @@ func (r *reporter) missing(m render.Missing) {
 	})
 }
 
-// outage reports data that cannot be read.
-func (r *reporter) outage(o render.Outage) {
+// outage reports data that cannot be read, and the effect of it.
+func (r *reporter) outage(o render.Outage, effect string) {
 	r.send(func(s *status) {
 		if s.stale.IsZero() {
 			s.stale = time.Now()
-			r.event(fmt.Sprintf("Cannot read %s: %s. The last content stays until the next successful read", o.Name, o.Text))
+			r.event(fmt.Sprintf("Cannot read %s: %s. %s", o.Name, o.Text, effect))
 		}
 	})
 }
@@ -130,7 +130,7 @@ func (r *reporter) died(err error) {
 		s.missing, s.reported = render.Missing{}, false // the next program finds it again
 		if s.stale.IsZero() {
 			s.stale = time.Now()
-			r.event(fmt.Sprintf("%v. It is started again, and the last content stays", err))
+			r.event(fmt.Sprintf("Rendering failed: %v. It is started again, and the last content stays", err))
 		}
 		s.dead = true
 	})
