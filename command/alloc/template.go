@@ -20,9 +20,9 @@ func templateRenderCommand() term.Command {
 	return term.Command{
 		Name: "alloc template render", Args: "<allocation> [task]", MinArgs: 1, MaxArgs: 2,
 		Short: "Render the templates of running tasks again",
-		Long: "Renders all templates of a task, or of all running tasks, with current data. Where the content changes, the file is " +
-			"replaced and the change mode of the template applies: the task may be restarted or signaled. With -dry-run nothing " +
-			"changes, and the differences are printed. This needs alloc-lifecycle, or read-fs for a dry run.\n\n" +
+		Long: "Renders all templates of a task, or of all running tasks of the allocation, with current data. A file whose content " +
+			"changes is replaced, and the change mode of its template applies: the task may be restarted or signaled. " +
+			"This needs alloc-lifecycle, or read-fs with -dry-run.\n\n" +
 			"    nomad alloc template render -dry-run 5f2c web",
 		Setup: func(f *term.Flags) term.Run {
 			o := &templateOptions{}
