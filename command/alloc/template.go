@@ -11,7 +11,6 @@ import (
 )
 
 type templateOptions struct {
-	task    string
 	dryRun  bool
 	formats term.Formats
 }
@@ -27,7 +26,6 @@ func templateRenderCommand() term.Command {
 		Setup: func(f *term.Flags) term.Run {
 			o := &templateOptions{}
 			f.BoolVar(&o.dryRun, "dry-run", false, "Print the differences and change nothing.")
-			f.Bool("verbose", false, "Print full IDs.")
 			o.formats.Declare(f)
 			return o.run
 		},
@@ -35,21 +33,15 @@ func templateRenderCommand() term.Command {
 }
 
 func (o *templateOptions) run(ctx context.Context, e *term.Env) error {
-	at, err := find(ctx, e, e.Arg(0))
+	at, task, err := target(ctx, e, "")
 	if err != nil {
 		return err
-	}
-	o.task = e.Arg(1)
-	if o.task != "" {
-		if _, err := task(at.alloc, o.task); err != nil {
-			return err
-		}
 	}
 	render := at.client.Allocations().RenderTemplates
 	if o.dryRun {
 		render = at.client.Allocations().DiffTemplates
 	}
-	list, err := render(at.alloc, o.task, query(ctx, at.alloc))
+	list, err := render(at.alloc, task, query(ctx, at.alloc))
 	if err != nil {
 		return fmt.Errorf("Error rendering templates: %w", err)
 	}
