@@ -172,7 +172,7 @@ func (f *Fetcher) leave(key string, mine *flight) {
 }
 
 // key identifies the artifact in the cache. It is "" if it must not be cached: without a checksum, or with
-// one that only the server knows. It contains everything that a job needs to obtain the artifact, so
+// one from a list that is downloaded. It contains everything that a job needs to obtain the artifact, so
 // that the cache gives an artifact only to jobs that could download it.
 func (j *job) key() string {
 	if j.Fetcher.cache == nil || j.checksum == nil || j.checksum.Type == "file" {

@@ -51,7 +51,7 @@ func (p place) reserved(at string) error {
 	stages := path.Join(p.task.Dir.Name(), stagePrefix)
 	for _, dir := range []string{private, logs} {
 		if at == dir || strings.HasPrefix(at, dir+"/") {
-			return fmt.Errorf("destination %q is a directory of the agent: choose another", at)
+			return fmt.Errorf("destination: %q in the allocation is a directory of the agent: choose another", at)
 		}
 	}
 	if strings.HasPrefix(at, stages) {

@@ -25,8 +25,8 @@ const (
 	drainTime = 5 * time.Second
 )
 
-// step runs the program for one request. The error says why the step failed; the output of the program is
-// believed last.
+// step runs the program for one request. A limit that the program exceeded is reported rather than what the
+// program has sent.
 func (j *job) step(ctx context.Context, req *fetch.Request) (fetch.Message, error) {
 	req.Mode, req.Insecure = j.mode, j.artifact.GetterInsecure
 	req.Limits, req.Timeouts = j.cfg.Limits, j.cfg.Timeouts

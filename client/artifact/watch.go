@@ -17,9 +17,9 @@ const (
 	maxDepth = 128
 	// maxEntries is the maximum number of entries of a download that is not an archive.
 	maxEntries = 1 << 18
-	// sparePlaces and spareBytes are for the directories and files of the program.
-	sparePlaces = 256
-	spareBytes  = 4 << 20
+	// ownEntries and ownBytes are for the directories and files of the program.
+	ownEntries = 256
+	ownBytes   = 4 << 20
 )
 
 // usage is the size of a tree.
@@ -33,23 +33,23 @@ func (j *job) bounds(req *fetch.Request) usage {
 	l := req.Limits
 	if req.Archive != "" {
 		// With a subdirectory, the library unpacks everything and copies a part of it.
-		return usage{bytes: times2(l.Unpacked, spareBytes), entries: int(times2(int64(l.Files), sparePlaces))}
+		return usage{bytes: times2(l.Unpacked, ownBytes), entries: int(times2(int64(l.Files), ownEntries))}
 	}
 	if j.kind == fetch.HTTP {
-		return usage{bytes: plus(l.Download, spareBytes), entries: sparePlaces}
+		return usage{bytes: plus(l.Download, ownBytes), entries: ownEntries}
 	}
 	// A repository has its history and its files. Neither is an archive.
-	return usage{bytes: times2(max(l.Download, l.Unpacked), spareBytes), entries: maxEntries}
+	return usage{bytes: times2(max(l.Download, l.Unpacked), ownBytes), entries: maxEntries}
 }
 
-func plus(limit, spare int64) int64 {
+func plus(limit, more int64) int64 {
 	if limit == 0 {
 		return 0
 	}
-	return limit + spare
+	return limit + more
 }
 
-func times2(limit, spare int64) int64 { return plus(2*limit, spare) }
+func times2(limit, more int64) int64 { return plus(2*limit, more) }
 
 // fileSize returns the limit of a single file of a step.
 func (j *job) fileSize(req *fetch.Request) uint64 {
@@ -76,7 +76,7 @@ func (j *job) watch(ctx context.Context, req *fetch.Request) error {
 		if err := m.add(j.stage.work, 0); err != nil {
 			return err
 		}
-		if j.kind != fetch.HTTP && req.Archive == "" { // for HTTP, the program knows more
+		if j.kind != fetch.HTTP && req.Archive == "" { // for HTTP, the program also sends the total
 			j.report(fetch.Message{Bytes: m.have.bytes})
 		}
 		if ended {

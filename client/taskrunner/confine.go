@@ -18,12 +18,18 @@ func (r *Runner) confinement() (*taskhook.Confinement, error) {
 	if err != nil {
 		return nil, err
 	}
-	confiner, by := r.cfg.Hooks.Confiner, "the client"
-	if own, ok := r.cfg.Driver.(drivers.Confiner); ok {
-		confiner, by = own, "driver "+r.cfg.Driver.Name()
+	name := r.cfg.Driver.Name()
+	confiner, by := r.cfg.Hooks.Confiner, "driver "+name
+	own, ok := r.cfg.Driver.(drivers.Confiner)
+	if ok {
+		confiner = own
 	}
 	if confiner == nil {
-		return nil, fmt.Errorf("nothing can confine programs that work for a task of driver %s", r.cfg.Driver.Name())
+		return nil, fmt.Errorf("nothing can confine programs that work for a task of driver %s", name)
+	}
+	// Such a driver has no sandbox, or one that cannot be used for other programs than the task.
+	if !ok || r.cfg.Driver.Capabilities().FSIsolation == drivers.FSIsolationNone {
+		by = "the client, not by driver " + name
 	}
 	return &taskhook.Confinement{By: by, Run: func(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error) {
 		return confiner.Confine(ctx, cfg, s)

@@ -60,7 +60,7 @@ func (t *Templates) entry(tmpl *nomad.Template, env *taskenv.Env, dir *allocdir.
 	paths := pathsOf(env, dir)
 	e := &entry{t: tmpl, wait: t.deps.Config.wait(tmpl.Wait)}
 	var err error
-	if e.to, err = paths.inside(env.Expand(tmpl.DestPath)); err != nil {
+	if e.to, err = paths.destination(env.Expand(tmpl.DestPath)); err != nil {
 		return nil, fmt.Errorf("destination: %w", err)
 	}
 	if e.mode, err = parsePerms(tmpl.Perms); err != nil {
@@ -169,6 +169,16 @@ func (p paths) inside(name string) (place, error) {
 		return place{}, errors.New("it is a directory: add the name of the file")
 	}
 	return place{name: name}, nil
+}
+
+// destination returns the place of a file to write. The directory of the logs belongs to the agent, which opens
+// files there by name.
+func (p paths) destination(name string) (place, error) {
+	at, err := p.inside(name)
+	if first, _, _ := strings.Cut(at.name, "/"); err == nil && at.shared && first == allocdir.LogsName {
+		return place{}, errors.New("the directory alloc/logs belongs to the agent: choose another")
+	}
+	return at, err
 }
 
 // host returns the path of a place on the host.

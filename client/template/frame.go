@@ -58,7 +58,11 @@ func (r *run) frame(ctx context.Context, f *render.Frame, entries []*entry) erro
 		if err := f.Decode(&o); err != nil {
 			return err
 		}
-		r.report.outage(o)
+		effect := "The task waits for the next successful read"
+		if r.isBegun() {
+			effect = "The last content stays until the next successful read"
+		}
+		r.report.outage(o, effect)
 	case render.KindRecovered:
 		r.report.recovered()
 	}

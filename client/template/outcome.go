@@ -16,7 +16,6 @@ func (r *run) handle(ctx context.Context, err error, deaths int) bool {
 	case errors.As(err, new(*templateError)):
 		r.fail(ctx, err)
 	case r.isBegun():
-		r.report.died(err)
 		return true
 	case errors.As(err, &start):
 		r.fail(ctx, &drivers.RecoverableError{Err: err})

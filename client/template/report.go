@@ -22,10 +22,10 @@ const (
 
 // reporter emits the events of rendering, each cause once. Its goroutine is run.
 type reporter struct {
-	task   Task
-	labels []metrics.Label
-	news   chan func(*status)
-	done   chan struct{} // closed when run has returned
+	task    Task
+	labels  []metrics.Label
+	changes chan func(*status)
+	done    chan struct{} // closed when run has returned
 }
 
 // status is the state of the reporter. run owns it.
@@ -40,7 +40,7 @@ type status struct {
 }
 
 func newReporter(task Task, labels []metrics.Label) *reporter {
-	return &reporter{task: task, labels: labels, news: make(chan func(*status)), done: make(chan struct{})}
+	return &reporter{task: task, labels: labels, changes: make(chan func(*status)), done: make(chan struct{})}
 }
 
 // run emits events until ctx ends.
@@ -58,7 +58,7 @@ func (r *reporter) run(ctx context.Context) {
 				r.gauge(0)
 			}
 			return
-		case change := <-r.news:
+		case change := <-r.changes:
 			change(s)
 		case <-timer.C:
 			s.reported, s.last = true, time.Now()
@@ -91,7 +91,7 @@ func missingText(m render.Missing) string {
 
 func (r *reporter) send(change func(*status)) {
 	select {
-	case r.news <- change:
+	case r.changes <- change:
 	case <-r.done:
 	}
 }
@@ -114,12 +114,12 @@ func (r *reporter) missing(m render.Missing) {
 	})
 }
 
-// outage reports data that cannot be read.
-func (r *reporter) outage(o render.Outage) {
+// outage reports data that cannot be read, and the effect of it.
+func (r *reporter) outage(o render.Outage, effect string) {
 	r.send(func(s *status) {
 		if s.stale.IsZero() {
 			s.stale = time.Now()
-			r.event(fmt.Sprintf("Cannot read %s: %s. The last content stays until the next successful read", o.Name, o.Text))
+			r.event(fmt.Sprintf("Cannot read %s: %s. %s", o.Name, o.Text, effect))
 		}
 	})
 }
@@ -130,7 +130,7 @@ func (r *reporter) died(err error) {
 		s.missing, s.reported = render.Missing{}, false // the next program finds it again
 		if s.stale.IsZero() {
 			s.stale = time.Now()
-			r.event(fmt.Sprintf("%v. It is started again, and the last content stays", err))
+			r.event(fmt.Sprintf("Rendering failed: %v. It is started again, and the last content stays", err))
 		}
 		s.dead = true
 	})

@@ -104,7 +104,7 @@ func (r *run) loop(ctx context.Context) {
 		if err != nil && !errors.Is(err, errUpdated) && ctx.Err() == nil {
 			deaths++
 			if r.handle(ctx, err, deaths) {
-				r.waitForUpdate(ctx, backoff(deaths))
+				r.waitToRestart(ctx, err, deaths)
 				continue
 			}
 		}
@@ -129,6 +129,16 @@ func (r *run) waitForUpdate(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-r.updated:
 	case <-timer.C:
+	}
+}
+
+// waitToRestart waits before a program that has died is started again. Then it reports the death of a program of a
+// running task. It does so after the wait, because the end of a task kills its programs too, and is seen later.
+func (r *run) waitToRestart(ctx context.Context, death error, deaths int) {
+	begun := r.isBegun()
+	r.waitForUpdate(ctx, backoff(deaths))
+	if begun && ctx.Err() == nil {
+		r.report.died(death)
 	}
 }
 

@@ -56,14 +56,8 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return &startError{err}
 	}
-	stdin, send, err := os.Pipe()
+	stdin, send, receive, stdout, err := pipes()
 	if err != nil {
-		return &startError{err}
-	}
-	receive, stdout, err := os.Pipe()
-	if err != nil {
-		stdin.Close() // unused
-		send.Close()
 		return &startError{err}
 	}
 	defer receive.Close()
@@ -106,6 +100,19 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	return &f
+}
+
+// pipes returns the pipe to the program and the one from it.
+func pipes() (stdin, send, receive, stdout *os.File, err error) {
+	if stdin, send, err = os.Pipe(); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if receive, stdout, err = os.Pipe(); err != nil {
+		stdin.Close() // unused
+		send.Close()
+		return nil, nil, nil, nil, err
+	}
+	return stdin, send, receive, stdout, nil
 }
 
 func (s *session) sidecar(program, stdin, stdout *os.File) *drivers.Sidecar {

@@ -128,7 +128,7 @@ func (t *Templates) Begin(ctx context.Context, s Start) (*Begun, error) {
 	end := func() {
 		cancel()
 		<-r.done
-		t.forget(r)
+		t.leave(r)
 	}
 	err = r.awaitFirst(ctx)
 	var env map[string]string
@@ -145,8 +145,8 @@ func (t *Templates) Begin(ctx context.Context, s Start) (*Begun, error) {
 	}}, nil
 }
 
-// forget ends the use of a start.
-func (t *Templates) forget(r *run) {
+// leave ends the use of a start.
+func (t *Templates) leave(r *run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.run == r {
@@ -221,7 +221,7 @@ func (t *Templates) state(entries []*entry) map[string]string {
 	return out
 }
 
-// restore adds a stored state to what is known.
+// restore adds the files of a stored state.
 func (t *Templates) restore(state map[string]string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

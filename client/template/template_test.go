@@ -114,6 +114,8 @@ func TestBadTemplates(t *testing.T) {
 		"the same twice":      {[]*nomad.Template{text("local/x", "x"), text("/local/./x", "x")}, "same destination"},
 		"perms":               {[]*nomad.Template{with(text("local/x", "x"), func(n *nomad.Template) { n.Perms = "9" })}, "octal"},
 		"setuid":              {[]*nomad.Template{with(text("local/x", "x"), func(n *nomad.Template) { n.Perms = "4755" })}, "octal number up to 777"},
+		"logs":                {[]*nomad.Template{{DestPath: "../alloc/data/../logs/web.stdout.0", EmbeddedTmpl: "x"}}, "destination: the directory alloc/logs belongs to the agent"},
+		"logs by variable":    {[]*nomad.Template{{DestPath: "${NOMAD_ALLOC_DIR}/logs", EmbeddedTmpl: "x"}}, "destination: the directory alloc/logs belongs to the agent"},
 		"source outside":      {[]*nomad.Template{{DestPath: "local/x", SourcePath: "../../etc/passwd"}}, "source: the path leaves"},
 		"source of the host":  {[]*nomad.Template{{DestPath: "local/x", SourcePath: "/etc/passwd"}}, "source: templates can read local"},
 		"no source":           {[]*nomad.Template{{DestPath: "local/x"}}, "source: it is missing"},

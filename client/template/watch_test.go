@@ -86,6 +86,28 @@ func TestRetriesAreSpent(t *testing.T) {
 	}
 }
 
+// Before the first render there is no content that could stay.
+func TestOutageBeforeTheFirstRender(t *testing.T) {
+	w := newWorld(t)
+	w.config.NomadRetry.Attempts = 0
+	w.restartAgent()
+	w.vars.Fail(500)
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.all.Begin(t.Context(), w.start(variable("local/a", "a", "x")))
+		done <- err
+	}()
+	w.until("the outage is reported", func() bool { return count(w.task.messages(nomad.TaskTemplate), "Cannot read") > 0 })
+	if got := w.task.messages(nomad.TaskTemplate); count(got, "The task waits for the next successful read") != 1 {
+		t.Errorf("events %q", got)
+	}
+	w.vars.Set("a", map[string]string{"x": "1"})
+	w.vars.Fail(0)
+	if err := <-done; err != nil || w.file("local/a") != "1" {
+		t.Errorf("Begin() = %v, file %q", err, w.file("local/a"))
+	}
+}
+
 func TestWrongTokenIsSpent(t *testing.T) {
 	w := newWorld(t)
 	s := w.start(variable("local/a", "a", "x"))
@@ -122,7 +144,7 @@ func TestOutagesKeepTheTask(t *testing.T) {
 			w.until("the change arrives", func() bool { return w.file("local/a") == "2" })
 			w.until("the end is reported", func() bool { return count(w.task.messages(nomad.TaskTemplate), "up to date again") == 1 })
 			w.until("the task restarts", func() bool { return w.task.read(func(k *task) bool { return k.restarts == 1 }) })
-			if got := w.task.messages(nomad.TaskTemplate); len(got) != 2 || len(w.task.killed()) > 0 {
+			if got := w.task.messages(nomad.TaskTemplate); len(got) != 2 || !strings.HasSuffix(got[0], "The last content stays until the next successful read") || len(w.task.killed()) > 0 {
 				t.Errorf("events %q, kills %q", got, w.task.killed())
 			}
 		})

@@ -12,8 +12,8 @@ import (
 // dirMode is the mode of missing directories of a destination.
 const dirMode = 0o755
 
-// look returns the mode and owner of a file.
-func (r *run) look(e *entry) safefs.File {
+// attributes returns the mode and owner of a file.
+func (r *run) attributes(e *entry) safefs.File {
 	f := safefs.File{Mode: e.mode, UID: r.s.UID, GID: r.s.GID}
 	if e.t.Uid != nil && *e.t.Uid >= 0 {
 		f.UID = *e.t.Uid
@@ -46,7 +46,7 @@ func (r *run) write(e *entry, body io.Reader, size int) (changed bool, err error
 			return err
 		}
 		defer into.Close()
-		changed, err = replace(into, path.Base(e.to.name), body, size, r.look(e))
+		changed, err = replace(into, path.Base(e.to.name), body, size, r.attributes(e))
 		return err
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *run) write(e *entry, body io.Reader, size int) (changed bool, err error
 // errShort is about the stream from the program, not about the file.
 var errShort = errors.New("the program sent less than the rendered text")
 
-func replace(into *safefs.Dir, name string, body io.Reader, size int, look safefs.File) (changed bool, err error) {
+func replace(into *safefs.Dir, name string, body io.Reader, size int, want safefs.File) (changed bool, err error) {
 	w, err := into.Draft()
 	if err != nil {
 		return false, err
@@ -71,10 +71,10 @@ func replace(into *safefs.Dir, name string, body io.Reader, size int, look safef
 	if err != nil {
 		return false, err
 	}
-	if same, err := w.Same(name, look); err != nil || same {
+	if same, err := w.Same(name, want); err != nil || same {
 		return false, err
 	}
-	return true, w.Commit(name, look)
+	return true, w.Commit(name, want)
 }
 
 // open calls read with the file of a template.

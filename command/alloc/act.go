@@ -47,13 +47,7 @@ func restartCommand() term.Command {
 		Long:  "Restarts the given task, or every running task. With -all-tasks, it also restarts tasks that have exited.",
 		Setup: func(f *term.Flags) term.Run {
 			all := f.Bool("all-tasks", false, "Restart all tasks, including tasks that have exited.")
-			name := f.String("task", "", "The `task` to restart.")
-			f.Bool("verbose", false, "Print full IDs.")
-			return func(ctx context.Context, e *term.Env) error {
-				at, task, err := target(ctx, e, *name)
-				if err != nil {
-					return err
-				}
+			return onTasks(f, "The `task` to restart.", func(ctx context.Context, at found, task string) (err error) {
 				c, a := at.client, at.alloc
 				switch {
 				case *all && task != "":
@@ -67,7 +61,7 @@ func restartCommand() term.Command {
 					return fmt.Errorf("Failed to restart allocation: %w", err)
 				}
 				return nil
-			}
+			})
 		},
 	}
 }
@@ -78,20 +72,26 @@ func signalCommand() term.Command {
 		Short: "Send a signal to the tasks of an allocation",
 		Setup: func(f *term.Flags) term.Run {
 			signal := f.String("s", "SIGKILL", "The `signal` to send.")
-			name := f.String("task", "", "The `task` to signal. Default: all tasks.")
-			f.Bool("verbose", false, "Print full IDs.")
-			return func(ctx context.Context, e *term.Env) error {
-				at, task, err := target(ctx, e, *name)
-				if err != nil {
-					return err
-				}
-				c, a := at.client, at.alloc
-				if err := c.Allocations().Signal(a, query(ctx, a), task, *signal); err != nil {
+			return onTasks(f, "The `task` to signal. Default: all tasks.", func(ctx context.Context, at found, task string) error {
+				if err := at.client.Allocations().Signal(at.alloc, query(ctx, at.alloc), task, *signal); err != nil {
 					return fmt.Errorf("Error signalling allocation: %w", err)
 				}
 				return nil
-			}
+			})
 		},
+	}
+}
+
+// onTasks declares the flags of a command on one or all tasks of an allocation, and returns the command.
+func onTasks(f *term.Flags, usage string, do func(ctx context.Context, at found, task string) error) term.Run {
+	name := f.String("task", "", usage)
+	f.Bool("verbose", false, "Print full IDs.")
+	return func(ctx context.Context, e *term.Env) error {
+		at, task, err := target(ctx, e, *name)
+		if err != nil {
+			return err
+		}
+		return do(ctx, at, task)
 	}
 }
 

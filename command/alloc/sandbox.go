@@ -34,16 +34,11 @@ func sandboxCommand() term.Command {
 }
 
 func (o *sandboxOptions) run(ctx context.Context, e *term.Env) error {
-	at, err := find(ctx, e, e.Arg(0))
+	at, task, err := target(ctx, e, o.task)
 	if err != nil {
 		return err
 	}
-	if o.task != "" {
-		if _, err := task(at.alloc, o.task); err != nil {
-			return err
-		}
-	}
-	list, err := at.client.Allocations().Sandbox(at.alloc, o.task, query(ctx, at.alloc))
+	list, err := at.client.Allocations().Sandbox(at.alloc, task, query(ctx, at.alloc))
 	if err != nil {
 		return fmt.Errorf("Error reading the sandbox: %w", err)
 	}

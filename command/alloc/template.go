@@ -11,7 +11,6 @@ import (
 )
 
 type templateOptions struct {
-	task    string
 	dryRun  bool
 	formats term.Formats
 }
@@ -20,14 +19,13 @@ func templateRenderCommand() term.Command {
 	return term.Command{
 		Name: "alloc template render", Args: "<allocation> [task]", MinArgs: 1, MaxArgs: 2,
 		Short: "Render the templates of running tasks again",
-		Long: "Renders all templates of a task, or of all running tasks, with current data. Where the content changes, the file is " +
-			"replaced and the change mode of the template applies: the task may be restarted or signaled. With -dry-run nothing " +
-			"changes, and the differences are printed. This needs alloc-lifecycle, or read-fs for a dry run.\n\n" +
+		Long: "Renders all templates of a task, or of all running tasks of the allocation, with current data. A file whose content " +
+			"changes is replaced, and the change mode of its template applies: the task may be restarted or signaled. " +
+			"This needs alloc-lifecycle, or read-fs with -dry-run.\n\n" +
 			"    nomad alloc template render -dry-run 5f2c web",
 		Setup: func(f *term.Flags) term.Run {
 			o := &templateOptions{}
 			f.BoolVar(&o.dryRun, "dry-run", false, "Print the differences and change nothing.")
-			f.Bool("verbose", false, "Print full IDs.")
 			o.formats.Declare(f)
 			return o.run
 		},
@@ -35,21 +33,15 @@ func templateRenderCommand() term.Command {
 }
 
 func (o *templateOptions) run(ctx context.Context, e *term.Env) error {
-	at, err := find(ctx, e, e.Arg(0))
+	at, task, err := target(ctx, e, "")
 	if err != nil {
 		return err
-	}
-	o.task = e.Arg(1)
-	if o.task != "" {
-		if _, err := task(at.alloc, o.task); err != nil {
-			return err
-		}
 	}
 	render := at.client.Allocations().RenderTemplates
 	if o.dryRun {
 		render = at.client.Allocations().DiffTemplates
 	}
-	list, err := render(at.alloc, o.task, query(ctx, at.alloc))
+	list, err := render(at.alloc, task, query(ctx, at.alloc))
 	if err != nil {
 		return fmt.Errorf("Error rendering templates: %w", err)
 	}

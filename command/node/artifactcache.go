@@ -21,7 +21,6 @@ func artifactCacheStatusCommand() term.Command {
 			"the command shows the cache of the agent's own node. This needs node:read.\n\n    nomad node artifact-cache status",
 		Setup: func(f *term.Flags) term.Run {
 			o := &cacheOptions{}
-			f.Bool("verbose", false, "Print full IDs.")
 			o.formats.Declare(f)
 			return o.status
 		},

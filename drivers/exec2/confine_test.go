@@ -16,23 +16,14 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/denials"
 	"github.com/open-nomad/open-nomad/internal/testaudit"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// sidecar returns a sidecar that runs a shell script with access to the task's local directory.
+// sidecar returns a sidecar that runs a shell script.
 func (f *fixture) sidecar(cfg *drivers.TaskConfig, script string) *drivers.Sidecar {
 	f.t.Helper()
-	sh, err := os.Open("/bin/sh")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { sh.Close() })
-	s := &drivers.Sidecar{Program: sh, Args: []string{"sh", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Dir: cfg.LocalDir,
-		Paths: []drivers.SidecarPath{{Modes: "rwxc", Name: "web/local", Beneath: cfg.AllocDir}, {Modes: "r", Name: "/proc"}, {Modes: "rw", Name: "/dev/null"}}}
-	for _, name := range []string{"/bin", "/usr/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache"} {
-		s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rx", Name: name, Optional: true})
-	}
-	return s
+	return testtask.Shell(f.t, cfg, script)
 }
 
 // confine runs a sidecar and returns its exit and output.
@@ -86,21 +77,11 @@ func TestConfine(t *testing.T) {
 	}
 }
 
-// groupDirs lists the existing directories of the task's control group.
-func groupDirs(t testing.TB, cfg *drivers.TaskConfig) (out []string) {
+// groupDirs returns the existing directories of the task's control group.
+func groupDirs(t testing.TB, cfg *drivers.TaskConfig) []string {
 	t.Helper()
-	h, err := cgroup.Detect()
-	if err != nil {
-		t.Fatal(err)
-	}
 	name := process.GroupName(cfg)
-	for _, m := range append([]string{h.V2}, h.V1["memory"], h.V1["pids"], h.V1["cpu"], h.V1["cpuset"]) {
-		dir := filepath.Join(m, name.Parent, name.Name)
-		if _, err := os.Stat(dir); m != "" && err == nil {
-			out = append(out, dir)
-		}
-	}
-	return out
+	return testtask.GroupDirs(t, name.Parent, name.Name)
 }
 
 // sleeper is a sidecar that runs until end, and its exit.

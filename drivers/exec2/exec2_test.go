@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/testpace"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -233,7 +234,7 @@ func TestRefusals(t *testing.T) {
 func TestPlantedLink(t *testing.T) {
 	f := newFixture(t, nil)
 	target := filepath.Join(f.dir, "target")
-	mkdir(t, target)
+	testtask.MakeDir(t, target)
 	for _, dir := range []string{"local", "secrets", "logs"} {
 		t.Run(dir, func(t *testing.T) {
 			cfg := sh(f, "true")

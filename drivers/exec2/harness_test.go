@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -57,7 +58,7 @@ func newFixture(t testing.TB, s settings) *fixture {
 func fixtureAt(t testing.TB, s settings) *fixture {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	dir := openDir(t)
+	dir := testtask.OpenDir(t)
 	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -78,49 +79,16 @@ func fixtureAt(t testing.TB, s settings) *fixture {
 	return f
 }
 
-// openDir returns a temporary directory that every user can traverse.
-func openDir(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o711); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 // task returns the config of a task, with directories as the client makes them.
 func (f *fixture) task(command string, args ...string) *drivers.TaskConfig {
 	f.t.Helper()
 	f.n++
-	alloc := filepath.Join(f.dir, fmt.Sprintf("alloc%d", f.n))
-	cfg := &drivers.TaskConfig{
-		ID:      fmt.Sprintf("%s-%d/web/0000000%d", f.t.Name(), os.Getpid(), f.n),
-		AllocID: fmt.Sprintf("test-%d-%d-%s", os.Getpid(), f.n, filepath.Base(filepath.Dir(f.dir))),
-		Name:    "web", User: fmt.Sprintf("nomad-%d", 88000+f.n),
-		AllocDir: alloc, TaskDir: filepath.Join(alloc, "web"), SharedDir: filepath.Join(alloc, "alloc"),
-		LocalDir: filepath.Join(alloc, "web/local"), SecretsDir: filepath.Join(alloc, "web/secrets"),
-		LogDir: filepath.Join(alloc, "alloc/logs"), Log: drivers.LogConfig{MaxFiles: 3, MaxFileSizeMB: 1},
-		CgroupParent: "nomad-test.slice",
-		Limits:       drivers.LinuxResources{MemoryBytes: 256 << 20, CPUShares: 2000, MHzPerCore: 2000},
-	}
+	cfg := testtask.Config(f.t, f.dir, f.n)
+	cfg.User = fmt.Sprintf("nomad-%d", 88000+f.n)
+	cfg.Limits = drivers.LinuxResources{MemoryBytes: 256 << 20, CPUShares: 2000, MHzPerCore: 2000}
 	cfg.Env = map[string]string{"NOMAD_TASK_DIR": cfg.LocalDir, "NOMAD_SECRETS_DIR": cfg.SecretsDir, "NOMAD_ALLOC_DIR": cfg.SharedDir}
-	for _, d := range []string{alloc, cfg.TaskDir, cfg.SharedDir, cfg.LogDir, cfg.LocalDir, cfg.SecretsDir} {
-		mkdir(f.t, d)
-	}
 	f.config(cfg, command, args)
 	return cfg
-}
-
-func mkdir(t testing.TB, dir string) {
-	t.Helper()
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (f *fixture) config(cfg *drivers.TaskConfig, command string, args []string, unveil ...string) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/testkernel"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 )
 
 // groundVariable passes the directory of linkGround to the test that runs as an ordinary user.
@@ -28,7 +29,7 @@ const groundVariable = "NOMAD_TEST_LINKS"
 func linkGround(t *testing.T, agent int) string {
 	t.Helper()
 	const other = 88123
-	dir := openDir(t)
+	dir := testtask.OpenDir(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	var errs []error
 	for name, owner := range map[string]int{"private": agent, "public": 0, "other": other, "agent": agent} {

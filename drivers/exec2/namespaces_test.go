@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/testpace"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -65,7 +66,7 @@ func TestPrivateTmp(t *testing.T) {
 func TestVolumes(t *testing.T) {
 	f := newFixture(t, nil)
 	data := filepath.Join(f.dir, "data")
-	mkdir(t, data)
+	testtask.MakeDir(t, data)
 	if err := os.WriteFile(filepath.Join(data, "f"), []byte("data\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

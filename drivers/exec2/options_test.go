@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -39,8 +40,8 @@ func TestWorkDir(t *testing.T) {
 	cfg = sh(f, "pwd")
 	pwd(f.set(cfg, map[string]any{"work_dir": cfg.LocalDir + "/"})).want(t, 0, cfg.LocalDir+"\n")
 	granted := filepath.Join(f.dir, "granted")
-	mkdir(t, granted)
-	mkdir(t, filepath.Join(granted, "sub"))
+	testtask.MakeDir(t, granted)
+	testtask.MakeDir(t, filepath.Join(granted, "sub"))
 	pwd(f.set(sh(f, "pwd; ls"), map[string]any{"work_dir": granted + "/sub", "unveil": []any{"r:" + granted}})).want(t, 0, granted+"/sub\n")
 	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "/sub"}), "work_dir", "not in a path granted")
 	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "x", "unveil": []any{"r:" + granted}}), "work_dir", "not in a path granted")
@@ -56,7 +57,7 @@ func TestWorkDirLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(locked)
-	mkdir(t, filepath.Join(locked, "inner"))
+	testtask.MakeDir(t, filepath.Join(locked, "inner"))
 	if err := os.Chmod(locked, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +144,12 @@ func TestRequireABI(t *testing.T) {
 func TestUnveil(t *testing.T) {
 	f := newFixture(t, nil)
 	shared := filepath.Join(f.dir, "shared")
-	mkdir(t, shared)
+	testtask.MakeDir(t, shared)
 	secret := filepath.Join(f.dir, "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	roots := filepath.Join(openDir(t), "link") // tasks may make links in f.dir
+	roots := filepath.Join(testtask.OpenDir(t), "link") // tasks may make links in f.dir
 	for _, link := range []string{filepath.Join(shared, "link"), filepath.Join(f.dir, "link"), roots} {
 		if err := os.Symlink(secret, link); err != nil {
 			t.Fatal(err)
@@ -169,7 +170,7 @@ func TestUnveil(t *testing.T) {
 	}
 	// Links are followed where root alone can make them.
 	f.run(unveil(f.task("/bin/cat", roots), "r:"+roots)).want(t, 0, "secret")
-	mkdir(t, filepath.Join(shared, "sub"))
+	testtask.MakeDir(t, filepath.Join(shared, "sub"))
 	f.run(unveil(sh(f, "echo x > "+shared+"/sub/f; cat "+shared+"/sub/f"), "rwc:"+shared, "rw:"+shared+"/sub")).want(t, 0, "x\n")
 
 	node := newFixture(t, settings{"unveil_paths": cty.ListVal([]cty.Value{cty.StringVal("r:/none/at/all")})})
@@ -181,7 +182,7 @@ func TestUnveil(t *testing.T) {
 func TestUnveilInVolume(t *testing.T) {
 	f := newFixture(t, nil)
 	data, secret := filepath.Join(f.dir, "data"), filepath.Join(f.dir, "secret")
-	mkdir(t, data)
+	testtask.MakeDir(t, data)
 	if err := os.WriteFile(filepath.Join(data, "tool"), []byte("#!/bin/sh\necho ran\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -23,8 +24,8 @@ func (f *fixture) redirection() redirection {
 	t.Helper()
 	r := redirection{volume: filepath.Join(f.dir, "volume"), host: filepath.Join(f.dir, "host")}
 	r.conf = filepath.Join(r.volume, "conf")
-	mkdir(t, r.volume)
-	mkdir(t, r.conf)
+	testtask.MakeDir(t, r.volume)
+	testtask.MakeDir(t, r.conf)
 	if err := errors.Join(os.Mkdir(r.host, 0o755), os.WriteFile(filepath.Join(r.host, "f"), []byte("canary\n"), 0o644),
 		os.WriteFile(filepath.Join(r.conf, "f"), []byte("own\n"), 0o644)); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -36,7 +37,7 @@ func TestOwnRun(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "data/f"), []byte("data\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(openDir(t), "resolv.conf") // as /etc/resolv.conf of many hosts
+	link := filepath.Join(testtask.OpenDir(t), "resolv.conf") // as /etc/resolv.conf of many hosts
 	if err := os.Symlink(filepath.Join(dir, "data/f"), link); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/denials"
 	"github.com/open-nomad/open-nomad/internal/testaudit"
 	"github.com/open-nomad/open-nomad/internal/testpace"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -187,7 +188,7 @@ func TestSandboxReport(t *testing.T) {
 	h := f.report()
 	cfg := f.task("/bin/sleep", "1000")
 	data := filepath.Join(f.dir, "data")
-	mkdir(t, data)
+	testtask.MakeDir(t, data)
 	at, err := os.MkdirTemp("/var/tmp", "exec2-report-")
 	if err != nil {
 		t.Fatal(err)

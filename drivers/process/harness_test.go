@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -60,12 +59,7 @@ func newFixture(t testing.TB) *fixture {
 
 func fixtureAt(t testing.TB) *fixture {
 	t.Helper()
-	dir := t.TempDir()
-	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o711); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := testtask.OpenDir(t)
 	return &fixture{Confiner: &process.Confiner{Sidecars: &process.Groups{}}, t: t, dir: dir}
 }
 
@@ -73,42 +67,17 @@ func fixtureAt(t testing.TB) *fixture {
 func (f *fixture) task() *drivers.TaskConfig {
 	f.t.Helper()
 	f.n++
-	alloc := filepath.Join(f.dir, fmt.Sprintf("alloc%d", f.n))
-	cfg := &drivers.TaskConfig{
-		ID:      fmt.Sprintf("%s-%d/web/0000000%d", f.t.Name(), os.Getpid(), f.n),
-		AllocID: fmt.Sprintf("sidecar-%d-%d-%s", os.Getpid(), f.n, filepath.Base(filepath.Dir(f.dir))),
-		Name:    "web", User: fmt.Sprintf("nomad-%d", 87000+f.n),
-		AllocDir: alloc, TaskDir: filepath.Join(alloc, "web"), SharedDir: filepath.Join(alloc, "alloc"),
-		LocalDir: filepath.Join(alloc, "web/local"), SecretsDir: filepath.Join(alloc, "web/secrets"),
-		CgroupParent: "nomad-test.slice",
-		Limits:       drivers.LinuxResources{MemoryBytes: 16 << 20, CPUShares: 100, MHzPerCore: 2000},
-	}
-	for _, d := range []string{alloc, cfg.TaskDir, cfg.SharedDir, cfg.LocalDir, cfg.SecretsDir, process.TmpDir(cfg)} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			f.t.Fatal(err)
-		}
-		if err := os.Chmod(d, 0o777); err != nil {
-			f.t.Fatal(err)
-		}
-	}
+	cfg := testtask.Config(f.t, f.dir, f.n)
+	cfg.User = fmt.Sprintf("nomad-%d", 87000+f.n)
+	cfg.Limits = drivers.LinuxResources{MemoryBytes: 16 << 20, CPUShares: 100, MHzPerCore: 2000}
+	testtask.MakeDir(f.t, process.TmpDir(cfg))
 	return cfg
 }
 
-// sidecar returns a sidecar that runs a shell script. It may read and execute the host's programs,
-// and may change the task's local directory.
+// sidecar returns a sidecar that runs a shell script.
 func (f *fixture) sidecar(cfg *drivers.TaskConfig, script string) *drivers.Sidecar {
 	f.t.Helper()
-	sh, err := os.Open("/bin/sh")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { sh.Close() })
-	s := &drivers.Sidecar{Program: sh, Args: []string{"sh", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Dir: cfg.LocalDir,
-		Paths: []drivers.SidecarPath{{Modes: "rwxc", Name: "web/local", Beneath: cfg.AllocDir}, {Modes: "r", Name: "/proc"}, {Modes: "rw", Name: "/dev/null"}}}
-	for _, name := range []string{"/bin", "/usr/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache"} {
-		s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rx", Name: name, Optional: true})
-	}
-	return s
+	return testtask.Shell(f.t, cfg, script)
 }
 
 // dialer returns a sidecar that opens a TCP connection.
@@ -196,23 +165,9 @@ func group(t testing.TB, cfg *drivers.TaskConfig) *cgroup.Group {
 	return g
 }
 
-// groupDirs lists the existing directories of the task's control group.
-func groupDirs(t testing.TB, cfg *drivers.TaskConfig) (out []string) {
+// groupDirs returns the existing directories of the task's control group.
+func groupDirs(t testing.TB, cfg *drivers.TaskConfig) []string {
 	t.Helper()
-	h, err := cgroup.Detect()
-	if err != nil {
-		return nil
-	}
 	name := process.GroupName(cfg)
-	mounts := []string{h.V2}
-	for _, m := range h.V1 {
-		mounts = append(mounts, m)
-	}
-	for _, m := range mounts {
-		dir := filepath.Join(m, name.Parent, name.Name)
-		if _, err := os.Stat(dir); m != "" && err == nil && !strings.Contains(strings.Join(out, "\n"), dir) {
-			out = append(out, dir)
-		}
-	}
-	return out
+	return testtask.GroupDirs(t, name.Parent, name.Name)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -32,20 +33,13 @@ func sidecar(t *testing.T, cfg *drivers.TaskConfig, script string) *drivers.Side
 	if err := os.MkdirAll(process.TmpDir(cfg), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	sh, err := os.Open("/bin/sh")
-	if err != nil {
-		t.Fatal(err)
-	}
 	out, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { sh.Close(); out.Close() })
-	s := &drivers.Sidecar{Program: sh, Args: []string{"sh", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Dir: cfg.LocalDir,
-		Stdio: [3]*os.File{nil, out, out}, Paths: []drivers.SidecarPath{{Modes: "rwxc", Name: "web/local", Beneath: cfg.AllocDir}, {Modes: "r", Name: "/proc"}, {Modes: "rw", Name: "/dev/null"}}}
-	for _, name := range []string{"/bin", "/usr/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64"} {
-		s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rx", Name: name, Optional: true})
-	}
+	t.Cleanup(func() { out.Close() })
+	s := testtask.Shell(t, cfg, script)
+	s.Stdio = [3]*os.File{nil, out, out}
 	return s
 }
 

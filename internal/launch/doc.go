@@ -3,10 +3,12 @@
 // launches sessions in a task (`alloc exec`) and programs that work for a task (sandbox.Command). The
 // package does not interpret the policy and keeps no state.
 //
-//	Launch: Fork ──▶ stage ──policy──▶ execve ──▶ program
-//	    record, Go ┴  Ready returns ┴ when the report pipe closes: at the execve, or with the reason of a failure
+//	Fork ──▶ stage ──policy──▶ execve ──▶ program
+//	  │                           │
+//	  └─ Go, if it was held       └─ Ready returns
 //
-// A failed Launch leaves no process.
+// The report pipe closes at the execve. If the stage fails before, it writes the reason to the pipe, and Ready
+// returns it. A failed start leaves no process.
 //
 // A program in a PID namespace of its own, or in that of a running task, has a small init as its
 // parent (internal/tinyinit).
@@ -20,9 +22,9 @@
 // A stage can be held until its starter has recorded its process number (Held, Go). Its report is a
 // socket then. If the starter dies before Go, the stage ends.
 //
-// The stage's descriptors: 0 to 2 the program's, 3 the policy, 4 the report pipe, 8 the program's
-// executable if the starter passes it. Those of init are the constants of internal/tinyinit, and the
-// last one is the executable of init itself. The stage reports its errors as text.
+// The descriptors of the stage are those of the program (0 to 2), the policy (3), the report pipe (4), and
+// the executable of the program if the starter passes it (8). Package internal/tinyinit has constants for
+// those of init. The stage reports its errors as text.
 //
 // One goroutine, which never ends, forks the programs that must end with this process (Bound). The
 // kernel needs pidfds (5.4), clone3 into a group (5.7), and what init needs.

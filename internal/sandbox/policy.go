@@ -108,7 +108,7 @@ type User struct {
 // Mounts are the differences between the program's own mount namespace and the host's. They are
 // applied in the order of the fields. Grants of Files below Tmp's /tmp stay visible.
 type Mounts struct {
-	// Hide are directories that look empty except for the grants of Files below them, also through
+	// Hide are directories that appear empty except for the grants of Files below them, also through
 	// links, and the places of Binds. A directory that is granted itself, by this name or its path
 	// without links, is not hidden. A directory that does not exist is skipped.
 	Hide  []string
@@ -119,7 +119,7 @@ type Mounts struct {
 }
 
 // View restricts a directory that many programs share to the program's own part: Own, and the
-// grants of Files by name. The rest looks empty and is read-only. A program that is granted Dir
+// grants of Files by name. The rest appears empty and is read-only. A program that is granted Dir
 // itself sees all of it.
 type View struct {
 	Dir string
@@ -185,6 +185,26 @@ type Rlimit struct {
 
 // Validate returns every contradiction and invalid value in p.
 func (p *Policy) Validate() error {
+	errs := []error{p.validateProgram(), p.validateFilter()}
+	if p.OwnUsers && (!p.PrivatePID || p.User != nil || p.NetNS != "" || p.KeepCapabilities) {
+		errs = append(errs, errors.New("a user namespace needs a PID namespace, and excludes another user, a network namespace and capabilities"))
+	}
+	if p.KeepPrivileges && (p.Files != nil || p.Seccomp != SeccompNone) {
+		errs = append(errs, errors.New("landlock and seccomp need no_new_privs"))
+	}
+	if p.Files != nil {
+		for _, path := range p.Files.Paths {
+			errs = append(errs, path.validate())
+		}
+	}
+	if err := errors.Join(append(errs, p.validateNamespaces())...); err != nil {
+		return fmt.Errorf("sandbox policy: %w", err)
+	}
+	return nil
+}
+
+// validateProgram checks the arguments, the environment and the working directory.
+func (p *Policy) validateProgram() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if len(p.Argv) == 0 || p.Argv[0] == "" {
@@ -196,44 +216,13 @@ func (p *Policy) Validate() error {
 	if p.DirAs != DirAsStarter && p.DirAs != DirAsUser {
 		fail("working directory entered as %q: unknown", p.DirAs)
 	}
-	if p.Seccomp == "" {
-		fail("seccomp profile has no name")
+	if slices.ContainsFunc(slices.Concat(p.Argv, p.Env, []string{p.Dir}), func(s string) bool { return strings.ContainsRune(s, 0) }) {
+		fail("an argument or variable holds a NUL byte")
 	}
-	if err := p.validateFilter(); err != nil {
-		errs = append(errs, err)
+	if slices.ContainsFunc(p.Env, func(v string) bool { return strings.IndexByte(v, '=') < 1 }) {
+		fail("a variable is not of the form NAME=value")
 	}
-	if p.OwnUsers && (!p.PrivatePID || p.User != nil || p.NetNS != "" || p.KeepCapabilities) {
-		fail("a user namespace needs a PID namespace, and excludes another user, a network namespace and capabilities")
-	}
-	if p.KeepPrivileges && (p.Files != nil || p.Seccomp != SeccompNone) {
-		fail("landlock and seccomp need no_new_privs")
-	}
-	if p.Files != nil {
-		for _, path := range p.Files.Paths {
-			if err := path.validate(); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	if err := p.validateNamespaces(); err != nil {
-		errs = append(errs, err)
-	}
-	for _, s := range slices.Concat(p.Argv, p.Env, []string{p.Dir}) {
-		if strings.ContainsRune(s, 0) {
-			fail("an argument or variable holds a NUL byte")
-			break
-		}
-	}
-	for _, v := range p.Env {
-		if i := strings.IndexByte(v, '='); i < 1 {
-			fail("a variable is not of the form NAME=value")
-			break
-		}
-	}
-	if len(errs) > 0 {
-		return fmt.Errorf("sandbox policy: %w", errors.Join(errs...))
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // filterStep is the size of struct sock_filter, and maxFilter the kernel's maximum number of them.
@@ -241,6 +230,8 @@ const filterStep, maxFilter = 8, 4096
 
 func (p *Policy) validateFilter() error {
 	switch n := len(p.Filter); {
+	case p.Seccomp == "":
+		return errors.New("seccomp profile has no name")
 	case p.Seccomp == SeccompNone && n > 0:
 		return fmt.Errorf("seccomp profile %q takes no filter", p.Seccomp)
 	case p.Seccomp != SeccompNone && (n == 0 || n%filterStep != 0 || n/filterStep > maxFilter):
@@ -250,8 +241,7 @@ func (p *Policy) validateFilter() error {
 }
 
 func (p Path) validate() error {
-	switch {
-	case !landlock.ValidModes(p.Modes):
+	if !landlock.ValidModes(p.Modes) {
 		return fmt.Errorf("path %s: modes must be any of r, w, x, c", p)
 	}
 	return p.validateName()

@@ -67,8 +67,8 @@ func (c *Command) Run(ctx context.Context, started func()) (unix.WaitStatus, err
 	return c.reap(p)
 }
 
-// launch starts the program. The end of ctx kills the stage, or the program with its init. What the
-// program left then ends as after its own end.
+// launch starts the program. The end of ctx kills the stage, or the program with its init. Its descendants
+// then end as after its own end.
 func (c *Command) launch(ctx context.Context) (*launch.Process, error) {
 	policy := *c.Policy
 	policy.Bound = true
@@ -129,7 +129,7 @@ func (c *Command) reap(p *launch.Process) (unix.WaitStatus, error) {
 	return ws, errors.Join(err, c.killGroup())
 }
 
-// killGroup kills what is left in Group.
+// killGroup kills the remaining processes in Group.
 func (c *Command) killGroup() error {
 	if c.Group == nil {
 		return nil

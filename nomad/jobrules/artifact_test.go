@@ -41,6 +41,8 @@ func TestValidateArtifacts(t *testing.T) {
 		{"checksum length", &artifact{GetterSource: ok, GetterOptions: map[string]string{"checksum": "sha512:" + sum}}, "sha512 has 64"},
 		{"mode", &artifact{GetterSource: ok, GetterMode: "tree"}, `mode is "tree": use any, file or dir`},
 		{"destination", &artifact{GetterSource: ok, RelativeDest: "../../x"}, `destination "../../x" is outside the directory of the task and the shared directory: use`},
+		{"logs", &artifact{GetterSource: ok, RelativeDest: "../alloc/data/../logs"}, `is in the directory of the logs`},
+		{"another name than logs", &artifact{GetterSource: ok, RelativeDest: "../alloc/logs2"}, ""},
 		{"destination of another task", &artifact{GetterSource: ok, RelativeDest: "../db/local"}, "is outside the directory of the task"},
 		{"destination of the allocation", &artifact{GetterSource: ok, RelativeDest: ".."}, "is outside the directory of the task"},
 		{"destination with a reference", &artifact{GetterSource: ok, RelativeDest: "../../${meta.x}"}, "is outside the directory of the task"},

@@ -41,6 +41,7 @@ func TestValidateTemplates(t *testing.T) {
 		{"refused function in a pipe", edit(func(t *template) { t.EmbeddedTmpl = "{{ \"x\" | (env \"y\" | expandenv) }}" }), "the function expandenv is refused"},
 		{"no destination", edit(func(t *template) { t.DestPath = "" }), "missing destination"},
 		{"destination outside", edit(func(t *template) { t.DestPath = "../../x" }), `destination "../../x" is outside`},
+		{"logs", edit(func(t *template) { t.DestPath = "../alloc/logs/t.stdout.0" }), `is in the directory of the logs`},
 		{"destination with a newline", edit(func(t *template) { t.DestPath = "local/\n" }), "control character"},
 		{"directory", edit(func(t *template) { t.DestPath = "local/" }), "is a directory: add the name"},
 		{"directory of the task", edit(func(t *template) { t.DestPath = "/" }), "is a directory"},

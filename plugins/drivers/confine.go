@@ -29,7 +29,7 @@ type Sidecar struct {
 	Env     map[string]string
 	Dir     string        // working directory, inside the allocation's directory
 	Paths   []SidecarPath // the only accessible paths
-	Hide    []string      // absolute directories that look empty, such as the task's secrets
+	Hide    []string      // absolute directories that appear empty, such as the task's secrets
 	Stdio   [3]*os.File   // descriptors 0 to 2; nil is /dev/null. The caller closes its copies.
 	Limits  SidecarLimits // in addition to those of the control group
 	NoTCP   bool          // no TCP connections; needs Landlock ABI 4. Otherwise the task's own restrictions hold.

@@ -10,7 +10,7 @@
 // directions, by sharing blocks where the file system can, and never linked.
 //
 // When the size exceeds the limit, the blobs that were not used for the longest time are removed. A file in use
-// stays readable. Files that the package does not know are removed when it opens.
+// stays readable. Files that do not belong to an entry are removed when the cache opens.
 //
 // The package starts no goroutine. Its mutex is not held during input and output.
 package cache
@@ -212,13 +212,13 @@ func (c *Cache) room(size int64) []string {
 			break
 		}
 		c.counts.Evicted++
-		out = append(out, c.forget(file)...)
+		out = append(out, c.drop(file)...)
 	}
 	return out
 }
 
-// forget removes a blob from memory. It returns the paths to remove. c.mu must be held.
-func (c *Cache) forget(file string) []string {
+// drop removes a blob from memory. It returns the paths to remove. c.mu must be held.
+func (c *Cache) drop(file string) []string {
 	b := c.files[file]
 	if b == nil {
 		return nil
@@ -281,7 +281,7 @@ func (c *Cache) Purge() (freed int64) {
 	freed = c.total
 	var paths []string
 	for file := range c.files {
-		paths = append(paths, c.forget(file)...)
+		paths = append(paths, c.drop(file)...)
 	}
 	c.mu.Unlock()
 	c.remove(paths)

@@ -122,7 +122,7 @@ func (c *Cache) hit(size int64) {
 // discard removes a blob.
 func (c *Cache) discard(file string) {
 	c.mu.Lock()
-	paths := c.forget(file)
+	paths := c.drop(file)
 	c.mu.Unlock()
 	c.remove(paths)
 }

@@ -131,3 +131,17 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+// A compressed file is not unpacked into a directory: the error names the options of the job.
+func TestSingleNeedsModeFile(t *testing.T) {
+	all, err := unpackers(fetch.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind := range singleKinds {
+		err := all[kind].Decompress(t.TempDir(), "/dev/null", true, 0)
+		if err == nil || !strings.Contains(err.Error(), `mode = "file"`) {
+			t.Errorf("%s: Decompress() = %v, want an error that names the mode", kind, err)
+		}
+	}
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/render"
 )
 
-// datum is the last known value of watched data, and its watcher.
+// datum is the latest value of watched data, and its watcher.
 type datum struct {
 	known  bool                       // a value has been read, possibly that it does not exist
 	items  *dependency.NomadVarItems  // of a variable
@@ -22,8 +22,8 @@ type datum struct {
 	stop   context.CancelFunc         // of the watcher, nil if none runs
 }
 
-// news is what a watcher sends: a value or an error.
-type news struct {
+// reading is the result of a watcher: a value or an error.
+type reading struct {
 	key      key
 	value    datum // the value fields only
 	err      error
@@ -99,8 +99,8 @@ func (e *engine) watch(ctx context.Context) {
 // outageAfter is how long reads fail before it is reported.
 const outageAfter = 3 * time.Second
 
-// take handles the news of a watcher.
-func (e *engine) take(n news) error {
+// take handles the reading of a watcher.
+func (e *engine) take(n reading) error {
 	d := e.data[n.key]
 	if d == nil || d.stop == nil {
 		return nil // the watcher has been stopped
@@ -122,7 +122,7 @@ func (e *engine) take(n news) error {
 
 // failure handles a failed read. Before the first complete pass, it ends the program when the
 // attempts are used up, unless there is earlier content.
-func (e *engine) failure(n news, d *datum) error {
+func (e *engine) failure(n reading, d *datum) error {
 	allowed := e.req.Retry.Attempts
 	if !e.complete && !e.req.Kept && allowed > 0 && n.failures > allowed {
 		return &fault{template: e.user(n.key), text: n.key.String() + ": " + n.err.Error()}

@@ -44,7 +44,7 @@ func program() int {
 	out := render.NewWriter(os.Stdout)
 	os.Stdout = os.Stderr // some functions print, and stdout is for frames
 	log.SetOutput(io.Discard)
-	os.Clearenv() // the functions of the library also look there
+	os.Clearenv() // functions of the library read it
 	in := io.LimitReader(os.Stdin, maxRequest)
 	var req render.Request
 	dec := json.NewDecoder(in)
@@ -83,7 +83,7 @@ type engine struct {
 	items     []*item
 	data      map[key]*datum
 	api       *client
-	news      chan news
+	readings  chan reading
 	complete  bool // every template has been rendered
 	missing   render.Missing
 	inOutage  bool
@@ -94,7 +94,7 @@ type engine struct {
 func run(ctx context.Context, req *render.Request, out *render.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e := &engine{req: req, out: out, data: map[key]*datum{}, api: newClient(req), news: make(chan news)}
+	e := &engine{req: req, out: out, data: map[key]*datum{}, api: newClient(req), readings: make(chan reading)}
 	var err error
 	if e.files, err = openFiles(req); err != nil {
 		return &fault{template: -1, text: err.Error()}
@@ -207,7 +207,7 @@ func (e *engine) sendMissing() error {
 	return e.out.Message(render.KindMissing, m)
 }
 
-// await waits until a template is due, and takes news meanwhile.
+// await waits until a template is due, and takes readings meanwhile.
 func (e *engine) await(ctx context.Context) error {
 	for {
 		wait := e.nextDue()
@@ -219,7 +219,7 @@ func (e *engine) await(ctx context.Context) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()
-		case n := <-e.news:
+		case n := <-e.readings:
 			timer.Stop()
 			if err := e.take(n); err != nil {
 				return err

@@ -48,13 +48,24 @@ func TestRefusedFunctions(t *testing.T) {
 // The operator's list is applied on top, and an empty one allows nothing that is always refused.
 func TestDenylist(t *testing.T) {
 	w := newWorld(t)
-	req := w.request(`{{ "x" | sprig_upper }}`)
-	req.Denied = []string{"sprig_*"}
-	if f := failing(t, req); !strings.Contains(f.Text, "sprig_upper: function is disabled") {
-		t.Errorf("error = %+v", f)
+	w.write(t, "local/file", "text")
+	for text, name := range map[string]string{
+		`{{ "x" | sprig_upper }}`: "sprig_upper",
+		`{{ define "d" }}{{ sprig_upper "x" }}{{ end }}{{ template "d" . }}`: "sprig_upper",
+		`{{ block "b" . }}{{ printf "%s" (sprig_upper "x") }}{{ end }}`:      "sprig_upper",
+		`{{ file "local/file" }}`: "file",
+		`{{ define "d" }}{{ file "local/file" }}{{ end }}{{ template "d" . }}`: "file",
+		`{{ with nomadVar "a" }}{{ .x }}{{ end }}`:                             "nomadVar",
+		`{{ env "HOME" }}`: "env",
+	} {
+		req := w.request(text)
+		req.Denied = []string{"sprig_*", "file", "nomadVar", "env"}
+		if f := failing(t, req); !strings.Contains(f.Text, name+": function is disabled") {
+			t.Errorf("%s: error = %+v", text, f)
+		}
 	}
 	marker := filepath.Join(w.dir, "local/ran")
-	req = w.request(fmt.Sprintf(`{{ plugin "/bin/touch" %q }}`, marker))
+	req := w.request(fmt.Sprintf(`{{ plugin "/bin/touch" %q }}`, marker))
 	req.Denied = nil
 	failing(t, req)
 	if _, err := os.Stat(marker); err == nil {

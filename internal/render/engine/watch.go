@@ -29,13 +29,13 @@ func (e *engine) watchAPI(ctx context.Context, k key) {
 		}
 		if err != nil {
 			failures++
-			if !e.send(ctx, news{key: k, err: err, failures: failures}) || !pause(ctx, e.backoff(failures)) {
+			if !e.send(ctx, reading{key: k, err: err, failures: failures}) || !pause(ctx, e.backoff(failures)) {
 				return
 			}
 			continue
 		}
 		if next != index || from == 0 {
-			if !e.send(ctx, news{key: k, value: v}) {
+			if !e.send(ctx, reading{key: k, value: v}) {
 				return
 			}
 		}
@@ -63,7 +63,7 @@ func (e *engine) watchFile(ctx context.Context, k key, last interface {
 				continue
 			}
 		}
-		n := news{key: k}
+		n := reading{key: k}
 		if err == nil {
 			err = n.value.readFile(e.files, k.path)
 		}
@@ -79,10 +79,10 @@ func (e *engine) watchFile(ctx context.Context, k key, last interface {
 	}
 }
 
-// send passes news to run. It reports whether the watcher should continue.
-func (e *engine) send(ctx context.Context, n news) bool {
+// send passes a reading to run. It reports whether the watcher should continue.
+func (e *engine) send(ctx context.Context, n reading) bool {
 	select {
-	case e.news <- n:
+	case e.readings <- n:
 		return true
 	case <-ctx.Done():
 		return false

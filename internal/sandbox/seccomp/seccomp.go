@@ -100,15 +100,6 @@ func encode(raw []bpf.RawInstruction) []byte {
 	return prog
 }
 
-// Default returns the filter of the standard profile for a task with its own namespaces.
-func Default() ([]byte, error) {
-	p, err := Standard()
-	if err != nil {
-		return nil, err
-	}
-	return p.Filter(Gaps{})
-}
-
 // native is the architecture of this program.
 var native = sync.OnceValues(func() (*arch.Info, error) { return arch.GetInfo("") })
 
