@@ -8,6 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/internal/denials"
 	"github.com/open-nomad/open-nomad/internal/testaudit"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -28,7 +29,7 @@ func twoInstances(t *testing.T, first, second settings) (a, b *fixture) {
 			a.Driver = d
 			continue
 		}
-		b = &fixture{Driver: d, t: t, super: a.super, dir: openDir(t), n: 500}
+		b = &fixture{Driver: d, t: t, super: a.super, dir: testtask.OpenDir(t), n: 500}
 	}
 	return a, b
 }
