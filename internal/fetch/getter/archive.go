@@ -73,8 +73,12 @@ type checked struct {
 }
 
 func (c *checked) Decompress(dst, src string, dir bool, umask fs.FileMode) error {
-	if err := c.check(src, &entries{limits: c.limits, names: map[string]string{}}); err != nil {
+	e := &entries{limits: c.limits, names: map[string]string{}}
+	if err := c.check(src, e); err != nil {
 		return fmt.Errorf("archive refused: %w", err)
+	}
+	if !dir && e.count > 1 {
+		return fmt.Errorf("the archive has %d entries, but mode is file: remove mode, or set the option archive = \"false\" to keep the archive", e.count)
 	}
 	return c.Decompressor.Decompress(dst, src, dir, umask)
 }
