@@ -8,7 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2"
-	"github.com/open-nomad/open-nomad/internal/testtask"
+	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/internal/denials"
 	"github.com/open-nomad/open-nomad/internal/testaudit"
 	"github.com/open-nomad/open-nomad/plugins/drivers"

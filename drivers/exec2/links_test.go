@@ -10,9 +10,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/testkernel"
-	"github.com/open-nomad/open-nomad/internal/testtask"
 )
 
 // groundVariable passes the directory of linkGround to the test that runs as an ordinary user.

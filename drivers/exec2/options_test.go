@@ -12,8 +12,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/internal/landlock"
-	"github.com/open-nomad/open-nomad/internal/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/testtask"
+	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 

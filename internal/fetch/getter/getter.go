@@ -171,7 +171,11 @@ func (j *job) result(file string) (fetch.Message, error) {
 	out := j.path(fetch.OutName)
 	info, err := os.Lstat(out)
 	if errors.Is(err, os.ErrNotExist) {
-		return fetch.Message{}, errors.New("nothing was downloaded: the source is neither a file nor an archive")
+		kind := "file"
+		if j.Mode == fetch.ModeDir {
+			kind = "directory"
+		}
+		return fetch.Message{}, fmt.Errorf("nothing was downloaded with mode %s: the source is neither a %s nor an archive", j.Mode, kind)
 	}
 	if err != nil {
 		return fetch.Message{}, err
