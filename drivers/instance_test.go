@@ -8,7 +8,6 @@ import (
 	"github.com/open-nomad/open-nomad/drivers"
 )
 
-type block = drivers.Block
 type blocks = map[string]drivers.Block
 type options = map[string]any
 
