@@ -1,5 +1,7 @@
 package nomad
 
+import "slices"
+
 // ScalingPolicyTypeHorizontal is the type of the policies of task groups, which limit the count.
 const ScalingPolicyTypeHorizontal = "horizontal"
 
@@ -44,4 +46,19 @@ type ScalingEvent struct {
 	Meta          map[string]any
 	EvalID        *string
 	CreateIndex   uint64
+}
+
+// WithoutScaling returns a copy of the job whose groups have no scaling policies. It
+// shares everything else with the job.
+func (j *Job) WithoutScaling() *Job {
+	out := *j
+	out.TaskGroups = slices.Clone(j.TaskGroups)
+	for i, g := range out.TaskGroups {
+		if g == nil || g.Scaling == nil {
+			continue
+		}
+		group := *g
+		group.Scaling, out.TaskGroups[i] = nil, &group
+	}
+	return &out
 }

@@ -40,6 +40,7 @@ func (s *Service) jobMethods() []rpc.Method {
 		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.CheckedByHandler("ns:[submit-job plan-job] of the job").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
 		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.CheckedByHandler("ns:[read-job] of the job").First(rpc.InNamed(acl.ReadJob))),
 		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobs.Dispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
+		rpc.Handle("Periodic.Force", rpc.Token, rpc.Leader, s.jobs.ForcePeriodic).Needs(rpc.InOneNamespace(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob)),
 		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.CheckedByHandler("ns:[submit-job purge-job deregister-job]; deregister-job only allows stopping")),
 		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobs.BatchDeregister),
 		rpc.Handle("Job.Evaluate", rpc.Token, rpc.Leader, s.jobs.Evaluate).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.EvaluateJob)),

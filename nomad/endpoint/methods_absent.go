@@ -102,8 +102,6 @@ func absentJobs() []rpc.Method {
 		absentRows("scaling", rpc.Token, inNS(acl.ReadScalingPolicy).Or(listed), "Scaling.GetPolicy"),
 		absentRows("scaling", rpc.Token, inNS(acl.ListScalingPolicies).Or(listed), "Scaling.ListPolicies"),
 		absentRows("version tags of jobs", rpc.Token, inNS(acl.SubmitJob, acl.TagJobVersion), "Job.TagVersion"),
-		absentRows("periodic jobs", rpc.Token, inNS(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob),
-			"Periodic.Force"),
 	)
 }
 

@@ -24,6 +24,10 @@ func Canonicalize(j *nomad.Job) {
 	if len(j.Datacenters) == 0 {
 		j.Datacenters = []string{"*"}
 	}
+	if j.Periodic != nil {
+		orEmpty(&j.Periodic.SpecType, nomad.PeriodicSpecCron)
+		orEmpty(&j.Periodic.TimeZone, "UTC")
+	}
 	if j.ParameterizedJob != nil {
 		orEmpty(&j.ParameterizedJob.Payload, nomad.DispatchPayloadOptional)
 	}

@@ -23,7 +23,6 @@ const absent = "%s not supported by this version: remove it from the job"
 // UnsupportedFeatures.
 var (
 	absentForJobs = []feature[*nomad.Job]{
-		{"periodic", "periodic blocks are", func(j *nomad.Job) bool { return j.Periodic != nil }},
 		{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
 		{"consul namespace", "Consul namespaces are", func(j *nomad.Job) bool { return j.ConsulNamespace != "" }},
 		{"vault namespace", "Vault namespaces are", func(j *nomad.Job) bool { return j.VaultNamespace != "" }},

@@ -77,6 +77,8 @@ func (t *txn) putScalingPolicies(j *nomad.Job) {
 			if reflect.DeepEqual(p, old) {
 				continue
 			}
+		case t.belongsToOther(p):
+			continue
 		case p.ID == "":
 			t.log.Warn("scaling policy without ID is not stored", "namespace", j.Namespace, "job", j.ID, "group", g.Name)
 			continue
@@ -89,6 +91,14 @@ func (t *txn) putScalingPolicies(j *nomad.Job) {
 	for _, old := range stored {
 		scalingPolicies.Delete(t.Txn, old)
 	}
+}
+
+// belongsToOther reports whether the ID of a policy is that of a policy of another job. Leaders of
+// Nomad copy the policies of a job to its children, with the ID.
+func (t *txn) belongsToOther(p *nomad.ScalingPolicy) bool {
+	same := scalingPolicies.Get(t, nil, table.KeyOf(p.ID))
+	return p.ID != "" && same != nil && (same.Target[nomad.ScalingTargetNamespace] != p.Target[nomad.ScalingTargetNamespace] ||
+		same.Target[nomad.ScalingTargetJob] != p.Target[nomad.ScalingTargetJob])
 }
 
 // restoreScaling adds the policies of a job if the snapshot has none of them, as snapshots of

@@ -24,7 +24,6 @@ func ofJobs(format string) sentence {
 // effects maps features of jobs to messages. Each describes what servers and clients of this
 // version do with a stored job that uses the feature.
 var effects = map[string]sentence{
-	"periodic":         {"1 periodic job will not be launched", "%d periodic jobs will not be launched"},
 	"multiregion":      ofJobs("multiregion blocks of {jobs} have no effect: each region runs its part independently"),
 	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
 	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),

@@ -24,9 +24,9 @@ import (
 
 // Feature is a stored feature that this version does not support.
 type Feature struct {
-	Name   string   // stable key, such as "periodic", "volume csi" or "service registrations"
+	Name   string   // stable key, such as "multiregion", "volume csi" or "service registrations"
 	Count  int      // jobs that use it, or records of it
-	Effect string   // message with the count, without full stop: "3 periodic jobs will not be launched"
+	Effect string   // message with the count, without full stop: "actions of 3 jobs cannot be run here"
 	Jobs   []string // "namespace/id" of the jobs that use it, sorted; nil for other records
 }
 

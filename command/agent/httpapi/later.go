@@ -99,7 +99,6 @@ func laterJobs() []web.Route {
 		{Methods: "GET", Path: "/v1/scaling/policy/:id", Handle: later("scaling", web.Either(web.InNamespace(acl.ReadScalingPolicy), listed))},
 		{Methods: "PUT POST", Path: job + "/revert", Handle: later("job revert", web.InNamespace(acl.SubmitJob, acl.RevertJob))},
 		{Methods: "PUT POST DELETE", Path: job + "/versions/:tag/tag", Handle: later("job version tags", web.InNamespace(acl.SubmitJob, acl.TagJobVersion))},
-		{Methods: "PUT POST", Path: job + "/periodic/force", Handle: later("periodic jobs", web.InNamespace(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob))},
 		{Methods: "GET", Path: job + "/actions", Handle: later("actions", web.InNamespace(acl.ReadJob))},
 		{Methods: "GET", Path: job + "/action", Handle: later("actions", web.InNamespace(acl.AllocExec))},
 	}
