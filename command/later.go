@@ -15,7 +15,6 @@ func laterCommands() []term.Command {
 			"volume snapshot create|volume snapshot delete|volume snapshot list"},
 		{"actions", "job action|action"},
 		{"health checks", "alloc checks"},
-		{"scaling", "job scale|job scaling-events|scaling policy list|scaling policy info"},
 		{"job revert", "job revert"},
 		{"job version tags", "job tag apply|job tag unset"},
 		{"canary deployments", "job promote|deployment promote"},

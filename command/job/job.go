@@ -1,5 +1,5 @@
 // Package job implements the commands for jobs: run, plan, validate, status, stop,
-// inspect, allocs, history, eval, init, learn, dispatch and periodic force. They read jobspecs and call an
+// inspect, allocs, history, eval, init, learn, dispatch, periodic force, scale and scaling-events. They read jobspecs and call an
 // agent through package httpclient. They keep no state.
 package job
 
@@ -25,7 +25,7 @@ import (
 func Commands() []term.Command {
 	return []term.Command{runCommand(), planCommand(), validateCommand(), statusCommand(), stopCommand(),
 		inspectCommand(), allocsCommand(), historyCommand(), evalCommand(), initCommand(), learnCommand(),
-		periodicForceCommand(), dispatchCommand()}
+		periodicForceCommand(), dispatchCommand(), scaleCommand(), scalingEventsCommand()}
 }
 
 // source holds the flags of the commands that read a jobspec.

@@ -106,6 +106,10 @@ func canonicalizeTaskGroup(tg *nomad.TaskGroup, j *nomad.Job) {
 			MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute,
 		}
 	}
+	if tg.Scaling != nil {
+		orEmpty(&tg.Scaling.Type, nomad.ScalingPolicyTypeHorizontal)
+		tg.Scaling.Target = map[string]string{nomad.ScalingTargetNamespace: j.Namespace, nomad.ScalingTargetJob: j.ID, nomad.ScalingTargetGroup: tg.Name}
+	}
 	canonicalizeNetworks(tg.Networks)
 	for name, v := range tg.Volumes {
 		orEmpty(&v.Name, name)

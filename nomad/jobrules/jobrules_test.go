@@ -200,7 +200,7 @@ func TestAbsentFeatures(t *testing.T) {
 	for name, edit := range map[string]func(j *nomad.Job){
 		"multiregion":   func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
 		"service":       func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
-		"scaling":       func(j *nomad.Job) { group(j).Scaling = &nomad.ScalingPolicy{} },
+		"scaling":       func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
 		"disconnect":    func(j *nomad.Job) { group(j).Disconnect = &nomad.DisconnectStrategy{} },
 		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
 		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },

@@ -40,11 +40,7 @@ func List(s *state.Snapshot) []Feature {
 	for name, jobs := range users(s) {
 		out = append(out, Feature{Name: name, Count: len(jobs), Effect: effectOnJobs(name, len(jobs)), Jobs: jobs})
 	}
-	counts := s.Foreign()
-	for range s.ScalingEvents(nil) {
-		counts[scalingEvents]++
-	}
-	for kind, n := range counts {
+	for kind, n := range s.Foreign() {
 		r := recordOf(kind)
 		out = append(out, Feature{Name: r.name, Count: n, Effect: r.effect.of(n)})
 	}

@@ -50,8 +50,6 @@ func TestSentenceOfEachRecord(t *testing.T) {
 		}
 	}
 	want := slices.Sorted(maps.Keys(restore.Finish().Snapshot().Foreign()))
-	want = append(want, scalingEvents)
-	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(records)); !slices.Equal(got, want) {
 		t.Errorf("record types with a sentence: %q, want %q", got, want)
 	}
@@ -113,7 +111,6 @@ func TestList(t *testing.T) {
 	want := []Feature{
 		{"dynamic host volumes", 1, "1 dynamic host volume is preserved: it is not shown, updated or removed here", nil},
 		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently", []string{"default/b", "other/a"}},
-		{"scaling event records", 1, "1 scaling event record is preserved: it is not shown or updated here", nil},
 		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
 		{"service registrations", 2, "2 service registrations are preserved: they are not shown, updated or removed here", nil},
 		{"version tag", 1, "version tags of 1 job are preserved: they cannot be added, removed or used in comparisons here", []string{"other/a"}},

@@ -39,6 +39,7 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 	if err := replaces(old, job); err != nil {
 		return nil, err
 	}
+	identifyPolicies(snap, job)
 	out := &message.JobPlanResponse{Warnings: joinLines(warnings)}
 	out.Index = snap.Index()
 	planned := planState{Snapshot: snap, job: job}
