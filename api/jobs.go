@@ -153,6 +153,13 @@ type JobDispatchResponse struct {
 	WriteMeta
 }
 
+// PeriodicForceResponse contains the ID of the evaluation of a launch.
+type PeriodicForceResponse struct {
+	EvalID          string
+	EvalCreateIndex uint64
+	WriteMeta
+}
+
 // JobsParseRequest is the body of PUT /v1/jobs/parse. Variables is the content of a
 // variable file.
 type JobsParseRequest struct {

@@ -15,13 +15,10 @@ func laterCommands() []term.Command {
 			"volume snapshot create|volume snapshot delete|volume snapshot list"},
 		{"actions", "job action|action"},
 		{"health checks", "alloc checks"},
-		{"scaling", "job scale|job scaling-events|scaling policy list|scaling policy info"},
 		{"job revert", "job revert"},
 		{"job version tags", "job tag apply|job tag unset"},
-		{"periodic jobs", "job periodic force"},
 		{"canary deployments", "job promote|deployment promote"},
 		{"several regions", "deployment unblock"},
-		{"dispatch from the command line (use PUT /v1/job/<id>/dispatch)", "job dispatch"},
 		{"deployments of a job from the command line (use deployment list)", "job deployments"},
 		{"restarts of jobs", "job restart"},
 		{"starting stopped jobs (use job run)", "job start|start"},
@@ -52,7 +49,7 @@ func laterCommands() []term.Command {
 // laterFlags are the boolean flags of features that this version does not have, on commands
 // that it has.
 var laterFlags = []struct{ flag, feature, names string }{
-	{"ui", "the web UI", "alloc status|deployment status|eval list|eval status|job run|job status|node status|server members|status|" +
+	{"ui", "the web UI", "alloc status|deployment status|eval list|eval status|job dispatch|job run|job status|node status|server members|status|" +
 		"var get|var list|var put"},
 	{"connect", "the service mesh of Consul", "job init"},
 }

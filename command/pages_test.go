@@ -34,6 +34,7 @@ var commandPages = map[string][]string{
 	"node-pool.md":  {"node pool"},
 	"operator.md":   {"operator"},
 	"quota.md":      {"quota"},
+	"scaling.md":    {"scaling"},
 	"server.md":     {"server"},
 	"system.md":     {"system"},
 	"tls.md":        {"tls"},

@@ -16,6 +16,8 @@ var keyPages = map[string][]any{
 	"ephemeral_disk": {workload.EphemeralDisk{}}, "logs": {workload.LogConfig{}}, "restart": {workload.RestartPolicy{}}, "reschedule": {workload.ReschedulePolicy{}},
 	"update": {workload.UpdateStrategy{}}, "migrate": {workload.MigrateStrategy{}}, "constraint": {workload.Constraint{}}, "affinity": {workload.Affinity{}},
 	"spread": {workload.Spread{}}, "lifecycle": {workload.TaskLifecycle{}}, "ui": {workload.JobUIConfig{}, workload.JobUILink{}},
+	"scaling":       {workload.ScalingPolicy{}},
+	"periodic":      {workload.PeriodicConfig{}},
 	"parameterized": {workload.ParameterizedJobConfig{}, workload.DispatchPayloadConfig{}},
 }
 

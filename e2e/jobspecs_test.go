@@ -216,7 +216,7 @@ func TestJobSnippetFaults(t *testing.T) {
 		"syntax":            {"x.md", "network {", "Unclosed configuration block"},
 		"unknown name":      {"jobspec/x.md", "wibble {}", "none of jobLevels"},
 		"unknown argument":  {"x.md", "network {\n  ports = 5\n}", "Unsupported argument"},
-		"refused block":     {"x.md", "job \"x\" {\n  periodic {\n    cron = \"@daily\"\n  }\n}", "periodic"},
+		"refused block":     {"x.md", "job \"x\" {\n  multiregion {\n    region \"a\" {}\n  }\n}", "multiregion"},
 		"no group":          {"x.md", "job \"x\" {}", "group"},
 		"bad value":         {"x.md", "restart {\n  mode = \"never\"\n}", `"never"`},
 		"config of exec2":   {"x.md", "config {\n  comand = \"x\"\n}", `"comand"`},

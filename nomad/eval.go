@@ -30,6 +30,8 @@ const (
 const (
 	EvalTriggerJobRegister       = "job-register"
 	EvalTriggerJobDeregister     = "job-deregister"
+	EvalTriggerPeriodicJob       = "periodic-job"
+	EvalTriggerScaling           = "job-scaling"
 	EvalTriggerNodeUpdate        = "node-update"
 	EvalTriggerAllocStop         = "alloc-stop"
 	EvalTriggerScheduled         = "scheduled"

@@ -95,10 +95,14 @@ type Job struct {
 }
 
 // IdentityID returns the job ID in the identities of the job's workloads, which determines their rights. It is the
-// parent's ID for a dispatched job, and its own ID otherwise. Only servers set Dispatched. ParentID alone is not
-// trusted, because earlier servers accepted it from registrations.
+// parent's ID for a dispatched job and for a launch of a periodic job, and its own ID otherwise. ParentID alone is not
+// trusted, because earlier servers accepted it from registrations: the ID must also have the form that servers give.
 func (j *Job) IdentityID() string {
-	if j.Dispatched && j.ParentID != "" && strings.HasPrefix(j.ID, j.ParentID+DispatchLaunchSuffix) {
+	if j.ParentID == "" {
+		return j.ID
+	}
+	_, launched := LaunchTime(j.ParentID, j.ID)
+	if launched && j.Periodic == nil || j.Dispatched && strings.HasPrefix(j.ID, j.ParentID+DispatchLaunchSuffix) {
 		return j.ParentID
 	}
 	return j.ID

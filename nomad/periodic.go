@@ -50,3 +50,19 @@ func LaunchTime(parent, child string) (time.Time, bool) {
 	}
 	return time.Unix(seconds, 0).UTC(), true
 }
+
+// Crons returns the cron expressions: either Specs or the only one, Spec.
+func (p *PeriodicConfig) Crons() []string {
+	if len(p.Specs) == 0 && p.Spec != "" {
+		return []string{p.Spec}
+	}
+	return p.Specs
+}
+
+// PeriodicSpecCron is the only type of the times of a periodic job.
+const PeriodicSpecCron = "cron"
+
+// PeriodicChildID returns the ID of the child of the job that is launched at a time.
+func PeriodicChildID(parent string, at time.Time) string {
+	return parent + PeriodicLaunchSuffix + strconv.FormatInt(at.Unix(), 10)
+}

@@ -1,5 +1,7 @@
 package nomad
 
+import "slices"
+
 // ScalingPolicyTypeHorizontal is the type of the policies of task groups, which limit the count.
 const ScalingPolicyTypeHorizontal = "horizontal"
 
@@ -44,4 +46,92 @@ type ScalingEvent struct {
 	Meta          map[string]any
 	EvalID        *string
 	CreateIndex   uint64
+}
+
+// WithoutScaling returns a copy of the job whose groups have no scaling policies. It
+// shares everything else with the job.
+func (j *Job) WithoutScaling() *Job {
+	out := *j
+	out.TaskGroups = slices.Clone(j.TaskGroups)
+	for i, g := range out.TaskGroups {
+		if g == nil || g.Scaling == nil {
+			continue
+		}
+		group := *g
+		group.Scaling, out.TaskGroups[i] = nil, &group
+	}
+	return &out
+}
+
+// JobTrackedScalingEvents is the number of scaling events that are stored of each group.
+const JobTrackedScalingEvents = 20
+
+// ScalingPolicyListStub is a scaling policy in a list.
+type ScalingPolicyListStub struct {
+	ID          string
+	Enabled     bool
+	Type        string
+	Target      map[string]string
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// Stub returns the policy as it is in lists.
+func (p *ScalingPolicy) Stub() *ScalingPolicyListStub {
+	return &ScalingPolicyListStub{ID: p.ID, Enabled: p.Enabled, Type: p.Type, Target: p.Target, CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex}
+}
+
+// Admits returns an error if the policy does not allow a count. It ignores Enabled, which is for
+// autoscalers.
+func (p *ScalingPolicy) Admits(count int64) error {
+	switch {
+	case p == nil:
+		return nil
+	case count < p.Min:
+		return Errorf(400, "group count was less than scaling policy minimum: %d < %d", count, p.Min)
+	case count > p.Max:
+		return Errorf(400, "group count was greater than scaling policy maximum: %d > %d", count, p.Max)
+	}
+	return nil
+}
+
+// JobScaleStatus is the state of the groups of a job for an autoscaler.
+type JobScaleStatus struct {
+	JobID          string
+	Namespace      string
+	JobCreateIndex uint64
+	JobModifyIndex uint64
+	JobStopped     bool
+	TaskGroups     map[string]*TaskGroupScaleStatus
+}
+
+// TaskGroupScaleStatus counts the allocations of a group that are neither terminal nor canaries.
+// Desired is the count of the group. The newest event is the first.
+type TaskGroupScaleStatus struct {
+	Desired   int
+	Placed    int
+	Running   int
+	Healthy   int
+	Unhealthy int
+	Events    []*ScalingEvent
+}
+
+// Add counts an allocation.
+func (s *TaskGroupScaleStatus) Add(a *Allocation) {
+	health := a.DeploymentStatus
+	if a.TerminalStatus() || health != nil && health.Canary {
+		return
+	}
+	s.Placed++
+	if a.ClientStatus == AllocClientStatusRunning {
+		s.Running++
+	}
+	if health == nil || health.Healthy == nil {
+		return
+	}
+	if *health.Healthy {
+		s.Healthy++
+	} else {
+		s.Unhealthy++
+	}
 }

@@ -73,6 +73,7 @@ func TestRequests(t *testing.T) {
 		{"evaluate", func(c *httpclient.Client) {
 			c.Jobs().EvaluateWithOpts("a", api.EvalOptions{ForceReschedule: true}, nil)
 		}, `PUT /v1/job/a/evaluate "ForceReschedule":true`},
+		{"force", func(c *httpclient.Client) { c.Jobs().PeriodicForce("a", nil) }, `PUT /v1/job/a/periodic/force`},
 		{"dispatch", func(c *httpclient.Client) { c.Jobs().Dispatch("a", map[string]string{"k": "v"}, []byte("p"), "x", nil) }, `PUT /v1/job/a/dispatch "Payload":"cA=="`},
 		{"parse", func(c *httpclient.Client) { c.Jobs().ParseHCL("job", true) }, `PUT /v1/jobs/parse "Canonicalize":true`},
 		{"statuses", func(c *httpclient.Client) { c.Jobs().Statuses(&api.JobStatusesRequest{IncludeChildren: true}, nil) }, `POST /v1/jobs/statuses "IncludeChildren":true`},

@@ -220,6 +220,16 @@ func (j *Jobs) EvaluateWithOpts(jobID string, opts api.EvalOptions, q *WriteOpti
 	return out.EvalID, meta, nil
 }
 
+// PeriodicForce launches a periodic job now and returns the ID of the evaluation.
+func (j *Jobs) PeriodicForce(jobID string, q *WriteOptions) (string, *api.WriteMeta, error) {
+	var out api.PeriodicForceResponse
+	meta, err := j.client.put(jobPath(jobID, "/periodic/force"), nil, &out, q)
+	if err != nil {
+		return "", nil, err
+	}
+	return out.EvalID, meta, nil
+}
+
 // Dispatch dispatches an instance of a parameterized job.
 func (j *Jobs) Dispatch(jobID string, meta map[string]string, payload []byte, idPrefixTemplate string, q *WriteOptions) (*api.JobDispatchResponse, *api.WriteMeta, error) {
 	return j.DispatchOpts(&DispatchOptions{JobID: jobID, Meta: meta, Payload: payload, IdPrefixTemplate: idPrefixTemplate}, q)

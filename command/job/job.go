@@ -1,5 +1,5 @@
 // Package job implements the commands for jobs: run, plan, validate, status, stop,
-// inspect, allocs, history, eval, init and learn. They read jobspecs and call an
+// inspect, allocs, history, eval, init, learn, dispatch, periodic force, scale and scaling-events. They read jobspecs and call an
 // agent through package httpclient. They keep no state.
 package job
 
@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,8 @@ import (
 // Commands lists the commands of this package.
 func Commands() []term.Command {
 	return []term.Command{runCommand(), planCommand(), validateCommand(), statusCommand(), stopCommand(),
-		inspectCommand(), allocsCommand(), historyCommand(), evalCommand(), initCommand(), learnCommand()}
+		inspectCommand(), allocsCommand(), historyCommand(), evalCommand(), initCommand(), learnCommand(),
+		periodicForceCommand(), dispatchCommand(), scaleCommand(), scalingEventsCommand()}
 }
 
 // source holds the flags of the commands that read a jobspec.
@@ -116,6 +118,23 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 // find returns the job whose ID is prefix, or the only job whose ID begins with it.
 // It also returns the client for further requests.
 func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, *api.JobListStub, error) {
+	return findKind(ctx, e, prefix, anyKind)
+}
+
+// jobKind is a set of jobs that a command takes.
+type jobKind struct {
+	text string // "" or a word before "job(s)" in an error
+	has  func(*api.JobListStub) bool
+}
+
+var (
+	anyKind           = jobKind{"", func(*api.JobListStub) bool { return true }}
+	periodicKind      = jobKind{"periodic ", func(j *api.JobListStub) bool { return j.Periodic }}
+	parameterizedKind = jobKind{"parameterized ", func(j *api.JobListStub) bool { return j.ParameterizedJob }}
+)
+
+// findKind is find for the jobs of a kind. Their children have the same prefix.
+func findKind(ctx context.Context, e *term.Env, prefix string, of jobKind) (*httpclient.Client, *api.JobListStub, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
@@ -125,6 +144,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying job prefix %q: %w", prefix, err)
 	}
+	jobs = slices.DeleteFunc(jobs, func(j *api.JobListStub) bool { return !of.has(j) })
 	for _, j := range jobs {
 		if j.ID == prefix {
 			return c, j, nil
@@ -132,7 +152,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, 
 	}
 	switch len(jobs) {
 	case 0:
-		return nil, nil, fmt.Errorf("No job(s) with prefix or ID %q found", prefix)
+		return nil, nil, fmt.Errorf("No %sjob(s) with prefix or ID %q found", of.text, prefix)
 	case 1:
 		return c, jobs[0], nil
 	default:

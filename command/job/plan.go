@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/httpclient"
@@ -129,6 +130,9 @@ func changes(resp *api.JobPlanResponse) bool {
 
 func dryRun(e *term.Env, resp *api.JobPlanResponse) {
 	e.Println(e.Bold("Scheduler dry-run:"))
+	if now := time.Now(); !resp.NextPeriodicLaunch.IsZero() {
+		e.Printf("- If submitted now, next periodic launch would be at %s.\n", inFuture(resp.NextPeriodicLaunch, now))
+	}
 	if len(resp.FailedTGAllocs) == 0 {
 		e.Printf("- All tasks successfully allocated.\n\n")
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/httpclient"
@@ -119,6 +120,9 @@ func submitError(err error) error {
 func (o *runOptions) follow(ctx context.Context, e *term.Env, c *httpclient.Client, job *workload.Job, resp *api.JobRegisterResponse) error {
 	if resp.EvalID == "" {
 		e.Println("Job registration successful")
+		if now := time.Now(); !nextLaunch(job, now).IsZero() {
+			e.Println("Approximate next launch time: " + inFuture(nextLaunch(job, now), now))
+		}
 		return nil
 	}
 	if o.detach {

@@ -108,7 +108,7 @@ func describe(j *workload.Job) string {
 	if j.Stop != nil && *j.Stop {
 		status += " (stopped)"
 	}
-	return term.Pairs([]string{
+	rows := []string{
 		term.Row("ID", *j.ID),
 		term.Row("Name", *j.Name),
 		term.Row("Submit Date", term.UnixNano(*j.SubmitTime)),
@@ -120,7 +120,11 @@ func describe(j *workload.Job) string {
 		term.Row("Status", status),
 		term.Row("Periodic", j.Periodic != nil),
 		term.Row("Parameterized", j.ParameterizedJob != nil && !j.Dispatched),
-	})
+	}
+	if j.Periodic != nil {
+		rows = append(rows, term.Row("Next Periodic Launch", launchText(j, time.Now())))
+	}
+	return term.Pairs(rows)
 }
 
 func (o *statusOptions) summary(e *term.Env, c *httpclient.Client, j *workload.Job, q *httpclient.QueryOptions) error {

@@ -82,7 +82,7 @@ func upstream() []record {
 			"NodeResources":  m{"Devices": []any{m{"Vendor": "nvidia", "Type": "gpu", "Name": "T4"}}}}},
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000002", "Name": "n2", "Status": "ready", "Drivers": m{"docker": m{"Detected": true, "Healthy": true}, "exec": m{"Detected": true, "Healthy": true}}}},
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000003", "Name": "n3", "Status": "down", "Drivers": m{"docker": m{"Detected": true, "Healthy": true}}}},
-		job("backup", "raw_exec", nil, m{"Type": "batch", "Periodic": m{"Enabled": true, "Spec": "@daily", "SpecType": "cron"}}),
+		job("backup", "raw_exec", nil, m{"Type": "batch", "Multiregion": m{"Regions": []any{m{"Name": "global"}}}}),
 		job("web", "docker", m{"Services": []any{m{"Name": "web", "Provider": "nomad"}}, "Constraints": []any{m{"LTarget": "${attr.consul.version}", "RTarget": ">= 1.8.0", "Operand": "semver"}}}, nil),
 		job("old", "docker", nil, m{"Stop": true, "Status": "dead"}),
 		job("db", "exec2", m{"Volumes": m{"data": m{"Name": "data", "Type": "csi", "Source": "vol"}}}, nil),
@@ -114,7 +114,7 @@ func TestUpstreamState(t *testing.T) {
 	}
 	want := []string{
 		"csi volumes|1||true",
-		"periodic|1|default/backup|true",
+		"multiregion|1|default/backup|true",
 		"service|1|default/web|true",
 		"service registrations|1||true",
 		"volume csi|1|default/db|true",
@@ -132,7 +132,7 @@ func TestUpstreamState(t *testing.T) {
 		t.Errorf("Lost %t, index %d, %d jobs, %d nodes", r.Lost, r.Index, r.Jobs, r.ClientNodes)
 	}
 	text := unwrapped(r)
-	for _, want := range []string{"1 periodic job will not be launched\n      default/backup", "driver docker is on 2 nodes; 1 job needs it\n      default/web",
+	for _, want := range []string{"multiregion blocks of 1 job have no effect: each region runs its part independently\n      default/backup", "driver docker is on 2 nodes; 1 job needs it\n      default/web",
 		"driver exec is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)

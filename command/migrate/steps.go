@@ -14,8 +14,8 @@ type Step struct {
 }
 
 // stopping are the findings whose commands in the Raft log stop a server of this version.
-var stopping = []string{"service", "service registrations", "volume csi", "csi volumes", "csi plugins", "csi_plugin", "dynamic host volumes", "scaling",
-	"scaling event records", "update canary", "update auto_promote", unserved.VersionTag}
+var stopping = []string{"service", "service registrations", "volume csi", "csi volumes", "csi plugins", "csi_plugin", "dynamic host volumes",
+	"update canary", "update auto_promote", unserved.VersionTag}
 
 // steps returns the steps in order.
 func (r *Report) steps() []Step {

@@ -146,6 +146,8 @@ func (h *house) body(method, path string) string {
 		return `{"Text": "api"}`
 	case "/v1/job/:job_id/dispatch", "/v1/job/:job_id/stable", "/v1/job/:job_id/evaluate":
 		return `{"JobID": "api"}`
+	case "/v1/job/:job_id/scale":
+		return `{"Target": {"Group": "g"}, "Message": "m"}`
 	case "/v1/node/pools", "/v1/node/pool/:name":
 		return `{"Name": "new"}`
 	case "/v1/jobs/parse":

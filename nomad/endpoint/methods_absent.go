@@ -80,7 +80,6 @@ func absentVolumes() []rpc.Method {
 
 // absentJobs returns the methods of jobs, deployments, evaluations and allocations.
 func absentJobs() []rpc.Method {
-	listed := inNS(acl.ListJobs).And(inNS(acl.ReadJob))
 	return slices.Concat(
 		absentRows("task schedules", rpc.Token, inNS(acl.ReadJob), "ClientAllocations.GetPauseState"),
 		absentRows("task schedules", rpc.Token, inNS(acl.SubmitJob, acl.PauseAllocation),
@@ -97,13 +96,7 @@ func absentJobs() []rpc.Method {
 		absentRows("deletion of evaluations", rpc.Management, rpc.Check{}, "Eval.Delete"),
 		absentRows("job actions", rpc.Token, inNS(acl.ReadJob), "Job.GetActions"),
 		absentRows("reverting of jobs", rpc.Token, inNS(acl.SubmitJob, acl.RevertJob), "Job.Revert"),
-		absentRows("scaling", rpc.Token, inNS(acl.ScaleJob, acl.SubmitJob), "Job.Scale"),
-		absentRows("scaling", rpc.Token, inNS(acl.ReadJob, acl.ReadJobScaling), "Job.ScaleStatus"),
-		absentRows("scaling", rpc.Token, inNS(acl.ReadScalingPolicy).Or(listed), "Scaling.GetPolicy"),
-		absentRows("scaling", rpc.Token, inNS(acl.ListScalingPolicies).Or(listed), "Scaling.ListPolicies"),
 		absentRows("version tags of jobs", rpc.Token, inNS(acl.SubmitJob, acl.TagJobVersion), "Job.TagVersion"),
-		absentRows("periodic jobs", rpc.Token, inNS(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob),
-			"Periodic.Force"),
 	)
 }
 

@@ -44,6 +44,7 @@ type Config struct {
 	Relay       relay.Config
 	Evals       evals.Config
 	Deployments deployments.Changer
+	Periodic    jobs.Periodic
 	Jobs        jobs.Config
 	Nodes       nodes.Config
 
@@ -83,7 +84,7 @@ func New(cfg Config) *Service {
 	s.allocs = allocs.New(core)
 	s.evals = evals.New(core, cfg.Evals)
 	s.deployments = deployments.New(core, cfg.Deployments)
-	s.jobs = jobs.New(core, s.keys, cfg.Jobs)
+	s.jobs = jobs.New(core, s.keys, cfg.Periodic, cfg.Jobs)
 	s.nodes = nodes.New(core, cfg.Nodes)
 	s.nodepools = nodepools.New(core)
 	s.namespaces = namespaces.New(core)

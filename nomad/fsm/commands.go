@@ -104,7 +104,7 @@ func allCommands() []command {
 		later(nomad.CSIVolumeRegisterRequestType, "CSIVolumeRegister"),
 		later(nomad.CSIVolumeDeregisterRequestType, "CSIVolumeDeregister"),
 		later(nomad.CSIVolumeClaimRequestType, "CSIVolumeClaim"),
-		later(nomad.ScalingEventRegisterRequestType, "ScalingEventRegister"),
+		handle(nomad.ScalingEventRegisterRequestType, "ScalingEventRegister", (*state.Store).AddScalingEvent),
 		later(nomad.CSIVolumeClaimBatchRequestType, "CSIVolumeClaimBatch"),
 		later(nomad.CSIPluginDeleteRequestType, "CSIPluginDelete"),
 		ignored(nomad.EventSinkUpsertRequestType, "EventSinkUpsert"),

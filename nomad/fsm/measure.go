@@ -32,6 +32,7 @@ var measured = map[nomad.MessageType]string{
 	nomad.ACLTokenBootstrapRequestType:            "apply_acl_token_bootstrap",
 	nomad.AutopilotRequestType:                    "autopilot",
 	nomad.UpsertNodeEventsType:                    "upsert_node_events",
+	nomad.ScalingEventRegisterRequestType:         "upsert_scaling_event",
 	nomad.JobBatchDeregisterRequestType:           "batch_deregister_job",
 	nomad.AllocUpdateDesiredTransitionRequestType: "alloc_update_desired_transition",
 	nomad.NodeUpdateEligibilityRequestType:        "node_eligibility_update",

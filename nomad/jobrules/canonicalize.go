@@ -24,6 +24,10 @@ func Canonicalize(j *nomad.Job) {
 	if len(j.Datacenters) == 0 {
 		j.Datacenters = []string{"*"}
 	}
+	if j.Periodic != nil {
+		orEmpty(&j.Periodic.SpecType, nomad.PeriodicSpecCron)
+		orEmpty(&j.Periodic.TimeZone, "UTC")
+	}
 	if j.ParameterizedJob != nil {
 		orEmpty(&j.ParameterizedJob.Payload, nomad.DispatchPayloadOptional)
 	}
@@ -101,6 +105,10 @@ func canonicalizeTaskGroup(tg *nomad.TaskGroup, j *nomad.Job) {
 			MaxParallel: 1, HealthCheck: nomad.MigrateStrategyHealthChecks,
 			MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute,
 		}
+	}
+	if tg.Scaling != nil {
+		orEmpty(&tg.Scaling.Type, nomad.ScalingPolicyTypeHorizontal)
+		tg.Scaling.Target = map[string]string{nomad.ScalingTargetNamespace: j.Namespace, nomad.ScalingTargetJob: j.ID, nomad.ScalingTargetGroup: tg.Name}
 	}
 	canonicalizeNetworks(tg.Networks)
 	for name, v := range tg.Volumes {

@@ -23,14 +23,12 @@ const absent = "%s not supported by this version: remove it from the job"
 // UnsupportedFeatures.
 var (
 	absentForJobs = []feature[*nomad.Job]{
-		{"periodic", "periodic blocks are", func(j *nomad.Job) bool { return j.Periodic != nil }},
 		{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
 		{"consul namespace", "Consul namespaces are", func(j *nomad.Job) bool { return j.ConsulNamespace != "" }},
 		{"vault namespace", "Vault namespaces are", func(j *nomad.Job) bool { return j.VaultNamespace != "" }},
 	}
 	absentForGroups = []feature[*nomad.TaskGroup]{
 		{"service", "service blocks are", func(tg *nomad.TaskGroup) bool { return len(tg.Services) > 0 }},
-		{"scaling", "scaling blocks are", func(tg *nomad.TaskGroup) bool { return tg.Scaling != nil }},
 		{"consul", "consul blocks are", func(tg *nomad.TaskGroup) bool { return tg.Consul != nil }},
 		{"disconnect", "disconnect blocks are", func(tg *nomad.TaskGroup) bool { return tg.Disconnect != nil }},
 		{"stop_after_client_disconnect", "stop_after_client_disconnect is", func(tg *nomad.TaskGroup) bool { return tg.StopAfterClientDisconnect != nil }},
@@ -58,7 +56,7 @@ var (
 		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
 		{"consul", "consul blocks are", func(t *nomad.Task) bool { return t.Consul != nil }},
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
-		{"scaling", "scaling blocks are", func(t *nomad.Task) bool { return len(t.ScalingPolicies) > 0 }},
+		{"scaling", "scaling blocks of tasks are", func(t *nomad.Task) bool { return len(t.ScalingPolicies) > 0 }},
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
 		{"action", "action blocks are", func(t *nomad.Task) bool { return len(t.Actions) > 0 }},
 		{"schedule", "schedule blocks are", func(t *nomad.Task) bool { return t.Schedule != nil }},

@@ -198,10 +198,9 @@ func TestAbsentFeatures(t *testing.T) {
 	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
 	hour := time.Hour
 	for name, edit := range map[string]func(j *nomad.Job){
-		"periodic":      func(j *nomad.Job) { j.Periodic = &nomad.PeriodicConfig{} },
 		"multiregion":   func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
 		"service":       func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
-		"scaling":       func(j *nomad.Job) { group(j).Scaling = &nomad.ScalingPolicy{} },
+		"scaling":       func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
 		"disconnect":    func(j *nomad.Job) { group(j).Disconnect = &nomad.DisconnectStrategy{} },
 		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
 		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },

@@ -44,6 +44,7 @@ func Validate(j *nomad.Job) error {
 	refuseAbsent(f, absentForJobs, j)
 	validateNames(j, f)
 	validateKind(j, f)
+	validatePeriodic(j, f)
 	validateMeta(f, j.Meta)
 	validateConstraints(f, j.Constraints)
 	validateAffinities(f, j.Affinities)

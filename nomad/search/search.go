@@ -62,6 +62,13 @@ var sources = map[nomad.Context]source{
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {
 			return each(snap.DeploymentsByPrefix(ws, prefix), func(d *nomad.Deployment) thing { return thing{d.ID, d.ID, d.Namespace} })
 		}},
+	nomad.ContextScalingPolicies: {namespaced: true, table: state.TableScalingPolicy, byID: true,
+		needs: func(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.ListScalingPolicies, acl.ReadJob) },
+		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {
+			return each(snap.ScalingPoliciesByPrefix(ws, prefix), func(p *nomad.ScalingPolicy) thing {
+				return thing{p.ID, p.ID, p.Target[nomad.ScalingTargetNamespace]}
+			})
+		}},
 	nomad.ContextVariables: {namespaced: true, table: state.TableVariables,
 		needs: func(t thing) acl.Question { return acl.OfVariable(t.namespace, t.id, acl.VariableList) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
@@ -88,9 +95,6 @@ var sources = map[nomad.Context]source{
 // absent are contexts without objects in this version, and the rights they require.
 var absent = map[nomad.Context]source{
 	nomad.ContextPlugins: {needs: func(thing) acl.Question { return acl.Question{Kind: acl.Plugins, Rights: []string{"list"}} }},
-	nomad.ContextScalingPolicies: {namespaced: true, needs: func(t thing) acl.Question {
-		return acl.InNamespace(t.namespace, acl.ListScalingPolicies, acl.ReadJob)
-	}},
 	nomad.ContextVolumes: {namespaced: true, needs: func(t thing) acl.Question {
 		return acl.InNamespace(t.namespace, acl.CSIListVolume, acl.CSIReadVolume, acl.ListJobs)
 	}},

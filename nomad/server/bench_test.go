@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,4 +69,42 @@ func BenchmarkStart(b *testing.B) {
 		}
 		stop()
 	}
+}
+
+// BenchmarkLaunches measures the time from the second in which 1,000 periodic jobs are due until
+// each has one child. The log is on disk. The target is 5 s.
+func BenchmarkLaunches(b *testing.B) {
+	const count = 1000
+	s, _ := start(b, func(c *server.Config) { c.DataDir = b.TempDir() })
+	var total time.Duration
+	for i := 0; b.Loop(); i++ {
+		due := time.Now().UTC().Truncate(time.Second).Add(15 * time.Second)
+		var all sync.WaitGroup
+		for n := range count {
+			all.Go(func() {
+				job := batchJob(fmt.Sprintf("cron-%d-%d", i, n), 1)
+				job.Periodic = &nomad.PeriodicConfig{Enabled: true, Spec: due.Format("5 4 15 2 1 * 2006")}
+				if err := s.Call(context.Background(), "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if late := time.Since(due); late > 0 {
+			b.Fatalf("the jobs were registered %v too late", late)
+		}
+		var out message.JobListResponse
+		for launched := 0; launched < count; {
+			req := &message.JobListRequest{QueryOptions: message.QueryOptions{MinQueryIndex: out.Index, Prefix: fmt.Sprintf("cron-%d-", i)}}
+			if err := s.Call(context.Background(), "Job.List", req, &out); err != nil {
+				b.Fatal(err)
+			}
+			launched = len(out.Jobs) - count
+		}
+		total += time.Since(due)
+		if got := len(out.Jobs) - count; got != count {
+			b.Errorf("%d launches of %d jobs", got, count)
+		}
+	}
+	b.ReportMetric(total.Seconds()/float64(b.N), "s/1000-launches")
 }

@@ -61,7 +61,8 @@ func TestJobsCannotSetServerFields(t *testing.T) {
 
 // A job in state with a forged parent, written by an older version or an upstream server, has
 // its own identity: in new tokens and in those that were signed before. A dispatched job has
-// its parent's identity.
+// its parent's identity. So has a launch of a periodic job, which the ID and the parent identify:
+// only a caller who may also change the parent could make an older version store such a job.
 func TestForgedParentInState(t *testing.T) {
 	g := guard(t, nil)
 	n := join(t, g.s.RPCAddr())
@@ -91,14 +92,15 @@ func TestForgedParentInState(t *testing.T) {
 	speaks(n.allocs(1)[0], "victim")
 
 	count := 1
-	for _, id := range []string{"evil", "victim/dispatch-1-a", "victim/periodic-1"} {
+	for id, as := range map[string]string{"evil": "evil", "victim/dispatch-1-a": "victim/dispatch-1-a", "victim/periodic-x": "victim/periodic-x",
+		"victim/periodic-1": "victim"} {
 		job := batchJob(id, 1)
 		job.ParentID = "victim"
 		unchecked(t, g.s, job)
 		count++
 		for _, a := range n.allocs(count) {
 			if a.JobID == id {
-				speaks(a, id)
+				speaks(a, as)
 			}
 		}
 	}

@@ -52,6 +52,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/locks"
+	"github.com/open-nomad/open-nomad/nomad/periodic"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
@@ -92,6 +93,7 @@ type Server struct {
 	locks     *locks.Timers
 	plans     *plan.Applier
 	deploys   *deploy.Watcher
+	periodic  *periodic.Launcher
 	pilot     *autopilot.Pilot
 	unserved  *unserved.Watcher
 	rpc       *rpc.Server
@@ -159,6 +161,7 @@ func (s *Server) open() (err error) {
 	s.locks = locks.New(self, s.log)
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
+	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.pilot = s.newPilot()
 	s.unserved = unserved.New(unserved.Config{Store: s.fsm.State, CaughtUp: s.caughtUp.whenOpen(), Moved: s.moved.wait,
 		Others: func() []string { return unmarked(s.cfg.Region, s.Members()) }, Log: s.log})
@@ -219,6 +222,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		Relay:       relay.Config{TokensToNodes: s.cfg.TokensToNodes},
 		Evals:       evals.Config{Blocked: s.blocked, Plans: s.plans, LeaderToken: s.authority.Token},
 		Deployments: s.deploys,
+		Periodic:    s.periodic,
 		Jobs: jobs.Config{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Nodes:     nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats},

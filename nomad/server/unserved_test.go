@@ -22,8 +22,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// foreignArchive returns a snapshot of a cluster of Nomad 2.0 with two periodic jobs, their
-// launches and a service registration. The records have the keys of Nomad's structs.
+// foreignArchive returns a snapshot of a cluster of Nomad 2.0 with two jobs for several
+// regions and a service registration. The records have the keys of Nomad's structs.
 func foreignArchive(t *testing.T) []byte {
 	t.Helper()
 	var stream bytes.Buffer
@@ -40,11 +40,10 @@ func foreignArchive(t *testing.T) []byte {
 	for _, id := range []string{"backup", "report"} {
 		job := map[string]any{"Region": "global", "Namespace": "default", "ID": id, "Name": id, "Type": "batch", "Priority": 50, "Datacenters": []string{"*"},
 			"NodePool": "default", "Status": "running", "CreateIndex": 20, "ModifyIndex": 20, "JobModifyIndex": 20, "Version": 0,
-			"Periodic":   map[string]any{"Enabled": true, "Spec": "0 3 * * *", "Specs": nil, "SpecType": "cron", "ProhibitOverlap": true, "TimeZone": "UTC"},
-			"TaskGroups": []map[string]any{{"Name": "g", "Count": 1, "Tasks": []map[string]any{{"Name": "t", "Driver": "exec"}}}}}
+			"Multiregion": map[string]any{"Regions": []map[string]any{{"Name": "global", "Count": 1}}},
+			"TaskGroups":  []map[string]any{{"Name": "g", "Count": 1, "Tasks": []map[string]any{{"Name": "t", "Driver": "exec"}}}}}
 		put(1, job)
 		put(9, job)
-		put(6, map[string]any{"ID": id, "Namespace": "default", "Launch": time.Unix(1_700_000_000, 0), "CreateIndex": 21, "ModifyIndex": 21})
 	}
 	put(21, map[string]any{"ID": "_nomad-task-1", "ServiceName": "web", "Namespace": "default", "NodeID": nomad.NewID(), "Datacenter": "dc1", "JobID": "web",
 		"AllocID": nomad.NewID(), "Tags": []string{"a"}, "Address": "192.0.2.1", "Port": 80, "CreateIndex": 22, "ModifyIndex": 22})
@@ -88,7 +87,7 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 	if err := restore(t, inProcess(t, here.Server), foreignArchive(t), "EOF"); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2 periodic jobs will not be launched",
+	want := []string{"multiregion blocks of 2 jobs have no effect: each region runs its part independently",
 		"1 service registration is preserved: it is not shown, updated or removed here"}
 	line := "features=\"" + strings.Join(want, "; ") + "\""
 	eventually(t, func() bool { return log.has("level=WARN", line) })
@@ -119,13 +118,13 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 
 	read[message.JobDeregisterResponse](t, here.Server, "Job.Deregister", &message.JobDeregisterRequest{JobID: "report",
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
-	if got := health(t, here).Unserved; len(got) != 2 || got[0] != "1 periodic job will not be launched" {
-		t.Errorf("health.Unserved = %q after one of two periodic jobs was stopped", got)
+	if got := health(t, here).Unserved; len(got) != 2 || got[0] != "multiregion blocks of 1 job have no effect: each region runs its part independently" {
+		t.Errorf("health.Unserved = %q after one of two jobs was stopped", got)
 	}
 
 	here.stop()
 	_, again := logged("here", founder)
-	eventually(t, func() bool { return again.has("level=WARN", "periodic job") })
+	eventually(t, func() bool { return again.has("level=WARN", "multiregion blocks") })
 }
 
 // A server without peers logs the unsupported features of its complete log before it joins
@@ -145,7 +144,7 @@ func TestUnservedFeaturesAreLoggedBeforeJoining(t *testing.T) {
 			logs := slog.New(slog.NewTextHandler(log, nil))
 			here, stop := startLogging(t, founder, slog.New(slog.DiscardHandler))
 			// The command is only in the log: no snapshot has it.
-			job := &nomad.Job{ID: "backup", Namespace: "default", Type: "batch", Status: "running", Periodic: &nomad.PeriodicConfig{Enabled: true, Spec: "@daily"}}
+			job := &nomad.Job{ID: "backup", Namespace: "default", Type: "batch", Status: "running", Multiregion: &nomad.Multiregion{}}
 			if err := led(t, func(ctx context.Context) error {
 				return here.Apply(ctx, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job})
 			}); err != nil {
@@ -156,7 +155,7 @@ func TestUnservedFeaturesAreLoggedBeforeJoining(t *testing.T) {
 				"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"},
 				Admit: func(*nomad.ServerMember) error {
 					select {
-					case met <- log.has("this version does not support stored features", "1 periodic job will not be launched"):
+					case met <- log.has("this version does not support stored features", "multiregion blocks of 1 job"):
 					default:
 					}
 					return nil

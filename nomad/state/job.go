@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -49,6 +50,27 @@ func (s *Snapshot) JobChildren(ws memdb.WatchSet, ns, parent string) iter.Seq[*n
 	return jobs.By(s.tx, ws, "parent", table.KeyOf(ns, parent))
 }
 
+// ErrDispatched is the error of a dispatch with the idempotency token of another dispatch.
+var ErrDispatched = errors.New("a job was already dispatched with the idempotency token")
+
+// DispatchedWith returns the child of a parameterized job that was dispatched with an idempotency
+// token, or nil if there is none or the token is empty.
+func (s *Snapshot) DispatchedWith(ns, parent, token string) *nomad.Job {
+	return dispatchedWith(s.tx, ns, parent, token)
+}
+
+func dispatchedWith(tx table.Reader, ns, parent, token string) *nomad.Job {
+	if token == "" {
+		return nil
+	}
+	for child := range jobs.By(tx, nil, "parent", table.KeyOf(ns, parent)) {
+		if child.DispatchIdempotencyToken == token {
+			return child
+		}
+	}
+	return nil
+}
+
 // RegisterJob stores a new version of a job and its evaluation in one transaction. It takes
 // ownership of both.
 func (s *Store) RegisterJob(index uint64, req *message.JobRegisterRequest) (*Changes, error) {
@@ -61,6 +83,9 @@ func (s *Store) RegisterJob(index uint64, req *message.JobRegisterRequest) (*Cha
 		}
 		j := req.Job
 		canonicalJob(j)
+		if old := dispatchedWith(t, j.Namespace, j.ParentID, j.DispatchIdempotencyToken); j.ParentID != "" && old != nil && old.ID != j.ID {
+			return fmt.Errorf("dispatch of job %q: %w", j.ParentID, ErrDispatched)
+		}
 		if nodePools.Get(t, nil, table.KeyOf(j.NodePool)) == nil {
 			return fmt.Errorf("job %q is in nonexistent node pool %q", j.ID, j.NodePool)
 		}

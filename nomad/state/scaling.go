@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"iter"
 	"maps"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -39,9 +41,19 @@ func (s *Snapshot) ScalingPolicies(ws memdb.WatchSet) iter.Seq[*nomad.ScalingPol
 	return scalingPolicies.All(s.tx, ws)
 }
 
+// ScalingPoliciesByPrefix returns the policies whose ID begins with p.
+func (s *Snapshot) ScalingPoliciesByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.ScalingPolicy] {
+	return scalingPolicies.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(p))
+}
+
 // ScalingPoliciesByJob returns the policies of a job.
 func (s *Snapshot) ScalingPoliciesByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.ScalingPolicy] {
 	return scalingPolicies.By(s.tx, ws, "job", table.KeyOf(ns, job))
+}
+
+// JobScalingEvents returns the scaling events of a job, or nil if there are none.
+func (s *Snapshot) JobScalingEvents(ws memdb.WatchSet, ns, job string) *nomad.JobScalingEvents {
+	return scalingEvents.Get(s.tx, ws, table.KeyOf(ns, job))
 }
 
 // ScalingEvents returns the scaling events of every job that has some, by namespace and ID.
@@ -77,6 +89,8 @@ func (t *txn) putScalingPolicies(j *nomad.Job) {
 			if reflect.DeepEqual(p, old) {
 				continue
 			}
+		case t.belongsToOther(p):
+			continue
 		case p.ID == "":
 			t.log.Warn("scaling policy without ID is not stored", "namespace", j.Namespace, "job", j.ID, "group", g.Name)
 			continue
@@ -89,6 +103,14 @@ func (t *txn) putScalingPolicies(j *nomad.Job) {
 	for _, old := range stored {
 		scalingPolicies.Delete(t.Txn, old)
 	}
+}
+
+// belongsToOther reports whether the ID of a policy is that of a policy of another job. Leaders of
+// Nomad copy the policies of a job to its children, with the ID.
+func (t *txn) belongsToOther(p *nomad.ScalingPolicy) bool {
+	same := scalingPolicies.Get(t, nil, table.KeyOf(p.ID))
+	return p.ID != "" && same != nil && (same.Target[nomad.ScalingTargetNamespace] != p.Target[nomad.ScalingTargetNamespace] ||
+		same.Target[nomad.ScalingTargetJob] != p.Target[nomad.ScalingTargetJob])
 }
 
 // restoreScaling adds the policies of a job if the snapshot has none of them, as snapshots of
@@ -144,4 +166,28 @@ func (t *txn) deleteScaling(j *nomad.Job) {
 	if e := scalingEvents.Get(t, nil, k); e != nil {
 		scalingEvents.Delete(t.Txn, e)
 	}
+}
+
+// AddScalingEvent adds an event to a group of a job. The newest event is the first, and the oldest
+// ones beyond the limit are deleted.
+func (s *Store) AddScalingEvent(index uint64, req *message.ScalingEventRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if req.ScalingEvent == nil {
+			return errors.New("add scaling event: missing event")
+		}
+		k := table.KeyOf(req.Namespace, req.JobID)
+		if jobs.Get(t, nil, k) == nil {
+			return nomad.UnknownJob(req.JobID) // purged after the request
+		}
+		event := *req.ScalingEvent
+		event.CreateIndex = t.Index
+		row := &nomad.JobScalingEvents{Namespace: req.Namespace, JobID: req.JobID, ModifyIndex: t.Index, ScalingEvents: map[string][]*nomad.ScalingEvent{}}
+		if old := scalingEvents.Get(t, nil, k); old != nil {
+			maps.Copy(row.ScalingEvents, old.ScalingEvents)
+		}
+		events := append([]*nomad.ScalingEvent{&event}, row.ScalingEvents[req.TaskGroup]...)
+		row.ScalingEvents[req.TaskGroup] = events[:min(len(events), nomad.JobTrackedScalingEvents)]
+		scalingEvents.Put(t.Txn, row)
+		return nil
+	})
 }

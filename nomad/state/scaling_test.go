@@ -59,13 +59,18 @@ func TestScalingPolicies(t *testing.T) {
 	w.job("j", scaledJob(map[string]*nomad.ScalingPolicy{"g": policy("a", 3), "i": policy("c", 1)}))
 	expect("another group", "a g 3 true 101-101, c i 1 true 103-103")
 	w.job("k", scaledJob(map[string]*nomad.ScalingPolicy{"g": policy("d", 3)}))
+	w.job("j/periodic-1", scaledJob(map[string]*nomad.ScalingPolicy{"g": policy("a", 9)})) // a launch by a leader of Nomad
+	expect("a child with the policy of its parent", "a g 3 true 101-101, c i 1 true 103-103")
+	if got := w.policies("j/periodic-1"); got != "" {
+		t.Errorf("policies of the child: %q", got)
+	}
 
 	deregister := func(purge bool) {
 		w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", Purge: purge, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	}
 	running := w.snap().Job(nil, "default", "j")
 	deregister(false)
-	expect("stopped", "a g 3 false 101-105, c i 1 false 103-105")
+	expect("stopped", "a g 3 false 101-106, c i 1 false 103-106")
 	for _, v := range w.snap().JobVersions(nil, "default", "j") {
 		if g := v.TaskGroup("g"); g.Scaling != nil && g.Scaling.Enabled == v.Stop {
 			t.Errorf("the policy in version %d (stop %t) has enabled %t", v.Version, v.Stop, g.Scaling.Enabled)
@@ -75,7 +80,7 @@ func TestScalingPolicies(t *testing.T) {
 		t.Error("a row was written to")
 	}
 	w.job("j", scaledJob(map[string]*nomad.ScalingPolicy{"g": policy("a", 3)}))
-	expect("started", "a g 3 true 101-106")
+	expect("started", "a g 3 true 101-107")
 	deregister(true)
 	expect("purged", "")
 	if got := w.policies("k"); got != "d g 3 true 104-104" || w.snap().ScalingPolicy(nil, "d") == nil || w.snap().TableIndex(state.TableScalingPolicy) != w.index {

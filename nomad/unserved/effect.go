@@ -24,13 +24,12 @@ func ofJobs(format string) sentence {
 // effects maps features of jobs to messages. Each describes what servers and clients of this
 // version do with a stored job that uses the feature.
 var effects = map[string]sentence{
-	"periodic":         {"1 periodic job will not be launched", "%d periodic jobs will not be launched"},
 	"multiregion":      ofJobs("multiregion blocks of {jobs} have no effect: each region runs its part independently"),
 	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
 	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
 
 	"service":                      ofJobs("services of {jobs} will not be registered or checked by clients of this version"),
-	"scaling":                      ofJobs("scaling policies of {jobs} will not be offered to autoscalers"),
+	"scaling":                      ofJobs("scaling policies of tasks of {jobs} will not be offered to autoscalers"),
 	"consul":                       ofJobs("consul blocks of {jobs} have no effect here"),
 	"disconnect":                   ofJobs("disconnect blocks of {jobs} have no effect here: lost allocations are replaced at once"),
 	"stop_after_client_disconnect": ofJobs("stop_after_client_disconnect of {jobs} has no effect on clients of this version"),
@@ -86,18 +85,13 @@ type record struct {
 	effect sentence
 }
 
-// records maps record types to their features: those that state stores undecoded, and the
-// scaling events. State removes these with their job.
+// records maps the record types that state stores undecoded to their features.
 var records = map[string]record{
-	scalingEvents:         kept("scaling event record", "scaling event records", "shown or updated"),
 	"CSIPlugin":           kept("csi plugin", "csi plugins", "shown, updated or removed"),
 	"CSIVolume":           kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
 	"ServiceRegistration": kept("service registration", "service registrations", "shown, updated or removed"),
 	"HostVolume":          kept("dynamic host volume", "dynamic host volumes", "shown, updated or removed"),
 }
-
-// scalingEvents is the record type of the scaling events of a job.
-const scalingEvents = "ScalingEvents"
 
 // kept returns the feature of records that are stored but not used.
 func kept(one, many, not string) record {

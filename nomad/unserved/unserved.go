@@ -24,9 +24,9 @@ import (
 
 // Feature is a stored feature that this version does not support.
 type Feature struct {
-	Name   string   // stable key, such as "periodic", "volume csi" or "service registrations"
+	Name   string   // stable key, such as "multiregion", "volume csi" or "service registrations"
 	Count  int      // jobs that use it, or records of it
-	Effect string   // message with the count, without full stop: "3 periodic jobs will not be launched"
+	Effect string   // message with the count, without full stop: "actions of 3 jobs cannot be run here"
 	Jobs   []string // "namespace/id" of the jobs that use it, sorted; nil for other records
 }
 
@@ -40,11 +40,7 @@ func List(s *state.Snapshot) []Feature {
 	for name, jobs := range users(s) {
 		out = append(out, Feature{Name: name, Count: len(jobs), Effect: effectOnJobs(name, len(jobs)), Jobs: jobs})
 	}
-	counts := s.Foreign()
-	for range s.ScalingEvents(nil) {
-		counts[scalingEvents]++
-	}
-	for kind, n := range counts {
+	for kind, n := range s.Foreign() {
 		r := recordOf(kind)
 		out = append(out, Feature{Name: r.name, Count: n, Effect: r.effect.of(n)})
 	}

@@ -50,8 +50,6 @@ func TestSentenceOfEachRecord(t *testing.T) {
 		}
 	}
 	want := slices.Sorted(maps.Keys(restore.Finish().Snapshot().Foreign()))
-	want = append(want, scalingEvents)
-	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(records)); !slices.Equal(got, want) {
 		t.Errorf("record types with a sentence: %q, want %q", got, want)
 	}
@@ -63,8 +61,8 @@ func TestSentences(t *testing.T) {
 		n    int
 		want string
 	}{
-		{"periodic", 1, "1 periodic job will not be launched"},
-		{"periodic", 3, "3 periodic jobs will not be launched"},
+		{"multiregion", 1, "multiregion blocks of 1 job have no effect: each region runs its part independently"},
+		{"multiregion", 3, "multiregion blocks of 3 jobs have no effect: each region runs its part independently"},
 		{"service", 4, "services of 4 jobs will not be registered or checked by clients of this version"},
 		{"vault", 1, "tasks with vault blocks in 1 job will not start on clients of this version"},
 		{"later", 1, "1 job uses later, which this version does not support"},
@@ -88,13 +86,13 @@ func TestSentences(t *testing.T) {
 // List skips stopped and dead jobs. A job that uses a feature twice counts once.
 func TestList(t *testing.T) {
 	restore := state.NewRestore(slog.New(slog.DiscardHandler))
-	periodic := &nomad.PeriodicConfig{Enabled: true, Spec: "* * * * *"}
+	several := &nomad.Multiregion{}
 	service := []*nomad.Service{{Name: "web", Provider: "nomad"}}
 	add(t, restore, "Job",
-		&nomad.Job{ID: "b", Namespace: "default", Status: "running", Periodic: periodic},
-		&nomad.Job{ID: "a", Namespace: "other", Status: "pending", Periodic: periodic, Version: 2},
-		&nomad.Job{ID: "c", Namespace: "default", Status: "running", Stop: true, Periodic: periodic},
-		&nomad.Job{ID: "d", Namespace: "default", Status: "dead", Periodic: periodic},
+		&nomad.Job{ID: "b", Namespace: "default", Status: "running", Multiregion: several},
+		&nomad.Job{ID: "a", Namespace: "other", Status: "pending", Multiregion: several, Version: 2},
+		&nomad.Job{ID: "c", Namespace: "default", Status: "running", Stop: true, Multiregion: several},
+		&nomad.Job{ID: "d", Namespace: "default", Status: "dead", Multiregion: several},
 		&nomad.Job{ID: "web", Namespace: "default", Status: "running", TaskGroups: []*nomad.TaskGroup{nil, {Name: "g", Services: service,
 			Volumes: map[string]*nomad.VolumeRequest{"x": nil, "v": {Type: "csi"}}, Tasks: []*nomad.Task{nil, {Name: "t", Services: service}}}}},
 		&nomad.Job{ID: "plain", Namespace: "default", Status: "running", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t"}}}}})
@@ -112,8 +110,7 @@ func TestList(t *testing.T) {
 	got := List(restore.Finish().Snapshot())
 	want := []Feature{
 		{"dynamic host volumes", 1, "1 dynamic host volume is preserved: it is not shown, updated or removed here", nil},
-		{"periodic", 2, "2 periodic jobs will not be launched", []string{"default/b", "other/a"}},
-		{"scaling event records", 1, "1 scaling event record is preserved: it is not shown or updated here", nil},
+		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently", []string{"default/b", "other/a"}},
 		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
 		{"service registrations", 2, "2 service registrations are preserved: they are not shown, updated or removed here", nil},
 		{"version tag", 1, "version tags of 1 job are preserved: they cannot be added, removed or used in comparisons here", []string{"other/a"}},

@@ -96,7 +96,7 @@ func (w *Watcher) log(sentences, others []string) {
 // scaling events change or a snapshot is restored. Undecoded records do not change otherwise.
 func (w *Watcher) Sentences() []string {
 	snap := w.cfg.Store().Snapshot()
-	index := snap.TableIndex(state.TableJobs, state.TableJobVersion, state.TableScalingEvent)
+	index := snap.TableIndex(state.TableJobs, state.TableJobVersion)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.store != snap.Store() || w.index != index {

@@ -40,7 +40,7 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 		index := uint64(100)
 		register := func(id string) {
 			index++
-			_, err := store.Load().RegisterJob(index, &message.JobRegisterRequest{Job: &nomad.Job{ID: id, Namespace: "default", Periodic: &nomad.PeriodicConfig{}}})
+			_, err := store.Load().RegisterJob(index, &message.JobRegisterRequest{Job: &nomad.Job{ID: id, Namespace: "default", Multiregion: &nomad.Multiregion{}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,22 +69,22 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 		expect("nothing is stored")
 		register("a")
 		close(caughtUp)
-		expect("caught up", "level=WARN", `features="1 periodic job will not be launched"`)
+		expect("caught up", "level=WARN", `features="multiregion blocks of 1 job have no effect: each region runs its part independently"`)
 		move()
 		expect("a member of this build")
 		register("b")
 		time.Sleep(2 * listEvery)
 		expect("no server of another build is there")
 		move("x.global")
-		expect("a server of another build", "2 periodic jobs", "servers_of_other_builds=x.global")
+		expect("a server of another build", "multiregion blocks of 2 jobs", "servers_of_other_builds=x.global")
 		move("x.global")
 		expect("it failed and came back")
 		register("c")
 		expect("before the interval has passed")
 		time.Sleep(listEvery)
-		expect("after the interval", "3 periodic jobs", "x.global")
+		expect("after the interval", "multiregion blocks of 3 jobs", "x.global")
 		move("x.global", "y.global")
-		expect("a second server of another build", "3 periodic jobs", `"x.global, y.global"`)
+		expect("a second server of another build", "multiregion blocks of 3 jobs", `"x.global, y.global"`)
 		restored := state.NewRestore(quiet)
 		add(t, restored, "HostVolume", map[string]any{"ID": "v"})
 		store.Swap(restored.Finish()).Abandon()
@@ -107,7 +107,7 @@ func TestReportBeforeRun(t *testing.T) {
 		if len(logged) > 0 {
 			t.Errorf("nothing is stored, and %q is logged", <-logged)
 		}
-		if _, err := store.RegisterJob(101, &message.JobRegisterRequest{Job: &nomad.Job{ID: "a", Namespace: "default", Periodic: &nomad.PeriodicConfig{}}}); err != nil {
+		if _, err := store.RegisterJob(101, &message.JobRegisterRequest{Job: &nomad.Job{ID: "a", Namespace: "default", Multiregion: &nomad.Multiregion{}}}); err != nil {
 			t.Fatal(err)
 		}
 		w.Report()
@@ -118,7 +118,7 @@ func TestReportBeforeRun(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		<-done
-		if len(logged) != 1 || !strings.Contains(<-logged, "1 periodic job will not be launched") {
+		if len(logged) != 1 || !strings.Contains(<-logged, "multiregion blocks of 1 job have no effect") {
 			t.Errorf("%d more lines are logged, want one in all", len(logged))
 		}
 	})
@@ -133,7 +133,7 @@ func TestSentencesAreCached(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	register(101, &nomad.Job{ID: "a", Namespace: "default", Periodic: &nomad.PeriodicConfig{}})
+	register(101, &nomad.Job{ID: "a", Namespace: "default", Multiregion: &nomad.Multiregion{}})
 	first := w.Sentences()
 	if _, err := store.UpsertNamespaces(102, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}}); err != nil {
 		t.Fatal(err)
@@ -141,8 +141,8 @@ func TestSentencesAreCached(t *testing.T) {
 	if again := w.Sentences(); &again[0] != &first[0] {
 		t.Error("the list was computed again although no job changed")
 	}
-	register(103, &nomad.Job{ID: "b", Namespace: "default", Periodic: &nomad.PeriodicConfig{}})
-	if got := w.Sentences(); len(got) != 1 || got[0] != "2 periodic jobs will not be launched" {
+	register(103, &nomad.Job{ID: "b", Namespace: "default", Multiregion: &nomad.Multiregion{}})
+	if got := w.Sentences(); len(got) != 1 || got[0] != "multiregion blocks of 2 jobs have no effect: each region runs its part independently" {
 		t.Errorf("Sentences() = %q", got)
 	}
 }

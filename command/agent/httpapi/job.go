@@ -36,6 +36,7 @@ func (s *Server) jobRoutes() []web.Route {
 			func(o *message.JobSummaryResponse) (any, error) { return web.Found(o.JobSummary, "job not found") })},
 		{Methods: "PUT POST", Path: job + "/dispatch", Call: web.Write("Job.Dispatch", web.Body(jobDispatch), web.Full[message.JobDispatchResponse])},
 		{Methods: "PUT POST", Path: job + "/dispatch/payload", Call: web.Write("Job.Dispatch", jobDispatchPayload, web.Full[message.JobDispatchResponse])},
+		{Methods: "PUT POST", Path: job + "/periodic/force", Call: web.Write("Periodic.Force", periodicForce, web.Full[message.PeriodicForceResponse])},
 		{Methods: "GET", Path: job + "/versions", Handle: web.Read("Job.GetJobVersions", jobVersions, func(o *message.JobVersionsResponse) (any, error) {
 			if len(o.Versions) == 0 {
 				return nil, nomad.Errorf(http.StatusNotFound, "job versions not found")
@@ -228,6 +229,11 @@ func jobDispatchPayload(r *web.Request, q *message.JobDispatchRequest) error {
 		return cmp.Or(web.BodyFault(err), err)
 	}
 	q.JobID, q.Payload = r.Param, payload
+	return nil
+}
+
+func periodicForce(r *web.Request, q *message.PeriodicForceRequest) error {
+	q.JobID = r.Param
 	return nil
 }
 

@@ -88,18 +88,12 @@ func laterHostVolumes() []web.Route {
 	}
 }
 
-// laterJobs returns the routes of jobs and scaling.
+// laterJobs returns the routes of jobs.
 func laterJobs() []web.Route {
 	const job = "/v1/job/:job_id"
-	listed := web.All(web.InNamespace(acl.ListJobs), web.InNamespace(acl.ReadJob))
 	return []web.Route{
-		{Methods: "GET", Path: job + "/scale", Handle: later("scaling", web.InNamespace(acl.ReadJob, acl.ReadJobScaling))},
-		{Methods: "PUT POST", Path: job + "/scale", Handle: later("scaling", web.InNamespace(acl.ScaleJob, acl.SubmitJob))},
-		{Methods: "GET", Path: "/v1/scaling/policies", Handle: later("scaling", web.Either(web.InNamespace(acl.ListScalingPolicies), listed))},
-		{Methods: "GET", Path: "/v1/scaling/policy/:id", Handle: later("scaling", web.Either(web.InNamespace(acl.ReadScalingPolicy), listed))},
 		{Methods: "PUT POST", Path: job + "/revert", Handle: later("job revert", web.InNamespace(acl.SubmitJob, acl.RevertJob))},
 		{Methods: "PUT POST DELETE", Path: job + "/versions/:tag/tag", Handle: later("job version tags", web.InNamespace(acl.SubmitJob, acl.TagJobVersion))},
-		{Methods: "PUT POST", Path: job + "/periodic/force", Handle: later("periodic jobs", web.InNamespace(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob))},
 		{Methods: "GET", Path: job + "/actions", Handle: later("actions", web.InNamespace(acl.ReadJob))},
 		{Methods: "GET", Path: job + "/action", Handle: later("actions", web.InNamespace(acl.AllocExec))},
 	}

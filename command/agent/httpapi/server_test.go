@@ -57,7 +57,7 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 			return &message.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: message.QueryMeta{Index: 9}}, nil
 		}).Needs(rpc.AnyToken),
 		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
-			return &message.OperatorHealthReply{Healthy: true, Unserved: []string{"1 periodic job will not be launched"}}, nil
+			return &message.OperatorHealthReply{Healthy: true, Unserved: []string{"actions of 1 job cannot be run here"}}, nil
 		}).Needs(rpc.AnyToken),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
 			return &acls.WhoAmIResponse{Identity: c.Identity}, nil
@@ -131,7 +131,7 @@ func TestReplies(t *testing.T) {
 
 func TestHealthHasUnservedFeatures(t *testing.T) {
 	w := do(newTestServer(t, 1<<10), "GET", "/v1/operator/autopilot/health", "")
-	if want := `"Unserved":["1 periodic job will not be launched"]`; w.Code != 200 || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "Warnings") {
+	if want := `"Unserved":["actions of 1 job cannot be run here"]`; w.Code != 200 || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "Warnings") {
 		t.Errorf("health = %d %s, want %s and no warnings", w.Code, w.Body, want)
 	}
 }
@@ -148,7 +148,7 @@ func TestHealthHasUnservedFeaturesOfTheOwnServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := []string{"2 periodic jobs will not be launched"}
+	own := []string{"actions of 2 jobs cannot be run here"}
 	for _, c := range []struct {
 		name, query string
 		leaders     []string
@@ -158,7 +158,7 @@ func TestHealthHasUnservedFeaturesOfTheOwnServer(t *testing.T) {
 		{"a leader of another build", "", nil, func() []string { return own }, own[0]},
 		{"the region is named", "?region=global", nil, func() []string { return own }, own[0]},
 		{"another region", "?region=far", nil, func() []string { return own }, ""},
-		{"the leader reports", "", []string{"1 periodic job will not be launched"}, func() []string { return own }, "1 periodic job will not be launched"},
+		{"the leader reports", "", []string{"actions of 1 job cannot be run here"}, func() []string { return own }, "actions of 1 job cannot be run here"},
 		{"no unserved features", "", nil, func() []string { return nil }, ""},
 		{"an agent without a server", "", nil, nil, ""},
 	} {

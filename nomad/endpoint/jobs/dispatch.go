@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,12 +42,10 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 	case parent.Stop:
 		return nil, nomad.Errorf(400, "Specified job %q is stopped", req.JobID)
 	}
-	if err := fitsParameters(req, parent.ParameterizedJob); err != nil {
+	if err := s.fitsParameters(req, parent.ParameterizedJob); err != nil {
 		return nil, err
 	}
-	if earlier := dispatchedBefore(snap, parent, req.IdempotencyToken); earlier != nil {
-		out := &message.JobDispatchResponse{DispatchedJobID: earlier.ID, JobCreateIndex: earlier.CreateIndex}
-		out.Index = earlier.CreateIndex
+	if out := dispatchedBefore(snap, parent, req.IdempotencyToken); out != nil {
 		return out, nil
 	}
 	child := s.child(parent, req)
@@ -57,6 +56,11 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 	eval := s.JobEval(child, 0, nomad.EvalTriggerJobRegister)
 	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, &message.JobRegisterRequest{
 		Job: child, Eval: eval, WriteRequest: message.WriteRequest{Region: child.Region, Namespace: child.Namespace}})
+	if errors.Is(err, state.ErrDispatched) { // by a call at the same time
+		if out := dispatchedBefore(s.Snapshot(), parent, req.IdempotencyToken); out != nil {
+			return out, nil
+		}
+	}
 	if err != nil {
 		return nil, handler.BadRequest(err)
 	}
@@ -68,9 +72,9 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 	return out, nil
 }
 
-// child returns the job of a dispatch.
+// child returns the job of a dispatch. It has no scaling policies, because a policy has one target.
 func (s *Service) child(parent *nomad.Job, req *message.JobDispatchRequest) *nomad.Job {
-	child := codec.Copy(parent)
+	child := codec.Copy(parent.WithoutScaling())
 	now := s.Now()
 	child.ParentID = parent.ID
 	child.ID = parent.ID + nomad.DispatchLaunchSuffix
@@ -98,27 +102,37 @@ func (s *Service) child(parent *nomad.Job, req *message.JobDispatchRequest) *nom
 
 // fitsParameters rejects a payload, priority, ID prefix or metadata that the parent does not
 // accept.
-func fitsParameters(req *message.JobDispatchRequest, p *nomad.ParameterizedJobConfig) error {
+func (s *Service) fitsParameters(req *message.JobDispatchRequest, p *nomad.ParameterizedJobConfig) error {
 	switch {
-	case len(req.Payload) > maxPayload:
-		return nomad.Errorf(400, "Payload exceeds maximum size; %d > %d", len(req.Payload), maxPayload)
 	case p.Payload == nomad.DispatchPayloadRequired && len(req.Payload) == 0:
 		return nomad.Errorf(400, "Payload is not provided but required by parameterized job")
 	case p.Payload == nomad.DispatchPayloadForbidden && len(req.Payload) > 0:
 		return nomad.Errorf(400, "Payload provided but forbidden by parameterized job")
-	case req.Priority < 0 || req.Priority > nomad.JobMaxPriority:
-		return nomad.Errorf(400, "dispatch priority must be between %d and %d", nomad.JobMinPriority, nomad.JobMaxPriority)
+	case len(req.Payload) > maxPayload:
+		return nomad.Errorf(400, "Payload exceeds maximum size; %d > %d", len(req.Payload), maxPayload)
+	}
+	if err := fitsMeta(req.Meta, p); err != nil {
+		return err
+	}
+	switch {
+	case req.Priority < 0 || req.Priority > s.cfg.MaxPriority:
+		return nomad.Errorf(400, "dispatch job priority must be between [%d, %d]", nomad.JobMinPriority, s.cfg.MaxPriority)
 	case strings.ContainsAny(req.IdPrefixTemplate, " \x00"):
 		return nomad.Errorf(400, "the ID prefix of a dispatched job contains a space or a NUL character")
 	}
+	return nil
+}
+
+// fitsMeta rejects keys that the parent does not permit, and the lack of required ones.
+func fitsMeta(meta map[string]string, p *nomad.ParameterizedJobConfig) error {
 	var unpermitted, missing []string
-	for key := range req.Meta {
+	for key := range meta {
 		if !slices.Contains(p.MetaRequired, key) && !slices.Contains(p.MetaOptional, key) {
 			unpermitted = append(unpermitted, key)
 		}
 	}
 	for _, key := range p.MetaRequired {
-		if _, ok := req.Meta[key]; !ok {
+		if _, ok := meta[key]; !ok {
 			missing = append(missing, key)
 		}
 	}
@@ -132,16 +146,14 @@ func fitsParameters(req *message.JobDispatchRequest, p *nomad.ParameterizedJobCo
 	return nil
 }
 
-// dispatchedBefore returns the child that an earlier request with the same idempotency token
-// created.
-func dispatchedBefore(snap *state.Snapshot, parent *nomad.Job, token string) *nomad.Job {
-	if token == "" {
+// dispatchedBefore returns the reply with the child that an earlier request with the same
+// idempotency token created, or nil.
+func dispatchedBefore(snap *state.Snapshot, parent *nomad.Job, token string) *message.JobDispatchResponse {
+	child := snap.DispatchedWith(parent.Namespace, parent.ID, token)
+	if child == nil {
 		return nil
 	}
-	for child := range snap.JobChildren(nil, parent.Namespace, parent.ID) {
-		if child.DispatchIdempotencyToken == token {
-			return child
-		}
-	}
-	return nil
+	out := &message.JobDispatchResponse{DispatchedJobID: child.ID, JobCreateIndex: child.CreateIndex}
+	out.Index = child.CreateIndex
+	return out
 }

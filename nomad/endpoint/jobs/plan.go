@@ -39,6 +39,7 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 	if err := replaces(old, job); err != nil {
 		return nil, err
 	}
+	identifyPolicies(snap, job)
 	out := &message.JobPlanResponse{Warnings: joinLines(warnings)}
 	out.Index = snap.Index()
 	planned := planState{Snapshot: snap, job: job}
@@ -51,6 +52,7 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 			planned.job = old // unchanged, so no new version would be registered
 		}
 	}
+	out.NextPeriodicLaunch = nextLaunch(job, s.Now())
 	dry := &dryPlanner{index: snap.Index()}
 	if eval := s.JobEval(job, 0, nomad.EvalTriggerJobRegister); eval != nil {
 		eval.JobModifyIndex, eval.AnnotatePlan = planned.job.JobModifyIndex, true

@@ -43,6 +43,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 		return nil, err
 	}
 	preserve(old, job, req)
+	identifyPolicies(snap, job)
 	source, warnings := s.keptSource(req.Submission, warnings)
 	job.SubmitTime = s.UnixNow()
 	eval := s.JobEval(job, req.EvalPriority, nomad.EvalTriggerJobRegister)

@@ -9,10 +9,12 @@ package jobs
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Config holds the limits of jobs. Zero values mean the defaults.
@@ -23,18 +25,24 @@ type Config struct {
 	MaxSource       int // 1,000,000 bytes of job source
 }
 
+// Periodic launches the children of periodic jobs.
+type Periodic interface {
+	Force(ctx context.Context, ns, id string) (*message.PeriodicForceResponse, error)
+}
+
 // Service handles the RPC methods of jobs.
 type Service struct {
 	*handler.Core
-	cfg  Config
-	keys *rootkeys.Service
+	cfg      Config
+	keys     *rootkeys.Service
+	periodic Periodic
 }
 
 // New returns a Service. It sets the defaults of the config.
-func New(core *handler.Core, keys *rootkeys.Service, cfg Config) *Service {
+func New(core *handler.Core, keys *rootkeys.Service, periodic Periodic, cfg Config) *Service {
 	cfg.DefaultPriority = cmp.Or(cfg.DefaultPriority, nomad.JobDefaultPriority)
 	cfg.MaxPriority = cmp.Or(cfg.MaxPriority, nomad.JobDefaultMaxPriority)
 	cfg.MaxCount = cmp.Or(cfg.MaxCount, nomad.JobDefaultMaxCount)
 	cfg.MaxSource = cmp.Or(cfg.MaxSource, defaultMaxSource)
-	return &Service{Core: core, cfg: cfg, keys: keys}
+	return &Service{Core: core, cfg: cfg, keys: keys, periodic: periodic}
 }

@@ -1,0 +1,57 @@
+package api
+
+// ScalingRequest is the body of PUT /v1/job/:id/scale. Target holds the name of the group in Group.
+// Without Count it only stores an event.
+type ScalingRequest struct {
+	Count   *int64
+	Target  map[string]string
+	Message string
+	Error   bool
+	Meta    map[string]any
+	WriteRequest
+	PolicyOverride bool
+	JobModifyIndex uint64
+}
+
+// JobScaleStatusResponse is the state of the groups of a job for an autoscaler.
+type JobScaleStatusResponse struct {
+	JobID          string
+	Namespace      string
+	JobCreateIndex uint64
+	JobModifyIndex uint64
+	JobStopped     bool
+	TaskGroups     map[string]TaskGroupScaleStatus
+}
+
+// TaskGroupScaleStatus is the number of allocations of a group, and its scaling events, newest first.
+type TaskGroupScaleStatus struct {
+	Desired   int
+	Placed    int
+	Running   int
+	Healthy   int
+	Unhealthy int
+	Events    []ScalingEvent
+}
+
+// ScalingEvent is a change of the count of a group, or a message of an autoscaler. Time is in Unix
+// nanoseconds.
+type ScalingEvent struct {
+	Count         *int64
+	PreviousCount int64
+	Error         bool
+	Message       string
+	Meta          map[string]any
+	EvalID        *string
+	Time          uint64
+	CreateIndex   uint64
+}
+
+// ScalingPolicyListStub is a scaling policy in a list.
+type ScalingPolicyListStub struct {
+	ID          string
+	Enabled     bool
+	Type        string
+	Target      map[string]string
+	CreateIndex uint64
+	ModifyIndex uint64
+}

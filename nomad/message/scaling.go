@@ -1,0 +1,62 @@
+package message
+
+import "github.com/open-nomad/open-nomad/nomad"
+
+// JobScaleRequest is the request of Job.Scale.
+type JobScaleRequest struct {
+	JobID          string
+	Target         map[string]string
+	Count          *int64
+	Message        string
+	Error          bool
+	Meta           map[string]any
+	PolicyOverride bool
+	EnforceIndex   bool
+	JobModifyIndex uint64
+	WriteRequest
+}
+
+// JobScaleStatusRequest is the request of Job.ScaleStatus.
+type JobScaleStatusRequest struct {
+	JobID string
+	QueryOptions
+}
+
+// JobScaleStatusResponse is the reply of Job.ScaleStatus.
+type JobScaleStatusResponse struct {
+	JobScaleStatus *nomad.JobScaleStatus
+	QueryMeta
+}
+
+// ScalingEventRequest is the command that adds an event to a group of a job.
+type ScalingEventRequest struct {
+	Namespace    string
+	JobID        string
+	TaskGroup    string
+	ScalingEvent *nomad.ScalingEvent
+}
+
+// ScalingPolicyListRequest is the request of Scaling.ListPolicies.
+type ScalingPolicyListRequest struct {
+	Job  string
+	Type string
+	QueryOptions
+}
+
+// ScalingPolicyListResponse is the reply of Scaling.ListPolicies.
+type ScalingPolicyListResponse struct {
+	Policies []*nomad.ScalingPolicyListStub
+	QueryMeta
+}
+
+// ScalingPolicySpecificRequest is the request of Scaling.GetPolicy.
+type ScalingPolicySpecificRequest struct {
+	ID string
+	QueryOptions
+}
+
+// SingleScalingPolicyResponse is the reply of Scaling.GetPolicy.
+type SingleScalingPolicyResponse struct {
+	Policy *nomad.ScalingPolicy
+	QueryMeta
+}

@@ -1,0 +1,97 @@
+package periodic
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// refusal is the error of a launch that would also fail when repeated.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() error { return r.error }
+
+// launch registers the child of a job for a time. It returns the evaluation of the child and the
+// index of the log entry.
+func (l *Launcher) launch(ctx context.Context, snap *state.Snapshot, job *nomad.Job, at time.Time) (*nomad.Evaluation, uint64, error) {
+	now := time.Now().UnixNano()
+	child := childOf(job, at, now)
+	if ns := snap.Namespace(nil, job.Namespace); ns != nil { // its rules may have changed since the registration
+		if err := ns.Admits(child); err != nil {
+			return nil, 0, &refusal{fmt.Errorf("launch %q: %w", child.ID, err)}
+		}
+	}
+	eval := &nomad.Evaluation{
+		ID: nomad.NewID(), Namespace: child.Namespace, Priority: child.Priority, Type: child.Type, JobID: child.ID,
+		TriggeredBy: nomad.EvalTriggerPeriodicJob, Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
+	}
+	entry := &message.JobRegisterRequest{
+		Job: child, Eval: eval, EnforceIndex: true, // index 0: the child must not exist
+		WriteRequest: message.WriteRequest{Region: child.Region, Namespace: child.Namespace},
+	}
+	resp, index, err := l.cfg.Raft.Apply(ctx, nomad.JobRegisterRequestType, entry)
+	if failed, ok := resp.(error); ok && err == nil {
+		err = failed
+	}
+	switch {
+	case err == nil:
+		l.cfg.Log.Debug("periodic job launched", "job", job.ID, "namespace", job.Namespace, "child", child.ID, "eval", eval.ID)
+		return eval, index, nil
+	case index > 0: // applied, but rejected by the FSM
+		return nil, index, &refusal{fmt.Errorf("launch %q: %w", child.ID, err)}
+	}
+	return nil, 0, fmt.Errorf("launch %q: %w", child.ID, err)
+}
+
+// childOf returns the child of a job for a time. The child is not periodic. It has no scaling
+// policies, because a policy has one target.
+func childOf(job *nomad.Job, at time.Time, now int64) *nomad.Job {
+	child := job.WithoutScaling()
+	child.ID = nomad.PeriodicChildID(job.ID, at)
+	child.Name, child.ParentID = child.ID, job.ID
+	child.Periodic, child.VersionTag = nil, nil
+	child.Status, child.StatusDescription, child.Stable = "", "", false
+	child.SubmitTime = now
+	return child
+}
+
+// Force launches a child of a job with the current second, whether or not another child runs. If
+// the job was already launched in this second, it returns that launch.
+func (l *Launcher) Force(ctx context.Context, ns, id string) (*message.PeriodicForceResponse, error) {
+	snap := l.cfg.Store().Snapshot()
+	job := snap.Job(nil, ns, id)
+	switch {
+	case job == nil:
+		return nil, nomad.Errorf(404, "job not found")
+	case !job.IsPeriodic():
+		return nil, nomad.Errorf(400, "can't force launch non-periodic job")
+	case !job.PeriodicActive():
+		return nil, nomad.Errorf(400, "can't force run non-tracked job %q (%s)", id, ns)
+	}
+	at := time.Now().Truncate(time.Second)
+	child := nomad.PeriodicChildID(id, at)
+	eval, index, err := l.launch(ctx, snap, job, at)
+	if err != nil && index > 0 && l.cfg.Store().Wait(ctx, index) == nil {
+		eval, index, err = launchedBefore(l.cfg.Store().Snapshot(), ns, child, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("force launch of job %q: %w", id, err)
+	}
+	out := &message.PeriodicForceResponse{EvalID: eval.ID, EvalCreateIndex: index}
+	out.Index = index
+	return out, nil
+}
+
+// launchedBefore returns the evaluation of the launch of a child that exists, or err.
+func launchedBefore(snap *state.Snapshot, ns, child string, err error) (*nomad.Evaluation, uint64, error) {
+	for eval := range snap.EvalsByJob(nil, ns, child) {
+		if eval.TriggeredBy == nomad.EvalTriggerPeriodicJob {
+			return eval, eval.CreateIndex, nil
+		}
+	}
+	return nil, 0, err
+}

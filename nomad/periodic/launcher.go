@@ -1,0 +1,151 @@
+// Package periodic launches the children of periodic jobs at the times of their cron expressions.
+//
+//	           ┌───── a launch or a job changes, or one minute passes ─────┐
+//	           ▼                                                           │
+//	read the jobs and their last launches ──next is later──▶ wait until the next launch
+//	           ▲     └──next has passed──▶ launch, or skip ──┐
+//	           └─────────────────────────────────────────────┘
+//
+// A launch registers a copy of the job with the ID <job>/periodic-<seconds> and its evaluation, in
+// one log entry. State records the time of the launch with it. The next launch is the first time
+// of the cron expressions after the last launch, and after the registration of the job's version.
+//
+// So a new leader needs no data of the previous one. If one launch was missed while no leader ran,
+// the new leader launches it. If several were missed, it launches once, with the current time. A
+// launch cannot happen twice, because the entry is rejected if the child already exists.
+//
+// With prohibit_overlap, a launch is skipped while an earlier child is not dead. Only the leader
+// remembers skipped launches: after a change of leaders, a skipped launch counts as missed.
+//
+// The launcher runs on the leader only. Its one goroutine waits on watches of state and on a
+// timer. Due launches run in up to maxParallel goroutines, so that Raft can write many at once.
+package periodic
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+const (
+	// maxParallel is the maximum number of launches that wait for Raft at once.
+	maxParallel = 128
+	// retryAfter is the delay after a failed write.
+	retryAfter = time.Second
+	// maxWait limits the wait for the next launch, because the clock of the host may be set.
+	maxWait = time.Minute
+)
+
+// Committer appends to the Raft log.
+type Committer interface {
+	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
+}
+
+// Config of a Launcher. All fields are required.
+type Config struct {
+	Store func() *state.Store // the current store: a restore replaces it
+	Raft  Committer
+	Log   *slog.Logger
+}
+
+// Launcher launches the children of periodic jobs.
+type Launcher struct{ cfg Config }
+
+// New returns a Launcher.
+func New(cfg Config) *Launcher { return &Launcher{cfg: cfg} }
+
+// Run launches the children that are due until ctx ends.
+func (l *Launcher) Run(ctx context.Context) error {
+	plans := agenda{}
+	for ctx.Err() == nil {
+		store := l.cfg.Store()
+		ws := memdb.NewWatchSet()
+		ws.Add(store.Abandoned())
+		now := time.Now()
+		snap := store.Snapshot()
+		due, next := plans.read(snap, ws, now, l.cfg.Log)
+		if len(due) == 0 {
+			watch(ctx, ws, min(maxWait, next.Sub(now)))
+			continue
+		}
+		if err := l.launchAll(ctx, snap, due, now); err != nil && ctx.Err() == nil {
+			l.cfg.Log.Warn("launch periodic jobs", "err", err)
+			watch(ctx, memdb.NewWatchSet(), retryAfter)
+		}
+	}
+	return ctx.Err()
+}
+
+// watch waits for a change, for a time or for the end of ctx.
+func watch(ctx context.Context, ws memdb.WatchSet, wait time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	// The caller reads the state again, whatever ended the wait.
+	_ = ws.WatchCtx(ctx)
+}
+
+// launchAll launches or skips everything that is due. The error is that of a write that failed
+// without a decision; the launch is still due.
+func (l *Launcher) launchAll(ctx context.Context, snap *state.Snapshot, due []*plan, now time.Time) error {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, maxParallel)
+	errs := make([]error, len(due))
+	for i, p := range due {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = l.settle(ctx, snap, p, now)
+		})
+	}
+	all.Wait()
+	return firstOf(errs)
+}
+
+// firstOf returns the first error. The others usually have the same cause.
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle launches or skips one launch that is due. It then counts as considered.
+func (l *Launcher) settle(ctx context.Context, snap *state.Snapshot, p *plan, now time.Time) error {
+	at := p.launchTime(now)
+	if child := overlap(snap, p.job); p.job.Periodic.ProhibitOverlap && child != "" {
+		l.cfg.Log.Debug("launch of a periodic job skipped: an earlier launch is not dead", "job", p.job.ID,
+			"namespace", p.job.Namespace, "child", child)
+		p.considered = at
+		return nil
+	}
+	_, _, err := l.launch(ctx, snap, p.job, at)
+	var refused *refusal
+	switch {
+	case err == nil:
+	case errors.As(err, &refused):
+		l.cfg.Log.Warn("launch a periodic job", "job", p.job.ID, "namespace", p.job.Namespace, "err", err)
+	default:
+		return err
+	}
+	p.considered = at
+	return nil
+}
+
+// overlap returns the ID of a child of the job that is not dead, or "".
+func overlap(snap *state.Snapshot, job *nomad.Job) string {
+	for child := range snap.JobChildren(nil, job.Namespace, job.ID) {
+		if child.Status != nomad.JobStatusDead {
+			return child.ID
+		}
+	}
+	return ""
+}
