@@ -28,7 +28,7 @@ func TestTasksOfAnotherBuild(t *testing.T) {
 	}
 	ofUpstream(t, filepath.Join(dir, "client", "state.db"), a.ID)
 	cfg := config(dir, f.addr())
-	parts := client.Parts{Drivers: []drivers.Driver{mock.New(testLog())}, Log: testLog()}
+	parts := client.Parts{Drivers: []drivers.Driver{mock.New(mock.Name, testLog())}, Log: testLog()}
 	if _, err := client.New(cfg, parts); !errors.Is(err, state.ErrForm) {
 		t.Fatalf("New() = %v, want ErrForm", err)
 	}

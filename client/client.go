@@ -165,7 +165,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if c.api, err = socketAPI(parts.API); err != nil {
 		return nil, err
 	}
-	c.drivers, err = driverset.New(driverset.Config{Drivers: parts.Drivers, Plugins: cfg.Plugins, Log: parts.Log})
+	c.drivers, err = driverset.New(driverset.Config{Drivers: parts.Drivers, Backends: cfg.Backends, Log: parts.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/client"
@@ -71,7 +72,7 @@ func testLog() *slog.Logger {
 // start runs a client until the test ends or stop is called.
 func start(t *testing.T, cfg client.Config) *node {
 	t.Helper()
-	return startWith(t, cfg, echoing{mock.New(testLog())})
+	return startWith(t, cfg, echoing{mock.New(mock.Name, testLog())})
 }
 
 // startWith is like start, with other drivers.
@@ -521,8 +522,11 @@ func code(err error) int {
 func TestDriverTurnsUnhealthy(t *testing.T) {
 	f := startServer(t)
 	cfg := config(nodeDir(t), f.addr())
-	cfg.Plugins = map[string]map[string]any{mock.Name: {"shutdown_periodic_after": true, "shutdown_periodic_duration": 1}}
-	n := start(t, cfg)
+	d := mock.New(mock.Name, testLog())
+	if err := d.SetConfig(cty.ObjectVal(map[string]cty.Value{"shutdown_periodic_after": cty.True, "shutdown_periodic_duration": cty.NumberIntVal(1)})); err != nil {
+		t.Fatal(err)
+	}
+	n := startWith(t, cfg, d)
 	<-n.Ready()
 	f.until(t, "the driver is unhealthy", func() bool { return f.node != nil && !f.node.Drivers[mock.Name].Healthy })
 	f.until(t, "there is an event", func() bool {

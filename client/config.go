@@ -46,8 +46,8 @@ type Config struct {
 	// DisableRemoteExec rejects exec requests.
 	DisableRemoteExec bool
 	HostEnv           map[string]string // environment for drivers without isolation
-	// Plugins are the config bodies of the plugin blocks, by driver name.
-	Plugins        map[string]map[string]any
+	// Backends are the kinds of the drivers by name. A driver that is missing is its own kind.
+	Backends       map[string]string
 	DynamicUserMin int
 	DynamicUserMax int
 	GC             GCConfig

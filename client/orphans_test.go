@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
@@ -43,8 +44,11 @@ func startProcesses(t *testing.T, cfg client.Config) *node {
 			t.Errorf("Shutdown() = %v", err)
 		}
 	})
-	cfg.Plugins = map[string]map[string]any{rawexec.Name: {"enabled": true}}
-	n := startWith(t, cfg, rawexec.New(log, super), exec2.New(log, super))
+	raw := rawexec.New(rawexec.Name, log, super)
+	if err := raw.SetConfig(cty.ObjectVal(map[string]cty.Value{"enabled": cty.True})); err != nil {
+		t.Fatal(err)
+	}
+	n := startWith(t, cfg, raw, exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}))
 	t.Cleanup(func() { super.Close() })
 	return n
 }

@@ -47,7 +47,7 @@ func TestRestoredBeforeRegistered(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries := f.tries.Load()
-	driver := &slow{echoing: echoing{mock.New(testLog())}, registered: func() bool { return f.tries.Load() > tries }}
+	driver := &slow{echoing: echoing{mock.New(mock.Name, testLog())}, registered: func() bool { return f.tries.Load() > tries }}
 	n = startWith(t, config(dir, f.addr()), driver)
 	<-n.Restored()
 	s, err := n.RPC().Stream(t.Context(), "FileSystem.Logs")
@@ -85,7 +85,7 @@ func TestRecoveryDelaysRegistrationBriefly(t *testing.T) {
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
-	n = startWith(t, config(dir, f.addr()), hung{echoing{mock.New(testLog())}})
+	n = startWith(t, config(dir, f.addr()), hung{echoing{mock.New(mock.Name, testLog())}})
 	<-n.Ready()
 	if !n.HasAlloc(a.ID) {
 		t.Error("the allocation is unknown")

@@ -3,7 +3,6 @@ package e2e
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
-	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/drivers/rawexec"
+	kinds "github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -186,25 +184,23 @@ func checkJob(text string, vars []string) error {
 	if err != nil {
 		return err
 	}
-	if faults, _ := jobs.Check(canonical); len(faults) > 0 {
+	table := kinds.Table()
+	table["exec2-open"] = table["exec2"] // the instance in configuration.md
+	if faults, _ := jobs.Check(canonical, table); len(faults) > 0 {
 		return fmt.Errorf("%s", strings.Join(faults, "\n"))
 	}
-	return checkDrivers(job)
+	return checkDrivers(job, table)
 }
 
-func checkDrivers(job *workload.Job) error {
-	quiet := slog.New(slog.DiscardHandler)
+func checkDrivers(job *workload.Job, table map[string]*drivers.Kind) error {
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
-			var err error
-			switch t.Driver {
-			case "exec2": // checked by the servers
-			case "raw_exec":
-				_, err = drivers.Decode(t.Config, new(rawexec.Driver).TaskSpec())
-			case "mock_driver":
-				_, err = drivers.Decode(t.Config, mock.New(quiet).TaskSpec())
-			default:
+			k, err := table[t.Driver], error(nil)
+			switch {
+			case k == nil:
 				err = fmt.Errorf("driver %q does not exist", t.Driver)
+			case k.CheckTask == nil: // not checked by the servers
+				_, err = drivers.Decode(t.Config, k.TaskSpec)
 			}
 			if err != nil {
 				return fmt.Errorf("task %q: %w", t.Name, err)

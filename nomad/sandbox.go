@@ -4,8 +4,8 @@ package nomad
 // the task's environment nor its arguments.
 type TaskSandbox struct {
 	PID     int
-	Level   string // the node's driver.exec2.level
-	Explain string // the node's driver.exec2.explain_denials
+	Level   string // the node's driver.<name>.level
+	Explain string // the node's driver.<name>.explain_denials
 	Layers  []SandboxLayer
 }
 

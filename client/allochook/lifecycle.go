@@ -62,8 +62,9 @@ type PrerunResponse struct {
 	Dir *allocdir.Dir
 	// NetNS is the path of the allocation's network namespace. Network is the status that is
 	// reported to the servers.
-	NetNS   string
-	Network *nomad.AllocNetworkStatus
+	NetNS     string
+	NetLabels map[string]string // of the driver that created NetNS
+	Network   *nomad.AllocNetworkStatus
 	// Background runs while the tasks run. Its context ends when they are dead or the agent
 	// shuts down. The loop waits for it.
 	Background func(ctx context.Context)

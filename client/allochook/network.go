@@ -11,10 +11,6 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// GroupNetwork is the value in a driver's Capabilities.Networks if its tasks can join the
-// allocation's network namespace.
-const GroupNetwork = "group"
-
 // Networks creates and removes the network namespaces of allocations (netns.Set).
 type Networks interface {
 	Make(alloc string) (path string, err error)
@@ -27,20 +23,29 @@ type Drivers interface {
 }
 
 // networkHook sets up the group's network. The host's network needs no preparation. In mode
-// none the allocation gets a network namespace, which is removed after the last task.
+// none the allocation gets a network namespace, which is removed after the last task. The client
+// creates it, or a driver that must create the networks of its tasks.
 type networkHook struct {
 	alloc    string
+	group    *nomad.TaskGroup // nil if the allocation does not have it
 	networks Networks
 	drivers  Drivers
+
+	created *drivers.GroupNetwork // by a driver, in this agent
+	removed bool
 }
 
 func newNetworkHook(c Config) hook.Hook {
-	return &networkHook{alloc: c.Alloc.ID, networks: c.Networks, drivers: c.Drivers}
+	h := &networkHook{alloc: c.Alloc.ID, networks: c.Networks, drivers: c.Drivers}
+	if c.Alloc.Job != nil {
+		h.group = c.Alloc.Job.TaskGroup(c.Alloc.TaskGroup)
+	}
+	return h
 }
 
 func (*networkHook) Name() string { return "network" }
 
-func (h *networkHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunResponse) error {
+func (h *networkHook) Prerun(ctx context.Context, req *PrerunRequest, resp *PrerunResponse) error {
 	group := req.Alloc.Job.TaskGroup(req.Alloc.TaskGroup)
 	if group == nil {
 		return nil
@@ -52,19 +57,57 @@ func (h *networkHook) Prerun(_ context.Context, req *PrerunRequest, resp *Prerun
 	default:
 		return fmt.Errorf("this client does not support network mode %q yet", mode)
 	}
-	if h.networks == nil {
-		return errors.New("this client does not create network namespaces")
-	}
 	if err := h.joinable(group); err != nil {
 		return err
 	}
-	path, err := h.networks.Make(h.alloc)
+	n, err := h.create(ctx, group)
 	if err != nil {
 		return err
 	}
-	resp.NetNS = path
+	resp.NetNS, resp.NetLabels = n.Path, n.Labels
 	resp.Network = &nomad.AllocNetworkStatus{InterfaceName: "lo", Address: "127.0.0.1", AddressIPv6: "::1", DNS: dnsOf(group)}
 	return nil
+}
+
+// create returns the network of the allocation.
+func (h *networkHook) create(ctx context.Context, group *nomad.TaskGroup) (*drivers.GroupNetwork, error) {
+	by, err := h.creator(group)
+	if err != nil {
+		return nil, err
+	}
+	if by != nil {
+		h.created, err = by.CreateNetwork(ctx, h.alloc, "")
+		if err != nil {
+			return nil, fmt.Errorf("create the network of the group: %w", err)
+		}
+		return h.created, nil
+	}
+	if h.networks == nil {
+		return nil, errors.New("this client does not create network namespaces")
+	}
+	path, err := h.networks.Make(h.alloc)
+	return &drivers.GroupNetwork{Path: path}, err
+}
+
+// creator returns the driver that must create the group's network, nil for the client.
+func (h *networkHook) creator(group *nomad.TaskGroup) (drivers.NetworkCreator, error) {
+	var name string
+	var by drivers.NetworkCreator
+	for _, t := range group.Tasks {
+		d, err := h.drivers.Driver(t.Driver)
+		if err != nil {
+			return nil, fmt.Errorf("task %q: %w", t.Name, err)
+		}
+		c, ok := d.(drivers.NetworkCreator)
+		if !ok || !d.Capabilities().MustCreateNetwork || t.Driver == name {
+			continue
+		}
+		if by != nil {
+			return nil, fmt.Errorf("drivers %q and %q must both create the network of the group: use one of them", name, t.Driver)
+		}
+		name, by = t.Driver, c
+	}
+	return by, nil
 }
 
 // joinable returns an error for the first task whose driver cannot join the group's network.
@@ -74,8 +117,8 @@ func (h *networkHook) joinable(group *nomad.TaskGroup) error {
 		if err != nil {
 			return fmt.Errorf("task %q: %w", t.Name, err)
 		}
-		if !slices.Contains(d.Capabilities().Networks, GroupNetwork) {
-			return fmt.Errorf("task %q: driver %q can't join the group's network of mode %q: use mode \"host\", or another driver, such as exec2", t.Name, t.Driver, group.NetworkMode())
+		if !slices.Contains(d.Capabilities().Networks, drivers.NetworkGroup) {
+			return fmt.Errorf("task %q: driver %q can't join the group's network of mode %q: use mode \"host\", or another driver", t.Name, t.Driver, group.NetworkMode())
 		}
 	}
 	return nil
@@ -91,14 +134,23 @@ func dnsOf(group *nomad.TaskGroup) *nomad.DNSConfig {
 }
 
 // Postrun removes the network namespace, in which no process is left.
-func (h *networkHook) Postrun(context.Context) error { return h.remove() }
+func (h *networkHook) Postrun(ctx context.Context) error { return h.remove(ctx) }
 
 // Destroy removes the network namespace if no agent ran Postrun.
-func (h *networkHook) Destroy(context.Context) error { return h.remove() }
+func (h *networkHook) Destroy(ctx context.Context) error { return h.remove(ctx) }
 
-func (h *networkHook) remove() error {
-	if h.networks == nil {
-		return nil
+func (h *networkHook) remove(ctx context.Context) error {
+	var errs []error
+	if h.networks != nil {
+		errs = append(errs, h.networks.Remove(h.alloc))
 	}
-	return h.networks.Remove(h.alloc)
+	if h.group == nil || h.group.NetworkMode() != nomad.NetworkModeNone || h.removed {
+		return errors.Join(errs...)
+	}
+	by, err := h.creator(h.group)
+	if err == nil && by != nil {
+		err = by.DestroyNetwork(ctx, h.alloc, h.created)
+	}
+	h.removed = err == nil
+	return errors.Join(append(errs, err)...)
 }

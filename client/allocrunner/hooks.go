@@ -13,6 +13,8 @@ import (
 type prepared struct {
 	dir   *allocdir.Dir // may be set despite an error
 	netNS string        // "" for the host's
+	// netLabels are the labels of the driver that created netNS.
+	netLabels map[string]string
 }
 
 // prerun runs the prerun hooks. It passes their Background functions to start.
@@ -25,7 +27,7 @@ func (r *Runner) prerun(ctx context.Context, start func(func(context.Context))) 
 			got.dir = resp.Dir
 		}
 		if resp.NetNS != "" {
-			got.netNS = resp.NetNS
+			got.netNS, got.netLabels = resp.NetNS, resp.NetLabels
 		}
 		if resp.Network != nil {
 			r.setNetwork(resp.Network)

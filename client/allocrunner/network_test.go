@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/internal/testpace"
@@ -149,5 +150,64 @@ func TestUnsupportedNetworks(t *testing.T) {
 				t.Errorf("left over: %v", entries)
 			}
 		})
+	}
+}
+
+// creator is the mock driver, which creates the networks of allocations itself.
+type creator struct {
+	joiner
+	network   drivers.GroupNetwork
+	destroyed chan *drivers.GroupNetwork
+}
+
+func (c *creator) Capabilities() drivers.Capabilities {
+	caps := c.joiner.Capabilities()
+	caps.MustCreateNetwork = true
+	return caps
+}
+
+func (c *creator) CreateNetwork(_ context.Context, alloc, _ string) (*drivers.GroupNetwork, error) {
+	n := c.network
+	n.Labels = map[string]string{"alloc": alloc}
+	return &n, nil
+}
+
+func (c *creator) DestroyNetwork(_ context.Context, _ string, n *drivers.GroupNetwork) error {
+	c.destroyed <- n
+	return nil
+}
+
+// TestNetworkOfTheDriver runs an allocation whose driver creates its network.
+func TestNetworkOfTheDriver(t *testing.T) {
+	w, dir, starts := networked(t)
+	destroyed := make(chan *drivers.GroupNetwork, 9)
+	w.driver = func(d *mock.Driver) drivers.Driver {
+		return &creator{joiner: joiner{d, starts}, network: drivers.GroupNetwork{Path: "/proc/self/ns/net"}, destroyed: destroyed}
+	}
+	w.nets = nil // the client could not create one
+	w = w.agent()
+	alloc := lonely(map[string]any{"run_for": "1ms"})
+	if got := w.run(alloc); got.ClientStatus != nomad.AllocClientStatusComplete {
+		t.Fatalf("status %s: %s", got.ClientStatus, got.ClientDescription)
+	}
+	if cfg := <-starts; cfg.NetNS != "/proc/self/ns/net" || cfg.NetLabels["alloc"] != alloc.ID {
+		t.Errorf("namespace %q, labels %v", cfg.NetNS, cfg.NetLabels)
+	}
+	if n := <-destroyed; n == nil || n.Labels["alloc"] != alloc.ID || len(destroyed) != 0 {
+		t.Errorf("destroyed %+v, and %d more, want the created network once", n, len(destroyed))
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) != 0 {
+		t.Errorf("left over: %v", entries)
+	}
+	for _, h := range allochook.Order(allochook.Config{Deps: allochook.Deps{Drivers: w.set}, Alloc: alloc}) {
+		if h.Name() != "network" {
+			continue
+		}
+		if err := h.(allochook.DestroyHook).Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := <-destroyed; n != nil {
+		t.Errorf("destroyed %+v, want nil from an agent that did not create it", n)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
@@ -57,10 +59,13 @@ func (w *world) withProcesses() *world {
 	super := supervise.NewClient(filepath.Join(w.dir, "supervise"), log)
 	w.t.Cleanup(func() { super.Close() })
 	next := w.agent()
-	var err error
+	raw := rawexec.New(rawexec.Name, log, super)
+	err := raw.SetConfig(cty.ObjectVal(map[string]cty.Value{"enabled": cty.True}))
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	next.set, err = driverset.New(driverset.Config{
-		Drivers: []drivers.Driver{rawexec.New(log, super), exec2.New(log, super)},
-		Plugins: map[string]map[string]any{rawexec.Name: {"enabled": true}}, Log: log,
+		Drivers: []drivers.Driver{raw, exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super})}, Log: log,
 	})
 	if err != nil {
 		w.t.Fatal(err)

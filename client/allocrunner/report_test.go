@@ -58,7 +58,7 @@ func TestDriverEvents(t *testing.T) {
 				w := newWorld(t)
 				log := slog.New(slog.DiscardHandler)
 				set, err := driverset.New(driverset.Config{Log: log, Drivers: []drivers.Driver{
-					&talker{Driver: mock.New(log), event: tc.event, started: make(chan string, 1)}}})
+					&talker{Driver: mock.New(mock.Name, log), event: tc.event, started: make(chan string, 1)}}})
 				if err != nil {
 					t.Fatal(err)
 				}

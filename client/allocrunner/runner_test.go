@@ -64,9 +64,9 @@ func newWorld(t testing.TB) *world {
 func (w *world) agent() *world {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	var driver drivers.Driver = mock.New(log)
+	var driver drivers.Driver = mock.New(mock.Name, log)
 	if w.driver != nil {
-		driver = w.driver(mock.New(log))
+		driver = w.driver(mock.New(mock.Name, log))
 	}
 	set, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{driver}, Log: log})
 	if err != nil {

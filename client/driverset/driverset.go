@@ -1,5 +1,6 @@
-// Package driverset holds the drivers of a client. It configures each from its plugin block,
-// watches their health, and provides them by name to task runners.
+// Package driverset holds the drivers of a client. It watches their health, and provides them by
+// name to task runners. A name is that of an instance: the same kind of driver may be there more than
+// once, under other names and with other configurations.
 //
 //	(registered) ──first fingerprint──▶ known ──fingerprint──▶ known ...
 //	       └──────no answer in time─────▶ unhealthy
@@ -10,6 +11,7 @@
 package driverset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,16 +33,17 @@ const firstAnswer = 5 * time.Second
 
 // Config configures a Set.
 type Config struct {
-	Drivers []drivers.Driver
-	// Plugins are the config bodies of the agent's plugin blocks, by driver name.
-	Plugins map[string]map[string]any
-	Log     *slog.Logger
+	Drivers []drivers.Driver // configured; with different names
+	// Backends are the kinds of the drivers by name. A driver that is missing is its own kind.
+	Backends map[string]string
+	Log      *slog.Logger
 }
 
 // Set holds the drivers of a client. Its methods may be called concurrently.
 type Set struct {
-	log     *slog.Logger
-	drivers map[string]drivers.Driver // never changes
+	log      *slog.Logger
+	drivers  map[string]drivers.Driver // never changes
+	backends map[string]string         // by name of the driver; never changes
 
 	changed chan struct{} // buffered 1: an info changed since it was last read
 	ready   chan struct{} // closed when every driver has been fingerprinted once
@@ -52,26 +55,19 @@ type Set struct {
 	listeners map[string]*listener // by task ID
 }
 
-// New configures the drivers. A plugin block that its driver rejects, or without a driver, is
-// an error.
+// New returns a Set. Two drivers with one name are an error.
 func New(cfg Config) (*Set, error) {
 	s := &Set{
-		log: cfg.Log, drivers: map[string]drivers.Driver{}, infos: map[string]*nomad.DriverInfo{},
+		log: cfg.Log, drivers: map[string]drivers.Driver{}, backends: map[string]string{}, infos: map[string]*nomad.DriverInfo{},
 		changed: make(chan struct{}, 1), ready: make(chan struct{}), listeners: map[string]*listener{},
 	}
-	plugins, err := byDriver(cfg.Drivers, cfg.Plugins)
-	errs := []error{err}
 	for _, d := range cfg.Drivers {
-		s.drivers[d.Name()] = d
-		errs = append(errs, configure(d, plugins[d.Name()]))
-	}
-	for _, name := range slices.Sorted(maps.Keys(plugins)) {
-		if s.drivers[name] == nil {
-			errs = append(errs, fmt.Errorf("plugin %q: %w", name, ErrUnknown))
+		name := d.Name()
+		if s.drivers[name] != nil {
+			return nil, fmt.Errorf("two drivers have the name %q", name)
 		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		s.drivers[name] = d
+		s.backends[name] = cmp.Or(cfg.Backends[name], name)
 	}
 	return s, nil
 }
@@ -149,10 +145,22 @@ func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
 	}
 }
 
+// attributes returns the attributes of a fingerprint, with the kind of the driver while it is
+// detected.
+func (s *Set) attributes(name string, fp drivers.Fingerprint) map[string]string {
+	if fp.Health == drivers.HealthUndetected {
+		return fp.Attributes
+	}
+	out := map[string]string{}
+	maps.Copy(out, fp.Attributes)
+	out[drivers.Attribute(name, drivers.BackendKey)] = s.backends[name]
+	return out
+}
+
 // set stores a fingerprint, and notifies the receiver of Changed if it differs from the last.
 func (s *Set) set(name string, fp drivers.Fingerprint) {
 	info := &nomad.DriverInfo{
-		Attributes:        fp.Attributes,
+		Attributes:        s.attributes(name, fp),
 		Detected:          fp.Health != drivers.HealthUndetected,
 		Healthy:           fp.Health == drivers.HealthHealthy,
 		HealthDescription: fp.Description,

@@ -14,17 +14,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-func set(t *testing.T, block map[string]any, extra ...drivers.Driver) *driverset.Set {
+func set(t *testing.T, block map[string]cty.Value, extra ...drivers.Driver) *driverset.Set {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	s, err := driverset.New(driverset.Config{
-		Drivers: append(extra, mock.New(log)), Plugins: map[string]map[string]any{mock.Name: block}, Log: log,
-	})
+	d := mock.New(mock.Name, log)
+	if err := d.SetConfig(cty.ObjectVal(block)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := driverset.New(driverset.Config{Drivers: append(extra, d), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +37,7 @@ func set(t *testing.T, block map[string]any, extra ...drivers.Driver) *driverset
 
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := set(t, map[string]any{"shutdown_periodic_after": true, "shutdown_periodic_duration": 60})
+		s := set(t, map[string]cty.Value{"shutdown_periodic_after": cty.True, "shutdown_periodic_duration": cty.NumberIntVal(60)})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
@@ -63,7 +67,7 @@ func (silent) Fingerprint(context.Context) <-chan drivers.Fingerprint { return n
 
 func TestSilentDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := set(t, nil, silent{mock.New(slog.New(slog.DiscardHandler))})
+		s := set(t, nil, silent{mock.New(mock.Name, slog.New(slog.DiscardHandler))})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
@@ -78,44 +82,48 @@ func TestSilentDriver(t *testing.T) {
 	})
 }
 
-// aliased is a driver with two names for its plugin block.
-type aliased struct{ drivers.Driver }
-
-func (aliased) Aliases() []string { return []string{"old-mock"} }
-
-func TestPluginBlocks(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	for _, tc := range []struct {
-		name, want string
-		plugins    map[string]map[string]any
-	}{
-		{"unknown key", "shutdown_when", map[string]map[string]any{mock.Name: {"shutdown_when": 1}}},
-		{"wrong type", "shutdown_periodic_after", map[string]map[string]any{mock.Name: {"shutdown_periodic_after": []any{}}}},
-		{"no such driver", `plugin "exec9"`, map[string]map[string]any{"exec9": {}}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			_, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{mock.New(log)}, Plugins: tc.plugins, Log: log})
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("New() = %v, want an error that names %s", err, tc.want)
-			}
-		})
-	}
-	aliasKnown := aliased{mock.New(log)}
-	for name, tc := range map[string]struct {
-		plugins map[string]map[string]any
-		want    string
-	}{
-		"other name":         {map[string]map[string]any{"old-mock": {"shutdown_periodic_after": true}}, ""},
-		"other name, faulty": {map[string]map[string]any{"old-mock": {"shutdown_when": 1}}, "shutdown_when"},
-		"both names":         {map[string]map[string]any{"old-mock": {}, mock.Name: {}}, `"mock_driver" and plugin "old-mock" are the same driver`},
-	} {
-		_, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{aliasKnown}, Plugins: tc.plugins, Log: log})
-		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: New() = %v, want %q", name, err, tc.want)
+// TestInstances runs two instances of a kind: each has its own name, health and attributes.
+func TestInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := slog.New(slog.DiscardHandler)
+		other := mock.New("other", log)
+		if err := other.SetConfig(cty.ObjectVal(map[string]cty.Value{"shutdown_periodic_after": cty.True, "shutdown_periodic_duration": cty.NumberIntVal(60)})); err != nil {
+			t.Fatal(err)
 		}
-	}
+		s, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{mock.New(mock.Name, log), other},
+			Backends: map[string]string{"other": mock.Name}, Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		if err := s.Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for name, info := range s.Infos() {
+			if got := info.Attributes["driver."+name+".backend"]; got != mock.Name || len(info.Attributes) != 2 {
+				t.Errorf("attributes of %s = %v, want its own, with the backend %s", name, info.Attributes, mock.Name)
+			}
+		}
+		time.Sleep(61 * time.Second) // virtual time
+		synctest.Wait()
+		infos := s.Infos()
+		if !infos[mock.Name].Healthy || infos["other"].Healthy || infos["other"].Attributes["driver.other.backend"] != "" {
+			t.Errorf("after a minute: %+v and %+v, want only the second one undetected", infos[mock.Name], infos["other"])
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestNames(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
 	if _, err := set(t, nil).Driver("exec9"); !errors.Is(err, driverset.ErrUnknown) {
 		t.Errorf("Driver(exec9) = %v, want ErrUnknown", err)
+	}
+	if _, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{mock.New("x", log), mock.New("x", log)}, Log: log}); err == nil || !strings.Contains(err.Error(), `"x"`) {
+		t.Errorf("New() with one name twice = %v, want an error that names it", err)
 	}
 }
 

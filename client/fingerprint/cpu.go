@@ -57,6 +57,12 @@ func setGrades(f *Facts, topo *nomad.Topology) {
 	f.set("cpu.frequency.efficiency", strconv.FormatUint(uint64(slowMHz), 10))
 }
 
+// Topology returns the processors of the machine.
+func (h *Host) Topology() (*nomad.Topology, error) {
+	t, _, err := h.topology()
+	return t, err
+}
+
 // topology reads the online processors and their NUMA nodes.
 func (h *Host) topology() (*nomad.Topology, string, error) {
 	online, err := h.cpulist("/sys/devices/system/cpu/online")

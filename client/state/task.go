@@ -21,9 +21,11 @@ var (
 
 // LocalState is the state of a task that is not sent to the servers.
 type LocalState struct {
-	Hooks       map[string]*HookState
-	TaskHandle  *drivers.TaskHandle
-	RunComplete bool // the task is dead and its stop hooks have run
+	Hooks      map[string]*HookState
+	TaskHandle *drivers.TaskHandle
+	// DriverNetwork is the network that the driver gave the running task, nil for none.
+	DriverNetwork *drivers.TaskNetwork
+	RunComplete   bool // the task is dead and its stop hooks have run
 }
 
 // HookState is the state of a hook that survives a restart of the agent.
@@ -33,7 +35,7 @@ type HookState struct {
 	// Results of a prestart that is done, for every start.
 	Env     map[string]string
 	Mounts  []drivers.Mount
-	Devices []string
+	Devices []drivers.Device
 	Files   []drivers.HostFile
 }
 

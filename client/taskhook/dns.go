@@ -29,10 +29,11 @@ const (
 // dnsHook writes the resolv.conf of the group's dns block and, in network mode none, a hosts
 // file. The files are in the task's private directory, which only root can write. The driver
 // mounts them over the node's files. Without a dns block the task sees the node's files.
-type dnsHook struct{ mounts bool }
+// A driver that applies the block itself gets it as it is.
+type dnsHook struct{ mounts, itself bool }
 
 func newDNSHook(c Config) hook.Hook {
-	return &dnsHook{mounts: c.Capabilities.Mounts}
+	return &dnsHook{mounts: c.Capabilities.Mounts, itself: c.Capabilities.DNS}
 }
 
 func (*dnsHook) Name() string { return "dns" }
@@ -46,13 +47,17 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 	if i < 0 {
 		return nil
 	}
-	if !h.mounts {
+	if !h.mounts && !h.itself {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
-			"driver %q can't mount a resolv.conf for a task: remove the dns block of the group's network, or use another driver, such as exec2", req.Task.Driver)}
+			"driver %q can't mount a resolv.conf for a task: remove the dns block of the group's network, or use another driver", req.Task.Driver)}
 	}
 	dns := resolved(group.Networks[i].DNS, req.Env)
 	if err := errors.Join(jobrules.CheckDNS(dns), complete(dns)); err != nil {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: err}
+	}
+	if h.itself {
+		resp.DNS = &drivers.DNS{Servers: dns.Servers, Searches: dns.Searches, Options: dns.Options}
+		return nil
 	}
 	files := map[string]string{resolvFile: resolvConf(dns, readResolv())}
 	if group.NetworkMode() == nomad.NetworkModeNone {

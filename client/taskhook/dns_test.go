@@ -82,3 +82,16 @@ func TestDNSFaults(t *testing.T) {
 		}
 	}
 }
+
+// A driver that applies the block itself gets it as it is, and no files.
+func TestDNSOfTheDriver(t *testing.T) {
+	cfg := resolving("host", &nomad.DNSConfig{Servers: []string{"192.0.2.1"}, Searches: []string{"${NOMAD_META_corp}"}})
+	cfg.Capabilities.DNS = true
+	got, err := prestart(t, cfg, nil)
+	if err != nil || len(got.files) != 0 {
+		t.Fatalf("files = %+v, %v, want none", got.files, err)
+	}
+	if got.dns == nil || got.dns.Servers[0] != "192.0.2.1" || got.dns.Searches[0] != "corp.example" {
+		t.Errorf("dns = %+v", got.dns)
+	}
+}

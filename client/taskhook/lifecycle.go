@@ -89,7 +89,8 @@ type TaskPrestartResponse struct {
 	Owner   *Owner
 	Mounts  []drivers.Mount
 	Files   []drivers.HostFile
-	Devices []string // paths on the host; the start fails if the driver does not support devices
+	Devices []drivers.Device // the start fails if the driver does not support devices
+	DNS     *drivers.DNS     // for drivers that apply it themselves
 	Log     *drivers.LogConfig
 	// ArtifactDigests replaces those of the task's state, if not nil.
 	ArtifactDigests map[string]string
@@ -102,12 +103,12 @@ type TaskPrestartResponse struct {
 
 // TaskPoststartRequest is the input of a Poststart hook.
 type TaskPoststartRequest struct {
-	Exec    Exec           // nil if the driver does not support exec
-	Network *DriverNetwork // nil if the driver created none
-	Env     *taskenv.Env   // as passed to the task
-	Stats   StatsSource    // never nil
-	Task    *nomad.Task    // as started
-	Started time.Time      // of this run
+	Exec    Exec                 // nil if the driver does not support exec
+	Network *drivers.TaskNetwork // nil if the driver created none
+	Env     *taskenv.Env         // as passed to the task
+	Stats   StatsSource          // never nil
+	Task    *nomad.Task          // as started
+	Started time.Time            // of this run
 }
 
 // TaskPoststartResponse is the output of a Poststart hook.
@@ -167,12 +168,6 @@ type Confinement struct {
 	Run func(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error)
 	// By names what confines it: the driver, or the client for drivers that cannot.
 	By string
-}
-
-// DriverNetwork is a network that a driver created for the task.
-type DriverNetwork struct {
-	IP      string
-	PortMap map[string]int
 }
 
 // StatsSource streams the resource usage of the started task.

@@ -63,6 +63,7 @@ type given struct {
 
 	mounts []drivers.Mount
 	files  []drivers.HostFile
+	dns    *drivers.DNS
 }
 
 // prestart calls the hooks as the loop does, without their Background functions.
@@ -116,6 +117,9 @@ func prestartIn(t *testing.T, cfg taskhook.Config, state map[string]map[string]s
 }
 
 func (g *given) take(hook string, resp *taskhook.TaskPrestartResponse, env *taskenv.Builder) {
+	if resp.DNS != nil {
+		g.dns = resp.DNS
+	}
 	if resp.Dir != nil {
 		g.dir = resp.Dir
 	}

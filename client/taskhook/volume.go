@@ -39,7 +39,7 @@ func (h *volumeHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp 
 	}
 	if !h.mounts {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
-			"driver %q can't mount volumes: remove volume_mount, or use another driver, such as exec2", req.Task.Driver)}
+			"driver %q can't mount volumes: remove volume_mount, or use another driver", req.Task.Driver)}
 	}
 	taken := map[string]bool{}
 	for _, m := range req.Task.VolumeMounts {

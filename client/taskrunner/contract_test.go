@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -108,6 +109,7 @@ func (p *probe) Stop(_ context.Context, req *taskhook.TaskStopRequest, _ *taskho
 type keen struct {
 	*mock.Driver
 	devices bool
+	network *drivers.TaskNetwork // of each started task
 	mu      sync.Mutex
 	given   []*drivers.TaskConfig
 }
@@ -122,7 +124,11 @@ func (d *keen) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers
 	d.mu.Lock()
 	d.given = append(d.given, cfg)
 	d.mu.Unlock()
-	return d.Driver.StartTask(ctx, cfg)
+	handle, err := d.Driver.StartTask(ctx, cfg)
+	if err == nil {
+		handle.Network = d.network
+	}
+	return handle, err
 }
 
 // house is the environment of a task.
@@ -161,7 +167,7 @@ func newHouse(t *testing.T, config map[string]any) *house {
 			t.Error(err)
 		}
 	})
-	return &house{t: t, db: db, dir: dir, alloc: alloc, driver: &keen{Driver: mock.New(log), devices: true}}
+	return &house{t: t, db: db, dir: dir, alloc: alloc, driver: &keen{Driver: mock.New(mock.Name, log), devices: true}}
 }
 
 // runner returns a runner with further hooks: first before the usual ones, last after them.
@@ -248,7 +254,7 @@ func TestHookAnswers(t *testing.T) {
 		p := &probe{name: "probe", prestart: func(_ context.Context, resp *taskhook.TaskPrestartResponse) error {
 			resp.Env = map[string]string{"K": "v"}
 			resp.Mounts = []drivers.Mount{{TaskPath: "/a", HostPath: "/b"}}
-			resp.Devices = []string{"/dev/x"}
+			resp.Devices = []drivers.Device{{HostPath: "/dev/x"}}
 			resp.Files = []drivers.HostFile{{Name: "f", Target: "/etc/f"}}
 			resp.State, resp.Done = map[string]string{"s": "1"}, true
 			return nil
@@ -277,7 +283,7 @@ func TestHookAnswers(t *testing.T) {
 			t.Fatalf("%d starts, want 3", len(h.driver.given))
 		}
 		for i, cfg := range h.driver.given {
-			if !slices.Equal(cfg.Devices, []string{"/dev/x"}) || len(cfg.Mounts) != 1 || len(cfg.Files) != 1 || cfg.Env["K"] != "v" {
+			if !slices.Equal(cfg.Devices, []drivers.Device{{HostPath: "/dev/x"}}) || len(cfg.Mounts) != 1 || len(cfg.Files) != 1 || cfg.Env["K"] != "v" {
 				t.Errorf("start %d: devices %v, mounts %v, files %v, K=%q", i, cfg.Devices, cfg.Mounts, cfg.Files, cfg.Env["K"])
 			}
 		}
@@ -287,13 +293,46 @@ func TestHookAnswers(t *testing.T) {
 	})
 }
 
+// The network that a driver gave a task reaches the hooks, also of the next agent.
+func TestDriverNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, map[string]any{"run_for": "1h"})
+		h.driver.network = &drivers.TaskNetwork{IP: "192.0.2.7", PortMap: map[string]int{"http": 80}, AutoAdvertise: true}
+		first := &probe{name: "probe"}
+		r := h.runner(nil, first)
+		shutdown, ended := begin(t, r)
+		shutdown()
+		<-ended
+		next := &probe{name: "probe"}
+		r = h.restored(nil, next)
+		_, ended = begin(t, r)
+		for name, p := range map[string]*probe{"first": first, "next": next} {
+			if len(p.posts) != 1 || !reflect.DeepEqual(p.posts[0].Network, h.driver.network) {
+				t.Errorf("%s agent: poststart requests %+v, want the network", name, p.posts)
+			}
+		}
+		h.driver.network = nil
+		if err := r.Restart(t.Context(), &nomad.TaskEvent{Type: nomad.TaskRestartSignal}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := next.posts[len(next.posts)-1].Network; n != nil {
+			t.Errorf("after a start without a network: %+v", n)
+		}
+		if err := r.Kill(t.Context(), codec.Copy(killEvent)); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+	})
+}
+
 // A driver without device support fails the start.
 func TestDevicesAreNotDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, map[string]any{"run_for": "1h"})
 		h.driver.devices = false
 		r := h.runner(nil, &probe{name: "probe", prestart: func(_ context.Context, resp *taskhook.TaskPrestartResponse) error {
-			resp.Devices = []string{"/dev/x"}
+			resp.Devices = []drivers.Device{{HostPath: "/dev/x"}}
 			return nil
 		}})
 		if err := r.Run(t.Context()); err != nil {

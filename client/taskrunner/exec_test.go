@@ -9,7 +9,7 @@ import (
 
 // A driver without exec support gives hooks no Exec function.
 func TestNoExecForHooks(t *testing.T) {
-	r := &Runner{cfg: Config{Driver: mock.New(slog.New(slog.DiscardHandler))}}
+	r := &Runner{cfg: Config{Driver: mock.New(mock.Name, slog.New(slog.DiscardHandler))}}
 	if r.execer() != nil {
 		t.Error("hooks may run commands with a driver that cannot")
 	}

@@ -92,6 +92,9 @@ func (r *Runner) take(hook string, resp *taskhook.TaskPrestartResponse) {
 	if resp.HostEnv != nil {
 		r.env.SetHost(hook, resp.HostEnv)
 	}
+	if resp.DNS != nil {
+		r.try.dns = resp.DNS
+	}
 	r.try.mounts = append(r.try.mounts, resp.Mounts...)
 	r.try.devices = append(r.try.devices, resp.Devices...)
 	r.try.files = append(r.try.files, resp.Files...)
@@ -110,7 +113,7 @@ func (r *Runner) runPoststart(ctx context.Context, env *taskenv.Env, started tim
 	_, task := r.current()
 	id := r.taskID()
 	req := &taskhook.TaskPoststartRequest{
-		Env: env, Task: task, Started: started, Exec: r.execer(),
+		Env: env, Task: task, Started: started, Exec: r.execer(), Network: r.local.DriverNetwork,
 		Stats: func(ctx context.Context, every time.Duration) (<-chan *drivers.ResourceUsage, error) {
 			return r.cfg.Driver.TaskStats(ctx, id, every)
 		},

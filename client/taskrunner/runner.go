@@ -48,6 +48,8 @@ type Config struct {
 	Store  Store
 	Dir    *allocdir.Dir
 	NetNS  string // path of the allocation's network namespace, "" for the host's
+	// NetLabels are the labels of the driver that created NetNS.
+	NetLabels map[string]string
 	// Gate is closed when the task may start. Nil lets it start at once.
 	Gate       <-chan struct{}
 	Identities taskhook.Identities
@@ -318,7 +320,7 @@ func (r *Runner) finish(ctx context.Context) error {
 // fails, the driver keeps the task, and the next agent handles the same exit again.
 func (r *Runner) dropHandle() {
 	handle := r.local.TaskHandle
-	r.local.TaskHandle = nil
+	r.local.TaskHandle, r.local.DriverNetwork = nil, nil
 	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
 		r.log.Error("store end of task", "err", err)
 		return

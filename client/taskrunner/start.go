@@ -21,7 +21,8 @@ import (
 type attempt struct {
 	owner   taskhook.Owner
 	mounts  []drivers.Mount
-	devices []string
+	devices []drivers.Device
+	dns     *drivers.DNS
 	files   []drivers.HostFile
 	log     drivers.LogConfig
 
@@ -76,7 +77,7 @@ func (r *Runner) start(ctx context.Context) error {
 		r.local.TaskHandle = nil
 		return &taskhook.Fault{Type: nomad.TaskDriverFailure, Err: err}
 	}
-	r.local.TaskHandle = handle
+	r.local.TaskHandle, r.local.DriverNetwork = handle, handle.Network
 	if err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
 		r.log.Warn("store task handle", "err", err)
 	}
@@ -154,7 +155,9 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 		Devices:      r.try.devices,
 		Files:        r.try.files,
 		Writable:     volumePaths(r.cfg.Node),
+		DNS:          r.try.dns,
 		NetNS:        r.cfg.NetNS,
+		NetLabels:    r.cfg.NetLabels,
 		CgroupParent: cgroupParent(r.cfg.Node),
 	}, env, nil
 }

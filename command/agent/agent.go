@@ -30,6 +30,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	plugins "github.com/open-nomad/open-nomad/plugins/host"
 )
 
 // Agent is an agent that listens but does not run yet.
@@ -52,7 +53,9 @@ type Agent struct {
 	server *server.Server // nil if not enabled
 	client *client.Client // nil if not enabled
 	super  *supervise.Client
-	api    *httpapi.Server
+	// plugins are the external drivers; nil without a client.
+	plugins *plugins.Host
+	api     *httpapi.Server
 
 	signals <-chan os.Signal // signals that stop the agent; nil if not watched
 }
@@ -181,7 +184,15 @@ func (a *Agent) openClient() error {
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
 	cfg.OwnDirs = a.ownDirs(cfg.StateDir, cfg.AllocDir)
-	parts := client.Parts{Drivers: a.drivers(cfg.OwnDirs), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
+	list, err := a.drivers(cfg.OwnDirs)
+	if err != nil {
+		return err
+	}
+	external, err := a.external(&cfg)
+	if err != nil {
+		return err
+	}
+	parts := client.Parts{Drivers: append(list, external...), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
 	if a.server != nil {
 		parts.Server = a.server
 	}
@@ -335,6 +346,9 @@ func (a *Agent) ended(part string, ctx context.Context, err error) error {
 // close releases what New opened, in reverse order.
 func (a *Agent) close() error {
 	var errs []error
+	if a.plugins != nil {
+		errs = append(errs, a.plugins.Close())
+	}
 	if a.super != nil {
 		errs = append(errs, a.closeSupervisor())
 	}

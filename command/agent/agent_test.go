@@ -436,10 +436,10 @@ func TestConnectionLimit(t *testing.T) {
 func TestFailedStartLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	bad := write(t, free+"plugin \"raw_exec\" {\n config { nonsense = 1 }\n}\n")
+	bad := write(t, free+"plugin \"exec2\" {\n config {\n seccomp_profiles { few = \"/nonexistent/few.json\" }\n }\n}\n")
 	if a, err := build(t, io.Discard, "-dev", "-config", bad); err == nil {
 		t.Fatalf("New() = %v, want an error", a)
-	} else if !strings.Contains(err.Error(), "nonsense") {
+	} else if !strings.Contains(err.Error(), "/nonexistent/few.json") {
 		t.Errorf("New() = %v", err)
 	}
 	left, err := os.ReadDir(tmp)

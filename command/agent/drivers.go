@@ -1,28 +1,85 @@
 package agent
 
 import (
-	"log/slog"
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
 
-	"github.com/open-nomad/open-nomad/drivers/exec2"
-	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/drivers/rawexec"
-	"github.com/open-nomad/open-nomad/internal/supervise"
-	"github.com/open-nomad/open-nomad/plugins/drivers"
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/drivers"
+	"github.com/open-nomad/open-nomad/nomad"
+	plugin "github.com/open-nomad/open-nomad/plugins/drivers"
+	plugins "github.com/open-nomad/open-nomad/plugins/host"
+	"github.com/open-nomad/open-nomad/plugins/proto"
 )
 
-// allDrivers returns the drivers of this version, in the order of config.Drivers. Tasks do not see
-// the directories in own.
-func allDrivers(log *slog.Logger, super *supervise.Client, own []string) []drivers.Driver {
-	return []drivers.Driver{exec2.New(log, super, own...), rawexec.New(log, super, own...), mock.New(log)}
+// drivers opens the instances of drivers of the configuration. Tasks do not see the directories in
+// own.
+func (a *Agent) drivers(own []string) ([]plugin.Driver, error) {
+	host := drivers.NewHost(a.log, a.super, own)
+	var out []plugin.Driver
+	var errs []error
+	for _, i := range a.set.Drivers() {
+		d, err := host.Open(i)
+		if err != nil {
+			errs = append(errs, a.set.PluginFault(i.Label, err))
+			continue
+		}
+		out = append(out, d)
+	}
+	return out, errors.Join(errs...)
 }
 
-// drivers returns the drivers that the configuration allows.
-func (a *Agent) drivers(own []string) []drivers.Driver {
-	var out []drivers.Driver
-	for _, d := range allDrivers(a.log, a.super, own) {
-		if a.set.AllowsDriver(d.Name()) {
-			out = append(out, d)
+// external starts the programs of external drivers. It adds the kinds of their instances to cfg.
+func (a *Agent) external(cfg *client.Config) ([]plugin.Driver, error) {
+	blocks := map[string]plugins.Block{}
+	for label, p := range a.set.Externals() {
+		blocks[label] = plugins.Block{Args: p.Args, Backend: p.Backend, Config: p.Config}
+	}
+	var builtin []string
+	for _, k := range drivers.Kinds() {
+		builtin = append(append(builtin, k.Name), k.Aliases...)
+	}
+	topology, err := fingerprint.NewHost("/", cfg.Fingerprint).Topology()
+	if err != nil {
+		topology = &nomad.Topology{} // the node's fingerprint reports the error
+	}
+	a.plugins, err = plugins.Open(context.Background(), plugins.Config{
+		Dir: a.set.PluginDir(a.data.path), Blocks: blocks, Builtin: builtin, Allows: a.set.AllowsDriver,
+		Runtime: filepath.Join(cfg.StateDir, "plugins"), MinPort: a.set.Client.ClientMinPort, MaxPort: a.set.Client.ClientMaxPort,
+		Topology: wireTopology(topology), Logs: a.super, Log: a.log,
+	})
+	if wrong, ok := errors.AsType[*plugins.BlockError](err); ok {
+		err = a.set.PluginFault(wrong.Label, wrong.Err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(cfg.Backends, a.plugins.Backends())
+	return a.plugins.Drivers(), nil
+}
+
+// wireTopology returns the node's processors for the programs of drivers.
+func wireTopology(t *nomad.Topology) *proto.ClientTopology {
+	out := &proto.ClientTopology{OverrideTotalCompute: uint64(t.OverrideTotalCompute), OverrideWitholdCompute: uint64(t.OverrideWitholdCompute),
+		Distances: &proto.ClientTopologySLIT{Dimension: uint32(len(t.Distances))}}
+	for _, id := range t.Nodes {
+		out.NodeIds = append(out.NodeIds, uint32(id))
+	}
+	for _, row := range t.Distances {
+		for _, d := range row {
+			out.Distances.Values = append(out.Distances.Values, uint32(d))
 		}
+	}
+	for _, c := range t.Cores {
+		grade := proto.CoreGrade_Efficiency
+		if c.Grade {
+			grade = proto.CoreGrade_Performance
+		}
+		out.Cores = append(out.Cores, &proto.ClientTopologyCore{SocketId: uint32(c.SocketID), NodeId: uint32(c.NodeID), CoreId: uint32(c.ID), CoreGrade: grade,
+			Disable: c.Disable, BaseSpeed: uint64(c.BaseSpeed), MaxSpeed: uint64(c.MaxSpeed), GuessSpeed: uint64(c.GuessSpeed)})
 	}
 	return out
 }

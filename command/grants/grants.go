@@ -162,11 +162,11 @@ func (g Grants) HCL() string {
 	return b.String()
 }
 
-// ForNode formats the paths for the configuration of an agent, where they apply to every
-// task of the node.
-func (g Grants) ForNode() string {
+// ForNode formats the paths for the plugin block of a driver in the configuration of an agent, where
+// they apply to every task of the driver on the node.
+func (g Grants) ForNode(driver string) string {
 	var b strings.Builder
-	b.WriteString("plugin \"exec2\" {\n  config {\n")
+	fmt.Fprintf(&b, "plugin %q {\n  config {\n", driver)
 	paths(&b, "    ", "unveil_paths", g.Unveil)
 	b.WriteString("  }\n}")
 	return b.String()

@@ -94,3 +94,11 @@ func TestHCL(t *testing.T) {
 		t.Error("a network block without ports")
 	}
 }
+
+// TestForNode checks that the operator's block has the label of the driver's instance.
+func TestForNode(t *testing.T) {
+	want := "plugin \"exec2-open\" {\n  config {\n    unveil_paths = [\n      \"r:/etc/x\",\n    ]\n  }\n}"
+	if got := (Grants{Unveil: []string{"r:/etc/x"}}).ForNode("exec2-open"); got != want {
+		t.Errorf("ForNode() = %s, want %s", got, want)
+	}
+}

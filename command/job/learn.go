@@ -14,9 +14,6 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// sandboxed is the driver whose sandbox reports denials.
-const sandboxed = "exec2"
-
 // cleanup is the timeout for removing a copy of the job, also after Ctrl-C.
 const cleanup = 30 * time.Second
 
@@ -31,15 +28,15 @@ func learnCommand() term.Command {
 	return term.Command{
 		Name: "job learn", Args: "<path>", MinArgs: 1, MaxArgs: 1,
 		Short: "Run a copy of a job and print the grants that it lacks",
-		Long: `Runs a copy of the job and collects the denials of the sandbox for its exec2 tasks. The copy is a batch
-job with its own name and one allocation per group. Then prints the smallest unveil and network options
+		Long: `Runs a copy of the job and collects the denials of the sandboxes of its tasks. The copy is a batch job
+with its own name and one allocation per group. Then prints the smallest unveil and network options
 that allow the denied operations. Paste them into the config block of each task.
 
 A denial can hide later denials, so the copy runs again with the grants found so far. This ends when a
 run has no new denials, or after -runs runs. A task that does not exit is stopped after -for. The copies
 are removed. The tasks really run, on any feasible node, and can write to all paths granted to them.
 
-The nodes must report denials: set explain_denials = "audit" in plugin "exec2".
+The nodes must report denials: set explain_denials = "audit" in the plugin block of the tasks' driver.
 
 Exit codes: 0 when the last run had no new denials, 2 when it had new denials, 1 for any error.`,
 		Setup: func(f *term.Flags) term.Run {
@@ -64,14 +61,18 @@ func (o *learnOptions) run(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := learnable(job); err != nil {
-		return fmt.Errorf("Cannot learn from this job: %w", err)
-	}
 	c, err := e.Client()
 	if err != nil {
 		return err
 	}
-	l := newLesson(e, c, job, o.patient)
+	boxed, err := sandboxedDrivers(ctx, c, job)
+	if err != nil {
+		return err
+	}
+	if err := learnable(job, boxed); err != nil {
+		return fmt.Errorf("Cannot learn from this job: %w", err)
+	}
+	l := newLesson(e, c, job, boxed, o.patient)
 	for l.Runs < o.runs && !l.Complete {
 		if err := l.again(ctx); err != nil {
 			return err
@@ -89,7 +90,7 @@ func (o *learnOptions) run(ctx context.Context, e *term.Env) error {
 }
 
 // learnable returns an error for a job that cannot run once.
-func learnable(j *workload.Job) error {
+func learnable(j *workload.Job, boxed sandboxed) error {
 	kind := "service"
 	if j.Type != nil {
 		kind = *j.Type
@@ -106,16 +107,16 @@ func learnable(j *workload.Job) error {
 	}
 	for _, g := range j.TaskGroups {
 		for _, t := range g.Tasks {
-			if t.Driver == sandboxed {
+			if boxed[t.Driver] {
 				return nil
 			}
 		}
 	}
-	return fmt.Errorf("none of its tasks has the driver %s, the only driver that reports denials", sandboxed)
+	return errors.New("none of its tasks has a driver that reports denials")
 }
 
 // copied returns the copy of a job to run: a batch job with its own name that runs
-// once, with the given grants for each task.
+// once, with the given grants for the sandboxed tasks.
 func copied(j *workload.Job, granted map[taskName]grants.Grants) *workload.Job {
 	out := *j
 	id := *j.ID + "-learn-" + suffix()
@@ -130,8 +131,8 @@ func copied(j *workload.Job, granted map[taskName]grants.Grants) *workload.Job {
 		for _, t := range g.Tasks {
 			task := *t
 			task.RestartPolicy = nil
-			if task.Driver == sandboxed {
-				task.Config = granting(t.Config, granted[taskName{*g.Name, t.Name}])
+			if more, ok := granted[taskName{*g.Name, t.Name}]; ok {
+				task.Config = granting(t.Config, more)
 			}
 			group.Tasks = append(group.Tasks, &task)
 		}

@@ -86,17 +86,18 @@ func grantsOfCopy(config map[string]any) grants.Grants {
 }
 
 func TestLearnable(t *testing.T) {
-	if err := learnable(parsed(t, service)); err != nil {
+	boxed := sandboxed{"exec2": true, "raw_exec": false}
+	if err := learnable(parsed(t, service), boxed); err != nil {
 		t.Error(err)
 	}
 	for name, edit := range map[string][2]string{
-		"sysbatch":      {`type = "service"`, `type = "sysbatch"`},
-		"system":        {`type = "service"`, `type = "system"`},
-		"periodic":      {`type = "service"`, "type = \"batch\"\n periodic {\n crons = [\"* * * * *\"]\n }"},
-		"parameterized": {`type = "service"`, "type = \"batch\"\n parameterized {\n }"},
-		"exec2":         {`"exec2"`, `"raw_exec"`},
+		"sysbatch":          {`type = "service"`, `type = "sysbatch"`},
+		"system":            {`type = "service"`, `type = "system"`},
+		"periodic":          {`type = "service"`, "type = \"batch\"\n periodic {\n crons = [\"* * * * *\"]\n }"},
+		"parameterized":     {`type = "service"`, "type = \"batch\"\n parameterized {\n }"},
+		"none of its tasks": {`"exec2"`, `"raw_exec"`},
 	} {
-		if err := learnable(parsed(t, strings.Replace(service, edit[0], edit[1], 1))); err == nil || !strings.Contains(err.Error(), name) {
+		if err := learnable(parsed(t, strings.Replace(service, edit[0], edit[1], 1)), boxed); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, want an error that contains the name", name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/internal/denials"
+	plugin "github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // taskName identifies a task of a job.
@@ -29,27 +31,29 @@ type lesson struct {
 	patient time.Duration
 
 	names    []taskName // the sandboxed tasks, in the order of the job
+	drivers  map[taskName]string
 	first    map[taskName]grants.Grants
 	granted  map[taskName]grants.Grants
 	ended    map[taskName]string // how the last run ended
-	byNode   bool                // unveil_by_task is off: only the node's plugin config can grant paths
+	byNode   map[string]bool     // drivers with unveil_by_task off: only the node's plugin config can grant paths
 	Runs     int
 	Complete bool
 }
 
-func newLesson(e *term.Env, c *httpclient.Client, job *workload.Job, patient time.Duration) *lesson {
+func newLesson(e *term.Env, c *httpclient.Client, job *workload.Job, boxed sandboxed, patient time.Duration) *lesson {
 	l := &lesson{env: e, client: c, job: job, ns: e.Namespace(), patient: patient,
-		first: map[taskName]grants.Grants{}, granted: map[taskName]grants.Grants{}, ended: map[taskName]string{}}
+		drivers: map[taskName]string{}, byNode: map[string]bool{}, first: map[taskName]grants.Grants{}, granted: map[taskName]grants.Grants{}, ended: map[taskName]string{}}
 	if job.Namespace != nil && *job.Namespace != "" {
 		l.ns = *job.Namespace
 	}
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
-			if t.Driver != sandboxed {
+			if !boxed[t.Driver] {
 				continue
 			}
 			n := taskName{*g.Name, t.Name}
 			l.names = append(l.names, n)
+			l.drivers[n] = t.Driver
 			l.first[n] = grantsOf(t.Config)
 			l.granted[n] = l.first[n]
 		}
@@ -94,8 +98,9 @@ func (l *lesson) again(ctx context.Context) error {
 		}
 	}
 	l.Complete = !news
-	if news && l.byNode {
-		l.env.Warnf("The job cannot run again with the new grants: unveil_by_task is off in the node's plugin %q.", sandboxed)
+	if news && len(l.byNode) > 0 {
+		off := strings.Join(slices.Sorted(maps.Keys(l.byNode)), ", ")
+		l.env.Warnf("The job cannot run again with the new grants: unveil_by_task is off in the node's plugin block of %s.", off)
 		l.Complete = true
 	}
 	return nil
@@ -167,25 +172,41 @@ func (l *lesson) explains(ctx context.Context, a *api.Allocation) error {
 	if err != nil {
 		return fmt.Errorf("Error querying node %s: %w", a.NodeName, err)
 	}
-	l.byNode = l.byNode || node.Attributes["driver.exec2.unveil.tasks"] == "false"
-	switch mode := node.Attributes["driver.exec2.explain_denials"]; denials.Mode(mode) {
-	case denials.Audit:
-		return nil
-	case denials.Calls:
-		l.env.Warnf("Node %s reports only denied system calls, not denied files and ports.\n%s", a.NodeName, howTo)
-		return nil
+	for _, driver := range l.driversOf(a.TaskGroup) {
+		if node.Attributes[plugin.Attribute(driver, plugin.UnveilKey)] == "false" {
+			l.byNode[driver] = true
+		}
+		switch mode := node.Attributes[plugin.Attribute(driver, plugin.ExplainKey)]; denials.Mode(mode) {
+		case denials.Audit:
+		case denials.Calls:
+			l.env.Warnf("Node %s reports only denied system calls of tasks of the driver %s, not denied files and ports.\n%s", a.NodeName, driver, howTo(driver))
+		default:
+			return fmt.Errorf("Node %s does not report the denials of tasks of the driver %s.\n%s", a.NodeName, driver, howTo(driver))
+		}
 	}
-	return fmt.Errorf("Node %s does not report the denials of its sandbox.\n%s", a.NodeName, howTo)
+	return nil
 }
 
-// howTo explains how to make a node report denials.
-const howTo = `Set this in the agent's configuration. It turns on the kernel's audit log (Linux 6.15):
+// driversOf returns the drivers of the sandboxed tasks of a group.
+func (l *lesson) driversOf(group string) (out []string) {
+	for _, n := range l.names {
+		if d := l.drivers[n]; n.group == group && !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
 
-  plugin "exec2" {
+// howTo explains how to make a node report the denials of a driver's tasks.
+func howTo(driver string) string {
+	return fmt.Sprintf(`Set this in the agent's configuration. It turns on the kernel's audit log (Linux 6.15):
+
+  plugin %q {
     config {
       explain_denials = "audit"
     }
-  }`
+  }`, driver)
+}
 
 // refusals returns the denials in a task's events.
 func refusals(s *api.TaskState) []denials.Denial {
@@ -252,8 +273,8 @@ func (l *lesson) print() {
 		g := l.granted[n]
 		l.env.Printf("# group %q, task %q; the last of %d runs: %s\n", n.group, n.task, l.Runs, l.ended[n])
 		switch {
-		case !g.Equal(l.first[n]) && l.byNode:
-			l.env.Println("# unveil_by_task is off on this node, so only its plugin config can grant paths, for all tasks:\n" + g.ForNode())
+		case !g.Equal(l.first[n]) && l.byNode[l.drivers[n]]:
+			l.env.Println("# unveil_by_task is off on this node, so only its plugin config can grant paths, for all tasks:\n" + g.ForNode(l.drivers[n]))
 		case !g.Equal(l.first[n]):
 			l.env.Println(g.HCL())
 		case len(g.Other) == 0:

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 )
 
@@ -86,7 +87,7 @@ func (v *verdict) here(e *term.Env, job *workload.Job) error {
 	if err != nil {
 		return err
 	}
-	v.add(jobs.Check(canonical))
+	v.add(jobs.Check(canonical, drivers.Table()))
 	return nil
 }
 

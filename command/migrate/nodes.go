@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/command/agent/config"
+	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -86,7 +86,7 @@ func nodeParts(n *nomad.Node) []string {
 			parts["driver "+driver] = true // the client sends no driver information
 		}
 	}
-	for _, name := range config.Drivers {
+	for name := range drivers.Table() {
 		delete(parts, "driver "+name)
 	}
 	for _, plugins := range []map[string]*nomad.CSIInfo{n.CSIControllerPlugins, n.CSINodePlugins} {
@@ -117,7 +117,7 @@ func attributesOf(service string) string { return "attribute attr." + service + 
 // jobNeeds returns the drivers of a job that this version does not have, and the attributes
 // of Consul and Vault in its constraints and affinities.
 func jobNeeds(j *nomad.Job) []string {
-	needs := map[string]bool{}
+	needs, known := map[string]bool{}, drivers.Table()
 	targets := func(constraints []*nomad.Constraint, affinities []*nomad.Affinity) {
 		for _, c := range constraints {
 			needsOf(needs, c.LTarget, c.RTarget)
@@ -131,7 +131,7 @@ func jobNeeds(j *nomad.Job) []string {
 		targets(g.Constraints, g.Affinities)
 		for _, t := range g.Tasks {
 			targets(t.Constraints, t.Affinities)
-			if !slices.Contains(config.Drivers, t.Driver) {
+			if known[t.Driver] == nil {
 				needs["driver "+t.Driver] = true
 			}
 		}

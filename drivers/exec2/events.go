@@ -34,7 +34,7 @@ func (w *watch) denied(r denials.Report) {
 	for _, d := range fresh[:min(len(fresh), inMessage)] {
 		text := d.Text("unveil")
 		if plain {
-			text = d.Text(`unveil_paths of the node's plugin "exec2"`)
+			text = d.Text(fmt.Sprintf("unveil_paths of the node's plugin %q", w.name))
 		}
 		if n := r.Counts[slices.Index(r.Denials, d)]; r.Flood() && n > 1 {
 			text += fmt.Sprintf(" %d times", n)

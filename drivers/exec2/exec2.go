@@ -33,9 +33,9 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 
@@ -52,25 +52,39 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Name is the driver's name in a task's driver attribute.
+// Name is the name of the driver's kind, and of the instance that every agent has.
 const Name = config.Driver
 
 // Driver runs sandboxed programs; it implements drivers.Driver.
 type Driver struct {
 	process.Tasks
 	*process.Settings[settings]
+	name  string // of the instance
 	log   *slog.Logger
 	super *supervise.Client
 	watch *watch
 	own   []string // directories of the agent, which tasks must not see
 }
 
-// New returns the driver with the default settings. Tasks cannot see the supervisor's directory and
-// own, the agent's other directories.
-func New(log *slog.Logger, super *supervise.Client, own ...string) *Driver {
-	log = log.With("driver", Name)
-	return &Driver{log: log, super: super, own: append(own[:len(own):len(own)], super.Dir()), watch: newWatch(log), Settings: process.NewSettings(Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
-		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
+// Config configures an instance of the driver.
+type Config struct {
+	Name       string // of the instance
+	Log        *slog.Logger
+	Supervisor *supervise.Client
+	Denials    *Denials // shared by the instances of an agent; nil for one of its own
+	Own        []string // directories of the agent, besides the supervisor's, which tasks must not see
+}
+
+// New returns an instance of the driver with the default settings.
+func New(cfg Config) *Driver {
+	log, super := cfg.Log.With("driver", cfg.Name), cfg.Supervisor
+	if cfg.Denials == nil {
+		cfg.Denials = NewDenials(log)
+	}
+	return &Driver{name: cfg.Name, log: log, super: super, own: append(slices.Clone(cfg.Own), super.Dir()),
+		watch:    newWatch(cfg.Name, log, cfg.Denials),
+		Settings: process.NewSettings(cfg.Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
+		Tasks:    process.Tasks{Driver: cfg.Name, Backend: Name, DefaultStop: config.Kind().KillSignal, Supervisor: super}}
 }
 
 var (
@@ -81,10 +95,7 @@ var (
 )
 
 // Name implements drivers.Driver.
-func (d *Driver) Name() string { return Name }
-
-// Aliases returns the other names of the plugin block.
-func (d *Driver) Aliases() []string { return []string{config.Alias} }
+func (d *Driver) Name() string { return d.name }
 
 // ConfigSpec implements drivers.Driver.
 func (d *Driver) ConfigSpec() hcldec.Spec { return config.PluginSpec }
@@ -101,25 +112,25 @@ func (d *Driver) Capabilities() drivers.Capabilities {
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 	set := d.Current()
-	f := fingerprint(set)
+	f := fingerprint(d.name, set)
 	if f.Health == drivers.HealthHealthy {
-		f.Attributes["driver.exec2.explain_denials"] = string(d.watch.mode(set.Plugin))
+		f.Attributes[drivers.Attribute(d.name, drivers.ExplainKey)] = string(d.watch.mode(set.Plugin))
 	}
 	return process.Steady(ctx, f)
 }
 
-func fingerprint(set settings) drivers.Fingerprint {
+func fingerprint(name string, set settings) drivers.Fingerprint {
 	missing, err := check(set.Plugin, groupsUsable())
 	if err != nil {
 		return drivers.Fingerprint{Health: drivers.HealthUnhealthy, Description: err.Error()}
 	}
 	f := drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{
-		"driver.exec2.unveil.tasks":    strconv.FormatBool(set.UnveilByTask),
-		"driver.exec2.unveil.defaults": strconv.FormatBool(set.UnveilDefaults),
-		"driver.exec2.unprivileged":    strconv.FormatBool(len(missing) > 0),
+		drivers.Attribute(name, drivers.UnveilKey): strconv.FormatBool(set.UnveilByTask),
+		drivers.Attribute(name, "unveil.defaults"): strconv.FormatBool(set.UnveilDefaults),
+		drivers.Attribute(name, "unprivileged"):    strconv.FormatBool(len(missing) > 0),
 	}}
-	maps.Copy(f.Attributes, set.facts().Attributes(Name))
-	maps.Copy(f.Attributes, set.seccompAttributes())
+	maps.Copy(f.Attributes, set.facts().Attributes(name))
+	maps.Copy(f.Attributes, set.seccompAttributes(name))
 	if len(missing) > 0 {
 		f.Description = "Healthy; missing (allowed by allow_unprivileged): " + strings.Join(missing, ", ")
 	}
@@ -225,7 +236,8 @@ func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *super
 	if spec.Group != nil {
 		w.Group = spec.Group.Name
 	}
-	d.watch.begin(w)
+	explained := d.watch.mode(d.Current().Plugin) != denials.Off
+	d.watch.begin(w, explained)
 	var running *proc.Task
 	err := d.StartIn(ctx, spec.Group, func() (err error) {
 		running, err = d.super.Start(ctx, spec)
@@ -236,7 +248,7 @@ func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *super
 		return nil, process.StartFailure(err)
 	}
 	w.PID = running.PID
-	d.watch.begin(w)
+	d.watch.begin(w, explained)
 	d.watch.started(cfg.ID)
 	return d.Started(cfg, process.SessionData{Environment: environment(cfg, acc)})
 }

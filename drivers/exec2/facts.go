@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/sandbox/level"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // facts returns the facts of this node about a task without options.
@@ -32,9 +33,9 @@ func (s settings) asStrictAsDefault() bool {
 }
 
 // seccompAttributes returns the attributes of the default profile and of those that tasks may use.
-func (s settings) seccompAttributes() map[string]string {
+func (s settings) seccompAttributes(name string) map[string]string {
 	return map[string]string{
-		"driver.exec2.seccomp.profile": s.SeccompProfile,
-		"driver.exec2.seccomp.tasks":   strings.Join(s.AllowTaskSeccomp, ","),
+		drivers.Attribute(name, "seccomp.profile"): s.SeccompProfile,
+		drivers.Attribute(name, "seccomp.tasks"):   strings.Join(s.AllowTaskSeccomp, ","),
 	}
 }

@@ -67,7 +67,7 @@ func fixtureAt(t testing.TB, s settings) *fixture {
 		}
 		super.Close()
 	})
-	f := &fixture{Driver: exec2.New(log, super), t: t, super: super, dir: dir}
+	f := &fixture{Driver: exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}), t: t, super: super, dir: dir}
 	all := map[string]cty.Value{"unveil_by_task": cty.True}
 	for k, v := range s {
 		all[k] = v
@@ -255,7 +255,7 @@ func newAgent(t *testing.T, dir string) (*exec2.Driver, *supervise.Client) {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
 	t.Cleanup(func() { super.Close() })
-	return exec2.New(log, super), super
+	return exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}), super
 }
 
 type unixStat = syscall.Stat_t

@@ -36,7 +36,7 @@ func confinement(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc 
 	if err != nil {
 		return nil, err
 	}
-	p := &sandbox.Policy{DirAs: sandbox.DirAsUser, OOMScoreAdj: max(t.OOMScoreAdj, cfg.OOMScoreAdj, 0),
+	p := &sandbox.Policy{DirAs: sandbox.DirAsUser, OOMScoreAdj: max(t.OOMScoreAdj, 0),
 		Files: &sandbox.Files{MinABI: requiredABI(set, t), TCP: t.Network}, Rlimits: limits}
 	if err := separate(p, cfg); err != nil {
 		return nil, err

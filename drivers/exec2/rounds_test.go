@@ -12,11 +12,16 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
+func quietWatch() *watch {
+	log := slog.New(slog.DiscardHandler)
+	return newWatch(Name, log, NewDenials(log))
+}
+
 // TestRounds checks the times of comparisons: some seconds after the start, then every minute until
 // the task ends. A task that ends before the first is never compared.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWatch(slog.New(slog.DiscardHandler))
+		w := quietWatch()
 		ctx, cancel := context.WithCancel(t.Context())
 		start := time.Now()
 		var got []string
@@ -25,18 +30,18 @@ func TestRounds(t *testing.T) {
 			defer close(ended)
 			w.rounds(ctx, func(id string) { got = append(got, id+time.Since(start).String()) })
 		}()
-		w.begin(denials.Task{ID: "a", UID: -1})
+		w.begin(denials.Task{ID: "a", UID: -1}, true)
 		w.started("a")
-		w.begin(denials.Task{ID: "short", UID: -1})
+		w.begin(denials.Task{ID: "short", UID: -1}, true)
 		w.started("short")
-		w.begin(denials.Task{ID: "c", UID: -1})
+		w.begin(denials.Task{ID: "c", UID: -1}, true)
 		w.started("c")
 		time.Sleep(compareAfter / 2)
 		w.end("short")
 		time.Sleep(compareAfter)
 		w.end("c")
 		time.Sleep(time.Until(start.Add(90 * time.Second)))
-		w.begin(denials.Task{ID: "b", UID: -1})
+		w.begin(denials.Task{ID: "b", UID: -1}, true)
 		w.started("b")
 		time.Sleep(time.Minute)
 		w.end("a")
@@ -53,8 +58,8 @@ func TestRounds(t *testing.T) {
 // TestMismatchToldOnce checks that a mismatch is reported once, and again after it changed or was
 // resolved.
 func TestMismatchToldOnce(t *testing.T) {
-	w := newWatch(slog.New(slog.DiscardHandler))
-	w.begin(denials.Task{ID: "a", UID: -1})
+	w := quietWatch()
+	w.begin(denials.Task{ID: "a", UID: -1}, true)
 	event := func(names ...string) *drivers.TaskEvent {
 		r := &drivers.SandboxReport{}
 		for _, n := range names {

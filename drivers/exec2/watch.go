@@ -25,9 +25,10 @@ const (
 // watch observes running tasks: what their sandboxes refuse, and whether the sandboxes match their
 // policies.
 type watch struct {
+	name    string // of the driver's instance
 	log     *slog.Logger
 	dir     string // state of the host's audit switches
-	refused *denials.Watcher
+	refused *Denials
 	fresh   chan newcomer // tasks that have just started
 
 	once    sync.Once
@@ -39,10 +40,8 @@ type watch struct {
 	plain bool                     // unveil_by_task is off: jobs cannot unveil paths
 }
 
-func newWatch(log *slog.Logger) *watch {
-	w := &watch{log: log, dir: denials.DefaultDir, fresh: make(chan newcomer, 256), tasks: map[string]string{}}
-	w.refused = denials.New(log, w.denied)
-	return w
+func newWatch(name string, log *slog.Logger, refused *Denials) *watch {
+	return &watch{name: name, log: log, dir: denials.DefaultDir, refused: refused, fresh: make(chan newcomer, 256), tasks: map[string]string{}}
 }
 
 // mode returns which denials can be reported: the operator's choice, limited by the kernel and the
@@ -76,9 +75,12 @@ func (w *watch) readable(wanted string) denials.Mode {
 	return mode
 }
 
-// begin adds a task that is about to start, or that already runs.
-func (w *watch) begin(t denials.Task) {
-	w.refused.Add(t)
+// begin adds a task that is about to start, or that already runs. Its denials are reported only if
+// the instance explains them: another instance may make the kernel record them.
+func (w *watch) begin(t denials.Task, explained bool) {
+	if explained {
+		w.refused.add(t, w)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, known := w.tasks[t.ID]; !known {
@@ -95,7 +97,7 @@ func (w *watch) started(id string) {
 }
 
 func (w *watch) end(id string) {
-	w.refused.Remove(id)
+	w.refused.remove(id)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.tasks, id)
@@ -209,14 +211,14 @@ func (w *watch) readDenials(ctx context.Context, mode denials.Mode) error {
 	if mode == denials.Audit {
 		w.log.Warn("auditing is on (explain_denials): without auditd, denials on this host also appear in the kernel's log")
 	}
-	return w.refused.Run(ctx)
+	return w.refused.read(ctx)
 }
 
 // WaitTask implements drivers.Driver. Denials of the task are reported before it returns.
 func (d *Driver) WaitTask(ctx context.Context, id string) (*drivers.ExitResult, error) {
 	exit, err := d.Tasks.WaitTask(ctx, id)
 	if err == nil {
-		d.watch.refused.Settle(ctx, id)
+		d.watch.refused.watcher.Settle(ctx, id)
 	}
 	return exit, err
 }
@@ -239,7 +241,7 @@ func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	if err != nil {
 		return nil //nolint:nilerr // the wait for the task reports the error
 	}
-	d.watch.begin(watched(t))
+	d.watch.begin(watched(t), d.watch.mode(d.Current().Plugin) != denials.Off)
 	return nil
 }
 

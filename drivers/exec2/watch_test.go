@@ -309,7 +309,7 @@ func TestExplainedAfterRecovery(t *testing.T) {
 	}
 	h.wait(t, cfg.ID, func() error { return nil })
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	next := &fixture{Driver: exec2.New(log, f.super), t: t, super: f.super, dir: f.dir}
+	next := &fixture{Driver: exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: f.super}), t: t, super: f.super, dir: f.dir}
 	if err := next.SetConfig(cty.ObjectVal(settings{"explain_denials": cty.StringVal("audit"), "unveil_by_task": cty.True})); err != nil {
 		t.Fatal(err)
 	}

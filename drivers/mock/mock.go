@@ -24,27 +24,28 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Name is the driver's name in a task's driver attribute.
+// Name is the name of the driver's kind.
 const Name = "mock_driver"
 
 // Driver runs mock tasks; it implements drivers.Driver.
 type Driver struct {
-	log *slog.Logger
+	name string // of the instance
+	log  *slog.Logger
 
 	mu       sync.Mutex
 	settings settings
 	tasks    map[string]*task
 }
 
-// New returns a mock driver without tasks.
-func New(log *slog.Logger) *Driver {
-	return &Driver{log: log.With("driver", Name), tasks: map[string]*task{}}
+// New returns an instance of the driver without tasks.
+func New(name string, log *slog.Logger) *Driver {
+	return &Driver{name: name, log: log.With("driver", name), tasks: map[string]*task{}}
 }
 
 var _ drivers.Driver = (*Driver)(nil)
 
 // Name implements drivers.Driver.
-func (d *Driver) Name() string { return Name }
+func (d *Driver) Name() string { return d.name }
 
 // ConfigSpec implements drivers.Driver.
 func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
@@ -66,7 +67,7 @@ func (d *Driver) SetConfig(cfg cty.Value) error {
 
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
-	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationNone}
+	return Kind().Capabilities
 }
 
 // Fingerprint implements drivers.Driver: healthy until shutdown_periodic_after has passed.
@@ -76,7 +77,7 @@ func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 	d.mu.Unlock()
 	ch := make(chan drivers.Fingerprint, 1)
 	ch <- drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy",
-		Attributes: map[string]string{"driver." + Name: "1"}}
+		Attributes: map[string]string{drivers.Attribute(d.name, ""): "1"}}
 	go func() {
 		defer close(ch)
 		if s.periodic {
@@ -98,6 +99,7 @@ func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 
 // handleState is the driver's part of a task handle.
 type handleState struct {
+	Backend string // kind of the driver; empty in handles of earlier versions
 	Config  options
 	Name    string
 	Started time.Time
@@ -123,7 +125,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 		}
 		return nil, err
 	}
-	state := handleState{Config: opts, Name: cfg.Name, Started: time.Now()}
+	state := handleState{Backend: Name, Config: opts, Name: cfg.Name, Started: time.Now()}
 	raw, err := json.Marshal(state)
 	if err != nil {
 		return nil, fmt.Errorf("encode handle of task %s: %w", cfg.ID, err)
@@ -140,7 +142,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if !cfg.Log.Disabled {
 		t.print(d.log, cfg.LogDir, cfg.Name)
 	}
-	return &drivers.TaskHandle{Driver: Name, Version: 1, TaskID: cfg.ID, State: raw}, nil
+	return &drivers.TaskHandle{Driver: d.name, Version: 1, TaskID: cfg.ID, State: raw}, nil
 }
 
 // RecoverTask implements drivers.Driver. The task continues as if the agent had not been restarted.
@@ -152,6 +154,9 @@ func (d *Driver) RecoverTask(_ context.Context, h *drivers.TaskHandle) error {
 	var state handleState
 	if err := json.Unmarshal(h.State, &state); err != nil {
 		return fmt.Errorf("decode handle of task %s: %w", h.TaskID, err)
+	}
+	if state.Backend != "" && state.Backend != Name {
+		return fmt.Errorf("task %s was started by %s with the backend %q, which is now %q: give it the earlier backend", h.TaskID, d.name, state.Backend, Name)
 	}
 	switch state.Config.RecoverError {
 	case "":

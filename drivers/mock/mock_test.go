@@ -23,7 +23,7 @@ func config(a attrs) *drivers.TaskConfig {
 	return &drivers.TaskConfig{ID: "alloc/web/00000001", Name: "web", Config: cty.ObjectVal(a), Log: drivers.LogConfig{Disabled: true}}
 }
 
-func driver() *mock.Driver { return mock.New(slog.New(slog.DiscardHandler)) }
+func driver() *mock.Driver { return mock.New(mock.Name, slog.New(slog.DiscardHandler)) }
 
 func str(s string) cty.Value { return cty.StringVal(s) }
 

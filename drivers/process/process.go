@@ -51,6 +51,7 @@ const handleVersion = 1
 // state is the driver's part of a handle.
 type state struct {
 	Name       string
+	Backend    string // kind of the driver; empty in handles of earlier versions
 	MHzPerCore uint64
 	SessionData
 
@@ -65,7 +66,8 @@ type SessionData struct {
 
 // Tasks are the running and exited tasks of one driver.
 type Tasks struct {
-	Driver      string         // name of the driver, for handles
+	Driver      string         // name of the instance, for handles
+	Backend     string         // kind of the instance, for handles
 	DefaultStop syscall.Signal // default signal of StopTask
 	Supervisor  Supervisor
 
@@ -77,7 +79,7 @@ type Tasks struct {
 
 // Started adds a task that the supervisor has started, and returns its handle.
 func (ts *Tasks) Started(cfg *drivers.TaskConfig, b SessionData) (*drivers.TaskHandle, error) {
-	s := state{Name: cfg.Name, MHzPerCore: cfg.Limits.MHzPerCore, SessionData: b, group: GroupName(cfg)}
+	s := state{Name: cfg.Name, Backend: ts.Backend, MHzPerCore: cfg.Limits.MHzPerCore, SessionData: b, group: GroupName(cfg)}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode handle of task %s: %w", cfg.ID, err)
@@ -147,6 +149,9 @@ func (ts *Tasks) decode(h *drivers.TaskHandle) (state, error) {
 	}
 	if err := json.Unmarshal(h.State, &s); err != nil {
 		return s, fmt.Errorf("decode handle of task %s: %w", h.TaskID, err)
+	}
+	if s.Backend != "" && s.Backend != ts.Backend {
+		return s, fmt.Errorf("task %s was started by %s with the backend %q, which is now %q: give it the earlier backend", h.TaskID, ts.Driver, s.Backend, ts.Backend)
 	}
 	return s, nil
 }

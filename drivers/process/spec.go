@@ -13,6 +13,9 @@ import (
 // Logs returns the supervisor's log configuration. The allocation's directory belongs to root;
 // tasks may have changed everything below it.
 func Logs(cfg *drivers.TaskConfig) (proc.Logs, error) {
+	if cfg.Stdout != "" || cfg.Stderr != "" { // somebody else collects the output
+		return proc.Logs{Disabled: true, Stdout: cfg.Stdout, Stderr: cfg.Stderr}, nil
+	}
 	if cfg.Log.Disabled || cfg.LogDir == "" {
 		return proc.Logs{Disabled: true}, nil
 	}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 
@@ -25,25 +24,26 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Name is the driver's name in a task's driver attribute.
+// Name is the name of the driver's kind, and of the instance that every agent has.
 const Name = "raw_exec"
 
 // Driver runs programs unconfined; it implements drivers.Driver.
 type Driver struct {
 	process.Tasks
 	*process.Settings[settings]
+	name     string // of the instance
 	log      *slog.Logger
 	super    *supervise.Client
 	confiner process.Confiner
 }
 
-// New returns the driver, disabled until SetConfig enables it. Its tasks see every file, but programs
-// of the client that work for them do not see the supervisor's directory and own, the agent's other
-// directories.
-func New(log *slog.Logger, super *supervise.Client, own ...string) *Driver {
-	d := &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{}, decodeSettings),
-		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
-	d.confiner = process.Confiner{Sidecars: &d.Tasks, Own: append(own[:len(own):len(own)], super.Dir())}
+// New returns an instance of the driver, disabled until SetConfig enables it. Its tasks see every file,
+// but programs of the client that work for them do not see the supervisor's directory and own, the
+// agent's other directories.
+func New(name string, log *slog.Logger, super *supervise.Client, own ...string) *Driver {
+	d := &Driver{name: name, log: log.With("driver", name), super: super, Settings: process.NewSettings(name, settings{}, decodeSettings),
+		Tasks: process.Tasks{Driver: name, Backend: Name, DefaultStop: Kind().KillSignal, Supervisor: super}}
+	d.confiner = process.Confiner{Sidecars: &d.Tasks, Own: append(slices.Clone(own), super.Dir())}
 	return d
 }
 
@@ -56,7 +56,7 @@ var (
 )
 
 // Name implements drivers.Driver.
-func (d *Driver) Name() string { return Name }
+func (d *Driver) Name() string { return d.name }
 
 // ConfigSpec implements drivers.Driver.
 func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
@@ -66,14 +66,14 @@ func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
 
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
-	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone, Devices: true}
+	return Kind().Capabilities
 }
 
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
-	f := drivers.Fingerprint{Health: drivers.HealthUndetected, Description: "disabled: plugin \"raw_exec\" has no enabled = true"}
+	f := drivers.Fingerprint{Health: drivers.HealthUndetected, Description: fmt.Sprintf("disabled: plugin %q has no enabled = true", d.name)}
 	if d.Current().enabled {
-		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "1"}}
+		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{drivers.Attribute(d.name, ""): "1"}}
 	}
 	return process.Steady(ctx, f)
 }
@@ -84,13 +84,13 @@ func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) erro
 	return ctx.Err()
 }
 
-// usable returns an error if the node's settings or the network exclude every task like cfg.
-func (s settings) usable(cfg *drivers.TaskConfig) error {
+// usable returns an error if the settings of the instance or the network exclude every task like cfg.
+func (s settings) usable(name string, cfg *drivers.TaskConfig) error {
 	if !s.enabled {
-		return fmt.Errorf("driver %s is disabled on this node", Name)
+		return fmt.Errorf("driver %s is disabled on this node", name)
 	}
 	if cfg.NetNS != "" {
-		return fmt.Errorf("driver %s cannot join a network namespace", Name)
+		return fmt.Errorf("driver %s cannot join a network namespace", name)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (s settings) usable(cfg *drivers.TaskConfig) error {
 // restricted to its paths. The driver's rules on users hold for it, too.
 func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *drivers.Sidecar) (*drivers.ExitResult, error) {
 	set := d.Current()
-	if err := set.usable(cfg); err != nil {
+	if err := set.usable(d.name, cfg); err != nil {
 		return nil, err
 	}
 	if _, err := set.account(cfg); err != nil {
@@ -111,7 +111,7 @@ func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driver
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
 	set := d.Current()
-	if err := set.usable(cfg); err != nil {
+	if err := set.usable(d.name, cfg); err != nil {
 		return nil, err
 	}
 	opts, err := decodeOptions(cfg.Config)

@@ -35,7 +35,7 @@ func newDriver(t *testing.T, attrs map[string]cty.Value) *rawexec.Driver {
 		}
 		super.Close()
 	})
-	d := rawexec.New(log, super)
+	d := rawexec.New(rawexec.Name, log, super)
 	if attrs == nil {
 		attrs = map[string]cty.Value{"enabled": cty.True}
 	}

@@ -31,6 +31,7 @@ var bans = []struct{ from, to string }{
 	{"client/...", "nomad/server"},
 	{"nomad/...", "client/..."},
 	{"nomad/...", "command/..."},
+	{"nomad/...", "drivers/..."},
 	{"drivers/...", "client/..."},
 	{"drivers/...", "nomad/..."},
 	{"api/...", "nomad/..."},

@@ -59,6 +59,10 @@ func (t *task) count(exit *proc.Exit) {
 // await blocks until the process has ended and returns its exit. A child stays a zombie, so that
 // its PID and process group are not reused.
 func (t *task) await() *proc.Exit {
+	if t.info.Collects() {
+		<-t.ended
+		return &proc.Exit{}
+	}
 	if t.pidfd == nil {
 		return t.programExit(unknownExit("the task ended while no supervisor was running"))
 	}
@@ -95,6 +99,9 @@ func (t *task) closeFDs() {
 	}
 	if t.pidfd != nil {
 		t.pidfd.Close()
+	}
+	for _, f := range t.holds {
+		f.Close()
 	}
 }
 
@@ -266,6 +273,10 @@ func (t *task) signalOthers(sig unix.Signal) error {
 // kill kills the task; watch records its exit.
 func (t *task) kill() error {
 	if t.snapshot().Exit != nil {
+		return nil
+	}
+	if t.info.Collects() {
+		t.once.Do(func() { close(t.ended) })
 		return nil
 	}
 	if t.group != nil {

@@ -141,6 +141,9 @@ func adoptTask(s *server, rec record, info *proc.Task, boot string, kept *keptTa
 		close(t.done)
 		return t, nil
 	}
+	if info.Collects() {
+		return t, t.adoptCollection(boot, kept)
+	}
 	if err := t.openGroup(boot); err != nil {
 		return nil, err
 	}

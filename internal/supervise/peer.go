@@ -65,6 +65,8 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 		return nil
 	case opStart:
 		return s.startTask(req, resp)
+	case opCollect:
+		return s.collectLogs(req, resp)
 	case opList:
 		s.list(req, resp)
 		return nil
@@ -167,7 +169,11 @@ func (s *server) startTask(req *request, resp *response) error {
 	if err := req.Spec.validate(); err != nil {
 		return &proc.StartError{Reason: err.Error()}
 	}
-	id := req.Spec.ID
+	return s.begin(req.Spec.ID, resp, func() (*task, error) { return s.launch(req.Spec) })
+}
+
+// begin adds the task that open starts. Requests for the task wait until open has returned.
+func (s *server) begin(id string, resp *response, open func() (*task, error)) error {
 	s.mu.Lock()
 	_, known := s.tasks[id]
 	if _, apart := s.apart[id]; apart {
@@ -186,7 +192,7 @@ func (s *server) startTask(req *request, resp *response) error {
 	if closing {
 		return errors.New("the supervisor is shutting down")
 	}
-	t, err := s.launch(req.Spec)
+	t, err := open()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(over)

@@ -24,6 +24,9 @@ type task struct {
 	main   *os.File      // pidfd of the program: pidfd, or that of init's child; nil if it had exited
 	child  bool          // a child of the supervisor
 	pumps  []*pump
+	holds  []*os.File    // write ends of Pipes, so that a pipe without a writer has not ended
+	ended  chan struct{} // closed to end a task with Pipes
+	once   sync.Once
 	done   chan struct{} // closed when the process has exited, logs are complete and the exit is on disk
 	ending *sync.RWMutex // of the server
 	over   func()        // called when the task has ended
@@ -33,7 +36,7 @@ type task struct {
 }
 
 func newTask(s *server, rec record, info proc.Task) *task {
-	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ending: &s.ending, over: s.taskOver, info: info}
+	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ended: make(chan struct{}), ending: &s.ending, over: s.taskOver, info: info}
 }
 
 func (t *task) snapshot() proc.Task {
@@ -150,10 +153,20 @@ func (s *start) openStreams(spec *Spec) ([]*os.File, error) {
 		return nil, err
 	}
 	s.files = append(s.files, null)
-	if spec.Logs.Disabled {
-		return []*os.File{null, null, null}, nil
-	}
 	streams := []*os.File{null}
+	if spec.Logs.Disabled {
+		for _, name := range []string{spec.Logs.Stdout, spec.Logs.Stderr} {
+			f := null
+			if name != "" {
+				if f, err = openForeign(name); err != nil {
+					return nil, err
+				}
+				s.files = append(s.files, f)
+			}
+			streams = append(streams, f)
+		}
+		return streams, nil
+	}
 	for _, stream := range streamNames {
 		if err := s.t.record.makePipe(stream, spec.Owner); err != nil {
 			return nil, err

@@ -40,6 +40,9 @@
 // it. An unknown status is reported as an error, never guessed. An upgrade executes the new program in
 // place: children, pipes and lock are kept.
 //
+// The supervisor also collects the logs of tasks that another program runs, such as an external driver:
+// Collect makes the FIFOs, Kill ends the collection, Forget removes it. Such a task has no process here.
+//
 // An exit is reported when all output of the task is in its log files. A process that outlives the
 // task and holds its pipe, as it can without a control group, is cut off after one second.
 //
@@ -98,6 +101,10 @@ func (s *Spec) validate() error {
 	if s.ID == "" || s.Entry == "" {
 		return errors.New("task without ID or entry")
 	}
+	return s.validateLogs()
+}
+
+func (s *Spec) validateLogs() error {
 	if !s.Logs.Disabled && (s.Logs.Root == "" || s.Logs.Name == "" || s.Logs.MaxFiles < 1 || s.Logs.MaxBytes < 1) {
 		return fmt.Errorf("task %s: logs need a directory, a name, and at least one file of one byte", s.ID)
 	}

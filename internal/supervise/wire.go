@@ -23,6 +23,7 @@ const maxFrame = 64 << 20
 const (
 	opHello    = "hello"    // Secret → Program, Apart, Guarded; the first request of a connection
 	opStart    = "start"    // Spec → Task
+	opCollect  = "collect"  // ID, Spec with Logs only → Task with Pipes; repeatable
 	opList     = "list"     // Faulty → Tasks
 	opTask     = "task"     // ID → Task
 	opWait     = "wait"     // ID → Task with Exit, when it ended

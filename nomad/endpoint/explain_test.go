@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
@@ -66,7 +67,7 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 		{Name: "server", Driver: "exec2", Identities: []*nomad.WorkloadIdentity{{Name: "vault", Audience: []string{"vault.example"}}}}}},
 		{Name: "side", Tasks: []*nomad.Task{{Name: "raw", Driver: "raw_exec"}}}}}
 	check(store.RegisterJob(13, &message.JobRegisterRequest{Job: job}))
-	return New(Config{Core: handler.Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}}), store
+	return New(Config{Core: handler.Config{Kinds: drivers.Table(), Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}}), store
 }
 
 func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
@@ -128,6 +129,25 @@ func TestExplainOne(t *testing.T) {
 }
 
 func in(namespace string) message.QueryOptions { return message.QueryOptions{Namespace: namespace} }
+
+// The kind of a driver that is not built-in is that of the nodes.
+func TestExplainExecByKindOfInstance(t *testing.T) {
+	for kind, want := range map[string]int{"raw_exec": 2, "exec2": 1, "docker": 1} {
+		s, store := newExplainer(t)
+		node := &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Drivers: map[string]*nomad.DriverInfo{"open": {Detected: true}}, Attributes: map[string]string{"driver.open.backend": kind}}
+		if _, err := store.RegisterNode(14, &message.NodeRegisterRequest{Node: node}); err != nil {
+			t.Fatal(err)
+		}
+		job := &nomad.Job{ID: "x", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "open"}}}}}
+		if _, err := store.RegisterJob(15, &message.JobRegisterRequest{Job: job}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "x"})
+		if err != nil || len(out.Needs) != want {
+			t.Errorf("%s: needs %v, %v, want %d rights", kind, out.Needs, err, want)
+		}
+	}
+}
 
 // Exec into a job with a task that can access the node's files requires an additional right.
 func TestExplainExecOfARawTask(t *testing.T) {
@@ -271,7 +291,7 @@ func BenchmarkExplainEverybody(b *testing.B) {
 	if _, err := store.UpsertACLTokens(11, tokens); err != nil {
 		b.Fatal(err)
 	}
-	s := New(Config{Core: handler.Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
+	s := New(Config{Core: handler.Config{Kinds: drivers.Table(), Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
 	req := &acls.ExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: message.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
 	for b.Loop() {
 		out, err := s.explain.Explain(b.Context(), callAs(acl.New(true), nil), req)

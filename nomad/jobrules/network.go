@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/netip"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -39,25 +38,7 @@ func validateNetworks(tg *nomad.TaskGroup, f *faults) {
 		if t.Resources != nil {
 			p.task(f.in("task", t.Name), t.Resources.Networks, mode)
 		}
-		if t.Driver == openDriver {
-			refuseOpen(tg, f.in("task", t.Name), t, mode)
-		}
 	}
-}
-
-// openDriver runs tasks without isolation: it supports neither a private network nor a private file system view.
-// For other drivers, the nodes report the capabilities.
-const openDriver = "raw_exec"
-
-func refuseOpen(tg *nomad.TaskGroup, f *faults, t *nomad.Task, mode string) {
-	lack := func(asked bool, what string) {
-		if asked {
-			f.add("driver %q cannot %s: use another driver, such as exec2", t.Driver, what)
-		}
-	}
-	lack(len(t.VolumeMounts) > 0, "mount volumes")
-	lack(mode != nomad.NetworkModeHost, fmt.Sprintf("join the group's network of mode %q", mode))
-	lack(slices.ContainsFunc(tg.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }), "use the dns block of the group's network")
 }
 
 // portRules records the ports that were already checked.

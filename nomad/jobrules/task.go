@@ -43,7 +43,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 		}
 	}
 	if t.Driver == "" {
-		f.add("missing driver: set one, such as driver = \"exec2\"")
+		f.add("missing driver: set one")
 	}
 	if strings.ContainsRune(t.User, 0) {
 		f.add("user contains a NUL character")

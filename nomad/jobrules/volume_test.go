@@ -125,20 +125,6 @@ func TestValidateNetworks(t *testing.T) {
 	}
 }
 
-func TestOpenDriver(t *testing.T) {
-	for name, edit := range map[string]func(j *nomad.Job){
-		"mount volumes":                            func(*nomad.Job) {},
-		`network of mode "none"`:                   func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{Mode: "none"}} },
-		"use the dns block of the group's network": func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{DNS: &nomad.DNSConfig{}}} },
-	} {
-		j := mounting(func(_ *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) {
-			j.TaskGroups[0].Tasks[0].Driver = "raw_exec"
-			edit(j)
-		})
-		wantFault(t, j, name)
-	}
-}
-
 // Ports of different tasks may have the same label, because each belongs to its task.
 func TestLabelsOfTasks(t *testing.T) {
 	j := sample("service")

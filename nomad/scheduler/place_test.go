@@ -370,3 +370,31 @@ func TestStopWithSpreads(t *testing.T) {
 		t.Errorf("%d live after stop", len(w.live()))
 	}
 }
+
+// TestInstances places a job on the node that has the instance of its driver, and that meets the
+// constraint on the attributes of the instance.
+func TestInstances(t *testing.T) {
+	w := newWorld(t)
+	for id, abi := range map[string]string{"low": "4", "none": "", "right": "7", "sick": "7"} {
+		w.addNode(id, func(n *nomad.Node) {
+			n.Drivers["exec2"] = &nomad.DriverInfo{Detected: true, Healthy: true}
+			n.Attributes["driver.exec2.landlock.abi"] = "7"
+			if abi != "" {
+				n.Drivers["exec2-open"] = &nomad.DriverInfo{Detected: true, Healthy: id != "sick"}
+				n.Attributes["driver.exec2-open.landlock.abi"] = abi
+			}
+		})
+	}
+	w.register(job(nomad.JobTypeService, 2, func(j *nomad.Job) {
+		j.TaskGroups[0].Tasks[0].Driver = "exec2-open"
+		j.TaskGroups[0].Constraints = []*nomad.Constraint{{LTarget: "${attr.driver.exec2-open.landlock.abi}", Operand: ">=", RTarget: "5"},
+			{Operand: nomad.ConstraintDistinctHosts, RTarget: "true"}}
+	}))
+	m := w.process().FailedTGAllocs["g"]
+	if len(w.live()) != 1 || w.live()[0].NodeID != "right" {
+		t.Fatalf("placed on %+v, want the node right", w.live())
+	}
+	if m == nil || m.ConstraintFiltered["missing drivers"] != 1 || m.ConstraintFiltered["${attr.driver.exec2-open.landlock.abi} >= 5"] != 2 {
+		t.Errorf("metric = %+v, want two nodes without the attribute and one with an unhealthy driver", m)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
@@ -89,6 +90,9 @@ type Config struct {
 	Schedulers []string
 	// Scheduler is the scheduler configuration of a new cluster.
 	Scheduler nomad.SchedulerConfiguration
+
+	// Kinds are the built-in kinds of drivers, by which jobs are checked. Default: none.
+	Kinds kinds.Table
 
 	// Introduction holds the requirements for new nodes. Default: a warning; tokens last 5 min,
 	// at most 30 min.

@@ -212,7 +212,7 @@ func (s *Server) raftConns() rpc.RaftConns {
 // endpoints creates the RPC handlers.
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
-		Core: handler.Config{Region: s.cfg.Region, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
+		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
 			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
 		RootKeys:    rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},
 		Access:      access.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},

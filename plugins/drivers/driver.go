@@ -26,6 +26,10 @@ import (
 // text is that of the plugin protocol.
 var ErrTaskNotFound = errors.New("task not found for given id")
 
+// ErrNotRunning means that the program of an external driver is not running. The client starts it
+// again; the tasks continue meanwhile.
+var ErrNotRunning = errors.New("the program of the driver is not running")
+
 // RecoverableError marks an error after which the restart policy applies.
 type RecoverableError struct{ Err error }
 
@@ -34,7 +38,7 @@ func (e *RecoverableError) Unwrap() error { return e.Err }
 
 // Driver runs tasks. All methods may be called concurrently for different tasks.
 type Driver interface {
-	// Name is the value of the task's driver attribute, such as "exec2".
+	// Name is the name of the instance: the value of the driver attribute of its tasks.
 	Name() string
 	// ConfigSpec is the schema of the agent's plugin block for this driver.
 	ConfigSpec() hcldec.Spec
@@ -85,11 +89,12 @@ type Capabilities struct {
 	Exec                 bool
 	FSIsolation          FSIsolation
 	DynamicWorkloadUsers bool     // the client assigns a dynamic uid to a task without user
-	Networks             []string // supported modes: "host", "group"; empty means "host" only
-	MustCreateNetwork    bool
-	NoLogs               bool // the driver collects no logs
-	Mounts               bool // the driver mounts TaskConfig.Mounts and TaskConfig.Files
-	Devices              bool // the driver gives TaskConfig.Devices to the task
+	Networks             []string // supported modes: NetworkHost, NetworkGroup; empty means NetworkHost
+	MustCreateNetwork    bool     // the driver is a NetworkCreator, and its tasks only join such networks
+	NoLogs               bool     // the driver collects no logs
+	Mounts               bool     // the driver mounts TaskConfig.Mounts and TaskConfig.Files
+	Devices              bool     // the driver gives TaskConfig.Devices to the task
+	DNS                  bool     // the driver applies TaskConfig.DNS itself
 }
 
 // Health of a driver on a node.
@@ -133,12 +138,17 @@ type TaskConfig struct {
 	LogDir       string // <alloc>/alloc/logs
 	Log          LogConfig
 	Mounts       []Mount
-	Devices      []string   // paths of devices that the task may use
+	Devices      []Device   // devices that the task may use
 	Files        []HostFile // mounted over files of the host, if the driver can
+	DNS          *DNS       // nil for that of the host; only with Capabilities.DNS
 	Writable     []string   // host paths of the node's volumes: any task may have created links there
 	CgroupParent string     // e.g. "nomad.slice"
 	NetNS        string     // path of the allocation's network namespace, "" for the host's
-	OOMScoreAdj  int
+	// NetLabels are the labels of the NetworkCreator that created NetNS.
+	NetLabels map[string]string
+	// Stdout and Stderr are FIFOs, or /dev/null, to which the output goes. Somebody else collects it. If they
+	// are empty, the driver has it collected, as Log and LogDir describe.
+	Stdout, Stderr string
 }
 
 // LinuxResources are the limits of the task's cgroup.
@@ -157,6 +167,20 @@ type Mount struct {
 	ReadOnly bool
 }
 
+// Device makes a device of the host visible to the task.
+type Device struct {
+	TaskPath    string
+	HostPath    string
+	Permissions string // letters of "rwm", as in a control group
+}
+
+// DNS is the configuration of a resolver.
+type DNS struct {
+	Servers  []string
+	Searches []string
+	Options  []string
+}
+
 // HostFile is a file of the client that is mounted read-only over one of the host, such as
 // /etc/resolv.conf. Name is relative to the allocation's directory.
 type HostFile struct {
@@ -170,6 +194,8 @@ type TaskHandle struct {
 	Version int
 	TaskID  string
 	State   []byte // the driver's own msgpack
+	// Network is the task's own network, nil for none. StartTask sets it; the client stores it apart.
+	Network *TaskNetwork `codec:"-"`
 }
 
 // ExitResult is the result of a task. A task killed by signal N has Signal N and ExitCode 128+N.
@@ -205,6 +231,7 @@ type TaskStatus struct {
 	CompletedAt time.Time
 	Exit        *ExitResult
 	Attributes  map[string]string
+	Network     *TaskNetwork // nil for none
 }
 
 // Port is a port assigned to the task.

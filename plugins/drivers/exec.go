@@ -42,8 +42,8 @@ type Sandboxer interface {
 // contains no environment.
 type SandboxReport struct {
 	PID     int
-	Level   string // attribute driver.exec2.level of the node
-	Explain string // attribute driver.exec2.explain_denials of the node
+	Level   string // attribute driver.<name>.level of the node
+	Explain string // attribute driver.<name>.explain_denials of the node
 	Layers  []SandboxLayer
 }
 

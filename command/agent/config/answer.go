@@ -189,7 +189,7 @@ func (s *Settings) forgetDerivedDirs() {
 			*dir = ""
 		}
 	}
-	derived(&s.PluginDir, "plugins")
+	derived(&s.Config.PluginDir, "plugins")
 	derived(&s.Client.AllocMountsDir, "..", "alloc_mounts")
 	derived(&s.Client.HostVolumesDir, "host_volumes")
 	derived(&s.Client.HostVolumePluginDir, "host_volume_plugins")

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/internal/version"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
@@ -73,7 +74,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		StateDir: cmp.Or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.Dev,
 		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
-		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
+		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Backends: s.backends(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,
@@ -143,22 +144,6 @@ func (s *Settings) hostEnv() map[string]string {
 	return env
 }
 
-// pluginConfigs returns the config blocks of the plugin blocks, by plugin name.
-func (s *Settings) pluginConfigs() map[string]map[string]any {
-	all := map[string]map[string]any{}
-	for name, p := range s.Plugin {
-		all[name] = p.Config
-	}
-	if s.optionSet("driver.raw_exec.enable") {
-		raw := map[string]any{"enabled": true}
-		for k, v := range all["raw_exec"] {
-			raw[k] = v
-		}
-		all["raw_exec"] = raw
-	}
-	return all
-}
-
 // intro returns the introduction token for the first registration. It comes from the environment,
 // the flag, or the file intro_token.jwt in the state directory.
 func (s *Settings) intro(stateDir string) (string, error) {
@@ -197,7 +182,7 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 		SegmentSize:  sv.RaftLogstore.WAL.SegmentSizeMB << 20,
 		LogStore:     consensus.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
 		StartTimeout: sv.StartTimeout, Keyring: s.keyrings(),
-		Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
+		Kinds: drivers.Table(), Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
 		AcceptAnyAudience: sv.AcceptAnyAudience, TokensToNodes: sv.RelayTokensToNodes,
 		MinHeartbeatTTL: sv.MinHeartbeatTTL, HeartbeatGrace: sv.HeartbeatGrace,
 		FailoverHeartbeatTTL: sv.FailoverHeartbeatTTL, MaxHeartbeatsPerSecond: sv.MaxHeartbeatsPerSecond,

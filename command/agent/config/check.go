@@ -34,7 +34,7 @@ func (s *Settings) check() error {
 
 // checkKeys checks the keys that do not depend on the roles of the agent.
 func (s *Settings) checkKeys() error {
-	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit())
+	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkPlugins(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit())
 }
 
 // Fault returns an error that names a key and the place where it was set.
@@ -107,6 +107,9 @@ func (s *Settings) checkClient() error {
 	var errs []error
 	if c.MinDynamicPort < 0 || c.MinDynamicPort > c.MaxDynamicPort || c.MaxDynamicPort > 65536 {
 		errs = append(errs, s.Fault("client.min_dynamic_port", "the range %d to %d must be within 0 and 65536", c.MinDynamicPort, c.MaxDynamicPort))
+	}
+	if c.ClientMinPort < 0 || c.ClientMinPort > c.ClientMaxPort || c.ClientMaxPort > 65535 {
+		errs = append(errs, s.Fault("client.client_min_port", "the range %d to %d must be within 0 and 65535", c.ClientMinPort, c.ClientMaxPort))
 	}
 	if f := c.PreferredAddressFamily; f != "" && f != "ipv4" && f != "ipv6" {
 		errs = append(errs, s.Fault("client.preferred_address_family", "must be ipv4 or ipv6, not %q", f))

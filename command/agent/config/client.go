@@ -10,7 +10,7 @@ type Client struct {
 	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir" later:"another directory for the mounts of allocations"`
 	HostVolumesDir                 string                    `hcl:"host_volumes_dir" later:"dynamic host volumes"`
 	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir" later:"dynamic host volumes"`
-	CommonPluginDir                string                    `hcl:"common_plugin_dir" later:"external plugins"`
+	CommonPluginDir                string                    `hcl:"common_plugin_dir" later:"plugins for secrets"`
 	Servers                        []string                  `hcl:"servers"`
 	NodeClass                      string                    `hcl:"node_class"`
 	NodePool                       string                    `hcl:"node_pool" default:"default"`
@@ -27,8 +27,8 @@ type Client struct {
 	DiskFreeMB                     int                       `hcl:"disk_free_mb" later:"setting the free disk space (disk_total_mb sets the total)"`
 	ReservableCores                string                    `hcl:"reservable_cores"`
 	MaxKillTimeout                 time.Duration             `hcl:"max_kill_timeout" default:"30s"`
-	ClientMaxPort                  int                       `hcl:"client_max_port" default:"14512" later:"external plugins"`
-	ClientMinPort                  int                       `hcl:"client_min_port" default:"14000" later:"external plugins"`
+	ClientMaxPort                  int                       `hcl:"client_max_port" default:"14512"`
+	ClientMinPort                  int                       `hcl:"client_min_port" default:"14000"`
 	MaxDynamicPort                 int                       `hcl:"max_dynamic_port" default:"32000"`
 	MinDynamicPort                 int                       `hcl:"min_dynamic_port" default:"20000"`
 	Reserved                       Reserved                  `hcl:"reserved"`

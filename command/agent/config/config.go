@@ -15,7 +15,7 @@ type Config struct {
 	Datacenter                string              `hcl:"datacenter" default:"dc1"`
 	Name                      string              `hcl:"name"`
 	DataDir                   string              `hcl:"data_dir"`
-	PluginDir                 string              `hcl:"plugin_dir" later:"external plugins"`
+	PluginDir                 string              `hcl:"plugin_dir"`
 	LogLevel                  string              `hcl:"log_level" default:"INFO"`
 	LogJSON                   bool                `hcl:"log_json"`
 	LogFile                   string              `hcl:"log_file"`
@@ -45,7 +45,7 @@ type Config struct {
 	HTTPAPIAllowedHosts       []string            `hcl:"http_api_allowed_hosts"`
 	Sentinel                  Sentinel            `hcl:"sentinel" later:"Sentinel"`
 	Autopilot                 Autopilot           `hcl:"autopilot"`
-	Plugin                    map[string]*Plugin  `hcl:"plugin,label"`
+	Plugin                    map[string]*Plugin  `hcl:"plugin,once"`
 	Limits                    Limits              `hcl:"limits"`
 	Audit                     Audit               `hcl:"audit"`
 	Reporting                 Reporting           `hcl:"reporting" later:"usage reporting"`
@@ -123,10 +123,11 @@ type Telemetry struct {
 	CirconusBrokerSelectTag            string        `hcl:"circonus_broker_select_tag" later:"sending metrics to other systems"`
 }
 
-// Plugin is the plugin block.
+// Plugin is the plugin block: an instance of a driver. Its label is the name of the instance.
 type Plugin struct {
-	Args   []string       `hcl:"args"`
-	Config map[string]any `hcl:"config"`
+	Backend string         `hcl:"backend"` // the kind of driver; empty for the label
+	Args    []string       `hcl:"args"`
+	Config  map[string]any `hcl:"config"`
 }
 
 // Keyring is a keyring block, identified by its provider and name. Printing it shows no provider

@@ -220,7 +220,7 @@ func TestDev(t *testing.T) {
 	if !s.Server.Enabled || !s.Client.Enabled || s.BindAddr != "0.0.0.0" || !s.EnableDebug || s.Client.Meta["a"] != "b" {
 		t.Errorf("settings = %+v", s.Config)
 	}
-	if raw := s.pluginConfigs()["raw_exec"]; raw["enabled"] != true {
+	if raw := driverConfig(s, "raw_exec"); raw["enabled"] != true {
 		t.Errorf("raw_exec = %v", raw)
 	}
 }

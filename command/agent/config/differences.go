@@ -57,17 +57,20 @@ func Differences(paths []string) ([]Difference, error) {
 	if len(wrong) > 0 {
 		return nil, fmt.Errorf("%s", strings.Join(wrong, "\n"))
 	}
-	return append(out, s.ignoredKeys()...), nil
+	return slices.Concat(out, s.unknownDrivers(), s.ignoredKeys()), nil
 }
 
-// absentKeys splits the errors of checks into keys whose feature is missing and other errors.
+// absentKeys splits the errors of checks into keys whose feature is missing and other errors. It
+// omits unknown drivers.
 func absentKeys(err error) (out []Difference, wrong []string) {
 	for _, err := range leafErrors(err) {
-		if a, ok := err.(*absentKey); ok {
-			out = append(out, Difference{Place: trimPlace(a.place), Key: a.key, Effect: a.feature + ": the agent does not start", Refused: true})
-			continue
+		switch err := err.(type) {
+		case *absentKey:
+			out = append(out, Difference{Place: trimPlace(err.place), Key: err.key, Effect: err.feature + ": the agent does not start", Refused: true})
+		case unknownDriver: // unknownDrivers lists them, for parts of a configuration too
+		default:
+			wrong = append(wrong, err.Error())
 		}
-		wrong = append(wrong, err.Error())
 	}
 	return out, wrong
 }
@@ -83,13 +86,21 @@ func (s *Settings) ignoredKeys() []Difference {
 			ignored(key, key, withoutEffect[key])
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Plugin)) {
-		if !slices.Contains(Drivers, name) {
-			ignored("plugin."+name, fmt.Sprintf("plugin %q", name), "this version does not have the plugin")
-		}
-	}
 	for _, key := range s.UnknownOptions() {
 		ignored("client.options", fmt.Sprintf("client.options %q", key), "unknown option")
+	}
+	return out
+}
+
+// unknownDrivers lists the plugin blocks of drivers that this version does not have.
+func (s *Settings) unknownDrivers() []Difference {
+	var out []Difference
+	_, wrong := s.instances()
+	for _, w := range wrong {
+		if w.Unknown && !s.external(w.Label) {
+			out = append(out, Difference{Place: trimPlace(s.place("plugin." + w.Label)), Key: fmt.Sprintf("plugin %q", w.Label),
+				Effect: "this version does not have the driver: a client does not start", Refused: true})
+		}
 	}
 	return out
 }

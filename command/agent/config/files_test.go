@@ -116,8 +116,8 @@ EOT
 		{list(s.option("env.denylist")), []string{"SECRET"}},
 		{s.Client.Reserved, Reserved{CPU: 100, Memory: 256, ReservedPorts: "22,80,8500-8600"}},
 		{s.Client.GCDiskUsageThreshold, 91.5}, {s.Client.MaxKillTimeout, 90 * time.Second},
-		{s.pluginConfigs()["raw_exec"], map[string]any{"enabled": true}},
-		{s.pluginConfigs()["exec2"], map[string]any{"unveil_defaults": false, "unveil_paths": []any{"r:/etc", "rx:/opt"}, "unveil_by_task": "true"}},
+		{driverConfig(s, "raw_exec"), map[string]any{"enabled": true}},
+		{driverConfig(s, "exec2"), map[string]any{"unveil_defaults": false, "unveil_paths": []any{"r:/etc", "rx:/opt"}, "unveil_by_task": "true"}},
 	} {
 		if !reflect.DeepEqual(v.got, v.want) {
 			t.Errorf("got %#v, want %#v", v.got, v.want)
@@ -133,14 +133,14 @@ func TestJSONFile(t *testing.T) {
 			"data_dir": "/opt/nomad/data",
 			"server": {"enabled": true, "heartbeat_grace": "7s"},
 			"client": {"enabled": true, "meta": {"rack": "r1", "n": 3}, "reserved": {"cpu": 100}, "servers": []},
-			"plugin": {"raw_exec": {"config": {"enabled": true}}, "docker": {"config": {"gc": {"image": false}}}}
+			"plugin": {"raw_exec": {"config": {"enabled": true}}, "exec2": {"config": {"seccomp_profiles": {"a": "/a"}}}}
 		}`,
 		"lists": `
 		{
 			"data_dir": "/opt/nomad/data",
 			"server": [{"enabled": "true"}, {"heartbeat_grace": "7s"}],
 			"client": [{"enabled": true, "meta": [{"rack": "r1"}, {"n": "3"}], "reserved": [{"cpu": "100"}]}],
-			"plugin": [{"raw_exec": [{"config": [{"enabled": true}]}]}, {"docker": {"config": [{"gc": {"image": false}}]}}]
+			"plugin": [{"raw_exec": [{"config": [{"enabled": true}]}]}, {"exec2": {"config": [{"seccomp_profiles": {"a": "/a"}}]}}]
 		}`,
 	}
 	for name, text := range forms {
@@ -154,7 +154,7 @@ func TestJSONFile(t *testing.T) {
 					{s.Server.Enabled, true}, {s.Server.HeartbeatGrace, 7 * time.Second}, {s.Client.Reserved.CPU, 100},
 					{s.Client.Meta, map[string]string{"rack": "r1", "n": "3"}},
 					{s.Plugin["raw_exec"].Config, map[string]any{"enabled": true}},
-					{s.Plugin["docker"].Config, map[string]any{"gc": map[string]any{"image": false}}},
+					{s.Plugin["exec2"].Config, map[string]any{"seccomp_profiles": map[string]any{"a": "/a"}}},
 				} {
 					if !reflect.DeepEqual(v.got, v.want) {
 						t.Errorf("got %#v, want %#v", v.got, v.want)

@@ -24,7 +24,7 @@ func (s *Settings) walkLater(block, deflt reflect.Value, path, feature string) [
 		}
 		at := path + f.Key
 		switch {
-		case f.Mode == "label" || f.Mode == "named":
+		case f.Mode == "label" || f.Mode == "once" || f.Mode == "named":
 			for _, name := range sortedKeys(f.Value) {
 				elem := f.Value.MapIndex(name)
 				errs = append(errs, s.blockLater(elem, at+"."+name.String(), missing)...)

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -82,7 +83,24 @@ func (s *Settings) loadFile(path string) error {
 
 // parse decodes one file into the settings.
 func (s *Settings) parse(src []byte, name string) error {
-	return decode.File(src, name, reflect.ValueOf(&s.Config).Elem(), s.set)
+	before := map[string]string{}
+	for label, p := range s.Plugin {
+		before[label] = p.Backend
+	}
+	err := decode.File(src, name, reflect.ValueOf(&s.Config).Elem(), s.set)
+	return errors.Join(err, s.sameBackends(before))
+}
+
+// sameBackends returns an error if a file sets another backend for the plugin block of an earlier
+// file. Files merge, but these are two drivers with one name.
+func (s *Settings) sameBackends(before map[string]string) error {
+	var errs []error
+	for _, label := range slices.Sorted(maps.Keys(before)) {
+		if was, now := before[label], s.Plugin[label].Backend; was != "" && was != now {
+			errs = append(errs, s.Fault("plugin."+label+".backend", "an earlier file sets the backend %q for this label: rename one of the blocks", was))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // setFlag sets a key from a flag. path is the path of the key, such as "client.node_class".

@@ -7,27 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/drivers/exec2"
-	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/drivers/rawexec"
+	"github.com/open-nomad/open-nomad/drivers"
 )
-
-// Drivers lists the names of the drivers of this version.
-var Drivers = []string{exec2.Name, rawexec.Name, mock.Name}
-
-// AllowsDriver reports whether client.options allow a driver. The mock driver is for tests: only
-// -dev or a plugin block enables it.
-func (s *Settings) AllowsDriver(name string) bool {
-	allow := list(s.option("driver.allowlist", "driver.whitelist"))
-	deny := list(s.option("driver.denylist", "driver.blacklist"))
-	switch {
-	case slices.Contains(deny, name), len(allow) > 0 && !slices.Contains(allow, name):
-		return false
-	case name == mock.Name:
-		return s.Dev || s.Plugin[mock.Name] != nil
-	}
-	return true
-}
 
 // knownOptions are the keys of client.options that Nomad reads. Other keys are accepted, because
 // plugins may read them. The agent logs them at start.
@@ -57,8 +38,9 @@ func (s *Settings) checkOptions() error {
 			}
 		}
 	}
+	instances, _ := s.instances()
 	for _, driver := range list(s.option("user.checked_drivers")) {
-		if slices.Contains(Drivers, driver) {
+		if slices.ContainsFunc(instances, func(i drivers.Instance) bool { return i.Name == driver }) {
 			errs = append(errs, s.notYet(path, "user.checked_drivers for "+driver))
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Driver is the name of the driver in a task's driver attribute.
+// Driver is the name of the driver's kind.
 const Driver = "exec2"
 
 // Alias is the name of the plugin block of the external driver.

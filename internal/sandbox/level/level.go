@@ -22,7 +22,7 @@ import (
 // Level is the name of a sandbox level.
 type Level string
 
-// The levels, weakest first. The names are values of the attribute driver.exec2.level.
+// The levels, weakest first. The names are values of the attribute driver.<name>.level.
 const (
 	None       Level = "none"
 	Host       Level = "host"

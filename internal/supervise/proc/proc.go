@@ -26,6 +26,9 @@ type Task struct {
 	Before  Counters `json:",omitzero"`
 	Logs    Logs
 	Exit    *Exit // nil while running
+	// Pipes are the FIFOs for stdout and stderr of a task that another program runs: the supervisor only
+	// collects its logs, and PID is 0. Nil for a task of the supervisor.
+	Pipes []string `json:",omitempty"`
 	// LogFaults are the current reasons why logs cannot be written, by stream. The task blocks in
 	// its next write to such a stream.
 	LogFaults map[string]string `json:",omitempty"`
@@ -37,6 +40,9 @@ type Task struct {
 	// environment.
 	Declared json.RawMessage `json:",omitempty"`
 }
+
+// Collects reports whether the supervisor only collects the logs of the task.
+func (t *Task) Collects() bool { return t.Pipes != nil }
 
 // Leader returns the process that the supervisor forked: process 1 of the namespace, or the
 // program. The task ends when it ends.
@@ -73,7 +79,9 @@ type Logs struct {
 	Name     string // files are <name>.stdout.N and <name>.stderr.N
 	MaxFiles int
 	MaxBytes int64 // per file
-	Disabled bool  // output goes to /dev/null
+	Disabled bool  // nothing is collected: output goes to Stdout and Stderr, or to /dev/null
+	// Stdout and Stderr are FIFOs, or /dev/null, of another collector.
+	Stdout, Stderr string `json:",omitempty"`
 }
 
 // Exit is the result of a task. A task killed by signal N has code 128+N.

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/relay"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -79,13 +79,13 @@ func (s *Service) parse(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequ
 	switch req.Kind {
 	case acls.ExplainJob:
 		ns := handler.NamespaceOf(req.Namespace)
-		return jobQuestion(c, req, ns, snap.Job(nil, ns, req.Name))
+		return s.jobQuestion(snap, c, req, ns, snap.Job(nil, ns, req.Name))
 	case acls.ExplainAllocation:
 		alloc := snap.Alloc(nil, req.Name)
 		if alloc == nil || !c.Access.Allows(acl.InNamespace(alloc.Namespace, acl.ReadJob)) {
 			return nil, nomad.UnknownAlloc(req.Name)
 		}
-		return jobQuestion(c, req, alloc.Namespace, alloc.Job)
+		return s.jobQuestion(snap, c, req, alloc.Namespace, alloc.Job)
 	case acls.ExplainAudience:
 		return audienceQuestion(snap, c, req)
 	}
@@ -119,7 +119,7 @@ func objectQuestion(req *acls.ExplainRequest) (*question, error) {
 // jobQuestion returns the question about a job or one of its allocations. Job is nil if it does
 // not exist. The rights are those of the namespace. Exec into a task without isolation also
 // needs alloc-node-exec.
-func jobQuestion(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*question, error) {
+func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*question, error) {
 	ops, known := jobRights[req.Right]
 	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
 		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true
@@ -129,16 +129,18 @@ func jobQuestion(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Jo
 			req.Kind, req.Right, strings.Join(slices.Sorted(maps.Keys(jobRights)), ", "))
 	}
 	ask := &question{questions: []acl.Question{acl.InNamespace(ns, ops...)}}
-	if slices.Contains(ops, acl.AllocExec) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && slices.ContainsFunc(job.TaskGroups, seesNode) {
+	if slices.Contains(ops, acl.AllocExec) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && exposed(job, s.Kinds.Names(snap.Nodes(nil))) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.AllocNodeExec))
 	}
 	return ask, nil
 }
 
-// seesNode reports whether a task of the group runs without isolation from the node, by the name
-// of its driver.
-func seesNode(g *nomad.TaskGroup) bool {
-	return slices.ContainsFunc(g.Tasks, relay.NotIsolated)
+// exposed reports whether a task of the job runs without isolation from the node, by the kind of its
+// driver.
+func exposed(job *nomad.Job, names *kinds.Names) bool {
+	return slices.ContainsFunc(job.TaskGroups, func(g *nomad.TaskGroup) bool {
+		return slices.ContainsFunc(g.Tasks, func(t *nomad.Task) bool { return kinds.Exposed(names.Kind(t.Driver)) })
+	})
 }
 
 // audienceQuestion returns the question about who can get JWTs for an audience. These are the

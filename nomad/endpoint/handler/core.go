@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -88,6 +89,7 @@ type Nodes interface {
 // Config configures a Core. All fields are required.
 type Config struct {
 	Region string
+	Kinds  kinds.Table // built-in kinds of drivers
 	// SignWithin is the maximum time to wait for a signing key.
 	SignWithin time.Duration
 

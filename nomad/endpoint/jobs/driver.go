@@ -3,21 +3,28 @@ package jobs
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 
-	exec2 "github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
+
+// names returns a resolver for the drivers of jobs, with the current nodes.
+func (s *Service) names() *kinds.Names { return s.Kinds.Names(s.Snapshot().Nodes(nil)) }
 
 // validate checks a canonical job: the rules of jobs, and the rules of the drivers that need
 // no node.
-func validate(job *nomad.Job) error {
+func validate(job *nomad.Job, names *kinds.Names) error {
 	list := parts(jobrules.Validate(job))
-	eachExec2(job, func(place string, t *nomad.Task) {
-		for _, err := range append(parts(exec2.CheckTask(t.Config)), parts(checkUser(t.User))...) {
-			list = append(list, fmt.Errorf("%s: %w", place, err))
+	eachKind(job, names, func(k *drivers.Kind, p place) {
+		wrong := missing(k, names, p)
+		if k.CheckTask != nil {
+			wrong = append(wrong, parts(k.CheckTask(p.task.User, p.task.Config))...)
+		}
+		for _, err := range wrong {
+			list = append(list, fmt.Errorf("%s: %w", p, err))
 		}
 	})
 	return errors.Join(list...)
@@ -25,19 +32,38 @@ func validate(job *nomad.Job) error {
 
 // Check returns the errors and warnings of a job that can be found without server state.
 // It modifies the job: it sets the defaults of the HTTP API.
-func Check(job *nomad.Job) (errs, warns []string) {
+func Check(job *nomad.Job, table kinds.Table) (errs, warns []string) {
 	jobrules.Canonicalize(job)
-	return faults(validate(job)), warnings(job)
+	names := table.Names(nil)
+	return faults(validate(job, names)), warnings(job, names)
 }
 
 // warnings returns the warnings about a canonical job: valid, but probably a mistake.
-func warnings(job *nomad.Job) []string {
+func warnings(job *nomad.Job, names *kinds.Names) []string {
 	out := jobrules.Warnings(job)
-	eachExec2(job, func(place string, t *nomad.Task) {
-		if t.User == "root" || t.User == "0" {
-			out = append(out, fmt.Sprintf("%s: user %q: only nodes with allow_root in the plugin config of %s run it", place, t.User, exec2.Driver))
+	eachKind(job, names, func(k *drivers.Kind, p place) {
+		if k.WarnTask == nil {
+			return
+		}
+		for _, text := range k.WarnTask(p.task.User, p.task.Config) {
+			out = append(out, fmt.Sprintf("%s: %s", p, text))
 		}
 	})
+	return append(out, absent(job, names)...)
+}
+
+// maxAbsent limits the warnings about drivers that no node has.
+const maxAbsent = 16
+
+// absent returns a warning for each driver that no node has.
+func absent(job *nomad.Job, names *kinds.Names) (out []string) {
+	seen := map[string]bool{}
+	for _, p := range places(job) {
+		if d := p.task.Driver; d != "" && !seen[d] && len(out) < maxAbsent && names.Absent(d) {
+			seen[d] = true
+			out = append(out, fmt.Sprintf("%s: no node has the driver %q", p, d))
+		}
+	}
 	return out
 }
 
@@ -45,63 +71,95 @@ func warnings(job *nomad.Job) []string {
 // of the servers.
 func (s *Service) warnings(job *nomad.Job) []string {
 	snap := s.Snapshot()
-	out := warnings(job)
+	out := warnings(job, s.names())
 	_, region := snap.SchedulerConfig(nil)
 	if snap.NodePool(nil, job.NodePool).MemoryOversubscription(region) {
 		return out
 	}
-	for _, tg := range job.TaskGroups {
-		for _, t := range tg.Tasks {
-			if t.Resources.MemoryMaxMB != 0 {
-				out = append(out, fmt.Sprintf("job %q, group %q, task %q: memory_max has no effect: "+
-					"memory oversubscription is not enabled in the scheduler configuration", job.ID, tg.Name, t.Name))
-			}
+	for _, p := range places(job) {
+		if p.task.Resources.MemoryMaxMB != 0 {
+			out = append(out, fmt.Sprintf("%s: memory_max has no effect: "+
+				"memory oversubscription is not enabled in the scheduler configuration", p))
 		}
 	}
 	return out
 }
 
-// eachExec2 calls f for the tasks with the exec2 driver.
-func eachExec2(job *nomad.Job, f func(place string, t *nomad.Task)) {
+// place is a task of a job.
+type place struct {
+	job   *nomad.Job
+	group *nomad.TaskGroup
+	task  *nomad.Task
+}
+
+// String returns the place as a prefix of messages.
+func (p place) String() string {
+	return fmt.Sprintf("job %q, group %q, task %q", p.job.ID, p.group.Name, p.task.Name)
+}
+
+func places(job *nomad.Job) (out []place) {
 	for _, tg := range job.TaskGroups {
 		for _, t := range tg.Tasks {
-			if t.Driver == exec2.Driver {
-				f(fmt.Sprintf("job %q, group %q, task %q", job.ID, tg.Name, t.Name), t)
-			}
+			out = append(out, place{job, tg, t})
+		}
+	}
+	return out
+}
+
+// eachKind calls f for the tasks with a driver of a known kind.
+func eachKind(job *nomad.Job, names *kinds.Names, f func(*drivers.Kind, place)) {
+	for _, p := range places(job) {
+		if k := names.Kind(p.task.Driver); k != nil {
+			f(k, p)
 		}
 	}
 }
 
-// dynamicPrefix is the prefix of the names of dynamic users, which a client assigns to one
-// allocation.
-const dynamicPrefix = "nomad-"
+// groupNetwork is in Capabilities.Networks if tasks can join the network of their group.
+const groupNetwork = "group"
 
-// maxUID is the highest valid uid. The kernel uses the next value for "no change".
-const maxUID = 1<<32 - 2
-
-// checkUser rejects users that cannot exist on a node.
-func checkUser(user string) error {
-	if uid, dynamic := strings.CutPrefix(user, dynamicPrefix); dynamic && number(uid) {
-		return fmt.Errorf("user %q is assigned by clients and cannot be requested: remove user", user)
-	}
-	if !number(user) {
-		return nil
-	}
-	if uid, err := strconv.ParseUint(user, 10, 64); err != nil || uid > maxUID {
-		return fmt.Errorf("user %q is not a uid: the maximum is %d", user, maxUID)
-	}
-	return nil
+// ability is something that a driver can do for a task.
+type ability struct {
+	asked bool
+	what  string
+	has   func(drivers.Capabilities) bool
 }
 
-func number(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+// missing returns what the task asks for and no instance of its driver's kind can do. For other
+// drivers, the nodes check their capabilities.
+func missing(k *drivers.Kind, names *kinds.Names, p place) (out []error) {
+	mode := p.group.NetworkMode()
+	mounts := func(c drivers.Capabilities) bool { return c.Mounts }
+	for _, a := range []ability{
+		{len(p.task.VolumeMounts) > 0, "mount volumes", mounts},
+		{mode != nomad.NetworkModeHost, fmt.Sprintf("join the group's network of mode %q", mode),
+			func(c drivers.Capabilities) bool { return slices.Contains(c.Networks, groupNetwork) }},
+		{slices.ContainsFunc(p.group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }),
+			"use the dns block of the group's network", mounts},
+	} {
+		if !a.asked || a.has(k.Capabilities) {
+			continue
+		}
+		mend := "use another driver"
+		if other := names.Example(a.has); other != "" {
+			mend += ", such as " + other
+		}
+		out = append(out, fmt.Errorf("driver %q cannot %s: %s", p.task.Driver, a.what, mend))
+	}
+	return out
+}
 
-// parts returns the errors that err joins, or err itself. It is empty for nil.
-func parts(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	if err == nil {
+// parts returns the errors that err joins, at every level, or err itself. It is empty for nil.
+func parts(err error) (out []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
 		return nil
+	case !ok:
+		return []error{err}
 	}
-	return []error{err}
+	for _, e := range joined.Unwrap() {
+		out = append(out, parts(e)...)
+	}
+	return out
 }

@@ -1,13 +1,27 @@
 package jobs
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 )
+
+// table is the table of the built-in kinds, as agents hand it to servers.
+var table = kinds.Table(drivers.Table())
+
+// exec2Open is a node with an instance of exec2, and with one of a driver that is not built-in.
+var exec2Open = &nomad.Node{
+	Drivers: map[string]*nomad.DriverInfo{"exec2": {Detected: true}, "exec2-open": {Detected: true}, "docker": {Detected: true}},
+	Attributes: map[string]string{"driver.exec2.backend": "exec2", "driver.exec2-open": "1", "driver.exec2-open.backend": "exec2",
+		"driver.docker": "1", "driver.docker.backend": "docker"},
+}
 
 // exec2Job returns a canonical job with one exec2 task.
 func exec2Job(change func(*nomad.Task)) *nomad.Job {
@@ -39,7 +53,7 @@ func TestValidateKnowsTheDriver(t *testing.T) {
 		"named nomad-x": {func(t *nomad.Task) { t.User = "nomad-web" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := validate(exec2Job(tc.change))
+			err := validate(exec2Job(tc.change), table.Names(nil))
 			if (err == nil) != (tc.want == nil) {
 				t.Fatalf("validate() = %v, want %q", err, tc.want)
 			}
@@ -54,7 +68,7 @@ func TestValidateKnowsTheDriver(t *testing.T) {
 
 func TestWarningOfRoot(t *testing.T) {
 	for user, want := range map[string]bool{"root": true, "0": true, "nobody": false, "": false} {
-		got := strings.Join(warnings(exec2Job(func(t *nomad.Task) { t.User = user })), "\n")
+		got := strings.Join(warnings(exec2Job(func(t *nomad.Task) { t.User = user }), table.Names(nil)), "\n")
 		if strings.Contains(got, "allow_root") != want {
 			t.Errorf("user %q: warnings %q", user, got)
 		}
@@ -68,9 +82,78 @@ func TestLandlockConstraint(t *testing.T) {
 	other := codec.Copy(more)
 	other.Name, other.Driver, other.Config["require_abi"] = "other", "mock_driver", 9
 	job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, more, other)
-	addImplicitConstraints(job)
+	addImplicitConstraints(job, table.Names(nil))
 	got := job.TaskGroups[0].Constraints
 	if len(got) != 1 || got[0].LTarget != "${attr.driver.exec2.landlock.abi}" || got[0].Operand != ">=" || got[0].RTarget != "7" {
 		t.Errorf("constraints = %+v, want ABI 7", got)
+	}
+}
+
+// TestInstances checks jobs that name an instance of a driver. Its kind is that of the nodes.
+func TestInstances(t *testing.T) {
+	nodes := []*nomad.Node{exec2Open, {Drivers: map[string]*nomad.DriverInfo{"exec2-open": {}}}}
+	const place = `job "j", group "g", task "t": `
+	for name, tc := range map[string]struct {
+		change func(*nomad.Task)
+		nodes  []*nomad.Node
+		wrong  string // part of the error; "" for none
+		warned string // part of the warnings; "" for none
+	}{
+		"fine":            {func(t *nomad.Task) { t.Driver = "exec2-open" }, nodes, "", ""},
+		"config":          {func(t *nomad.Task) { t.Driver, t.Config["pids_limit"] = "exec2-open", 0 }, nodes, place + "config of exec2: pids_limit: 0", ""},
+		"user":            {func(t *nomad.Task) { t.Driver, t.User = "exec2-open", "nomad-80000" }, nodes, place + `user "nomad-80000"`, ""},
+		"root":            {func(t *nomad.Task) { t.Driver, t.User = "exec2-open", "root" }, nodes, "", "allow_root"},
+		"not built-in":    {func(t *nomad.Task) { t.Driver, t.Config["image"] = "docker", "x" }, nodes, "", ""},
+		"on no node":      {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-opne", 7 }, nodes, "", place + `no node has the driver "exec2-opne"`},
+		"undetected":      {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-open", 7 }, nodes[1:], "", `no node has the driver "exec2-open"`},
+		"without nodes":   {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-open", 7 }, nil, "", `no node has the driver "exec2-open"`},
+		"built-in":        {func(t *nomad.Task) {}, nil, "", ""},
+		"built-in, wrong": {func(t *nomad.Task) { t.Config["x"] = 7 }, nil, `unknown argument "x"`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := table.Names(slices.Values(tc.nodes))
+			job := exec2Job(tc.change)
+			if err := validate(job, names); (err == nil) != (tc.wrong == "") || err != nil && !strings.Contains(err.Error(), tc.wrong) {
+				t.Errorf("validate() = %v, want %q", err, tc.wrong)
+			}
+			if got := strings.Join(warnings(job, names), "\n"); (got == "") != (tc.warned == "") || !strings.Contains(got, tc.warned) {
+				t.Errorf("warnings() = %q, want %q", got, tc.warned)
+			}
+		})
+	}
+}
+
+// TestConstraintOfInstance checks that a constraint names the attribute of the task's instance.
+func TestConstraintOfInstance(t *testing.T) {
+	job := exec2Job(func(t *nomad.Task) { t.Driver, t.Config["require_abi"] = "exec2-open", 5 })
+	more := codec.Copy(job.TaskGroups[0].Tasks[0])
+	more.Name, more.Driver, more.Config["require_abi"] = "more", "exec2", 7
+	job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, more)
+	addImplicitConstraints(job, table.Names(slices.Values([]*nomad.Node{exec2Open})))
+	var got []string
+	for _, c := range job.TaskGroups[0].Constraints {
+		got = append(got, c.LTarget+" "+c.Operand+" "+c.RTarget)
+	}
+	if want := []string{"${attr.driver.exec2-open.landlock.abi} >= 5", "${attr.driver.exec2.landlock.abi} >= 7"}; !slices.Equal(got, want) {
+		t.Errorf("constraints = %q, want %q", got, want)
+	}
+}
+
+// TestMissingAbilities checks jobs that ask for what no instance of a kind can do.
+func TestMissingAbilities(t *testing.T) {
+	for name, edit := range map[string]func(*nomad.TaskGroup){
+		"mount volumes":                            func(g *nomad.TaskGroup) { g.Tasks[0].VolumeMounts = []*nomad.VolumeMount{{Volume: "v"}} },
+		`network of mode "none"`:                   func(g *nomad.TaskGroup) { g.Networks = nomad.Networks{{Mode: "none"}} },
+		"use the dns block of the group's network": func(g *nomad.TaskGroup) { g.Networks = nomad.Networks{{DNS: &nomad.DNSConfig{}}} },
+	} {
+		for driver, wrong := range map[string]bool{"raw_exec": true, "mock_driver": true, "exec2": false, "docker": false} {
+			job := exec2Job(func(t *nomad.Task) { t.Driver = driver })
+			edit(job.TaskGroups[0])
+			err := validate(job, table.Names(slices.Values([]*nomad.Node{exec2Open})))
+			got := err != nil && strings.Contains(err.Error(), fmt.Sprintf(`task "t": driver %q cannot `, driver)) && strings.Contains(err.Error(), name+": use another driver, such as exec2")
+			if got != wrong {
+				t.Errorf("%s: %s: %v", driver, name, err)
+			}
+		}
 	}
 }

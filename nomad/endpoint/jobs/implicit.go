@@ -1,12 +1,14 @@
 package jobs
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	exec2 "github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Targets and values of implicit constraints.
@@ -15,12 +17,11 @@ const (
 	identityVersion   = ">= 1.7.0-a"
 	targetSignals     = "${attr.os.signals}"
 	defaultKillSignal = "SIGINT"
-	targetLandlock    = "${attr.driver.exec2.landlock.abi}"
 )
 
 // addImplicitConstraints adds constraints for what the tasks of each group require of a node:
-// workload identities, signals, and a version of Landlock.
-func addImplicitConstraints(job *nomad.Job) {
+// workload identities, signals, and what their drivers need, such as a version of Landlock.
+func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 	for _, tg := range job.TaskGroups {
 		if needsIdentities(tg) {
 			constrain(tg, &nomad.Constraint{LTarget: targetVersion, RTarget: identityVersion, Operand: nomad.ConstraintSemver})
@@ -28,8 +29,8 @@ func addImplicitConstraints(job *nomad.Job) {
 		if signals := signalsOf(tg); len(signals) > 0 {
 			constrain(tg, &nomad.Constraint{LTarget: targetSignals, RTarget: strings.Join(signals, ","), Operand: nomad.ConstraintSetContains})
 		}
-		if abi := landlockOf(tg); abi > 0 {
-			constrain(tg, &nomad.Constraint{LTarget: targetLandlock, RTarget: strconv.Itoa(abi), Operand: ">="})
+		for _, c := range least(tg, names) {
+			constrain(tg, c)
 		}
 	}
 }
@@ -62,15 +63,24 @@ func needsIdentities(tg *nomad.TaskGroup) bool {
 	return false
 }
 
-// landlockOf returns the highest Landlock ABI version that a task of the group requires.
-func landlockOf(tg *nomad.TaskGroup) int {
-	abi := 0
+// least returns the constraints for the minimum values of node attributes that the tasks of the group
+// need, sorted by attribute.
+func least(tg *nomad.TaskGroup, names *kinds.Names) (out []*nomad.Constraint) {
+	values := map[string]int{}
 	for _, t := range tg.Tasks {
-		if t.Driver == exec2.Driver {
-			abi = max(abi, exec2.TaskABI(t.Config))
+		k := names.Kind(t.Driver)
+		if k == nil || k.Least == nil {
+			continue
+		}
+		for key, value := range k.Least(t.Config) {
+			attribute := drivers.Attribute(t.Driver, key)
+			values[attribute] = max(values[attribute], value)
 		}
 	}
-	return abi
+	for _, attribute := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, &nomad.Constraint{LTarget: "${attr." + attribute + "}", RTarget: strconv.Itoa(values[attribute]), Operand: ">="})
+	}
+	return out
 }
 
 // signalsOf returns the signals that may be sent to tasks of the group, sorted.

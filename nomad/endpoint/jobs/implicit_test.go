@@ -11,8 +11,8 @@ func TestImplicitConstraintsAreAddedOnce(t *testing.T) {
 		{Name: "a", KillSignal: "SIGUSR1", Identities: []*nomad.WorkloadIdentity{{Name: "aws", ChangeSignal: "SIGHUP"}}},
 		{Name: "b", KillSignal: "SIGUSR1"},
 	}}, {Name: "plain", Tasks: []*nomad.Task{{Name: "c"}}}}}
-	addImplicitConstraints(job)
-	addImplicitConstraints(job)
+	addImplicitConstraints(job, table.Names(nil))
+	addImplicitConstraints(job, table.Names(nil))
 	got := job.TaskGroups[0].Constraints
 	if len(got) != 2 || got[0].RTarget != ">= 1.7.0-a" || got[1].RTarget != "SIGHUP,SIGUSR1" {
 		t.Errorf("constraints = %v", got)

@@ -130,7 +130,7 @@ func (s *Service) complete(c *rpc.Call, given *nomad.Job, w message.WriteRequest
 		job.NodePool = ns.DefaultPool()
 	}
 	jobrules.Canonicalize(job)
-	addImplicitConstraints(job)
+	addImplicitConstraints(job, s.names())
 	clearServerFields(job)
 	return job, nil
 }
@@ -189,7 +189,7 @@ func (s *Service) fits(job *nomad.Job) error {
 
 // validate returns all errors of a canonical job, and an excess over a limit of the servers.
 func (s *Service) validate(job *nomad.Job) error {
-	return errors.Join(append(parts(validate(job)), parts(s.withinLimits(job))...)...)
+	return errors.Join(append(parts(validate(job, s.names())), parts(s.withinLimits(job))...)...)
 }
 
 // withinLimits rejects a job that exceeds the priority or count limits of the servers.

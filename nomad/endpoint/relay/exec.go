@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -24,7 +25,7 @@ func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *message.AllocExecR
 	}
 	onNode := acl.InNamespace(alloc.Namespace, acl.AllocNodeExec)
 	var rights []string
-	if runsOpen(alloc, req.Task) || c.Access.Allows(onNode) {
+	if s.exposed(alloc, req.Task) || c.Access.Allows(onNode) {
 		if err := c.Access.Need(onNode); err != nil {
 			return err
 		}
@@ -38,9 +39,10 @@ func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *message.AllocExecR
 	return bridge(ctx, s, c, e, req, from)
 }
 
-// runsOpen reports whether the driver of a task has no isolation. It is false for a missing
-// task, which the node reports.
-func runsOpen(a *nomad.Allocation, task string) bool {
+// exposed reports whether the driver of a task does not isolate it from the node. It is false for a
+// missing task, which the node reports, and for a driver whose kind is not built-in, which only the
+// node knows.
+func (s *Service) exposed(a *nomad.Allocation, task string) bool {
 	if a.Job == nil {
 		return true
 	}
@@ -49,9 +51,5 @@ func runsOpen(a *nomad.Allocation, task string) bool {
 		return true
 	}
 	t := group.Task(task)
-	return t != nil && NotIsolated(t)
+	return t != nil && kinds.Exposed(s.Kinds.On(s.Snapshot().Node(nil, a.NodeID), t.Driver))
 }
-
-// NotIsolated reports whether the driver of a task has no isolation. It decides by the
-// name of the driver, since only the node has the capabilities of external drivers.
-func NotIsolated(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" }

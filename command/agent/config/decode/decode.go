@@ -16,7 +16,7 @@ import (
 // Field is one key of a block, as described by the tags of its struct field.
 type Field struct {
 	Key    string
-	Mode   string // "", "label", "named" or "repeat"
+	Mode   string // "", "label", "once", "named" or "repeat"
 	Later  string // the missing feature that the key requires
 	Value  reflect.Value
 	Nested bool // the value is a block
@@ -72,7 +72,7 @@ func File(src []byte, name string, block reflect.Value, set map[string]Place) er
 		read = parseJSON
 	}
 	v, wrong := read(src, name)
-	d := &decoder{set: set, faults: wrong}
+	d := &decoder{set: set, once: map[string]Place{}, faults: wrong}
 	d.block(v, block, "")
 	return faults(d.faults, src)
 }
@@ -80,6 +80,7 @@ func File(src []byte, name string, block reflect.Value, set map[string]Place) er
 // decoder decodes one file into a block and records where each key was set.
 type decoder struct {
 	set    map[string]Place
+	once   map[string]Place // labeled blocks of this file
 	faults []fault
 }
 
@@ -147,7 +148,7 @@ func (d *decoder) field(f Field, e entry, path string) {
 	}
 	for _, body := range bodies {
 		switch f.Mode {
-		case "label", "named":
+		case "label", "once", "named":
 			d.labeled(f, body, path)
 		case "repeat":
 			elem := NewBlock(f.Value.Type().Elem())
@@ -176,7 +177,11 @@ func (d *decoder) labeled(f Field, body value, path string) {
 			if f.Mode == "named" {
 				label = named(e.key, b)
 			}
-			d.set[path+"."+label] = e.at
+			if first, again := d.once[path+"."+label]; f.Mode == "once" && again {
+				d.report(e.at, "%s.%s: duplicate block, first at line %d: rename one, or merge them", path, label, first.Line)
+				continue
+			}
+			d.set[path+"."+label], d.once[path+"."+label] = e.at, e.at
 			elem := f.Value.MapIndex(reflect.ValueOf(label))
 			if !elem.IsValid() {
 				elem = NewBlock(f.Value.Type().Elem())

@@ -1,0 +1,49 @@
+// Package drivers is the table of the built-in kinds of task drivers, and of their instances in an
+// agent.
+//
+//	kind ──▶ schemas, checks, capabilities ──▶ servers, commands
+//	  └── plugin blocks ──▶ instances ──Open──▶ drivers of the client
+//
+// A kind runs under one or more names in an agent, its instances, each with its own configuration.
+// An instance without a plugin block has the name of its kind. Jobs, nodes and handles use the names
+// of instances. The instances of an agent share the agent's supervisor and one reader of the
+// sandbox's denials (Host).
+//
+// A new driver is a package below this one and a row in Kinds. Nothing else names a driver. The
+// package starts no goroutine and does not access the disk.
+package drivers
+
+import (
+	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/drivers/rawexec"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Kind is a kind of driver that agents can run.
+type Kind struct {
+	*drivers.Kind
+	// New returns an instance without a configuration.
+	New func(h *Host, name string) drivers.Driver
+}
+
+// Kinds returns the built-in kinds, sorted by name.
+func Kinds() []Kind {
+	return []Kind{
+		{config.Kind(), func(h *Host, name string) drivers.Driver {
+			return exec2.New(exec2.Config{Name: name, Log: h.log, Supervisor: h.super, Denials: h.denials, Own: h.own})
+		}},
+		{mock.Kind(), func(h *Host, name string) drivers.Driver { return mock.New(name, h.log) }},
+		{rawexec.Kind(), func(h *Host, name string) drivers.Driver { return rawexec.New(name, h.log, h.super, h.own...) }},
+	}
+}
+
+// Table returns the descriptions of the built-in kinds by name, for servers and commands.
+func Table() map[string]*drivers.Kind {
+	out := map[string]*drivers.Kind{}
+	for _, k := range Kinds() {
+		out[k.Name] = k.Kind
+	}
+	return out
+}

@@ -1,0 +1,16 @@
+package rawexec
+
+import (
+	"syscall"
+
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Kind returns the description of the driver.
+func Kind() *drivers.Kind {
+	return &drivers.Kind{
+		Name: Name, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT,
+		Capabilities: drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone, Devices: true},
+		CheckConfig:  drivers.CheckWith(configSpec, decodeSettings),
+	}
+}

@@ -1,0 +1,292 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// builtPlugin builds a package as a program in a plugin_dir.
+func builtPlugin(t *testing.T, dir, pkg, name string) {
+	t.Helper()
+	asRoot(t)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-tags=companion", "-o", filepath.Join(dir, name), ".")
+	cmd.Dir = pkg
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
+}
+
+// pluginProcesses lists the processes of a program in a plugin_dir, without those of its tasks.
+func pluginProcesses(t *testing.T, dir, name string) (pids []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		exe, _ := os.Readlink("/proc/" + e.Name() + "/exe")
+		args, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if exe == filepath.Join(dir, name) && strings.HasPrefix(string(args), name+"\x00") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// driverOf returns the state of a driver on the only node.
+func driverOf(a *cluster.Agent, name string) (*api.DriverInfo, map[string]string) {
+	nodes, _, err := a.Client.Nodes().List(nil)
+	if err != nil || len(nodes) != 1 {
+		return &api.DriverInfo{}, nil
+	}
+	node, _, err := a.Client.Nodes().Info(nodes[0].ID, nil)
+	if err != nil || node.Drivers[name] == nil {
+		return &api.DriverInfo{}, nil
+	}
+	return node.Drivers[name], node.Attributes
+}
+
+// example returns a task of the example driver.
+func example(script string, extra ...string) string {
+	return fmt.Sprintf("task \"t\" {\n driver = \"example\"\n config {\n %s\n }\n resources {\n cpu = 50\n memory = 32\n }\n %s\n}\n", inShell(script), strings.Join(extra, "\n"))
+}
+
+// pluginRig is an agent with a plugin_dir.
+type pluginRig struct {
+	t       *testing.T
+	plugins string // plugin_dir
+	options cluster.Options
+	last    *cluster.Agent
+}
+
+func newPluginRig(t *testing.T, config string) *pluginRig {
+	t.Helper()
+	dir := tempDir(t)
+	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &pluginRig{t: t, plugins: filepath.Join(dir, "plugins")}
+	cfg := filepath.Join(dir, "plugins.hcl")
+	write(t, cfg, fmt.Sprintf("plugin_dir = %q\nplugin \"raw_exec\" {\n config {\n enabled = true\n }\n}\n%s", r.plugins, config))
+	r.options = cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}}
+	return r
+}
+
+// agent starts an agent. The tasks of the last one are purged at the end.
+func (r *pluginRig) agent() *cluster.Agent {
+	r.t.Helper()
+	a := start(r.t, r.options)
+	r.last = a
+	r.t.Cleanup(func() {
+		if a == r.last {
+			purgeAll(r.t, a)
+		}
+	})
+	return a
+}
+
+// TestExampleDriver runs tasks with an external driver that is a module of its own.
+func TestExampleDriver(t *testing.T) {
+	crash := filepath.Join(t.TempDir(), "crash")
+	r := newPluginRig(t, fmt.Sprintf("plugin \"exampledriver\" {\n config {\n greeting = \"ahoj\"\n crash_file = %q\n }\n}\n", crash))
+	builtPlugin(t, r.plugins, "exampledriver", "exampledriver")
+	a := r.agent()
+	d, attributes := driverOf(a, "example")
+	if !d.Healthy || attributes["driver.example"] != "1" || attributes["driver.example.greeting"] != "ahoj" || attributes["driver.example.backend"] != "example" || attributes["kernel.name"] != "linux" {
+		t.Fatalf("driver = %+v, attributes %v", d, attributes)
+	}
+	one := func() int {
+		t.Helper()
+		pids := pluginProcesses(t, r.plugins, "exampledriver")
+		if len(pids) != 1 {
+			t.Fatalf("the driver has processes %v, want one", pids)
+		}
+		return pids[0]
+	}
+	one()
+
+	run(t, a, job("long", "", example(`echo pid $$; trap 'echo got USR1' USR1; trap 'echo bye; exit 0' TERM; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.2; done`, `kill_signal = "SIGTERM"`)))
+	al := await(t, a, "long", "running", 1)[0]
+	pid := pidOf(t, a, al)
+	exampleWorks(t, a, al, pid)
+
+	// The program is killed: another takes over the task.
+	before := one()
+	unix.Kill(before, unix.SIGKILL)
+	within(t, patience, "another process of the driver", func() bool {
+		now := pluginProcesses(t, r.plugins, "exampledriver")
+		d, _ := driverOf(a, "example")
+		return len(now) == 1 && now[0] != before && d.Healthy
+	})
+	exampleWorks(t, a, al, pid)
+
+	// It crashes in a loop: the task and other drivers go on.
+	write(t, crash, "")
+	unix.Kill(one(), unix.SIGKILL)
+	within(t, patience, "an unhealthy driver that names the reason", func() bool {
+		d, _ := driverOf(a, "example")
+		return !d.Healthy && strings.Contains(d.HealthDescription, "exit status 3") && strings.Contains(d.HealthDescription, crash)
+	})
+	run(t, a, job("other", `type = "batch"`, once+"task \"t\" {\n driver = \"raw_exec\"\n config {\n command = \"/bin/true\"\n }\n}\n"))
+	await(t, a, "other", "complete", 1)
+	if gone(pid) {
+		t.Error("the task has ended with its driver")
+	}
+	if err := os.Remove(crash); err != nil {
+		t.Fatal(err)
+	}
+	within(t, patience, "a healthy driver", func() bool { d, _ := driverOf(a, "example"); return d.Healthy })
+	exampleWorks(t, a, al, pid)
+
+	// The agent stops, and the driver with it. The next one recovers the task.
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if left := pluginProcesses(t, r.plugins, "exampledriver"); len(left) != 0 || gone(pid) {
+		t.Errorf("processes %v of the driver remain; the task has ended: %t", left, gone(pid))
+	}
+	b := r.agent()
+	exampleWorks(t, b, await(t, b, "long", "running", 1)[0], pid)
+
+	// The agent is killed: the kernel ends the driver.
+	if err := b.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, patience, "the end of the driver", func() bool { return len(pluginProcesses(t, r.plugins, "exampledriver")) == 0 })
+	c := r.agent()
+	al = await(t, c, "long", "running", 1)[0]
+	exampleWorks(t, c, al, pid)
+	if got := al.TaskStates["t"].Restarts; got != 0 {
+		t.Errorf("%d restarts, want none: %v", got, events(al, "t"))
+	}
+	stop(t, c, "long")
+	await(t, c, "long", "complete", 1)
+	if text := log(c, al); !strings.HasSuffix(text, "bye\n") {
+		t.Errorf("output = %q, want the last line of the task", text[max(0, len(text)-200):])
+	}
+	exampleEnds(t, c)
+}
+
+// exampleWorks checks signals, sessions, statistics and logs of a running task.
+func exampleWorks(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, pid string) {
+	t.Helper()
+	if gone(pid) {
+		t.Fatal("the task has ended")
+	}
+	alloc := &api.Allocation{ID: al.ID, NodeID: al.NodeID}
+	count := func() int { return strings.Count(log(a, al), "got USR1") }
+	before := count()
+	succeeds(t, "signal the task", func() error { return a.Client.Allocations().Signal(alloc, nil, "t", "SIGUSR1") })
+	within(t, patience, "the task gets a signal, and its log goes on", func() bool { return count() > before })
+	code, out, errs, err := runIn(t, a, al.ID, "t", "cat; echo $NOMAD_TASK_NAME; echo fault >&2; exit 3", strings.NewReader("input "))
+	if err != nil || code != 3 || out != "input t\n" || errs != "fault\n" {
+		t.Errorf("exec = %d, %q, %q, %v", code, out, errs, err)
+	}
+	within(t, patience, "the statistics of the task", func() bool {
+		u, err := a.Client.Allocations().Stats(alloc, nil)
+		return err == nil && u.Tasks["t"] != nil && u.Tasks["t"].ResourceUsage.MemoryStats.RSS > 0
+	})
+}
+
+// exampleEnds checks how ends and failures of tasks are reported.
+func exampleEnds(t *testing.T, a *cluster.Agent) {
+	t.Helper()
+	for name, tc := range map[string]struct{ script, status, code, output string }{
+		"good": {"echo done", "complete", "0", "done\n"},
+		"bad":  {"echo out; exit 7", "failed", "7", "out\n"},
+	} {
+		run(t, a, job(name, `type = "batch"`, once+example(tc.script)))
+		al := await(t, a, name, tc.status, 1)[0]
+		if got := event(t, al, "t", api.TaskTerminated).Details["exit_code"]; got != tc.code {
+			t.Errorf("%s: exit code %s, want %s", name, got, tc.code)
+		}
+		if got := log(a, al); got != tc.output {
+			t.Errorf("%s: output %q, want %q: it must be complete when the end is reported", name, got, tc.output)
+		}
+		if got := event(t, al, "t", api.TaskDriverMessage).DisplayMessage; !strings.Contains(got, "the example driver has started the task") {
+			t.Errorf("%s: event of the driver %q", name, got)
+		}
+	}
+	absent := strings.Replace(example(""), `"/bin/sh"`, `"/nowhere"`, 1)
+	run(t, a, job("absent", `type = "batch"`, once+absent))
+	al := await(t, a, "absent", "failed", 1)[0]
+	if got := event(t, al, "t", api.TaskDriverFailure).DisplayMessage; !strings.Contains(got, "/nowhere") {
+		t.Errorf("failure = %q", got)
+	}
+	unknown := strings.Replace(example("true"), "args =", "arguments =", 1)
+	run(t, a, job("unknown", `type = "batch"`, once+unknown))
+	al = await(t, a, "unknown", "failed", 1)[0]
+	if got := strings.Join(events(al, "t"), ", "); !strings.Contains(got, api.TaskFailedValidation) {
+		t.Errorf("events = %s, want a failed validation", got)
+	}
+}
+
+// TestExec2AsPlugin runs this project's exec2 as an external driver, in its sandbox.
+func TestExec2AsPlugin(t *testing.T) {
+	needsWholeSandbox(t)
+	super := filepath.Join(tempDir(t), "super")
+	r := newPluginRig(t, fmt.Sprintf("plugin \"exec2-ext\" {\n args = [\"-name\", \"exec2-ext\", \"-dir\", %q]\n config {\n unveil_by_task = true\n }\n}\n", super))
+	builtPlugin(t, r.plugins, "../cmd/nomad-driver-exec2", "exec2-ext")
+	a := r.agent()
+	d, attributes := driverOf(a, "exec2-ext")
+	if !d.Healthy || attributes["driver.exec2-ext.unveil.tasks"] != "true" || attributes["driver.exec2-ext.level"] != "strict" {
+		t.Fatalf("driver = %+v, attributes %v", d, attributes)
+	}
+	task := func(script string) string {
+		return strings.Replace(sandboxed(inShell(script), `kill_signal = "SIGTERM"`), `"exec2"`, `"exec2-ext"`, 1)
+	}
+	run(t, a, job("long", "", task(`echo pid $$; echo user $(id -un); cat /etc/shadow 2>&1; trap 'echo got USR1' USR1; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.2; done`)))
+	al := await(t, a, "long", "running", 1)[0]
+	within(t, patience, "the output of the task", func() bool { return strings.Contains(log(a, al), "line 3") })
+	text := log(a, al)
+	if !strings.Contains(text, "Permission denied") && !strings.Contains(text, "No such file") || strings.Contains(text, "user root") {
+		t.Errorf("output = %q, want a sandbox", text)
+	}
+	sandboxed := func(a *cluster.Agent) {
+		t.Helper()
+		alloc := &api.Allocation{ID: al.ID, NodeID: al.NodeID}
+		before := strings.Count(log(a, al), "got USR1")
+		succeeds(t, "signal the task", func() error { return a.Client.Allocations().Signal(alloc, nil, "t", "SIGUSR1") })
+		within(t, patience, "the signal", func() bool { return strings.Count(log(a, al), "got USR1") > before })
+		code, out, _, err := runIn(t, a, al.ID, "t", "echo $NOMAD_TASK_NAME; exit 4", strings.NewReader(""))
+		if err != nil || code != 4 || out != "t\n" {
+			t.Errorf("exec = %d, %q, %v", code, out, err)
+		}
+	}
+	sandboxed(a)
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b := r.agent()
+	al = await(t, b, "long", "running", 1)[0]
+	sandboxed(b)
+	if got := al.TaskStates["t"].Restarts; got != 0 {
+		t.Errorf("%d restarts, want none: %v", got, events(al, "t"))
+	}
+	stop(t, b, "long")
+	run(t, b, job("ends", `type = "batch"`, once+task("echo out; exit 6")))
+	end := await(t, b, "ends", "failed", 1)[0]
+	if got := event(t, end, "t", api.TaskTerminated).Details["exit_code"]; got != "6" || log(b, end) != "out\n" {
+		t.Errorf("exit code %s, output %q", got, log(b, end))
+	}
+}

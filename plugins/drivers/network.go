@@ -1,0 +1,34 @@
+package drivers
+
+import "context"
+
+// The network modes of a driver.
+const (
+	NetworkHost  = "host"  // tasks use the network of the host
+	NetworkGroup = "group" // tasks join the network namespace of their allocation
+)
+
+// NetworkCreator is a Driver that creates the networks of allocations (Capabilities.MustCreateNetwork),
+// in place of the client.
+type NetworkCreator interface {
+	// CreateNetwork creates the network of an allocation, or returns the existing one. An empty
+	// hostname is the driver's choice.
+	CreateNetwork(ctx context.Context, allocID, hostname string) (*GroupNetwork, error)
+	// DestroyNetwork removes the network of an allocation, which has no tasks. A network that does
+	// not exist is not an error. n is nil if an earlier agent created it.
+	DestroyNetwork(ctx context.Context, allocID string, n *GroupNetwork) error
+}
+
+// GroupNetwork is the network of an allocation.
+type GroupNetwork struct {
+	Path   string            // of the network namespace
+	Labels map[string]string // of its creator, which gets them back
+}
+
+// TaskNetwork is a network that a driver created for one task.
+type TaskNetwork struct {
+	IP      string
+	PortMap map[string]int // ports in that network, by label
+	// AutoAdvertise is set if services of the task use this address by default.
+	AutoAdvertise bool
+}
