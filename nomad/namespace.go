@@ -37,6 +37,12 @@ func (n *Namespace) Claims() map[string]string {
 	return all
 }
 
+// ClaimsIsolation reports whether the tokens of an identity have the claim nomad_isolation. Both may be
+// nil.
+func (n *Namespace) ClaimsIsolation(id *WorkloadIdentity) bool {
+	return n != nil && n.Isolation != nil && n.Isolation.Claim || id != nil && id.Isolation
+}
+
 // NamespaceCapabilities specifies which drivers and network modes the jobs of a namespace may use.
 type NamespaceCapabilities struct {
 	EnabledTaskDrivers   []string

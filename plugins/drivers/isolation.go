@@ -2,6 +2,7 @@ package drivers
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -13,9 +14,9 @@ type Level int
 // The isolation levels.
 const (
 	LevelNone       Level = iota // no promise
-	LevelHost                    // limited and without administrative rights, but among the node's files and processes
+	LevelHost                    // without rights to administer the node, but among its files and processes
 	LevelBaseline                // its own files and namespaces
-	LevelRestricted              // an ordinary user without capabilities, and no way to get more
+	LevelRestricted              // limited, an ordinary user without capabilities, and no way to get more
 	LevelStrict                  // a user of its own, and no files of others that it can write
 )
 
@@ -42,11 +43,12 @@ func ParseLevel(name string) (Level, error) {
 
 // Isolation lists what isolates a task. The zero value isolates nothing.
 type Isolation struct {
-	Limits       bool // a control group of its own
+	Limits       bool // a control group of its own, with limits
 	User         UserIsolation
 	PID          bool // a PID namespace of its own
 	IPC          bool // an IPC namespace of its own
 	Mounts       bool // a mount namespace of its own
+	Sockets      bool // it cannot reach abstract Unix sockets of the node
 	Files        FileIsolation
 	Capabilities CapabilityIsolation
 	Seccomp      bool // a filter refuses system calls that tasks do not need
@@ -101,12 +103,13 @@ type Requirement struct {
 // Requirements returns the facts that each level adds to the one below it, the lowest level first.
 func Requirements() []Requirement {
 	return []Requirement{
-		{LevelHost, "limits", "a control group of its own", func(i Isolation) bool { return i.Limits }},
 		{LevelHost, "capabilities", "no capability that administers the node", func(i Isolation) bool { return i.Capabilities >= CapabilitiesDefault }},
 		{LevelHost, "devices", "no devices of the node", func(i Isolation) bool { return i.Devices }},
 		{LevelBaseline, "filesystem", "its own files, and only those of the node that were granted", func(i Isolation) bool { return i.Files >= FilesGranted }},
 		{LevelBaseline, "namespaces", "its own mount, PID and IPC namespaces", func(i Isolation) bool { return i.Mounts && i.PID && i.IPC }},
 		{LevelBaseline, "seccomp", "a filter of system calls", func(i Isolation) bool { return i.Seccomp }},
+		{LevelRestricted, "limits", "a control group of its own, with limits", func(i Isolation) bool { return i.Limits }},
+		{LevelRestricted, "sockets", "no abstract Unix sockets of the node", func(i Isolation) bool { return i.Sockets }},
 		{LevelRestricted, "user", "an ordinary user", func(i Isolation) bool { return i.User >= UserShared }},
 		{LevelRestricted, "capabilities", "no capability but NET_BIND_SERVICE", func(i Isolation) bool { return i.Capabilities >= CapabilitiesNone }},
 		{LevelRestricted, "privileges", "no new privileges by programs (no_new_privs)", func(i Isolation) bool { return i.NoPrivileges }},
@@ -136,7 +139,7 @@ func (i Isolation) Level() Level {
 
 // Strictest returns an isolation for which every fact holds.
 func Strictest() Isolation {
-	return Isolation{Limits: true, User: UserOwn, PID: true, IPC: true, Mounts: true, Files: FilesOwn, Capabilities: CapabilitiesNone, Seccomp: true, NoPrivileges: true, Devices: true}
+	return Isolation{Limits: true, User: UserOwn, PID: true, IPC: true, Mounts: true, Sockets: true, Files: FilesOwn, Capabilities: CapabilitiesNone, Seccomp: true, NoPrivileges: true, Devices: true}
 }
 
 // CheckLevel returns an error that names the missing facts if an isolation is below a level.
@@ -145,11 +148,16 @@ func (i Isolation) CheckLevel(l Level) error {
 	if len(lacks) == 0 {
 		return nil
 	}
-	var texts []string
-	for _, r := range lacks {
-		texts = append(texts, fmt.Sprintf("%s (%s)", r.Name, r.Text))
+	return fmt.Errorf("isolation %q is missing: %s", l, Texts(lacks))
+}
+
+// Texts lists requirements for errors and attributes.
+func Texts(list []Requirement) string {
+	var out []string
+	for _, r := range list {
+		out = append(out, r.Name+" ("+r.Text+")")
 	}
-	return fmt.Errorf("isolation %s needs what is missing here: %s", l, strings.Join(texts, "; "))
+	return strings.Join(out, "; ")
 }
 
 // Isolator is implemented by drivers that tell how they isolate tasks. A driver without it has
@@ -159,6 +167,25 @@ type Isolator interface {
 	// nil config it returns the most that the instance can enforce here.
 	//
 	// It starts nothing and depends on the kernel, the configuration of the instance and the task
-	// only. The config is interpolated on the client, but not on servers.
+	// only. The config is interpolated, except for OwnDirectories.
 	Isolates(user string, config map[string]any) (Isolation, error)
+}
+
+// OwnDirectories are the references to a task's own directories in its config block. They are not
+// interpolated in the config that an Isolator gets.
+func OwnDirectories() []string {
+	return []string{"NOMAD_TASK_DIR", "NOMAD_ALLOC_DIR", "NOMAD_SECRETS_DIR"}
+}
+
+// IsOwn reports whether a path of a config block is in one of the task's own directories: it begins
+// with a reference to it and does not leave it.
+func IsOwn(path string) bool {
+	for _, name := range OwnDirectories() {
+		for _, ref := range []string{name, "env." + name, `env["` + name + `"]`} {
+			if rest, ok := strings.CutPrefix(path, "${"+ref+"}"); ok {
+				return rest == "" || rest[0] == '/' && filepath.IsLocal("."+rest)
+			}
+		}
+	}
+	return false
 }

@@ -73,6 +73,7 @@ const (
 	UnveilKey   = "unveil.tasks"    // whether tasks can unveil paths
 	ExplainKey  = "explain_denials" // which denials are reported
 	LevelKey    = "level"           // the highest isolation level of the instance
+	LacksKey    = "lacks"           // what it lacks for a higher level
 	// PrivilegedKey is the key of whether the instance runs tasks with privileged = true.
 	PrivilegedKey = "privileged.enabled"
 )

@@ -39,7 +39,7 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 	if err := replaces(old, job); err != nil {
 		return nil, err
 	}
-	out := &message.JobPlanResponse{Warnings: joinLines(warnings)}
+	out := &message.JobPlanResponse{Warnings: joinLines(warnings), Isolation: levels(snap, s.Kinds, s.names(), job)}
 	out.Index = snap.Index()
 	planned := planState{Snapshot: snap, job: job}
 	next := snap.Index() + 1
