@@ -35,7 +35,7 @@ func (p place) merge(from *safefs.Dir, name, file string) (string, error) {
 		if info.Mode.IsDir() {
 			return "", errors.New("the download is a directory, but mode is file")
 		}
-		return p.target, m.entry(from, name, to, p.as, path.Join(p.dir, p.as), info)
+		return p.target, m.entry(from, name, &target{Dir: to}, p.as, path.Join(p.dir, p.as), info)
 	}
 	if info.Mode.IsDir() {
 		return p.target, m.directory(from, name, to, p.dir)
@@ -43,11 +43,43 @@ func (p place) merge(from *safefs.Dir, name, file string) (string, error) {
 	if file == "" {
 		return "", errors.New("the download is a file without a name: set mode = \"file\"")
 	}
-	return path.Join(p.target, file), m.entry(from, name, to, file, path.Join(p.dir, file), info)
+	return path.Join(p.target, file), m.entry(from, name, &target{Dir: to}, file, path.Join(p.dir, file), info)
 }
 
 // merger moves a tree.
 type merger struct{ place place }
+
+// target is a directory of the destination.
+type target struct {
+	*safefs.Dir
+	placed map[safefs.ID]string // names of the entries that were moved to it
+}
+
+// check returns the entry of the directory with the name, if there is one. An entry that was just moved there
+// under another name is an error: the destination takes both names for one.
+func (t *target) check(name string) (have safefs.Info, missing bool, err error) {
+	have, err = t.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return have, true, nil
+	}
+	if other, same := t.placed[have.ID]; err == nil && same {
+		err = fmt.Errorf("%q and %q of the artifact are the same in the destination: it ignores the case of names or normalizes them", other, name)
+	}
+	return have, false, err
+}
+
+// done records that the name is an entry of the artifact.
+func (t *target) done(name string) error {
+	info, err := t.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if t.placed == nil {
+		t.placed = map[safefs.ID]string{}
+	}
+	t.placed[info.ID] = name
+	return nil
+}
 
 // directory moves the entries of the directory name of from to the directory to, which is at in the allocation.
 func (m *merger) directory(from *safefs.Dir, name string, to *safefs.Dir, at string) error {
@@ -56,20 +88,27 @@ func (m *merger) directory(from *safefs.Dir, name string, to *safefs.Dir, at str
 		return err
 	}
 	defer sub.Close()
+	into := &target{Dir: to}
 	return sub.Each(func(entry string, info safefs.Info) error {
-		return m.entry(sub, entry, to, entry, path.Join(at, entry), info)
+		return m.entry(sub, entry, into, entry, path.Join(at, entry), info)
 	})
 }
 
 // entry moves one entry to the name as, which is at in the allocation.
-func (m *merger) entry(from *safefs.Dir, name string, to *safefs.Dir, as, at string, info safefs.Info) error {
+func (m *merger) entry(from *safefs.Dir, name string, to *target, as, at string, info safefs.Info) error {
 	if err := m.place.reserved(at); err != nil {
 		return err
 	}
-	have, err := to.Lstat(as)
-	missing := errors.Is(err, fs.ErrNotExist)
+	if err := m.put(from, name, to, as, at, info); err != nil {
+		return err
+	}
+	return to.done(as)
+}
+
+func (m *merger) put(from *safefs.Dir, name string, to *target, as, at string, info safefs.Info) error {
+	have, missing, err := to.check(as)
 	switch {
-	case err != nil && !missing:
+	case err != nil:
 		return err
 	case !missing && have.Mode.IsDir() && !info.Mode.IsDir():
 		return fmt.Errorf("%q of the destination is a directory, and a file of the artifact", at)
@@ -83,9 +122,9 @@ func (m *merger) entry(from *safefs.Dir, name string, to *safefs.Dir, as, at str
 		defer sub.Close()
 		return m.directory(from, name, sub, at)
 	}
-	err = from.Move(name, to, as)
+	err = from.Move(name, to.Dir, as)
 	if errors.Is(err, unix.EXDEV) {
-		return m.copy(from, name, to, as, at, info)
+		return m.copy(from, name, to.Dir, as, at, info)
 	}
 	return err
 }

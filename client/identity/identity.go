@@ -75,6 +75,8 @@ type Manager struct {
 	subs map[nomad.WIHandle]map[chan nomad.Token]struct{}
 	// digests holds the digests of artifacts by task and destination.
 	digests map[string]map[string]string
+	// claims reports whether the claims of an identity contain digests, as the servers answered to this agent.
+	claims map[nomad.WIHandle]bool
 }
 
 // New returns a Manager for the named identities of the allocation's tasks.
@@ -85,6 +87,7 @@ func New(cfg Config) *Manager {
 		held:    map[nomad.WIHandle]*nomad.SignedWorkloadIdentity{},
 		subs:    map[nomad.WIHandle]map[chan nomad.Token]struct{}{},
 		digests: map[string]map[string]string{},
+		claims:  map[nomad.WIHandle]bool{},
 	}
 	group := cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup)
 	if group == nil {
@@ -150,22 +153,31 @@ func (m *Manager) first(ctx context.Context) error {
 	}
 }
 
-// Downloaded reports the digests of a task's artifacts, by destination. It fetches new tokens for the
-// named identities of the task, because their claims can contain the digests.
+// Downloaded reports the digests of a task's artifacts, by destination. It fetches new tokens for those
+// named identities of the task whose claims contain the digests. Stored tokens of an earlier agent may contain
+// them too.
 func (m *Manager) Downloaded(ctx context.Context, task string, digests map[string]string) error {
 	m.mu.Lock()
 	m.digests[task] = digests
 	m.mu.Unlock()
-	var asked []*nomad.WorkloadIdentityRequest
-	for _, id := range m.asked {
-		if id.WorkloadIdentifier == task {
-			asked = append(asked, id)
-		}
-	}
-	if len(asked) == 0 {
+	asked := m.claiming(task)
+	if len(asked) == 0 || len(digests) == 0 {
 		return nil
 	}
 	return m.fetch(ctx, asked)
+}
+
+// claiming returns the identities of a task whose claims contain digests, or may contain them.
+func (m *Manager) claiming(task string) []*nomad.WorkloadIdentityRequest {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []*nomad.WorkloadIdentityRequest
+	for _, id := range m.asked {
+		if contains, known := m.claims[id.WIHandle]; id.WorkloadIdentifier == task && (contains || !known) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // Watch returns a channel that receives the current token of an identity, unless it has
@@ -244,6 +256,11 @@ func (m *Manager) sign(ctx context.Context, asked []*nomad.WorkloadIdentityReque
 	}
 	if !complete(resp.SignedIdentities, asked) {
 		return nil, fmt.Errorf("%w: got %d tokens for %d identities", errRejected, len(resp.SignedIdentities), len(asked))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range asked {
+		m.claims[id.WIHandle] = slices.Contains(resp.DigestClaims, id.WIHandle)
 	}
 	return resp.SignedIdentities, nil
 }

@@ -27,6 +27,8 @@ type servers struct {
 	reject string
 	short  bool // omits one token
 	calls  []time.Time
+	// claims is the name of the identity whose claims contain digests.
+	claims string
 	// digests are those of the last request.
 	digests map[string]map[string]string
 }
@@ -51,6 +53,9 @@ func (s *servers) Call(_ context.Context, method string, req, resp any) error {
 		}
 		if s.short && i == 0 {
 			continue
+		}
+		if id.IdentityName == s.claims {
+			out.DigestClaims = append(out.DigestClaims, id.WIHandle)
 		}
 		signed := &nomad.SignedWorkloadIdentity{WorkloadIdentityRequest: *id,
 			JWT: fmt.Sprintf("%s-%d", id.IdentityName, len(s.calls))}
@@ -348,13 +353,13 @@ func TestSlowSubscriberGetsTheNewest(t *testing.T) {
 	})
 }
 
-// TestDownloaded checks that the digests of a task's artifacts reach the servers, that only this task
-// gets new tokens, and that a restarted agent has the tokens of all tasks.
+// TestDownloaded checks that the digests of a task's artifacts reach the servers, that only the identities
+// of this task with a claim of them get new tokens, and that a restarted agent has the tokens of all tasks.
 func TestDownloaded(t *testing.T) {
-	s := &servers{}
+	s := &servers{claims: "aws"}
 	db := open(t)
 	alloc := &nomad.Allocation{ID: "a1", TaskGroup: "g", Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{
-		{Name: "web", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}}}, {Name: "log", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}}},
+		{Name: "web", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}, {Name: "gcp"}}}, {Name: "log", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}}},
 	}}}}}
 	m := identity.New(identity.Config{Alloc: alloc, RPC: s, Store: db, Log: slog.New(slog.DiscardHandler)})
 	if err := m.Prepare(t.Context()); err != nil {
@@ -364,8 +369,13 @@ func TestDownloaded(t *testing.T) {
 	defer stop()
 	log, stop := m.Watch(identity.TaskHandle("log", "aws"))
 	defer stop()
-	if got := token(t, web) + " " + token(t, log); got != "aws-1 aws-1" {
+	other, stop := m.Watch(identity.TaskHandle("web", "gcp"))
+	defer stop()
+	if got := token(t, web) + " " + token(t, log) + " " + token(t, other); got != "aws-1 aws-1 gcp-1" {
 		t.Fatalf("first tokens = %s", got)
+	}
+	if err := m.Downloaded(t.Context(), "web", map[string]string{}); err != nil || len(s.called()) != 1 {
+		t.Errorf("Downloaded() without a digest = %v with %d calls, want none", err, len(s.called())-1)
 	}
 	want := map[string]map[string]string{"web": {"local/": "5f"}}
 	if err := m.Downloaded(t.Context(), "web", want["web"]); err != nil {
@@ -377,16 +387,31 @@ func TestDownloaded(t *testing.T) {
 	if got := token(t, web); got != "aws-2" {
 		t.Errorf("token after the download = %s, want a new one", got)
 	}
-	select {
-	case tok := <-log:
-		t.Errorf("another task got the token %s", tok.Reveal())
-	default:
+	for name, ch := range map[string]<-chan nomad.Token{"task": log, "identity": other} {
+		select {
+		case tok := <-ch:
+			t.Errorf("another %s got the token %s", name, tok.Reveal())
+		default:
+		}
 	}
 	stored, err := db.Identities("a1")
-	if err != nil || len(stored) != 2 {
+	if err != nil || len(stored) != 3 {
 		t.Errorf("stored tokens = %v, %v, want those of both tasks", stored, err)
 	}
-	if err := m.Downloaded(t.Context(), "none", nil); err != nil || len(s.called()) != 2 {
+	if err := m.Downloaded(t.Context(), "none", want["web"]); err != nil || len(s.called()) != 2 {
 		t.Errorf("Downloaded() of a task without identities = %v with %d calls, want none", err, len(s.called())-2)
+	}
+	// An agent with stored tokens only does not know their claims.
+	restarted := identity.New(identity.Config{Alloc: alloc, RPC: s, Store: db, Log: slog.New(slog.DiscardHandler)})
+	if err := restarted.Prepare(t.Context()); err != nil || len(s.called()) != 2 {
+		t.Fatalf("Prepare() with stored tokens = %v with %d calls, want none", err, len(s.called())-2)
+	}
+	for range 2 {
+		if err := restarted.Downloaded(t.Context(), "log", want["web"]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.called()); n != 4 {
+		t.Errorf("a restarted agent called %d times, want 2", n-2)
 	}
 }

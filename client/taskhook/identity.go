@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
-	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -24,19 +23,27 @@ const firstTokenWait = time.Minute
 // tokenSize is the size limit for reading a token file.
 const tokenSize = 16 << 10
 
-// identityHook delivers the task's tokens to its environment or its files. While the task runs,
-// it writes every renewed token and then applies the identity's change mode. The first token of
-// a process is not a change. A recovered process has already seen the token in its file.
+// identityHook delivers the first tokens of a start to the task's environment or its files. The renewalHook
+// delivers later ones. Both use the same identityHook.
 type identityHook struct {
 	ids     Identities
 	control Control
 	log     *slog.Logger
 
+	watches []watch // of the current start
+
 	mu  sync.Mutex
 	env map[string]string
 }
 
-func newIdentityHook(c Config) hook.Hook {
+// watch is the subscription to the tokens of one identity.
+type watch struct {
+	id     *nomad.WorkloadIdentity
+	tokens <-chan nomad.Token
+	missed bool // the recovered process has another token
+}
+
+func newIdentityHook(c Config) *identityHook {
 	return &identityHook{ids: c.Identities, control: c.Control, log: c.Log}
 }
 
@@ -61,7 +68,7 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 			return err
 		}
 	}
-	var watches []func(context.Context)
+	h.watches = nil
 	var stops []func()
 	timed, cancel := context.WithTimeout(ctx, firstTokenWait)
 	defer cancel()
@@ -79,13 +86,13 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 			stopAll(stops)
 			return err
 		}
-		watches = append(watches, func(ctx context.Context) { h.follow(ctx, at, id, tokens, missed && req.Running) })
+		h.watches = append(h.watches, watch{id, tokens, missed && req.Running})
 	}
 	resp.Env = h.environment()
-	if len(watches) > 0 {
+	if len(stops) > 0 {
 		resp.Background = func(ctx context.Context) {
-			defer stopAll(stops)
-			runAll(ctx, watches)
+			<-ctx.Done()
+			stopAll(stops)
 		}
 	}
 	return nil
@@ -115,23 +122,63 @@ func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadId
 	}
 }
 
-// follow writes every newer token and applies the change mode. If missed is set, it applies the
+// renewalHook runs after the download of artifacts. It delivers those tokens that are newer than the first ones
+// of the start, because their claims can contain the digests of the artifacts. While the task runs, it writes
+// every renewed token and then applies the identity's change mode. A token that was delivered before the process
+// started is not a change. A recovered process has already seen the token in its file.
+type renewalHook struct{ first *identityHook }
+
+func (*renewalHook) Name() string { return "identity_renewal" }
+
+func (r *renewalHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	if len(r.first.watches) == 0 {
+		return nil
+	}
+	at := place{req.Dir, req.Env}
+	var follow []func(context.Context)
+	for _, w := range r.first.watches {
+		if !req.Running { // for a running task, the token is a change
+			if err := r.first.newer(at, w); err != nil {
+				return err
+			}
+		}
+		follow = append(follow, func(ctx context.Context) { r.first.follow(ctx, at, w) })
+	}
+	resp.Background = func(ctx context.Context) { runAll(ctx, follow) }
+	return nil
+}
+
+// newer writes a token that has arrived since the first one.
+func (h *identityHook) newer(at place, w watch) error {
+	select {
+	case token := <-w.tokens:
+		err := h.put(at, w.id, token)
+		if err == nil {
+			h.control.SetEnv(h.Name(), h.environment())
+		}
+		return err
+	default:
+		return nil
+	}
+}
+
+// follow writes every newer token and applies the change mode. If the process has missed one, it applies the
 // change mode at once.
-func (h *identityHook) follow(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token, missed bool) {
-	if missed {
-		h.changed(ctx, id)
+func (h *identityHook) follow(ctx context.Context, at place, w watch) {
+	if w.missed {
+		h.changed(ctx, w.id)
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case token := <-tokens:
-			if err := h.put(at, id, token); err != nil {
-				h.log.Warn("write renewed token", "identity", id.Name, "err", err)
+		case token := <-w.tokens:
+			if err := h.put(at, w.id, token); err != nil {
+				h.log.Warn("write renewed token", "identity", w.id.Name, "err", err)
 				continue
 			}
 			h.control.SetEnv(h.Name(), h.environment())
-			h.changed(ctx, id)
+			h.changed(ctx, w.id)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Deps struct {
 	API        *API             // of the task's socket, nil for none
 	Confiner   drivers.Confiner // confines sidecars of drivers that cannot
 	Artifacts  *artifact.Fetcher
-	Templates  template.Config
+	Template   template.Config
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics
@@ -55,16 +55,18 @@ type Config struct {
 
 // Order returns the hooks of a task in the order in which they run.
 func Order(c Config) []hook.Hook {
+	identities := newIdentityHook(c)
 	return []hook.Hook{
 		newValidateHook(c),
 		newUserHook(c),
 		newDirectoryHook(c),
 		newEnvironmentHook(c),
-		newIdentityHook(c),
+		identities,
 		newSocketHook(c),
 		newDNSHook(c),
 		newVolumeHook(c),
 		newArtifactHook(c),
+		&renewalHook{identities},
 		newLogsHook(c),
 		newDispatchHook(c),
 		newTemplateHook(c),

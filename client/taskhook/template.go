@@ -23,7 +23,7 @@ type templateHook struct {
 
 func newTemplateHook(c Config) hook.Hook {
 	h := &templateHook{task: c.Task.Name, all: template.New(template.Deps{
-		Config: c.Templates, Task: c.Control, NotRunning: ErrNotRunning, Shared: c.Dir.Shared,
+		Config: c.Template, Task: c.Control, NotRunning: ErrNotRunning, Shared: c.Dir.Shared,
 		Namespace: c.Alloc.Namespace, Labels: c.Metrics.Labels(c.Alloc, c.Task), Log: c.Log,
 	})}
 	if c.Alloc.Job != nil {

@@ -5,15 +5,21 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // Deployment follows a deployment until it ends. A failed deployment is an ExitError with
-// code 1.
+// code 1. While tasks download artifacts, it prints their progress.
 func (m *Monitor) Deployment(ctx context.Context, id string) error {
 	m.header("Monitoring deployment %q", m.id(id))
+	ctx, cancel := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	others.Go(func() { m.downloads(ctx, id) })
+	defer others.Wait()
+	defer cancel()
 	var index uint64
 	shown := ""
 	for {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -23,6 +24,8 @@ type Monitor struct {
 	ns     string
 	detail term.Detail
 	seen   map[string]string // allocation ID to client status
+
+	mu sync.Mutex // held while a line is printed
 }
 
 // New returns a monitor for the namespace ns that prints to e.
@@ -38,10 +41,14 @@ func (m *Monitor) query(ctx context.Context, index uint64) *httpclient.QueryOpti
 func (m *Monitor) id(id string) string { return m.detail.ID(id) }
 
 func (m *Monitor) header(format string, a ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.env.Println(m.env.Bold(fmt.Sprintf("==> %s: %s", time.Now().Format(time.RFC3339), fmt.Sprintf(format, a...))))
 }
 
 func (m *Monitor) line(format string, a ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.env.Printf("    %s: %s\n", time.Now().Format(time.RFC3339), fmt.Sprintf(format, a...))
 }
 

@@ -134,9 +134,10 @@ func (f *fixture) begin(cfg *drivers.TaskConfig, s *drivers.Sidecar) *sleeper {
 	return l
 }
 
-// big returns a sidecar that uses so much memory for a moment, or until it is ended.
-func (f *fixture) big(cfg *drivers.TaskConfig, mb int, then string) *drivers.Sidecar {
-	s := f.sidecar(cfg, fmt.Sprintf("x=$(head -c %d000000 /dev/zero | tr '\\0' x); echo up; %s", mb, then))
+// big returns a sidecar that uses so much memory until it is ended. Its shell does not replace itself
+// with the last command, as busybox's would.
+func (f *fixture) big(cfg *drivers.TaskConfig, mb int) *drivers.Sidecar {
+	s := f.sidecar(cfg, fmt.Sprintf("x=$(head -c %d000000 /dev/zero | tr '\\0' x); echo up; sleep 1000; true", mb))
 	s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "r", Name: "/dev/zero"})
 	return s
 }
@@ -170,15 +171,18 @@ func TestConfineAboveTheLimit(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.task("/bin/sleep", "600")
 	cfg.Limits.MemoryBytes = 16 << 20
-	l := f.begin(cfg, f.big(cfg, 20, "sleep 1000"))
+	l := f.begin(cfg, f.big(cfg, 20))
 	h, err := cgroup.Detect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = f.StartTask(t.Context(), cfg)
 	if h.V1["memory"] == "" {
-		if exit := <-l.exit; err != nil || !exit.OOMKilled {
-			t.Errorf("StartTask() = %v, the sidecar: %+v, want the OOM killer", err, exit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if exit := <-l.exit; !exit.OOMKilled {
+			t.Errorf("the sidecar: %+v, want the OOM killer", exit)
 		}
 		if err := f.DestroyTask(cfg.ID, true); err != nil {
 			t.Error(err)

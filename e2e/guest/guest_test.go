@@ -44,6 +44,13 @@ const exec2Tests = "^(TestNoDefaults|TestOOMScore|TestLimits|TestRun|TestFiles|T
 	"TestMemoryLimit|TestStats|TestGroup|TestRecover|TestProcessLimit|TestExecIsAsTheTask|TestExecCountsInTheTask|TestProcesses|TestPrivateTmp|TestOwnNetwork|TestPIDsLimit|TestNetwork|TestUnveil|" +
 	"TestConfine|TestConfineBeforeStart|TestConfineAboveTheLimit|TestConfineAndFailedStart|TestConfineOutOfMemory)$"
 
+// artifactTests and templateTests are the attacks whose defence depends on the kernel: its confinement,
+// its limits and its file system. The guest has no Git.
+const (
+	artifactTests = "^(TestFile|TestHostileArchives|TestSparse|TestSpecialBits|TestCase|TestBombs|TestCaptured.*|TestSidecar|TestSlowBody|TestManyAtOnce|TestMemoryOfTask)$"
+	templateTests = "^(TestStaticFiles|TestSwapped.*|TestObstacles|TestHostileProgram|TestFloodingProgram|TestProgramDies.*)$"
+)
+
 // suites are in the order of execution. Their seconds bound a suite that hangs.
 var suites = []suite{
 	{Name: "cgroup", pkg: "internal/cgroup", Seconds: 300, kernels: []string{"6.1"}},
@@ -52,6 +59,9 @@ var suites = []suite{
 	{Name: "sandbox", pkg: "internal/sandbox", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "exec2", pkg: "drivers/exec2", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + exec2Tests}},
 	{Name: "process", pkg: "drivers/process", Seconds: 600, kernels: []string{"6.12"}},
+	{Name: "artifact", pkg: "client/artifact", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.short", "-test.run=" + artifactTests}},
+	{Name: "template", pkg: "client/template", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + templateTests}},
+	{Name: "engine", pkg: "internal/render/engine", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=^(TestLimits|TestLargest|TestNoSpecialFiles|TestFileStaysInside)$"}},
 	{Name: "table", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestGuestTable"}},
 	{Name: "bombs", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestBombs"}, kernels: []string{"6.1"}},
 }
@@ -173,6 +183,7 @@ func writeImage(t *testing.T, m *guest.Machine, at, bin string, suites []suite) 
 	a.File("etc/group", 0o644, []byte("root:x:0:\ngames:x:60:\nnogroup:x:65534:\n"))
 	a.File("etc/shadow", 0o600, []byte("root:*:1::::::\n"))
 	a.File("etc/hosts", 0o644, []byte("127.0.0.1 localhost\n"))
+	a.File("etc/resolv.conf", 0o644, nil) // tasks with a network get theirs over it
 	copied := map[string]bool{}
 	for _, s := range suites {
 		if copied[s.pkg] {

@@ -113,6 +113,9 @@ func TestSource(t *testing.T) {
 	if got, want := s.URL(), "s3::https://user:pass@h/a.tgz//sub?token=secret&checksum=md5:00&archive=tgz&b=x+y&checksum=late#7"; got != want {
 		t.Errorf("URL() = %s, want %s", got, want)
 	}
+	if s, err := fetch.ParseSource("https://user:p@ss@h/a@b", nil); err != nil || s.String() != "https://h/a@b" {
+		t.Errorf("String() of a source with @ in its password = %s, %v", s, err)
+	}
 	for _, got := range []string{s.String(), fmt.Sprint(s), fmt.Sprintf("%#v", s)} {
 		if want := "s3::https://h/a.tgz//sub"; got != want {
 			t.Errorf("printed as %s, want %s", got, want)

@@ -101,7 +101,7 @@ func (s Source) String() string {
 func (s Source) GoString() string { return s.String() }
 
 // userInfo matches the user information of a URL.
-var userInfo = regexp.MustCompile(`(://)[^/@]*@`)
+var userInfo = regexp.MustCompile(`(://)[^/]*@`)
 
 // Option returns the first value of a query parameter, as go-getter reads it.
 func (s Source) Option(key string) string { return s.options().Get(key) }

@@ -18,7 +18,11 @@ type Info struct {
 	Disk     int64  // bytes allocated on disk
 	Links    uint64 // number of hard links
 	UID, GID int
+	ID       ID
 }
+
+// ID identifies a file. Names of the same file have the same one.
+type ID struct{ Device, Inode uint64 }
 
 // Each calls visit for each entry of the directory, in the order of the directory. It reads the names in
 // batches, so that a large directory needs little memory. An entry that was removed in the meantime is
@@ -63,6 +67,7 @@ func (d *Dir) Lstat(name string) (Info, error) {
 	}
 	return Info{
 		Mode: fileMode(st.Mode), Size: st.Size, Disk: st.Blocks * 512, Links: uint64(st.Nlink), UID: int(st.Uid), GID: int(st.Gid),
+		ID: ID{st.Dev, st.Ino},
 	}, nil
 }
 

@@ -12,9 +12,21 @@ import (
 // token matches a variable in an extra claim, such as ${job.id}.
 var token = regexp.MustCompile(`\$\{[^{}]*\}`)
 
-// extraClaims returns the claims that the namespace adds: all required ones, and those optional
-// ones that the identity lists. As Nomad 2.0.
+// artifactDigests is the variable of the digests of the task's artifacts.
+const artifactDigests = "artifact.digests"
+
+// extraClaims returns the claims that the namespace adds.
 func (s Subject) extraClaims() map[string]string {
+	out := s.claimTexts()
+	for name, text := range out {
+		out[name] = s.interpolate(text)
+	}
+	return out
+}
+
+// claimTexts returns the claims of the namespace before interpolation: all required ones, and those
+// optional ones that the identity lists. As Nomad 2.0.
+func (s Subject) claimTexts() map[string]string {
 	if s.Namespace == nil {
 		return nil
 	}
@@ -23,7 +35,7 @@ func (s Subject) extraClaims() map[string]string {
 		if out == nil {
 			out = map[string]string{}
 		}
-		out[name] = s.interpolate(text)
+		out[name] = text
 	}
 	for name, text := range s.Namespace.OptionalExtraClaims {
 		if slices.Contains(s.Identity.ExtraClaims, name) {
@@ -36,6 +48,21 @@ func (s Subject) extraClaims() map[string]string {
 	return out
 }
 
+// ClaimsDigests reports whether a claim contains the digests of the task's artifacts.
+func (s Subject) ClaimsDigests() bool {
+	for _, text := range s.claimTexts() {
+		for _, place := range token.FindAllString(text, -1) {
+			if variable(place) == artifactDigests {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// variable returns the name in a variable.
+func variable(place string) string { return strings.TrimSpace(place[2 : len(place)-1]) }
+
 // interpolate replaces variables. A known name without a value becomes empty; an unknown name
 // stays as written.
 func (s Subject) interpolate(text string) string {
@@ -43,7 +70,7 @@ func (s Subject) interpolate(text string) string {
 		return text
 	}
 	return token.ReplaceAllStringFunc(text, func(place string) string {
-		name := strings.TrimSpace(place[2 : len(place)-1])
+		name := variable(place)
 		if key, ok := strings.CutPrefix(name, "job.meta."); ok {
 			if v, known := s.Job.Meta[key]; known {
 				return v
@@ -71,7 +98,7 @@ func (s Subject) values() map[string]string {
 		"job.region": job.Region, "job.namespace": s.Alloc.Namespace, "job.id": job.IdentityID(), "job.node_pool": job.NodePool,
 		"group.name": s.Alloc.TaskGroup, "alloc.id": s.Alloc.ID, "task.name": task,
 		"node.id": node.ID, "node.datacenter": node.Datacenter, "node.pool": node.NodePool, "node.class": node.NodeClass,
-		"artifact.digests": s.digests(), "vault.cluster": "", "vault.namespace": "", "vault.role": "",
+		artifactDigests: s.digests(), "vault.cluster": "", "vault.namespace": "", "vault.role": "",
 	}
 }
 

@@ -15,5 +15,8 @@ type AllocIdentitiesRequest struct {
 type AllocIdentitiesResponse struct {
 	SignedIdentities []*nomad.SignedWorkloadIdentity
 	Rejections       []*nomad.WorkloadIdentityRejection
+	// DigestClaims lists the signed identities whose claims contain the digests of artifacts: their tokens change
+	// with them.
+	DigestClaims []nomad.WIHandle
 	QueryMeta
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"unicode"
 
@@ -64,8 +65,9 @@ func unpackers(limits fetch.Limits) (map[string]gogetter.Decompressor, error) {
 // singleKinds are compressed files that are not archives.
 var singleKinds = map[string]bool{"bz2": true, "gz": true, "xz": true, "zst": true}
 
-// checked reads the entries of an archive before the library unpacks it. The library would write links
-// and devices as empty files, and would not notice names that differ only in case.
+// checked reads the entries of an archive before the library unpacks it, and compares the files with them
+// afterwards. The library would write links and devices as empty files, and would not notice two entries that
+// the file system takes for one.
 type checked struct {
 	gogetter.Decompressor
 	limits fetch.Limits
@@ -73,10 +75,17 @@ type checked struct {
 }
 
 func (c *checked) Decompress(dst, src string, dir bool, umask fs.FileMode) error {
-	if err := c.check(src, &entries{limits: c.limits, names: map[string]string{}}); err != nil {
+	e := &entries{limits: c.limits, names: map[string]bool{}}
+	if err := c.check(src, e); err != nil {
 		return fmt.Errorf("archive refused: %w", err)
 	}
-	return c.Decompressor.Decompress(dst, src, dir, umask)
+	if err := c.Decompressor.Decompress(dst, src, dir, umask); err != nil || !dir {
+		return err
+	}
+	if err := e.compare(dst); err != nil {
+		return fmt.Errorf("archive refused: %w", err)
+	}
+	return nil
 }
 
 // single unpacks one compressed file. The library cuts it at the limit without an error.
@@ -102,7 +111,7 @@ func (s *single) Decompress(dst, src string, dir bool, umask fs.FileMode) error 
 // entries checks the entries of an archive in their order.
 type entries struct {
 	limits fetch.Limits
-	names  map[string]string // by the name in lower case: the name, and "/" at its end for directories
+	names  map[string]bool // whether the name is a directory
 	count  int
 }
 
@@ -154,30 +163,38 @@ func split(name string) ([]string, error) {
 	return parts, nil
 }
 
-// claim records a name. A second file of the name, also with different case, is an error.
+// claim records a name. A second file of the name is an error. Names that differ in case are two files.
 func (e *entries) claim(name string, isDir bool) error {
-	marked := name
-	if isDir {
-		marked += "/"
+	wasDir, taken := e.names[name]
+	if taken && !(wasDir && isDir) {
+		return fmt.Errorf("it contains %q twice", name)
 	}
-	key := fold(name)
-	have, taken := e.names[key]
-	if taken && (have != marked || !isDir) {
-		return fmt.Errorf("the names %q and %q are the same in a file system that ignores case", strings.TrimSuffix(have, "/"), name)
-	}
-	e.names[key] = marked
+	e.names[name] = isDir
 	return nil
 }
 
-// fold maps names that differ only in case to the same text.
-func fold(name string) string {
-	return strings.Map(func(r rune) rune {
-		lowest := r
-		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-			lowest = min(lowest, next)
+// compare checks that the directory has exactly the entries of the archive. A file system that ignores case, or
+// that normalizes names, has fewer or other ones.
+func (e *entries) compare(dir string) error {
+	found := 0
+	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+		if err != nil || at == dir {
+			return err
 		}
-		return lowest
-	}, name)
+		name, err := filepath.Rel(dir, at)
+		if err != nil {
+			return err
+		}
+		if isDir, known := e.names[name]; !known || isDir != d.IsDir() {
+			return fmt.Errorf("the file system has stored an entry as %q", name)
+		}
+		found++
+		return nil
+	})
+	if err == nil && found != len(e.names) {
+		err = fmt.Errorf("the file system has stored %d of %d entries: it ignores the case of names or normalizes them", found, len(e.names))
+	}
+	return err
 }
 
 // kindOf names the type of an entry that is neither a file nor a directory.

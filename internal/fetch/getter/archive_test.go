@@ -1,6 +1,9 @@
 package getter
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,14 +60,14 @@ func TestEntries(t *testing.T) {
 		want  string
 	}{
 		{[]string{"a", "b/", "b/", "b/c", "./", "d//e", "./f"}, ""},
-		{[]string{"a/", "a/b", "a/b/c"}, "are the same"},
-		{[]string{"straße", "STRASSE"}, ""}, // simple folding only
-		{[]string{"É", "é"}, "are the same"},
-		{[]string{"a", "./a"}, "are the same"},
+		{[]string{"a/", "a/b", "a/b/c"}, `contains "a/b" twice`},
+		{[]string{"A", "a", "D/x", "d/x", "É", "é"}, ""}, // these are different files
+		{[]string{"a", "./a"}, `contains "a" twice`},
+		{[]string{"a", "a/"}, `contains "a" twice`},
 		{[]string{"1", "2", "3", "4", "5", "6", "7"}, "more than 6 entries"},
 		{[]string{"a/b/c/d/e/f/g"}, "more than 6 entries"},
 	} {
-		e := &entries{limits: fetch.Limits{Files: 6}, names: map[string]string{}}
+		e := &entries{limits: fetch.Limits{Files: 6}, names: map[string]bool{}}
 		if c.want == "" {
 			e.limits.Files = 0
 		}
@@ -77,6 +80,39 @@ func TestEntries(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("add(%q) = %v, want %q", c.names, err, c.want)
 		}
+	}
+}
+
+// What a file system that takes two names for one leaves is refused.
+func TestCompare(t *testing.T) {
+	for name, c := range map[string]struct {
+		archive, stored []string
+		want            string
+	}{
+		"same":               {[]string{"A", "a", "d/", "d/x", "e/f"}, []string{"A", "a", "d/x", "e/f"}, ""},
+		"one file of two":    {[]string{"A", "a"}, []string{"A"}, "stored 1 of 2 entries"},
+		"one directory of 2": {[]string{"D/x", "d/y"}, []string{"D/x", "D/y"}, `stored an entry as "D/y"`},
+		"normalized":         {[]string{"e\u0301"}, []string{"\u00e9"}, "stored an entry as"},
+		"other kind":         {[]string{"a/"}, []string{"a"}, `stored an entry as "a"`},
+		"nothing":            {[]string{"a"}, nil, "stored 0 of 1 entries"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, s := range c.stored {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, s)), 0o755), os.WriteFile(filepath.Join(dir, s), nil, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e := &entries{names: map[string]bool{}}
+			for _, n := range c.archive {
+				if err := e.add(n, strings.HasSuffix(n, "/")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.compare(dir); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("compare() = %v, want %q", err, c.want)
+			}
+		})
 	}
 }
 

@@ -6,7 +6,7 @@
 //	http.go     no silent cut of a response, no redirect to other protocols
 //	proxy.go    the same for git, hg, S3 and GCS
 //	git.go      no configuration, hooks, local repositories or arguments from a source
-//	archive.go  no links, devices, sparse files, bombs or ambiguous names in archives
+//	archive.go  no links, devices, sparse files, bombs or repeated names in archives
 //
 // The library is used as it is: the getters and decompressors of its client are wrapped. It never gets the
 // file getter, .netrc files and the header X-Terraform-Get.

@@ -21,6 +21,7 @@ import (
 type signed struct {
 	request *nomad.WorkloadIdentityRequest
 	claims  *nomad.IdentityClaims
+	digests bool // the claims contain the digests of artifacts
 }
 
 // SignIdentities signs the named identities of a node's running allocations. It waits
@@ -54,7 +55,7 @@ func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call, req *message.
 			}
 			about := subject(snap, alloc, ask.WIHandle, named)
 			about.Digests = digests(alloc, ask.WIHandle, req.ArtifactDigests)
-			todo = append(todo, signed{ask, s.Issuer.Workload(about, s.Now())})
+			todo = append(todo, signed{ask, s.Issuer.Workload(about, s.Now()), about.ClaimsDigests()})
 		}
 		return nil
 	})
@@ -106,6 +107,9 @@ func (s *Service) signAll(ctx context.Context, todo []signed, out *message.Alloc
 			one.Expiration = time.Unix(t.claims.Expiry, 0).UTC()
 		}
 		out.SignedIdentities = append(out.SignedIdentities, one)
+		if t.digests {
+			out.DigestClaims = append(out.DigestClaims, t.request.WIHandle)
+		}
 	}
 	return nil
 }
