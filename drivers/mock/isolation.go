@@ -2,6 +2,7 @@ package mock
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -18,8 +19,12 @@ func (d *Driver) Isolates(_ string, config map[string]any) (drivers.Isolation, e
 	return pretend(min(l, task)), err
 }
 
-// isolates is Isolates for an instance of the highest level.
+// isolates is Isolates for an instance of the highest level. A level that is a reference is known on
+// the node.
 func isolates(_ string, config map[string]any) drivers.Isolation {
+	if name, _ := config["isolation"].(string); strings.Contains(name, "${") {
+		return drivers.Strictest()
+	}
 	l, err := taskLevel(config)
 	if err != nil {
 		l = drivers.LevelNone
