@@ -215,6 +215,8 @@ type TaskState struct {
 	// ArtifactDigests holds the digest of each downloaded file, such as sha256:9f86..., by destination as
 	// in the job. It exists only in open-nomad.
 	ArtifactDigests map[string]string `json:",omitempty"`
+	// Isolation is the isolation level with which the task was started last. It exists only in open-nomad.
+	Isolation string `json:",omitempty"`
 }
 
 // TaskEvent is an event of a task. Time is in Unix nanoseconds.

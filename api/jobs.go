@@ -63,6 +63,15 @@ type JobPlanResponse struct {
 	FailedTGAllocs     map[string]*AllocationMetric
 	NextPeriodicLaunch time.Time
 	Warnings           string
+	Isolation          []*TaskIsolation `json:",omitempty"` // only in open-nomad
+}
+
+// TaskIsolation is the isolation level of a task in a plan.
+type TaskIsolation struct {
+	TaskGroup string
+	Task      string
+	Level     string         // the most that any node gives the task
+	Nodes     map[string]int // by level: the nodes that can run the task, and give it that level
 }
 
 // JobListStub is the list entry of a job.

@@ -17,6 +17,7 @@ type Namespace struct {
 	ModifyIndex           uint64
 	RequiredExtraClaims   map[string]string
 	OptionalExtraClaims   map[string]string
+	Isolation             *NamespaceIsolation `json:",omitempty"` // only in open-nomad
 }
 
 // NamespaceCapabilities lists the drivers and network modes allowed in a namespace.
@@ -39,6 +40,14 @@ type NamespaceVaultConfiguration struct {
 	Default string
 	Allowed []string
 	Denied  []string
+}
+
+// NamespaceIsolation specifies the isolation levels of the jobs of a namespace. Only open-nomad has it.
+type NamespaceIsolation struct {
+	Minimum string // the lowest level of its tasks; empty for none
+	Enforce bool   // jobs below Minimum are refused; otherwise the caller is warned
+	Warn    string // the level below which the caller is warned; empty for none
+	Claim   bool   // all identities have the claim nomad_isolation
 }
 
 // NamespaceConsulConfiguration lists the Consul clusters allowed in a namespace.

@@ -186,11 +186,14 @@ type Allocation struct {
 	PreemptedByAllocation string
 	SignedIdentities      map[string]string
 	SigningKeyID          string
-	CreateIndex           uint64
-	ModifyIndex           uint64
-	AllocModifyIndex      uint64
-	CreateTime            int64
-	ModifyTime            int64
+	// Isolation holds the isolation level by task below which the client must not start it
+	// (open-nomad only). The plan applier sets it; it is also the claim nomad_isolation of the tokens.
+	Isolation        map[string]string `json:",omitempty"`
+	CreateIndex      uint64
+	ModifyIndex      uint64
+	AllocModifyIndex uint64
+	CreateTime       int64
+	ModifyTime       int64
 }
 
 // AllocationDiff is an allocation in a plan that holds only the changed fields.

@@ -46,6 +46,8 @@ type WorkloadIdentityClaims struct {
 	VaultNamespace  string            `json:"vault_namespace,omitempty"`
 	VaultRole       string            `json:"vault_role,omitempty"`
 	ExtraClaims     map[string]string `json:"extra_claims,omitempty"`
+	// Isolation is the isolation level below which the client does not start the task (open-nomad only).
+	Isolation string `json:"nomad_isolation,omitempty"`
 }
 
 // NodeIdentityClaims identify the node that a token is for.
@@ -77,7 +79,7 @@ type ServerIdentityClaims struct {
 // kinds have it.
 var (
 	workloadNames = []string{"nomad_namespace", "nomad_job_id", "nomad_allocation_id", "nomad_task", "nomad_service",
-		"consul_namespace", "vault_namespace", "vault_role", "extra_claims"}
+		"consul_namespace", "vault_namespace", "vault_role", "extra_claims", "nomad_isolation"}
 	introductionNames = []string{"nomad_node_name"}
 	nodeNames         = []string{"nomad_node_id", "nomad_node_class", "nomad_node_datacenter", "nomad_node_admitted_name"}
 	serverNames       = []string{"nomad_server_id"}

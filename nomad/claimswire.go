@@ -11,6 +11,7 @@ type claimsWire struct {
 	Namespace, JobID, AllocationID, TaskName, ServiceName *string
 	ConsulNamespace, VaultNamespace, VaultRole            *string
 	ExtraClaims                                           map[string]string
+	Isolation                                             string
 
 	NodeID, NodePool, NodeClass, NodeDatacenter, NodeName *string
 
@@ -31,6 +32,7 @@ func (c *IdentityClaims) CodecEncodeSelf(enc *codec.Encoder) {
 		g := *c.WorkloadIdentityClaims
 		w.Namespace, w.JobID, w.AllocationID, w.TaskName, w.ServiceName = &g.Namespace, &g.JobID, &g.AllocationID, &g.TaskName, &g.ServiceName
 		w.ConsulNamespace, w.VaultNamespace, w.VaultRole, w.ExtraClaims = &g.ConsulNamespace, &g.VaultNamespace, &g.VaultRole, g.ExtraClaims
+		w.Isolation = g.Isolation
 	case c.NodeIdentityClaims != nil:
 		g := *c.NodeIdentityClaims
 		w.NodeID, w.NodePool, w.NodeClass, w.NodeDatacenter = &g.NodeID, &g.NodePool, &g.NodeClass, &g.NodeDatacenter
@@ -58,7 +60,7 @@ func (c *IdentityClaims) CodecDecodeSelf(dec *codec.Decoder) {
 		c.WorkloadIdentityClaims = &WorkloadIdentityClaims{Namespace: text(w.Namespace), JobID: text(w.JobID),
 			AllocationID: text(w.AllocationID), TaskName: text(w.TaskName), ServiceName: text(w.ServiceName),
 			ConsulNamespace: text(w.ConsulNamespace), VaultNamespace: text(w.VaultNamespace), VaultRole: text(w.VaultRole),
-			ExtraClaims: w.ExtraClaims}
+			ExtraClaims: w.ExtraClaims, Isolation: w.Isolation}
 	case w.NodeName != nil:
 		c.NodeIntroductionIdentityClaims = &NodeIntroductionIdentityClaims{NodePool: text(w.NodePool), NodeName: *w.NodeName, Uses: w.Uses}
 	case w.NodeID != nil || w.NodeClass != nil || w.NodeDatacenter != nil:

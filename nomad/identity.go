@@ -63,6 +63,8 @@ type WorkloadIdentity struct {
 	// Alg is the signing algorithm (open-nomad only): EdDSA, which is the default, or RS256 for
 	// verifiers that do not support EdDSA.
 	Alg string
+	// Isolation adds the claim nomad_isolation (open-nomad only).
+	Isolation bool `json:",omitempty" codec:",omitempty"`
 }
 
 // The values of WorkloadIdentity.Alg.

@@ -24,6 +24,7 @@ type Namespace struct {
 	ModifyIndex           uint64
 	RequiredExtraClaims   map[string]string
 	OptionalExtraClaims   map[string]string
+	Isolation             *NamespaceIsolation `json:",omitempty" codec:",omitempty"` // open-nomad only
 }
 
 // Claims returns all extra claims, both required and optional.
@@ -36,12 +37,26 @@ func (n *Namespace) Claims() map[string]string {
 	return all
 }
 
+// ClaimsIsolation reports whether the tokens of an identity have the claim nomad_isolation. Both may be
+// nil.
+func (n *Namespace) ClaimsIsolation(id *WorkloadIdentity) bool {
+	return n != nil && n.Isolation != nil && n.Isolation.Claim || id != nil && id.Isolation
+}
+
 // NamespaceCapabilities specifies which drivers and network modes the jobs of a namespace may use.
 type NamespaceCapabilities struct {
 	EnabledTaskDrivers   []string
 	DisabledTaskDrivers  []string
 	EnabledNetworkModes  []string
 	DisabledNetworkModes []string
+}
+
+// NamespaceIsolation specifies the isolation levels of the jobs of a namespace (open-nomad only).
+type NamespaceIsolation struct {
+	Minimum string // the lowest level of its tasks; empty for none
+	Enforce bool   // jobs below Minimum are refused; otherwise the caller is warned
+	Warn    string // the level below which the caller is warned; empty for none
+	Claim   bool   // all identities have the claim nomad_isolation
 }
 
 // NamespaceConsulConfiguration specifies which Consul clusters the jobs of a namespace may use.

@@ -4,7 +4,7 @@ package nomad
 // the task's environment nor its arguments.
 type TaskSandbox struct {
 	PID     int
-	Level   string // the node's driver.<name>.level
+	Level   string // the isolation level of the task
 	Explain string // the node's driver.<name>.explain_denials
 	Layers  []SandboxLayer
 }

@@ -104,6 +104,12 @@ type Task struct {
 	Identities      []*WorkloadIdentity
 	Actions         []*Action
 	Schedule        *TaskSchedule
+	// Privileged requests that the driver gives the task rights that let it out of its isolation
+	// (open-nomad only).
+	Privileged bool `json:",omitempty" codec:",omitempty"`
+	// Isolation is the lowest isolation level with which the task may run (open-nomad only). If
+	// empty, any level suffices.
+	Isolation string `json:",omitempty" codec:",omitempty"`
 }
 
 // TaskArtifact is a file or directory that is downloaded before the task starts.
@@ -201,4 +207,6 @@ type TaskState struct {
 	// ArtifactDigests holds the digest of each downloaded file, such as sha256:9f86..., by destination as in the job. It
 	// exists only in open-nomad.
 	ArtifactDigests map[string]string `json:",omitempty"`
+	// Isolation is the isolation level with which the task was started last. It exists only in open-nomad.
+	Isolation string `json:",omitempty" codec:",omitempty"`
 }

@@ -55,6 +55,8 @@ type Task struct {
 	Identities      []*WorkloadIdentity `hcl:"identity,block"`
 	Actions         []*Action           `hcl:"action,block"`
 	Schedule        *TaskSchedule       `hcl:"schedule,block"`
+	Privileged      bool                `hcl:"privileged" json:",omitempty"` // only in open-nomad
+	Isolation       string              `hcl:"isolation" json:",omitempty"`  // the lowest isolation level; only in open-nomad
 }
 
 // TaskArtifact is a file or directory that is downloaded before the task starts.
@@ -200,5 +202,6 @@ type WorkloadIdentity struct {
 	ServiceName  string        `hcl:"service_name"`
 	TTL          time.Duration `hcl:"ttl"`
 	ExtraClaims  []string      `hcl:"extra_claims"`
-	Alg          string        `hcl:"alg" json:",omitempty"` // EdDSA or RS256; only in open-nomad
+	Alg          string        `hcl:"alg" json:",omitempty"`       // EdDSA or RS256; only in open-nomad
+	Isolation    bool          `hcl:"isolation" json:",omitempty"` // adds the claim nomad_isolation; only in open-nomad
 }

@@ -145,15 +145,36 @@ func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
 	}
 }
 
-// attributes returns the attributes of a fingerprint, with the kind of the driver while it is
-// detected.
+// attributes returns the attributes of a fingerprint, with the kind and the isolation level of the
+// driver while it is detected.
 func (s *Set) attributes(name string, fp drivers.Fingerprint) map[string]string {
 	if fp.Health == drivers.HealthUndetected {
 		return fp.Attributes
 	}
 	out := map[string]string{}
 	maps.Copy(out, fp.Attributes)
+	delete(out, drivers.Attribute(name, drivers.LacksKey))
 	out[drivers.Attribute(name, drivers.BackendKey)] = s.backends[name]
+	maps.Copy(out, s.levels(name))
+	return out
+}
+
+// levels returns the attributes of the isolation level of a driver. A driver that cannot show how it
+// isolates tasks has level none, whatever its own attributes are.
+func (s *Set) levels(name string) map[string]string {
+	level, lacks := drivers.LevelNone, ""
+	if d, ok := s.drivers[name].(drivers.Isolator); ok {
+		i, err := d.Isolates("", nil)
+		if err != nil {
+			lacks = err.Error()
+		} else {
+			level, lacks = i.Level(), drivers.Texts(i.Lacks(drivers.LevelStrict))
+		}
+	}
+	out := map[string]string{drivers.Attribute(name, drivers.LevelKey): level.String()}
+	if lacks != "" {
+		out[drivers.Attribute(name, drivers.LacksKey)] = lacks
+	}
 	return out
 }
 

@@ -102,7 +102,7 @@ func TestInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, info := range s.Infos() {
-			if got := info.Attributes["driver."+name+".backend"]; got != mock.Name || len(info.Attributes) != 2 {
+			if got := info.Attributes["driver."+name+".backend"]; got != mock.Name || info.Attributes["driver."+name+".level"] != "none" || len(info.Attributes) != 4 {
 				t.Errorf("attributes of %s = %v, want its own, with the backend %s", name, info.Attributes, mock.Name)
 			}
 		}

@@ -94,7 +94,7 @@ const usual = 64
 func (b *Builder) Build() *Env {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := &Env{vars: make(map[string]string, usual), node: b.node}
+	e := &Env{vars: make(map[string]string, usual), node: b.node, paths: b.paths}
 	b.builtIns(e.vars)
 	b.meta(e)
 	for _, host := range b.host {

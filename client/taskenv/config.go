@@ -2,6 +2,7 @@ package taskenv
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,6 +25,21 @@ func (e *Env) Config(config map[string]any, spec hcldec.Spec) (cty.Value, error)
 		return cty.NilVal, fmt.Errorf("config is a %T, want a block", filled)
 	}
 	return drivers.Decode(block, spec)
+}
+
+// Isolated returns a task's config block for drivers.Isolator: interpolated, except for references to
+// the task's own directories. A variable that the job has given another value is interpolated.
+func (e *Env) Isolated(config map[string]any) map[string]any {
+	own := map[string]string{"NOMAD_ALLOC_DIR": e.paths.Alloc, "NOMAD_TASK_DIR": e.paths.Task, "NOMAD_SECRETS_DIR": e.paths.Secrets}
+	kept := &Env{vars: maps.Clone(e.vars), node: e.node}
+	for _, name := range drivers.OwnDirectories() {
+		if own[name] != "" && own[name] == e.vars[name] {
+			delete(kept.vars, name)
+		}
+	}
+	filled, _ := kept.fill(config) // Config returns the unknown references
+	block, _ := filled.(map[string]any)
+	return block
 }
 
 // fill returns v with all strings interpolated, and the unknown references.

@@ -7,8 +7,9 @@ import (
 
 // Env is an environment. It never changes and cannot be printed.
 type Env struct {
-	vars map[string]string
-	node map[string]string
+	vars  map[string]string
+	node  map[string]string
+	paths Paths
 }
 
 // Map returns a copy of the variables.

@@ -30,6 +30,9 @@ func (r *Runner) Sandbox(ctx context.Context) (*nomad.TaskSandbox, error) {
 		return nil, fmt.Errorf("sandbox of task %s: %w", r.name, err)
 	}
 	out := &nomad.TaskSandbox{PID: report.PID, Level: report.Level, Explain: report.Explain}
+	if own := r.State().Isolation; own != "" { // that of the task, which its config may lower
+		out.Level = own
+	}
 	for _, l := range report.Layers {
 		out.Layers = append(out.Layers, nomad.SandboxLayer(l))
 	}

@@ -64,6 +64,10 @@ func (r *Runner) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	level, err := r.isolation(env)
+	if err != nil {
+		return err
+	}
 	driver := r.cfg.Driver
 	// Stored before the start, so that a later agent finds the process and its user.
 	r.local.TaskHandle = &drivers.TaskHandle{Driver: driver.Name(), TaskID: cfg.ID}
@@ -81,17 +85,18 @@ func (r *Runner) start(ctx context.Context) error {
 	if err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
 		r.log.Warn("store task handle", "err", err)
 	}
-	r.running(hookCtx, cfg.ID, env)
+	r.running(hookCtx, cfg.ID, env, level)
 	return nil
 }
 
 // running marks the task as running and runs the poststart hooks.
-func (r *Runner) running(ctx context.Context, id string, env *taskenv.Env) {
+func (r *Runner) running(ctx context.Context, id string, env *taskenv.Env, level drivers.Level) {
 	now := time.Now()
 	r.setID(id)
 	r.update(func(s *nomad.TaskState) {
 		s.State = nomad.TaskStateRunning
 		s.StartedAt = now
+		s.Isolation = level.String()
 	}, &nomad.TaskEvent{Type: nomad.TaskStarted})
 	count(r, "running", true)
 	r.runPoststart(ctx, env, now)

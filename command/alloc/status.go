@@ -229,12 +229,16 @@ func (o *statusOptions) task(e *term.Env, a *api.Allocation, name string, usage 
 	o.resources(e, a, name, usage)
 	hostVolumes(e, a, name)
 	e.Println("\nTask Events:")
-	e.Println(term.Pairs([]string{
+	facts := []string{
 		term.Row("Started At", term.Time(s.StartedAt)),
 		term.Row("Finished At", term.Time(s.FinishedAt)),
 		term.Row("Total Restarts", s.Restarts),
 		term.Row("Last Restart", term.Time(s.LastRestart)),
-	}))
+	}
+	if s.Isolation != "" { // clients of Nomad report none
+		facts = append(facts, term.Row("Isolation", s.Isolation))
+	}
+	e.Println(term.Pairs(facts))
 	e.Println("\nRecent Events:")
 	rows := []string{"Time|Type|Description"}
 	for _, ev := range slices.Backward(s.Events) {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -33,7 +34,7 @@ The exit code for an unchanged job is 0, even if it cannot be placed.`,
 			p.declareVault(f)
 			f.BoolVar(&p.diff, "diff", true, "Show the diff to the running job.")
 			f.BoolVar(&p.override, "policy-override", false, "Override soft-mandatory policies.")
-			f.DetailVar(&p.detail, "Show unchanged fields in the diff too.")
+			f.DetailVar(&p.detail, "Show unchanged fields in the diff too, and the isolation levels of the tasks.")
 			f.BoolVar(&p.jsonOutput, "json-output", false, "Print the plan as JSON.")
 			tmpl := f.String("t", "", "Print the plan with a Go `template`.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -78,6 +79,9 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 		e.Println(strings.TrimRight(Diff(resp.Diff, p.detail), "\n") + "\n")
 	}
 	dryRun(e, resp)
+	if p.detail == term.Full {
+		isolation(e, resp.Isolation)
+	}
 	if resp.Warnings != "" {
 		e.Println(e.Bold("Job Warnings:\n" + resp.Warnings + "\n"))
 	}
@@ -144,4 +148,20 @@ func dryRun(e *term.Env, resp *api.JobPlanResponse) {
 			strings.Join(monitor.Metric(m, "    "), "\n"))
 	}
 	e.Println()
+}
+
+// isolation prints the isolation level of each task, and those that the eligible nodes give it.
+func isolation(e *term.Env, list []*api.TaskIsolation) {
+	if len(list) == 0 { // the leader is of another build
+		return
+	}
+	rows := []string{"Task Group|Task|At Most|Nodes"}
+	for _, t := range list {
+		var nodes []string
+		for _, level := range slices.Sorted(maps.Keys(t.Nodes)) {
+			nodes = append(nodes, fmt.Sprintf("%s on %d", level, t.Nodes[level]))
+		}
+		rows = append(rows, term.Row(t.TaskGroup, t.Task, t.Level, cmp.Or(strings.Join(nodes, ", "), "none can run it")))
+	}
+	e.Println(e.Bold("Isolation") + "\n" + term.Table(rows) + "\n")
 }

@@ -147,6 +147,9 @@ func facts(n *api.Namespace) []string {
 		}
 		rows = append(rows, term.Row("DefaultNodePool", p.Default), term.Row("AllowedNodePools", listed(p.Allowed, allowed)), term.Row("DeniedNodePools", listed(p.Denied, "")))
 	}
+	if i := n.Isolation; i != nil {
+		rows = append(rows, term.Row("MinimumIsolation", i.Minimum), term.Row("EnforceIsolation", i.Enforce), term.Row("WarnIsolation", i.Warn), term.Row("ClaimIsolation", i.Claim))
+	}
 	return rows
 }
 

@@ -58,6 +58,10 @@ func parse(text []byte) (*api.Namespace, error) {
 		n.NodePoolConfiguration = &api.NamespaceNodePoolConfiguration{Default: s.Text(c, "default"), Allowed: s.List(c, "allowed"), Denied: s.List(c, "denied")}
 		s.Rest(c, "node_pool_config.")
 	}
+	if c := s.Block(root, "isolation"); c != nil {
+		n.Isolation = &api.NamespaceIsolation{Minimum: s.Text(c, "minimum"), Enforce: s.Bool(c, "enforce"), Warn: s.Text(c, "warn"), Claim: s.Bool(c, "claim")}
+		s.Rest(c, "isolation.")
+	}
 	s.Refuse(root, "", "vault", "consul")
 	s.Rest(root, "")
 	if n.Name == "" {

@@ -29,10 +29,17 @@ func TestSpecification(t *testing.T) {
 			}
 			optional_extra_claims {
 				rack = "${node.id}"
+			}
+			isolation {
+				minimum = "baseline"
+				enforce = true
+				warn    = "restricted"
+				claim   = true
 			}`,
 		"JSON": `{"name": "team", "description": "of a team", "capabilities": {"enabled_task_drivers": ["exec2"]}, "quota": "small",
 			"node_pool_config": {"default": "gpu", "allowed": []}, "meta": {"owner": "blue"},
-			"required_extra_claims": {"unit": "${job.namespace}-${group.name}"}, "optional_extra_claims": {"rack": "${node.id}"}}`,
+			"required_extra_claims": {"unit": "${job.namespace}-${group.name}"}, "optional_extra_claims": {"rack": "${node.id}"},
+			"isolation": {"minimum": "baseline", "enforce": true, "warn": "restricted", "claim": true}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse([]byte(text))
@@ -42,7 +49,8 @@ func TestSpecification(t *testing.T) {
 			want := &api.Namespace{Name: "team", Description: "of a team", Quota: "small",
 				NodePoolConfiguration: &api.NamespaceNodePoolConfiguration{Default: "gpu", Allowed: []string{}}, Capabilities: &api.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec2"}},
 				Meta: map[string]string{"owner": "blue"}, RequiredExtraClaims: map[string]string{"unit": "${job.namespace}-${group.name}"},
-				OptionalExtraClaims: map[string]string{"rack": "${node.id}"}}
+				OptionalExtraClaims: map[string]string{"rack": "${node.id}"},
+				Isolation:           &api.NamespaceIsolation{Minimum: "baseline", Enforce: true, Warn: "restricted", Claim: true}}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("parse() = %+v, want %+v", got, want)
 			}
@@ -52,11 +60,13 @@ func TestSpecification(t *testing.T) {
 
 func TestBadSpecification(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                                  "no name",
-		`name = [`:                          "Error parsing",
-		`name = 5`:                          "name: expected a string",
-		`name = "a" colour = "blue"`:        "unknown key colour",
-		`name = "a" capabilities { x = 1 }`: "unknown key capabilities.x",
+		``:                                       "no name",
+		`name = [`:                               "Error parsing",
+		`name = 5`:                               "name: expected a string",
+		`name = "a" colour = "blue"`:             "unknown key colour",
+		`name = "a" capabilities { x = 1 }`:      "unknown key capabilities.x",
+		`name = "a" isolation { x = 1 }`:         "unknown key isolation.x",
+		`name = "a" isolation { enforce = "x" }`: "enforce: expected true or false",
 		`name = "a" capabilities { enabled_task_drivers = "x" }`: "expected a list of strings",
 		`name = "a" meta { a = "1" } meta { b = "2" }`:           "meta: expected one block",
 		`name = "a" vault { default = "x" }`:                     "vault: not part of this version",

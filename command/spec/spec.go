@@ -66,6 +66,17 @@ func (r *Reader) Text(from map[string]any, name string) string {
 	return text
 }
 
+// Bool reads a boolean, false if it is missing.
+func (r *Reader) Bool(from map[string]any, name string) bool {
+	v, given := from[name]
+	delete(from, name)
+	b, ok := v.(bool)
+	if given && !ok {
+		r.Fault("%s: expected true or false", name)
+	}
+	return b
+}
+
 // Int reads an integer, nil if it is missing.
 func (r *Reader) Int(from map[string]any, name string) *int {
 	v, given := from[name]

@@ -12,7 +12,6 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/internal/sandbox/level"
 	"github.com/open-nomad/open-nomad/internal/sandbox/live"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
@@ -71,7 +70,7 @@ func (d *Driver) Sandbox(ctx context.Context, id string) (*drivers.SandboxReport
 		return nil, fmt.Errorf("compare the sandbox of task %s: %w", id, err)
 	}
 	set := d.Current()
-	r := &drivers.SandboxReport{PID: t.PID, Level: string(level.Of(set.facts())), Explain: string(d.watch.mode(set.Plugin))}
+	r := &drivers.SandboxReport{PID: t.PID, Level: set.isolation("").Level().String(), Explain: string(d.watch.mode(set.Plugin))}
 	for _, l := range layers {
 		r.Layers = append(r.Layers, drivers.SandboxLayer(l))
 	}

@@ -31,9 +31,8 @@ func TestUnprivilegedLimits(t *testing.T) {
 		return
 	}
 	f := fixtureAt(t, settings{"allow_unprivileged": cty.True})
-	got := fingerprint(t, f.Driver)
-	if got.Attributes["driver.exec2.level"] != "restricted" || got.Attributes["driver.exec2.lacks"] != "a uid per task" {
-		t.Errorf("fingerprint = %+v, want level restricted for want of a uid per task", got)
+	if got, lacks := level(t, f.Driver); got != "restricted" || lacks != "user (a user that only this task has)" {
+		t.Errorf("level = %s, lacks %q, want restricted for want of a uid per task", got, lacks)
 	}
 	cfg := sh(f, "cat /proc/self/cgroup; n=0; while [ $n -lt 40 ]; do sleep 1000 & n=$((n+1)); done; echo all")
 	block := cfg.Config.AsValueMap()

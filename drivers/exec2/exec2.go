@@ -129,8 +129,7 @@ func fingerprint(name string, set settings) drivers.Fingerprint {
 		drivers.Attribute(name, "unveil.defaults"): strconv.FormatBool(set.UnveilDefaults),
 		drivers.Attribute(name, "unprivileged"):    strconv.FormatBool(len(missing) > 0),
 	}}
-	maps.Copy(f.Attributes, set.facts().Attributes(name))
-	maps.Copy(f.Attributes, set.seccompAttributes(name))
+	maps.Copy(f.Attributes, set.attributes(name))
 	if len(missing) > 0 {
 		f.Description = "Healthy; missing (allowed by allow_unprivileged): " + strings.Join(missing, ", ")
 	}

@@ -70,9 +70,8 @@ func TestSeccompOfNode(t *testing.T) {
 	if out := f.run(sh(f, "mkdir $NOMAD_TASK_DIR/d")); !strings.Contains(out.stderr, "Read-only file system") {
 		t.Errorf("stderr = %q, want mkdir refused with the profile's error", out.stderr)
 	}
-	got := fingerprint(t, f.Driver).Attributes
-	if got["driver.exec2.level"] != "baseline" || !strings.Contains(got["driver.exec2.lacks"], "seccomp") {
-		t.Errorf("attributes = %v, want level baseline for want of what the default profile refuses", got)
+	if got, lacks := level(t, f.Driver); got != "host" || !strings.Contains(lacks, "seccomp") {
+		t.Errorf("level = %s, lacks %q, want host for want of what the default profile refuses", got, lacks)
 	}
 	cfg := sh(f, "true")
 	block := cfg.Config.AsValueMap()

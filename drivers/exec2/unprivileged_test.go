@@ -17,15 +17,16 @@ const nobody = 65534
 
 // TestUnprivileged checks an agent without root. As root it runs itself again as nobody.
 func TestUnprivileged(t *testing.T) {
-	unprivileged(t, testkernel.Kernel{}, "control group, a uid per task")
+	unprivileged(t, testkernel.Kernel{}, "baseline", "limits (a control group of its own, with limits); user (a user that only this task has)")
 }
 
 // TestUnprivilegedAlone is the same without user namespaces.
 func TestUnprivilegedAlone(t *testing.T) {
-	unprivileged(t, testkernel.Kernel{NoUserNamespaces: true}, "control group, mount namespace, a uid per task, PID namespace, IPC namespace")
+	unprivileged(t, testkernel.Kernel{NoUserNamespaces: true}, "host",
+		"namespaces (its own mount, PID and IPC namespaces); limits (a control group of its own, with limits); user (a user that only this task has)")
 }
 
-func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
+func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 	t.Helper()
 	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
@@ -48,10 +49,10 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthHealthy || !strings.Contains(got.Description, "missing (allowed by allow_unprivileged)") {
 		t.Errorf("fingerprint = %+v, want healthy with what is missing", got)
 	}
-	if got := fingerprint(t, f.Driver).Attributes; got["driver.exec2.level"] != "baseline" || got["driver.exec2.lacks"] != lacks {
-		t.Errorf("attributes = %v, want level baseline for want of %s", got, lacks)
+	if got, missing := level(t, f.Driver); got != want || missing != lacks {
+		t.Errorf("level = %s, lacks %q, want %s for want of %s", got, missing, want, lacks)
 	}
-	own := !strings.Contains(lacks, "namespace")
+	own := !strings.Contains(lacks, "namespaces")
 	if f.Capabilities().Mounts != own || f.Capabilities().Networks != nil {
 		t.Errorf("capabilities = %+v, want mounts %t and no networks", f.Capabilities(), own)
 	}

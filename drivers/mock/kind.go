@@ -12,5 +12,6 @@ func Kind() *drivers.Kind {
 		Name: Name, OptIn: true, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT,
 		Capabilities: drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationNone},
 		CheckConfig:  drivers.CheckWith(configSpec, decodeSettings),
+		Isolates:     isolates,
 	}
 }

@@ -12,12 +12,14 @@ import (
 
 var configSpec = hcldec.ObjectSpec{
 	"fs_isolation":               attr("fs_isolation", cty.String),
+	"isolation":                  attr("isolation", cty.String), // level of its tasks; none by default
 	"shutdown_periodic_after":    attr("shutdown_periodic_after", cty.Bool),
 	"shutdown_periodic_duration": attr("shutdown_periodic_duration", cty.Number), // seconds
 }
 
 var taskSpec = hcldec.ObjectSpec{
 	"run_for":                 attr("run_for", cty.String),
+	"isolation":               attr("isolation", cty.String), // level of the task; by default that of the instance
 	"exit_code":               attr("exit_code", cty.Number),
 	"exit_signal":             attr("exit_signal", cty.Number),
 	"exit_err_msg":            attr("exit_err_msg", cty.String),
@@ -45,6 +47,7 @@ func attr(name string, t cty.Type) hcldec.Spec {
 type settings struct {
 	periodic       bool
 	unhealthyAfter time.Duration
+	level          drivers.Level
 }
 
 func decodeSettings(v cty.Value) (settings, error) {
@@ -52,6 +55,12 @@ func decodeSettings(v cty.Value) (settings, error) {
 	s := settings{
 		periodic:       f.Bool("shutdown_periodic_after"),
 		unhealthyAfter: time.Duration(f.Int("shutdown_periodic_duration")) * time.Second,
+	}
+	if name := f.String("isolation"); name != "" {
+		var err error
+		if s.level, err = drivers.ParseLevel(name); err != nil {
+			return s, fmt.Errorf("isolation: %w", err)
+		}
 	}
 	return s, f.Err()
 }

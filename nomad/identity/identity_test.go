@@ -74,6 +74,9 @@ func TestClaims(t *testing.T) {
 	wid := func(name string, ttl time.Duration, aud ...string) *nomad.WorkloadIdentity {
 		return &nomad.WorkloadIdentity{Name: name, TTL: ttl, Audience: aud}
 	}
+	levels := *alloc
+	levels.Isolation = map[string]string{"main": "restricted", "low": "host"}
+	isolated := &levels
 	base := map[string]any{"iss": "https://nomad.example", "iat": 1e6, "nbf": 1e6}
 	for name, c := range map[string]struct {
 		claims *nomad.IdentityClaims
@@ -113,6 +116,30 @@ func TestClaims(t *testing.T) {
 				Namespace: &nomad.Namespace{RequiredExtraClaims: map[string]string{"from": "${artifact.digests}"}}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"sub": "eu:team:web:grp:main:x", "extra_claims": map[string]any{"from": `{"local/a":"01","local/b":"02"}`}},
+		},
+		"with the isolation level": {
+			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+				Identity: &nomad.WorkloadIdentity{Name: "x", Isolation: true}}, now),
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
+				"sub": "eu:team:web:grp:main:x", "nomad_isolation": "restricted"},
+		},
+		"with the isolation level, by the namespace, without one": {
+			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "other"},
+				Identity: &nomad.WorkloadIdentity{Name: "x"}, Namespace: &nomad.Namespace{Isolation: &nomad.NamespaceIsolation{Claim: true}}}, now),
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "other",
+				"sub": "eu:team:web:grp:other:x", "nomad_isolation": "none"},
+		},
+		"no isolation level without a request": {
+			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+				Identity: &nomad.WorkloadIdentity{Name: "x"}, Namespace: &nomad.Namespace{}}, now),
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main", "sub": "eu:team:web:grp:main:x"},
+		},
+		"lowest isolation level for a service": {
+			i.Workload(identity.Subject{Alloc: isolated, Job: &nomad.Job{ID: "web", Region: "eu", TaskGroups: []*nomad.TaskGroup{{Name: "grp", Tasks: []*nomad.Task{{Name: "main"}, {Name: "low"}}}}},
+				Identity: &nomad.WorkloadIdentity{Name: "x", Isolation: true},
+				Handle:   nomad.WIHandle{WorkloadIdentifier: "s", WorkloadType: nomad.WorkloadTypeService}}, now),
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_service": "s",
+				"sub": "eu:team:web:grp:s:x", "nomad_isolation": "host"},
 		},
 		"node": {
 			i.Node(node, time.Hour, now),

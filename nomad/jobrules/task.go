@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 const (
@@ -44,6 +45,11 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	}
 	if t.Driver == "" {
 		f.add("missing driver: set one")
+	}
+	if t.Isolation != "" {
+		if _, err := drivers.ParseLevel(t.Isolation); err != nil {
+			f.add("isolation: %v", err)
+		}
 	}
 	if strings.ContainsRune(t.User, 0) {
 		f.add("user contains a NUL character")

@@ -102,4 +102,6 @@ func (n *Names) Example(suffices func(drivers.Capabilities) bool) string {
 
 // Exposed reports whether the tasks of a kind can access the files of the node. It is false for nil:
 // then only the node knows.
-func Exposed(k *drivers.Kind) bool { return k != nil && !k.Isolates() }
+func Exposed(k *drivers.Kind) bool {
+	return k != nil && k.Capabilities.FSIsolation == drivers.FSIsolationNone
+}

@@ -107,7 +107,17 @@ type JobPlanResponse struct {
 	Diff               *nomad.JobDiff
 	NextPeriodicLaunch time.Time
 	Warnings           string
+	// Isolation holds the isolation levels of the tasks (open-nomad only).
+	Isolation []*TaskIsolation `json:",omitempty" codec:",omitempty"`
 	WriteMeta
+}
+
+// TaskIsolation is the isolation level of a task in a plan.
+type TaskIsolation struct {
+	TaskGroup string
+	Task      string
+	Level     string         // the most that any node gives the task
+	Nodes     map[string]int // by level: the nodes that can run the task, and give it that level
 }
 
 // JobRegisterRequest is the request of Job.Register.

@@ -30,6 +30,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -62,7 +63,9 @@ type Config struct {
 	Raft   Committer
 	Minter Minter
 	Evals  Evals
-	Log    *slog.Logger
+	// Kinds are the built-in kinds of drivers, for the isolation levels that tokens claim.
+	Kinds kinds.Table
+	Log   *slog.Logger
 }
 
 // Applier checks and commits plans.

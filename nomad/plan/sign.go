@@ -36,6 +36,7 @@ func (a *Applier) sign(ctx context.Context, c *candidate) error {
 			}
 			signed := c.keepIdentities(alloc)
 			c.signed[alloc.ID] = signed
+			a.promise(c, signed, job)
 			for _, task := range tasksOf(job, alloc.TaskGroup) {
 				if _, ok := signed.SignedIdentities[task.Name]; ok {
 					continue
@@ -74,6 +75,20 @@ func (c *candidate) keepIdentities(alloc *nomad.Allocation) *nomad.Allocation {
 		clone.SigningKeyID = old.SigningKeyID
 	}
 	return &clone
+}
+
+// promise sets the isolation levels that the node must enforce for a new allocation. An allocation
+// keeps those from state: its tokens claim them. Levels in the plan are ignored.
+func (a *Applier) promise(c *candidate, alloc *nomad.Allocation, job *nomad.Job) {
+	alloc.Isolation = nil
+	if old := c.view.snap.Alloc(nil, alloc.ID); old != nil {
+		alloc.Isolation = old.Isolation
+		return
+	}
+	if job == nil || job.TaskGroup(alloc.TaskGroup) == nil {
+		return
+	}
+	alloc.Isolation = a.cfg.Kinds.Promise(c.view.snap.Namespace(nil, alloc.Namespace), c.view.snap.Node(nil, alloc.NodeID), job.TaskGroup(alloc.TaskGroup))
 }
 
 func tasksOf(job *nomad.Job, group string) []*nomad.Task {

@@ -95,7 +95,7 @@ func (b *base) view() (*cluster, *reconcile.Request) {
 	b.failed, b.queued = map[string]*nomad.AllocMetric{}, map[string]int{}
 	b.eligibility, b.quotaReached = nil, ""
 	if !b.job.Stopped() {
-		b.eligibility = feasible.NewEligibility(b.job)
+		b.eligibility = feasible.NewEligibility(b.snap.Namespace(nil, b.job.Namespace), b.job)
 		for _, tg := range b.job.TaskGroups {
 			b.queued[tg.Name] = 0
 		}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"iter"
 	"math/rand/v2"
 	"slices"
 
@@ -66,12 +67,29 @@ func (c *cluster) pool() string {
 	return c.job.NodePool
 }
 
-func (c *cluster) candidates() {
-	nodes := c.snap.Nodes(nil)
-	if pool := c.pool(); pool != nomad.NodePoolAll {
-		nodes = c.snap.NodesByPool(nil, pool)
+// Candidates yields the nodes on which a job may be placed: those that are ready, in its pool and in
+// its datacenters.
+func Candidates(snap State, job *nomad.Job) iter.Seq[*nomad.Node] {
+	c := &cluster{snap: snap, job: job}
+	return func(yield func(*nomad.Node) bool) {
+		for n := range c.ofPool() {
+			if n.Ready() && c.inDatacenter(n) && !yield(n) {
+				return
+			}
+		}
 	}
-	for n := range nodes {
+}
+
+// ofPool yields the nodes of the job's pool.
+func (c *cluster) ofPool() iter.Seq[*nomad.Node] {
+	if pool := c.pool(); pool != nomad.NodePoolAll {
+		return c.snap.NodesByPool(nil, pool)
+	}
+	return c.snap.Nodes(nil)
+}
+
+func (c *cluster) candidates() {
+	for n := range c.ofPool() {
 		c.inPool++
 		if n.Ready() && c.inDatacenter(n) {
 			c.ready = append(c.ready, n)

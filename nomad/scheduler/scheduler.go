@@ -21,6 +21,7 @@ type State interface {
 	Nodes(ws memdb.WatchSet) iter.Seq[*nomad.Node]
 	NodesByPool(ws memdb.WatchSet, pool string) iter.Seq[*nomad.Node]
 	NodePool(ws memdb.WatchSet, name string) *nomad.NodePool
+	Namespace(ws memdb.WatchSet, name string) *nomad.Namespace
 	Job(ws memdb.WatchSet, namespace, id string) *nomad.Job
 	AllocsByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*nomad.Allocation]
 	// LiveAllocsByNode returns the allocations that are not terminal.

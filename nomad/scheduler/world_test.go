@@ -22,17 +22,18 @@ import (
 // world is a small server: the state that the scheduler reads and a planner that commits what fits,
 // like the leader.
 type world struct {
-	t      testing.TB
-	index  uint64
-	now    time.Time
-	nodes  map[string]*nomad.Node
-	jobs   map[string]*nomad.Job
-	allocs map[string]*nomad.Allocation
-	byNode map[string]map[string]*nomad.Allocation
-	deps   []*nomad.Deployment
-	config nomad.SchedulerConfiguration
-	pool   *nomad.NodePoolSchedulerConfiguration
-	quota  *nomad.QuotaSpec
+	t         testing.TB
+	namespace *nomad.Namespace
+	index     uint64
+	now       time.Time
+	nodes     map[string]*nomad.Node
+	jobs      map[string]*nomad.Job
+	allocs    map[string]*nomad.Allocation
+	byNode    map[string]map[string]*nomad.Allocation
+	deps      []*nomad.Deployment
+	config    nomad.SchedulerConfiguration
+	pool      *nomad.NodePoolSchedulerConfiguration
+	quota     *nomad.QuotaSpec
 	// elsewhere is the usage of other namespaces of the quota.
 	elsewhere nomad.QuotaAmount
 
@@ -54,6 +55,8 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) Index() uint64                                { return w.index }
 func (w *world) Node(_ memdb.WatchSet, id string) *nomad.Node { return w.nodes[id] }
+
+func (w *world) Namespace(memdb.WatchSet, string) *nomad.Namespace { return w.namespace }
 
 func (w *world) Job(_ memdb.WatchSet, _, id string) *nomad.Job { return w.jobs[id] }
 func (w *world) Nodes(memdb.WatchSet) iter.Seq[*nomad.Node]    { return sorted(w.nodes) }

@@ -16,7 +16,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
@@ -128,9 +127,9 @@ func (s *Server) Members() []*nomad.ServerMember {
 	return []*nomad.ServerMember{s.Self()}
 }
 
-// onlyOurs returns an error (409) with the name of a command and the names of the region's servers
+// onlyOurs returns an error (409) with the name of a feature and the names of the region's servers
 // that may be of another implementation.
-func (s *Server) onlyOurs(t nomad.MessageType) error {
+func (s *Server) onlyOurs(feature string) error {
 	listed, err := s.raft.Servers()
 	if err != nil {
 		return err
@@ -139,8 +138,8 @@ func (s *Server) onlyOurs(t nomad.MessageType) error {
 	if len(others) == 0 {
 		return nil
 	}
-	return nomad.Errorf(409, "command %s requires that all servers run open-nomad; these may not: %s. "+
-		"Upgrade them, or remove them with 'nomad server force-leave -prune' and 'nomad operator raft remove-peer'", fsm.CommandName(t), strings.Join(others, ", "))
+	return nomad.Errorf(409, "%s requires that all servers run open-nomad; these may not: %s. "+
+		"Upgrade them, or remove them with 'nomad server force-leave -prune' and 'nomad operator raft remove-peer'", feature, strings.Join(others, ", "))
 }
 
 // otherBuilds returns the names of a region's servers that may be of another build: members

@@ -159,7 +159,7 @@ func (s *Server) open() (err error) {
 	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,
 		FailoverTTL: s.cfg.FailoverHeartbeatTTL, MaxPerSecond: s.cfg.MaxHeartbeatsPerSecond, Log: s.log})
 	s.locks = locks.New(self, s.log)
-	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
+	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Kinds: s.cfg.Kinds, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.pilot = s.newPilot()
@@ -179,7 +179,7 @@ func (s *Server) open() (err error) {
 func (s *Server) openRaft() (err error) {
 	cfg := consensus.Config{FSM: s.fsm, Dir: s.dir(), Address: s.advertise, Bootstrap: s.alone() || s.cfg.BootstrapExpect == 1,
 		Backend: s.cfg.LogStore, NoLogCache: s.cfg.NoLogCache, SegmentSize: s.cfg.SegmentSize, Tuning: s.cfg.Raft, Log: s.log,
-		CheckOwnCommands: s.onlyOurs, NewTempFSM: func() raft.FSM { return fsm.New(state.New(s.log), nil, s.log) }}
+		CheckOwnCommands: func(t nomad.MessageType) error { return s.onlyOurs("command " + fsm.CommandName(t)) }, NewTempFSM: func() raft.FSM { return fsm.New(state.New(s.log), nil, s.log) }}
 	if s.peer = s.advertise; !s.alone() {
 		serf := s.cfg.SerfAdvertise
 		if serf == "" {
@@ -215,7 +215,7 @@ func (s *Server) raftConns() rpc.RaftConns {
 // endpoints creates the RPC handlers.
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
-		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
+		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, OnlyOurs: s.onlyOurs, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
 			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
 		RootKeys:    rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},
 		Access:      access.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},

@@ -37,6 +37,13 @@ type Kind struct {
 	// Least returns the minimum values of attributes of a node that can run a task. The keys are
 	// relative to the attributes of the instance.
 	Least func(config map[string]any) map[string]int
+	// Isolates returns the most that isolates a task with this user and config block, on a node
+	// that lacks nothing and whose instance has the strictest configuration. The config has
+	// references that are not interpolated. Nil: nothing isolates the tasks.
+	Isolates func(user string, config map[string]any) Isolation
+	// NeedsPrivilege returns what needs privileged = true in a task with this config block, for
+	// errors. It is empty if nothing does.
+	NeedsPrivilege func(config map[string]any) string
 }
 
 // CheckWith returns a CheckConfig for a schema and the function that converts its values.
@@ -65,7 +72,8 @@ const (
 	LandlockKey = "landlock.abi"    // the ABI version of Landlock
 	UnveilKey   = "unveil.tasks"    // whether tasks can unveil paths
 	ExplainKey  = "explain_denials" // which denials are reported
+	LevelKey    = "level"           // the highest isolation level of the instance
+	LacksKey    = "lacks"           // what it lacks for a higher level
+	// PrivilegedKey is the key of whether the instance runs tasks with privileged = true.
+	PrivilegedKey = "privileged.enabled"
 )
-
-// Isolates reports whether the kind isolates tasks from the files of the node.
-func (k *Kind) Isolates() bool { return k.Capabilities.FSIsolation != FSIsolationNone }

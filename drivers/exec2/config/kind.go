@@ -28,6 +28,7 @@ func Kind() *drivers.Kind {
 			}
 			return nil
 		},
+		Isolates: isolates,
 	}
 }
 

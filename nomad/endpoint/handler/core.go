@@ -90,6 +90,9 @@ type Nodes interface {
 type Config struct {
 	Region string
 	Kinds  kinds.Table // built-in kinds of drivers
+	// OnlyOurs returns an error (409) with the name of a feature if servers of the region may be of
+	// another build, which do not have it.
+	OnlyOurs func(feature string) error
 	// SignWithin is the maximum time to wait for a signing key.
 	SignWithin time.Duration
 

@@ -27,7 +27,7 @@ func validate(job *nomad.Job, names *kinds.Names) error {
 			list = append(list, fmt.Errorf("%s: %w", p, err))
 		}
 	})
-	return errors.Join(list...)
+	return errors.Join(append(list, parts(isolated(nil, job, names))...)...)
 }
 
 // Check returns the errors and warnings of a job that can be found without server state.
@@ -71,7 +71,8 @@ func absent(job *nomad.Job, names *kinds.Names) (out []string) {
 // of the servers.
 func (s *Service) warnings(job *nomad.Job) []string {
 	snap := s.Snapshot()
-	out := warnings(job, s.names())
+	names := s.names()
+	out := append(warnings(job, names), isolationWarnings(snap.Namespace(nil, job.Namespace), job, names)...)
 	_, region := snap.SchedulerConfig(nil)
 	if snap.NodePool(nil, job.NodePool).MemoryOversubscription(region) {
 		return out

@@ -40,7 +40,7 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 		return nil, err
 	}
 	identifyPolicies(snap, job)
-	out := &message.JobPlanResponse{Warnings: joinLines(warnings)}
+	out := &message.JobPlanResponse{Warnings: joinLines(warnings), Isolation: levels(snap, s.Kinds, s.names(), job)}
 	out.Index = snap.Index()
 	planned := planState{Snapshot: snap, job: job}
 	next := snap.Index() + 1

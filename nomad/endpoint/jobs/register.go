@@ -185,7 +185,10 @@ func (s *Service) fits(job *nomad.Job) error {
 	if snap.NodePool(nil, job.NodePool) == nil {
 		return nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
 	}
-	return ns.Admits(job)
+	if err := ns.Admits(job); err != nil {
+		return err
+	}
+	return s.isolated(ns, job)
 }
 
 // validate returns all errors of a canonical job, and an excess over a limit of the servers.

@@ -2,6 +2,7 @@ package namespaces
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -13,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // List returns the namespaces in which the caller has a right.
@@ -70,6 +72,11 @@ func (s *Service) Upsert(ctx context.Context, _ *rpc.Call, req *message.Namespac
 		if err := check(n); err != nil {
 			return nil, err
 		}
+		if n.Isolation != nil {
+			if err := s.OnlyOurs(fmt.Sprintf("isolation of namespace %q", n.Name)); err != nil {
+				return nil, err
+			}
+		}
 		if n.Quota != "" && s.Snapshot().Quota(nil, n.Quota) == nil {
 			return nil, nomad.Errorf(400, "namespace %q has the quota %q, which does not exist: create it first", n.Name, n.Quota)
 		}
@@ -85,6 +92,26 @@ func check(n *nomad.Namespace) error {
 	}
 	if n.VaultConfiguration != nil || n.ConsulConfiguration != nil {
 		return handler.NotImplemented("Vault and Consul configuration of namespaces")
+	}
+	return checkIsolation(n)
+}
+
+// checkIsolation rejects unknown isolation levels, and a block that enforces nothing.
+func checkIsolation(n *nomad.Namespace) error {
+	i := n.Isolation
+	if i == nil {
+		return nil
+	}
+	for _, o := range []struct{ option, level string }{{"minimum", i.Minimum}, {"warn", i.Warn}} {
+		if o.level == "" {
+			continue
+		}
+		if _, err := drivers.ParseLevel(o.level); err != nil {
+			return nomad.Errorf(400, "isolation of namespace %q: %s: %v", n.Name, o.option, err)
+		}
+	}
+	if i.Enforce && i.Minimum == "" {
+		return nomad.Errorf(400, "isolation of namespace %q: enforce has no effect without a minimum: set minimum", n.Name)
 	}
 	return nil
 }

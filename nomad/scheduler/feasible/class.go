@@ -12,11 +12,11 @@ type Eligibility struct {
 
 type classKey struct{ group, class string }
 
-// NewEligibility returns an empty cache for the job's groups.
-func NewEligibility(job *nomad.Job) *Eligibility {
+// NewEligibility returns an empty cache for the job's groups. The namespace of the job may be nil.
+func NewEligibility(ns *nomad.Namespace, job *nomad.Job) *Eligibility {
 	e := &Eligibility{groups: map[string]*Group{}, classes: map[classKey]string{}}
 	for _, tg := range job.TaskGroups {
-		g := NewGroup(job, tg)
+		g := NewGroup(ns, job, tg)
 		e.groups[tg.Name] = g
 		e.escaped = e.escaped || g.Escapes()
 	}

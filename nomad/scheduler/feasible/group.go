@@ -24,8 +24,8 @@ type Group struct {
 	each   []*nomad.VolumeRequest // per_alloc: a different volume for each allocation
 }
 
-// NewGroup collects the demands of a group.
-func NewGroup(job *nomad.Job, tg *nomad.TaskGroup) *Group {
+// NewGroup collects the demands of a group. The namespace of the job may be nil.
+func NewGroup(ns *nomad.Namespace, job *nomad.Job, tg *nomad.TaskGroup) *Group {
 	g := &Group{}
 	g.constraints(job.Constraints)
 	g.constraints(tg.Constraints)
@@ -40,6 +40,7 @@ func NewGroup(job *nomad.Job, tg *nomad.TaskGroup) *Group {
 			g.class = append(g.class, demand{"missing devices", func(*nomad.Node) bool { return false }})
 		}
 	}
+	g.isolation(ns, tg)
 	g.volumes(tg)
 	for _, n := range tg.Networks {
 		g.network(n)

@@ -1,0 +1,46 @@
+package taskrunner
+
+import (
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// isolation returns the isolation level with which the driver would start the task. It is an error if
+// the level is below that of the task or of the allocation, which its tokens claim. The client
+// decides: the servers know neither the values of references nor what changed on the node since
+// its registration.
+func (r *Runner) isolation(env *taskenv.Env) (drivers.Level, error) {
+	alloc, task := r.current()
+	var i drivers.Isolation // nothing, unless the driver shows more
+	var unknown error
+	if driver, ok := r.cfg.Driver.(drivers.Isolator); ok {
+		config := env.Isolated(task.Config)
+		if config == nil {
+			config = map[string]any{}
+		}
+		i, unknown = driver.Isolates(r.try.owner.User, config)
+	}
+	if unknown != nil {
+		i = drivers.Isolation{}
+	}
+	for _, name := range []string{task.Isolation, alloc.Isolation[task.Name]} {
+		if name == "" {
+			continue
+		}
+		least, err := drivers.ParseLevel(name)
+		if err == nil {
+			err = i.CheckLevel(least)
+		}
+		if err != nil && unknown != nil {
+			err = fmt.Errorf("%w; driver %q cannot show more: %w", err, task.Driver, unknown)
+		}
+		if err != nil {
+			return 0, &taskhook.Fault{Type: nomad.TaskSetupFailure, Err: fmt.Errorf("task %q: %w", task.Name, err)}
+		}
+	}
+	return i.Level(), nil
+}

@@ -1,0 +1,26 @@
+package namespaces
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func TestCheckIsolation(t *testing.T) {
+	type rules = nomad.NamespaceIsolation
+	for _, c := range []struct {
+		rules *rules
+		want  string
+	}{
+		{nil, ""}, {&rules{}, ""}, {&rules{Claim: true}, ""}, {&rules{Minimum: "host", Enforce: true, Warn: "strict"}, ""},
+		{&rules{Minimum: "low"}, `isolation of namespace "team": minimum: unknown isolation level "low": use none, host,`},
+		{&rules{Warn: "Strict"}, `warn: unknown isolation level "Strict"`},
+		{&rules{Enforce: true, Warn: "host"}, "enforce has no effect without a minimum"},
+	} {
+		err := check(&nomad.Namespace{Name: "team", Isolation: c.rules})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.rules, err, c.want)
+		}
+	}
+}
