@@ -145,8 +145,8 @@ func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
 	}
 }
 
-// attributes returns the attributes of a fingerprint, with the kind of the driver while it is
-// detected.
+// attributes returns the attributes of a fingerprint, with the kind of the driver and its rules on
+// privilege while it is detected.
 func (s *Set) attributes(name string, fp drivers.Fingerprint) map[string]string {
 	if fp.Health == drivers.HealthUndetected {
 		return fp.Attributes
@@ -154,6 +154,7 @@ func (s *Set) attributes(name string, fp drivers.Fingerprint) map[string]string 
 	out := map[string]string{}
 	maps.Copy(out, fp.Attributes)
 	out[drivers.Attribute(name, drivers.BackendKey)] = s.backends[name]
+	drivers.PrivilegeOf(s.drivers[name]).Attributes(name, out)
 	return out
 }
 

@@ -14,10 +14,13 @@ var configSpec = hcldec.ObjectSpec{
 	"fs_isolation":               attr("fs_isolation", cty.String),
 	"shutdown_periodic_after":    attr("shutdown_periodic_after", cty.Bool),
 	"shutdown_periodic_duration": attr("shutdown_periodic_duration", cty.Number), // seconds
+	"allow_privileged":           attr("allow_privileged", cty.Bool),
+	drivers.LegacyOption:         attr(drivers.LegacyOption, cty.Bool),
 }
 
 var taskSpec = hcldec.ObjectSpec{
 	"run_for":                 attr("run_for", cty.String),
+	"needs_privilege":         attr("needs_privilege", cty.String),
 	"exit_code":               attr("exit_code", cty.Number),
 	"exit_signal":             attr("exit_signal", cty.Number),
 	"exit_err_msg":            attr("exit_err_msg", cty.String),
@@ -45,6 +48,8 @@ func attr(name string, t cty.Type) hcldec.Spec {
 type settings struct {
 	periodic       bool
 	unhealthyAfter time.Duration
+	privileged     bool // offers privilege
+	legacy         bool
 }
 
 func decodeSettings(v cty.Value) (settings, error) {
@@ -52,6 +57,8 @@ func decodeSettings(v cty.Value) (settings, error) {
 	s := settings{
 		periodic:       f.Bool("shutdown_periodic_after"),
 		unhealthyAfter: time.Duration(f.Int("shutdown_periodic_duration")) * time.Second,
+		privileged:     f.Bool("allow_privileged"),
+		legacy:         f.Bool(drivers.LegacyOption),
 	}
 	return s, f.Err()
 }

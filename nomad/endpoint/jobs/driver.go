@@ -27,7 +27,7 @@ func validate(job *nomad.Job, names *kinds.Names) error {
 			list = append(list, fmt.Errorf("%s: %w", p, err))
 		}
 	})
-	return errors.Join(list...)
+	return errors.Join(append(list, unoffered(job, names)...)...)
 }
 
 // Check returns the errors and warnings of a job that can be found without server state.

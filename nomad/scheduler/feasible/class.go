@@ -1,6 +1,9 @@
 package feasible
 
-import "github.com/open-nomad/open-nomad/nomad"
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
+)
 
 // Eligibility caches which computed node classes meet the demands of each group of a job. A blocked
 // evaluation records the result and waits for matching classes.
@@ -12,11 +15,12 @@ type Eligibility struct {
 
 type classKey struct{ group, class string }
 
-// NewEligibility returns an empty cache for the job's groups.
-func NewEligibility(job *nomad.Job) *Eligibility {
+// NewEligibility returns an empty cache for the job's groups. The table holds the built-in kinds of
+// drivers.
+func NewEligibility(job *nomad.Job, table kinds.Table) *Eligibility {
 	e := &Eligibility{groups: map[string]*Group{}, classes: map[classKey]string{}}
 	for _, tg := range job.TaskGroups {
-		g := NewGroup(job, tg)
+		g := NewGroup(job, tg, table)
 		e.groups[tg.Name] = g
 		e.escaped = e.escaped || g.Escapes()
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 )
 
 // demand is one requirement on a node. Its text is the reason when a node does not meet it.
@@ -25,7 +26,7 @@ type Group struct {
 }
 
 // NewGroup collects the demands of a group.
-func NewGroup(job *nomad.Job, tg *nomad.TaskGroup) *Group {
+func NewGroup(job *nomad.Job, tg *nomad.TaskGroup, table kinds.Table) *Group {
 	g := &Group{}
 	g.constraints(job.Constraints)
 	g.constraints(tg.Constraints)
@@ -36,6 +37,7 @@ func NewGroup(job *nomad.Job, tg *nomad.TaskGroup) *Group {
 			drivers[t.Driver] = true
 			g.class = append(g.class, driverDemand(t.Driver))
 		}
+		g.class = append(g.class, privilegeDemand(t, table))
 		if t.Resources != nil && len(t.Resources.Devices) > 0 {
 			g.class = append(g.class, demand{"missing devices", func(*nomad.Node) bool { return false }})
 		}
