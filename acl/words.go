@@ -72,6 +72,8 @@ const (
 	HostVolumeWrite           NamespaceCapability = "host-volume-write"
 	HostVolumeDelete          NamespaceCapability = "host-volume-delete"
 	SentinelOverride          NamespaceCapability = "sentinel-override"
+	// PrivilegedExecution is the right to run tasks with privileged = true. Only open-nomad has it.
+	PrivilegedExecution NamespaceCapability = "privileged-execution"
 )
 
 // VariableCapability is a capability on variables.
@@ -219,7 +221,7 @@ var (
 		"host-volume-delete", "register-job", "revert-job", "deregister-job", "purge-job", "evaluate-job", "plan-job",
 		"tag-job-version", "stable-job", "fail-deployment", "pause-deployment", "promote-deployment",
 		"unblock-deployment", "cancel-deployment", "set-alloc-health-deployment", "gc-allocation", "pause-allocation",
-		"force-periodic-job", "delete-service-registration",
+		"force-periodic-job", "delete-service-registration", string(PrivilegedExecution),
 	}
 )
 

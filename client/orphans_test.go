@@ -56,7 +56,7 @@ func startProcesses(t *testing.T, cfg client.Config) *node {
 // process returns an allocation with one raw_exec task that writes its process ID to dir.
 func process(dir string) *nomad.Allocation {
 	a := alloc(map[string]any{"command": "/bin/sh", "args": []any{"-c", `echo $$ >> ` + dir + `/$NOMAD_ALLOC_ID; exec sleep 600`}})
-	a.Job.TaskGroups[0].Tasks[0].Driver = rawexec.Name
+	a.Job.TaskGroups[0].Tasks[0].Driver, a.Job.TaskGroups[0].Tasks[0].Privileged = rawexec.Name, true
 	return a
 }
 

@@ -94,7 +94,7 @@ func countingJob(i int, gate string) *workload.Job {
 	return &workload.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*workload.TaskGroup{{Name: &id,
 		RestartPolicy:    &workload.RestartPolicy{Attempts: &attempts, Mode: &mode},
 		ReschedulePolicy: &workload.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited},
-		Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Resources: &workload.Resources{CPU: &cpu, MemoryMB: &memory},
+		Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Resources: &workload.Resources{CPU: &cpu, MemoryMB: &memory},
 			Config: map[string]any{"command": "/bin/sh", "args": []string{"-c", script}}}}}}}
 }
 

@@ -40,7 +40,7 @@ telemetry {
 func execJob(id string) *workload.Job {
 	job := oneTask(id, "sleep", "600")
 	raw := *job.TaskGroups[0].Tasks[0]
-	raw.Name, raw.Driver = "raw", "raw_exec"
+	raw.Name, raw.Driver, raw.Privileged = "raw", "raw_exec", true
 	job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, &raw)
 	return job
 }

@@ -148,7 +148,7 @@ func TestExampleDriver(t *testing.T) {
 		d, _ := driverOf(a, "example")
 		return !d.Healthy && strings.Contains(d.HealthDescription, "exit status 3") && strings.Contains(d.HealthDescription, crash)
 	})
-	run(t, a, job("other", `type = "batch"`, once+"task \"t\" {\n driver = \"raw_exec\"\n config {\n command = \"/bin/true\"\n }\n}\n"))
+	run(t, a, job("other", `type = "batch"`, once+"task \"t\" {\n driver = \"raw_exec\"\n privileged = true\n config {\n command = \"/bin/true\"\n }\n}\n"))
 	await(t, a, "other", "complete", 1)
 	if gone(pid) {
 		t.Error("the task has ended with its driver")

@@ -19,11 +19,13 @@ import (
 // patience bounds what should take milliseconds, on a busy machine.
 const patience = time.Minute
 
-// testDrivers enables further drivers for tests, in addition to exec2.
+// testDrivers enables further drivers for tests, in addition to exec2. Tasks of raw_exec need no
+// privileged = true, as with -dev.
 const testDrivers = `
 plugin "raw_exec" {
   config {
-    enabled = true
+    enabled                    = true
+    legacy_privileged_behavior = true
   }
 }
 plugin "mock_driver" {

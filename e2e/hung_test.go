@@ -240,7 +240,7 @@ func (s *servers) lead(i int) {
 func countlessJob(id string) *workload.Job {
 	kind, count := "batch", 0
 	return &workload.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count,
-		Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+		Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Config: map[string]any{"command": "/bin/true"}}}}}}
 }
 
 // pause stops the process of an agent, and returns when its last thread has stopped; it continues

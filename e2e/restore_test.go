@@ -113,7 +113,7 @@ func TestLeaderDiesDuringASave(t *testing.T) {
 		rand.Read(text)
 		id, kind, count := fmt.Sprintf("big-%d", i), "batch", 0
 		job := &workload.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{"text": base64.StdEncoding.EncodeToString(text)},
-			TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count, Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+			TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count, Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Config: map[string]any{"command": "/bin/true"}}}}}}
 		registers(t, s.all[0], job)
 	}
 	lead := s.agreed()

@@ -145,8 +145,8 @@ func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
 	}
 }
 
-// attributes returns the attributes of a fingerprint, with the kind and the isolation level of the
-// driver while it is detected.
+// attributes returns the attributes of a fingerprint, with the kind of the driver, its isolation level
+// and its rules on privilege while it is detected.
 func (s *Set) attributes(name string, fp drivers.Fingerprint) map[string]string {
 	if fp.Health == drivers.HealthUndetected {
 		return fp.Attributes
@@ -156,6 +156,7 @@ func (s *Set) attributes(name string, fp drivers.Fingerprint) map[string]string 
 	delete(out, drivers.Attribute(name, drivers.LacksKey))
 	out[drivers.Attribute(name, drivers.BackendKey)] = s.backends[name]
 	maps.Copy(out, s.levels(name))
+	drivers.PrivilegeOf(s.drivers[name]).Attributes(name, out)
 	return out
 }
 

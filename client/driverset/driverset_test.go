@@ -117,6 +117,34 @@ func TestInstances(t *testing.T) {
 	})
 }
 
+// TestPrivilegeAttributes checks that the attributes of privilege are those of each instance's
+// configuration, and absent without it.
+func TestPrivilegeAttributes(t *testing.T) {
+	for key, option := range map[string]string{"": "", "privileged.enabled": "allow_privileged", "privileged.legacy": "legacy_privileged_behavior"} {
+		synctest.Test(t, func(t *testing.T) {
+			block := map[string]cty.Value{}
+			if option != "" {
+				block[option] = cty.True
+			}
+			s := set(t, block)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- s.Run(ctx) }()
+			if err := s.Ready(ctx); err != nil {
+				t.Fatal(err)
+			}
+			got := s.Infos()[mock.Name].Attributes
+			for _, k := range []string{"privileged.enabled", "privileged.legacy"} {
+				if want := k == key; (got["driver.mock_driver."+k] == "true") != want {
+					t.Errorf("with %q: attributes %v, want %s: %t", option, got, k, want)
+				}
+			}
+			cancel()
+			<-ended
+		})
+	}
+}
+
 func TestNames(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	if _, err := set(t, nil).Driver("exec9"); !errors.Is(err, driverset.ErrUnknown) {

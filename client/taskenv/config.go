@@ -15,16 +15,25 @@ import (
 // Config interpolates a task's config block and decodes it with the schema of its driver.
 // Unknown references with a Nomad prefix, and arguments that are not in the schema, are errors.
 func (e *Env) Config(config map[string]any, spec hcldec.Spec) (cty.Value, error) {
+	block, err := e.Block(config)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	return drivers.Decode(block, spec)
+}
+
+// Block interpolates a task's config block. Unknown references with a Nomad prefix are errors.
+func (e *Env) Block(config map[string]any) (map[string]any, error) {
 	filled, unknown := e.fill(config)
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return cty.NilVal, fmt.Errorf("config: no value for ${%s}", strings.Join(slices.Compact(unknown), "}, ${"))
+		return nil, fmt.Errorf("config: no value for ${%s}", strings.Join(slices.Compact(unknown), "}, ${"))
 	}
 	block, ok := filled.(map[string]any)
 	if !ok {
-		return cty.NilVal, fmt.Errorf("config is a %T, want a block", filled)
+		return nil, fmt.Errorf("config is a %T, want a block", filled)
 	}
-	return drivers.Decode(block, spec)
+	return block, nil
 }
 
 // Isolated returns a task's config block for drivers.Isolator: interpolated, except for references to

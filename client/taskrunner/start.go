@@ -129,6 +129,9 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 		err = fmt.Errorf("task %q, driver %q: %w", task.Name, task.Driver, err)
 		return nil, nil, &taskhook.Fault{Type: nomad.TaskFailedValidation, Err: err}
 	}
+	if err := r.checkPrivilege(task, env); err != nil {
+		return nil, nil, err
+	}
 	if len(r.try.devices) > 0 && !r.cfg.Driver.Capabilities().Devices {
 		err := fmt.Errorf("task %q needs devices, which driver %q does not support", task.Name, task.Driver)
 		return nil, nil, &taskhook.Fault{Type: nomad.TaskFailedValidation, Err: err}
@@ -147,6 +150,7 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 		User:         r.try.owner.User,
 		Env:          env.Map(),
 		Config:       config,
+		Privileged:   task.Privileged,
 		Limits:       r.limits(resources),
 		Ports:        ports(alloc, resources),
 		AllocDir:     r.cfg.Dir.Path(),

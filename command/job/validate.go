@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -45,12 +46,16 @@ func validate(ctx context.Context, e *term.Env, s *source) error {
 		return &term.ExitError{Code: 255, Err: err}
 	}
 	v := &verdict{}
-	if resp, _, err := c.Jobs().Validate(job, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
-		e.Println(e.Bold(fmt.Sprintf("Driver configuration not validated by servers: %v\n", err)))
-	} else {
+	resp, _, err := c.Jobs().Validate(job, (&httpclient.WriteOptions{}).WithContext(ctx))
+	switch {
+	case err == nil:
 		v.ofServers(resp)
+	case httpclient.StatusCode(err) == http.StatusForbidden && privileged(job):
+		return fmt.Errorf("Error validating job: %w", err)
+	default:
+		e.Println(e.Bold(fmt.Sprintf("Driver configuration not validated by servers: %v\n", err)))
 	}
-	if err := v.here(e, job); err != nil {
+	if err := v.here(e, job, err == nil); err != nil {
 		return fmt.Errorf("Error validating job: %w", err)
 	}
 	if len(v.warnings) > 0 {
@@ -78,8 +83,16 @@ func (v *verdict) ofServers(resp *api.JobValidateResponse) {
 	}
 }
 
-// here validates the job locally and adds the errors and warnings.
-func (v *verdict) here(e *term.Env, job *workload.Job) error {
+// privileged reports whether a task of the job is privileged.
+func privileged(job *workload.Job) bool {
+	return slices.ContainsFunc(job.TaskGroups, func(g *workload.TaskGroup) bool {
+		return slices.ContainsFunc(g.Tasks, func(t *workload.Task) bool { return t.Privileged })
+	})
+}
+
+// here validates the job locally and adds the errors and warnings. If the servers have not validated it,
+// a task that lacks privilege is a warning: nodes can run it nevertheless.
+func (v *verdict) here(e *term.Env, job *workload.Job, validated bool) error {
 	if ns := e.Namespace(); job.Namespace == nil {
 		job.Namespace = &ns
 	}
@@ -88,6 +101,9 @@ func (v *verdict) here(e *term.Env, job *workload.Job) error {
 		return err
 	}
 	v.add(jobs.Check(canonical, drivers.Table()))
+	if !validated {
+		v.add(nil, jobs.Unprivileged(canonical, drivers.Table()))
+	}
 	return nil
 }
 

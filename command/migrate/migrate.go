@@ -52,6 +52,7 @@ type Report struct {
 	Cluster       *Cluster // nil if only a file was read
 	Features      []Finding
 	Nodes         []Finding
+	Unprivileged  *Unprivileged
 	Configuration []Key // nil if no configuration was read
 	Steps         []Step
 	// Lost reports whether this version does not serve something in use.
@@ -70,6 +71,7 @@ func New(in Input) *Report {
 	for _, f := range unserved.List(in.State) {
 		r.Features = append(r.Features, Finding{Name: f.Name, Count: f.Count, Effect: f.Effect, Jobs: f.Jobs, Lost: true})
 	}
+	r.Unprivileged = unprivileged(in.State)
 	r.Lost = r.lost()
 	r.Steps = r.steps()
 	return r

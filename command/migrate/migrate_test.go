@@ -316,12 +316,34 @@ func TestStepsFollowTheCluster(t *testing.T) {
 func TestOrderOfSteps(t *testing.T) {
 	text := unwrapped(checked(t, archive(t, upstream()...), nil, nil))
 	at := 0
-	for _, want := range []string{"Save the state", "Change or stop the jobs", "Do not add an open-nomad server", "Write the configuration", "Replace the client agents", "Replace the servers", "such as quotas"} {
+	for _, want := range []string{"Save the state", "Change or stop the jobs", "Do not add an open-nomad server", "Write the configuration", "Set legacy_privileged_behavior = true in the plugin config of raw_exec", "Replace the client agents", "Replace the servers", "such as quotas"} {
 		i := strings.Index(text[at:], want)
 		if i < 0 {
 			t.Fatalf("%q is missing or too early in\n%s", want, text)
 		}
 		at += i
+	}
+}
+
+// Running jobs whose tasks lack the privilege that they need get a step, and no job is lost by it.
+func TestUnprivilegedJobs(t *testing.T) {
+	privileged := job("done", "raw_exec", m{"Tasks": []any{m{"Name": "t", "Driver": "raw_exec", "Privileged": true, "Config": m{}}}}, nil)
+	for name, tc := range map[string]struct {
+		records []record
+		want    []string
+	}{
+		"raw_exec":   {[]record{job("b", "raw_exec", nil, nil), job("a", "raw_exec", nil, nil)}, []string{"default/a", "default/b"}},
+		"privileged": {[]record{privileged}, []string{}},
+		"exec2":      {[]record{job("web", "exec2", nil, nil)}, []string{}},
+		"stopped":    {[]record{job("old", "raw_exec", nil, m{"Stop": true})}, []string{}},
+	} {
+		r := checked(t, archive(t, tc.records...), nil, nil)
+		if !slices.Equal(r.Unprivileged.Jobs, tc.want) || r.Lost {
+			t.Errorf("%s: jobs %q, lost %t, want %q and nothing lost", name, r.Unprivileged.Jobs, r.Lost, tc.want)
+		}
+		if got := strings.Contains(r.Text(term.Short), "legacy_privileged_behavior = true"); got != (len(tc.want) > 0) {
+			t.Errorf("%s: a step about the option: %t", name, got)
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ func (r *Report) prepareAgents() []Step {
 	if slices.ContainsFunc(r.Configuration, func(k Key) bool { return k.Refused }) {
 		text += ", without the rejected keys"
 	}
-	steps := []Step{{Text: text + ".", Commands: []string{"nomad config validate /etc/open-nomad.d"}}}
+	steps := append([]Step{{Text: text + ".", Commands: []string{"nomad config validate /etc/open-nomad.d"}}}, r.privilegeSteps()...)
 	const cannot = "Nomad followers cannot schedule while an open-nomad server leads. Keep a Nomad server as leader until it is the last one, or replace all servers at once"
 	switch c := r.Cluster; {
 	case c == nil || c.RPCTLS == "":

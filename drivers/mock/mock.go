@@ -42,7 +42,10 @@ func New(name string, log *slog.Logger) *Driver {
 	return &Driver{name: name, log: log.With("driver", name), tasks: map[string]*task{}}
 }
 
-var _ drivers.Driver = (*Driver)(nil)
+var (
+	_ drivers.Driver     = (*Driver)(nil)
+	_ drivers.Privileger = (*Driver)(nil)
+)
 
 // Name implements drivers.Driver.
 func (d *Driver) Name() string { return d.name }
@@ -68,6 +71,13 @@ func (d *Driver) SetConfig(cfg cty.Value) error {
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
 	return Kind().Capabilities
+}
+
+// Privilege implements drivers.Privileger.
+func (d *Driver) Privilege() drivers.Privilege {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return drivers.Privilege{Offered: d.settings.privileged, Legacy: d.settings.legacy, Needs: needsPrivilege}
 }
 
 // Fingerprint implements drivers.Driver: healthy until shutdown_periodic_after has passed.

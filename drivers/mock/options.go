@@ -15,11 +15,14 @@ var configSpec = hcldec.ObjectSpec{
 	"isolation":                  attr("isolation", cty.String), // level of its tasks; none by default
 	"shutdown_periodic_after":    attr("shutdown_periodic_after", cty.Bool),
 	"shutdown_periodic_duration": attr("shutdown_periodic_duration", cty.Number), // seconds
+	"allow_privileged":           attr("allow_privileged", cty.Bool),
+	drivers.LegacyOption:         attr(drivers.LegacyOption, cty.Bool),
 }
 
 var taskSpec = hcldec.ObjectSpec{
 	"run_for":                 attr("run_for", cty.String),
 	"isolation":               attr("isolation", cty.String), // level of the task; by default that of the instance
+	"needs_privilege":         attr("needs_privilege", cty.String),
 	"exit_code":               attr("exit_code", cty.Number),
 	"exit_signal":             attr("exit_signal", cty.Number),
 	"exit_err_msg":            attr("exit_err_msg", cty.String),
@@ -48,6 +51,8 @@ type settings struct {
 	periodic       bool
 	unhealthyAfter time.Duration
 	level          drivers.Level
+	privileged     bool // offers privilege
+	legacy         bool
 }
 
 func decodeSettings(v cty.Value) (settings, error) {
@@ -55,6 +60,8 @@ func decodeSettings(v cty.Value) (settings, error) {
 	s := settings{
 		periodic:       f.Bool("shutdown_periodic_after"),
 		unhealthyAfter: time.Duration(f.Int("shutdown_periodic_duration")) * time.Second,
+		privileged:     f.Bool("allow_privileged"),
+		legacy:         f.Bool(drivers.LegacyOption),
 	}
 	if name := f.String("isolation"); name != "" {
 		var err error

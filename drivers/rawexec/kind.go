@@ -10,7 +10,14 @@ import (
 func Kind() *drivers.Kind {
 	return &drivers.Kind{
 		Name: Name, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT,
-		Capabilities: drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone, Devices: true},
-		CheckConfig:  drivers.CheckWith(configSpec, decodeSettings),
+		Capabilities:   drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone, Devices: true},
+		CheckConfig:    drivers.CheckWith(configSpec, decodeSettings),
+		DevConfig:      map[string]any{drivers.LegacyOption: true},
+		NeedsPrivilege: needsPrivilege,
 	}
+}
+
+// needsPrivilege is Kind.NeedsPrivilege.
+func needsPrivilege(map[string]any) string {
+	return "raw_exec runs programs with the rights of the agent and without a sandbox"
 }

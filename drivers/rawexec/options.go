@@ -17,6 +17,8 @@ var configSpec = hcldec.ObjectSpec{
 	"denied_host_uids": &hcldec.AttrSpec{Name: "denied_host_uids", Type: cty.String},
 	"denied_host_gids": &hcldec.AttrSpec{Name: "denied_host_gids", Type: cty.String},
 	"denied_envvars":   &hcldec.AttrSpec{Name: "denied_envvars", Type: cty.List(cty.String)},
+
+	drivers.LegacyOption: &hcldec.AttrSpec{Name: drivers.LegacyOption, Type: cty.Bool},
 }
 
 var taskSpec = hcldec.ObjectSpec{
@@ -32,6 +34,7 @@ var taskSpec = hcldec.ObjectSpec{
 // settings is the decoded plugin block.
 type settings struct {
 	enabled    bool
+	legacy     bool // tasks need no privileged = true
 	deniedUIDs ranges
 	deniedGIDs ranges
 	deniedEnv  []string
@@ -39,7 +42,7 @@ type settings struct {
 
 func decodeSettings(v cty.Value) (settings, error) {
 	f := drivers.Fields{Value: v}
-	s := settings{enabled: f.Bool("enabled"), deniedEnv: f.Strings("denied_envvars")}
+	s := settings{enabled: f.Bool("enabled"), legacy: f.Bool(drivers.LegacyOption), deniedEnv: f.Strings("denied_envvars")}
 	uids, gids := f.String("denied_host_uids"), f.String("denied_host_gids")
 	if err := f.Err(); err != nil {
 		return s, err

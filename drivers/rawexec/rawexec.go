@@ -53,6 +53,8 @@ var (
 	_ drivers.Lister   = (*Driver)(nil)
 	_ drivers.Reporter = (*Driver)(nil)
 	_ drivers.Confiner = (*Driver)(nil)
+
+	_ drivers.Privileger = (*Driver)(nil)
 )
 
 // Name implements drivers.Driver.
@@ -67,6 +69,12 @@ func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
 	return Kind().Capabilities
+}
+
+// Privilege implements drivers.Privileger. Every task needs privilege.
+func (d *Driver) Privilege() drivers.Privilege {
+	set := d.Current()
+	return drivers.Privilege{Offered: set.enabled, Legacy: set.legacy, Needs: needsPrivilege}
 }
 
 // Fingerprint implements drivers.Driver.

@@ -78,7 +78,7 @@ namespace "prod" { policy = "deny" }`, "")
 	h.policy("writes-vars", `namespace "mine" { variables { path "a/*" { capabilities = ["write"] } } }`, "")
 	h.policy("pools", `node_pool "gpu*" { policy = "write" }`, "")
 	const job = `{"Job": {"ID": "new", "Name": "new", "Type": "batch", "Datacenters": ["none"], "Namespace": %q, "TaskGroups": [{"Name": "g", "Count": 1,
-		"Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}]}]}}`
+		"Tasks": [{"Name": "t", "Driver": "exec2", "Config": {"command": "/bin/true"}}]}]}}`
 	for place, a := range map[string]*cluster.Agent{"server": h.server, "client": h.client} {
 		for name, c := range map[string]struct {
 			policy, path, body string

@@ -216,8 +216,9 @@ func (h *house) run(kind, id, then string) (alloc, token string) {
       unlimited = false
     }
     task "t" {
-      driver = "raw_exec"
-      user   = "root"
+      driver     = "raw_exec"
+      privileged = true
+      user       = "root"
       identity { 
         file = true 
       }

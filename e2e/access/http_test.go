@@ -131,7 +131,7 @@ func (h *house) query(path string) map[string]string {
 // body returns the body that some routes need. Objects are in prod, whatever the query.
 func (h *house) body(method, path string) string {
 	const job = `{"ID": "new", "Name": "new", "Namespace": "prod", "Type": "batch", "Datacenters": ["*"], "TaskGroups": [{"Name": "g", "Count": 0,
-		"Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}]}]}`
+		"Tasks": [{"Name": "t", "Driver": "exec2", "Config": {"command": "/bin/true"}}]}]}`
 	if method == http.MethodGet || method == http.MethodDelete {
 		return ""
 	}

@@ -148,7 +148,7 @@ func (h *house) request(m rpc.Method) rpc.Request {
 // special fills in the fields of particular methods.
 func (h *house) special(m rpc.Method, req rpc.Request) {
 	job := &nomad.Job{ID: "new", Name: "new", Namespace: prod, Type: nomad.JobTypeBatch, Datacenters: []string{"*"}, TaskGroups: []*nomad.TaskGroup{{
-		Name: "g", Count: 0, Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+		Name: "g", Count: 0, Tasks: []*nomad.Task{{Name: "t", Driver: "exec2", Config: map[string]any{"command": "/bin/true"}}}}}}
 	switch r := req.(type) {
 	case *message.JobRegisterRequest:
 		r.Job = job

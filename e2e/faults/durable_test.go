@@ -146,7 +146,7 @@ func (s *trio) write(through *cluster.Agent, size int) error {
 	kind, count := "batch", 0
 	job := &workload.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{"fill": strings.Repeat("x", size)},
 		TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count,
-			Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+			Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Config: map[string]any{"command": "/bin/true"}}}}}}
 	if _, _, err := through.Client.Jobs().Register(job, nil); err != nil {
 		return err
 	}

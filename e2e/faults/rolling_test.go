@@ -50,7 +50,7 @@ func (s *trio) client() *cluster.Agent {
 	})
 	id, kind, count, cpu, memory := "runs", "service", 3, 10, 10
 	job := &workload.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count,
-		Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Resources: &workload.Resources{CPU: &cpu, MemoryMB: &memory},
+		Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Resources: &workload.Resources{CPU: &cpu, MemoryMB: &memory},
 			Config: map[string]any{"command": "/bin/sleep", "args": []string{"900"}}}}}}}
 	if _, _, err := s.all[0].Client.Jobs().Register(job, nil); err != nil {
 		s.t.Fatal(err)

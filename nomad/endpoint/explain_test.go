@@ -149,6 +149,23 @@ func TestExplainExecByKindOfInstance(t *testing.T) {
 	}
 }
 
+// Actions that put a job with a privileged task into effect require an additional right.
+func TestExplainPrivilegedTask(t *testing.T) {
+	s, store := newExplainer(t)
+	job := &nomad.Job{ID: "x", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Privileged: true}}}}}
+	if _, err := store.RegisterJob(15, &message.JobRegisterRequest{Job: job}); err != nil {
+		t.Fatal(err)
+	}
+	for right, want := range map[string]bool{"run": true, "plan": true, "dispatch": true, "revert": true, "scale": true, "read": false, "stop": false, "restart": false, "evaluate": false} {
+		for id, privileged := range map[string]bool{"x": true, "web": false} {
+			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: id})
+			if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != (want && privileged) {
+				t.Errorf("%s of %s: needs %v, %v", right, id, out.Needs, err)
+			}
+		}
+	}
+}
+
 // Exec into a job with a task that can access the node's files requires an additional right.
 func TestExplainExecOfARawTask(t *testing.T) {
 	s, _ := newExplainer(t)

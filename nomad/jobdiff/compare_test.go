@@ -183,3 +183,30 @@ func TestDiffOfNone(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsetExtensions checks that fields that are not in Nomad 2.0 are in a diff only if they are set.
+func TestUnsetExtensions(t *testing.T) {
+	with := func(privileged, isolated bool) *nomad.Job {
+		j := diffJob()
+		j.TaskGroups[0].Tasks[0].Privileged = privileged
+		j.TaskGroups[0].Tasks[0].Identity = &nomad.WorkloadIdentity{Name: "default", Isolation: isolated}
+		return j
+	}
+	for name, tc := range map[string]struct {
+		old, new *nomad.Job
+		want     string // part of the diff; empty: no field of ours
+	}{
+		"new":            {nil, with(false, false), ""},
+		"deleted":        {with(false, false), nil, ""},
+		"new, set":       {nil, with(true, false), `Added Privileged: "" => "true"`},
+		"new, identity":  {nil, with(false, true), `Added Isolation: "" => "true"`},
+		"set":            {with(false, false), with(true, false), `Edited Privileged: "false" => "true"`},
+		"reset":          {with(true, false), with(false, false), `Edited Privileged: "true" => "false"`},
+		"reset identity": {with(false, true), with(false, false), `Edited Isolation: "true" => "false"`},
+	} {
+		got := show(jobdiff.Compare(tc.old, tc.new))
+		if ours := strings.Contains(got, "Privileged") || strings.Contains(got, "Isolation"); ours != (tc.want != "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: diff %s, want %q", name, got, tc.want)
+		}
+	}
+}

@@ -32,6 +32,8 @@ type Names struct {
 type instance struct {
 	kind  *drivers.Kind
 	mixed bool // nodes report different kinds, or one that is not built-in
+	// legacy means that Table.Legacy is true for a node.
+	legacy bool
 }
 
 // Names returns a resolver that also reads the nodes, once, when a name is not built-in. The nodes
@@ -71,7 +73,8 @@ func (n *Names) reported() map[string]instance {
 			}
 			kind := n.table.On(node, name)
 			before, again := n.seen[name]
-			n.seen[name] = instance{kind: kind, mixed: kind == nil || again && (before.mixed || before.kind != kind)}
+			n.seen[name] = instance{kind: kind, mixed: kind == nil || again && (before.mixed || before.kind != kind),
+				legacy: before.legacy || n.table.Legacy(node, name)}
 		}
 	}
 	return n.seen

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
@@ -28,6 +29,7 @@ type base struct {
 	planner Planner
 	now     func() time.Time
 	rng     *rand.Rand
+	kinds   kinds.Table
 
 	eval *nomad.Evaluation
 	// The results of the latest attempt.
@@ -95,7 +97,7 @@ func (b *base) view() (*cluster, *reconcile.Request) {
 	b.failed, b.queued = map[string]*nomad.AllocMetric{}, map[string]int{}
 	b.eligibility, b.quotaReached = nil, ""
 	if !b.job.Stopped() {
-		b.eligibility = feasible.NewEligibility(b.snap.Namespace(nil, b.job.Namespace), b.job)
+		b.eligibility = feasible.NewEligibility(b.job, feasible.Rules{Namespace: b.snap.Namespace(nil, b.job.Namespace), Kinds: b.kinds})
 		for _, tg := range b.job.TaskGroups {
 			b.queued[tg.Name] = 0
 		}

@@ -11,7 +11,9 @@ import (
 	crand "crypto/rand"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 )
 
 // State is what a scheduler reads: one consistent, read-only view. The watch sets are nil.
@@ -56,8 +58,9 @@ type Scheduler interface {
 type Option func(*settings)
 
 type settings struct {
-	seed [32]byte
-	now  func() time.Time
+	seed  [32]byte
+	now   func() time.Time
+	kinds kinds.Table
 }
 
 // WithSeed derives node order, ports and IDs from the seed. Without it each scheduler draws a
@@ -66,6 +69,10 @@ func WithSeed(seed [32]byte) Option { return func(s *settings) { s.seed = seed }
 
 // WithClock replaces time.Now.
 func WithClock(now func() time.Time) Option { return func(s *settings) { s.now = now } }
+
+// WithKinds sets the built-in kinds of drivers, which decide which tasks need privilege. Without it no
+// task needs privilege.
+func WithKinds(table kinds.Table) Option { return func(s *settings) { s.kinds = table } }
 
 // New returns a scheduler for one evaluation of the type, which is the job's type: service, batch,
 // system or sysbatch.
@@ -81,6 +88,7 @@ func New(evalType string, log *slog.Logger, snap State, planner Planner, opts ..
 		planner: planner,
 		now:     s.now,
 		rng:     rand.New(rand.NewChaCha8(s.seed)),
+		kinds:   s.kinds,
 	}
 	switch evalType {
 	case nomad.JobTypeService, nomad.JobTypeBatch:

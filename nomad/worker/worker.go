@@ -20,6 +20,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -55,6 +56,7 @@ type Config struct {
 	Store  func() *state.Store // the current store: a restore replaces it
 	Core   Core
 	Region string
+	Kinds  kinds.Table // built-in kinds of drivers
 	// Schedulers are the evaluation types to dequeue. Default: all, and _core.
 	Schedulers []string
 	Log        *slog.Logger
@@ -170,7 +172,7 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner
 		}
 		return w.cfg.Core.Process(ctx, eval)
 	}
-	s, err := scheduler.New(eval.Type, w.log, snap, p)
+	s, err := scheduler.New(eval.Type, w.log, snap, p, scheduler.WithKinds(w.cfg.Kinds))
 	if err != nil {
 		return err
 	}

@@ -128,6 +128,7 @@ type TaskConfig struct {
 	User         string // a name, "<uid>", or "nomad-<uid>" for a dynamic user
 	Env          map[string]string
 	Config       cty.Value // decoded by TaskSpec, after interpolation
+	Privileged   bool      // privileged = true in the task: the client has checked it with Privilege
 	Limits       LinuxResources
 	Ports        []Port
 	AllocDir     string // <alloc_dir>/<alloc id>

@@ -17,8 +17,9 @@ type Kind struct {
 	// OptIn means that an agent runs the kind only with a plugin block, or with -dev.
 	OptIn bool
 
-	ConfigSpec hcldec.Spec // schema of the plugin block
-	TaskSpec   hcldec.Spec // schema of a task's config block
+	ConfigSpec hcldec.Spec    // schema of the plugin block
+	DevConfig  map[string]any // defaults of the plugin block with -dev
+	TaskSpec   hcldec.Spec    // schema of a task's config block
 
 	// Capabilities are those on a node that lacks nothing.
 	Capabilities Capabilities
@@ -42,7 +43,8 @@ type Kind struct {
 	// references that are not interpolated. Nil: nothing isolates the tasks.
 	Isolates func(user string, config map[string]any) Isolation
 	// NeedsPrivilege returns what needs privileged = true in a task with this config block, for
-	// errors. It is empty if nothing does.
+	// errors. It is empty if nothing does, or if that depends on references that are not
+	// interpolated. Nil: no task needs privilege, and no instance offers it.
 	NeedsPrivilege func(config map[string]any) string
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
@@ -34,12 +35,29 @@ func (s *Settings) instances() ([]drivers.Instance, []*drivers.BlockError) {
 		blocks["raw_exec"] = drivers.Block{Backend: b.Backend, Config: raw}
 	}
 	kinds := drivers.Kinds()
+	if s.Dev {
+		devBlocks(kinds, blocks)
+	}
+	return drivers.Instances(kinds, blocks)
+}
+
+// devBlocks changes the blocks as -dev does: it adds one of each kind that needs a block or has
+// defaults for -dev, and adds these defaults to the blocks of the kind.
+func devBlocks(kinds []drivers.Kind, blocks map[string]drivers.Block) {
 	for _, k := range kinds {
-		if _, given := blocks[k.Name]; s.Dev && k.OptIn && !given {
+		if _, given := blocks[k.Name]; !given && (k.OptIn || k.DevConfig != nil) {
 			blocks[k.Name] = drivers.Block{}
 		}
 	}
-	return drivers.Instances(kinds, blocks)
+	for label, b := range blocks {
+		at := slices.IndexFunc(kinds, func(k drivers.Kind) bool { return k.Name == cmp.Or(b.Backend, label) })
+		if at < 0 || kinds[at].DevConfig == nil {
+			continue
+		}
+		config := maps.Clone(kinds[at].DevConfig)
+		maps.Copy(config, b.Config)
+		blocks[label] = drivers.Block{Backend: b.Backend, Config: config}
+	}
 }
 
 // backends returns the kinds of the instances by name.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -59,6 +60,39 @@ func TestDrivers(t *testing.T) {
 				t.Errorf("config = %v, want that of both files", driverConfig(s, "exec2-open"))
 			}
 		})
+	}
+}
+
+// TestDevPrivilege checks that tasks of raw_exec need no privileged = true with -dev, whatever the name
+// of the instance, unless the configuration says otherwise.
+func TestDevPrivilege(t *testing.T) {
+	block := func(label, config string) string {
+		return fmt.Sprintf("plugin %q {\n backend = \"raw_exec\"\n config {\n %s\n }\n}\n", label, config)
+	}
+	for name, tc := range map[string]struct {
+		text string
+		args []string
+		want map[string]any // the option, by instance
+	}{
+		"dev":             {"", []string{"-dev"}, map[string]any{"raw_exec": true}},
+		"dev, enabled":    {block("raw_exec", "enabled = true"), []string{"-dev"}, map[string]any{"raw_exec": true}},
+		"dev, off":        {block("raw_exec", "legacy_privileged_behavior = false"), []string{"-dev"}, map[string]any{"raw_exec": false}},
+		"dev, instance":   {block("raw-2", "enabled = true"), []string{"-dev"}, map[string]any{"raw_exec": true, "raw-2": true}},
+		"not dev":         {withClient + block("raw_exec", "enabled = true"), nil, map[string]any{"raw_exec": nil}},
+		"not dev, option": {withClient + block("raw_exec", "legacy_privileged_behavior = true"), nil, map[string]any{"raw_exec": true}},
+	} {
+		s, err := load(t, map[string]string{"a.hcl": tc.text}, tc.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for driver, want := range tc.want {
+			if got := driverConfig(s, driver)["legacy_privileged_behavior"]; got != want {
+				t.Errorf("%s: option of %s is %v, want %v", name, driver, got, want)
+			}
+		}
+		if got := driverConfig(s, "exec2"); len(got) > 0 {
+			t.Errorf("%s: config of exec2 is %v", name, got)
+		}
 	}
 }
 

@@ -118,7 +118,7 @@ func objectQuestion(req *acls.ExplainRequest) (*question, error) {
 
 // jobQuestion returns the question about a job or one of its allocations. Job is nil if it does
 // not exist. The rights are those of the namespace. Exec into a task without isolation also
-// needs alloc-node-exec.
+// needs alloc-node-exec, and running a privileged task privileged-execution.
 func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*question, error) {
 	ops, known := jobRights[req.Right]
 	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
@@ -131,6 +131,9 @@ func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.Expla
 	ask := &question{questions: []acl.Question{acl.InNamespace(ns, ops...)}}
 	if slices.Contains(ops, acl.AllocExec) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && exposed(job, s.Kinds.Names(snap.Nodes(nil))) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.AllocNodeExec))
+	}
+	if putsIntoEffect(req.Right) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && privileged(job) {
+		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.PrivilegedExecution))
 	}
 	return ask, nil
 }

@@ -42,6 +42,9 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 	case parent.Stop:
 		return nil, nomad.Errorf(400, "Specified job %q is stopped", req.JobID)
 	}
+	if err := NeedPrivilege(c, parent); err != nil {
+		return nil, err
+	}
 	if err := s.fitsParameters(req, parent.ParameterizedJob); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,8 @@ func validate(job *nomad.Job, names *kinds.Names) error {
 			list = append(list, fmt.Errorf("%s: %w", p, err))
 		}
 	})
-	return errors.Join(append(list, parts(isolated(nil, job, names))...)...)
+	list = append(list, parts(isolated(nil, job, names))...)
+	return errors.Join(append(list, unoffered(job, names)...)...)
 }
 
 // Check returns the errors and warnings of a job that can be found without server state.

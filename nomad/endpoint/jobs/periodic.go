@@ -12,11 +12,17 @@ import (
 )
 
 // ForcePeriodic launches a child of a periodic job now.
-func (s *Service) ForcePeriodic(ctx context.Context, _ *rpc.Call, req *message.PeriodicForceRequest) (*message.PeriodicForceResponse, error) {
+func (s *Service) ForcePeriodic(ctx context.Context, c *rpc.Call, req *message.PeriodicForceRequest) (*message.PeriodicForceResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for evaluation")
 	}
-	out, err := s.periodic.Force(ctx, handler.NamespaceOf(req.Namespace), req.JobID)
+	ns := handler.NamespaceOf(req.Namespace)
+	if job := s.Snapshot().Job(nil, ns, req.JobID); job != nil {
+		if err := NeedPrivilege(c, job); err != nil {
+			return nil, err
+		}
+	}
+	out, err := s.periodic.Force(ctx, ns, req.JobID)
 	if err == nil {
 		rpc.Wrote(ctx)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
@@ -92,6 +93,9 @@ func (s *Service) admit(c *rpc.Call, given *nomad.Job, w message.WriteRequest, n
 		return nil, nil, err
 	}
 	if err := need.more(job); err != nil {
+		return nil, nil, err
+	}
+	if err := NeedPrivilege(c, job); err != nil {
 		return nil, nil, err
 	}
 	if err := s.notOfServers(job); err != nil {
@@ -193,7 +197,8 @@ func (s *Service) fits(job *nomad.Job) error {
 
 // validate returns all errors of a canonical job, and an excess over a limit of the servers.
 func (s *Service) validate(job *nomad.Job) error {
-	return errors.Join(append(parts(validate(job, s.names())), parts(s.withinLimits(job))...)...)
+	names := s.names()
+	return errors.Join(slices.Concat(parts(validate(job, names)), unprivileged(job, names), parts(s.withinLimits(job)))...)
 }
 
 // withinLimits rejects a job that exceeds the priority or count limits of the servers.

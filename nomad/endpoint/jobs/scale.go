@@ -34,9 +34,9 @@ func (s *Service) Scale(ctx context.Context, c *rpc.Call, req *message.JobScaleR
 	} else if len(b) > maxScalingEvent {
 		return nil, nomad.Errorf(400, "the scaling event has %d bytes: the limit is %d", len(b), maxScalingEvent)
 	}
-	out, err := s.scaleTo(ctx, req, ns, group, event)
+	out, err := s.scaleTo(ctx, c, req, ns, group, event)
 	for n := 1; err != nil && n < scaleAttempts && !req.EnforceIndex && isConflict(err); n++ {
-		out, err = s.scaleTo(ctx, req, ns, group, event)
+		out, err = s.scaleTo(ctx, c, req, ns, group, event)
 	}
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func isConflict(err error) bool {
 
 // scaleTo registers the job with the new count, if there is one. It sets the previous count of the
 // event.
-func (s *Service) scaleTo(ctx context.Context, req *message.JobScaleRequest, ns, group string, event *nomad.ScalingEvent) (*message.JobRegisterResponse, error) {
+func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *message.JobScaleRequest, ns, group string, event *nomad.ScalingEvent) (*message.JobRegisterResponse, error) {
 	snap := s.Snapshot()
 	job := snap.Job(nil, ns, req.JobID)
 	if job == nil {
@@ -97,6 +97,9 @@ func (s *Service) scaleTo(ctx context.Context, req *message.JobScaleRequest, ns,
 	out := &message.JobRegisterResponse{JobModifyIndex: job.JobModifyIndex}
 	if req.Count == nil {
 		return out, nil
+	}
+	if err := NeedPrivilege(c, job); err != nil {
+		return nil, err
 	}
 	scaled, err := s.scaled(snap, job, group, *req.Count)
 	if err != nil {

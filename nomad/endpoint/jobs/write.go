@@ -123,6 +123,9 @@ func (s *Service) Validate(_ context.Context, c *rpc.Call, req *message.JobValid
 	if err != nil {
 		return nil, err
 	}
+	if err := NeedPrivilege(c, job); err != nil {
+		return nil, err
+	}
 	out := &message.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(s.warnings(job))}
 	if err = s.notOfServers(job); err == nil {
 		err = s.validate(job)

@@ -1,6 +1,8 @@
 package feasible
 
-import "github.com/open-nomad/open-nomad/nomad"
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
 // Eligibility caches which computed node classes meet the demands of each group of a job. A blocked
 // evaluation records the result and waits for matching classes.
@@ -12,11 +14,11 @@ type Eligibility struct {
 
 type classKey struct{ group, class string }
 
-// NewEligibility returns an empty cache for the job's groups. The namespace of the job may be nil.
-func NewEligibility(ns *nomad.Namespace, job *nomad.Job) *Eligibility {
+// NewEligibility returns an empty cache for the job's groups.
+func NewEligibility(job *nomad.Job, rules Rules) *Eligibility {
 	e := &Eligibility{groups: map[string]*Group{}, classes: map[classKey]string{}}
 	for _, tg := range job.TaskGroups {
-		g := NewGroup(ns, job, tg)
+		g := NewGroup(job, tg, rules)
 		e.groups[tg.Name] = g
 		e.escaped = e.escaped || g.Escapes()
 	}

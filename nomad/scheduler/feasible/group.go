@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 )
 
 // demand is one requirement on a node. Its text is the reason when a node does not meet it.
@@ -24,8 +25,14 @@ type Group struct {
 	each   []*nomad.VolumeRequest // per_alloc: a different volume for each allocation
 }
 
-// NewGroup collects the demands of a group. The namespace of the job may be nil.
-func NewGroup(ns *nomad.Namespace, job *nomad.Job, tg *nomad.TaskGroup) *Group {
+// Rules are what decides about nodes beside a job. What is unset is not checked.
+type Rules struct {
+	Namespace *nomad.Namespace // of the job
+	Kinds     kinds.Table      // the built-in kinds of drivers, for privilege
+}
+
+// NewGroup collects the demands of a group.
+func NewGroup(job *nomad.Job, tg *nomad.TaskGroup, rules Rules) *Group {
 	g := &Group{}
 	g.constraints(job.Constraints)
 	g.constraints(tg.Constraints)
@@ -36,11 +43,12 @@ func NewGroup(ns *nomad.Namespace, job *nomad.Job, tg *nomad.TaskGroup) *Group {
 			drivers[t.Driver] = true
 			g.class = append(g.class, driverDemand(t.Driver))
 		}
+		g.class = append(g.class, privilegeDemand(t, rules.Kinds))
 		if t.Resources != nil && len(t.Resources.Devices) > 0 {
 			g.class = append(g.class, demand{"missing devices", func(*nomad.Node) bool { return false }})
 		}
 	}
-	g.isolation(ns, tg)
+	g.isolation(rules.Namespace, tg)
 	g.volumes(tg)
 	for _, n := range tg.Networks {
 		g.network(n)

@@ -43,7 +43,7 @@ func TestIsolation(t *testing.T) {
 		"task below the rule": {enforced, []*nomad.Task{{Driver: "exec2", Isolation: "none"}}, m{"exec2": "host"}, `driver "exec2" is below isolation level "baseline"`},
 	} {
 		job := &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: c.tasks}}}
-		e := feasible.NewEligibility(&nomad.Namespace{Isolation: c.ns}, job)
+		e := feasible.NewEligibility(job, feasible.Rules{Namespace: &nomad.Namespace{Isolation: c.ns}})
 		if got := e.Check("g", node(c.node)); got != c.want {
 			t.Errorf("%s: Check() = %q, want %q", name, got, c.want)
 		}

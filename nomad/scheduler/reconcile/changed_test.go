@@ -42,6 +42,7 @@ func TestGroupChanged(t *testing.T) {
 		{"deep", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Config["deep"] = map[string]any{"y": 2} }, true},
 		{"list", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Config["list"] = []any{"a", "b"} }, true},
 		{"driver", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Driver = "raw_exec" }, true},
+		{"privilege", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Privileged = true }, true},
 		{"disk", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
 			g.EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 1}
 		}, true},

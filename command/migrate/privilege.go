@@ -1,0 +1,52 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/drivers"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	plugin "github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Unprivileged are the drivers whose tasks need privileged = true in this version, and the jobs
+// that have such tasks without it.
+type Unprivileged struct {
+	Drivers []string // sorted
+	Jobs    []string // "namespace/id", sorted
+}
+
+// unprivileged finds the running jobs with tasks that need privilege without having it.
+func unprivileged(s *state.Snapshot) *Unprivileged {
+	out := &Unprivileged{Drivers: []string{}, Jobs: []string{}}
+	names := kinds.Table(drivers.Table()).Names(nil)
+	for j := range s.Jobs(nil) {
+		if j.Stopped() || j.Status == nomad.JobStatusDead {
+			continue
+		}
+		for _, g := range j.TaskGroups {
+			for _, t := range g.Tasks {
+				if !t.Privileged && names.Needs(t) != "" {
+					out.Drivers, out.Jobs = append(out.Drivers, t.Driver), append(out.Jobs, j.Namespace+"/"+j.ID)
+				}
+			}
+		}
+	}
+	slices.Sort(out.Drivers)
+	slices.Sort(out.Jobs)
+	out.Drivers, out.Jobs = slices.Compact(out.Drivers), slices.Compact(out.Jobs)
+	return out
+}
+
+// privilegeSteps returns the step that keeps such jobs running.
+func (r *Report) privilegeSteps() []Step {
+	u := r.Unprivileged
+	if len(u.Jobs) == 0 {
+		return nil
+	}
+	return []Step{{Text: fmt.Sprintf("Set %s = true in the plugin config of %s on the new clients: their tasks have no privileged = true (%s). When all servers run open-nomad, add that line to the tasks, then remove the option.",
+		plugin.LegacyOption, strings.Join(u.Drivers, ", "), plural(len(u.Jobs), "job"))}}
+}

@@ -1,0 +1,125 @@
+package server_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/drivers"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// privilegedJob returns a job without allocations, whose task is privileged.
+func privilegedJob(id string) *nomad.Job {
+	j := batchJob(id, 0)
+	j.TaskGroups[0].Tasks[0].Driver, j.TaskGroups[0].Tasks[0].Privileged = "raw_exec", true
+	j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "/bin/true"}
+	return j
+}
+
+// TestRightOfPrivilegedTasks checks who may register, plan, validate and dispatch a job with a
+// privileged task, and that the error names the task and the capability.
+func TestRightOfPrivilegedTasks(t *testing.T) {
+	g := guard(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	g.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}}}, nil)
+	parent := privilegedJob("parent")
+	parent.ParameterizedJob = &nomad.ParameterizedJobConfig{}
+	g.must("Job.Register", &message.JobRegisterRequest{Job: parent}, nil)
+	calls := map[string]func() rpc.Request{
+		"Job.Register": func() rpc.Request { return &message.JobRegisterRequest{Job: privilegedJob("j")} },
+		"Job.Plan":     func() rpc.Request { return &message.JobPlanRequest{Job: privilegedJob("j")} },
+		"Job.Validate": func() rpc.Request { return &message.JobValidateRequest{Job: privilegedJob("j")} },
+		"Job.Dispatch": func() rpc.Request { return &message.JobDispatchRequest{JobID: "parent"} },
+	}
+	const write = `namespace "default" { policy = "write" }`
+	for name, c := range map[string]struct {
+		secret string
+		may    bool
+	}{
+		"management":         {g.root, true},
+		"write":              {g.bearer(write), false},
+		"with the right":     {g.bearer(`namespace "default" {` + "\npolicy = \"write\"\ncapabilities = [\"privileged-execution\"]\n}"), true},
+		"only the rights":    {g.bearer(`namespace "default" { capabilities = ["register-job", "plan-job", "read-job", "dispatch-job", "privileged-execution"] }`), true},
+		"in another":         {g.bearer(write + "\n" + `namespace "a" { capabilities = ["privileged-execution"] }`), false},
+		"by a wider pattern": {g.bearer(write + "\n" + `namespace "*" { capabilities = ["privileged-execution"] }`), false},
+	} {
+		for method, req := range calls {
+			err := g.call(c.secret, method, req(), nil)
+			if c.may && err != nil {
+				t.Errorf("%s: %s: %v", name, method, err)
+			}
+			if !c.may && (!errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), `task "t" of group "g"`) ||
+				!strings.Contains(err.Error(), `privileged-execution in namespace "default"`)) {
+				t.Errorf("%s: %s: %v, want a refusal that names the task and the capability", name, method, err)
+			}
+		}
+	}
+	// The right alone runs nothing.
+	for method, req := range calls {
+		if err := g.call(g.bearer(`namespace "default" { capabilities = ["privileged-execution"] }`), method, req(), nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s with privileged-execution only: %v", method, err)
+		}
+	}
+}
+
+// TestPrivilegeIsNeededOnlyOnce checks that calls which repeat what the servers were told need no right
+// on privileged tasks, and neither does a change that removes the privilege.
+func TestPrivilegeIsNeededOnlyOnce(t *testing.T) {
+	g := guard(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	g.must("Job.Register", &message.JobRegisterRequest{Job: privilegedJob("j")}, nil)
+	writer := g.bearer(`namespace "default" { policy = "write" }`)
+	plain := batchJob("j", 0)
+	for _, c := range []struct {
+		method string
+		req    rpc.Request
+	}{
+		{"Job.Evaluate", &message.JobEvaluateRequest{JobID: "j"}},
+		{"Job.Register", &message.JobRegisterRequest{Job: plain}},
+		{"Job.Deregister", &message.JobDeregisterRequest{JobID: "j"}},
+	} {
+		if err := g.call(writer, c.method, c.req, nil); err != nil {
+			t.Errorf("%s: %v", c.method, err)
+		}
+	}
+	// The job is stopped: running it again is a registration.
+	if err := g.call(writer, "Job.Register", &message.JobRegisterRequest{Job: privilegedJob("j")}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("registering the stopped job: %v", err)
+	}
+}
+
+// TestUnprivilegedTasksAreRefused checks that a server refuses a task that needs privilege until a node
+// has the legacy behaviour.
+func TestUnprivilegedTasksAreRefused(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	job := privilegedJob("j")
+	job.TaskGroups[0].Tasks[0].Privileged = false
+	call := func() error {
+		req := &message.JobRegisterRequest{Job: codec.Copy(job), WriteRequest: message.WriteRequest{Region: "global"}}
+		return s.Call(t.Context(), "Job.Register", req, &message.JobRegisterResponse{})
+	}
+	register(t, s, batchJob("first", 0)) // waits for the leader
+	if err := call(); !isCoded(err, 400, "add privileged = true to the task") {
+		t.Errorf("without a node: %v", err)
+	}
+	var out message.JobValidateResponse
+	req := &message.JobValidateRequest{Job: codec.Copy(job), WriteRequest: message.WriteRequest{Region: "global"}}
+	if err := s.Call(t.Context(), "Job.Validate", req, &out); err != nil || len(out.ValidationErrors) != 1 || !strings.Contains(out.Error, "legacy_privileged_behavior = true") {
+		t.Errorf("validation: %+v, %v", out, err)
+	}
+	n := &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Name: "n", Datacenter: "dc1", Status: nomad.NodeStatusInit,
+		Drivers:    map[string]*nomad.DriverInfo{"raw_exec": {Detected: true, Healthy: true}},
+		Attributes: map[string]string{"nomad.version": "2.0.6", "driver.raw_exec": "1", "driver.raw_exec.backend": "raw_exec"}}
+	for legacy, want := range map[string]bool{"": false, "true": true} {
+		n.Attributes["driver.raw_exec.privileged.legacy"] = legacy
+		if err := s.Call(t.Context(), "Node.Register", &message.NodeRegisterRequest{Node: codec.Copy(n), WriteRequest: message.WriteRequest{Region: "global"}}, &message.NodeUpdateResponse{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(); (err == nil) != want {
+			t.Errorf("with a node of legacy %q: %v", legacy, err)
+		}
+	}
+}
