@@ -139,6 +139,9 @@ func (s *Service) scaled(snap *state.Snapshot, job *nomad.Job, group string, cou
 	if err := s.withinLimits(out); err != nil {
 		return nil, nomad.Errorf(500, "%s", err.Error())
 	}
+	if err := s.fits(out); err != nil { // the namespace may have changed
+		return nil, err
+	}
 	return out, nil
 }
 
