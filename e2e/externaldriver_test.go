@@ -129,6 +129,7 @@ func TestExampleDriver(t *testing.T) {
 	al := await(t, a, "long", "running", 1)[0]
 	pid := pidOf(t, a, al)
 	exampleWorks(t, a, al, pid)
+	exampleFiles(t, a)
 
 	// The program is killed: another takes over the task.
 	before := one()
@@ -206,6 +207,44 @@ func exampleWorks(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, pi
 		u, err := a.Client.Allocations().Stats(alloc, nil)
 		return err == nil && u.Tasks["t"] != nil && u.Tasks["t"].ResourceUsage.MemoryStats.RSS > 0
 	})
+}
+
+// exampleFiles checks artifacts and templates: the client confines the programs that write them,
+// because an external driver cannot.
+func exampleFiles(t *testing.T, a *cluster.Agent) {
+	t.Helper()
+	s := newArtifactServer(t, map[string][]byte{"/plain": []byte("plain\n")})
+	put := func(value string) {
+		t.Helper()
+		v := &api.Variable{Path: "nomad/jobs/files", Items: map[string]string{"greeting": value}}
+		if _, _, err := a.Client.Variables().Update(v, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("ahoj")
+	const page = `template {
+  destination = "local/page"
+  data = "{{ with nomadVar \"nomad/jobs/files\" }}{{ .greeting }}{{ end }} from {{ env \"NOMAD_TASK_NAME\" }}\n"
+  change_mode = "signal"
+  change_signal = "SIGUSR1"
+  splay = "0s"
+}
+template {
+  destination = "secrets/env"
+  data = "FROM=a template\n"
+  env = true
+}`
+	script := `trap 'echo again; cat local/page' USR1; cat local/plain local/page; echo env $FROM; while true; do sleep 0.1; done`
+	id, _ := run(t, a, job("files", "", example(script, artifact(s.URL+"/plain"), page)))
+	al := await(t, a, id, "running", 1)[0]
+	const want = "plain\nahoj from t\nenv a template\n"
+	within(t, patience, "the files in the task", func() bool { return log(a, al) == want })
+	if ev := event(t, al, "t", api.TaskDownloadingArtifacts); ev.DisplayMessage != "Client is downloading artifacts, confined by the client" {
+		t.Errorf("event: %s", ev.DisplayMessage)
+	}
+	put("bye")
+	within(t, patience, "the new file in the task", func() bool { return log(a, al) == want+"again\nbye from t\n" })
+	stop(t, a, id)
 }
 
 // exampleEnds checks how ends and failures of tasks are reported.

@@ -24,7 +24,7 @@ func DifferencesShown(shown map[string]any) []Difference {
 	s.forgetDerivedDirs()
 	out, _ := absentKeys(errors.Join(s.refuseLater(), s.checkJoin(), s.checkCluster(), s.checkScheduler(), s.checkOptions()))
 	slices.SortStableFunc(out, func(a, b Difference) int { return strings.Compare(a.Key, b.Key) })
-	return append(out, s.ignoredKeys()...)
+	return slices.Concat(out, s.unknownDrivers(), s.ignoredKeys())
 }
 
 // fill sets the keys of a block from the fields that an agent shows.
@@ -34,7 +34,7 @@ func (s *Settings) fill(block reflect.Value, shown map[string]any, path string) 
 	for _, f := range fields {
 		v, at := names.value(f.Key), path+f.Key
 		switch {
-		case f.Mode == "label":
+		case f.Mode == "label" || f.Mode == "once":
 			for name, body := range blocksByName(v) {
 				elem := decode.NewBlock(f.Value.Type().Elem())
 				s.fill(elem.Elem(), body, at+"."+name+".")
