@@ -1,5 +1,6 @@
-// Package job implements the commands for jobs: run, plan, validate, status, stop,
-// inspect, allocs, history, eval, init, learn, dispatch, periodic force, scale and scaling-events. They read jobspecs and call an
+// Package job implements the commands for jobs: run, plan, validate, explain, status, stop, inspect,
+// allocs, history, eval, init, learn, dispatch, periodic force, scale and scaling-events. They read
+// jobspecs and call an
 // agent through package httpclient. They keep no state.
 package job
 
@@ -23,7 +24,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{runCommand(), planCommand(), validateCommand(), statusCommand(), stopCommand(),
+	return []term.Command{runCommand(), planCommand(), validateCommand(), explainCommand(), statusCommand(), stopCommand(),
 		inspectCommand(), allocsCommand(), historyCommand(), evalCommand(), initCommand(), learnCommand(),
 		periodicForceCommand(), dispatchCommand(), scaleCommand(), scalingEventsCommand()}
 }

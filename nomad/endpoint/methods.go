@@ -38,6 +38,7 @@ func (s *Service) jobMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).Needs(rpc.CheckedByHandler("ns:[submit-job register-job] of the job, and rights on its volumes; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
 		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.CheckedByHandler("ns:[submit-job plan-job] of the job; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
+		rpc.Handle("Job.Explain", rpc.Token, rpc.Leader, s.jobs.Explain).Needs(rpc.CheckedByHandler("ns:[read-job] of the registered job, or ns:[submit-job plan-job] of the sent one; node:[read] for values of nodes").First(rpc.InNamed(acl.ReadJob, acl.SubmitJob, acl.PlanJob))),
 		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.CheckedByHandler("ns:[read-job] of the job; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.ReadJob))),
 		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobs.Dispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
 		rpc.Handle("Periodic.Force", rpc.Token, rpc.Leader, s.jobs.ForcePeriodic).Needs(rpc.InOneNamespace(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob)),
@@ -69,6 +70,7 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Leader, s.nodes.UpdateAlloc),
 		rpc.Handle("Node.GetClientAllocs", rpc.NodeOnly, rpc.Leader, s.nodes.GetClientAllocs),
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Leader, s.nodes.EmitEvents),
+		rpc.Handle("Node.UpsertDriverSchemas", rpc.NodeOnly, rpc.Leader, s.nodes.UpsertDriverSchemas),
 		rpc.Handle("NodeIdentity.Session", rpc.ServerOnly, rpc.Here, s.nodes.Session),
 		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodes.Deregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodes.BatchDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // Limits on consecutive attempts in which no part of the plan is committed.
@@ -30,6 +31,7 @@ type base struct {
 	now     func() time.Time
 	rng     *rand.Rand
 	kinds   kinds.Table
+	schemas *schema.Set // nil: the config blocks of tasks are not checked
 
 	eval *nomad.Evaluation
 	// The results of the latest attempt.
@@ -97,7 +99,7 @@ func (b *base) view() (*cluster, *reconcile.Request) {
 	b.failed, b.queued = map[string]*nomad.AllocMetric{}, map[string]int{}
 	b.eligibility, b.quotaReached = nil, ""
 	if !b.job.Stopped() {
-		b.eligibility = feasible.NewEligibility(b.job, feasible.Rules{Namespace: b.snap.Namespace(nil, b.job.Namespace), Kinds: b.kinds})
+		b.eligibility = feasible.NewEligibility(b.job, b.rules())
 		for _, tg := range b.job.TaskGroups {
 			b.queued[tg.Name] = 0
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // Raft applies log entries.
@@ -90,6 +91,8 @@ type Nodes interface {
 type Config struct {
 	Region string
 	Kinds  kinds.Table // built-in kinds of drivers
+	// Schemas are those of the drivers of the nodes.
+	Schemas *schema.Set
 	// OnlyOurs returns an error (409) with the name of a feature if servers of the region may be of
 	// another build, which do not have it.
 	OnlyOurs func(feature string) error

@@ -101,10 +101,11 @@ func (s *Service) admit(c *rpc.Call, given *nomad.Job, w message.WriteRequest, n
 	if err := s.notOfServers(job); err != nil {
 		return nil, nil, err
 	}
-	if err := s.validate(job); err != nil {
+	warns, err := s.validate(job)
+	if err != nil {
 		return nil, nil, handler.BadRequest(err)
 	}
-	return job, s.warnings(job), s.fits(job)
+	return job, append(s.warnings(job), warns...), s.fits(job)
 }
 
 // complete returns the job of a request with its defaults. The caller must have one of the
@@ -176,18 +177,11 @@ func boundParts(job *nomad.Job) error {
 	return nil
 }
 
-// fits rejects a valid job whose region does not match, or which its namespace or node pool does not admit.
+// fits rejects a valid job that does not belong to the region, or which its namespace does not admit.
 func (s *Service) fits(job *nomad.Job) error {
-	if job.Region != s.Region {
-		return nomad.Errorf(400, "job %q is for region %q, but this is region %q", job.ID, job.Region, s.Region)
-	}
-	snap := s.Snapshot()
-	ns := snap.Namespace(nil, job.Namespace)
-	if ns == nil {
-		return nomad.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
-	}
-	if snap.NodePool(nil, job.NodePool) == nil {
-		return nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
+	ns, err := s.belongs(job)
+	if err != nil {
+		return err
 	}
 	if err := ns.Admits(job); err != nil {
 		return err
@@ -195,10 +189,33 @@ func (s *Service) fits(job *nomad.Job) error {
 	return s.isolated(ns, job)
 }
 
-// validate returns all errors of a canonical job, and an excess over a limit of the servers.
-func (s *Service) validate(job *nomad.Job) error {
+// belongs returns the namespace of a job. It rejects a job of another region, or whose namespace or
+// node pool does not exist.
+func (s *Service) belongs(job *nomad.Job) (*nomad.Namespace, error) {
+	if job.Region != s.Region {
+		return nil, nomad.Errorf(400, "job %q is for region %q, but this is region %q", job.ID, job.Region, s.Region)
+	}
+	snap := s.Snapshot()
+	ns := snap.Namespace(nil, job.Namespace)
+	if ns == nil {
+		return nil, nomad.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
+	}
+	if snap.NodePool(nil, job.NodePool) == nil {
+		return nil, nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
+	}
+	return ns, nil
+}
+
+// validate returns all errors of a canonical job, and an excess over a limit of the servers. The
+// config blocks of an otherwise valid job are checked against the schemas of the nodes, which gives
+// warnings too.
+func (s *Service) validate(job *nomad.Job) (warns []string, err error) {
 	names := s.names()
-	return errors.Join(slices.Concat(parts(validate(job, names)), unprivileged(job, names), parts(s.withinLimits(job)))...)
+	if all := slices.Concat(parts(validate(job, names)), unprivileged(job, names), parts(s.withinLimits(job))); len(all) > 0 {
+		return nil, errors.Join(all...)
+	}
+	c := s.checkConfigs(job, names)
+	return c.warns, errors.Join(c.wrong...)
 }
 
 // withinLimits rejects a job that exceeds the priority or count limits of the servers.
