@@ -105,7 +105,11 @@ func (s stream) next() (nomad.MessageType, any) {
 	yes := true
 	in := message.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
-	switch s.IntN(38) {
+	switch s.IntN(42) {
+	case 38, 39, 40, 41:
+		count := int64(s.IntN(3))
+		return nomad.ScalingEventRegisterRequestType, &message.ScalingEventRequest{Namespace: "default", JobID: s.pick("job"), TaskGroup: fmt.Sprint("g", s.IntN(2)),
+			ScalingEvent: &nomad.ScalingEvent{Time: s.time(), Count: &count, Meta: map[string]any{"a": "1", "b": "2"}}}
 	case 0, 1:
 		return nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
@@ -320,8 +324,8 @@ func TestDeterminism(t *testing.T) {
 		if got := one.State().Snapshot().TableIndex(state.TableQuotaUsage); got == 0 {
 			t.Errorf("seed %d: nothing was counted for a quota", seed)
 		}
-		if snap := one.State().Snapshot(); snap.TableIndex(state.TablePeriodicLaunch) == 0 || snap.TableIndex(state.TableScalingPolicy) == 0 {
-			t.Errorf("seed %d: no launch or no scaling policy was stored", seed)
+		if snap := one.State().Snapshot(); snap.TableIndex(state.TablePeriodicLaunch) == 0 || snap.TableIndex(state.TableScalingPolicy) == 0 || snap.TableIndex(state.TableScalingEvent) == 0 {
+			t.Errorf("seed %d: no launch, no scaling policy or no scaling event was stored", seed)
 		}
 		if applied < 200 {
 			t.Errorf("seed %d: only %d commands were applied", seed, applied)

@@ -26,8 +26,8 @@ import (
 var unsupported = map[nomad.MessageType]string{
 	nomad.DeploymentPromoteRequestType: "DeploymentPromote", nomad.CSIVolumeRegisterRequestType: "CSIVolumeRegister",
 	nomad.CSIVolumeDeregisterRequestType: "CSIVolumeDeregister", nomad.CSIVolumeClaimRequestType: "CSIVolumeClaim",
-	nomad.ScalingEventRegisterRequestType: "ScalingEventRegister", nomad.CSIVolumeClaimBatchRequestType: "CSIVolumeClaimBatch",
-	nomad.CSIPluginDeleteRequestType: "CSIPluginDelete", nomad.ServiceRegistrationUpsertRequestType: "ServiceRegistrationUpsert",
+	nomad.CSIVolumeClaimBatchRequestType: "CSIVolumeClaimBatch",
+	nomad.CSIPluginDeleteRequestType:     "CSIPluginDelete", nomad.ServiceRegistrationUpsertRequestType: "ServiceRegistrationUpsert",
 	nomad.ServiceRegistrationDeleteByIDRequestType:     "ServiceRegistrationDeleteByID",
 	nomad.ServiceRegistrationDeleteByNodeIDRequestType: "ServiceRegistrationDeleteByNodeID",
 	nomad.JobVersionTagRequestType:                     "JobVersionTag", nomad.HostVolumeRegisterRequestType: "HostVolumeRegister",

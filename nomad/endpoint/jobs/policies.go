@@ -84,5 +84,6 @@ func (s *Service) Policy(ctx context.Context, c *rpc.Call, req *message.ScalingP
 	if err != nil || out.Policy != nil {
 		return out, err
 	}
+	c.Access.MarkChecked()
 	return out, handler.NotFoundOrHidden(c, nomad.Errorf(404, "policy not found"), acl.ReadScalingPolicy)
 }
