@@ -2,6 +2,7 @@ package jobdiff_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,6 +181,40 @@ func TestDiffOfNone(t *testing.T) {
 		}
 		if tg.Updates["create"] != 3 || tg.Updates["destroy"] != 1 || tg.Tasks[0].Annotations[0] != c.notes {
 			t.Errorf("annotations = %v %v, want %s", tg.Updates, tg.Tasks[0].Annotations, c.notes)
+		}
+	}
+}
+
+// TestOwnFields checks that fields that only open-nomad has are in a diff when they are set, and not
+// otherwise.
+func TestOwnFields(t *testing.T) {
+	job := func(level string, privileged, claim bool) *nomad.Job {
+		return &nomad.Job{ID: "j", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Isolation: level, Privileged: privileged,
+			Identity: &nomad.WorkloadIdentity{Name: "default", Isolation: claim}}}}}}
+	}
+	for name, c := range map[string]struct {
+		old, new *nomad.Job
+		want     []string
+	}{
+		"unset":   {nil, job("", false, false), nil},
+		"added":   {nil, job("strict", true, true), []string{"Isolation:->strict", "Privileged:->true", "Identity.Isolation:->true"}},
+		"changed": {job("strict", true, true), job("host", false, false), []string{"Isolation:strict->host", "Privileged:true->false", "Identity.Isolation:true->false"}},
+	} {
+		var got []string
+		task := jobdiff.Compare(c.old, c.new).TaskGroups[0].Tasks[0]
+		add := func(prefix string, fields []*nomad.FieldDiff) {
+			for _, f := range fields {
+				if f.Name == "Isolation" || f.Name == "Privileged" {
+					got = append(got, prefix+f.Name+":"+f.Old+"->"+f.New)
+				}
+			}
+		}
+		add("", task.Fields)
+		for _, o := range task.Objects {
+			add(o.Name+".", o.Fields)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
