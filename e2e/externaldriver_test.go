@@ -303,7 +303,7 @@ func TestExec2AsPlugin(t *testing.T) {
 	builtPlugin(t, r.plugins, "../cmd/nomad-driver-exec2", "exec2-ext")
 	a := r.agent()
 	d, attributes := driverOf(a, "exec2-ext")
-	if !d.Healthy || attributes["driver.exec2-ext.unveil.tasks"] != "true" || attributes["driver.exec2-ext.level"] != "strict" {
+	if !d.Healthy || attributes["driver.exec2-ext.unveil.tasks"] != "true" || attributes["driver.exec2-ext.level"] != "none" {
 		t.Fatalf("driver = %+v, attributes %v", d, attributes)
 	}
 	task := func(script string) string {

@@ -151,6 +151,41 @@ func TestPrivilegeAttributes(t *testing.T) {
 	}
 }
 
+// boaster is a driver that sends a level and cannot show it, as external drivers can.
+type boaster struct{ drivers.Driver }
+
+func (boaster) Name() string { return "boaster" }
+
+func (boaster) Fingerprint(context.Context) <-chan drivers.Fingerprint {
+	ch := make(chan drivers.Fingerprint, 1)
+	ch <- drivers.Fingerprint{Health: drivers.HealthHealthy, Attributes: map[string]string{
+		"driver.boaster.level": "strict", "driver.boaster.lacks": "nothing", "driver.boaster.version": "1"}}
+	return ch
+}
+
+// TestLevels checks that the attributes of levels come from what a driver shows, not from what it sends.
+func TestLevels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := set(t, map[string]cty.Value{"isolation": cty.StringVal("strict")}, boaster{mock.New(mock.Name, slog.New(slog.DiscardHandler))})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		if err := s.Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+		got := s.Infos()["boaster"].Attributes
+		if _, lacks := got["driver.boaster.lacks"]; got["driver.boaster.level"] != "none" || lacks || got["driver.boaster.version"] != "1" {
+			t.Errorf("attributes = %v, want level none, without what it lacks", got)
+		}
+		got = s.Infos()[mock.Name].Attributes
+		if _, lacks := got["driver.mock_driver.lacks"]; got["driver.mock_driver.level"] != "strict" || lacks {
+			t.Errorf("attributes = %v, want level strict, which lacks nothing", got)
+		}
+		cancel()
+		<-ended
+	})
+}
+
 func TestNames(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	if _, err := set(t, nil).Driver("exec9"); !errors.Is(err, driverset.ErrUnknown) {

@@ -2,6 +2,7 @@ package jobdiff_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"

@@ -46,7 +46,7 @@ func diffFields(old, new reflect.Value, t nomad.DiffType, skip map[string]bool) 
 	var objects []*nomad.ObjectDiff
 	for i := range old.NumField() {
 		f := old.Type().Field(i)
-		if !f.IsExported() || skip[f.Name] || unsetExtension(f, old.Field(i), new.Field(i)) {
+		if !f.IsExported() || skip[f.Name] || isUnset(f, old.Field(i), new.Field(i)) {
 			continue
 		}
 		fs, os := diffValue(f.Name, old.Field(i), new.Field(i))
@@ -55,10 +55,10 @@ func diffFields(old, new reflect.Value, t nomad.DiffType, skip map[string]bool) 
 	return changedFields(oneSided(t, fields)), sortObjects(objects)
 }
 
-// unsetExtension reports whether both values of a field that is not in Nomad 2.0 are unset. Such fields
-// are absent from JSON while unset, and also from diffs.
-func unsetExtension(f reflect.StructField, old, new reflect.Value) bool {
-	return strings.HasSuffix(f.Tag.Get("json"), ",omitempty") && old.IsZero() && new.IsZero()
+// isUnset reports whether a field that only open-nomad has is not set on either side. Diffs are then the
+// same as those of Nomad. Such fields stay off the wire while they are not set.
+func isUnset(f reflect.StructField, old, new reflect.Value) bool {
+	return strings.HasSuffix(f.Tag.Get("codec"), ",omitempty") && old.IsZero() && new.IsZero()
 }
 
 // oneSided marks all fields of an added or deleted object as added or deleted and clears the value of the
@@ -130,7 +130,7 @@ func diffStruct(name string, old, new reflect.Value) []*nomad.ObjectDiff {
 	var objects []*nomad.ObjectDiff
 	for i := range was.NumField() {
 		f := was.Type().Field(i)
-		if !f.IsExported() || unsetExtension(f, was.Field(i), is.Field(i)) {
+		if !f.IsExported() || isUnset(f, was.Field(i), is.Field(i)) {
 			continue
 		}
 		fs, os := diffValue(f.Name, was.Field(i), is.Field(i))

@@ -1,4 +1,4 @@
-// Package kinds finds the kind of a driver that a job names.
+// Package kinds finds the kind of a driver that a job names, and the isolation levels of tasks.
 //
 //	name of a built-in kind ──▶ that kind
 //	another name ──▶ attribute driver.<name>.backend of the nodes ──▶ kind, if all nodes agree

@@ -50,6 +50,18 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 	if err := remove("before"); !refused(err, "QuotaDelete") {
 		t.Errorf("Quota.Delete with another build = %v, want 409 and its name", err)
 	}
+	levels := func(isolation *nomad.NamespaceIsolation) error {
+		return here.Call(within(t), "Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
+			Namespaces: []*nomad.Namespace{{Name: "team", Isolation: isolation}}}, nil)
+	}
+	var coded *nomad.CodedError
+	if err := levels(&nomad.NamespaceIsolation{Minimum: "host", Enforce: true}); !errors.As(err, &coded) || coded.Code != 409 ||
+		!strings.Contains(err.Error(), `isolation of namespace "team" requires`) || !strings.Contains(err.Error(), "upstream.global") {
+		t.Errorf("isolation levels with another build = %v, want 409 and its name", err)
+	}
+	if err := levels(nil); err != nil {
+		t.Errorf("a namespace without levels with another build = %v", err)
+	}
 	if err := other.Leave(); err != nil {
 		t.Fatal(err)
 	}
