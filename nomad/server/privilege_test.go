@@ -123,3 +123,64 @@ func TestUnprivilegedTasksAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestUnprivilegedTasksGoToLegacyNodes checks that the workers, and plans, place a task that needs
+// privilege and does not have it on nodes with the legacy behaviour only, and a privileged task where
+// it is offered.
+func TestUnprivilegedTasksGoToLegacyNodes(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	nodes := map[string]*fakeNode{}
+	for _, key := range []string{"legacy", "enabled", ""} {
+		n := join(t, s.RPCAddr())
+		n.node.Status = nomad.NodeStatusReady
+		n.node.Attributes["driver.mock_driver.backend"] = "mock_driver"
+		if key != "" {
+			n.node.Attributes["driver.mock_driver.privileged."+key] = "true"
+		}
+		n.must("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, &message.NodeUpdateResponse{})
+		nodes[key] = n
+	}
+	planned := func(job *nomad.Job) *nomad.AllocMetric {
+		t.Helper()
+		var plan message.JobPlanResponse
+		req := &message.JobPlanRequest{Job: codec.Copy(job), WriteRequest: message.WriteRequest{Region: "global"}}
+		if err := s.Call(t.Context(), "Job.Plan", req, &plan); err != nil {
+			t.Fatal(err)
+		}
+		return plan.FailedTGAllocs["g"]
+	}
+	for key, privileged := range map[string]bool{"legacy": false, "enabled": true} {
+		job := batchJob("on-"+key, 3)
+		job.TaskGroups[0].Tasks[0].Config["needs_privilege"], job.TaskGroups[0].Tasks[0].Privileged = "a reason", privileged
+		if m := planned(job); m != nil {
+			t.Errorf("%s: the plan fails: %+v", job.ID, m)
+		}
+		elsewhere := codec.Copy(job)
+		elsewhere.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.id}", RTarget: nodes[""].node.ID, Operand: "="}}
+		if m := planned(elsewhere); m == nil || len(m.ConstraintFiltered) == 0 {
+			t.Errorf("%s: the plan places it on another node", job.ID)
+		}
+		register(t, s, job)
+		for _, a := range nodes[key].allocs(3) {
+			if a.JobID != job.ID {
+				t.Errorf("node %q got an allocation of %s", key, a.JobID)
+			}
+		}
+	}
+	// Without the legacy node, a registered job cannot be placed again, and a plan names the reason.
+	n := nodes["legacy"]
+	delete(n.node.Attributes, "driver.mock_driver.privileged.legacy")
+	n.must("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, &message.NodeUpdateResponse{})
+	n.report(nomad.AllocClientStatusFailed, n.allocs(3)...)
+	eventually(t, func() bool {
+		evals := read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", &message.JobSpecificRequest{JobID: "on-legacy", QueryOptions: message.QueryOptions{Region: "global"}})
+		for _, e := range evals.Evaluations {
+			for _, m := range e.FailedTGAllocs {
+				if m.ConstraintFiltered[`task "t" needs privileged = true for driver "mock_driver"`] > 0 {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
