@@ -2,7 +2,6 @@ package jobdiff_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
