@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2/hcldec"
+
 	"github.com/open-nomad/open-nomad/drivers"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 type block = drivers.Block
@@ -99,6 +102,21 @@ func TestTable(t *testing.T) {
 		}
 		if drivers.Table()[k.Name].Name != k.Name {
 			t.Errorf("Table() has no %s", k.Name)
+		}
+	}
+}
+
+// TestTaskSchemas checks that the plugin protocol can express the schemas of all built-in kinds.
+func TestTaskSchemas(t *testing.T) {
+	for name, k := range drivers.Table() {
+		own, err := schema.Of(k.TaskSpec)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		back, err := schema.Parse(own.Raw)
+		if err != nil || !hcldec.ImpliedType(back).Equals(hcldec.ImpliedType(k.TaskSpec)) {
+			t.Errorf("%s: the parsed schema differs: %v", name, err)
 		}
 	}
 }
