@@ -113,6 +113,7 @@ func (c *Client) register(ctx context.Context) error {
 	}
 	c.id.accept(resp.SignedIdentity)
 	c.learn(&resp)
+	c.sendSchemas(ctx, resp.WantedSchemas)
 	return c.id.markRegistered()
 }
 
@@ -146,6 +147,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 		ttl = defaultTTL
 	}
 	c.ttl.Store(int64(ttl))
+	c.sendSchemas(ctx, resp.WantedSchemas)
 	return ttl, nil
 }
 

@@ -72,6 +72,7 @@ const (
 	TaskGroupHostVolumeClaimDeleteRequestType    MessageType = 77
 	QuotaUpsertRequestType                       MessageType = 120 // open-nomad only
 	QuotaDeleteRequestType                       MessageType = 121 // open-nomad only
+	DriverSchemaUpsertRequestType                MessageType = 122 // open-nomad only
 	IgnoreUnknownTypeFlag                        MessageType = 128
 )
 
@@ -83,5 +84,5 @@ type MessageType uint8
 // other servers: see consensus.Config.CheckOwnCommands. A test of package fsm compares it with the table of
 // commands.
 func (t MessageType) Ours() bool {
-	return t == QuotaUpsertRequestType || t == QuotaDeleteRequestType
+	return t >= QuotaUpsertRequestType && t <= DriverSchemaUpsertRequestType
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // ErrUnknown is wrapped if this client does not have a driver of that name.
@@ -50,6 +51,8 @@ type Set struct {
 
 	mu    sync.Mutex
 	infos map[string]*nomad.DriverInfo
+	// schemas are those of the tasks of detected drivers, by name.
+	schemas map[string]schema.Schema
 
 	listenMu  sync.RWMutex
 	listeners map[string]*listener // by task ID
@@ -59,6 +62,7 @@ type Set struct {
 func New(cfg Config) (*Set, error) {
 	s := &Set{
 		log: cfg.Log, drivers: map[string]drivers.Driver{}, backends: map[string]string{}, infos: map[string]*nomad.DriverInfo{},
+		schemas: map[string]schema.Schema{},
 		changed: make(chan struct{}, 1), ready: make(chan struct{}), listeners: map[string]*listener{},
 	}
 	for _, d := range cfg.Drivers {
@@ -145,8 +149,8 @@ func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
 	}
 }
 
-// attributes returns the attributes of a fingerprint, with the kind of the driver while it is
-// detected.
+// attributes returns the attributes of a fingerprint, with the kind of the driver and the digest of
+// its schema while it is detected.
 func (s *Set) attributes(name string, fp drivers.Fingerprint) map[string]string {
 	if fp.Health == drivers.HealthUndetected {
 		return fp.Attributes
@@ -154,6 +158,9 @@ func (s *Set) attributes(name string, fp drivers.Fingerprint) map[string]string 
 	out := map[string]string{}
 	maps.Copy(out, fp.Attributes)
 	out[drivers.Attribute(name, drivers.BackendKey)] = s.backends[name]
+	if digest := s.describe(name, s.drivers[name]); digest != "" {
+		out[drivers.Attribute(name, drivers.SchemaKey)] = digest
+	}
 	return out
 }
 

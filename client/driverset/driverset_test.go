@@ -14,11 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 func set(t *testing.T, block map[string]cty.Value, extra ...drivers.Driver) *driverset.Set {
@@ -102,8 +104,12 @@ func TestInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, info := range s.Infos() {
-			if got := info.Attributes["driver."+name+".backend"]; got != mock.Name || len(info.Attributes) != 2 {
-				t.Errorf("attributes of %s = %v, want its own, with the backend %s", name, info.Attributes, mock.Name)
+			if got := info.Attributes["driver."+name+".backend"]; got != mock.Name || len(info.Attributes) != 3 {
+				t.Errorf("attributes of %s = %v, want its own, with the backend %s and the schema", name, info.Attributes, mock.Name)
+			}
+			own, ok := s.Schema(info.Attributes["driver."+name+".schema"])
+			if spec, err := schema.Parse(own.Raw); !ok || err != nil || !hcldec.ImpliedType(spec).Equals(hcldec.ImpliedType(other.TaskSpec())) {
+				t.Errorf("Schema() of %s = %v, want that of the driver", name, err)
 			}
 		}
 		time.Sleep(61 * time.Second) // virtual time
@@ -213,4 +219,34 @@ func TestUsersOfTheMachine(t *testing.T) {
 	if got, err := u.Assign("one"); !errors.Is(err, driverset.ErrNoUser) {
 		t.Errorf("Assign() = %d, %v: that uid belongs to nobody", got, err)
 	}
+}
+
+// unconfigured has no schema, like a plugin that was never configured.
+type unconfigured struct{ drivers.Driver }
+
+func (unconfigured) TaskSpec() hcldec.Spec { return hcldec.ObjectSpec{} }
+
+func TestNoSchema(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := slog.New(slog.DiscardHandler)
+		d := mock.New("plugin", log)
+		if err := d.SetConfig(cty.EmptyObjectVal); err != nil {
+			t.Fatal(err)
+		}
+		s := set(t, nil, unconfigured{d})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		if err := s.Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := s.Infos()["plugin"].Attributes["driver.plugin.schema"]; ok {
+			t.Errorf("schema = %q, want none", got)
+		}
+		if _, ok := s.Schema(""); ok {
+			t.Error("Schema() of no digest exists")
+		}
+		cancel()
+		<-ended
+	})
 }

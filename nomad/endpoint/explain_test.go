@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // alone is the only server of its cluster.
@@ -67,7 +68,7 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 		{Name: "server", Driver: "exec2", Identities: []*nomad.WorkloadIdentity{{Name: "vault", Audience: []string{"vault.example"}}}}}},
 		{Name: "side", Tasks: []*nomad.Task{{Name: "raw", Driver: "raw_exec"}}}}}
 	check(store.RegisterJob(13, &message.JobRegisterRequest{Job: job}))
-	return New(Config{Core: handler.Config{Kinds: drivers.Table(), Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}}), store
+	return New(Config{Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}}), store
 }
 
 func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
@@ -291,7 +292,7 @@ func BenchmarkExplainEverybody(b *testing.B) {
 	if _, err := store.UpsertACLTokens(11, tokens); err != nil {
 		b.Fatal(err)
 	}
-	s := New(Config{Core: handler.Config{Kinds: drivers.Table(), Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
+	s := New(Config{Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
 	req := &acls.ExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: message.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
 	for b.Loop() {
 		out, err := s.explain.Explain(b.Context(), callAs(acl.New(true), nil), req)

@@ -62,7 +62,7 @@ func commandTable() map[nomad.MessageType]command {
 	return table
 }
 
-// allCommands lists Nomad 2.0's message numbers and our own for quotas. The numbers 66 to 74
+// allCommands lists Nomad 2.0's message numbers and our own. The numbers 66 to 74
 // stay free, because other servers reserve them and the contents of their entries are unknown.
 func allCommands() []command {
 	return []command{
@@ -133,6 +133,7 @@ func allCommands() []command {
 		handle(nomad.NamespaceDeleteRequestType, "NamespaceDelete", (*state.Store).DeleteNamespaces),
 		handle(nomad.QuotaUpsertRequestType, "QuotaUpsert", (*state.Store).UpsertQuotas),
 		handle(nomad.QuotaDeleteRequestType, "QuotaDelete", (*state.Store).DeleteQuotas),
+		handle(nomad.DriverSchemaUpsertRequestType, "DriverSchemaUpsert", (*state.Store).UpsertDriverSchemas),
 		later(nomad.HostVolumeRegisterRequestType, "HostVolumeRegister"),
 		later(nomad.HostVolumeDeleteRequestType, "HostVolumeDelete"),
 		later(nomad.TaskGroupHostVolumeClaimDeleteRequestType, "TaskGroupHostVolumeClaimDelete"),

@@ -105,11 +105,14 @@ func (s stream) next() (nomad.MessageType, any) {
 	yes := true
 	in := message.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
-	switch s.IntN(37) {
+	switch s.IntN(38) {
 	case 0, 1:
 		return nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
-			Node:         &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9, Attributes: map[string]string{"a": "1", "b": "2"}}}
+			Node:         &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9, Attributes: map[string]string{"a": "1", "b": "2", "driver.x.schema": s.pick("schema")}, Drivers: map[string]*nomad.DriverInfo{"x": {Detected: true}}}}
+	case 37:
+		return nomad.DriverSchemaUpsertRequestType, &message.DriverSchemaUpsertRequest{NodeID: s.pick("node"),
+			Schemas: []*nomad.DriverSchema{{Digest: s.pick("schema"), Spec: []byte{1, 2}}, {Digest: s.pick("schema"), Spec: []byte{0xff}}}}
 	case 2:
 		return nomad.NodeDeregisterRequestType, &message.NodeDeregisterRequest{NodeID: s.pick("node")}
 	case 3, 4:

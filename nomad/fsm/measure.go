@@ -57,6 +57,7 @@ var measured = map[nomad.MessageType]string{
 	nomad.NamespaceDeleteRequestType:              "apply_namespace_delete",
 	nomad.QuotaUpsertRequestType:                  "apply_quota_upsert",
 	nomad.QuotaDeleteRequestType:                  "apply_quota_delete",
+	nomad.DriverSchemaUpsertRequestType:           "apply_driver_schema_upsert",
 }
 
 // measure adds a command's duration to its metric. State never depends on it.

@@ -168,6 +168,9 @@ type NodeUpdateResponse struct {
 	Servers               []*nomad.NodeServerInfo
 	SchedulingEligibility string
 	SignedIdentity        *string
+	// WantedSchemas are the digests of driver schemas that the node should send. Only servers of this project
+	// set them.
+	WantedSchemas []string `codec:",omitempty"`
 	QueryMeta
 }
 

@@ -59,6 +59,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/stream"
 	"github.com/open-nomad/open-nomad/nomad/unserved"
 	"github.com/open-nomad/open-nomad/nomad/worker"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // maxDial limits the time to connect to another server. It is shorter than the hold time of
@@ -102,6 +103,7 @@ type Server struct {
 	caughtUp  *gate         // opened once the log that existed at the start is in state
 	pauses    chan func()   // functions to run while the leader's duties are stopped
 	pool      []*worker.Worker
+	schemas   *schema.Set
 	closing   sync.Once
 
 	gossip atomic.Pointer[gossip.Pool] // nil before the start, and without gossip
@@ -121,7 +123,7 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 	if cfg.TokensToNodes && cfg.Access.Enabled {
 		log.Warn("callers' tokens are sent to nodes that do not support tickets", "key", "server.relay_tokens_to_nodes")
 	}
-	s := &Server{cfg: cfg, log: log, leading: newGate(), caughtUp: newGate(), pauses: make(chan func()),
+	s := &Server{cfg: cfg, log: log, schemas: schema.NewSet(cfg.Kinds), leading: newGate(), caughtUp: newGate(), pauses: make(chan func()),
 		moved: newSignal(), gone: map[string]bool{}}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -212,7 +214,7 @@ func (s *Server) raftConns() rpc.RaftConns {
 // endpoints creates the RPC handlers.
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
-		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
+		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
 			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
 		RootKeys:    rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},
 		Access:      access.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},
@@ -221,7 +223,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		Deployments: s.deploys,
 		Jobs: jobs.Config{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
-		Nodes:     nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats},
+		Nodes:     nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats, CheckOwn: s.onlyOurs},
 		Variables: variables.Config{Locks: s.locks, Keyring: s.ring},
 		Servers: servers.Config{Name: s.cfg.Name, Datacenter: s.cfg.Datacenter, Warning: s.cfg.Introduction.Warning(),
 			Voters: s, Autopilot: s, Snapshots: s},

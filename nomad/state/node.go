@@ -88,6 +88,7 @@ func (s *Store) RegisterNode(index uint64, req *message.NodeRegisterRequest) (*C
 			t.putNodePool(&nomad.NodePool{Name: n.NodePool})
 		}
 		t.putNode(&n)
+		t.dropSchemas(nomad.LostSchemas(old, &n))
 		return nil
 	})
 }

@@ -109,18 +109,21 @@ func (s *Store) DeregisterNodes(index uint64, d Deregistration) (*Changes, error
 		if len(d.IDs) == 0 {
 			return fmt.Errorf("deregister nodes: missing node ID")
 		}
+		var lost []string
 		for _, id := range d.IDs {
 			n := nodes.Get(t, nil, table.KeyOf(id))
 			if n == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
 			}
 			nodes.Delete(t.Txn, n)
+			lost = append(lost, nomad.LostSchemas(n, nil)...)
 			if d.Purge || n.DrainStrategy != nil || n.SchedulingEligibility == nomad.NodeSchedulingIneligible {
 				t.purge(id, d.PurgedAt)
 				t.changes.Purged = append(t.changes.Purged, id)
 			}
 		}
 		t.trimPurged()
+		t.dropSchemas(lost)
 		return nil
 	})
 }

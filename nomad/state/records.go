@@ -102,8 +102,8 @@ func rowRecord[T any](kind byte, name string, t *table.Table[T], fix func(*T)) R
 	}
 }
 
-// indexRecord is rowRecord for the index table. The autopilot configuration and the quotas have
-// no record type. They are written as index rows that hold their JSON in the key. Readers that do
+// indexRecord is rowRecord for the index table. The autopilot configuration, the quotas and
+// the driver schemas have no record type. They are written as index rows that hold their JSON in the key. Readers that do
 // not know such rows keep them.
 func indexRecord() Record {
 	rec := rowRecord(2, "Index", table.Indexes, nil)
@@ -123,6 +123,11 @@ func indexRecord() Record {
 					return
 				}
 			}
+			for d := range s.DriverSchemas(nil) {
+				if !yield(schemaRow(d)) {
+					return
+				}
+			}
 		}
 	}
 	rec.read = func(r *Restore, decode func(any) error) error {
@@ -135,6 +140,9 @@ func indexRecord() Record {
 		}
 		if text, ok := strings.CutPrefix(row.Key, quotaPrefix); ok {
 			return r.readQuota(text)
+		}
+		if text, ok := strings.CutPrefix(row.Key, schemaPrefix); ok {
+			return r.readSchema(text)
 		}
 		return table.Indexes.Load(r.txn.Txn, row)
 	}

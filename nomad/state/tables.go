@@ -29,8 +29,9 @@ const (
 	TableRootKeys       = "root_keys"
 	TableVariables      = "variables"
 	TableVariablesQuota = "variables_quota"
-	TableQuotas         = "quotas"      // not in Nomad 2.0
-	TableQuotaUsage     = "quota_usage" // not in Nomad 2.0
+	TableQuotas         = "quotas"         // not in Nomad 2.0
+	TableQuotaUsage     = "quota_usage"    // not in Nomad 2.0
+	TableDriverSchemas  = "driver_schemas" // not in Nomad 2.0
 
 	TableACLPolicy       = "acl_policy"
 	TableACLToken        = "acl_token"
@@ -52,7 +53,7 @@ func schema() *memdb.DBSchema {
 		periodicLaunches.Schema(), scalingPolicies.Schema(), scalingEvents.Schema(),
 		evals.Schema(), allocs.Schema(), schedulerConfigs.Schema(), autopilotConfigs.Schema(), clusterMetas.Schema(), rootKeys.Schema(),
 		variables.Schema(), variableQuotas.Schema(), aclPolicies.Schema(), aclTokens.Schema(), aclRoles.Schema(), aclAuthMethods.Schema(),
-		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), foreign.Schema(),
+		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), driverSchemas.Schema(), foreign.Schema(),
 	}
 	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, t := range all {

@@ -62,6 +62,7 @@ func Attribute(instance, key string) string {
 // Keys of attributes of driver instances.
 const (
 	BackendKey  = "backend"         // the kind of the instance; every instance has it
+	SchemaKey   = "schema"          // the digest of the schema of the instance's tasks
 	LandlockKey = "landlock.abi"    // the ABI version of Landlock
 	UnveilKey   = "unveil.tasks"    // whether tasks can unveil paths
 	ExplainKey  = "explain_denials" // which denials are reported

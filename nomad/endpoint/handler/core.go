@@ -26,6 +26,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // Raft applies log entries.
@@ -90,6 +91,8 @@ type Nodes interface {
 type Config struct {
 	Region string
 	Kinds  kinds.Table // built-in kinds of drivers
+	// Schemas are those of the drivers of the nodes.
+	Schemas *schema.Set
 	// SignWithin is the maximum time to wait for a signing key.
 	SignWithin time.Duration
 

@@ -201,6 +201,7 @@ func (s *Service) describe(node *nomad.Node, ends time.Time, out *message.NodeUp
 	out.Servers = s.servers()
 	if n := snap.Node(nil, node.ID); n != nil {
 		out.SchedulingEligibility = n.SchedulingEligibility
+		out.WantedSchemas = s.wanted(snap, n)
 	}
 	out.KnownLeader = true
 }

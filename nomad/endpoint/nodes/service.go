@@ -35,6 +35,9 @@ type Config struct {
 	AuthoritativeRegion string
 	Introduction        Introduction
 	Heartbeats          Heartbeats
+	// CheckOwn returns an error while the region may contain servers of other implementations,
+	// which do not support the command.
+	CheckOwn func(t nomad.MessageType) error
 }
 
 // Service handles the RPC methods of nodes.

@@ -1,0 +1,143 @@
+package server_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/drivers"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/plugins/schema"
+)
+
+// ofImage is the schema of a driver that is not built-in.
+func ofImage(t *testing.T, more ...string) schema.Schema {
+	t.Helper()
+	spec := hcldec.ObjectSpec{"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true}}
+	for _, name := range more {
+		spec[name] = &hcldec.AttrSpec{Name: name, Type: cty.Number}
+	}
+	out, err := schema.Of(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// reports adds a healthy driver with a schema to a node.
+func reports(n *nomad.Node, driver, digest string) {
+	n.Drivers[driver] = &nomad.DriverInfo{Detected: true, Healthy: true}
+	n.Attributes["driver."+driver] = "1"
+	n.Attributes["driver."+driver+".schema"] = digest
+}
+
+// sends registers the node again, and sends the schemas that the servers request.
+func (n *fakeNode) sends(all ...schema.Schema) {
+	n.t.Helper()
+	var out message.NodeUpdateResponse
+	n.must("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, &out)
+	for _, own := range all {
+		if slices.Contains(out.WantedSchemas, own.Digest) {
+			n.must("Node.UpsertDriverSchemas", n.schemas(own), nil)
+		}
+	}
+}
+
+func (n *fakeNode) schemas(all ...schema.Schema) *message.DriverSchemaUpsertRequest {
+	req := &message.DriverSchemaUpsertRequest{NodeID: n.node.ID, WriteRequest: n.write(n.jwt)}
+	for _, own := range all {
+		req.Schemas = append(req.Schemas, &nomad.DriverSchema{Digest: own.Digest, Spec: own.Raw})
+	}
+	return req
+}
+
+func TestServersRequestSchemas(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	n, own := join(t, s.RPCAddr()), ofImage(t)
+	builtin, err := schema.Of(drivers.Table()["exec2"].TaskSpec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports(n.node, "exec2", builtin.Digest)
+	reports(n.node, "image", own.Digest)
+	reports(n.node, "image-2", own.Digest)
+	var out message.NodeUpdateResponse
+	n.must("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, &out)
+	if want := []string{own.Digest}; !slices.Equal(out.WantedSchemas, want) {
+		t.Fatalf("the servers request %q, want %q", out.WantedSchemas, want)
+	}
+	if got := n.beat(n.jwt, false).WantedSchemas; len(got) != 1 {
+		t.Errorf("a heartbeat before the schema arrived requests %q, want it again", got)
+	}
+	n.must("Node.UpsertDriverSchemas", n.schemas(own), nil)
+	n.must("Node.UpsertDriverSchemas", n.schemas(own), nil)
+	if got := n.beat(n.jwt, false).WantedSchemas; len(got) != 0 {
+		t.Errorf("a heartbeat after the schema arrived requests %q", got)
+	}
+}
+
+func TestSchemasAreRefused(t *testing.T) {
+	s, _ := start(t, nil)
+	n, other, own := join(t, s.RPCAddr()), join(t, s.RPCAddr()), ofImage(t)
+	large := schema.Schema{Raw: make([]byte, schema.MaxSize+1)}
+	invalid := schema.Schema{Raw: []byte{0xff}, Digest: schema.Digest([]byte{0xff})}
+	forged := schema.Schema{Raw: own.Raw, Digest: strings.Repeat("0", 64)}
+	reports(n.node, "image", own.Digest)
+	reports(n.node, "invalid", invalid.Digest)
+	n.sends()
+	for name, tc := range map[string]struct {
+		req  *message.DriverSchemaUpsertRequest
+		want string
+	}{
+		"too large":       {n.schemas(large), "the limit is 262144"},
+		"another digest":  {n.schemas(forged), "does not have the digest"},
+		"not of the node": {n.schemas(ofImage(t, "x")), "no driver of the node has the schema"},
+		"invalid":         {n.schemas(invalid), "driver schema " + invalid.Digest},
+		"too many":        {n.schemas(slices.Repeat([]schema.Schema{own}, 33)...), "the limit is 32"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := n.call("Node.UpsertDriverSchemas", tc.req, nil)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Node.UpsertDriverSchemas = %v, want %q", err, tc.want)
+			}
+		})
+	}
+	req := n.schemas(own)
+	req.AuthToken = other.jwt
+	if err := n.call("Node.UpsertDriverSchemas", req, nil); err == nil || !strings.Contains(err.Error(), "Permission denied") {
+		t.Errorf("another node sends the schema: %v", err)
+	}
+}
+
+// While the region has a server of another implementation, no schema is requested or written.
+func TestSchemasBesideOtherBuilds(t *testing.T) {
+	here := startMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, t.TempDir() })
+	eventually(t, func() bool { _, id := here.Leader(); return id != "" })
+	n, own := join(t, here.RPCAddr()), ofImage(t)
+	reports(n.node, "image", own.Digest)
+	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{
+		"role": "nomad", "region": "global", "dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.Join([]string{here.gossipAddr()}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(here.Members()) == 2 })
+	n.sends()
+	if got := n.beat(n.jwt, false).WantedSchemas; len(got) != 0 {
+		t.Errorf("the servers request %q", got)
+	}
+	n.must("Node.UpsertDriverSchemas", n.schemas(own), nil) // accepted, not written
+	if err := other.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return slices.Equal(n.beat(n.jwt, false).WantedSchemas, []string{own.Digest}) })
+}
