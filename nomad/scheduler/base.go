@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // Limits on consecutive attempts in which no part of the plan is committed.
@@ -28,6 +29,7 @@ type base struct {
 	planner Planner
 	now     func() time.Time
 	rng     *rand.Rand
+	schemas *schema.Set // nil: the config blocks of tasks are not checked
 
 	eval *nomad.Evaluation
 	// The results of the latest attempt.
@@ -95,7 +97,7 @@ func (b *base) view() (*cluster, *reconcile.Request) {
 	b.failed, b.queued = map[string]*nomad.AllocMetric{}, map[string]int{}
 	b.eligibility, b.quotaReached = nil, ""
 	if !b.job.Stopped() {
-		b.eligibility = feasible.NewEligibility(b.job)
+		b.eligibility = feasible.NewEligibility(b.job, b.configs())
 		for _, tg := range b.job.TaskGroups {
 			b.queued[tg.Name] = 0
 		}

@@ -12,6 +12,7 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // State is what a scheduler reads: one consistent, read-only view. The watch sets are nil.
@@ -31,6 +32,8 @@ type State interface {
 	QuotaOf(ws memdb.WatchSet, namespace string) *nomad.QuotaSpec
 	QuotaHeld(ws memdb.WatchSet, quota string) nomad.QuotaAmount
 	SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration)
+	// DriverSchema returns the schema with the digest, or nil if it is not known.
+	DriverSchema(ws memdb.WatchSet, digest string) *nomad.DriverSchema
 }
 
 // Planner receives the decisions of a scheduler.
@@ -57,7 +60,21 @@ type Option func(*settings)
 type settings struct {
 	seed [32]byte
 	now  func() time.Time
+
+	schemas *schema.Set
 }
+
+// newSettings applies the options to the defaults.
+func newSettings(opts []Option) *settings {
+	s := &settings{now: time.Now}
+	crand.Read(s.seed[:]) // never fails: crypto/rand ends the process instead
+	for _, o := range opts {
+		o(s)
+	}
+	return s
+}
+
+func (s *settings) rng() *rand.Rand { return rand.New(rand.NewChaCha8(s.seed)) }
 
 // WithSeed derives node order, ports and IDs from the seed. Without it each scheduler draws a
 // random seed.
@@ -66,20 +83,21 @@ func WithSeed(seed [32]byte) Option { return func(s *settings) { s.seed = seed }
 // WithClock replaces time.Now.
 func WithClock(now func() time.Time) Option { return func(s *settings) { s.now = now } }
 
+// WithSchemas checks the config blocks of tasks against the schemas of the nodes' drivers. The set
+// holds the built-in schemas, the state the others.
+func WithSchemas(set *schema.Set) Option { return func(s *settings) { s.schemas = set } }
+
 // New returns a scheduler for one evaluation of the type, which is the job's type: service, batch,
 // system or sysbatch.
 func New(evalType string, log *slog.Logger, snap State, planner Planner, opts ...Option) (Scheduler, error) {
-	s := settings{now: time.Now}
-	crand.Read(s.seed[:]) // never fails: crypto/rand ends the process instead
-	for _, o := range opts {
-		o(&s)
-	}
+	s := newSettings(opts)
 	b := base{
 		log:     log.With("scheduler", evalType),
 		snap:    snap,
 		planner: planner,
 		now:     s.now,
-		rng:     rand.New(rand.NewChaCha8(s.seed)),
+		rng:     s.rng(),
+		schemas: s.schemas,
 	}
 	switch evalType {
 	case nomad.JobTypeService, nomad.JobTypeBatch:

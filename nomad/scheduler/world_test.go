@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // world is a small server: the state that the scheduler reads and a planner that commits what fits,
@@ -33,6 +34,9 @@ type world struct {
 	config nomad.SchedulerConfiguration
 	pool   *nomad.NodePoolSchedulerConfiguration
 	quota  *nomad.QuotaSpec
+	// schemas are those of drivers, by digest. They are checked if parsed is set.
+	schemas map[string]*nomad.DriverSchema
+	parsed  *schema.Set
 	// elsewhere is the usage of other namespaces of the quota.
 	elsewhere nomad.QuotaAmount
 
@@ -59,6 +63,10 @@ func (w *world) Job(_ memdb.WatchSet, _, id string) *nomad.Job { return w.jobs[i
 func (w *world) Nodes(memdb.WatchSet) iter.Seq[*nomad.Node]    { return sorted(w.nodes) }
 func (w *world) SchedulerConfig(memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration) {
 	return 1, &w.config
+}
+
+func (w *world) DriverSchema(_ memdb.WatchSet, digest string) *nomad.DriverSchema {
+	return w.schemas[digest]
 }
 
 func (w *world) QuotaOf(memdb.WatchSet, string) *nomad.QuotaSpec { return w.quota }
@@ -307,7 +315,7 @@ func (w *world) process(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
 	w.t.Helper()
 	e := w.eval(edit...)
 	s, err := scheduler.New(e.Type, slog.New(slog.DiscardHandler), w, w,
-		scheduler.WithSeed([32]byte{byte(len(w.plans))}), scheduler.WithClock(func() time.Time { return w.now }))
+		scheduler.WithSeed([32]byte{byte(len(w.plans))}), scheduler.WithClock(func() time.Time { return w.now }), scheduler.WithSchemas(w.parsed))
 	if err != nil {
 		w.t.Fatal(err)
 	}

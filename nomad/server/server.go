@@ -331,7 +331,7 @@ func (s *Server) newWorkers() []*worker.Worker {
 		RootKeyRotation: s.cfg.RootKeyRotationThreshold, Log: s.log})
 	var out []*worker.Worker
 	for range s.cfg.Workers {
-		out = append(out, worker.New(worker.Config{RPC: s.asLeader(), Store: s.fsm.State, Core: collector, Region: s.cfg.Region,
+		out = append(out, worker.New(worker.Config{RPC: s.asLeader(), Store: s.fsm.State, Schemas: s.schemas, Core: collector, Region: s.cfg.Region,
 			Schedulers: s.schedulers(), Log: s.log}))
 	}
 	return out

@@ -23,6 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 const (
@@ -57,7 +58,9 @@ type Config struct {
 	Region string
 	// Schedulers are the evaluation types to dequeue. Default: all, and _core.
 	Schedulers []string
-	Log        *slog.Logger
+	// Schemas are those of the drivers of the nodes.
+	Schemas *schema.Set
+	Log     *slog.Logger
 }
 
 // Worker processes evaluations one after another.
@@ -170,7 +173,7 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner
 		}
 		return w.cfg.Core.Process(ctx, eval)
 	}
-	s, err := scheduler.New(eval.Type, w.log, snap, p)
+	s, err := scheduler.New(eval.Type, w.log, snap, p, scheduler.WithSchemas(w.cfg.Schemas))
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// maxFaults limits the faults of a block.
+// maxFaults limits the reported faults of a block.
 const maxFaults = 8
 
 // Fault is a part of a config block that its schema does not accept.
@@ -53,13 +53,19 @@ func check(src []byte, fields []string, spec hcldec.Spec) []Fault {
 	if !diags.HasErrors() {
 		_, diags = hcldec.Decode(file.Body, spec, unknown)
 	}
-	var out []Fault
+	var given, missing []Fault // a misspelled argument explains a missing one
 	for _, d := range diags {
-		if d.Severity == hcl.DiagError && len(out) < maxFaults {
-			out = append(out, fault(d, fields))
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		if f := fault(d, fields); f.Field != "" {
+			given = append(given, f)
+		} else {
+			missing = append(missing, f)
 		}
 	}
-	return out
+	all := append(given, missing...)
+	return all[:min(len(all), maxFaults)]
 }
 
 // encode writes the block as JSON, with one field on each line from the second on. The line of a

@@ -65,21 +65,27 @@ func (u *Usage) Fit(ask *Ask, rng *rand.Rand) (*nomad.AllocatedResources, string
 	if !ask.picks {
 		return &ask.base, ""
 	}
+	out := ask.fresh()
+	if why := u.pickPorts(ask, out, rng); why != "" {
+		return nil, why
+	}
+	if ask.cores {
+		if why := u.pickCores(ask, out); why != "" {
+			return nil, why
+		}
+	}
+	return out, ""
+}
+
+// fresh returns a copy of the base, to which cores and ports can be added.
+func (ask *Ask) fresh() *nomad.AllocatedResources {
 	out := ask.base
 	out.Tasks = make(map[string]*nomad.AllocatedTaskResources, len(ask.base.Tasks))
 	for name, t := range ask.base.Tasks {
 		clone := *t
 		out.Tasks[name] = &clone
 	}
-	if why := u.pickPorts(ask, &out, rng); why != "" {
-		return nil, why
-	}
-	if ask.cores {
-		if why := u.pickCores(ask, &out); why != "" {
-			return nil, why
-		}
-	}
-	return &out, ""
+	return &out
 }
 
 func (u *Usage) pickPorts(ask *Ask, out *nomad.AllocatedResources, rng *rand.Rand) string {
@@ -110,7 +116,7 @@ func (u *Usage) pickPorts(ask *Ask, out *nomad.AllocatedResources, rng *rand.Ran
 
 // pickCores assigns the lowest free cores, and their CPU, to each task that asks for cores.
 func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
-	free := slices.DeleteFunc(slices.Clone(u.capacity.Cores), func(id uint16) bool { return u.cores[id] > 0 })
+	free := u.freeCores()
 	for _, t := range ask.group.Tasks {
 		r := t.Resources
 		if r == nil || r.Cores <= 0 {
@@ -126,6 +132,10 @@ func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
 		task.Cpu.CpuShares = u.worth(picked)
 	}
 	return u.over(out.Flatten())
+}
+
+func (u *Usage) freeCores() []uint16 {
+	return slices.DeleteFunc(slices.Clone(u.capacity.Cores), func(id uint16) bool { return u.cores[id] > 0 })
 }
 
 // choose returns the requested number of cores, or nil if there are too few. With NUMA affinity all

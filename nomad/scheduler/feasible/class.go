@@ -12,11 +12,12 @@ type Eligibility struct {
 
 type classKey struct{ group, class string }
 
-// NewEligibility returns an empty cache for the job's groups.
-func NewEligibility(job *nomad.Job) *Eligibility {
+// NewEligibility returns an empty cache for the job's groups. Without configs, the config blocks of
+// its tasks are not checked.
+func NewEligibility(job *nomad.Job, configs Configs) *Eligibility {
 	e := &Eligibility{groups: map[string]*Group{}, classes: map[classKey]string{}}
 	for _, tg := range job.TaskGroups {
-		g := NewGroup(job, tg)
+		g := NewGroup(job, tg, configs)
 		e.groups[tg.Name] = g
 		e.escaped = e.escaped || g.Escapes()
 	}
@@ -71,3 +72,21 @@ func (e *Eligibility) Classes() map[string]bool {
 
 // Escaped reports whether computed classes cannot determine where the job fits.
 func (e *Eligibility) Escaped() bool { return e.escaped }
+
+// Constraints tests which classes of nodes meet the constraints of a group, its job and its tasks.
+// It excludes constraints on properties of a single node, and those that count allocations.
+type Constraints struct{ group *Group }
+
+// NewConstraints returns the constraints of a group.
+func NewConstraints(job *nomad.Job, tg *nomad.TaskGroup) *Constraints {
+	g := &Group{}
+	g.constraints(job.Constraints)
+	g.constraints(tg.Constraints)
+	for _, t := range tg.Tasks {
+		g.constraints(t.Constraints)
+	}
+	return &Constraints{g}
+}
+
+// Met reports whether the class of the node meets the constraints.
+func (c *Constraints) Met(n *nomad.Node) bool { return firstUnmet(c.group.class, n) == "" }

@@ -64,6 +64,22 @@ func (c *Constraint) Holds(n *nomad.Node) bool {
 	return c.holds(l, r, lok, rok)
 }
 
+// Found returns the values that the constraint reads from the node.
+func (c *Constraint) Found(n *nomad.Node) string {
+	var out []string
+	for _, t := range []Target{c.left, c.right} {
+		if !t.node {
+			continue
+		}
+		if v, ok := t.Value(n); ok {
+			out = append(out, fmt.Sprintf("%s is %q", t.text, v))
+		} else {
+			out = append(out, t.text+" is not set")
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
 // relations maps each operand to its builder. The builder gets the right side if it is a literal,
 // and rejects one that cannot be parsed.
 var relations = map[string]func(literal string) (relation, error){

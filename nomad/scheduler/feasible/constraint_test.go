@@ -97,7 +97,7 @@ func TestEligibilityByClass(t *testing.T) {
 		{Name: "c", Constraints: []*nomad.Constraint{{LTarget: "${attr.no}", Operand: "is_set"}}},
 	}}
 	plain := &nomad.Node{ID: "1", ComputedClass: "plain"}
-	e := feasible.NewEligibility(job)
+	e := feasible.NewEligibility(job, nil)
 	if why := e.Check("a", plain); why != "${attr.gpu} is_set" {
 		t.Errorf("Check(a) = %q", why)
 	}
@@ -122,7 +122,7 @@ func TestEligibilityByClass(t *testing.T) {
 	}
 
 	job.TaskGroups[1].Constraints = []*nomad.Constraint{{LTarget: "${node.unique.id}", Operand: "=", RTarget: "2"}}
-	e = feasible.NewEligibility(job)
+	e = feasible.NewEligibility(job, nil)
 	if first, second := e.Check("b", plain), e.Check("b", &nomad.Node{ID: "2", ComputedClass: "plain"}); first == "" || second != "" || !e.Escaped() {
 		t.Errorf("unique constraint: %q, %q, escaped %v", first, second, e.Escaped())
 	}

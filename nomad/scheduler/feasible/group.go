@@ -1,6 +1,7 @@
 package feasible
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,8 +12,23 @@ import (
 
 // demand is one requirement on a node. Its text is the reason when a node does not meet it.
 type demand struct {
-	text string
-	met  func(*nomad.Node) bool
+	check string // name of the check
+	text  string
+	met   func(*nomad.Node) bool
+
+	// For explanations: what the job needs, if not the text, and what the node has.
+	need  string
+	found func(*nomad.Node) string
+	// reason replaces the text if it depends on the node.
+	reason func(*nomad.Node) string
+}
+
+// why returns the reason for a node that does not meet the demand.
+func (d *demand) why(n *nomad.Node) string {
+	if d.reason != nil {
+		return d.reason(n)
+	}
+	return d.text
 }
 
 // Group holds the demands of one task group, its job and its tasks on a node's properties. It
@@ -24,8 +40,9 @@ type Group struct {
 	each   []*nomad.VolumeRequest // per_alloc: a different volume for each allocation
 }
 
-// NewGroup collects the demands of a group.
-func NewGroup(job *nomad.Job, tg *nomad.TaskGroup) *Group {
+// NewGroup collects the demands of a group. Without configs, the config blocks of its tasks are not
+// checked.
+func NewGroup(job *nomad.Job, tg *nomad.TaskGroup, configs Configs) *Group {
 	g := &Group{}
 	g.constraints(job.Constraints)
 	g.constraints(tg.Constraints)
@@ -36,8 +53,9 @@ func NewGroup(job *nomad.Job, tg *nomad.TaskGroup) *Group {
 			drivers[t.Driver] = true
 			g.class = append(g.class, driverDemand(t.Driver))
 		}
+		g.config(t, configs)
 		if t.Resources != nil && len(t.Resources.Devices) > 0 {
-			g.class = append(g.class, demand{"missing devices", func(*nomad.Node) bool { return false }})
+			g.class = append(g.class, demand{check: CheckDevices, text: "missing devices", met: func(*nomad.Node) bool { return false }})
 		}
 	}
 	g.volumes(tg)
@@ -55,7 +73,7 @@ func (g *Group) constraints(list []*nomad.Constraint) {
 		// A constraint that does not compile holds on no node. Registration
 		// rejects it, but an older state may contain one.
 		compiled, _ := Compile(c.LTarget, c.Operand, c.RTarget)
-		d := demand{compiled.String(), compiled.Holds}
+		d := demand{check: CheckConstraint, text: compiled.String(), met: compiled.Holds, found: compiled.Found}
 		if compiled.Unique() {
 			g.unique = append(g.unique, d)
 		} else {
@@ -71,12 +89,22 @@ func IsDistinct(c *nomad.Constraint) bool {
 }
 
 func driverDemand(name string) demand {
-	return demand{"missing drivers", func(n *nomad.Node) bool {
+	return demand{check: CheckDriver, text: "missing drivers", need: fmt.Sprintf("driver %q", name), met: func(n *nomad.Node) bool {
 		if info := n.Drivers[name]; info != nil {
 			return info.Detected && info.Healthy
 		}
 		on, err := strconv.ParseBool(n.Attributes["driver."+name])
 		return err == nil && on
+	}, found: func(n *nomad.Node) string {
+		switch info := n.Drivers[name]; {
+		case info == nil:
+			return ""
+		case !info.Detected:
+			return cmp.Or(info.HealthDescription, "not detected")
+		case !info.Healthy:
+			return cmp.Or(info.HealthDescription, "unhealthy")
+		}
+		return "healthy"
 	}}
 }
 
@@ -92,7 +120,8 @@ func (g *Group) volumes(tg *nomad.TaskGroup) {
 			g.each = append(g.each, v)
 			continue
 		}
-		g.class = append(g.class, demand{missingVolume(v.Source), func(n *nomad.Node) bool { return n.MeetsVolume(v, "") }})
+		g.class = append(g.class, demand{check: CheckVolumes, text: missingVolume(v.Source), need: hostVolume(v.Source),
+			met: func(n *nomad.Node) bool { return n.MeetsVolume(v, "") }})
 	}
 }
 
@@ -100,22 +129,24 @@ func missingVolume(source string) string {
 	return fmt.Sprintf("missing compatible host volume %q", source)
 }
 
+func hostVolume(source string) string { return fmt.Sprintf("host volume %q", source) }
+
 func (g *Group) network(ask *nomad.NetworkResource) {
 	switch ask.Mode {
 	case "", nomad.NetworkModeHost:
 	case nomad.NetworkModeNone:
-		g.class = append(g.class, demand{`missing network "none"`, func(n *nomad.Node) bool { return n.Attributes[nomad.AttrNetworkNone] != "false" }})
+		g.class = append(g.class, demand{check: CheckNetwork, text: `missing network "none"`, need: `network mode "none"`, met: func(n *nomad.Node) bool { return n.Attributes[nomad.AttrNetworkNone] != "false" }})
 	default:
-		g.class = append(g.class, demand{fmt.Sprintf("missing network %q", ask.Mode), func(n *nomad.Node) bool {
-			return hasNetworkMode(n, ask.Mode)
-		}})
+		g.class = append(g.class, demand{check: CheckNetwork, text: fmt.Sprintf("missing network %q", ask.Mode), need: fmt.Sprintf("network mode %q", ask.Mode),
+			met: func(n *nomad.Node) bool { return hasNetworkMode(n, ask.Mode) }})
 	}
 	for _, p := range slices.Concat(ask.ReservedPorts, ask.DynamicPorts) {
 		if hostNetwork(&p) == defaultNetwork {
 			continue
 		}
 		text := fmt.Sprintf("missing host network %q for port %q", p.HostNetwork, p.Label)
-		g.class = append(g.class, demand{text, func(n *nomad.Node) bool { return hasHostNetwork(n, p.HostNetwork) }})
+		g.class = append(g.class, demand{check: CheckNetwork, text: text, need: fmt.Sprintf("host network %q for port %q", p.HostNetwork, p.Label),
+			met: func(n *nomad.Node) bool { return hasHostNetwork(n, p.HostNetwork) }})
 	}
 }
 
@@ -170,7 +201,7 @@ func (g *Group) CheckFor(alloc string, n *nomad.Node) string {
 func firstUnmet(demands []demand, n *nomad.Node) string {
 	for _, d := range demands {
 		if !d.met(n) {
-			return d.text
+			return d.why(n)
 		}
 	}
 	return ""

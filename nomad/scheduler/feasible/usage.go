@@ -127,15 +127,29 @@ func (u *Usage) Exhausted() string {
 	return ""
 }
 
+// amount is one dimension of a node, and what an allocation asks of it.
+type amount struct {
+	dimension, unit       string
+	capacity, used, asked int64
+}
+
+func (a *amount) fits() bool { return a.used+a.asked <= a.capacity }
+
+// amounts returns the dimensions of a node that are sums.
+func (u *Usage) amounts(more Used) [3]amount {
+	return [3]amount{
+		{DimensionCPU, " MHz", u.capacity.CPU, u.used.CPU, more.CPU},
+		{DimensionMemory, " MiB", u.capacity.MemoryMB, u.used.MemoryMB, more.MemoryMB},
+		{DimensionDisk, " MiB", u.capacity.DiskMB, u.used.DiskMB, more.DiskMB},
+	}
+}
+
 // over returns the first dimension that more would exhaust.
 func (u *Usage) over(more Used) string {
-	switch {
-	case u.used.CPU+more.CPU > u.capacity.CPU:
-		return DimensionCPU
-	case u.used.MemoryMB+more.MemoryMB > u.capacity.MemoryMB:
-		return DimensionMemory
-	case u.used.DiskMB+more.DiskMB > u.capacity.DiskMB:
-		return DimensionDisk
+	for _, a := range u.amounts(more) {
+		if !a.fits() {
+			return a.dimension
+		}
 	}
 	return ""
 }
