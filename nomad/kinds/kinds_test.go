@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	plugin "github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // node returns a node with detected drivers and their kinds.
@@ -73,5 +74,14 @@ func TestExposed(t *testing.T) {
 	}
 	if kinds.Exposed(table.On(nil, "open")) || !kinds.Exposed(table.On(nil, "raw_exec")) {
 		t.Error("without the node, only built-in names are known")
+	}
+}
+
+// TestSchemaAttribute checks that package nomad reads the attribute that clients write.
+func TestSchemaAttribute(t *testing.T) {
+	n := node(map[string]string{"open": "exec2"})
+	n.Attributes[plugin.Attribute("open", plugin.SchemaKey)] = "d"
+	if got := n.SchemaDigest("open"); got != "d" || !n.NamesSchema("d") || n.NamesSchema("e") {
+		t.Errorf("SchemaDigest() = %q, want d", got)
 	}
 }

@@ -141,3 +141,27 @@ func TestSchemasBesideOtherBuilds(t *testing.T) {
 	}
 	eventually(t, func() bool { return slices.Equal(n.beat(n.jwt, false).WantedSchemas, []string{own.Digest}) })
 }
+
+// A schema that a node sent decides about registrations.
+func TestConfigsAreChecked(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	n, own := join(t, s.RPCAddr()), ofImage(t, "retries")
+	reports(n.node, "image", own.Digest)
+	n.sends(own)
+	job := batchJob("j", 1)
+	job.TaskGroups[0].Tasks[0].Driver, job.TaskGroups[0].Tasks[0].Config = "image", map[string]any{"image": "x", "retriez": 3}
+	const want = `task "t": driver "image": config: "retriez": No argument or block type is named "retriez". Did you mean "retries"?`
+	for method, req := range map[string]any{
+		"Job.Register": &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}},
+		"Job.Plan":     &message.JobPlanRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}},
+	} {
+		failsWith(t, s.Call(within(t), method, req, nil), 400, want)
+	}
+	got := read[message.JobValidateResponse](t, s, "Job.Validate", &message.JobValidateRequest{Job: job})
+	if !strings.Contains(got.Error, want) {
+		t.Errorf("Job.Validate = %+v", got)
+	}
+	job.TaskGroups[0].Tasks[0].Config["retries"] = "${NOMAD_META_retries}"
+	delete(job.TaskGroups[0].Tasks[0].Config, "retriez")
+	register(t, s, job)
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hcldec"
 	hcljson "github.com/hashicorp/hcl/v2/json"
@@ -53,10 +54,20 @@ func known(given map[string]any, spec hcldec.Spec) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(names, name) {
-			errs = append(errs, fmt.Errorf("unknown argument %q in config; expected one of: %s", name, strings.Join(names, ", ")))
+			errs = append(errs, fmt.Errorf("unknown argument %q in config; expected one of: %s%s", name, strings.Join(names, ", "), nearest(name, names)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// nearest returns a question with the known name that is probably meant, or "".
+func nearest(name string, names []string) string {
+	for _, known := range names {
+		if levenshtein.Distance(name, known, nil) < 3 {
+			return fmt.Sprintf("; did you mean %q?", known)
+		}
+	}
+	return ""
 }
 
 // faults joins all diagnostics in one error, without their positions, since the source is

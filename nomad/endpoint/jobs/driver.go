@@ -35,7 +35,11 @@ func validate(job *nomad.Job, names *kinds.Names) error {
 func Check(job *nomad.Job, table kinds.Table) (errs, warns []string) {
 	jobrules.Canonicalize(job)
 	names := table.Names(nil)
-	return faults(validate(job, names)), warnings(job, names)
+	err := validate(job, names)
+	if err == nil {
+		err = errors.Join(builtinConfigs(job, names)...)
+	}
+	return faults(err), warnings(job, names)
 }
 
 // warnings returns the warnings about a canonical job: valid, but probably a mistake.

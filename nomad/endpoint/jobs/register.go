@@ -96,10 +96,11 @@ func (s *Service) admit(c *rpc.Call, given *nomad.Job, w message.WriteRequest, n
 	if err := s.notOfServers(job); err != nil {
 		return nil, nil, err
 	}
-	if err := s.validate(job); err != nil {
+	warns, err := s.validate(job)
+	if err != nil {
 		return nil, nil, handler.BadRequest(err)
 	}
-	return job, s.warnings(job), s.fits(job)
+	return job, append(s.warnings(job), warns...), s.fits(job)
 }
 
 // complete returns the job of a request with its defaults. The caller must have one of the
@@ -187,9 +188,16 @@ func (s *Service) fits(job *nomad.Job) error {
 	return ns.Admits(job)
 }
 
-// validate returns all errors of a canonical job, and an excess over a limit of the servers.
-func (s *Service) validate(job *nomad.Job) error {
-	return errors.Join(append(parts(validate(job, s.names())), parts(s.withinLimits(job))...)...)
+// validate returns all errors of a canonical job, and an excess over a limit of the servers. The
+// config blocks of an otherwise valid job are checked against the schemas of the nodes, which gives
+// warnings too.
+func (s *Service) validate(job *nomad.Job) (warns []string, err error) {
+	names := s.names()
+	if all := append(parts(validate(job, names)), parts(s.withinLimits(job))...); len(all) > 0 {
+		return nil, errors.Join(all...)
+	}
+	c := s.checkConfigs(job, names)
+	return c.warns, errors.Join(c.wrong...)
 }
 
 // withinLimits rejects a job that exceeds the priority or count limits of the servers.

@@ -123,10 +123,14 @@ func (s *Service) Validate(_ context.Context, c *rpc.Call, req *message.JobValid
 	if err != nil {
 		return nil, err
 	}
-	out := &message.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(s.warnings(job))}
+	out := &message.JobValidateResponse{DriverConfigValidated: true}
+	warns := s.warnings(job)
 	if err = s.notOfServers(job); err == nil {
-		err = s.validate(job)
+		var more []string
+		more, err = s.validate(job)
+		warns = append(warns, more...)
 	}
+	out.Warnings = joinLines(warns)
 	if err == nil {
 		err = s.fits(job)
 	}
