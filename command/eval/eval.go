@@ -24,7 +24,7 @@ func statusCommand() term.Command {
 		Short: "Show an evaluation with its allocations and placement failures",
 		Setup: func(f *term.Flags) term.Run {
 			follow := f.Bool("monitor", false, "Monitor the evaluation until it is complete.")
-			detail := f.Detail("Show full IDs.")
+			detail := f.Detail("Show full IDs, and if placements failed, each check of the nodes now.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
@@ -98,6 +98,11 @@ func show(ctx context.Context, e *term.Env, c *httpclient.Client, ev *api.Evalua
 		if ev.BlockedEval != "" {
 			e.Printf("\nEvaluation %q waiting for additional capacity to place remainder\n", detail.ID(ev.BlockedEval))
 		}
+	}
+	if detail == term.Full && ev.JobID != "" && len(ev.FailedTGAllocs) > 0 {
+		monitor.PrintExplanation(ctx, e, ev.Namespace, func(q *httpclient.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error) {
+			return c.Jobs().Explain(ev.JobID, q)
+		})
 	}
 	if ev.PlanAnnotations != nil && len(ev.PlanAnnotations.DesiredTGUpdates) > 0 {
 		e.Println("\n" + e.Bold("Plan Annotations") + "\n" + annotations(ev.PlanAnnotations))

@@ -1,4 +1,4 @@
-// Package job implements the commands for jobs: run, plan, validate, status, stop,
+// Package job implements the commands for jobs: run, plan, validate, explain, status, stop,
 // inspect, allocs, history, eval, init and learn. They read jobspecs and call an
 // agent through package httpclient. They keep no state.
 package job
@@ -22,7 +22,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{runCommand(), planCommand(), validateCommand(), statusCommand(), stopCommand(),
+	return []term.Command{runCommand(), planCommand(), validateCommand(), statusCommand(), stopCommand(), explainCommand(),
 		inspectCommand(), allocsCommand(), historyCommand(), evalCommand(), initCommand(), learnCommand()}
 }
 

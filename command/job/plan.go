@@ -32,7 +32,7 @@ The exit code for an unchanged job is 0, even if it cannot be placed.`,
 			p.declareVault(f)
 			f.BoolVar(&p.diff, "diff", true, "Show the diff to the running job.")
 			f.BoolVar(&p.override, "policy-override", false, "Override soft-mandatory policies.")
-			f.DetailVar(&p.detail, "Show unchanged fields in the diff too.")
+			f.DetailVar(&p.detail, "Show unchanged fields in the diff, and each check of the nodes, too.")
 			f.BoolVar(&p.jsonOutput, "json-output", false, "Print the plan as JSON.")
 			tmpl := f.String("t", "", "Print the plan with a Go `template`.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -77,6 +77,12 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 		e.Println(strings.TrimRight(Diff(resp.Diff, p.detail), "\n") + "\n")
 	}
 	dryRun(e, resp)
+	if p.detail == term.Full {
+		monitor.PrintExplanation(ctx, e, e.Namespace(), func(q *httpclient.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error) {
+			return c.Jobs().ExplainJob(job, q)
+		})
+		e.Println()
+	}
 	if resp.Warnings != "" {
 		e.Println(e.Bold("Job Warnings:\n" + resp.Warnings + "\n"))
 	}

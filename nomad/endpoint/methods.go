@@ -38,6 +38,7 @@ func (s *Service) jobMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).Needs(rpc.CheckedByHandler("ns:[submit-job register-job] of the job, and rights on its volumes").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
 		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.CheckedByHandler("ns:[submit-job plan-job] of the job").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
+		rpc.Handle("Job.Explain", rpc.Token, rpc.Leader, s.jobs.Explain).Needs(rpc.CheckedByHandler("ns:[read-job] of the registered job, or ns:[submit-job plan-job] of the sent one; node:[read] for values of nodes").First(rpc.InNamed(acl.ReadJob, acl.SubmitJob, acl.PlanJob))),
 		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.CheckedByHandler("ns:[read-job] of the job").First(rpc.InNamed(acl.ReadJob))),
 		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobs.Dispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
 		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.CheckedByHandler("ns:[submit-job purge-job deregister-job]; deregister-job only allows stopping")),

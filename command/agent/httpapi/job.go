@@ -32,6 +32,7 @@ func (s *Server) jobRoutes() []web.Route {
 		{Methods: "GET", Path: job + "/deployments", Handle: web.Read("Job.Deployments", jobID, func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
 		{Methods: "GET", Path: job + "/deployment", Handle: web.Read("Job.LatestDeployment", jobID, latestDeployment)},
 		{Methods: "PUT POST", Path: job + "/plan", Call: web.Write("Job.Plan", jobPlan, web.Full[message.JobPlanResponse])},
+		{Methods: "GET PUT POST", Path: job + "/explain", Call: web.Call{Method: "Job.Explain", Handle: web.Read("Job.Explain", jobExplain, func(o *message.JobExplainResponse) (any, error) { return o.Explanation, nil })}},
 		{Methods: "GET", Path: job + "/summary", Handle: web.Read("Job.Summary", func(r *web.Request, q *message.JobSummaryRequest) error { q.JobID = r.Param; return nil },
 			func(o *message.JobSummaryResponse) (any, error) { return web.Found(o.JobSummary, "job not found") })},
 		{Methods: "PUT POST", Path: job + "/dispatch", Call: web.Write("Job.Dispatch", web.Body(jobDispatch), web.Full[message.JobDispatchResponse])},
@@ -190,6 +191,21 @@ func jobPlan(r *web.Request, q *message.JobPlanRequest) error {
 		return err
 	}
 	q.Job, q.Diff, q.PolicyOverride = job, b.Diff, b.PolicyOverride
+	return nil
+}
+
+// jobExplain reads the job of the body, unless the method is GET: then the job is the registered one.
+func jobExplain(r *web.Request, q *message.JobExplainRequest) error {
+	q.JobID, q.Group, q.Node = r.Param, r.Query.Get("group"), r.Query.Get("node")
+	if r.Method == http.MethodGet {
+		return nil
+	}
+	var w message.WriteRequest
+	_, job, err := readNamedJob(r, &w)
+	if err != nil {
+		return err
+	}
+	q.Job, q.Region, q.Namespace = job, w.Region, w.Namespace
 	return nil
 }
 

@@ -172,20 +172,27 @@ func boundParts(job *nomad.Job) error {
 	return nil
 }
 
-// fits rejects a valid job whose region does not match, or which its namespace or node pool does not admit.
+// fits rejects a valid job that does not belong to the region, or which its namespace does not admit.
 func (s *Service) fits(job *nomad.Job) error {
+	if err := s.belongs(job); err != nil {
+		return err
+	}
+	return s.Snapshot().Namespace(nil, job.Namespace).Admits(job)
+}
+
+// belongs rejects a job of another region, or whose namespace or node pool does not exist.
+func (s *Service) belongs(job *nomad.Job) error {
 	if job.Region != s.Region {
 		return nomad.Errorf(400, "job %q is for region %q, but this is region %q", job.ID, job.Region, s.Region)
 	}
 	snap := s.Snapshot()
-	ns := snap.Namespace(nil, job.Namespace)
-	if ns == nil {
+	if snap.Namespace(nil, job.Namespace) == nil {
 		return nomad.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
 	}
 	if snap.NodePool(nil, job.NodePool) == nil {
 		return nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
 	}
-	return ns.Admits(job)
+	return nil
 }
 
 // validate returns all errors of a canonical job, and an excess over a limit of the servers. The

@@ -1,0 +1,208 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Limits of a response of Job.Explain.
+const (
+	defaultExplained = 20
+	maxExplained     = 200     // nodes of each group on one page
+	maxPairs         = 100_000 // groups times nodes that are checked
+)
+
+// checkNamespace is the name of the check of the namespace's rules, which is the same on all nodes.
+const checkNamespace = "namespace"
+
+// Explain returns the checks of the nodes for each group of a registered job, or of the job in the
+// request. The caller needs the rights to read the registered job, or to plan the other one. Values
+// of nodes are shown to callers that can read nodes.
+func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *message.JobExplainRequest) (*message.JobExplainResponse, error) {
+	opts := req.QueryOptions
+	opts.MinQueryIndex = 0 // the response depends on too many tables to block
+	var given *nomad.Job
+	if req.Job != nil {
+		var err error
+		if given, err = s.explainable(c, req); err != nil {
+			return nil, err
+		}
+	} else if err := c.Access.Need(acl.InNamespace(handler.NamespaceOf(req.Namespace), acl.ReadJob)); err != nil {
+		return nil, err
+	}
+	return handler.Read(ctx, s.Core, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *message.JobExplainResponse) error {
+		out.Index = snap.Index()
+		job := given
+		if job == nil {
+			if job = snap.Job(nil, handler.NamespaceOf(req.Namespace), req.JobID); job == nil {
+				return nomad.Errorf(404, "job %q not found in namespace %q", req.JobID, handler.NamespaceOf(req.Namespace))
+			}
+		}
+		e := &explainer{req: req, snap: snap, job: job, values: c.Access.Allows(acl.ToRead(acl.Nodes)),
+			nodes: scheduler.NewExplainer(snap, job, scheduler.WithSchemas(s.Schemas))}
+		return e.explain(out)
+	})
+}
+
+// explainable returns the valid job of a request with its defaults. Its namespace need not admit it,
+// and no node needs to accept its configs: these are checks of the explanation.
+func (s *Service) explainable(c *rpc.Call, req *message.JobExplainRequest) (*nomad.Job, error) {
+	job, err := s.complete(c, req.Job, message.WriteRequest{Namespace: req.Namespace}, acl.SubmitJob, acl.PlanJob)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.notOfServers(job); err != nil {
+		return nil, err
+	}
+	if all := append(parts(validate(job, s.names())), parts(s.withinLimits(job))...); len(all) > 0 {
+		return nil, handler.BadRequest(errors.Join(all...))
+	}
+	return job, s.belongs(job)
+}
+
+// explainer explains one job.
+type explainer struct {
+	req    *message.JobExplainRequest
+	snap   *state.Snapshot
+	job    *nomad.Job
+	nodes  *scheduler.Explainer
+	values bool // the caller can read nodes
+}
+
+func (e *explainer) explain(out *message.JobExplainResponse) error {
+	from, err := pageStart(e.req.NextToken)
+	if err != nil {
+		return err
+	}
+	groups, nodes := e.groups(), e.selected()
+	switch {
+	case len(groups) == 0:
+		return nomad.Errorf(404, "job %q has no group %q", e.job.ID, e.req.Group)
+	case len(groups)*len(nodes) > maxPairs:
+		return nomad.Errorf(400, "%d groups and %d nodes are too many to explain at once: select a group or a node", len(groups), len(nodes))
+	}
+	size := cmp.Or(int(e.req.PerPage), defaultExplained)
+	size = min(max(size, 1), maxExplained)
+	out.Explanation = &nomad.JobExplanation{Namespace: e.job.Namespace, JobID: e.job.ID}
+	for _, tg := range groups {
+		out.Explanation.Groups = append(out.Explanation.Groups, e.group(tg, nodes, from, size))
+	}
+	if from+size < len(nodes) {
+		out.NextToken = strconv.Itoa(from + size)
+	}
+	return nil
+}
+
+// pageStart reads a page token: the count of nodes on earlier pages.
+func pageStart(token string) (int, error) {
+	if token == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(token)
+	if err != nil || n < 0 {
+		return 0, nomad.Errorf(400, "invalid page token %q", token)
+	}
+	return n, nil
+}
+
+func (e *explainer) groups() []*nomad.TaskGroup {
+	if e.req.Group == "" {
+		return e.job.TaskGroups
+	}
+	if tg := e.job.TaskGroup(e.req.Group); tg != nil {
+		return []*nomad.TaskGroup{tg}
+	}
+	return nil
+}
+
+// selected returns the nodes of the request, in all pools.
+func (e *explainer) selected() (out []*nomad.Node) {
+	for n := range e.snap.Nodes(nil) {
+		if e.req.Node == "" || strings.HasPrefix(n.ID, e.req.Node) || e.values && n.Name == e.req.Node {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// ranked is a node with its position in the order: how many checks it passed before the first
+// failure.
+type ranked struct {
+	node   *nomad.Node
+	passed int
+	fits   bool
+}
+
+// group explains one group. The nodes are checked twice, so that the results of only one page are in
+// memory.
+func (e *explainer) group(tg *nomad.TaskGroup, nodes []*nomad.Node, from, size int) *nomad.GroupExplanation {
+	out := &nomad.GroupExplanation{Name: tg.Name, NodeCount: len(nodes)}
+	admitted := e.admitted()
+	order := make([]ranked, 0, len(nodes))
+	for _, n := range nodes {
+		r := e.nodes.Node(tg, n)
+		fits := r.Fits && admitted.Passed
+		if fits {
+			out.Fits++
+		}
+		order = append(order, ranked{n, r.Failed(), fits})
+	}
+	slices.SortFunc(order, func(a, b ranked) int {
+		switch {
+		case a.fits != b.fits && a.fits:
+			return -1
+		case a.fits != b.fits:
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.passed, a.passed), cmp.Compare(a.node.ID, b.node.ID))
+	})
+	for _, r := range order[min(from, len(order)):min(from+size, len(order))] {
+		out.Nodes = append(out.Nodes, e.node(tg, r.node, admitted))
+	}
+	return out
+}
+
+// admitted is the check of the rules of the namespace.
+func (e *explainer) admitted() *nomad.NodeCheck {
+	out := &nomad.NodeCheck{Check: checkNamespace, Passed: true, Need: "namespace " + strconv.Quote(e.job.Namespace) + " admits the job"}
+	ns := e.snap.Namespace(nil, e.job.Namespace)
+	if ns == nil {
+		out.Passed, out.Found = false, "the namespace does not exist"
+	} else if err := ns.Admits(e.job); err != nil {
+		out.Passed, out.Found = false, err.Error()
+	}
+	return out
+}
+
+func (e *explainer) node(tg *nomad.TaskGroup, n *nomad.Node, admitted *nomad.NodeCheck) *nomad.NodeExplanation {
+	r := e.nodes.Node(tg, n)
+	out := &nomad.NodeExplanation{ID: n.ID, Fits: r.Fits && admitted.Passed, Checks: []*nomad.NodeCheck{admitted}}
+	if out.Fits {
+		out.Score = r.Score
+	}
+	for _, c := range r.Checks {
+		check := &nomad.NodeCheck{Check: c.Name, Passed: c.Passed, Need: c.Need}
+		if e.values {
+			check.Found = c.Found
+		}
+		out.Checks = append(out.Checks, check)
+	}
+	if e.values {
+		out.Name = n.Name
+	}
+	return out
+}

@@ -1,0 +1,35 @@
+package nomad
+
+// JobExplanation describes where allocations of a job could be placed now. It is open-nomad only.
+type JobExplanation struct {
+	Namespace string
+	JobID     string
+	Groups    []*GroupExplanation
+}
+
+// GroupExplanation has the results of the checks of nodes for one more allocation of a task group. Nodes that fit come
+// first, then those that fail late. Nodes has one page of them.
+type GroupExplanation struct {
+	Name      string
+	NodeCount int // nodes that were checked
+	Fits      int // nodes that can take one more allocation
+	Nodes     []*NodeExplanation
+}
+
+// NodeExplanation has the results of the checks of one node, in the order of the scheduler. Name and the Found of checks
+// are empty if the caller cannot read nodes.
+type NodeExplanation struct {
+	ID     string
+	Name   string
+	Fits   bool
+	Score  float64 // if it fits
+	Checks []*NodeCheck
+}
+
+// NodeCheck is the result of one check. Need comes from the job, Found from the node.
+type NodeCheck struct {
+	Check  string
+	Passed bool
+	Need   string
+	Found  string
+}
