@@ -105,6 +105,20 @@ func (r *pluginRig) agent() *cluster.Agent {
 	return a
 }
 
+// checkedByServers checks that the servers have the schema of the external driver.
+func checkedByServers(t *testing.T, a *cluster.Agent) {
+	t.Helper()
+	j, err := a.Client.Jobs().ParseHCL(job("wrong", `type = "batch"`, "task \"t\" {\n driver = \"example\"\n config {\n commandd = \"x\"\n }\n}\n"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `task "t": driver "example": config: "commandd": No argument or block type is named "commandd". Did you mean "command"?`
+	within(t, patience, "an error with the nearest name", func() bool {
+		_, _, err := a.Client.Jobs().Plan(j, false, nil) // the servers have the schema soon after the registration
+		return statusCode(err) == 400 && strings.Contains(err.Error(), want)
+	})
+}
+
 // TestExampleDriver runs tasks with an external driver that is a module of its own.
 func TestExampleDriver(t *testing.T) {
 	crash := filepath.Join(t.TempDir(), "crash")
@@ -124,6 +138,7 @@ func TestExampleDriver(t *testing.T) {
 		return pids[0]
 	}
 	one()
+	checkedByServers(t, a)
 
 	run(t, a, job("long", "", example(`echo pid $$; trap 'echo got USR1' USR1; trap 'echo bye; exit 0' TERM; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.2; done`, `kill_signal = "SIGTERM"`)))
 	al := await(t, a, "long", "running", 1)[0]

@@ -162,6 +162,8 @@ func (h *house) special(m rpc.Method, req rpc.Request) {
 		r.Node = &nomad.Node{ID: h.victim.id, SecretID: h.victim.secret, Name: "empty", Datacenter: "dc1", NodePool: "default", Status: nomad.NodeStatusInit}
 	case *message.NodeUpdateStatusRequest:
 		r.NodeID, r.Status = h.near.id, nomad.NodeStatusReady
+	case *message.DriverSchemaUpsertRequest:
+		r.NodeID = h.near.id
 	case *message.AllocUpdateRequest:
 		r.Alloc = []*nomad.Allocation{{ID: h.alloc, NodeID: h.near.id, ClientStatus: nomad.AllocClientStatusRunning}}
 	case *message.EmitNodeEventsRequest:
