@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/zclconf/go-cty/cty"
@@ -28,11 +29,16 @@ type servers struct {
 
 func newServers(t testing.TB) *servers {
 	store := state.New(slog.New(slog.DiscardHandler))
-	core := handler.New(handler.Config{Region: "global", Kinds: table, Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store }})
+	core := handler.New(handler.Config{Region: "global", Kinds: table, Schemas: schema.NewSet(drivers.Table()), Cluster: alone{}, Store: func() *state.Store { return store }})
 	return &servers{Service: New(core, nil, Config{}), t: t, store: store, index: 10}
 }
 
-// schemas of a driver "image", by version. The last one is not sent to the servers.
+// alone is a cluster of one server, which is the leader.
+type alone struct{ handler.Cluster }
+
+func (alone) Contact() (known bool, ago time.Duration) { return true, 0 }
+
+// versions are schemas of a driver "image", by version. The last one is not sent to the servers.
 var versions = map[string]hcldec.ObjectSpec{
 	"v1":      {"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true}},
 	"v2":      {"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true}, "init": &hcldec.AttrSpec{Name: "init", Type: cty.Bool}},
