@@ -49,12 +49,13 @@ var admitted = map[string][]string{
 	"ClientCSI.ControllerExpandVolume": serverOnly, "ClientCSI.ControllerListSnapshots": serverOnly, "ClientCSI.ControllerListVolumes": serverOnly,
 	"ClientCSI.ControllerValidateVolume": serverOnly, "ClientCSI.NodeDetachVolume": serverOnly, "ClientCSI.NodeExpandVolume": serverOnly,
 	"ServiceRegistration.Upsert": {sameNode, nodeByID, otherNode}, "CSIVolume.Claim": {sameNode, nodeByID, otherNode},
-	"Node.UpdateAlloc":     {sameNode, nodeByID},
-	"Node.GetClientAllocs": {sameNode, nodeByID},
-	"Node.EmitEvents":      {sameNode, nodeByID},
-	"Alloc.GetAllocs":      {sameNode, nodeByID},
-	"Alloc.SignIdentities": {sameNode, nodeByID},
-	"Node.UpdateStatus":    {sameNode, nodeByID},
+	"Node.UpdateAlloc":         {sameNode, nodeByID},
+	"Node.GetClientAllocs":     {sameNode, nodeByID},
+	"Node.EmitEvents":          {sameNode, nodeByID},
+	"Node.UpsertDriverSchemas": {sameNode, nodeByID},
+	"Alloc.GetAllocs":          {sameNode, nodeByID},
+	"Alloc.SignIdentities":     {sameNode, nodeByID},
+	"Node.UpdateStatus":        {sameNode, nodeByID},
 	// A node does not change its own eligibility.
 	"Node.UpdateEligibility": {anonymous, workload, nodeByID, itself},
 	// Registration is authenticated by the secret ID in the request, whoever calls.
@@ -93,6 +94,8 @@ func (x access) request(m rpc.Method) rpc.Request {
 		r.Node = &node
 	case *message.NodeUpdateStatusRequest:
 		r.NodeID, r.Status = x.a.node.ID, nomad.NodeStatusReady
+	case *message.DriverSchemaUpsertRequest:
+		r.NodeID = x.a.node.ID
 	case *message.AllocUpdateRequest:
 		r.Alloc = []*nomad.Allocation{{ID: x.alloc.ID, NodeID: x.a.node.ID, ClientStatus: nomad.AllocClientStatusRunning}}
 	case *message.EmitNodeEventsRequest:

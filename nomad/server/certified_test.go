@@ -69,7 +69,7 @@ var named = map[string][]string{
 	"ServiceRegistration.Upsert": {clientHere, serverHere}, "CSIVolume.Claim": {clientHere, serverHere},
 
 	"Alloc.GetAllocs": {clientHere, serverHere}, "Alloc.SignIdentities": {clientHere, serverHere},
-	"Node.EmitEvents": {clientHere, serverHere}, "Node.GetClientAllocs": {clientHere, serverHere}, "Node.UpdateAlloc": {clientHere, serverHere},
+	"Node.EmitEvents": {clientHere, serverHere}, "Node.UpsertDriverSchemas": {clientHere, serverHere}, "Node.GetClientAllocs": {clientHere, serverHere}, "Node.UpdateAlloc": {clientHere, serverHere},
 	"Node.Register": {clientHere, serverHere}, "Node.UpdateStatus": {clientHere, serverHere},
 }
 
