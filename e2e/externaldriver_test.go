@@ -287,7 +287,8 @@ func exampleEnds(t *testing.T, a *cluster.Agent) {
 	if got := event(t, al, "t", api.TaskDriverFailure).DisplayMessage; !strings.Contains(got, "/nowhere") {
 		t.Errorf("failure = %q", got)
 	}
-	unknown := strings.Replace(example("true"), "args =", "arguments =", 1)
+	// The servers accept a reference for any type; the node refuses its value.
+	unknown := strings.Replace(example("true"), "args =", "args = \"${NOMAD_JOB_NAME}\" #", 1)
 	run(t, a, job("unknown", `type = "batch"`, once+unknown))
 	al = await(t, a, "unknown", "failed", 1)[0]
 	if got := strings.Join(events(al, "t"), ", "); !strings.Contains(got, api.TaskFailedValidation) {
