@@ -13,12 +13,18 @@ type Host struct {
 	log     *slog.Logger
 	super   *supervise.Client
 	own     []string // directories of the agent
+	agent   string   // identifies the agent on this machine
 	denials *exec2.Denials
 }
 
-// NewHost returns the Host of an agent. Tasks must not see the directories in own.
+// NewHost returns the Host of an agent. Tasks must not see the directories in own. The first is the
+// client's state directory; it identifies the agent on its machine.
 func NewHost(log *slog.Logger, super *supervise.Client, own []string) *Host {
-	return &Host{log: log, super: super, own: own, denials: exec2.NewDenials(log)}
+	h := &Host{log: log, super: super, own: own, denials: exec2.NewDenials(log)}
+	if len(own) > 0 {
+		h.agent = own[0]
+	}
+	return h
 }
 
 // Open returns the driver of an instance with its configuration. The driver may read files that the
