@@ -2,6 +2,7 @@ package drivers
 
 import (
 	"log/slog"
+	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/internal/supervise"
@@ -25,6 +26,14 @@ func NewHost(log *slog.Logger, super *supervise.Client, own []string) *Host {
 		h.agent = own[0]
 	}
 	return h
+}
+
+// dir returns the directory of an instance in the agent's state directory, "" if there is none.
+func (h *Host) dir(kind, instance string) string {
+	if h.agent == "" {
+		return ""
+	}
+	return filepath.Join(h.agent, kind, instance)
 }
 
 // Open returns the driver of an instance with its configuration. The driver may read files that the

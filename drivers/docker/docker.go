@@ -12,7 +12,7 @@
 //
 // Nothing that a job writes is passed on unread: an option that the plugin's configuration does not
 // allow, or that this driver does not have, is an error that names it. Paths in the directory of an
-// allocation, where tasks can make links, are opened once and mounted by their descriptor.
+// allocation, where tasks can make links, are opened once and mounted by their descriptor (points).
 //
 // Goroutines: one per task that waits for its end, one per task that copies its output, one per pull,
 // and those of Fingerprint and TaskStats. Instances share nothing but the daemon.
@@ -48,9 +48,11 @@ type Config struct {
 	// Agent identifies the agent on this machine, for example by its state directory. A driver lists and
 	// removes only containers of its agent.
 	Agent string
-	Log   *slog.Logger
-	Logs  Logs
-	Pace  Pace
+	// Dir is for mount points of this instance. It is made when a task needs it.
+	Dir  string
+	Log  *slog.Logger
+	Logs Logs
+	Pace Pace
 }
 
 // Pace holds the intervals of the driver. Those that are 0 have the default.
@@ -69,6 +71,7 @@ type Driver struct {
 	set    settings       // never changes after SetConfig
 	api    *client.Client // likewise
 	images *images
+	points points
 
 	mu       sync.Mutex
 	tasks    map[string]*task
@@ -95,7 +98,7 @@ func New(cfg Config) *Driver {
 			*p.of = p.fallback
 		}
 	}
-	return &Driver{cfg: cfg, log: cfg.Log.With("driver", cfg.Name), tasks: map[string]*task{}}
+	return &Driver{cfg: cfg, log: cfg.Log.With("driver", cfg.Name), points: points{path: cfg.Dir}, tasks: map[string]*task{}}
 }
 
 // Name implements drivers.Driver.
@@ -126,6 +129,9 @@ func (d *Driver) SetConfig(cfg cty.Value) error {
 	api, err := client.New(append(opts, client.WithUserAgent("open-nomad"))...)
 	if err != nil {
 		return fmt.Errorf("initialize docker client: %w", err)
+	}
+	if err := d.points.clean(); err != nil {
+		d.log.Warn("remove the mount points of an earlier agent", "err", err)
 	}
 	d.set, d.api = set, api
 	d.images = newImages(d)

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
 	"github.com/open-nomad/open-nomad/drivers/docker"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/supervise"
@@ -65,7 +68,7 @@ func newFixture(t testing.TB, config block) *fixture {
 // open returns an instance of the driver, as an agent opens it.
 func (f *fixture) open(name string, config block) *docker.Driver {
 	f.t.Helper()
-	d := docker.New(docker.Config{Name: name, Agent: f.dir, Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), Logs: f.super,
+	d := docker.New(docker.Config{Name: name, Agent: f.dir, Dir: filepath.Join(f.dir, "mounts", name), Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), Logs: f.super,
 		Pace: docker.Pace{Fingerprint: 100 * time.Millisecond, Retry: 50 * time.Millisecond, Progress: 50 * time.Millisecond, Activity: 20 * time.Millisecond}})
 	v, err := drivers.Decode(config, d.ConfigSpec())
 	if err != nil {
@@ -197,4 +200,14 @@ func (f *fixture) write(dir, name, text string) {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 		f.t.Fatal(err)
 	}
+}
+
+// inspect returns a container.
+func (f *fixture) inspect(id string) container.InspectResponse {
+	f.t.Helper()
+	got, err := f.daemon.API.ContainerInspect(f.t.Context(), id, client.ContainerInspectOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return got.Container
 }

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,27 +10,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
-
-// held holds the descriptors of mounted files until the daemon has mounted them.
-type held struct{ files []*os.File }
-
-// Close closes the descriptors.
-func (h *held) Close() {
-	for _, f := range h.files {
-		f.Close() //nolint:errcheck // opened with O_PATH
-	}
-}
-
-// source returns the path by which the daemon mounts an open file: that of its descriptor, so that
-// nobody can replace the file meanwhile, or its name.
-func (h *held) source(f *os.File, named bool) (string, error) {
-	h.files = append(h.files, f)
-	path := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
-	if !named {
-		return path, nil
-	}
-	return os.Readlink(path)
-}
 
 // leaves reports whether a path leaves its directory by a link or by "..".
 func leaves(err error) bool { return errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ELOOP) }

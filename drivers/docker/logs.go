@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
@@ -103,17 +101,16 @@ func (d *Driver) forgetLogs(t *task) {
 	}
 }
 
-// Texts of the daemon's errors about loggers that only write.
-var unreadable = []string{"configured logging driver does not support reading", "not implemented"}
+// unreadable reports whether an error is about a logger of the daemon that only writes.
+func unreadable(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "configured logging driver does not support reading") || strings.Contains(err.Error(), "not implemented"))
+}
 
-// copyLogs copies the output of a container that was written since a time, until the container ends.
+// copyLogs copies the output of a container until the container ends. Output before a time was copied
+// earlier.
 func (d *Driver) copyLogs(ctx context.Context, t *task, since time.Time) {
 	if t.pipes == nil {
 		return
-	}
-	if !since.IsZero() {
-		d.event(t.id, logsEvent, "the agent was restarted: output of the container from about "+since.UTC().Format(time.RFC3339)+" on is read from the daemon's log; lines at that time may be missing or repeated",
-			map[string]string{"since": since.UTC().Format(time.RFC3339Nano)})
 	}
 	wait := d.cfg.Pace.Retry
 	for {
@@ -123,11 +120,9 @@ func (d *Driver) copyLogs(ctx context.Context, t *task, since time.Time) {
 		if ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
 			return
 		}
-		for _, text := range unreadable {
-			if err != nil && strings.Contains(err.Error(), text) {
-				d.event(t.id, logsEvent, "the output of the container is not collected: its logging driver cannot be read", nil)
-				return
-			}
+		if unreadable(err) {
+			d.event(t.id, logsEvent, "the output of the container is not collected: its logging driver cannot be read", nil)
+			return
 		}
 		if err == nil && !d.runs(ctx, t.container) {
 			return
@@ -177,7 +172,7 @@ func (w *timed) Write(p []byte) (int, error) {
 func (d *Driver) copyOnce(ctx context.Context, t *task, last *lastCopy) error {
 	opts := client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Follow: true}
 	if !last.at.IsZero() {
-		opts.Since = strconv.FormatInt(last.at.Unix(), 10) + fmt.Sprintf(".%09d", last.at.Nanosecond())
+		opts.Since = logTime(last.at)
 	}
 	from, err := d.api.ContainerLogs(ctx, t.container, opts)
 	if err != nil {
@@ -192,54 +187,6 @@ func (d *Driver) copyOnce(ctx context.Context, t *task, last *lastCopy) error {
 	}
 	return err
 }
-
-// lastWrite returns the time of the last output in the log files of a task. It is the start of the
-// log if there are none.
-func lastWrite(s *handleState) time.Time {
-	last := time.Unix(1, 0)
-	inside, err := filepath.Rel(s.AllocDir, s.LogDir)
-	if err != nil || !filepath.IsLocal(inside) {
-		return last
-	}
-	at, err := openExisting(s.AllocDir, inside)
-	if err != nil {
-		return last
-	}
-	defer at.Close() //nolint:errcheck // opened with O_PATH
-	for _, stream := range []string{"stdout", "stderr"} {
-		if found, ok := newest(int(at.Fd()), s.Name+"."+stream+"."); ok && found.After(last) {
-			last = found
-		}
-	}
-	return last
-}
-
-// newest returns the time of the last change of the files with a prefix in a directory.
-func newest(dir int, prefix string) (last time.Time, found bool) {
-	fd, err := safefs.OpenBeneath(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return last, false
-	}
-	f := os.NewFile(uintptr(fd), ".")
-	defer f.Close() //nolint:errcheck // read only
-	names, err := f.Readdirnames(maxLogNames)
-	if err != nil {
-		return last, false
-	}
-	for _, name := range names {
-		var st unix.Stat_t
-		if !strings.HasPrefix(name, prefix) || unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Size == 0 {
-			continue
-		}
-		if at := time.Unix(st.Mtim.Unix()); at.After(last) {
-			last, found = at, true
-		}
-	}
-	return last, found
-}
-
-// maxLogNames limits how many log files are looked at.
-const maxLogNames = 10_000
 
 // logsEvery is the interval of queries for faulty logs, which are made only while the driver has tasks.
 // They also have a supervisor that ended started again.

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -87,7 +88,7 @@ func splitVolume(entry string) (volume, error) {
 	return v, nil
 }
 
-// mounting collects the mounts of a task. Its files are open until the container has started.
+// mounting collects the mounts of a task. They are held until the container has started.
 type mounting struct {
 	s      *settings
 	cfg    *drivers.TaskConfig
@@ -98,16 +99,15 @@ type mounting struct {
 
 // mountsOf returns the mounts of a task. The caller closes what is held, after the container has
 // started.
-func (s *settings) mountsOf(cfg *drivers.TaskConfig, o *options) (*mounting, error) {
-	m := &mounting{s: s, cfg: cfg, held: &held{}}
+func (d *Driver) mountsOf(cfg *drivers.TaskConfig, o *options) (*mounting, error) {
+	m := &mounting{s: &d.set, cfg: cfg, held: &held{points: &d.points}}
 	m.own()
 	err := m.given(o)
 	if err == nil {
 		err = m.client()
 	}
 	if err != nil {
-		m.held.Close()
-		return nil, err
+		return nil, errors.Join(err, m.held.Close())
 	}
 	return m, nil
 }
@@ -144,7 +144,7 @@ func (m *mounting) given(o *options) error {
 		}
 		source := v.source
 		if o.volumeDriver == "" {
-			if source, err = m.hostPath(v.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", entry), m.s.selinux != ""); err != nil {
+			if source, err = m.hostPath(v.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", entry)); err != nil {
 				return err
 			}
 		} else if !m.s.volumes {
@@ -170,7 +170,7 @@ func (m *mounting) block(b mountBlock) (mount.Mount, error) {
 	out := mount.Mount{Type: mount.Type(b.kind), Source: b.source, Target: m.target(b.target), ReadOnly: b.readOnly}
 	switch b.kind {
 	case "bind":
-		source, err := m.hostPath(b.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", m.expand(b.source)), false)
+		source, err := m.hostPath(b.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", m.expand(b.source)))
 		if err != nil {
 			return out, err
 		}
@@ -198,10 +198,9 @@ func (m *mounting) expand(source string) string {
 }
 
 // hostPath returns the source of a bind mount. A path in the allocation's directory is opened without
-// links that leave it, and mounted by its descriptor, since tasks can replace what is there. Other paths need
-// volumes to be enabled. refusal is the error if they are not. The daemon cannot label a descriptor, so
-// with named the path is returned.
-func (m *mounting) hostPath(source, refusal string, named bool) (string, error) {
+// links that leave it, and held, since tasks can replace what is there. Other paths need volumes to be
+// enabled. refusal is the error if they are not.
+func (m *mounting) hostPath(source, refusal string) (string, error) {
 	path := m.expand(source)
 	inside, err := filepath.Rel(m.cfg.AllocDir, path)
 	if err != nil || !filepath.IsLocal(inside) {
@@ -219,21 +218,19 @@ func (m *mounting) hostPath(source, refusal string, named bool) (string, error) 
 	case err != nil:
 		return "", fmt.Errorf("mount %q: %w", source, err)
 	}
-	return m.held.source(f, named)
+	return m.held.source(f)
 }
 
-// client adds the volumes and files of the client.
+// client adds the volumes and files of the client. Volumes are given by their path, with the file systems
+// that are mounted below it.
 func (m *mounting) client() error {
 	for _, v := range m.cfg.Mounts {
 		f, err := openNoLinks(v.HostPath)
 		if err != nil {
 			return fmt.Errorf("mount volume %s: %w", v.HostPath, err)
 		}
-		source, err := m.held.source(f, false)
-		if err != nil {
-			return err
-		}
-		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: source, Target: v.TaskPath, ReadOnly: v.ReadOnly,
+		f.Close() //nolint:errcheck // opened with O_PATH
+		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: v.HostPath, Target: v.TaskPath, ReadOnly: v.ReadOnly,
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate}})
 	}
 	for _, file := range m.cfg.Files {

@@ -127,5 +127,8 @@ func readable(at *os.File) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file")
 	}
-	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", at.Fd()), unix.O_RDONLY, 0)
+	return os.OpenFile(procPath(at), unix.O_RDONLY, 0)
 }
+
+// procPath returns the path of an open file in /proc.
+func procPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }

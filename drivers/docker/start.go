@@ -77,11 +77,15 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t
 	if err != nil {
 		return err
 	}
-	mounts, err := d.set.mountsOf(cfg, o)
+	mounts, err := d.mountsOf(cfg, o)
 	if err != nil {
 		return err
 	}
-	defer mounts.held.Close() // the daemon mounts when it starts the container
+	defer func() { // the daemon mounts when it starts the container
+		if err := mounts.held.Close(); err != nil {
+			d.log.Warn("remove the mount points of a container", "task", cfg.ID, "err", err)
+		}
+	}()
 	spec.HostConfig.Binds, spec.HostConfig.Mounts = mounts.binds, mounts.mounts
 	attempts := d.set.attempts
 	if o.attempts > 0 {

@@ -214,9 +214,13 @@ func (d *Driver) recover(ctx context.Context, id string, state *handleState) err
 			t.started = started
 		}
 	}
-	since := lastWrite(state)
 	if t.pipes, err = d.openLogs(ctx, t); err != nil {
 		return err
+	}
+	since, err := d.resume(ctx, t)
+	if err != nil {
+		t.pipes.Close()
+		return fmt.Errorf("continue the logs of task %s: %w", id, err)
 	}
 	d.images.acquire(state.Image, id)
 	if err := d.add(t, since); err != nil {
