@@ -1,5 +1,7 @@
 package docker
 
+import "time"
+
 // Abandon ends the goroutines of the driver's tasks, as the end of an agent does. The containers
 // continue.
 func (d *Driver) Abandon() {
@@ -12,4 +14,9 @@ func (d *Driver) Abandon() {
 		t.pipes.Close()
 		t.gone.Wait()
 	}
+}
+
+// ShortenDangling sets times for the removal of containers that are below the minimum of the configuration.
+func (d *Driver) ShortenDangling(period, grace time.Duration) {
+	d.set.dangling.period, d.set.dangling.grace = period, grace
 }

@@ -2,23 +2,35 @@ package docker
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Isolates implements drivers.Isolator.
+// Isolates implements drivers.Isolator. The configuration of the instance can give tasks capabilities
+// that they do not ask for, and let their volumes follow links to files of the node.
 func (d *Driver) Isolates(user string, config map[string]any) (drivers.Isolation, error) {
 	if config == nil {
 		return most(), nil
 	}
-	i := Isolates(user, config)
+	p := readPowers(config)
+	i := p.isolation(user)
+	if d.set.volumes && p.relative {
+		i.Files = drivers.FilesGranted
+	}
+	for _, name := range daemonCaps {
+		given := slices.Contains(d.set.caps, name) || slices.Contains(d.set.caps, capAll)
+		if given && !slices.Contains(defaultCaps, name) && !slices.Contains(p.capDrop, name) && !slices.Contains(p.capDrop, capAll) {
+			i.Capabilities = drivers.CapabilitiesAny
+		}
+	}
 	return i, nil
 }
 
-// most returns the most that a container can have: an ordinary user of its own, no capabilities, no
-// new privileges, and no host paths but the directories of its allocation.
+// most returns the most that a container can have: an ordinary user, no capabilities, no new
+// privileges, and no host paths but the directories of its allocation.
 func most() drivers.Isolation {
 	return drivers.Isolation{Limits: true, User: drivers.UserShared, PID: true, IPC: true, Mounts: true, Files: drivers.FilesOwn,
 		Capabilities: drivers.CapabilitiesNone, Seccomp: true, NoPrivileges: true, Devices: true}
@@ -28,18 +40,25 @@ func most() drivers.Isolation {
 // read from the config, such as the user of the image or the value of a reference, counts as the worst
 // case.
 func Isolates(user string, config map[string]any) drivers.Isolation {
-	o := readPowers(config)
-	if o.privileged {
-		return drivers.Isolation{Limits: true, PID: o.modes["pid"] == "", IPC: o.modes["ipc"] == "", Mounts: true, User: drivers.UserRoot}
+	if config == nil {
+		return most()
 	}
-	i := most()
-	i.PID, i.IPC = ownMode(o.modes["pid"]), ownMode(o.modes["ipc"])
-	i.User = userOf(user, o)
-	i.Files = o.files()
-	i.Seccomp = !hasOption(o.securityOpt, "seccomp", "unconfined")
-	i.NoPrivileges = hasOption(o.securityOpt, "no-new-privileges", "")
-	i.Capabilities = o.capabilities()
-	i.Devices = !o.devices
+	p := readPowers(config)
+	return p.isolation(user)
+}
+
+// isolation returns what isolates a container with these options.
+func (p *powers) isolation(user string) drivers.Isolation {
+	i := drivers.Isolation{Limits: true, Mounts: true, PID: ownMode(p.modes["pid"]), IPC: ownMode(p.modes["ipc"])}
+	if p.privileged {
+		return i
+	}
+	i.User = userOf(user)
+	i.Files = p.files()
+	i.Seccomp = !p.otherFilter()
+	i.NoPrivileges = hasOption(p.securityOpt, "no-new-privileges", "")
+	i.Capabilities = p.capabilities()
+	i.Devices = !p.devices
 	return i
 }
 
@@ -49,20 +68,20 @@ type powers struct {
 	modes                   map[string]string
 	securityOpt             []string
 	capAdd, capDrop         []string
-	bind, writable, volumes bool
-	groups                  bool
+	bind, writable, volumes bool // paths and volumes of the node
+	relative                bool // paths in the allocation's directory
+	driver                  bool // volumes of a driver, whose options can name paths of the node
 }
 
 // readPowers reads the options as the job has them.
 func readPowers(config map[string]any) powers {
 	p := powers{privileged: on(config["privileged"]), devices: len(blocksOf(config["devices"])) > 0, modes: map[string]string{},
-		securityOpt: textsOf(config["security_opt"]), capAdd: capNames(textsOf(config["cap_add"])), capDrop: capNames(textsOf(config["cap_drop"])),
-		groups: len(textsOf(config["group_add"])) > 0}
+		securityOpt: textsOf(config["security_opt"]), capAdd: capNames(textsOf(config["cap_add"])), capDrop: capNames(textsOf(config["cap_drop"]))}
 	for _, kind := range modeKinds {
-		p.modes[kind], _ = config[kind+"_mode"].(string)
+		p.modes[kind] = textOf(config[kind+"_mode"])
 	}
 	if config["volume_driver"] != nil {
-		p.volumes = true
+		p.volumes, p.driver = true, true
 	}
 	for _, entry := range textsOf(config["volumes"]) {
 		source, mode := entry, ""
@@ -72,23 +91,26 @@ func readPowers(config map[string]any) powers {
 		p.mount(source, slices.Contains(strings.Split(mode, ","), "ro"))
 	}
 	for _, b := range append(blocksOf(config["mount"]), blocksOf(config["mounts"])...) {
-		kind, _ := b["type"].(string)
-		source, _ := b["source"].(string)
-		switch kind {
-		case "bind":
-			p.mount(source, on(b["readonly"]))
+		switch kind := textOf(b["type"]); kind {
 		case "tmpfs":
-		default: // the default is a volume
+		case "", "volume":
 			p.volumes = true
+			for _, o := range blocksOf(b["volume_options"]) {
+				p.driver = p.driver || o["driver_config"] != nil
+			}
+		default: // also a reference
+			p.mount(textOf(b["source"]), on(b["readonly"]) && textOf(b["readonly"]) == "")
 		}
 	}
 	return p
 }
 
-// mount notes a path of the host. A relative path stays in the allocation's directory, or needs volumes
-// to be enabled.
+// mount notes a path of the host. One that is relative to the task's directory stays in that of the
+// allocation, or needs volumes to be enabled.
 func (p *powers) mount(source string, readOnly bool) {
-	if !strings.HasPrefix(source, "/") && !strings.Contains(source, "..") && !strings.Contains(source, "${") {
+	source = path.Clean(source)
+	if !path.IsAbs(source) && !strings.HasPrefix(source, "${") && source != "../.." && !strings.HasPrefix(source, "../../") {
+		p.relative = true
 		return
 	}
 	p.bind = true
@@ -97,13 +119,18 @@ func (p *powers) mount(source string, readOnly bool) {
 
 // files returns which files of the node the task can reach.
 func (p *powers) files() drivers.FileIsolation {
-	switch {
-	case p.writable, p.volumes:
+	if p.writable || p.volumes {
 		return drivers.FilesGranted
-	case p.bind:
-		return drivers.FilesOwn
 	}
 	return drivers.FilesOwn
+}
+
+// otherFilter reports whether the filter of system calls may be another than that of the daemon.
+func (p *powers) otherFilter() bool {
+	return slices.ContainsFunc(p.securityOpt, func(opt string) bool {
+		key, given, _ := strings.Cut(strings.Replace(opt, ":", "=", 1), "=")
+		return key == "seccomp" && given != "builtin" || strings.Contains(key, "${")
+	})
 }
 
 // capabilities returns which capabilities the task can have.
@@ -130,9 +157,10 @@ func (p *powers) capabilities() drivers.CapabilityIsolation {
 }
 
 // userOf returns the user of a task. Without one it is that of the image, which may be root.
-func userOf(user string, p powers) drivers.UserIsolation {
+func userOf(user string) drivers.UserIsolation {
 	name, group, _ := strings.Cut(user, ":")
-	if name == "" || name == "root" || strings.Trim(name, "0") == "" || group == "root" || group != "" && strings.Trim(group, "0") == "" || strings.Contains(user, "${") || p.modes["userns"] == "host" && name == "" {
+	root := func(id string) bool { return id == "root" || id != "" && strings.Trim(id, "0") == "" }
+	if name == "" || root(name) || root(group) || strings.Contains(user, "${") {
 		return drivers.UserRoot
 	}
 	return drivers.UserShared
@@ -141,11 +169,17 @@ func userOf(user string, p powers) drivers.UserIsolation {
 // ownMode reports whether a mode gives a namespace of its own.
 func ownMode(mode string) bool { return mode == "" || mode == "private" || mode == "none" }
 
-// hasOption reports whether security_opt has an option with a value.
+// hasOption reports whether security_opt has an option. One with a value is an option that lowers the
+// isolation, and a reference may be that, too.
 func hasOption(opts []string, name, value string) bool {
 	for _, opt := range opts {
-		key, given, _ := strings.Cut(strings.ReplaceAll(opt, ":", "="), "=")
-		if key == name && (value == "" && given != "false" || value != "" && (given == value || strings.Contains(given, "${"))) {
+		key, given, _ := strings.Cut(strings.Replace(opt, ":", "=", 1), "=")
+		switch {
+		case value == "":
+			if key == name && given != "false" && !strings.Contains(given, "${") {
+				return true
+			}
+		case strings.Contains(key, "${"), key == name && (given == value || strings.Contains(given, "${")):
 			return true
 		}
 	}
@@ -153,34 +187,51 @@ func hasOption(opts []string, name, value string) bool {
 }
 
 // NeedsPrivilege returns what in a config needs the task's privileged = true, "" for nothing: what gives
-// rights over the node or over other tasks.
+// rights over the node or over other tasks. A value with a reference counts as the worst case.
 func NeedsPrivilege(config map[string]any) string {
 	p := readPowers(config)
 	if p.privileged {
 		return "privileged"
 	}
 	for _, kind := range modeKinds {
-		if mode := p.modes[kind]; mode != "" && !ownMode(mode) && mode != "shareable" {
+		if mode := p.modes[kind]; !ownMode(mode) && mode != "shareable" {
 			return fmt.Sprintf("%s_mode = %q", kind, mode)
 		}
 	}
 	for _, name := range p.capAdd {
-		if !slices.Contains(daemonCaps, name) {
+		if !slices.Contains(defaultCaps, name) {
 			return fmt.Sprintf("cap_add = [%q]", strings.ToLower(name))
 		}
 	}
-	for _, profile := range []string{"seccomp", "apparmor", "systempaths"} {
-		if hasOption(p.securityOpt, profile, "unconfined") {
-			return fmt.Sprintf("security_opt = [\"%s=unconfined\"]", profile)
+	if p.otherFilter() {
+		return "a seccomp profile in security_opt"
+	}
+	for _, profile := range []string{"apparmor", "systempaths", "label"} {
+		value := "unconfined"
+		if profile == "label" {
+			value = "disable"
+		}
+		if hasOption(p.securityOpt, profile, value) {
+			return fmt.Sprintf("security_opt = [\"%s=%s\"]", profile, value)
 		}
 	}
 	switch {
 	case p.devices:
 		return "devices"
-	case config["cgroupns"] == "host":
-		return "cgroupns = \"host\""
+	case p.bind:
+		return "a mount of a path of the node"
+	case p.driver:
+		return "a volume with a driver"
+	case !ownMode(textOf(config["cgroupns"])):
+		return fmt.Sprintf("cgroupns = %q", textOf(config["cgroupns"]))
 	}
 	return ""
+}
+
+// textOf returns a string of a job, "" for anything else.
+func textOf(v any) string {
+	s, _ := v.(string)
+	return s
 }
 
 // on reports whether a value of a job is true, or may be.
