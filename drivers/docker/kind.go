@@ -12,7 +12,7 @@ const Name = "docker"
 // Kind returns the description of the driver.
 func Kind() *drivers.Kind {
 	return &drivers.Kind{
-		Name: Name, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGTERM, Capabilities: capabilities(false),
+		Name: Name, Daemon: true, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGTERM, Capabilities: capabilities(false),
 		CheckConfig: CheckConfig,
 		CheckTask:   func(_ string, config map[string]any) error { return CheckTask(config) },
 	}
