@@ -5,7 +5,8 @@
 //	Start ─▶ running ─▶ Stop ─▶ stopped ─▶ Restart ─▶ running
 //	                     end of the test ─▶ containers, mounts and processes are removed
 //
-// A test is skipped on a machine without the daemon, without busybox, or without root. The daemon ends
+// A test is skipped on a machine without the daemon, without busybox, or without root; with NEEDS_DOCKER
+// in the environment it fails. The daemon ends
 // with the test program, however that ends.
 package testdocker
 
@@ -42,15 +43,24 @@ func program(t testing.TB, name, pkg string) string {
 			return path
 		}
 	}
-	t.Skipf("needs %s of Debian's package %s", name, pkg)
+	skip(t, "needs "+name+" of Debian's package "+pkg)
 	return ""
+}
+
+// skip skips a test, unless the environment has NEEDS_DOCKER.
+func skip(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("NEEDS_DOCKER") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
 }
 
 // Start returns a running daemon with the image. It ends with the test.
 func Start(t testing.TB) *Daemon {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: a Docker daemon")
+		skip(t, "needs root: a Docker daemon")
 	}
 	program(t, "dockerd", "docker.io")
 	busybox := program(t, "busybox", "busybox-static")
