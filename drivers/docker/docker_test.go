@@ -14,6 +14,7 @@ import (
 
 // A container runs with its output, its environment and its directories, and its result is reported.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	exit, stdout, stderr := f.run("echo out $NOMAD_TASK_NAME; echo err >&2; echo x > /local/f; ls / | grep -x secrets; exit 3")
 	if exit.ExitCode != 3 || exit.Signal != 0 || exit.Err == nil {
@@ -26,6 +27,7 @@ func TestRun(t *testing.T) {
 
 // A task is stopped by its signal, or is killed after the timeout.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	for name, c := range map[string]struct {
 		script, signal string
@@ -62,6 +64,7 @@ func TestStop(t *testing.T) {
 
 // A later agent finds its running and its ended tasks, with the output that was written meanwhile.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	cfg := f.task(shell("echo one; until [ -e /local/go ]; do sleep 0.05; done; echo two; until [ -e /local/end ]; do sleep 0.05; done; echo three; exit 5"))
 	h := f.start(cfg)
@@ -106,6 +109,7 @@ func TestRecover(t *testing.T) {
 // What cannot be recovered is reported as missing only if the daemon says so, and is removed by its
 // label.
 func TestLost(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	cfg := f.task(shell("sleep 1000"))
 	h := f.start(cfg)
@@ -139,6 +143,7 @@ func TestLost(t *testing.T) {
 
 // A daemon that goes away makes the driver unhealthy; its tasks are found again when it is back.
 func TestDaemonAway(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, block{"allow_privileged": true, "volumes": block{"enabled": true}, "pids_limit": 100})
 	prints := f.Fingerprint(t.Context())
 	first := <-prints

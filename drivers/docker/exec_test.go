@@ -34,6 +34,7 @@ func (b *safeBuffer) String() string {
 
 // A session has its own streams, environment and result.
 func TestExec(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	cfg := f.task(shell("exec sleep 1000"))
 	f.start(cfg)
@@ -53,6 +54,7 @@ func TestExec(t *testing.T) {
 
 // A session with a terminal follows its size, and ends with its caller.
 func TestExecTerminal(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	cfg := f.task(shell("exec sleep 1000"))
 	f.start(cfg)
@@ -88,6 +90,7 @@ func TestExecTerminal(t *testing.T) {
 
 // A signal reaches the task; an unknown one is refused.
 func TestSignal(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	cfg := f.task(shell("trap 'echo usr1' USR1; echo up; while :; do sleep 0.05; done"))
 	f.start(cfg)
@@ -106,6 +109,7 @@ func TestSignal(t *testing.T) {
 
 // Samples have the memory and the processor time of the container.
 func TestStats(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	cfg := f.task(shell("while :; do :; done"))
 	f.start(cfg)

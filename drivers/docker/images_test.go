@@ -30,6 +30,7 @@ func auth(secret string) block {
 
 // Tasks that start at the same time share one pull, and its progress is reported to both.
 func TestPull(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	r := newRegistry(t)
 	r.slow = make(chan struct{})
@@ -74,6 +75,7 @@ func TestPull(t *testing.T) {
 
 // An image is pulled if the daemon lacks it, or if the job wants the newest.
 func TestPullAgain(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	r := newRegistry(t)
 	pulls := func(config block) int {
@@ -155,6 +157,7 @@ func TestAuth(t *testing.T) {
 
 // A pull ends with its time limit.
 func TestPullTimeout(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	r := newRegistry(t)
 	r.slow = make(chan struct{})
@@ -169,6 +172,7 @@ func TestPullTimeout(t *testing.T) {
 
 // An archive in the task's local directory is loaded. A link out of it is not followed.
 func TestLoad(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	saved, err := f.daemon.API.ImageSave(t.Context(), []string{testdocker.Image})
 	if err != nil {
@@ -209,6 +213,7 @@ func TestLoad(t *testing.T) {
 
 // An image is removed after its last task and the delay, unless a container uses it.
 func TestImageRemoval(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, block{"gc": block{"image_delay": "300ms"}})
 	first, second := f.task(shell("sleep 1000")), f.task(shell("sleep 1000"))
 	f.start(first)
@@ -234,6 +239,7 @@ func TestImageRemoval(t *testing.T) {
 
 // With gc off, images and containers stay.
 func TestNoRemoval(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, block{"gc": block{"image": false, "container": false, "image_delay": "1ms"}})
 	cfg := f.task(shell("true"))
 	f.start(cfg)

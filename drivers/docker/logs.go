@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -106,17 +107,14 @@ func unreadable(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "configured logging driver does not support reading") || strings.Contains(err.Error(), "not implemented"))
 }
 
-// copyLogs copies the output of a container until the container ends. Output before a time was copied
-// earlier.
-func (d *Driver) copyLogs(ctx context.Context, t *task, since time.Time) {
+// copyLogs copies the output of a container, after what was copied before, until the container ends.
+func (d *Driver) copyLogs(ctx context.Context, t *task, have *copied) {
 	if t.pipes == nil {
 		return
 	}
 	wait := d.cfg.Pace.Retry
 	for {
-		written := &lastCopy{at: since}
-		err := d.copyOnce(ctx, t, written)
-		since = written.at
+		err := d.copyOnce(ctx, t, have)
 		if ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
 			return
 		}
@@ -125,7 +123,10 @@ func (d *Driver) copyLogs(ctx context.Context, t *task, since time.Time) {
 			return
 		}
 		if err == nil && !d.runs(ctx, t.container) {
-			return
+			err = d.finish(ctx, t, have)
+			if err == nil || ctx.Err() != nil || ended(err) {
+				return
+			}
 		}
 		d.log.Debug("copy the output of a container", "task", t.id, "err", err)
 		select {
@@ -148,38 +149,75 @@ func (d *Driver) runs(ctx context.Context, container string) bool {
 	return found.Container.State != nil && found.Container.State.Running
 }
 
-// lastCopy is the time of the last output that was copied.
-type lastCopy struct{ at time.Time }
+// copied is what was copied of the output of a container: the time of the last part, and the end of
+// each stream.
+type copied struct {
+	at        time.Time
+	out, errs bytes.Buffer
+}
 
-// writer writes to a FIFO and records the time.
-func (l *lastCopy) writer(to io.Writer) io.Writer { return &timed{to, l} }
-
+// timed writes to a FIFO, and records what it has written.
 type timed struct {
 	to   io.Writer
-	last *lastCopy
+	all  *copied
+	tail *bytes.Buffer
 }
 
 // Write implements io.Writer.
 func (w *timed) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
 	if n > 0 {
-		w.last.at = time.Now()
+		w.all.at = time.Now()
+		w.tail.Write(p[:n])
+		w.tail.Next(max(0, w.tail.Len()-maxTail))
 	}
 	return n, err
 }
 
+// maxTail limits the end of a stream that is kept for the comparison with the daemon's log.
+const maxTail = 64 << 10
+
+// finish copies the output of a container that has ended and that following its log has missed: the
+// daemon may end the stream before the last lines.
+func (d *Driver) finish(ctx context.Context, t *task, have *copied) error {
+	since := logStart
+	if !have.at.IsZero() {
+		since = have.at.Add(-copyLag)
+	}
+	out, errs, err := d.window(ctx, t, since, time.Now())
+	if err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		had  []byte
+		tail *bytes.Buffer
+		to   *os.File
+	}{{out, &have.out, t.pipes.out}, {errs, &have.errs, t.pipes.err}} {
+		if s.tail.Len() >= maxTail {
+			s.had = s.had[max(0, len(s.had)-maxTail):] // the rest was copied
+		}
+		if _, err := s.to.Write(s.had[overlap(s.had, s.tail.Bytes()):]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logStart is before the first output of every container.
+var logStart = time.Unix(1, 0)
+
 // copyOnce follows the output of a container until the container or the connection ends.
-func (d *Driver) copyOnce(ctx context.Context, t *task, last *lastCopy) error {
+func (d *Driver) copyOnce(ctx context.Context, t *task, have *copied) error {
 	opts := client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Follow: true}
-	if !last.at.IsZero() {
-		opts.Since = logTime(last.at)
+	if !have.at.IsZero() {
+		opts.Since = logTime(have.at)
 	}
 	from, err := d.api.ContainerLogs(ctx, t.container, opts)
 	if err != nil {
 		return err
 	}
 	defer from.Close() //nolint:errcheck // a stream that was read
-	out, errs := last.writer(t.pipes.out), last.writer(t.pipes.err)
+	out, errs := &timed{t.pipes.out, have, &have.out}, &timed{t.pipes.err, have, &have.errs}
 	if t.state.Tty {
 		_, err = io.Copy(out, from)
 	} else {

@@ -11,6 +11,7 @@ import (
 // Without volumes.enabled, only paths of the allocation's directory are mounted: links are followed, but
 // not out of it.
 func TestVolumesDisabled(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	secret := filepath.Join(f.dir, "outside")
 	f.write(f.dir, "outside", "secret of the node")
@@ -77,6 +78,7 @@ func TestVolumesDisabled(t *testing.T) {
 
 // With volumes.enabled, paths of the node and volumes of the daemon are mounted.
 func TestVolumesEnabled(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, block{"volumes": block{"enabled": true}})
 	f.write(f.dir, "outside", "of the node")
 	for name, config := range map[string]block{
@@ -102,6 +104,7 @@ func TestVolumesEnabled(t *testing.T) {
 
 // A task cannot replace what is mounted between the check and the mount: it is mounted by descriptor.
 func TestMountByDescriptor(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	cfg := f.task(shell("cat /data/f; grep ' /data ' /proc/self/mountinfo", block{"volumes": []any{"local/data:/data"}}))
 	f.write(cfg.LocalDir, "f", "")

@@ -14,6 +14,7 @@ import (
 
 // The tasks of a group share the network namespace of a container that does nothing.
 func TestGroupNetwork(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	cfg := f.task(shell("readlink /proc/self/ns/net; ls /sys/class/net"))
 	n, err := f.CreateNetwork(t.Context(), cfg.AllocID, "web-host")
@@ -61,6 +62,7 @@ func TestGroupNetwork(t *testing.T) {
 
 // Containers of the instance without a task are removed after a time; those of others stay.
 func TestDangling(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	f.ShortenDangling(100*time.Millisecond, 3*time.Second)
 	lost, kept := f.task(shell("sleep 1000")), f.task(shell("sleep 1000"))

@@ -27,51 +27,58 @@ const (
 	maxOverlap = 1 << 20               // bytes that are compared
 )
 
-// resume copies what an earlier agent has not copied, and returns the time from which on copyLogs
-// continues. It is zero if nothing was copied.
-func (d *Driver) resume(ctx context.Context, t *task) (time.Time, error) {
+// resume copies what an earlier agent has not copied, and returns what copyLogs continues.
+func (d *Driver) resume(ctx context.Context, t *task) (*copied, error) {
+	have := &copied{}
 	if t.pipes == nil || t.state.Stdout != "" {
-		return time.Now(), nil
+		have.at = time.Now()
+		return have, nil
 	}
 	dir, err := openLogDir(t.state)
 	if errors.Is(err, fs.ErrNotExist) {
-		return time.Time{}, nil
+		return have, nil
 	}
 	if err != nil {
-		return time.Time{}, err
+		return nil, err
 	}
 	defer dir.Close() //nolint:errcheck // read only
 	last := lastChange(dir, t.state.Name)
 	if last.IsZero() {
-		return last, nil
+		return have, nil
 	}
 	until := last.Add(clockTick)
+	have.at = until.Add(time.Nanosecond)
 	time.Sleep(min(time.Until(until), clockTick))
 	out, errs, err := d.window(ctx, t, until.Add(-copyLag), until)
 	if unreadable(err) {
-		return until, nil // copyLogs reports it
+		return have, nil // copyLogs reports it
 	}
 	if err != nil {
-		return time.Time{}, err
+		return nil, err
 	}
 	for _, s := range []struct {
 		name string
 		had  []byte
 		to   *os.File
-	}{{"stdout", out, t.pipes.out}, {"stderr", errs, t.pipes.err}} {
+		tail *bytes.Buffer
+	}{{"stdout", out, t.pipes.out, &have.out}, {"stderr", errs, t.pipes.err, &have.errs}} {
+		before := tail(dir, t.state.Name+"."+s.name+".", max(len(s.had), maxTail))
+		fresh := s.had[overlap(s.had, before):]
+		s.tail.Write(before[max(0, len(before)-maxTail):])
+		s.tail.Write(fresh)
 		if err := s.to.SetWriteDeadline(time.Now().Add(lookPatience)); err != nil {
-			return time.Time{}, err
+			return nil, err
 		}
-		if _, err := s.to.Write(s.had[overlap(s.had, tail(dir, t.state.Name+"."+s.name+".", len(s.had))):]); err != nil {
-			return time.Time{}, err
+		if _, err := s.to.Write(fresh); err != nil {
+			return nil, err
 		}
 		if err := s.to.SetWriteDeadline(time.Time{}); err != nil {
-			return time.Time{}, err
+			return nil, err
 		}
 	}
 	d.event(t.id, logsEvent, "the agent was restarted: the output of the container is copied from "+last.UTC().Format(time.RFC3339)+" on; what the daemon's log has dropped since is missing",
 		map[string]string{"since": last.UTC().Format(time.RFC3339Nano)})
-	return until.Add(time.Nanosecond), nil
+	return have, nil
 }
 
 // window returns the output in the daemon's log between two times.

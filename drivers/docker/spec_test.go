@@ -25,6 +25,7 @@ func (f *fixture) created(cfg *drivers.TaskConfig) container.InspectResponse {
 
 // The daemon gets every option of a task as the job has it.
 func TestOptions(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, block{"extra_labels": []any{"job_*", "task_name"}, "allow_privileged": true})
 	profile := `{"defaultAction": "SCMP_ACT_ALLOW"}`
 	cfg := f.task(shell("sleep 1000", block{
@@ -80,6 +81,7 @@ func TestOptions(t *testing.T) {
 
 // The container has what the options promise: its user, limits and isolation.
 func TestInside(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	for name, c := range map[string]struct {
 		script, want string
@@ -118,6 +120,7 @@ func TestInside(t *testing.T) {
 
 // A task that uses more memory than its limit is killed, and the result has the reason.
 func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	cfg := f.task(shell("head -c 200m /dev/zero | tail -n 1"))
 	f.start(cfg)
@@ -128,6 +131,7 @@ func TestOutOfMemory(t *testing.T) {
 
 // What the configuration does not allow is refused before anything runs.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, block{"pids_limit": 100, "allowed_modes": block{"pid": []any{"host"}}})
 	for name, c := range map[string]struct {
 		config block
@@ -177,6 +181,7 @@ func readlink(t *testing.T, name string) string {
 
 // Two instances of the driver with different configurations, as users wrote them down, use one daemon.
 func TestInstances(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, block{"allow_privileged": false, "volumes": block{"enabled": false}})
 	config := block{"endpoint": f.daemon.Endpoint(), "allow_privileged": true, "volumes": block{"enabled": true}}
 	strong := f.open("docker-privileged", config)

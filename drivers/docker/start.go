@@ -51,7 +51,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (_ *dri
 	if err != nil {
 		return nil, fmt.Errorf("encode the handle of task %s: %w", cfg.ID, err)
 	}
-	if err := d.add(t, time.Time{}); err != nil {
+	if err := d.add(t, &copied{}); err != nil {
 		return nil, err
 	}
 	return &drivers.TaskHandle{Driver: d.cfg.Name, Version: 1, TaskID: cfg.ID, State: raw, Network: network}, nil

@@ -64,8 +64,8 @@ func (t *task) over() bool {
 }
 
 // add starts the goroutines of a task, and adds it to the driver's. The output of the container is
-// copied that was written since a time.
-func (d *Driver) add(t *task, since time.Time) error {
+// copied that follows what was copied before.
+func (d *Driver) add(t *task, have *copied) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
 	d.mu.Lock()
@@ -75,12 +75,12 @@ func (d *Driver) add(t *task, since time.Time) error {
 		return fmt.Errorf("task %s is already started", t.id)
 	}
 	d.tasks[t.id] = t
-	copied := make(chan struct{})
+	complete := make(chan struct{})
 	t.gone.Go(func() {
-		defer close(copied)
-		d.copyLogs(ctx, t, since)
+		defer close(complete)
+		d.copyLogs(ctx, t, have)
 	})
-	t.gone.Go(func() { d.watch(ctx, t, copied) })
+	t.gone.Go(func() { d.watch(ctx, t, complete) })
 	return nil
 }
 
@@ -88,13 +88,13 @@ func (d *Driver) add(t *task, since time.Time) error {
 const drainPatience = 10 * time.Second
 
 // watch waits for the end of a container and of its output, and sets the result.
-func (d *Driver) watch(ctx context.Context, t *task, copied <-chan struct{}) {
+func (d *Driver) watch(ctx context.Context, t *task, complete <-chan struct{}) {
 	exit, ended := d.waitContainer(ctx, t)
 	if exit == nil {
 		return
 	}
 	select {
-	case <-copied:
+	case <-complete:
 	case <-time.After(drainPatience):
 		d.log.Warn("the output of an ended container is incomplete", "task", t.id)
 	}
@@ -217,13 +217,13 @@ func (d *Driver) recover(ctx context.Context, id string, state *handleState) err
 	if t.pipes, err = d.openLogs(ctx, t); err != nil {
 		return err
 	}
-	since, err := d.resume(ctx, t)
+	have, err := d.resume(ctx, t)
 	if err != nil {
 		t.pipes.Close()
 		return fmt.Errorf("continue the logs of task %s: %w", id, err)
 	}
 	d.images.acquire(state.Image, id)
-	if err := d.add(t, since); err != nil {
+	if err := d.add(t, have); err != nil {
 		t.pipes.Close()
 		return err
 	}
