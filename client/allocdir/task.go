@@ -21,9 +21,6 @@ type TaskConfig struct {
 	// Private denies other users access to local and tmp. It is for tasks that see the host's
 	// paths and have their own user.
 	Private bool
-	// Open lets every user in the task's mount namespace use the secrets. On the host they stay below a
-	// directory of root. It has no effect without a tmpfs.
-	Open bool
 }
 
 // Task is the directory of one task, accessed through descriptors.
@@ -33,7 +30,6 @@ type Task struct {
 	shared   string
 	uid, gid int
 	memoryMB int         // size of a tmpfs
-	open     bool        // secrets for every user
 	dir      *safefs.Dir // <alloc>/<task>
 	secrets  *safefs.Dir // the mounted file system
 }
@@ -42,7 +38,7 @@ type Task struct {
 func (d *Dir) BuildTask(cfg TaskConfig) (*Task, error) {
 	t := &Task{
 		name: cfg.Name, path: filepath.Join(d.path, cfg.Name), shared: d.SharedPath(),
-		uid: cfg.UID, gid: cfg.GID, memoryMB: cfg.SecretsMB, open: cfg.Open,
+		uid: cfg.UID, gid: cfg.GID, memoryMB: cfg.SecretsMB,
 	}
 	if cfg.Name == SharedName {
 		return nil, fmt.Errorf("build directory of task %q: this is the name of the shared directory", cfg.Name)
@@ -103,9 +99,7 @@ func (t *Task) memory(name string, sizeMB, uid, gid int) (*safefs.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = sub.Chown(uid, gid); err == nil && t.open && name == SecretsName {
-		err = sub.Chmod(openMode)
-	}
+	err = sub.Chown(uid, gid)
 	if err == nil && !sub.Exists(mountMarker) {
 		err = sub.Replace(mountMarker, nil, safefs.File{Mode: 0o400, UID: -1, GID: -1})
 	}

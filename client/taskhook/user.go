@@ -54,7 +54,7 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 }
 
 // ofImage returns the owner of the files of a task in an image. Only the image knows its names: the
-// files of such a user, or of none, belong to the agent.
+// files of such a user, or of none, belong to the agent. So its secrets stay unreadable for others on the host.
 func ofImage(user string) *Owner {
 	owner := &Owner{User: user, UID: -1, GID: -1}
 	name, group, both := strings.Cut(user, ":")

@@ -13,7 +13,7 @@ import (
 // TestExternals checks which plugin blocks are those of programs in plugin_dir.
 func TestExternals(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"no-such", "exec2"} {
+	for _, name := range []string{"podman", "exec2"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -25,11 +25,11 @@ func TestExternals(t *testing.T) {
 		err  string
 	}{
 		"none":             {in, nil, ""},
-		"a program":        {in + "plugin \"no-such\" {\n args = [\"-x\"]\n config { anything = 1 }\n}\n", []string{"no-such"}, ""},
-		"another instance": {in + "plugin \"no-such\" { }\nplugin \"second\" { backend = \"no-such\" }\n", []string{"no-such", "second"}, ""},
+		"a program":        {in + "plugin \"podman\" {\n args = [\"-x\"]\n config { anything = 1 }\n}\n", []string{"podman"}, ""},
+		"another instance": {in + "plugin \"podman\" { }\nplugin \"second\" { backend = \"podman\" }\n", []string{"podman", "second"}, ""},
 		"built in":         {in + "plugin \"exec2\" { }\n", nil, ""},
-		"no such file":     {in + "plugin \"no-such\" { }\n", nil, `plugin.no-such: unknown driver "no-such"`},
-		"no plugin_dir":    {withClient + "plugin \"no-such\" { }\n", nil, `plugin.no-such: unknown driver "no-such"`},
+		"no such file":     {in + "plugin \"other\" { }\n", nil, `plugin.other: unknown driver "other"`},
+		"no plugin_dir":    {withClient + "plugin \"podman\" { }\n", nil, `plugin.podman: unknown driver "podman"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := load(t, map[string]string{"a.hcl": tc.text})
@@ -46,7 +46,7 @@ func TestExternals(t *testing.T) {
 			if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, tc.want) {
 				t.Errorf("Externals() = %q, want %q", names, tc.want)
 			}
-			if p := got["no-such"]; name == "a program" && (p.Args[0] != "-x" || p.Config["anything"] == nil) {
+			if p := got["podman"]; name == "a program" && (p.Args[0] != "-x" || p.Config["anything"] == nil) {
 				t.Errorf("block = %+v", p)
 			}
 		})
