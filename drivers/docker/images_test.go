@@ -68,8 +68,8 @@ func TestPull(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := r.requests(); n != 1 {
-		t.Errorf("the layer was fetched %d times, want once", n)
+	if layers, tags := r.requests(); layers != 1 || tags != 1 {
+		t.Errorf("the layer was fetched %d times, the tag looked up %d times, want once", layers, tags)
 	}
 }
 

@@ -24,6 +24,7 @@ type registry struct {
 	*httptest.Server
 	mu     sync.Mutex
 	layers int           // requests of the layer
+	tags   int           // lookups of a tag
 	slow   chan struct{} // the layer comes when it is closed, if it is set
 }
 
@@ -58,6 +59,11 @@ func newRegistry(t *testing.T) *registry {
 			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
+		}
+		if strings.HasSuffix(req.URL.Path, "/manifests/1") {
+			r.mu.Lock()
+			r.tags++
+			r.mu.Unlock()
 		}
 		switch path := req.URL.Path; {
 		case path == "/v2/":
@@ -101,11 +107,11 @@ func (r *registry) image(tag string) string {
 	return strings.TrimPrefix(r.URL, "http://") + "/web:" + tag
 }
 
-// requests returns how often the layer was fetched.
-func (r *registry) requests() int {
+// requests returns how often the layer was fetched, and a tag looked up.
+func (r *registry) requests() (layers, tags int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.layers
+	return r.layers, r.tags
 }
 
 // authFile writes a config.json with the password.
