@@ -14,6 +14,7 @@
 package drivers
 
 import (
+	"github.com/open-nomad/open-nomad/drivers/docker"
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/drivers/mock"
@@ -31,6 +32,9 @@ type Kind struct {
 // Kinds returns the built-in kinds, sorted by name.
 func Kinds() []Kind {
 	return []Kind{
+		{docker.Kind(), func(h *Host, name string) drivers.Driver {
+			return docker.New(docker.Config{Name: name, Agent: h.agent, Dir: h.dir(docker.Name, name), Log: h.log, Logs: h.super})
+		}},
 		{config.Kind(), func(h *Host, name string) drivers.Driver {
 			return exec2.New(exec2.Config{Name: name, Log: h.log, Supervisor: h.super, Denials: h.denials, Own: h.own})
 		}},

@@ -187,7 +187,7 @@ func instanceFile(t *testing.T, dir, id, driver, unveil string) string {
 // TestBadPluginBlocks starts agents with faulty plugin blocks. Each fails with the place and the mend.
 func TestBadPluginBlocks(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"unknown backend": {"plugin \"open\" {\n  backend = \"exec9\"\n}\n", `:2: plugin.open.backend: unknown driver "exec9": set backend to one of exec2, mock_driver, raw_exec`},
+		"unknown backend": {"plugin \"open\" {\n  backend = \"exec9\"\n}\n", `:2: plugin.open.backend: unknown driver "exec9": set backend to one of docker, exec2, mock_driver, raw_exec`},
 		"one label twice": {"plugin \"open\" {\n  backend = \"exec2\"\n}\nplugin \"open\" {\n  backend = \"raw_exec\"\n}\n", `:4,8: plugin.open: duplicate block, first at line 1: rename one, or merge them`},
 		"a path":          {"plugin \"../open\" {\n  backend = \"exec2\"\n}\n", `:1: plugin.../open: the label is not a name: use 1 to 64 letters`},
 		"refused config":  {"plugin \"open\" {\n  backend = \"exec2\"\n  config {\n    pids = 1\n  }\n}\n", `:3: plugin.open.config: config of driver exec2: unknown argument "pids" in config; expected one of: allow_root`},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/internal/hostuser"
@@ -20,16 +21,19 @@ const stateUID = "dynamic_uid"
 type userHook struct {
 	users   Users
 	dynamic bool
+	image   bool // the task has the users of its image
 }
 
 func newUserHook(c Config) hook.Hook {
-	return &userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers}
+	return &userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers, image: c.Capabilities.FSIsolation == drivers.FSIsolationImage}
 }
 
 func (*userHook) Name() string { return "user" }
 
 func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
 	switch {
+	case h.image:
+		resp.Owner = ofImage(req.Task.User)
 	case req.Task.User != "":
 		owner, err := h.named(req.Task.User)
 		if err != nil {
@@ -47,6 +51,22 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 		resp.Owner = &Owner{UID: -1, GID: -1}
 	}
 	return nil
+}
+
+// ofImage returns the owner of the files of a task in an image. Only the image knows its names: the
+// files of such a user, or of none, belong to the agent. So its secrets stay unreadable for others on the host.
+func ofImage(user string) *Owner {
+	owner := &Owner{User: user, UID: -1, GID: -1}
+	name, group, both := strings.Cut(user, ":")
+	uid, err := strconv.ParseUint(name, 10, 31)
+	if err != nil {
+		return owner
+	}
+	owner.UID = int(uid)
+	if gid, err := strconv.ParseUint(group, 10, 31); both && err == nil {
+		owner.GID = int(gid)
+	}
+	return owner
 }
 
 // assign returns the previous uid of the task, or a new one.

@@ -23,7 +23,7 @@ func TestSandboxedDrivers(t *testing.T) {
 		}
 		return n
 	}
-	nodes := []*api.NodeListStub{stub(map[string]string{"open": "raw_exec"}), stub(map[string]string{"open": "exec2", "raw-2": "raw_exec", "docker": "docker"}), {}}
+	nodes := []*api.NodeListStub{stub(map[string]string{"open": "raw_exec"}), stub(map[string]string{"open": "exec2", "raw-2": "raw_exec", "podman": "podman"}), {}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		if r.URL.Path != "/v1/nodes" {
@@ -39,7 +39,7 @@ func TestSandboxedDrivers(t *testing.T) {
 	}
 	for driver, want := range map[string]sandboxed{
 		"exec2": {"exec2": true}, "raw_exec": {"exec2": true, "raw_exec": false}, "open": {"exec2": true, "open": true},
-		"raw-2": {"exec2": true, "raw-2": false}, "docker": {"exec2": true}, "exec9": {"exec2": true},
+		"raw-2": {"exec2": true, "raw-2": false}, "podman": {"exec2": true}, "docker": {"exec2": true, "docker": false}, "exec9": {"exec2": true},
 	} {
 		before := asked
 		j := parsed(t, strings.Replace(service, `"raw_exec"`, `"`+driver+`"`, 1))
@@ -47,7 +47,7 @@ func TestSandboxedDrivers(t *testing.T) {
 		if err != nil || !maps.Equal(got, want) {
 			t.Errorf("%s: %v, %v, want %v", driver, got, err, want)
 		}
-		if builtIn := driver == "exec2" || driver == "raw_exec"; (asked == before) != builtIn {
+		if builtIn := driver == "exec2" || driver == "raw_exec" || driver == "docker"; (asked == before) != builtIn {
 			t.Errorf("%s: the nodes were asked %d times", driver, asked-before)
 		}
 	}

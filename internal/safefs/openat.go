@@ -8,7 +8,7 @@ import (
 
 // These functions open single files with openat2(2), for callers that hold descriptors of their
 // own. The flags are those of open(2) without O_CREAT and O_TMPFILE; O_CLOEXEC is added. No symbolic
-// link is followed, nor a magic link of /proc. With O_PATH|O_NOFOLLOW a link in the last element is
+// link is followed, except by OpenBeneathFollow, nor a magic link of /proc. With O_PATH|O_NOFOLLOW a link in the last element is
 // opened itself. The errors are plain values of unix.Errno, with the descriptor -1:
 //
 //	ELOOP   the path contains a link
@@ -21,6 +21,12 @@ import (
 // no ".." in it may lead out of the directory.
 func OpenBeneath(dir int, name string, flags int) (int, error) {
 	return openat2(dir, name, unix.OpenHow{Flags: uint64(flags), Resolve: beneath})
+}
+
+// OpenBeneathFollow is OpenBeneath that follows symbolic links which stay below the directory. A link
+// that leaves it fails with EXDEV. Magic links of /proc are not followed.
+func OpenBeneathFollow(dir int, name string, flags int) (int, error) {
+	return openat2(dir, name, unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
 }
 
 // OpenBeneathNoXDev is OpenBeneath for files on the mount of dir only.

@@ -92,11 +92,11 @@ func (t Table) On(node *nomad.Node, driver string) *drivers.Kind {
 	return t[node.Attributes[drivers.Attribute(driver, drivers.BackendKey)]]
 }
 
-// Example returns a built-in kind that every agent has and whose capabilities suffice, the first by
+// Example returns a built-in kind that every node has and whose capabilities suffice, the first by
 // name. It is empty if there is none.
 func (n *Names) Example(suffices func(drivers.Capabilities) bool) string {
 	for _, name := range slices.Sorted(maps.Keys(n.table)) {
-		if k := n.table[name]; !k.OptIn && suffices(k.Capabilities) {
+		if k := n.table[name]; !k.OptIn && !k.Daemon && suffices(k.Capabilities) {
 			return name
 		}
 	}

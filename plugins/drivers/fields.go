@@ -49,7 +49,7 @@ func (f *Fields) Int(name string) int64 {
 	}
 	n, acc := v.AsBigFloat().Int64()
 	if acc != big.Exact {
-		f.fail(name, errors.New("is not an integer"))
+		f.Fail(name, errors.New("is not an integer"))
 		return 0
 	}
 	return n
@@ -60,7 +60,7 @@ func (f *Fields) Ints(name string) (out []int64) {
 	for _, e := range f.list(name, cty.Number, "numbers") {
 		n, acc := e.AsBigFloat().Int64()
 		if acc != big.Exact {
-			f.fail(name, fmt.Errorf("%s is not an integer", e.AsBigFloat()))
+			f.Fail(name, fmt.Errorf("%s is not an integer", e.AsBigFloat()))
 			return nil
 		}
 		out = append(out, n)
@@ -76,7 +76,7 @@ func (f *Fields) Duration(name string) time.Duration {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		f.fail(name, fmt.Errorf("%q is not a duration", s))
+		f.Fail(name, fmt.Errorf("%q is not a duration", s))
 		return 0
 	}
 	return d
@@ -97,13 +97,13 @@ func (f *Fields) list(name string, of cty.Type, what string) (out []cty.Value) {
 		return nil
 	}
 	if !v.CanIterateElements() {
-		f.fail(name, errors.New("is not a list"))
+		f.Fail(name, errors.New("is not a list"))
 		return nil
 	}
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		if e.IsNull() || e.Type() != of {
-			f.fail(name, errors.New("is not a list of "+what))
+			f.Fail(name, errors.New("is not a list of "+what))
 			return nil
 		}
 		out = append(out, e)
@@ -127,7 +127,7 @@ func (f *Fields) Maps(name string) map[string]string {
 		return nil
 	}
 	if !v.CanIterateElements() {
-		f.fail(name, errors.New("is not a list of maps"))
+		f.Fail(name, errors.New("is not a list of maps"))
 		return nil
 	}
 	out := map[string]string{}
@@ -142,14 +142,14 @@ func (f *Fields) Maps(name string) map[string]string {
 
 func (f *Fields) stringMap(name string, v cty.Value) map[string]string {
 	if v.IsNull() || !v.CanIterateElements() || (!v.Type().IsMapType() && !v.Type().IsObjectType()) {
-		f.fail(name, errors.New("is not a map of strings"))
+		f.Fail(name, errors.New("is not a map of strings"))
 		return nil
 	}
 	out := map[string]string{}
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
 		if e.IsNull() || e.Type() != cty.String {
-			f.fail(name, errors.New("is not a map of strings"))
+			f.Fail(name, errors.New("is not a map of strings"))
 			return nil
 		}
 		out[k.AsString()] = e.AsString()
@@ -160,7 +160,7 @@ func (f *Fields) stringMap(name string, v cty.Value) map[string]string {
 func (f *Fields) typed(name string, t cty.Type) (cty.Value, bool) {
 	v, ok := f.value(name)
 	if ok && v.Type() != t {
-		f.fail(name, fmt.Errorf("is a %s, want a %s", v.Type().FriendlyName(), t.FriendlyName()))
+		f.Fail(name, fmt.Errorf("is a %s, want a %s", v.Type().FriendlyName(), t.FriendlyName()))
 		return cty.NilVal, false
 	}
 	return v, ok
@@ -175,13 +175,14 @@ func (f *Fields) value(name string) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	if !v.IsWhollyKnown() {
-		f.fail(name, errors.New("is not known yet"))
+		f.Fail(name, errors.New("is not known yet"))
 		return cty.NilVal, false
 	}
 	return v, true
 }
 
-func (f *Fields) fail(name string, err error) {
+// Fail records an error about an attribute, unless there was one before.
+func (f *Fields) Fail(name string, err error) {
 	if f.err == nil {
 		f.err = fmt.Errorf("%s: %w", name, err)
 	}

@@ -14,6 +14,9 @@ type Kind struct {
 	Name    string
 	Aliases []string // other labels of its plugin block
 
+	// Daemon means that tasks need a program that not every node has.
+	Daemon bool
+
 	// OptIn means that an agent runs the kind only with a plugin block, or with -dev.
 	OptIn bool
 

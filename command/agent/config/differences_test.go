@@ -18,7 +18,7 @@ client {
   options = { "docker.cleanup.image" = "false" }
   server_join { retry_join = ["provider=aws tag_key=nomad"] }
 }
-plugin "docker" { config { allow_privileged = true } }
+plugin "podman" { config { allow_privileged = true } }
 plugin "raw_exec" { config { enabled = true } }
 ui { enabled = true }
 `
@@ -38,7 +38,7 @@ func TestDifferences(t *testing.T) {
 		{file + ":5", "client.host_network.public", "host networks: the agent does not start", true},
 		{file + ":2", "consul.address", "Consul: the agent does not start", true},
 		{file + ":8", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
-		{file + ":10", `plugin "docker"`, "this version does not have the driver: a client does not start", true},
+		{file + ":10", `plugin "podman"`, "this version does not have the driver: a client does not start", true},
 		{file + ":6", "client.nomad_service_discovery", "this version registers no services: accepted without effect", false},
 		{file + ":12", "ui.enabled", "this version has no web UI: accepted without effect", false},
 		{file + ":7", `client.options "docker.cleanup.image"`, "unknown option: accepted without effect", false},

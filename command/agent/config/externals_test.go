@@ -28,7 +28,7 @@ func TestExternals(t *testing.T) {
 		"a program":        {in + "plugin \"podman\" {\n args = [\"-x\"]\n config { anything = 1 }\n}\n", []string{"podman"}, ""},
 		"another instance": {in + "plugin \"podman\" { }\nplugin \"second\" { backend = \"podman\" }\n", []string{"podman", "second"}, ""},
 		"built in":         {in + "plugin \"exec2\" { }\n", nil, ""},
-		"no such file":     {in + "plugin \"docker\" { }\n", nil, `plugin.docker: unknown driver "docker"`},
+		"no such file":     {in + "plugin \"other\" { }\n", nil, `plugin.other: unknown driver "other"`},
 		"no plugin_dir":    {withClient + "plugin \"podman\" { }\n", nil, `plugin.podman: unknown driver "podman"`},
 	} {
 		t.Run(name, func(t *testing.T) {

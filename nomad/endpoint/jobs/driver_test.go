@@ -18,9 +18,9 @@ var table = kinds.Table(drivers.Table())
 
 // exec2Open is a node with an instance of exec2, and with one of a driver that is not built-in.
 var exec2Open = &nomad.Node{
-	Drivers: map[string]*nomad.DriverInfo{"exec2": {Detected: true}, "exec2-open": {Detected: true}, "docker": {Detected: true}},
+	Drivers: map[string]*nomad.DriverInfo{"exec2": {Detected: true}, "exec2-open": {Detected: true}, "podman": {Detected: true}},
 	Attributes: map[string]string{"driver.exec2.backend": "exec2", "driver.exec2-open": "1", "driver.exec2-open.backend": "exec2",
-		"driver.docker": "1", "driver.docker.backend": "docker"},
+		"driver.podman": "1", "driver.podman.backend": "podman"},
 }
 
 // exec2Job returns a canonical job with one exec2 task.
@@ -103,7 +103,7 @@ func TestInstances(t *testing.T) {
 		"config":          {func(t *nomad.Task) { t.Driver, t.Config["pids_limit"] = "exec2-open", 0 }, nodes, place + "config of exec2: pids_limit: 0", ""},
 		"user":            {func(t *nomad.Task) { t.Driver, t.User = "exec2-open", "nomad-80000" }, nodes, place + `user "nomad-80000"`, ""},
 		"root":            {func(t *nomad.Task) { t.Driver, t.User = "exec2-open", "root" }, nodes, "", "allow_root"},
-		"not built-in":    {func(t *nomad.Task) { t.Driver, t.Config["image"] = "docker", "x" }, nodes, "", ""},
+		"not built-in":    {func(t *nomad.Task) { t.Driver, t.Config["image"] = "podman", "x" }, nodes, "", ""},
 		"on no node":      {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-opne", 7 }, nodes, "", place + `no node has the driver "exec2-opne"`},
 		"undetected":      {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-open", 7 }, nodes[1:], "", `no node has the driver "exec2-open"`},
 		"without nodes":   {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-open", 7 }, nil, "", `no node has the driver "exec2-open"`},
@@ -146,7 +146,7 @@ func TestMissingAbilities(t *testing.T) {
 		`network of mode "none"`:                   func(g *nomad.TaskGroup) { g.Networks = nomad.Networks{{Mode: "none"}} },
 		"use the dns block of the group's network": func(g *nomad.TaskGroup) { g.Networks = nomad.Networks{{DNS: &nomad.DNSConfig{}}} },
 	} {
-		for driver, wrong := range map[string]bool{"raw_exec": true, "mock_driver": true, "exec2": false, "docker": false} {
+		for driver, wrong := range map[string]bool{"raw_exec": true, "mock_driver": true, "exec2": false, "podman": false} {
 			job := exec2Job(func(t *nomad.Task) { t.Driver = driver })
 			edit(job.TaskGroups[0])
 			err := validate(job, table.Names(slices.Values([]*nomad.Node{exec2Open})))

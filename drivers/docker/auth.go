@@ -1,0 +1,186 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	"github.com/moby/moby/api/pkg/authconfig"
+	"github.com/moby/moby/api/types/registry"
+)
+
+// credentials are those of a registry. They print nothing.
+type credentials struct {
+	Username string
+	Secret   string
+	server   string
+}
+
+// String returns no part of the credentials.
+func (c *credentials) String() string { return "credentials" }
+
+// GoString returns no part of the credentials.
+func (c *credentials) GoString() string { return "credentials" }
+
+// encode returns the credentials as the daemon wants them, "" for none.
+func (c *credentials) encode() (string, error) {
+	if c == nil || c.Username == "" && c.Secret == "" {
+		return "", nil
+	}
+	return authconfig.Encode(registry.AuthConfig{Username: c.Username, Password: c.Secret, ServerAddress: c.server})
+}
+
+// Names of the registry that images without one come from.
+const (
+	hub      = "docker.io"
+	hubEntry = "https://index.docker.io/v1/"
+)
+
+// credentials returns those for a task's image: of the task, of the configuration's file, or of its
+// helper. It returns nil for none.
+func (s *settings) credentials(ctx context.Context, o *options) (*credentials, error) {
+	if o.auth != nil && (o.auth.Username != "" || o.auth.Secret != "") {
+		return o.auth, nil
+	}
+	ref, err := reference.ParseNormalizedNamed(o.image)
+	if err != nil {
+		return nil, err
+	}
+	host := reference.Domain(ref)
+	found, err := s.fromFile(ctx, host)
+	if err == nil && found == nil && s.authHelper != "" {
+		found, err = fromHelper(ctx, s.authHelper, host)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Failed to find docker auth for repo %q: %w", reference.FamiliarName(ref), err) //nolint:staticcheck // the text of Nomad
+	}
+	return found, nil
+}
+
+// dockerConfig is the part of Docker's config.json about registries.
+type dockerConfig struct {
+	Auths map[string]struct {
+		Auth     string `json:"auth"`
+		Username string `json:"username"`
+		Password string `json:"password"`
+	} `json:"auths"`
+	CredHelpers map[string]string `json:"credHelpers"`
+	CredsStore  string            `json:"credsStore"`
+}
+
+// maxAuthFile limits the size of a config.json.
+const maxAuthFile = 1 << 20
+
+// fromFile looks a registry up in auth.config: its entry, its helper, and the store.
+func (s *settings) fromFile(ctx context.Context, host string) (*credentials, error) {
+	if s.authFile == "" {
+		return nil, nil
+	}
+	f, err := os.Open(s.authFile)
+	if err != nil {
+		return nil, fmt.Errorf("read auth.config: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	var c dockerConfig
+	if json.NewDecoder(io.LimitReader(f, maxAuthFile)).Decode(&c) != nil { // the error may quote the file
+		return nil, fmt.Errorf("auth.config %s is not JSON", s.authFile)
+	}
+	key := host
+	if host == hub {
+		key = hubEntry
+	}
+	for name, entry := range c.Auths {
+		if name != key && bareHost(name) != bareHost(key) {
+			continue
+		}
+		if entry.Username != "" || entry.Password != "" {
+			return &credentials{Username: entry.Username, Secret: entry.Password}, nil
+		}
+		if entry.Auth != "" {
+			return decodeAuth(entry.Auth)
+		}
+	}
+	if helper := c.CredHelpers[host]; helper != "" {
+		return fromHelper(ctx, helper, host)
+	}
+	if c.CredsStore != "" {
+		return fromHelper(ctx, c.CredsStore, key)
+	}
+	return nil, nil
+}
+
+// bareHost returns a key of config.json without its scheme and path.
+func bareHost(key string) string {
+	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
+	host, _, _ := strings.Cut(key, "/")
+	return host
+}
+
+// decodeAuth decodes the base64 form of user:password.
+func decodeAuth(text string) (*credentials, error) {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	user, secret, ok := strings.Cut(string(raw), ":")
+	if err != nil || !ok {
+		return nil, errors.New("an auth value of auth.config is not base64 of user:password")
+	}
+	return &credentials{Username: user, Secret: strings.TrimRight(secret, "\x00")}, nil
+}
+
+// Limits of a helper.
+const (
+	helperPatience = 30 * time.Second
+	maxHelper      = 64 << 10
+)
+
+// notHere is what helpers print about a registry that they do not know.
+const notHere = "credentials not found"
+
+// fromHelper asks a credential helper. Its output is not part of an error.
+func fromHelper(ctx context.Context, name, host string) (*credentials, error) {
+	if name != filepath.Base(name) {
+		return nil, fmt.Errorf("%q is not the name of a credential helper", name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, helperPatience)
+	defer cancel()
+	program := "docker-credential-" + name
+	cmd := exec.CommandContext(ctx, program, "get")
+	cmd.Stdin = strings.NewReader(host)
+	cmd.WaitDelay = time.Second
+	out := &limited{max: maxHelper}
+	cmd.Stdout = out
+	if err := cmd.Run(); err != nil {
+		if strings.Contains(out.String(), notHere) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("run %s: %w", program, err)
+	}
+	var found credentials
+	if json.Unmarshal(out.Bytes(), &found) != nil {
+		return nil, fmt.Errorf("the answer of %s is not JSON", program)
+	}
+	return &found, nil
+}
+
+// limited keeps the beginning of what is written.
+type limited struct {
+	bytes.Buffer
+	max int
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	if room := l.max - l.Len(); room > 0 {
+		l.Buffer.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}

@@ -1,0 +1,197 @@
+// Package docker is the driver "docker": it runs a task as a container of a Docker daemon.
+//
+//	image (local, load, pull) ─▶ container config ─▶ create ─▶ start ─▶ running ─▶ exited ─▶ removed
+//	                                 │                                    ▲
+//	             checks of the plugin's configuration            RecoverTask, by label or handle
+//
+// The daemon owns the containers: they continue while the agent, or only this driver's connection, is
+// gone. Each has labels with its allocation, its task ID, the instance of the driver and the agent.
+// They identify the containers that an agent has lost. The output of a container goes to a log of the daemon,
+// which the driver follows and copies to FIFOs of the supervisor. So an agent that starts later
+// continues with what was written meanwhile.
+//
+// Nothing that a job writes is passed on unread: an option that the plugin's configuration does not
+// allow, or that this driver does not have, is an error that names it. Paths in the directory of an
+// allocation, where tasks can make links, are opened once and mounted by their descriptor (points).
+//
+// Goroutines: one per task that waits for its end, one per task that copies its output, one per pull,
+// and those of Fingerprint and TaskStats. Instances share nothing but the daemon.
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/moby/moby/client"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Logs collects the output of tasks that the supervisor does not run (supervise.Client).
+type Logs interface {
+	Collect(ctx context.Context, id string, logs proc.Logs) (stdout, stderr string, err error)
+	Kill(ctx context.Context, id string) (*proc.Exit, error)
+	Forget(ctx context.Context, id string) error
+	FaultyTasks(ctx context.Context) ([]proc.Task, error)
+}
+
+// Config configures a Driver.
+type Config struct {
+	Name string // of the instance
+	// Agent identifies the agent on this machine, for example by its state directory. A driver lists and
+	// removes only containers of its agent.
+	Agent string
+	// Dir is for mount points of this instance. It is made when a task needs it.
+	Dir  string
+	Log  *slog.Logger
+	Logs Logs
+	Pace Pace
+}
+
+// Pace holds the intervals of the driver. Those that are 0 have the default.
+type Pace struct {
+	Fingerprint time.Duration // between two looks at the daemon; 30 s
+	Retry       time.Duration // first delay before a failed call is repeated, doubled up to 30 s; 500 ms
+	Progress    time.Duration // between two events about a pull; 2 min
+	Activity    time.Duration // between two checks of a pull; 10 s
+}
+
+// Driver runs tasks as containers. It implements drivers.Driver, Execer, Reporter, Lister and
+// NetworkCreator.
+type Driver struct {
+	cfg    Config
+	log    *slog.Logger
+	set    settings       // never changes after SetConfig
+	api    *client.Client // likewise
+	images *images
+	points points
+
+	mu       sync.Mutex
+	tasks    map[string]*task
+	networks []string // allocations with a pause container
+	detected bool
+	tell     func(*drivers.TaskEvent) // nil without Report
+}
+
+var (
+	_ drivers.Driver         = (*Driver)(nil)
+	_ drivers.Execer         = (*Driver)(nil)
+	_ drivers.Reporter       = (*Driver)(nil)
+	_ drivers.Lister         = (*Driver)(nil)
+	_ drivers.NetworkCreator = (*Driver)(nil)
+)
+
+// New returns an instance of the driver without tasks.
+func New(cfg Config) *Driver {
+	for _, p := range []struct {
+		of       *time.Duration
+		fallback time.Duration
+	}{{&cfg.Pace.Fingerprint, 30 * time.Second}, {&cfg.Pace.Retry, 500 * time.Millisecond}, {&cfg.Pace.Progress, 2 * time.Minute}, {&cfg.Pace.Activity, 10 * time.Second}} {
+		if *p.of <= 0 {
+			*p.of = p.fallback
+		}
+	}
+	return &Driver{cfg: cfg, log: cfg.Log.With("driver", cfg.Name), points: points{path: cfg.Dir}, tasks: map[string]*task{}}
+}
+
+// Name implements drivers.Driver.
+func (d *Driver) Name() string { return d.cfg.Name }
+
+// ConfigSpec implements drivers.Driver.
+func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
+
+// TaskSpec implements drivers.Driver.
+func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
+
+// Capabilities implements drivers.Driver.
+func (d *Driver) Capabilities() drivers.Capabilities { return capabilities(d.set.noLogs) }
+
+// SetConfig implements drivers.Driver. A daemon that is not there is not an error.
+func (d *Driver) SetConfig(cfg cty.Value) error {
+	set, err := decodeSettings(cfg)
+	if err != nil {
+		return err
+	}
+	opts := []client.Opt{client.FromEnv}
+	if set.endpoint != "" {
+		opts = []client.Opt{client.WithHost(set.endpoint)}
+		if set.cert != "" || set.key != "" || set.ca != "" {
+			opts = append(opts, client.WithTLSClientConfig(set.ca, set.cert, set.key))
+		}
+	}
+	api, err := client.New(append(opts, client.WithUserAgent("open-nomad"))...)
+	if err != nil {
+		return fmt.Errorf("initialize docker client: %w", err)
+	}
+	if err := d.points.clean(); err != nil {
+		d.log.Warn("remove the mount points of an earlier agent", "err", err)
+	}
+	d.set, d.api = set, api
+	d.images = newImages(d)
+	return nil
+}
+
+// Limits of calls.
+const (
+	callPatience = 5 * time.Minute // the creation of a container may copy an image
+	lookPatience = 10 * time.Second
+)
+
+// call limits a call to the daemon.
+func call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, callPatience)
+}
+
+// look limits a call that only reads.
+func look(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, lookPatience)
+}
+
+// task returns a task that was started or recovered.
+func (d *Driver) task(id string) (*task, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t, ok := d.tasks[id]
+	if !ok {
+		return nil, drivers.ErrTaskNotFound
+	}
+	return t, nil
+}
+
+// Report implements drivers.Reporter: pulls of images, and logs that cannot be written or read.
+func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) error {
+	d.mu.Lock()
+	d.tell = tell
+	d.mu.Unlock()
+	d.reportLogs(ctx)
+	d.mu.Lock()
+	d.tell = nil
+	d.mu.Unlock()
+	return ctx.Err()
+}
+
+// Types of events.
+const (
+	driverEvent = "Driver"
+	logsEvent   = "Task Logs"
+)
+
+// event reports an event of a task.
+func (d *Driver) event(task, kind, message string, details map[string]string) {
+	d.mu.Lock()
+	tell := d.tell
+	d.mu.Unlock()
+	if tell != nil {
+		tell(&drivers.TaskEvent{TaskID: task, Type: kind, At: time.Now(), Message: message, Details: details})
+	}
+}
+
+// errGone means that the daemon no longer has the container of a task.
+var errGone = errors.New("the container no longer exists")

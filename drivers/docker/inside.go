@@ -1,0 +1,98 @@
+package docker
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
+)
+
+// leaves reports whether a path leaves its directory by a link or by "..".
+func leaves(err error) bool { return errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ELOOP) }
+
+// openFlags are those of files that are only mounted.
+const openFlags = unix.O_PATH | unix.O_CLOEXEC
+
+// openInside opens a file below an allocation's directory. Links are followed, but not out of the
+// directory. A missing directory is made.
+func openInside(allocDir, name string) (*os.File, error) {
+	dir, err := safefs.Open(allocDir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, err := openLinked(dir.FD(), name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	parent, err := makeParents(dir.FD(), name)
+	if err != nil {
+		return nil, err
+	}
+	return parent, nil
+}
+
+// openExisting is openInside for a file that must exist.
+func openExisting(allocDir, name string) (*os.File, error) {
+	dir, err := safefs.Open(allocDir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // a directory
+	return openLinked(dir.FD(), name)
+}
+
+// openLinked opens a file below a directory, following links that stay below it.
+func openLinked(dir int, name string) (*os.File, error) {
+	fd, err := safefs.OpenBeneathFollow(dir, name, openFlags)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// makeParents makes a directory and those above it, below dir.
+func makeParents(dir int, name string) (*os.File, error) {
+	parent := filepath.Dir(name)
+	at, err := openLinked(dir, parent)
+	if errors.Is(err, fs.ErrNotExist) && parent != "." {
+		at, err = makeParents(dir, parent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer at.Close() //nolint:errcheck // opened with O_PATH
+	if err := unix.Mkdirat(int(at.Fd()), filepath.Base(name), 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, &fs.PathError{Op: "mkdir", Path: name, Err: err}
+	}
+	// Not by name again: what is there now must be the directory that was made.
+	fd, err := safefs.OpenBeneath(int(at.Fd()), filepath.Base(name), openFlags|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// openNoLinks opens a path that had no links when the agent started.
+func openNoLinks(path string) (*os.File, error) {
+	fd, err := safefs.OpenNoLinks(path, openFlags)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// fileMode returns the mode of permissions as in chmod.
+func fileMode(bits int64) os.FileMode {
+	mode := os.FileMode(bits & 0o777)
+	for bit, m := range map[int64]os.FileMode{0o4000: os.ModeSetuid, 0o2000: os.ModeSetgid, 0o1000: os.ModeSticky} {
+		if bits&bit != 0 {
+			mode |= m
+		}
+	}
+	return mode
+}

@@ -1,0 +1,60 @@
+package docker
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// modeKinds are the kinds of namespaces whose mode a task can choose.
+var modeKinds = []string{"pid", "ipc", "userns", "uts"}
+
+// container begins the mode of a namespace of another container.
+const containerMode = "container:"
+
+// validMode reports whether the daemon has a mode for a kind of namespace.
+func validMode(kind, mode string) bool {
+	other := strings.HasPrefix(mode, containerMode) && len(mode) > len(containerMode)
+	switch kind {
+	case "pid":
+		return mode == "host" || other
+	case "ipc":
+		return slices.Contains([]string{"none", "private", "host", "shareable"}, mode) || other
+	}
+	return mode == "host"
+}
+
+// checkModes checks allowed_modes.
+func (s *settings) checkModes() error {
+	for _, kind := range modeKinds {
+		for _, glob := range s.modes[kind] {
+			if _, err := path.Match(glob, ""); err != nil || !validMode(kind, glob) {
+				return fmt.Errorf("cannot apply allowed_modes configuration, %q is not a valid %s_mode", glob, kind)
+			}
+		}
+	}
+	return nil
+}
+
+// allowMode refuses a mode that neither allow_privileged nor allowed_modes allows.
+func (s *settings) allowMode(kind, mode string) error {
+	if mode == "" {
+		return nil
+	}
+	if !validMode(kind, mode) {
+		return fmt.Errorf("%q is not a valid %s_mode", mode, kind)
+	}
+	if s.privileged || s.modeAllowed(kind, mode) {
+		return nil
+	}
+	return fmt.Errorf("cannot apply %q configuration: %q needs allow_privileged or allowed_modes in the plugin config of the driver", kind+"_mode", mode)
+}
+
+// modeAllowed reports whether allowed_modes has a mode.
+func (s *settings) modeAllowed(kind, mode string) bool {
+	return slices.ContainsFunc(s.modes[kind], func(glob string) bool {
+		ok, _ := path.Match(glob, mode) // the pattern is valid
+		return ok
+	})
+}

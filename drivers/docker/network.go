@@ -1,0 +1,131 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Labels of a network, which the client keeps for the tasks of the group.
+const (
+	sandboxLabel  = "docker_sandbox_container_id"
+	hostnameLabel = "docker_sandbox_hostname"
+)
+
+// pauseName returns the name of the container that holds the network of an allocation.
+func pauseName(allocID string) string { return "nomad_init_" + allocID }
+
+// CreateNetwork implements drivers.NetworkCreator. The network is that of a container which does
+// nothing, because the daemon lets a container join no other namespaces than those of containers.
+func (d *Driver) CreateNetwork(ctx context.Context, allocID, hostname string) (*drivers.GroupNetwork, error) {
+	d.mu.Lock()
+	if !slices.Contains(d.networks, allocID) {
+		d.networks = append(d.networks, allocID)
+	}
+	d.mu.Unlock()
+	n, err := d.createNetwork(ctx, allocID, hostname)
+	if err != nil {
+		d.forgetNetwork(allocID)
+		return nil, fmt.Errorf("create the network of allocation %s: %w", allocID, err)
+	}
+	return n, nil
+}
+
+func (d *Driver) createNetwork(ctx context.Context, allocID, hostname string) (*drivers.GroupNetwork, error) {
+	if n, err := d.pauseNetwork(ctx, pauseName(allocID), allocID, hostname); err == nil {
+		return n, nil // an earlier agent has created it
+	}
+	ref, err := parseImage(d.set.infraImage)
+	if err != nil {
+		return nil, fmt.Errorf("infra_image: %w", err)
+	}
+	image, err := d.images.ensure(ctx, &drivers.TaskConfig{ID: allocID}, &options{image: ref, pullTimeout: d.set.infraPullTimeout})
+	if err != nil {
+		return nil, err
+	}
+	spec := &client.ContainerCreateOptions{Name: pauseName(allocID),
+		Config: &container.Config{Image: image, Hostname: hostname, Labels: map[string]string{
+			allocLabel: allocID, instanceLabel: d.cfg.Name, agentLabel: d.cfg.Agent}},
+		HostConfig: &container.HostConfig{NetworkMode: "none", RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyUnlessStopped},
+			CapDrop: []string{"all"}, SecurityOpt: []string{"no-new-privileges"}},
+	}
+	id, err := d.create(ctx, spec, d.set.attempts)
+	if err == nil {
+		limited, cancel := call(ctx)
+		defer cancel()
+		_, err = d.api.ContainerStart(limited, id, client.ContainerStartOptions{})
+	}
+	if err != nil {
+		d.images.release(image, allocID)
+		if id != "" {
+			err = errors.Join(err, d.remove(context.WithoutCancel(ctx), id))
+		}
+		return nil, err
+	}
+	return d.pauseNetwork(ctx, id, allocID, hostname)
+}
+
+// pauseNetwork returns the network of a container, which must run and belong to the allocation.
+func (d *Driver) pauseNetwork(ctx context.Context, id, allocID, hostname string) (*drivers.GroupNetwork, error) {
+	ctx, cancel := look(ctx)
+	defer cancel()
+	found, err := d.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return nil, err
+	}
+	c := found.Container
+	if c.State == nil || !c.State.Running || c.Config == nil || c.Config.Labels[allocLabel] != allocID {
+		return nil, fmt.Errorf("container %s does not run, or is not of the allocation", id)
+	}
+	if c.NetworkSettings == nil || c.NetworkSettings.SandboxKey == "" {
+		return nil, fmt.Errorf("the daemon reports no network namespace of container %s", id)
+	}
+	n := &drivers.GroupNetwork{Path: c.NetworkSettings.SandboxKey, Labels: map[string]string{sandboxLabel: c.ID}}
+	if hostname != "" {
+		n.Labels[hostnameLabel] = hostname
+	}
+	d.images.acquire(c.Image, allocID)
+	return n, nil
+}
+
+// DestroyNetwork implements drivers.NetworkCreator.
+func (d *Driver) DestroyNetwork(ctx context.Context, allocID string, n *drivers.GroupNetwork) error {
+	id := pauseName(allocID)
+	if n != nil && n.Labels[sandboxLabel] != "" {
+		id = n.Labels[sandboxLabel]
+	}
+	limited, cancel := call(ctx)
+	defer cancel()
+	found, err := d.api.ContainerInspect(limited, id, client.ContainerInspectOptions{})
+	if ended(err) {
+		d.forgetNetwork(allocID)
+		return nil
+	}
+	if err != nil {
+		if d.absent() == drivers.HealthUndetected {
+			return nil // a node that never had a daemon
+		}
+		return fmt.Errorf("inspect the network of allocation %s: %w", allocID, err)
+	}
+	if found.Container.Config == nil || found.Container.Config.Labels[allocLabel] != allocID {
+		return fmt.Errorf("container %s is not of allocation %s", id, allocID)
+	}
+	if err := d.remove(limited, found.Container.ID); err != nil {
+		return err
+	}
+	d.images.release(found.Container.Image, allocID)
+	d.forgetNetwork(allocID)
+	return nil
+}
+
+func (d *Driver) forgetNetwork(allocID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.networks = slices.DeleteFunc(d.networks, func(id string) bool { return id == allocID })
+}

@@ -1,0 +1,230 @@
+package docker
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// attr returns the schema of an attribute.
+func attr(name string, t cty.Type) *hcldec.AttrSpec { return &hcldec.AttrSpec{Name: name, Type: t} }
+
+// block returns the schema of a block that may be given once.
+func block(name string, nested hcldec.ObjectSpec) *hcldec.BlockSpec {
+	return &hcldec.BlockSpec{TypeName: name, Nested: nested}
+}
+
+// object returns the schema of attributes, by type.
+func object(of map[string]cty.Type) hcldec.ObjectSpec {
+	out := hcldec.ObjectSpec{}
+	for name, t := range of {
+		out[name] = attr(name, t)
+	}
+	return out
+}
+
+// with returns a schema with blocks in addition.
+func (b blocks) with(o hcldec.ObjectSpec) hcldec.ObjectSpec {
+	for name, s := range b {
+		o[name] = s
+	}
+	return o
+}
+
+type blocks map[string]hcldec.Spec
+
+// strings and text are types of attributes. A map of strings is of any type, because jobs write it as
+// an attribute and as a block (Fields.Maps does not read the former).
+var (
+	stringList = cty.List(cty.String)
+	stringMap  = cty.DynamicPseudoType
+)
+
+var configSpec = blocks{
+	"auth":    block("auth", object(map[string]cty.Type{"config": cty.String, "helper": cty.String})),
+	"tls":     block("tls", object(map[string]cty.Type{"cert": cty.String, "key": cty.String, "ca": cty.String})),
+	"logging": block("logging", object(map[string]cty.Type{"type": cty.String, "config": stringMap})),
+	"gc": block("gc", blocks{"dangling_containers": block("dangling_containers", object(map[string]cty.Type{
+		"enabled": cty.Bool, "period": cty.String, "creation_grace": cty.String, "dry_run": cty.Bool}))}.with(object(map[string]cty.Type{
+		"image": cty.Bool, "image_delay": cty.String, "container": cty.Bool}))),
+	"volumes":       block("volumes", object(map[string]cty.Type{"enabled": cty.Bool, "selinuxlabel": cty.String})),
+	"allowed_modes": block("allowed_modes", object(map[string]cty.Type{"pid": stringList, "ipc": stringList, "userns": stringList, "uts": stringList})),
+}.with(object(map[string]cty.Type{
+	"endpoint": cty.String, "extra_labels": stringList, "allow_privileged": cty.Bool, "allow_caps": stringList, "nvidia_runtime": cty.String,
+	"allow_runtimes": stringList, "infra_image": cty.String, "infra_image_pull_timeout": cty.String, "image_pull_timeout": cty.String,
+	"pull_activity_timeout": cty.String, "container_exists_attempts": cty.Number, "oom_score_adj": cty.Number, "pids_limit": cty.Number,
+	"disable_log_collection": cty.Bool, "windows_allow_insecure_container_admin": cty.Bool,
+}))
+
+// settings is the decoded plugin block.
+type settings struct {
+	endpoint         string
+	authFile         string
+	authHelper       string
+	cert, key, ca    string
+	extraLabels      []string
+	logging          logging
+	gcImage          bool
+	gcImageDelay     time.Duration
+	gcContainer      bool
+	dangling         dangling
+	volumes          bool
+	selinux          string
+	privileged       bool
+	caps             []string // allowed capabilities, as canonical names; "ALL" allows all
+	runtimes         []string
+	modes            map[string][]string // allowed patterns, by kind of namespace
+	infraImage       string
+	infraPullTimeout time.Duration
+	pullTimeout      time.Duration
+	pullActivity     time.Duration
+	attempts         int // to create a container whose name exists
+	oomScoreAdj      int
+	pidsLimit        int64
+	noLogs           bool
+}
+
+// logging is the daemon's own logger of a container.
+type logging struct {
+	driver  string
+	options map[string]string
+}
+
+// dangling configures the removal of containers without a task.
+type dangling struct {
+	enabled       bool
+	period, grace time.Duration
+	dryRun        bool
+}
+
+// nested returns the reader of a block, which may be missing.
+func nested(f *drivers.Fields, name string) *drivers.Fields {
+	if !f.Has(name) {
+		return &drivers.Fields{Value: cty.NilVal}
+	}
+	return &drivers.Fields{Value: f.Value.GetAttr(name)}
+}
+
+// enabled reads a boolean that is true by default.
+func enabled(f *drivers.Fields, name string) bool { return !f.Has(name) || f.Bool(name) }
+
+// period reads a duration with a default.
+func period(f *drivers.Fields, name string, fallback time.Duration) time.Duration {
+	if !f.Has(name) {
+		return fallback
+	}
+	return f.Duration(name)
+}
+
+// minPeriod is the minimum of the periods that the documentation of Nomad limits.
+const minPeriod = time.Minute
+
+// minImageDelay keeps an image between the prestart of a task and its start.
+const defaultImageDelay = 3 * time.Minute
+
+func decodeSettings(v cty.Value) (settings, error) {
+	f := &drivers.Fields{Value: v}
+	auth, tls, logs, gc, volumes, modes := nested(f, "auth"), nested(f, "tls"), nested(f, "logging"), nested(f, "gc"), nested(f, "volumes"), nested(f, "allowed_modes")
+	gone := nested(gc, "dangling_containers")
+	s := settings{
+		endpoint: f.String("endpoint"), authFile: auth.String("config"), authHelper: auth.String("helper"),
+		cert: tls.String("cert"), key: tls.String("key"), ca: tls.String("ca"), extraLabels: f.Strings("extra_labels"),
+		gcImage: enabled(gc, "image"), gcImageDelay: period(gc, "image_delay", defaultImageDelay), gcContainer: enabled(gc, "container"),
+		dangling: dangling{enabled: enabled(gone, "enabled"), period: period(gone, "period", 5*time.Minute),
+			grace: period(gone, "creation_grace", 5*time.Minute), dryRun: gone.Bool("dry_run")},
+		volumes: volumes.Bool("enabled"), selinux: volumes.String("selinuxlabel"), privileged: f.Bool("allow_privileged"),
+		runtimes:         []string{"runc", "nvidia"},
+		infraImage:       strings.TrimPrefix(cmp.Or(f.String("infra_image"), "registry.k8s.io/pause-"+runtime.GOARCH+":3.3"), "https://"),
+		infraPullTimeout: period(f, "infra_image_pull_timeout", 5*time.Minute), pullTimeout: period(f, "image_pull_timeout", 5*time.Minute),
+		pullActivity: period(f, "pull_activity_timeout", 2*time.Minute), attempts: 5, oomScoreAdj: int(f.Int("oom_score_adj")),
+		pidsLimit: f.Int("pids_limit"), noLogs: f.Bool("disable_log_collection"),
+	}
+	if f.Has("allow_runtimes") {
+		s.runtimes = f.Strings("allow_runtimes")
+	}
+	if f.Has("container_exists_attempts") {
+		s.attempts = int(f.Int("container_exists_attempts"))
+	}
+	s.caps = defaultCaps
+	if f.Has("allow_caps") {
+		s.caps = capNames(f.Strings("allow_caps"))
+	}
+	s.modes = map[string][]string{}
+	for _, kind := range modeKinds {
+		s.modes[kind] = modes.Strings(kind)
+	}
+	s.logging = decodeLogging(logs, "type")
+	if s.logging.driver == "" && s.logging.options == nil {
+		s.logging = logging{"json-file", map[string]string{"max-file": "2", "max-size": "2m"}}
+	}
+	for name, r := range map[string]*drivers.Fields{"": f, "auth.": auth, "tls.": tls, "logging.": logs, "gc.": gc, "gc.dangling_containers.": gone, "volumes.": volumes, "allowed_modes.": modes} {
+		if err := r.Err(); err != nil {
+			return s, fmt.Errorf("%s%w", name, err)
+		}
+	}
+	return s, s.check(f)
+}
+
+// check checks the values of the settings.
+func (s *settings) check(f *drivers.Fields) error {
+	switch {
+	case s.dangling.grace < minPeriod:
+		return fmt.Errorf("gc.dangling_containers: creation_grace is less than minimum, %v", minPeriod)
+	case s.dangling.period <= 0:
+		return fmt.Errorf("gc.dangling_containers: period %v is not positive", s.dangling.period)
+	case s.pullActivity < minPeriod:
+		return fmt.Errorf("pull_activity_timeout is less than minimum, %v", minPeriod)
+	case s.pullTimeout <= 0 || s.infraPullTimeout <= 0:
+		return fmt.Errorf("image_pull_timeout and infra_image_pull_timeout must be positive")
+	case s.attempts < 1 || s.attempts > maxAttempts:
+		return fmt.Errorf("container_exists_attempts %d is not between 1 and %d", s.attempts, maxAttempts)
+	case s.oomScoreAdj < -1000 || s.oomScoreAdj > 1000:
+		return fmt.Errorf("oom_score_adj %d is not between -1000 and 1000", s.oomScoreAdj)
+	case s.pidsLimit < 0:
+		return fmt.Errorf("pids_limit %d is negative", s.pidsLimit)
+	case f.Has("windows_allow_insecure_container_admin"):
+		return fmt.Errorf("not served: windows_allow_insecure_container_admin: this driver runs on Linux only")
+	case f.Has("nvidia_runtime") && f.String("nvidia_runtime") != "nvidia":
+		return fmt.Errorf("not served: nvidia_runtime: this agent has no device plugins; tasks name a runtime of allow_runtimes in runtime")
+	}
+	for _, glob := range s.extraLabels {
+		if _, err := path.Match(glob, ""); err != nil {
+			return fmt.Errorf("extra_labels: %q is not a pattern", glob)
+		}
+	}
+	for _, name := range s.caps {
+		if !slices.Contains(allCaps, name) && name != capAll {
+			return fmt.Errorf("allow_caps: unknown capability %q", strings.ToLower(name))
+		}
+	}
+	return s.checkModes()
+}
+
+// maxAttempts limits the attempts to create a container.
+const maxAttempts = 100
+
+// CheckConfig checks a plugin block.
+func CheckConfig(config map[string]any) error {
+	return drivers.CheckWith(configSpec, decodeSettings)(config)
+}
+
+// decodeLogging reads a logging block, whose logger has one of two names.
+func decodeLogging(f *drivers.Fields, names ...string) logging {
+	var l logging
+	for _, name := range names {
+		l.driver = cmp.Or(l.driver, f.String(name))
+	}
+	if f.Has("config") {
+		l.options = texts(f, "config")
+	}
+	return l
+}
