@@ -185,7 +185,7 @@ func TestInstances(t *testing.T) {
 	f := newFixture(t, block{"allow_privileged": false, "volumes": block{"enabled": false}})
 	config := block{"endpoint": f.daemon.Endpoint(), "allow_privileged": true, "volumes": block{"enabled": true}}
 	strong := f.open("docker-privileged", config)
-	if attrs := (<-strong.Fingerprint(t.Context())).Attributes; attrs["driver.docker-privileged"] != "true" || attrs["driver.docker-privileged.privileged.enabled"] != "true" || attrs["driver.docker.version"] != "" {
+	if attrs := (<-strong.Fingerprint(t.Context())).Attributes; attrs["driver.docker-privileged"] != "true" || attrs["driver.docker-privileged.volumes.enabled"] != "true" || attrs["driver.docker.version"] != "" {
 		t.Errorf("attributes = %v", attrs)
 	}
 	for name, c := range map[string]struct {
