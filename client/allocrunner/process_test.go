@@ -75,7 +75,7 @@ func (w *world) withProcesses() *world {
 
 func script(name, driver, text string) *nomad.Task {
 	t := mockTask(name, map[string]any{"command": "/bin/sh", "args": []any{"-c", text}})
-	t.Driver = driver
+	t.Driver, t.Privileged = driver, driver == rawexec.Name
 	return t
 }
 

@@ -75,16 +75,16 @@ func job(id, driver string, group, extra m) record {
 func upstream() []record {
 	return []record{
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000001", "Name": "n1", "Status": "ready", "Datacenter": "dc1",
-			"Attributes":     m{"driver.docker": "1", "driver.docker.version": "27.0.0", "consul.version": "1.19.0"},
-			"Drivers":        m{"docker": m{"Detected": true, "Healthy": true}, "raw_exec": m{"Detected": true, "Healthy": true}, "java": m{"Detected": false}},
+			"Attributes":     m{"driver.podman": "1", "driver.podman.version": "27.0.0", "consul.version": "1.19.0"},
+			"Drivers":        m{"podman": m{"Detected": true, "Healthy": true}, "raw_exec": m{"Detected": true, "Healthy": true}, "java": m{"Detected": false}},
 			"CSINodePlugins": m{"ebs": m{"PluginID": "ebs", "Healthy": true}},
 			"HostVolumes":    m{"made": m{"Name": "made", "Path": "/v", "ID": "22222222-0000-0000-0000-000000000001"}, "static": m{"Name": "static", "Path": "/s"}},
 			"NodeResources":  m{"Devices": []any{m{"Vendor": "nvidia", "Type": "gpu", "Name": "T4"}}}}},
-		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000002", "Name": "n2", "Status": "ready", "Drivers": m{"docker": m{"Detected": true, "Healthy": true}, "exec": m{"Detected": true, "Healthy": true}}}},
-		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000003", "Name": "n3", "Status": "down", "Drivers": m{"docker": m{"Detected": true, "Healthy": true}}}},
+		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000002", "Name": "n2", "Status": "ready", "Drivers": m{"podman": m{"Detected": true, "Healthy": true}, "exec": m{"Detected": true, "Healthy": true}}}},
+		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000003", "Name": "n3", "Status": "down", "Drivers": m{"podman": m{"Detected": true, "Healthy": true}}}},
 		job("backup", "raw_exec", nil, m{"Type": "batch", "Multiregion": m{"Regions": []any{m{"Name": "global"}}}}),
-		job("web", "docker", m{"Services": []any{m{"Name": "web", "Provider": "nomad"}}, "Constraints": []any{m{"LTarget": "${attr.consul.version}", "RTarget": ">= 1.8.0", "Operand": "semver"}}}, nil),
-		job("old", "docker", nil, m{"Stop": true, "Status": "dead"}),
+		job("web", "podman", m{"Services": []any{m{"Name": "web", "Provider": "nomad"}}, "Constraints": []any{m{"LTarget": "${attr.consul.version}", "RTarget": ">= 1.8.0", "Operand": "semver"}}}, nil),
+		job("old", "podman", nil, m{"Stop": true, "Status": "dead"}),
 		job("db", "exec2", m{"Volumes": m{"data": m{"Name": "data", "Type": "csi", "Source": "vol"}}}, nil),
 		{csiVolumeType, m{"ID": "vol", "Namespace": "default", "PluginID": "ebs"}},
 		{serviceType, m{"ID": "_nomad-task-1", "ServiceName": "web", "Namespace": "default", "NodeID": "11111111-0000-0000-0000-000000000001", "JobID": "web"}},
@@ -121,8 +121,8 @@ func TestUpstreamState(t *testing.T) {
 		"CSI plugin ebs|1||true",
 		"attribute attr.consul.*|1|default/web|true",
 		"device nvidia/gpu/T4|1||false",
-		"driver docker|2|default/web|true",
 		"driver exec|1||false",
+		"driver podman|2|default/web|true",
 		"dynamic host volume made|1||true",
 	}
 	if !slices.Equal(got, want) {
@@ -132,7 +132,7 @@ func TestUpstreamState(t *testing.T) {
 		t.Errorf("Lost %t, index %d, %d jobs, %d nodes", r.Lost, r.Index, r.Jobs, r.ClientNodes)
 	}
 	text := unwrapped(r)
-	for _, want := range []string{"multiregion blocks of 1 job have no effect: each region runs its part independently\n      default/backup", "driver docker is on 2 nodes; 1 job needs it\n      default/web",
+	for _, want := range []string{"multiregion blocks of 1 job have no effect: each region runs its part independently\n      default/backup", "driver podman is on 2 nodes; 1 job needs it\n      default/web",
 		"driver exec is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
@@ -184,7 +184,7 @@ func TestNothingIsLost(t *testing.T) {
 func TestManyJobsAreNamedInFullDetail(t *testing.T) {
 	var records []record
 	for i := range 8 {
-		records = append(records, job(fmt.Sprint("job", i), "docker", nil, nil))
+		records = append(records, job(fmt.Sprint("job", i), "podman", nil, nil))
 	}
 	r := checked(t, archive(t, records...), nil, nil)
 	if text := r.Text(term.Short); !strings.Contains(text, "default/job4 and 3 more (-verbose)") || strings.Contains(text, "default/job5") {
