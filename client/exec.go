@@ -21,12 +21,12 @@ import (
 // slightly higher.
 const maxCommand = 128 << 10
 
-// ofExec is the subject of exec requests. A task without file system isolation gives full
-// access to the node, so exec in it requires alloc-node-exec.
+// ofExec is the subject of exec requests. A privileged task, and one without file system
+// isolation, gives full access to the node, so exec in it requires alloc-node-exec.
 func ofExec(c *Client) subject[message.AllocExecRequest] {
 	s := ofAlloc(c, func(r *message.AllocExecRequest) string { return r.AllocID }, acl.AllocExec)
 	inNamespace := s.need
-	s.check += ", and ns:[alloc-node-exec] if its driver does not isolate tasks"
+	s.check += ", and ns:[alloc-node-exec] if its driver does not isolate tasks, or it is privileged"
 	s.need = func(a *rpc.Access, r *message.AllocExecRequest) error {
 		if err := inNamespace(a, r); err != nil {
 			return err
@@ -47,15 +47,15 @@ func ofExec(c *Client) subject[message.AllocExecRequest] {
 	return s
 }
 
-// runsOpen reports whether the driver of a task provides no isolation, and returns the
+// runsOpen reports whether a task is privileged or its driver provides no isolation, and returns the
 // namespace of the allocation.
 func (c *Client) runsOpen(r *message.AllocExecRequest) (namespace string, open bool, err error) {
-	namespace, name, err := c.allocs.driverOf(r.AllocID, r.Task)
+	namespace, task, err := c.allocs.taskOf(r.AllocID, r.Task)
 	if err != nil {
 		return "", false, err
 	}
-	d, err := c.drivers.Driver(name)
-	return namespace, err != nil || d.Capabilities().FSIsolation == drivers.FSIsolationNone, nil
+	d, err := c.drivers.Driver(task.Driver)
+	return namespace, err != nil || task.Privileged || d.Capabilities().FSIsolation == drivers.FSIsolationNone, nil
 }
 
 // allocExec runs a program in a task and connects it to the stream.
@@ -116,31 +116,31 @@ func (c *Client) checkExec(req *message.AllocExecRequest) error {
 	if size > maxCommand {
 		return nomad.Errorf(http.StatusBadRequest, "the command has %d bytes, at most %d are allowed", size, maxCommand)
 	}
-	_, _, err := c.allocs.driverOf(req.AllocID, req.Task)
+	_, _, err := c.allocs.taskOf(req.AllocID, req.Task)
 	return err
 }
 
-// driverOf returns the namespace of an allocation and the driver of one of its tasks.
-func (s *allocSet) driverOf(id, task string) (namespace, driver string, err error) {
+// taskOf returns the namespace of an allocation and one of its tasks.
+func (s *allocSet) taskOf(id, name string) (namespace string, task *nomad.Task, err error) {
 	h, err := s.find(id)
 	if err != nil {
-		return "", "", err
+		return "", nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	group := h.alloc.Job.TaskGroup(h.alloc.TaskGroup)
 	if group == nil {
-		return "", "", nomad.UnknownAlloc(id)
+		return "", nil, nomad.UnknownAlloc(id)
 	}
-	if t := group.Task(task); t != nil {
-		return h.alloc.Namespace, t.Driver, nil
+	if t := group.Task(name); t != nil {
+		return h.alloc.Namespace, t, nil
 	}
 	var names []string
 	for _, t := range group.Tasks {
 		names = append(names, t.Name)
 	}
-	if task == "" {
-		return "", "", nomad.Errorf(http.StatusBadRequest, "must provide task name: the allocation has %s", strings.Join(names, ", "))
+	if name == "" {
+		return "", nil, nomad.Errorf(http.StatusBadRequest, "must provide task name: the allocation has %s", strings.Join(names, ", "))
 	}
-	return "", "", nomad.Errorf(http.StatusNotFound, "unknown task name %q: the allocation has %s", task, strings.Join(names, ", "))
+	return "", nil, nomad.Errorf(http.StatusNotFound, "unknown task name %q: the allocation has %s", name, strings.Join(names, ", "))
 }

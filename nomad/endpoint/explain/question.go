@@ -138,11 +138,11 @@ func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.Expla
 	return ask, nil
 }
 
-// exposed reports whether a task of the job runs without isolation from the node, by the kind of its
-// driver.
+// exposed reports whether a task of the job is privileged, or runs without isolation from the node by
+// the kind of its driver.
 func exposed(job *nomad.Job, names *kinds.Names) bool {
 	return slices.ContainsFunc(job.TaskGroups, func(g *nomad.TaskGroup) bool {
-		return slices.ContainsFunc(g.Tasks, func(t *nomad.Task) bool { return kinds.Exposed(names.Kind(t.Driver)) })
+		return slices.ContainsFunc(g.Tasks, func(t *nomad.Task) bool { return t.Privileged || kinds.Exposed(names.Kind(t.Driver)) })
 	})
 }
 

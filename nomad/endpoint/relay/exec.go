@@ -11,9 +11,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// Exec forwards an exec session to the node of the allocation. A task whose driver has
-// no isolation also needs alloc-node-exec. The server checks that for built-in drivers. For
-// other drivers only the node can decide, so the ticket carries the right if the caller has
+// Exec forwards an exec session to the node of the allocation. A privileged task, and
+// one whose driver has no isolation, also needs alloc-node-exec. The server checks that for built-in
+// drivers. For other drivers only the node can decide, so the ticket carries the right if the caller has
 // it. A caller who loses that right then loses the session.
 func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *message.AllocExecRequest, from *rpc.Stream) error {
 	if req.AllocID == "" {
@@ -39,7 +39,7 @@ func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *message.AllocExecR
 	return bridge(ctx, s, c, e, req, from)
 }
 
-// exposed reports whether the driver of a task does not isolate it from the node. It is false for a
+// exposed reports whether a task is privileged, or not isolated from the node by its driver. It is false for a
 // missing task, which the node reports, and for a driver whose kind is not built-in, which only the
 // node knows.
 func (s *Service) exposed(a *nomad.Allocation, task string) bool {
@@ -51,5 +51,5 @@ func (s *Service) exposed(a *nomad.Allocation, task string) bool {
 		return true
 	}
 	t := group.Task(task)
-	return t != nil && kinds.Exposed(s.Kinds.On(s.Snapshot().Node(nil, a.NodeID), t.Driver))
+	return t != nil && (t.Privileged || kinds.Exposed(s.Kinds.On(s.Snapshot().Node(nil, a.NodeID), t.Driver)))
 }
