@@ -21,7 +21,7 @@ func TestExecByKindOfInstance(t *testing.T) {
 			attributes["driver."+name+".backend"] = kind
 		}
 	}
-	attributes["driver.docker-p.privileged.enabled"] = "true"
+	attributes["driver.docker-p.privileged.enabled"], attributes["driver.raw-open.privileged.legacy"] = "true", "true"
 	g := guard(t, func(c *server.Config) { c.Kinds = drivers.Table() })
 	r := joinRogue(t, g.s, attributes)
 	secret := g.bearer(`namespace "default" { policy = "write" }`)
