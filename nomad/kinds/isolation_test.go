@@ -34,7 +34,7 @@ func TestPromise(t *testing.T) {
 		"minimum and claim":     {&nomad.NamespaceIsolation{Minimum: "baseline", Enforce: true, Claim: true}, nomad.Task{}, "strict", "strict"},
 		// The client refuses it: the claim is not below the rule.
 		"below the minimum": {&nomad.NamespaceIsolation{Minimum: "strict", Enforce: true, Claim: true}, nomad.Task{User: "nobody"}, "strict", "strict"},
-		"another driver":    {nil, nomad.Task{Driver: "docker", Identity: claim}, "strict", ""},
+		"another driver":    {nil, nomad.Task{Driver: "podman", Identity: claim}, "strict", ""},
 		"raw_exec lies":     {nil, nomad.Task{Driver: "raw_exec", Identity: claim}, "strict", ""},
 	} {
 		task := c.task
@@ -42,7 +42,7 @@ func TestPromise(t *testing.T) {
 		if task.Driver == "" {
 			task.Driver = "exec2"
 		}
-		n := node(map[string]string{"exec2": "exec2", "docker": "docker", "raw_exec": "raw_exec"})
+		n := node(map[string]string{"exec2": "exec2", "podman": "podman", "raw_exec": "raw_exec"})
 		for d := range n.Drivers {
 			n.Attributes["driver."+d+".level"] = c.node
 		}

@@ -89,6 +89,7 @@ func TestCheckConfigs(t *testing.T) {
 	type config = map[string]any
 	image := func(more string) config { return config{"image": "x", more: true} }
 	in := func(pool string) func(*nomad.Node) { return func(n *nomad.Node) { n.NodePool = pool } }
+	privileged := func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Privileged = true }
 	const place = `job "j", group "g", task "t": driver `
 	for name, tc := range map[string]struct {
 		nodes func(*servers)
@@ -118,8 +119,8 @@ func TestCheckConfigs(t *testing.T) {
 		"constraint on one node": {nodes: func(s *servers) { s.node("v1"); s.node("v2") }, warn: "1 of 2 nodes", job: configJob("image", image("init"), func(j *nomad.Job) {
 			j.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.name}", Operand: "=", RTarget: "x"}}
 		})},
-		"built-in, no node":       {nodes: func(*servers) {}, job: configJob("raw_exec", config{"comand": "x"}), wrong: []string{`"raw_exec": config: "comand": No argument or block type is named "comand". Did you mean "command"?`, `The argument "command" is required`}},
-		"built-in, fine":          {nodes: func(*servers) {}, job: configJob("raw_exec", config{"command": "x"})},
+		"built-in, no node":       {nodes: func(*servers) {}, job: configJob("raw_exec", config{"comand": "x"}, privileged), wrong: []string{`"raw_exec": config: "comand": No argument or block type is named "comand". Did you mean "command"?`, `The argument "command" is required`}},
+		"built-in, fine":          {nodes: func(*servers) {}, job: configJob("raw_exec", config{"command": "x"}, privileged)},
 		"built-in, older node":    {nodes: func(s *servers) { s.node("") }, job: configJob("raw_exec", config{"comand": "x"})},
 		"unknown driver, no node": {nodes: func(*servers) {}, job: configJob("image", config{"comand": "x"})},
 	} {

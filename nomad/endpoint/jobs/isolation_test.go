@@ -27,7 +27,7 @@ func TestIsolated(t *testing.T) {
 		"writable path":   {&rules{Minimum: "strict", Enforce: true}, func(t *nomad.Task) { t.Config["unveil"] = []any{"rwc:/srv"} }, "lacks: filesystem (no files of the node that it can write)", ""},
 		"own path":        {&rules{Minimum: "strict", Enforce: true}, func(t *nomad.Task) { t.Config["unveil"] = []any{"rwc:${NOMAD_TASK_DIR}/x"} }, "", ""},
 		"instance":        {&rules{Minimum: "strict", Enforce: true}, func(t *nomad.Task) { t.Driver = "exec2-open" }, "", ""},
-		"external driver": {&rules{Minimum: "host", Enforce: true}, func(t *nomad.Task) { t.Driver = "docker" }, `driver "docker" gives it "none" at most`, ""},
+		"external driver": {&rules{Minimum: "host", Enforce: true}, func(t *nomad.Task) { t.Driver = "podman" }, `driver "podman" gives it "none" at most`, ""},
 		"unknown driver":  {&rules{Minimum: "host", Enforce: true}, func(t *nomad.Task) { t.Driver = "exec9" }, `driver "exec9" gives it "none" at most`, ""},
 		"task":            {nil, func(t *nomad.Task) { t.User, t.Isolation = "nobody", "strict" }, place + `it requires isolation "strict"`, ""},
 		"task has it":     {nil, func(t *nomad.Task) { t.User, t.Isolation = "nobody", "restricted" }, "", ""},
