@@ -254,7 +254,7 @@ template {
 	al := await(t, a, id, "running", 1)[0]
 	const want = "plain\nahoj from t\nenv a template\n"
 	within(t, patience, "the files in the task", func() bool { return log(a, al) == want })
-	if ev := event(t, al, "t", api.TaskDownloadingArtifacts); ev.DisplayMessage != "Client is downloading artifacts, confined by the client" {
+	if ev := event(t, al, "t", api.TaskDownloadingArtifacts); ev.DisplayMessage != "Client is downloading artifacts, confined by the client, not by driver example" {
 		t.Errorf("event: %s", ev.DisplayMessage)
 	}
 	put("bye")
