@@ -147,7 +147,7 @@ func TestDaemonAway(t *testing.T) {
 	f := newFixture(t, block{"allow_privileged": true, "volumes": block{"enabled": true}, "pids_limit": 100})
 	prints := f.Fingerprint(t.Context())
 	first := <-prints
-	want := map[string]string{"driver.docker": "true", "driver.docker.os_type": "linux", 
+	want := map[string]string{"driver.docker": "true", "driver.docker.os_type": "linux",
 		"driver.docker.volumes.enabled": "true", "driver.docker.pids.limit": "100"}
 	for name, value := range want {
 		if first.Attributes[name] != value {
