@@ -62,7 +62,8 @@ func (s *settings) credentials(ctx context.Context, o *options) (*credentials, e
 		found, err = fromHelper(ctx, s.authHelper, host)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Failed to find docker auth for repo %q: %w", reference.FamiliarName(ref), err) //nolint:staticcheck // the text of Nomad
+		//lint:ignore ST1005 the text is that of Nomad
+		return nil, fmt.Errorf("Failed to find docker auth for repo %q: %w", reference.FamiliarName(ref), err)
 	}
 	return found, nil
 }

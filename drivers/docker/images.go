@@ -195,7 +195,8 @@ func (m *images) pull(ctx context.Context, cfg *drivers.TaskConfig, o *options) 
 	case <-p.done:
 		return p.err
 	case <-ctx.Done():
-		return &drivers.RecoverableError{Err: fmt.Errorf("Failed to pull `%s`: %w", o.image, ctx.Err())} //nolint:staticcheck // the text of Nomad
+		//lint:ignore ST1005 the text is that of Nomad
+		return &drivers.RecoverableError{Err: fmt.Errorf("Failed to pull `%s`: %w", o.image, ctx.Err())}
 	}
 }
 
@@ -206,7 +207,8 @@ var notFound = regexp.MustCompile(`(?i)image .+ not found|manifest unknown|manif
 func (m *images) run(p *pull, o *options, timeout time.Duration) {
 	err := m.fetch(p, o, timeout)
 	if err != nil {
-		err = fmt.Errorf("Failed to pull `%s`: %w", o.image, err) //nolint:staticcheck // the text of Nomad
+		//lint:ignore ST1005 the text is that of Nomad
+		err = fmt.Errorf("Failed to pull `%s`: %w", o.image, err)
 		if !notFound.MatchString(err.Error()) && !cerrdefs.IsNotFound(err) {
 			err = &drivers.RecoverableError{Err: err}
 		}

@@ -97,7 +97,8 @@ func environ(env map[string]string) []string {
 
 func (d *Driver) hostConfig(cfg *drivers.TaskConfig, o *options) (*container.HostConfig, error) {
 	if o.privileged && !d.set.privileged {
-		return nil, errors.New("Docker privileged mode is disabled on this Nomad agent") //nolint:staticcheck // the text of Nomad, which begins with a name
+		//lint:ignore ST1005 the text is that of Nomad
+		return nil, errors.New("Docker privileged mode is disabled on this Nomad agent")
 	}
 	added, dropped, err := d.set.capsOf(o.capAdd, o.capDrop)
 	if err != nil {

@@ -100,7 +100,8 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t
 		return err
 	})
 	if err != nil {
-		return d.classify(fmt.Errorf("Failed to start container %s: %w", t.container, err)) //nolint:staticcheck // the text of Nomad
+		//lint:ignore ST1005 the text is that of Nomad
+		return d.classify(fmt.Errorf("Failed to start container %s: %w", t.container, err))
 	}
 	return nil
 }
@@ -117,7 +118,8 @@ func (d *Driver) create(ctx context.Context, spec *client.ContainerCreateOptions
 		return err
 	})
 	if err != nil {
-		return "", d.classify(fmt.Errorf("Failed to create container: %w", err)) //nolint:staticcheck // the text of Nomad
+		//lint:ignore ST1005 the text is that of Nomad
+		return "", d.classify(fmt.Errorf("Failed to create container: %w", err))
 	}
 	return id, nil
 }

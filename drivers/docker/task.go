@@ -161,9 +161,11 @@ func exitOf(s *container.State) *drivers.ExitResult {
 	exit := &drivers.ExitResult{ExitCode: s.ExitCode, OOMKilled: s.OOMKilled}
 	switch {
 	case s.OOMKilled:
-		exit.Err = errors.New("OOM Killed") //nolint:staticcheck // the text of Nomad
+		//lint:ignore ST1005 the text is that of Nomad
+		exit.Err = errors.New("OOM Killed")
 	case s.ExitCode != 0:
-		exit.Err = fmt.Errorf("Docker container exited with non-zero exit code: %d", s.ExitCode) //nolint:staticcheck // the text of Nomad
+		//lint:ignore ST1005 the text is that of Nomad
+		exit.Err = fmt.Errorf("Docker container exited with non-zero exit code: %d", s.ExitCode)
 	}
 	return exit
 }
