@@ -9,8 +9,9 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Isolates implements drivers.Isolator. The configuration of the instance can give tasks capabilities
-// that they do not ask for, and let their volumes follow links to files of the node.
+// Isolates implements drivers.Isolator. Two options of the instance can lower the isolation of a task:
+// allow_caps can leave it NET_RAW, and volumes.enabled lets relative paths follow links to files of
+// the node.
 func (d *Driver) Isolates(user string, config map[string]any) (drivers.Isolation, error) {
 	if config == nil {
 		return most(), nil
@@ -172,8 +173,8 @@ func userOf(user string) drivers.UserIsolation {
 // ownMode reports whether a mode gives a namespace of its own.
 func ownMode(mode string) bool { return mode == "" || mode == "private" || mode == "none" }
 
-// hasOption reports whether security_opt has an option. One with a value is an option that lowers the
-// isolation, and a reference may be that, too.
+// hasOption reports whether security_opt has an option. Without a value, the option raises the isolation,
+// and a reference does not count as it. With a value, it lowers the isolation, and a reference counts.
 func hasOption(opts []string, name, value string) bool {
 	for _, opt := range opts {
 		key, given, _ := strings.Cut(strings.Replace(opt, ":", "=", 1), "=")
@@ -189,10 +190,10 @@ func hasOption(opts []string, name, value string) bool {
 	return false
 }
 
-// NeedsPrivilege returns what in a config needs the task's privileged = true, "" for nothing: what gives
-// rights over the node, and what no other option of the plugin's configuration allows. Capabilities,
-// namespace modes and paths of the node have such options. A value with a reference counts as the worst
-// case.
+// NeedsPrivilege returns the option of a config that needs privileged = true in the task, or "". These
+// are the options that give rights over the node and that no other option of the plugin block allows.
+// Capabilities, namespace modes and paths of the node have their own options there. A value with a
+// reference counts as the worst case.
 func NeedsPrivilege(config map[string]any) string {
 	p := readPowers(config)
 	switch {
@@ -213,8 +214,8 @@ func NeedsPrivilege(config map[string]any) string {
 	return ""
 }
 
-// needsPrivilege is NeedsPrivilege for this instance. Namespace modes that only allow_privileged allows
-// need privilege, too.
+// needsPrivilege is NeedsPrivilege for this instance. Namespace modes that are not in allowed_modes also
+// need privilege.
 func (s *settings) needsPrivilege(config map[string]any) string {
 	for _, kind := range modeKinds {
 		if mode := textOf(config[kind+"_mode"]); mode != "" && validMode(kind, mode) && !s.modeAllowed(kind, mode) {

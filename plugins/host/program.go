@@ -20,7 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/wire"
 )
 
-// program is an executable in plugin_dir, and what it has told about itself.
+// program is an executable in plugin_dir, and what it has reported.
 type program struct {
 	host *Host
 	file string // its name in plugin_dir
