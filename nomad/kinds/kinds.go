@@ -105,7 +105,7 @@ func (n *Names) Example(suffices func(drivers.Capabilities) bool) string {
 }
 
 // Exposed reports whether the tasks of a kind can access the files of the node. It is false for nil:
-// then only the node knows.
+// then only the node can decide.
 func Exposed(k *drivers.Kind) bool {
 	return k != nil && k.Capabilities.FSIsolation == drivers.FSIsolationNone
 }

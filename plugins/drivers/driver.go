@@ -27,7 +27,7 @@ import (
 var ErrTaskNotFound = errors.New("task not found for given id")
 
 // ErrNotRunning means that the program of an external driver is not running. The client starts it
-// again; the tasks continue meanwhile.
+// again. In the meantime, the tasks continue.
 var ErrNotRunning = errors.New("the program of the driver is not running")
 
 // RecoverableError marks an error after which the restart policy applies.

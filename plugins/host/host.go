@@ -1,5 +1,5 @@
 // Package host runs the programs of external task drivers. It finds them in plugin_dir, starts them,
-// and makes each a drivers.Driver.
+// and provides each as a drivers.Driver.
 //
 //	            ┌──────────────────────── back-off ◀───────────────────────┐
 //	(program) ──┴─start─▶ handshake ─▶ SetConfig ─▶ recover tasks ─▶ serving ──ends──┘
@@ -130,7 +130,7 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// load makes the drivers.
+// load creates the drivers.
 func (h *Host) load(ctx context.Context) error {
 	if err := h.prepareRuntime(); err != nil {
 		return err
@@ -293,8 +293,8 @@ const (
 	socketPath = 107
 )
 
-// prepareRuntime makes the directory for sockets and removes the leftovers of an agent that was
-// killed. If its path is too long for a socket, go-plugin uses directories of mode 0700 in TMPDIR.
+// prepareRuntime creates the directory for sockets, and removes the files of an agent that was killed.
+// If its path is too long for a socket, go-plugin uses directories of mode 0700 in TMPDIR.
 func (h *Host) prepareRuntime() error {
 	if len(h.cfg.Runtime)+len(socketName) > socketPath {
 		h.cfg.Runtime = ""
@@ -312,8 +312,8 @@ func (h *Host) prepareRuntime() error {
 	return nil
 }
 
-// openDir opens plugin_dir. Its programs run with the rights of the agent, so that nobody else may be
-// able to add one.
+// openDir opens plugin_dir. Its programs run with the rights of the agent. So only root and the agent's
+// user may be able to add one.
 func openDir(name string) (*safefs.Dir, error) {
 	if name == "" {
 		return nil, os.ErrNotExist

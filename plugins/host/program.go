@@ -128,7 +128,7 @@ func executable(info fs.FileInfo) error {
 	return trusted(info)
 }
 
-// trusted returns an error if somebody other than root and the agent's user can change a file.
+// trusted returns an error if another user than root and the agent's user can change a file.
 func trusted(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

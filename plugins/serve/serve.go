@@ -73,7 +73,7 @@ func register(g *grpc.Server, cfg Config) {
 	proto.RegisterDriverServer(g, &driver{Driver: cfg.Driver, stop: cfg.Stop, node: shared, envs: map[string]map[string]string{}})
 }
 
-// node holds what the client has told about the node.
+// node holds the data about the node that the client has sent.
 type node struct {
 	mu   sync.Mutex
 	node wire.Node
