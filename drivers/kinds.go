@@ -9,8 +9,8 @@
 // of instances. The instances of an agent share the agent's supervisor and one reader of the
 // sandbox's denials (Host).
 //
-// A new driver is a package below this one and a row in Kinds. Nothing else names a driver. The
-// package starts no goroutine and does not access the disk.
+// A new driver is a package below this one and a row in Kinds. The package starts no goroutine and does
+// not access the disk.
 package drivers
 
 import (

@@ -19,6 +19,17 @@ type Unprivileged struct {
 	Jobs    []string // "namespace/id", sorted
 }
 
+// legacy returns the drivers with drivers.LegacyOption.
+func (u *Unprivileged) legacy() (out []string) {
+	table := drivers.Table()
+	for _, name := range u.Drivers {
+		if k := table[name]; k != nil && k.HasLegacyOption() {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // unprivileged finds the running jobs with tasks that need privilege without having it.
 func unprivileged(s *state.Snapshot) *Unprivileged {
 	out := &Unprivileged{Drivers: []string{}, Jobs: []string{}}
@@ -47,6 +58,10 @@ func (r *Report) privilegeSteps() []Step {
 	if len(u.Jobs) == 0 {
 		return nil
 	}
-	return []Step{{Text: fmt.Sprintf("Set %s = true in the plugin config of %s on the new clients: their tasks have no privileged = true (%s). When all servers run open-nomad, add that line to the tasks, then remove the option.",
-		plugin.LegacyOption, strings.Join(u.Drivers, ", "), plural(len(u.Jobs), "job"))}}
+	jobs := plural(len(u.Jobs), "job")
+	if legacy := u.legacy(); len(legacy) > 0 {
+		return []Step{{Text: fmt.Sprintf("Set %s = true in the plugin config of %s on the new clients: their tasks have no privileged = true (%s). When all servers run open-nomad, add that line to the tasks, then remove the option.",
+			plugin.LegacyOption, strings.Join(legacy, ", "), jobs)}}
+	}
+	return []Step{{Text: fmt.Sprintf("Add privileged = true to the tasks of %s that need it (%s), when all servers run open-nomad. Until then new clients refuse these tasks.", strings.Join(u.Drivers, ", "), jobs)}}
 }

@@ -143,7 +143,7 @@ const (
 	maxHelper      = 64 << 10
 )
 
-// notHere is what helpers print about a registry that they do not know.
+// notHere is the text that helpers print if they have no credentials for a registry.
 const notHere = "credentials not found"
 
 // fromHelper asks a credential helper. Its output is not part of an error.

@@ -4,18 +4,20 @@
 //	                                 │                                    ▲
 //	             checks of the plugin's configuration            RecoverTask, by label or handle
 //
-// The daemon owns the containers: they continue while the agent, or only this driver's connection, is
-// gone. Each has labels with its allocation, its task ID, the instance of the driver and the agent.
-// They identify the containers that an agent has lost. The output of a container goes to a log of the daemon,
-// which the driver follows and copies to FIFOs of the supervisor. So an agent that starts later
-// continues with what was written meanwhile.
+// The daemon runs the containers. They continue while the agent, or the connection to the daemon, is
+// down. Each container has labels with its allocation, its task ID, the instance of the driver and the
+// agent. By them, a restarted agent finds containers without a handle.
 //
-// Nothing that a job writes is passed on unread: an option that the plugin's configuration does not
-// allow, or that this driver does not have, is an error that names it. Paths in the directory of an
-// allocation, where tasks can make links, are opened once and mounted by their descriptor (points).
+// The daemon writes the output of a container to its own log. The driver follows that log and copies it
+// to FIFOs of the supervisor. So an agent that starts later can copy what was written in the meantime.
 //
-// Goroutines: one per task that waits for its end, one per task that copies its output, one per pull,
-// and those of Fingerprint and TaskStats. Instances share nothing but the daemon.
+// The driver checks each option of a job before it passes it to the daemon. An option that the
+// configuration of the plugin does not allow, or that this driver does not have, is an error that names
+// the option. Tasks can create links in the directory of their allocation. So paths there are opened
+// once, and the open file is mounted (points).
+//
+// Goroutines: two per task, which wait for its end and copy its output; two per pull; and those of
+// Fingerprint, TaskStats and exec sessions. Instances share only the daemon.
 package docker
 
 import (
@@ -48,7 +50,7 @@ type Config struct {
 	// Agent identifies the agent on this machine, for example by its state directory. A driver lists and
 	// removes only containers of its agent.
 	Agent string
-	// Dir is for mount points of this instance. It is made when a task needs it.
+	// Dir is for mount points of this instance. It is created when a task needs it.
 	Dir  string
 	Log  *slog.Logger
 	Logs Logs
@@ -57,14 +59,14 @@ type Config struct {
 
 // Pace holds the intervals of the driver. Those that are 0 have the default.
 type Pace struct {
-	Fingerprint time.Duration // between two looks at the daemon; 30 s
+	Fingerprint time.Duration // between two queries of the daemon; 30 s
 	Retry       time.Duration // first delay before a failed call is repeated, doubled up to 30 s; 500 ms
 	Progress    time.Duration // between two events about a pull; 2 min
 	Activity    time.Duration // between two checks of a pull; 10 s
 }
 
-// Driver runs tasks as containers. It implements drivers.Driver, Execer, Reporter, Lister and
-// NetworkCreator.
+// Driver runs tasks as containers. It implements drivers.Driver, Execer, Reporter, Lister,
+// NetworkCreator, Isolator and Privileger.
 type Driver struct {
 	cfg    Config
 	log    *slog.Logger
@@ -113,7 +115,7 @@ func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities { return capabilities(d.set.noLogs) }
 
-// SetConfig implements drivers.Driver. A daemon that is not there is not an error.
+// SetConfig implements drivers.Driver. It is not an error if the daemon does not answer.
 func (d *Driver) SetConfig(cfg cty.Value) error {
 	set, err := decodeSettings(cfg)
 	if err != nil {

@@ -11,15 +11,16 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// points is a directory of root with mount points. A path that tasks can replace is mounted there by
-// its descriptor while the daemon starts the container: the daemon takes only paths, and its runtime, in another
-// mount namespace, cannot mount the descriptor of the agent.
+// points is a directory with mount points, which only root can access. Tasks can replace paths in their
+// allocation's directory. So the agent opens such a path, and mounts the open file here while the daemon
+// starts the container. The daemon accepts only paths, and its runtime has another mount namespace: it
+// cannot mount a descriptor of the agent.
 type points struct {
 	path string
 	mu   sync.Mutex
 }
 
-// open opens the directory, which is made with the first use.
+// open opens the directory, which the first call creates.
 func (p *points) open() (*safefs.Dir, error) {
 	if p.path == "" {
 		return nil, errors.New("the driver has no directory for mount points")

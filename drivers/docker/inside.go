@@ -18,7 +18,7 @@ func leaves(err error) bool { return errors.Is(err, unix.EXDEV) || errors.Is(err
 const openFlags = unix.O_PATH | unix.O_CLOEXEC
 
 // openInside opens a file below an allocation's directory. Links are followed, but not out of the
-// directory. A missing directory is made.
+// directory. A missing directory is created.
 func openInside(allocDir, name string) (*os.File, error) {
 	dir, err := safefs.Open(allocDir)
 	if err != nil {
@@ -55,7 +55,7 @@ func openLinked(dir int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// makeParents makes a directory and those above it, below dir.
+// makeParents creates a directory and its missing parents, below dir.
 func makeParents(dir int, name string) (*os.File, error) {
 	parent := filepath.Dir(name)
 	at, err := openLinked(dir, parent)
@@ -69,7 +69,7 @@ func makeParents(dir int, name string) (*os.File, error) {
 	if err := unix.Mkdirat(int(at.Fd()), filepath.Base(name), 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, &fs.PathError{Op: "mkdir", Path: name, Err: err}
 	}
-	// Not by name again: what is there now must be the directory that was made.
+	// OpenBeneath follows no link: a task may have replaced the new directory by one.
 	fd, err := safefs.OpenBeneath(int(at.Fd()), filepath.Base(name), openFlags|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}

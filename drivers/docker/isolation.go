@@ -9,8 +9,9 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Isolates implements drivers.Isolator. The configuration of the instance can give tasks capabilities
-// that they do not ask for, and let their volumes follow links to files of the node.
+// Isolates implements drivers.Isolator. Two options of the instance can lower the isolation of a task:
+// allow_caps can leave it NET_RAW, and volumes.enabled lets relative paths follow links to files of
+// the node.
 func (d *Driver) Isolates(user string, config map[string]any) (drivers.Isolation, error) {
 	if config == nil {
 		return most(), nil
@@ -53,8 +54,13 @@ func (p *powers) isolation(user string) drivers.Isolation {
 	if p.privileged {
 		return i
 	}
-	i.User = userOf(user)
+	if i.User = userOf(user); p.rootGroup {
+		i.User = drivers.UserRoot
+	}
 	i.Files = p.files()
+	if p.reaches || p.writable && i.User == drivers.UserRoot {
+		i.Files = drivers.FilesNode
+	}
 	i.Seccomp = !p.otherFilter()
 	i.Sockets = !p.hostNetwork
 	i.NoPrivileges = hasOption(p.securityOpt, "no-new-privileges", "")
@@ -65,13 +71,14 @@ func (p *powers) isolation(user string) drivers.Isolation {
 
 // powers are the options that lower the isolation of a task.
 type powers struct {
-	privileged, devices bool
-	hostNetwork         bool
-	modes               map[string]string
-	securityOpt         []string
-	capAdd, capDrop     []string
-	writable, volumes   bool // paths of the node, and volumes of the daemon
-	relative            bool // paths in the allocation's directory
+	privileged, devices    bool
+	hostNetwork, rootGroup bool
+	reaches                bool // directories through which a container reaches the node
+	modes                  map[string]string
+	securityOpt            []string
+	capAdd, capDrop        []string
+	writable, volumes      bool // paths of the node, and volumes of the daemon
+	relative               bool // paths in the allocation's directory
 }
 
 // readPowers reads the options as the job has them.
@@ -81,6 +88,7 @@ func readPowers(config map[string]any) powers {
 	for _, kind := range modeKinds {
 		p.modes[kind] = textOf(config[kind+"_mode"])
 	}
+	p.rootGroup = slices.ContainsFunc(textsOf(config["group_add"]), func(g string) bool { return isRoot(g) || strings.Contains(g, "${") })
 	network := textOf(config["network_mode"])
 	p.hostNetwork = network == "host" || strings.Contains(network, "${")
 	if config["volume_driver"] != nil {
@@ -117,6 +125,7 @@ func (p *powers) mount(source string, readOnly bool) {
 		p.relative = true
 		return
 	}
+	p.reaches = p.reaches || reachesNode(source)
 	p.writable = p.writable || !readOnly
 }
 
@@ -162,18 +171,31 @@ func (p *powers) capabilities() drivers.CapabilityIsolation {
 // userOf returns the user of a task. Without one it is that of the image, which may be root.
 func userOf(user string) drivers.UserIsolation {
 	name, group, _ := strings.Cut(user, ":")
-	root := func(id string) bool { return id == "root" || id != "" && strings.Trim(id, "0") == "" }
-	if name == "" || root(name) || root(group) || strings.Contains(user, "${") {
+	if name == "" || isRoot(name) || isRoot(group) || strings.Contains(user, "${") {
 		return drivers.UserRoot
 	}
 	return drivers.UserShared
 }
 
+// isRoot reports whether a user or a group is that of root.
+func isRoot(id string) bool { return id == "root" || id != "" && strings.Trim(id, "0") == "" }
+
+// reachesNode reports whether a path of the node may have sockets of its services, such as that of the
+// daemon, or the kernel's files. Even a mount for reading gives access to these.
+func reachesNode(source string) bool {
+	for _, dir := range []string{"/run", "/var/run", "/dev", "/proc", "/sys"} {
+		if source == "/" || source == "/var" || source == dir || strings.HasPrefix(source, dir+"/") || strings.HasPrefix(source, "${") {
+			return true
+		}
+	}
+	return false
+}
+
 // ownMode reports whether a mode gives a namespace of its own.
 func ownMode(mode string) bool { return mode == "" || mode == "private" || mode == "none" }
 
-// hasOption reports whether security_opt has an option. One with a value is an option that lowers the
-// isolation, and a reference may be that, too.
+// hasOption reports whether security_opt has an option. Without a value, the option raises the isolation,
+// and a reference does not count as it. With a value, it lowers the isolation, and a reference counts.
 func hasOption(opts []string, name, value string) bool {
 	for _, opt := range opts {
 		key, given, _ := strings.Cut(strings.Replace(opt, ":", "=", 1), "=")
@@ -189,10 +211,10 @@ func hasOption(opts []string, name, value string) bool {
 	return false
 }
 
-// NeedsPrivilege returns what in a config needs the task's privileged = true, "" for nothing: what gives
-// rights over the node, and what no other option of the plugin's configuration allows. Capabilities,
-// namespace modes and paths of the node have such options. A value with a reference counts as the worst
-// case.
+// NeedsPrivilege returns the option of a config that needs privileged = true in the task, or "". These
+// are the options that give rights over the node and that no other option of the plugin block allows.
+// Capabilities, namespace modes and paths of the node have their own options there. A value with a
+// reference counts as the worst case.
 func NeedsPrivilege(config map[string]any) string {
 	p := readPowers(config)
 	switch {
@@ -213,11 +235,11 @@ func NeedsPrivilege(config map[string]any) string {
 	return ""
 }
 
-// needsPrivilege is NeedsPrivilege for this instance. Namespace modes that only allow_privileged allows
-// need privilege, too.
+// needsPrivilege is NeedsPrivilege for this instance. Namespace modes that are not in allowed_modes also
+// need privilege.
 func (s *settings) needsPrivilege(config map[string]any) string {
 	for _, kind := range modeKinds {
-		if mode := textOf(config[kind+"_mode"]); mode != "" && validMode(kind, mode) && !s.modeAllowed(kind, mode) {
+		if mode := textOf(config[kind+"_mode"]); !ownMode(mode) && validMode(kind, mode) && !s.modeAllowed(kind, mode) {
 			return fmt.Sprintf("%s_mode = %q", kind, mode)
 		}
 	}

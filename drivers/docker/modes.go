@@ -10,7 +10,7 @@ import (
 // modeKinds are the kinds of namespaces whose mode a task can choose.
 var modeKinds = []string{"pid", "ipc", "userns", "uts"}
 
-// container begins the mode of a namespace of another container.
+// containerMode begins the mode of a namespace of another container.
 const containerMode = "container:"
 
 // validMode reports whether the daemon has a mode for a kind of namespace.

@@ -42,8 +42,8 @@ func (b blocks) with(o hcldec.ObjectSpec) hcldec.ObjectSpec {
 
 type blocks map[string]hcldec.Spec
 
-// strings and text are types of attributes. A map of strings is of any type, because jobs write it as
-// an attribute and as a block (Fields.Maps does not read the former).
+// stringList and stringMap are types of attributes. A map of strings has any type, because jobs write it
+// as an attribute or as blocks (Fields.Maps does not read attributes).
 var (
 	stringList = cty.List(cty.String)
 	stringMap  = cty.DynamicPseudoType
@@ -128,7 +128,7 @@ func period(f *drivers.Fields, name string, fallback time.Duration) time.Duratio
 // minPeriod is the minimum of the periods that the documentation of Nomad limits.
 const minPeriod = time.Minute
 
-// minImageDelay keeps an image between the prestart of a task and its start.
+// defaultImageDelay is the delay before an unused image is removed.
 const defaultImageDelay = 3 * time.Minute
 
 func decodeSettings(v cty.Value) (settings, error) {

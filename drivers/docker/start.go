@@ -124,7 +124,7 @@ func (d *Driver) create(ctx context.Context, spec *client.ContainerCreateOptions
 	return id, nil
 }
 
-// errForeign means that the name of a container belongs to somebody else.
+// errForeign means that a container with the name exists and is not of this agent's allocation.
 var errForeign = errors.New("it does not belong to the allocation: remove or rename it")
 
 // replace removes the container with the name of a new one. It is what an earlier start has left.

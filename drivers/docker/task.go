@@ -155,23 +155,24 @@ func (d *Driver) waitOnce(ctx context.Context, id string) (*container.State, err
 	return found.Container.State, nil
 }
 
+// exitText is the text of Nomad for a container that failed.
+const exitText = "Docker container exited with non-zero exit code: %d"
+
 // exitOf returns the result of a container that has ended. The daemon reports no signal, and a task
-// that ends with 137 itself cannot be told from a killed one.
+// that ends with 137 itself looks like a killed one.
 func exitOf(s *container.State) *drivers.ExitResult {
 	exit := &drivers.ExitResult{ExitCode: s.ExitCode, OOMKilled: s.OOMKilled}
 	switch {
 	case s.OOMKilled:
-		//lint:ignore ST1005 the text is that of Nomad
 		exit.Err = errors.New("OOM Killed")
 	case s.ExitCode != 0:
-		//lint:ignore ST1005 the text is that of Nomad
-		exit.Err = fmt.Errorf("Docker container exited with non-zero exit code: %d", s.ExitCode)
+		exit.Err = fmt.Errorf(exitText, s.ExitCode)
 	}
 	return exit
 }
 
 // RecoverTask implements drivers.Driver. A start that the agent did not survive has no container ID in
-// its handle, and nobody has copied its output: its container is removed.
+// its handle, and its output was not copied. Its container is removed.
 func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	if h.Driver != "" && h.Driver != d.cfg.Name {
 		return fmt.Errorf("handle of task %s is of driver %s, not %s", h.TaskID, h.Driver, d.cfg.Name)

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Kind returns the description of the driver. Agents run it only if they are told to.
+// Kind returns the description of the driver. Agents run it only with a plugin block, or with -dev.
 func Kind() *drivers.Kind {
 	return &drivers.Kind{
 		Name: Name, OptIn: true, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT,

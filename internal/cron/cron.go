@@ -6,8 +6,8 @@
 //	0 30 9       * *              1 2030
 //
 // A local time that does not exist, because the clocks are set forward, is skipped on that day. A
-// local time that occurs twice fires twice. The package reads no clock and no state. It embeds the
-// database of time zones, so that all servers know the same zones.
+// local time that occurs twice fires twice. The package reads no clock and no state. It embeds a database
+// of time zones for hosts that have none.
 package cron
 
 import (

@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Isolation returns the most that isolates a task of a kind on any node. Of a kind that is not known,
-// and of one that does not isolate, it is nothing.
+// Isolation returns the most that isolates a task of a kind on any node. It is the zero value for an
+// unknown kind, and for a kind that does not isolate tasks.
 func Isolation(k *drivers.Kind, t *nomad.Task) drivers.Isolation {
 	if k == nil || k.Isolates == nil {
 		return drivers.Isolation{}

@@ -1,12 +1,13 @@
-// Package kinds finds the kind of a driver that a job names, and the isolation levels of tasks.
+// Package kinds finds the kind of a driver that a job names, and the isolation levels and the privilege
+// of tasks.
 //
 //	name of a built-in kind ──▶ that kind
 //	another name ──▶ attribute driver.<name>.backend of the nodes ──▶ kind, if all nodes agree
 //
-// Servers do not know the instances of drivers that nodes run, nor their configurations. A node
-// reports the kind of each instance in an attribute. What servers check with a kind, the node checks
-// again with its configuration. The agent hands the built-in kinds to its server. The package stores
-// nothing and starts no goroutine.
+// Servers have neither the names nor the configurations of the instances that nodes run. A node reports
+// the kind of each instance in an attribute. Servers check a job with the kind; the node repeats the
+// check with the configuration of the instance. The agent passes the built-in kinds to its server. The
+// package stores nothing and starts no goroutine.
 package kinds
 
 import (
@@ -104,7 +105,7 @@ func (n *Names) Example(suffices func(drivers.Capabilities) bool) string {
 }
 
 // Exposed reports whether the tasks of a kind can access the files of the node. It is false for nil:
-// then only the node knows.
+// then only the node can decide.
 func Exposed(k *drivers.Kind) bool {
 	return k != nil && k.Capabilities.FSIsolation == drivers.FSIsolationNone
 }

@@ -8,13 +8,13 @@ import (
 )
 
 // Needs returns what needs privileged = true in a task on a node. It is empty if nothing does, or if
-// only the node knows.
+// only the node can decide.
 func (t Table) Needs(node *nomad.Node, task *nomad.Task) string {
 	return needs(t.On(node, task.Driver), task)
 }
 
-// Needs returns what needs privileged = true in a task. It is empty if nothing does, or if only
-// nodes know.
+// Needs returns what needs privileged = true in a task. It is empty if nothing does, or if only nodes
+// can decide.
 func (n *Names) Needs(task *nomad.Task) string { return needs(n.Kind(task.Driver), task) }
 
 func needs(k *drivers.Kind, task *nomad.Task) string {
@@ -34,7 +34,7 @@ func (t Table) Offers(node *nomad.Node, driver string) bool {
 
 // Legacy reports whether a driver of a node runs tasks that need privilege without privileged = true:
 // by drivers.LegacyOption, or because its client does not report the kinds of its drivers. Such a
-// client belongs to another build, which has no privileged = true, or to an earlier version.
+// client is of another build or of an earlier version, and ignores privileged = true.
 func (t Table) Legacy(node *nomad.Node, driver string) bool {
 	return node.Attributes[drivers.Attribute(driver, drivers.BackendKey)] == "" || is(node, driver, drivers.LegacyKey)
 }

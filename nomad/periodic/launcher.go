@@ -6,16 +6,16 @@
 //	           ▲     └──next has passed──▶ launch, or skip ──┐
 //	           └─────────────────────────────────────────────┘
 //
-// A launch registers a copy of the job with the ID <job>/periodic-<seconds> and its evaluation, in
-// one log entry. State records the time of the launch with it. The next launch is the first time
+// A launch registers a copy of the job, with the ID <job>/periodic-<seconds>, and its evaluation, in one
+// log entry. The same entry stores the time of the launch in state. The next launch is the first time
 // of the cron expressions after the last launch, and after the registration of the job's version.
 //
 // So a new leader needs no data of the previous one. If one launch was missed while no leader ran,
 // the new leader launches it. If several were missed, it launches once, with the current time. A
 // launch cannot happen twice, because the entry is rejected if the child already exists.
 //
-// With prohibit_overlap, a launch is skipped while an earlier child is not dead. Only the leader
-// remembers skipped launches: after a change of leaders, a skipped launch counts as missed.
+// With prohibit_overlap, a launch is skipped while an earlier child is not dead. Skipped launches are
+// in the memory of the leader only: after a change of leaders, a skipped launch counts as missed.
 //
 // The launcher runs on the leader only. Its one goroutine waits on watches of state and on a
 // timer. Due launches run in up to maxParallel goroutines, so that Raft can write many at once.

@@ -60,7 +60,7 @@ func known(given map[string]any, spec hcldec.Spec) error {
 	return errors.Join(errs...)
 }
 
-// nearest returns a question with the known name that is probably meant, or "".
+// nearest returns a question with the most similar known name, or "".
 func nearest(name string, names []string) string {
 	for _, known := range names {
 		if levenshtein.Distance(name, known, nil) < 3 {

@@ -2,9 +2,9 @@
 // its answers. Built-in drivers implement Driver in process. External drivers use the same values over
 // gRPC (plugins/host).
 //
-// A driver owns the processes of its tasks between StartTask and DestroyTask. A task is identified by
-// TaskConfig.ID ("<alloc>/<task>/<start>"). A TaskHandle contains everything that a later agent needs
-// to find a running task again (RecoverTask).
+// A driver owns the processes of a task from StartTask to DestroyTask. TaskConfig.ID identifies a task
+// ("<alloc>/<task>/<start>"). A TaskHandle contains everything that a later agent needs to find a
+// running task again (RecoverTask).
 //
 //	(none) ──StartTask──▶ running ──exit, StopTask──▶ exited ──DestroyTask──▶ (none)
 //	   ▲────────────────RecoverTask─┘
@@ -27,7 +27,7 @@ import (
 var ErrTaskNotFound = errors.New("task not found for given id")
 
 // ErrNotRunning means that the program of an external driver is not running. The client starts it
-// again; the tasks continue meanwhile.
+// again. In the meantime, the tasks continue.
 var ErrNotRunning = errors.New("the program of the driver is not running")
 
 // RecoverableError marks an error after which the restart policy applies.
@@ -147,8 +147,8 @@ type TaskConfig struct {
 	NetNS        string     // path of the allocation's network namespace, "" for the host's
 	// NetLabels are the labels of the NetworkCreator that created NetNS.
 	NetLabels map[string]string
-	// Stdout and Stderr are FIFOs, or /dev/null, to which the output goes. Somebody else collects it. If they
-	// are empty, the driver has it collected, as Log and LogDir describe.
+	// Stdout and Stderr are FIFOs, or /dev/null, to which the driver writes the output. The caller
+	// collects it. If they are empty, the driver collects the output, as Log and LogDir specify.
 	Stdout, Stderr string
 }
 

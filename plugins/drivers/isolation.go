@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Level is how far a task is isolated from its node and from the other tasks there. Levels are
-// ordered, and each needs the facts of those below it (Isolation.Lacks).
+// Level is an isolation level of a task: how far it is isolated from its node and from the other tasks
+// there. Levels are ordered, and each includes the requirements of those below it (Isolation.Lacks).
 type Level int
 
 // The isolation levels.
 const (
 	LevelNone       Level = iota // no promise
-	LevelHost                    // without rights to administer the node, but among its files and processes
+	LevelHost                    // no rights to administer the node; it sees the node's files and processes
 	LevelBaseline                // its own files and namespaces
 	LevelRestricted              // limited, an ordinary user without capabilities, and no way to get more
-	LevelStrict                  // a user of its own, and no files of others that it can write
+	LevelStrict                  // a user of its own, and no files of the node that it can write
 )
 
 var levels = []string{"none", "host", "baseline", "restricted", "strict"}
@@ -56,17 +56,17 @@ type Isolation struct {
 	Devices      bool // no devices of the node, other than null, zero, full, random, urandom and tty
 }
 
-// UserIsolation says whose user a task has.
+// UserIsolation is the kind of user that a task has.
 type UserIsolation int
 
 // The users of tasks.
 const (
 	UserRoot   UserIsolation = iota // root of the node, or of a namespace without a user namespace
-	UserShared                      // an ordinary user that others may have, too
+	UserShared                      // an ordinary user that other tasks may have, too
 	UserOwn                         // an ordinary user that only this task has
 )
 
-// FileIsolation says which files a task can reach.
+// FileIsolation is the set of files that a task can access.
 type FileIsolation int
 
 // The files of tasks.
@@ -76,7 +76,7 @@ const (
 	FilesOwn                          // its directories or its image, and files of the node for reading only
 )
 
-// CapabilityIsolation says which capabilities a task can have.
+// CapabilityIsolation is the set of capabilities that a task can have.
 type CapabilityIsolation int
 
 // The capabilities of tasks.
@@ -160,14 +160,14 @@ func Texts(list []Requirement) string {
 	return strings.Join(out, "; ")
 }
 
-// Isolator is implemented by drivers that tell how they isolate tasks. A driver without it has
+// Isolator is implemented by drivers that report how they isolate tasks. A driver without it has
 // LevelNone.
 type Isolator interface {
-	// Isolates returns what isolates a task with this user and this config block on this node. Of a
-	// nil config it returns the most that the instance can enforce here.
+	// Isolates returns what isolates a task with this user and this config block on this node. With
+	// a nil config, it returns the most that the instance can enforce here.
 	//
-	// It starts nothing and depends on the kernel, the configuration of the instance and the task
-	// only. The config is interpolated, except for OwnDirectories.
+	// It starts nothing. The result depends only on the kernel, the configuration of the instance and
+	// the task. The config is interpolated, except for OwnDirectories.
 	Isolates(user string, config map[string]any) (Isolation, error)
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Kind describes a driver independently of nodes. A node runs a kind under one or more names, its
-// instances, each with its own configuration. Servers and commands decide with it what needs no
+// instances, each with its own configuration. Servers and commands use it for checks that need no
 // node. A nil function has no result. Kinds are shared and never modified.
 type Kind struct {
 	Name    string
@@ -46,8 +46,9 @@ type Kind struct {
 	// references that are not interpolated. Nil: nothing isolates the tasks.
 	Isolates func(user string, config map[string]any) Isolation
 	// NeedsPrivilege returns what needs privileged = true in a task with this config block, for
-	// errors. It is empty if nothing does, or if that depends on references that are not
-	// interpolated. Nil: no task needs privilege, and no instance offers it.
+	// errors. It is empty if nothing does. The config may have references that are not interpolated:
+	// a kind counts them as the worst case, or returns "" and leaves the check to the node. Nil: no
+	// task needs privilege, and no instance offers it.
 	NeedsPrivilege func(config map[string]any) string
 }
 
@@ -80,6 +81,7 @@ const (
 	ExplainKey  = "explain_denials" // which denials are reported
 	LevelKey    = "level"           // the highest isolation level of the instance
 	LacksKey    = "lacks"           // what it lacks for a higher level
-	// PrivilegedKey is the key of whether the instance runs tasks with privileged = true.
+	// PrivilegedKey is the key of the attribute that reports whether the instance runs tasks with
+	// privileged = true.
 	PrivilegedKey = "privileged.enabled"
 )

@@ -11,17 +11,18 @@ import (
 // without privileged = true.
 const LegacyOption = "legacy_privileged_behavior"
 
-// LegacyKey is the key of the attribute of whether the instance has LegacyOption.
+// LegacyKey is the key of the attribute that reports whether the instance has LegacyOption.
 const LegacyKey = "privileged.legacy"
 
-// Privilege is what an instance of a driver decides about privileged tasks. With the zero value, the
+// Privilege holds the rules of an instance of a driver for privileged tasks. With the zero value, the
 // instance runs no task with privileged = true, and none of its tasks needs it.
 type Privilege struct {
 	// Offered means that the instance runs tasks with privileged = true.
 	Offered bool
 	// Legacy means that tasks that need privilege run without privileged = true.
 	Legacy bool
-	// Needs is Kind.NeedsPrivilege of the instance, for interpolated config blocks. It may be nil.
+	// Needs is Kind.NeedsPrivilege with the configuration of the instance, for interpolated config
+	// blocks. It may be nil.
 	Needs func(config map[string]any) string
 }
 
@@ -73,8 +74,8 @@ func (p Privilege) Attributes(instance string, attributes map[string]string) {
 // Privileged reports whether instances of the kind can run tasks with privileged = true.
 func (k *Kind) Privileged() bool { return k.NeedsPrivilege != nil }
 
-// Unconfined reports whether every task of the kind needs privilege, whatever its config. Such a
-// kind offers privilege on each node that has it.
+// Unconfined reports whether every task of the kind needs privilege, whatever its config. Each healthy
+// instance of such a kind offers privilege.
 func (k *Kind) Unconfined() bool { return k.Privileged() && k.NeedsPrivilege(nil) != "" }
 
 // HasLegacyOption reports whether the plugin blocks of the kind have LegacyOption.

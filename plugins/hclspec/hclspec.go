@@ -3,8 +3,8 @@
 //
 //	hcldec.Spec ──Encode──▶ proto.Spec ──Decode──▶ hcldec.Spec
 //
-// A schema of a plugin is input: Decode limits its size and depth, and an error names the part of the
-// schema that is wrong. The package has no state and no goroutine.
+// The schema of a plugin is not trusted: Decode limits its size and depth. An error names the invalid
+// part of the schema. The package has no state and no goroutine.
 package hclspec
 
 import (

@@ -236,7 +236,7 @@ func (d *Driver) close() {
 }
 
 // rename returns the attributes of the program as those of the instance. Others are dropped: a driver
-// has no say about the node.
+// must not set attributes of the node.
 func (d *Driver) rename(given map[string]string) map[string]string {
 	out := map[string]string{}
 	var dropped []string

@@ -52,7 +52,7 @@ func execSession(ctx context.Context, p *process, id string, o *drivers.ExecOpti
 		_, err = stream.Recv() // it has the reason
 		return nil, err
 	}
-	select { // a size that is known goes first: a driver may wait for it before it reads input
+	select { // a pending size is sent first: a driver may wait for it before it reads input
 	case size := <-o.Resize:
 		if err := s.size(size); err != nil {
 			return nil, err

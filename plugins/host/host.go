@@ -1,22 +1,22 @@
 // Package host runs the programs of external task drivers. It finds them in plugin_dir, starts them,
-// and makes each a drivers.Driver.
+// and provides each as a drivers.Driver.
 //
 //	            ┌──────────────────────── back-off ◀───────────────────────┐
 //	(program) ──┴─start─▶ handshake ─▶ SetConfig ─▶ recover tasks ─▶ serving ──ends──┘
 //	                 └──────────┴───────────┴─ fault: the driver is unhealthy ─▶ back-off
 //
-// A program is started twice: once for its name and its schema, before the client exists, and once with
-// its configuration. The second process runs until the agent stops; then it is shut down. Its tasks
-// continue, and the next agent recovers them by their handles. A program that ends earlier is started
-// again, with a back-off, and recovers its tasks; calls wait for it meanwhile.
+// A program is started twice. The first process reports its name and its schema, before the client
+// exists. The second one gets its configuration, and runs until the agent shuts it down. Its tasks
+// continue, and the next agent recovers them by their handles. A process that ends earlier is started
+// again, with a back-off, and recovers its tasks. In the meantime, calls wait for it.
 //
-// A program runs as the agent's user, in a session of its own, with the kernel's guarantee that it ends
-// with the agent. It gets descriptors 0 to 2, PATH, TMPDIR and the variables of the protocol, nothing else of
-// the agent. It answers on a unix socket, whose peer must have the agent's user. Each answer has a size
-// limit, and all but those about a task's life have a time limit.
+// A program runs as the agent's user in its own session. The kernel kills it when the agent ends
+// (PR_SET_PDEATHSIG). It inherits no descriptors but 0 to 2, and of the environment only PATH and TMPDIR.
+// It answers on a Unix socket, whose peer must have the agent's user. Each answer has a size limit.
+// Short calls have a short time limit, and calls about the life of a task have a long one or none.
 //
-// A program that cannot be used is an unhealthy driver with the name of its file. It affects no other
-// driver. Only a fault of the configuration or of plugin_dir itself is an error of Open or SetConfig.
+// A program that cannot be used is an unhealthy driver with the name of its file. Other drivers are not
+// affected. Only errors of the configuration or of plugin_dir are errors of Open or SetConfig.
 //
 // The output of a task goes to FIFOs of the supervisor, which collects it (supervise.Client.Collect).
 //
@@ -130,7 +130,7 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// load makes the drivers.
+// load creates the drivers.
 func (h *Host) load(ctx context.Context) error {
 	if err := h.prepareRuntime(); err != nil {
 		return err
@@ -293,8 +293,8 @@ const (
 	socketPath = 107
 )
 
-// prepareRuntime makes the directory for sockets and removes the leftovers of an agent that was
-// killed. If its path is too long for a socket, go-plugin uses directories of mode 0700 in TMPDIR.
+// prepareRuntime creates the directory for sockets, and removes the files of an agent that was killed.
+// If its path is too long for a socket, go-plugin uses directories of mode 0700 in TMPDIR.
 func (h *Host) prepareRuntime() error {
 	if len(h.cfg.Runtime)+len(socketName) > socketPath {
 		h.cfg.Runtime = ""
@@ -312,8 +312,8 @@ func (h *Host) prepareRuntime() error {
 	return nil
 }
 
-// openDir opens plugin_dir. Its programs run with the rights of the agent, so that nobody else may be
-// able to add one.
+// openDir opens plugin_dir. Its programs run with the rights of the agent. So only root and the agent's
+// user may be able to add one.
 func openDir(name string) (*safefs.Dir, error) {
 	if name == "" {
 		return nil, os.ErrNotExist

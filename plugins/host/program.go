@@ -20,7 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/wire"
 )
 
-// program is an executable in plugin_dir, and what it has told about itself.
+// program is an executable in plugin_dir, and what it has reported.
 type program struct {
 	host *Host
 	file string // its name in plugin_dir
@@ -128,7 +128,7 @@ func executable(info fs.FileInfo) error {
 	return trusted(info)
 }
 
-// trusted returns an error if somebody other than root and the agent's user can change a file.
+// trusted returns an error if another user than root and the agent's user can change a file.
 func trusted(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

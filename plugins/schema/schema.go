@@ -2,13 +2,13 @@
 //
 //	driver ──Of──▶ Schema (digest, bytes) ──▶ server ──Parse──▶ hcldec form ──Check──▶ faults of a block
 //
-// A client and its servers can be of different versions, and a server does not have the plugins of
-// its clients. Therefore a client reports the digest of each driver's schema, and servers ask for the
-// schemas that they do not have. The bytes are the protobuf message Spec of the plugin protocol. The
-// digest is that of the bytes: equal schemas of different versions may have different digests.
+// A client and its servers can have different versions, and a server does not have the plugins of its
+// clients. So a client reports the digest of each driver's schema, and servers request the schemas
+// that they do not have. The bytes are the protobuf message Spec of the plugin protocol. The digest
+// is that of the bytes: two versions may have different digests for the same schema.
 //
-// Check accepts a reference that is not interpolated yet for a value of any type. The node decodes
-// the block again when it has interpolated it. The package never reads files and starts no goroutine.
+// Check accepts a reference, which is not interpolated yet, as a value of any type. The node decodes
+// the block again after the interpolation. The package never reads files and starts no goroutine.
 package schema
 
 import (

@@ -91,7 +91,7 @@ func (d *driver) ExecTaskStreaming(st execStream) error {
 		out.send(&proto.ExecTaskStreamingResponse{Exited: true, Result: result}))
 }
 
-// receive passes on input and terminal sizes until the client has gone or the session is over.
+// receive passes on input and terminal sizes until the client disconnects or the session ends.
 func receive(ctx context.Context, st execStream, input *io.PipeWriter, sizes chan drivers.TerminalSize) {
 	defer input.Close()
 	for {

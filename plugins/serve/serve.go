@@ -1,11 +1,11 @@
-// Package serve makes a program of a drivers.Driver that clients start as an external driver, those of
-// Nomad and of this project. Its main function calls Serve.
+// Package serve makes a drivers.Driver a program that clients of Nomad and of this project can start as
+// an external driver. The main function of the program calls Serve.
 //
 //	client ──exec──▶ program: Serve ──handshake on stdout──▶ client ──gRPC over a unix socket──▶ Driver
 //
-// The program runs until the client ends it. Its tasks continue, if the driver does not run them as
-// children that depend on it; the next process gets their handles (RecoverTask). A DNS configuration is
-// an error for a driver without Capabilities.DNS.
+// The program runs until the client ends it. Its tasks must not depend on the process: they continue,
+// and the next process gets their handles (RecoverTask). A DNS configuration is an error for a driver
+// without Capabilities.DNS.
 //
 // Goroutines are those of gRPC: one for each call and stream.
 package serve
@@ -73,7 +73,7 @@ func register(g *grpc.Server, cfg Config) {
 	proto.RegisterDriverServer(g, &driver{Driver: cfg.Driver, stop: cfg.Stop, node: shared, envs: map[string]map[string]string{}})
 }
 
-// node holds what the client has told about the node.
+// node holds the data about the node that the client has sent.
 type node struct {
 	mu   sync.Mutex
 	node wire.Node

@@ -92,7 +92,7 @@ func coreList(cores []uint16) string {
 	return strings.Join(out, ",")
 }
 
-// Node holds what a driver's program knows about the node.
+// Node holds the data about the node that a driver's program has.
 type Node struct {
 	MHzPerCore uint64 // 0 if it is not known
 }
@@ -119,7 +119,7 @@ func DecodeTask(m *proto.TaskConfig, spec hcldec.Spec, node Node) (*drivers.Task
 		LocalDir: filepath.Join(dir, "local"), SecretsDir: filepath.Join(dir, "secrets"), LogDir: filepath.Join(shared, "logs"),
 		Stdout: m.GetStdoutPath(), Stderr: m.GetStderrPath(), CgroupParent: cgroupParent(m.GetResources().GetLinuxResources().GetCpusetCgroup()),
 	}
-	// The client of this project collects the output, or nobody does.
+	// The client of this project collects the output if the job enables logs.
 	cfg.Log.Disabled = true
 	if n := DecodeGroupNetwork(m.GetNetworkIsolationSpec()); n != nil {
 		cfg.NetNS, cfg.NetLabels = n.Path, n.Labels

@@ -4,9 +4,9 @@
 //	client: drivers.TaskConfig ──Encode──▶ proto.TaskConfig ──▶ driver
 //	driver: drivers.Fingerprint ──Encode──▶ proto.FingerprintResponse ──▶ client
 //
-// What a plugin sends is input: texts are clipped and lists have limits, so that a faulty plugin fills
-// neither the state of the servers nor the memory of the agent. The package has no state and no
-// goroutine.
+// The messages of a plugin are not trusted: texts are clipped and lists have limits. So a faulty plugin
+// can fill neither the state of the servers nor the memory of the agent. The package has no state and
+// no goroutine.
 package wire
 
 import (

@@ -12,8 +12,8 @@ import (
 
 // NeedPrivilege checks that the caller may run the privileged tasks of a job. Every call that puts a
 // specification of a job into effect, or shows what would happen, checks it: registration, plan,
-// validation, scaling, dispatch and forced launches. Calls that repeat what the servers were told
-// before do not: evaluating a job, stopping or restarting its allocations.
+// validation, explanation of a jobspec, scaling, dispatch and forced launches. Calls that act on a
+// registered job do not: evaluating or stopping it, stopping or restarting its allocations.
 func NeedPrivilege(c *rpc.Call, job *nomad.Job) error {
 	for _, p := range places(job) {
 		if !p.task.Privileged {
