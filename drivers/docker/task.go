@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -155,8 +156,8 @@ func (d *Driver) waitOnce(ctx context.Context, id string) (*container.State, err
 	return found.Container.State, nil
 }
 
-// exitText is the text of Nomad for a container that failed.
-const exitText = "Docker container exited with non-zero exit code: %d"
+// exitText begins the text of Nomad for a container that failed.
+const exitText = "Docker container exited with non-zero exit code: "
 
 // exitOf returns the result of a container that has ended. The daemon reports no signal, and a task
 // that ends with 137 itself looks like a killed one.
@@ -166,7 +167,7 @@ func exitOf(s *container.State) *drivers.ExitResult {
 	case s.OOMKilled:
 		exit.Err = errors.New("OOM Killed")
 	case s.ExitCode != 0:
-		exit.Err = fmt.Errorf(exitText, s.ExitCode)
+		exit.Err = errors.New(exitText + strconv.Itoa(s.ExitCode))
 	}
 	return exit
 }
