@@ -35,7 +35,7 @@ func TestSDKJobIDs(t *testing.T) {
 
 func jobCalled(id string) *sdk.Job {
 	return sdk.NewBatchJob(id, id, "global", 50).AddDatacenter("dc1").AddTaskGroup(sdk.NewTaskGroup("g", 1).AddTask(
-		sdk.NewTask("t", "raw_exec").SetConfig("command", "/bin/true")))
+		sdk.NewTask("t", "exec2").SetConfig("command", "/bin/true")))
 }
 
 // oddJob registers a job, reads it on every route and stops it.
