@@ -85,7 +85,7 @@ func (s *Start) Fork() (p *Process, err error) {
 	f := &forking{Start: s, files: s.Stdio[:], path: s.Program, argv: append([]string{s.Entry}, s.Join...)}
 	defer f.close()
 	if s.Bound {
-		onThread(func() { p, err = f.fork() })
+		OnThread(func() { p, err = f.fork() })
 	} else {
 		p, err = f.fork()
 	}

@@ -18,8 +18,9 @@ var forks = sync.OnceValue(func() chan<- func() {
 	return todo
 })
 
-// onThread runs f on that thread.
-func onThread(f func()) {
+// OnThread runs f on a thread that never ends before this process. Programs that f starts and that must
+// end with their parent (Pdeathsig) then end with this process only.
+func OnThread(f func()) {
 	done := make(chan struct{})
 	forks() <- func() {
 		defer close(done)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/plugins/wire"
 )
 
@@ -115,7 +115,7 @@ func (r *runner) fork() error {
 		errR.Close()
 		return fmt.Errorf("start %s: %w", r.name, err)
 	}
-	onThread(func() { err = cmd.Start() })
+	launch.OnThread(func() { err = cmd.Start() })
 	if err != nil {
 		outR.Close()
 		errR.Close()
@@ -281,27 +281,4 @@ func (r *runner) PluginToHost(network, address string) (string, string, error) {
 // HostToPlugin implements runner.Runner.
 func (r *runner) HostToPlugin(network, address string) (string, string, error) {
 	return network, address, nil
-}
-
-// forks is the thread that forks programs. The kernel kills a program when the thread that forked it
-// ends, so that this one never ends before the agent.
-var forks = sync.OnceValue(func() chan<- func() {
-	todo := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for f := range todo {
-			f()
-		}
-	}()
-	return todo
-})
-
-// onThread runs f on that thread.
-func onThread(f func()) {
-	done := make(chan struct{})
-	forks() <- func() {
-		defer close(done)
-		f()
-	}
-	<-done
 }
