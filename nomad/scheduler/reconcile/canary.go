@@ -62,7 +62,7 @@ func (c *canaries) classify(a *nomad.Allocation) {
 	var m member
 	switch {
 	case a.ClientStatus == nomad.AllocClientStatusFailed:
-		ok := false
+		var ok bool
 		if m, ok = c.g.classifyFailed(a, c.tg); !ok {
 			return // already replaced
 		}
