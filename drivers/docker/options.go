@@ -106,7 +106,7 @@ var unserved = map[string]string{
 func CheckTask(config map[string]any) error {
 	masked := map[string]any{}
 	for name, value := range config {
-		if v, ok := mask(value); ok {
+		if v, ok := drivers.Mask(value, true); ok {
 			masked[name] = v
 		} else if name == "image" {
 			masked[name] = "known-later"
@@ -117,50 +117,6 @@ func CheckTask(config map[string]any) error {
 		_, err = decodeOptions(v)
 	}
 	return err
-}
-
-// mask removes values with references from v. It returns false if nothing remains.
-func mask(v any) (any, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, !strings.Contains(v, "${")
-	case []any:
-		return maskList(v), true
-	case []string:
-		return maskList(v), true
-	case []map[string]any:
-		return maskList(v), true
-	case map[string]string:
-		return maskMap(v), true
-	case map[string]any:
-		return maskMap(v), true
-	}
-	return v, true
-}
-
-// maskList removes an element with a reference, and also a block in which something was removed: its
-// checks are about the combination of its values.
-func maskList[T any](list []T) []any {
-	out := []any{}
-	for _, e := range list {
-		if m, ok := any(e).(map[string]any); ok && len(maskMap(m)) < len(m) {
-			continue
-		}
-		if m, ok := mask(e); ok {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-func maskMap[T any](block map[string]T) map[string]any {
-	out := make(map[string]any, len(block))
-	for k, e := range block {
-		if m, ok := mask(e); ok && !strings.Contains(k, "${") {
-			out[k] = m
-		}
-	}
-	return out
 }
 
 func decodeOptions(v cty.Value) (options, error) {

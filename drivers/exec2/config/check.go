@@ -40,7 +40,7 @@ func decodeMasked(block map[string]any) (Task, error) {
 		if name == "unveil" {
 			value = paths(value)
 		}
-		if v, ok := mask(value); ok {
+		if v, ok := drivers.Mask(value, false); ok {
 			masked[name] = v
 		} else if name == "command" {
 			masked[name] = "known later"
@@ -52,9 +52,6 @@ func decodeMasked(block map[string]any) (Task, error) {
 	}
 	return DecodeTask(v)
 }
-
-// reference begins a value that is known on the node only.
-const reference = "${"
 
 // paths cuts paths off before their first reference. The modes, and whether the path is absolute,
 // are still checked.
@@ -73,48 +70,9 @@ func pathList[T any](list []T) []any {
 	for i, e := range list {
 		out[i] = e
 		s, _ := any(e).(string)
-		if modes, path, ok := strings.Cut(s, ":"); ok && strings.Contains(path, reference) && !strings.Contains(modes, reference) {
-			known, _, _ := strings.Cut(path, reference)
+		if modes, path, ok := strings.Cut(s, ":"); ok && strings.Contains(path, drivers.Reference) && !strings.Contains(modes, drivers.Reference) {
+			known, _, _ := strings.Cut(path, drivers.Reference)
 			out[i] = modes + ":" + cmp.Or(known, "/")
-		}
-	}
-	return out
-}
-
-// mask removes values with references from v. It returns false if nothing remains.
-func mask(v any) (any, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, !strings.Contains(v, reference)
-	case []any:
-		return maskList(v), true
-	case []string:
-		return maskList(v), true
-	case []map[string]any:
-		return maskList(v), true
-	case map[string]string:
-		return maskMap(v), true
-	case map[string]any:
-		return maskMap(v), true
-	}
-	return v, true
-}
-
-func maskList[T any](list []T) []any {
-	out := []any{}
-	for _, e := range list {
-		if m, ok := mask(e); ok {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-func maskMap[T any](block map[string]T) map[string]any {
-	out := make(map[string]any, len(block))
-	for k, e := range block {
-		if m, ok := mask(e); ok && !strings.Contains(k, reference) {
-			out[k] = m
 		}
 	}
 	return out

@@ -74,7 +74,7 @@ var harmless = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/
 
 // ofDevice reports whether a path is or contains devices of the node.
 func ofDevice(path string) bool {
-	if strings.HasPrefix(path, reference) {
+	if strings.HasPrefix(path, drivers.Reference) {
 		return false // the value is known on the node
 	}
 	path = filepath.Clean("/" + path)
