@@ -172,18 +172,15 @@ func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) erro
 	d.mu.Lock()
 	d.tell = tell
 	d.mu.Unlock()
-	d.reportLogs(ctx)
+	d.reportLogs(ctx, tell)
 	d.mu.Lock()
 	d.tell = nil
 	d.mu.Unlock()
 	return ctx.Err()
 }
 
-// Types of events.
-const (
-	driverEvent = "Driver"
-	logsEvent   = "Task Logs"
-)
+// driverEvent is the type of the other events.
+const driverEvent = "Driver"
 
 // event reports an event of a task.
 func (d *Driver) event(task, kind, message string, details map[string]string) {

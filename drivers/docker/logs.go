@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+	"github.com/open-nomad/open-nomad/plugins/logfaults"
 )
 
 // pipes are the FIFOs of a task's output. A nil value discards it.
@@ -119,7 +120,7 @@ func (d *Driver) copyLogs(ctx context.Context, t *task, have *copied) {
 			return
 		}
 		if unreadable(err) {
-			d.event(t.id, logsEvent, "the output of the container is not collected: its logging driver cannot be read", nil)
+			d.event(t.id, logfaults.Event, "the output of the container is not collected: its logging driver cannot be read", nil)
 			return
 		}
 		if err == nil && !d.runs(ctx, t.container) {
@@ -226,64 +227,19 @@ func (d *Driver) copyOnce(ctx context.Context, t *task, have *copied) error {
 	return err
 }
 
-// logsEvery is the interval of queries for faulty logs, which are made only while the driver has tasks.
-// They also have a supervisor that ended started again.
-const logsEvery = 5 * time.Second
-
-// stream is a stream of a task.
-type stream struct{ task, name string }
-
-// reportLogs reports when a log cannot be written, and when it can be again, until ctx ends.
-func (d *Driver) reportLogs(ctx context.Context) {
-	every := time.NewTicker(logsEvery)
-	defer every.Stop()
-	reported := map[stream]bool{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-		}
-		faulty, err := d.faults(ctx)
-		if err != nil {
-			continue // the next round tries again
-		}
-		for s, reason := range faulty {
-			if !reported[s] {
-				reported[s] = true
-				s.report(d, "the log of "+s.name+" cannot be written: "+reason)
-			}
-		}
-		maps.DeleteFunc(reported, func(s stream, _ bool) bool {
-			_, still := faulty[s]
-			if _, err := d.task(s.task); err == nil && !still {
-				s.report(d, "the log of "+s.name+" is writable again")
-			}
-			return !still
-		})
-	}
+// reportLogs reports logs that cannot be written, until ctx ends.
+func (d *Driver) reportLogs(ctx context.Context, tell func(*drivers.TaskEvent)) {
+	w := logfaults.Watcher{Faulty: d.cfg.Logs.FaultyTasks, Idle: d.idle, Has: d.has}
+	w.Run(ctx, tell)
 }
 
-func (s stream) report(d *Driver, message string) {
-	d.event(s.task, logsEvent, message, map[string]string{"stream": s.name})
-}
-
-// faults returns the faulty streams of the driver's tasks, with the reasons.
-func (d *Driver) faults(ctx context.Context) (map[stream]string, error) {
+func (d *Driver) idle() bool {
 	d.mu.Lock()
-	idle := len(d.tasks) == 0
-	d.mu.Unlock()
-	if idle {
-		return nil, nil
-	}
-	tasks, err := d.cfg.Logs.FaultyTasks(ctx)
-	out := map[stream]string{}
-	for _, t := range tasks {
-		for name, reason := range t.LogFaults {
-			if _, err := d.task(t.ID); err == nil && t.Exit == nil {
-				out[stream{t.ID, name}] = reason
-			}
-		}
-	}
-	return out, err
+	defer d.mu.Unlock()
+	return len(d.tasks) == 0
+}
+
+func (d *Driver) has(id string) bool {
+	_, err := d.task(id)
+	return err == nil
 }

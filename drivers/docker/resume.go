@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/plugins/logfaults"
 )
 
 // An earlier agent has copied the output of a container up to about the time of the last change of the
@@ -76,7 +77,7 @@ func (d *Driver) resume(ctx context.Context, t *task) (*copied, error) {
 			return nil, err
 		}
 	}
-	d.event(t.id, logsEvent, "the agent was restarted: the output of the container is copied from "+last.UTC().Format(time.RFC3339)+" on; what the daemon's log has dropped since is missing",
+	d.event(t.id, logfaults.Event, "the agent was restarted: the output of the container is copied from "+last.UTC().Format(time.RFC3339)+" on; what the daemon's log has dropped since is missing",
 		map[string]string{"since": last.UTC().Format(time.RFC3339Nano)})
 	return have, nil
 }

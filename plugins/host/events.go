@@ -2,12 +2,10 @@ package host
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"sync"
-	"time"
 
 	"github.com/open-nomad/open-nomad/plugins/drivers"
+	"github.com/open-nomad/open-nomad/plugins/logfaults"
 	"github.com/open-nomad/open-nomad/plugins/proto"
 	"github.com/open-nomad/open-nomad/plugins/wire"
 )
@@ -45,66 +43,14 @@ func (d *Driver) events(ctx context.Context, p *process, tell func(*drivers.Task
 	return err
 }
 
-// logsEvery is the interval of queries for faulty logs, which are made only while the driver has tasks.
-// They also have a supervisor that ended started again.
-const logsEvery = 5 * time.Second
-
-// stream is a stream of a task.
-type stream struct{ task, name string }
-
-// reportLogs reports when a log cannot be written, and when it can be again.
+// reportLogs reports logs that cannot be written, until ctx ends.
 func (d *Driver) reportLogs(ctx context.Context, tell func(*drivers.TaskEvent)) {
-	every := time.NewTicker(logsEvery)
-	defer every.Stop()
-	reported := map[stream]bool{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-		}
-		faulty, err := d.faults(ctx)
-		if err != nil {
-			continue // the next round tries again
-		}
-		for s, reason := range faulty {
-			if !reported[s] {
-				reported[s] = true
-				tell(s.event(fmt.Sprintf("the log of %s cannot be written: %s: the task blocks when its pipe is full", s.name, reason)))
-			}
-		}
-		maps.DeleteFunc(reported, func(s stream, _ bool) bool {
-			if _, still := faulty[s]; still {
-				return false
-			}
-			if d.has(s.task) {
-				tell(s.event("the log of " + s.name + " is writable again"))
-			}
-			return true
-		})
-	}
+	w := logfaults.Watcher{Faulty: d.logs.FaultyTasks, Idle: d.idle, Has: d.has, Effect: logfaults.Blocks}
+	w.Run(ctx, tell)
 }
 
-// faults returns the faulty streams of the driver's tasks, with the reasons.
-func (d *Driver) faults(ctx context.Context) (map[stream]string, error) {
+func (d *Driver) idle() bool {
 	d.mu.Lock()
-	idle := len(d.tasks) == 0
-	d.mu.Unlock()
-	if idle {
-		return nil, nil
-	}
-	tasks, err := d.logs.FaultyTasks(ctx)
-	out := map[stream]string{}
-	for _, t := range tasks {
-		for name, reason := range t.LogFaults {
-			if d.has(t.ID) && t.Exit == nil {
-				out[stream{t.ID, name}] = reason
-			}
-		}
-	}
-	return out, err
-}
-
-func (s stream) event(message string) *drivers.TaskEvent {
-	return &drivers.TaskEvent{TaskID: s.task, Type: "Task Logs", At: time.Now(), Message: message, Details: map[string]string{"stream": s.name}}
+	defer d.mu.Unlock()
+	return len(d.tasks) == 0
 }
