@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
-// pluginDir returns a plugin_dir with a script that is no plugin.
+// pluginDir returns a plugin_dir with a script that does not speak the protocol of plugins.
 func pluginDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "plugins")

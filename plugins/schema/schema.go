@@ -29,7 +29,7 @@ const (
 	MaxPerNode = 32        // schemas of a node
 )
 
-// Schema is an encoded schema. The zero value is no schema.
+// Schema is an encoded schema. The zero value means that there is none.
 type Schema struct {
 	Digest string // lower case hexadecimal SHA-256 of Raw
 	Raw    []byte // the message Spec
