@@ -328,6 +328,13 @@ func TestOrderOfSteps(t *testing.T) {
 // Running jobs whose tasks lack the privilege that they need get a step, and no job is lost by it.
 func TestUnprivilegedJobs(t *testing.T) {
 	privileged := job("done", "raw_exec", m{"Tasks": []any{m{"Name": "t", "Driver": "raw_exec", "Privileged": true, "Config": m{}}}}, nil)
+	container := job("web", "docker", m{"Tasks": []any{m{"Name": "t", "Driver": "docker", "Config": m{"image": "x", "privileged": true}}}}, nil)
+	both := checked(t, archive(t, container, job("raw", "raw_exec", nil, nil)), nil, nil).Text(term.Short)
+	for _, want := range []string{"legacy_privileged_behavior = true in the plugin config of raw_exec on", "Add privileged = true to the tasks of docker that"} {
+		if !strings.Contains(strings.Join(strings.Fields(both), " "), want) {
+			t.Errorf("the steps for docker and raw_exec lack %q:\n%s", want, both)
+		}
+	}
 	for name, tc := range map[string]struct {
 		records []record
 		want    []string

@@ -52,16 +52,23 @@ func unprivileged(s *state.Snapshot) *Unprivileged {
 	return out
 }
 
-// privilegeSteps returns the step that keeps such jobs running.
+// privilegeSteps returns the steps that keep such jobs running: one for the drivers with the option, and
+// one for the others.
 func (r *Report) privilegeSteps() []Step {
 	u := r.Unprivileged
 	if len(u.Jobs) == 0 {
 		return nil
 	}
+	var steps []Step
 	jobs := plural(len(u.Jobs), "job")
-	if legacy := u.legacy(); len(legacy) > 0 {
-		return []Step{{Text: fmt.Sprintf("Set %s = true in the plugin config of %s on the new clients: their tasks have no privileged = true (%s). When all servers run open-nomad, add that line to the tasks, then remove the option.",
-			plugin.LegacyOption, strings.Join(legacy, ", "), jobs)}}
+	legacy := u.legacy()
+	if len(legacy) > 0 {
+		steps = append(steps, Step{Text: fmt.Sprintf("Set %s = true in the plugin config of %s on the new clients: their tasks have no privileged = true (%s). When all servers run open-nomad, add that line to the tasks, then remove the option.",
+			plugin.LegacyOption, strings.Join(legacy, ", "), jobs)})
 	}
-	return []Step{{Text: fmt.Sprintf("Add privileged = true to the tasks of %s that need it (%s), when all servers run open-nomad. Until then new clients refuse these tasks.", strings.Join(u.Drivers, ", "), jobs)}}
+	others := slices.DeleteFunc(slices.Clone(u.Drivers), func(name string) bool { return slices.Contains(legacy, name) })
+	if len(others) == 0 {
+		return steps
+	}
+	return append(steps, Step{Text: fmt.Sprintf("Add privileged = true to the tasks of %s that need it (%s), when all servers run open-nomad. Until then new clients refuse these tasks.", strings.Join(others, ", "), jobs)})
 }
