@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 )
@@ -172,8 +173,27 @@ func (d *Daemon) removeContainers(t testing.TB) {
 		return
 	}
 	for _, c := range list.Items {
-		if _, err := d.API.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+		if err := d.remove(ctx, c.ID); err != nil {
 			t.Errorf("remove container %s: %v", c.ID, err)
+		}
+	}
+}
+
+// remove removes a container. A driver that has just ended may have asked the daemon for the same: then
+// remove asks again until the container is gone.
+func (d *Daemon) remove(ctx context.Context, id string) error {
+	for {
+		_, err := d.API.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true})
+		if err == nil || cerrdefs.IsNotFound(err) {
+			return nil
+		}
+		if !cerrdefs.IsConflict(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
