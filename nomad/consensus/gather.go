@@ -1,10 +1,13 @@
 package consensus
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // holdFor limits how long a command waits for the group before it. A slow answer from a distant
@@ -27,6 +30,9 @@ const fewWriters = 4
 //	                                          └──── most have arrived, or late ◀── due
 //
 // A single command never waits. Up to fewWriters commands do not wait either.
+//
+// Before a snapshot is restored, stop waits for all commands and refuses new ones, because a
+// command that was decided on the old state must not be applied to the new one.
 type gather struct {
 	log func(command []byte, within time.Duration) raft.ApplyFuture
 
@@ -35,6 +41,8 @@ type gather struct {
 	due     int // number of commands that the next group waits for; 0 if it does not wait
 	waiting []*command
 	late    *time.Timer // sends the waiting commands
+	stopped bool
+	idle    chan struct{} // if stopped: closed when no group is in flight
 }
 
 // command is one command and the channel for its result.
@@ -55,6 +63,10 @@ func (g *gather) add(data []byte) <-chan applied {
 	c := &command{data: data, done: make(chan applied, 1)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.stopped {
+		c.done <- applied{err: fmt.Errorf("%w: a snapshot is being restored", nomad.ErrNoLeader)}
+		return c.done
+	}
 	g.waiting = append(g.waiting, c)
 	switch {
 	case g.due > len(g.waiting): // the timer late sends them
@@ -64,6 +76,26 @@ func (g *gather) add(data []byte) <-chan applied {
 		g.late = time.AfterFunc(holdFor, g.flush)
 	}
 	return c.done
+}
+
+// stop refuses new commands and waits until all earlier ones are answered.
+func (g *gather) stop() {
+	g.mu.Lock()
+	g.stopped, g.idle = true, make(chan struct{})
+	group := g.next()
+	if g.onWay == 0 {
+		close(g.idle)
+	}
+	g.mu.Unlock()
+	g.carry(group)
+	<-g.idle
+}
+
+// resume ends stop.
+func (g *gather) resume() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopped = false
 }
 
 // next takes the waiting commands and counts them as a group in flight. g.mu is held.
@@ -115,6 +147,10 @@ func (g *gather) landed(n int, took time.Duration) []*command {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.onWay--; g.onWay > 0 {
+		return nil
+	}
+	if g.stopped {
+		close(g.idle)
 		return nil
 	}
 	due := (n + len(g.waiting)) * 3 / 4

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // slowLog is a log that applies commands on request.
@@ -206,4 +208,45 @@ func TestGatherWaitsForMany(t *testing.T) {
 			})
 		})
 	}
+}
+
+// stop waits for the commands in flight and for those that wait for them. Later ones are refused
+// until resume.
+func TestGatherStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &slowLog{apply: make(chan struct{})}
+		g := gather{log: l.log}
+		g.stop() // nothing is in flight
+		g.resume()
+		early := []<-chan applied{g.add([]byte("a")), g.add([]byte("b"))}
+		l.has(t, "a")
+		stopped := make(chan struct{})
+		go func() {
+			g.stop()
+			close(stopped)
+		}()
+		l.has(t, "a", "b")
+		if got := <-g.add([]byte("late")); !errors.Is(got.err, nomad.ErrNoLeader) {
+			t.Errorf("a command during stop: %v", got)
+		}
+		select {
+		case <-stopped:
+			t.Error("stop did not wait for the commands in flight")
+		default:
+		}
+		l.release()
+		<-stopped
+		for i, done := range early {
+			if got := <-done; got.err != nil {
+				t.Errorf("command %d: %v", i, got.err)
+			}
+		}
+		g.resume()
+		last := g.add([]byte("c"))
+		l.has(t, "a", "b", "c")
+		l.release()
+		if got := <-last; got.err != nil {
+			t.Errorf("a command after resume: %v", got.err)
+		}
+	})
 }

@@ -39,10 +39,15 @@ func (r *Raft) Save() (*raft.SnapshotMeta, io.ReadCloser, error) {
 
 // Restore replaces the state of the cluster with the snapshot. The caller must have checked the
 // snapshot, because a server whose FSM cannot read it stops. Restore returns when a majority
-// has the new state.
+// has the new state. Commands that were passed to Apply before are applied before; Apply refuses
+// others with nomad.ErrNoLeader until Restore returns.
 func (r *Raft) Restore(meta *raft.SnapshotMeta, state io.Reader) error {
 	done := make(chan error, 1)
-	go func() { done <- r.raft.Restore(meta, state, 0) }()
+	go func() {
+		r.commands.stop()
+		defer r.commands.resume()
+		done <- r.raft.Restore(meta, state, 0)
+	}()
 	select {
 	case err := <-done:
 		if err != nil {
