@@ -33,6 +33,7 @@ const (
 	EvalTriggerPeriodicJob       = "periodic-job"
 	EvalTriggerScaling           = "job-scaling"
 	EvalTriggerNodeUpdate        = "node-update"
+	EvalTriggerNodeDrain         = "node-drain"
 	EvalTriggerAllocStop         = "alloc-stop"
 	EvalTriggerScheduled         = "scheduled"
 	EvalTriggerRollingUpdate     = "rolling-update"

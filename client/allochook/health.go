@@ -9,9 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// healthHook sets the allocation's health in its deployment. It is healthy if all tasks have
-// been up for min_healthy_time without a restart before healthy_deadline. The health is set
-// once per deployment.
+// healthHook sets the allocation's health, in its deployment or, without one, as a replacement of an
+// allocation that left a draining node. It is healthy if all tasks have been up for min_healthy_time
+// without a restart before healthy_deadline. The update block of the group has these times, or without
+// a deployment its migrate block. The health is set once, and again for each deployment.
 //
 //	waiting ──all tasks up──▶ counting ──min_healthy_time──▶ healthy
 //	   ▲  └──task dead, deadline──┐ │ └─a task restarts─▶ waiting
@@ -65,11 +66,11 @@ func (h *healthHook) follow(ctx context.Context, alloc *nomad.Allocation) {
 // belongs to another deployment.
 func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.Allocation {
 	group := alloc.Job.TaskGroup(alloc.TaskGroup)
-	if !judged(alloc, group) {
+	limits, ok := limitsOf(alloc, group)
+	if !ok || alloc.DeploymentStatus != nil && alloc.DeploymentStatus.Healthy != nil {
 		return nil
 	}
-	rules := group.Update
-	deadline := time.NewTimer(rules.HealthyDeadline)
+	deadline := time.NewTimer(limits.deadline)
 	defer deadline.Stop()
 	for {
 		var due <-chan time.Time
@@ -79,7 +80,7 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 			h.setHealth(alloc, false, "a task is down")
 			return nil
 		case up:
-			rest := rules.MinHealthyTime - time.Since(since)
+			rest := limits.minimum - time.Since(since)
 			if rest <= 0 {
 				h.setHealth(alloc, true, "all tasks are up")
 				return nil
@@ -107,15 +108,21 @@ func (h *healthHook) setHealth(alloc *nomad.Allocation, healthy bool, why string
 	h.tasks.SetHealth(alloc.DeploymentID, healthy)
 }
 
-// judged reports whether the client must determine the allocation's health.
-func judged(a *nomad.Allocation, group *nomad.TaskGroup) bool {
-	if a.DeploymentID == "" || group == nil || group.Update == nil {
-		return false
+// healthLimits are the times that determine the health of an allocation.
+type healthLimits struct{ minimum, deadline time.Duration }
+
+// limitsOf returns the limits for the allocation. ok is false if the client must not determine its health.
+func limitsOf(a *nomad.Allocation, group *nomad.TaskGroup) (l healthLimits, ok bool) {
+	switch {
+	case group == nil:
+		return healthLimits{}, false
+	case a.DeploymentID != "" && group.Update != nil:
+		u := group.Update
+		return healthLimits{u.MinHealthyTime, u.HealthyDeadline}, u.HealthCheck != nomad.UpdateStrategyHealthCheck_Manual
+	case a.DeploymentID == "" && group.Migrate != nil && a.Job.Type == nomad.JobTypeService:
+		return healthLimits{group.Migrate.MinHealthyTime, group.Migrate.HealthyDeadline}, true
 	}
-	if group.Update.HealthCheck == nomad.UpdateStrategyHealthCheck_Manual {
-		return false
-	}
-	return a.DeploymentStatus == nil || a.DeploymentStatus.Healthy == nil
+	return healthLimits{}, false
 }
 
 // verdict is the result of judge.

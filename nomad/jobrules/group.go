@@ -22,9 +22,7 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	validateRestartPolicy(tg.RestartPolicy, f)
 	validateReschedulePolicy(tg.ReschedulePolicy, f, j.Type)
 	validateUpdateStrategy(tg.Update, f, j.Type)
-	if tg.Migrate != nil && tg.Migrate.HealthCheck != nomad.MigrateStrategyHealthChecks && tg.Migrate.HealthCheck != nomad.MigrateStrategyHealthStates {
-		f.add("health_check of migrate is %q: use checks or task_states", tg.Migrate.HealthCheck)
-	}
+	validateMigrateStrategy(tg.Migrate, f)
 	validateAmounts(f, amount{"size of ephemeral_disk", tg.EphemeralDisk.SizeMB})
 	if tg.EphemeralDisk.SizeMB < minDiskMB {
 		f.add("size of ephemeral_disk is %d MB: the minimum is %d MB", tg.EphemeralDisk.SizeMB, minDiskMB)
@@ -36,6 +34,24 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	validateNetworks(tg, f)
 	validateVolumes(tg, f, j)
 	validateTasks(tg, f)
+}
+
+func validateMigrateStrategy(m *nomad.MigrateStrategy, f *faults) {
+	if m == nil {
+		return
+	}
+	if m.HealthCheck != nomad.MigrateStrategyHealthChecks && m.HealthCheck != nomad.MigrateStrategyHealthStates {
+		f.add("health_check of migrate is %q: use checks or task_states", m.HealthCheck)
+	}
+	if m.MaxParallel < 0 {
+		f.add("max_parallel of migrate is %d: it must be 0 or more", m.MaxParallel)
+	}
+	switch {
+	case m.MinHealthyTime < 0:
+		f.add("min_healthy_time of migrate is negative")
+	case m.MinHealthyTime >= m.HealthyDeadline:
+		f.add("min_healthy_time of migrate is %s, which must be less than its healthy_deadline of %s", m.MinHealthyTime, m.HealthyDeadline)
+	}
 }
 
 func validateRestartPolicy(r *nomad.RestartPolicy, f *faults) {

@@ -106,7 +106,7 @@ func (s *Server) lead(ctx context.Context) error {
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.beats.Run(ctx, nodes) },
 		func(ctx context.Context) error { return s.locks.Run(ctx, snap.LockedVariables()) },
-		s.plans.Run, s.deploys.Run, s.periodic.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run, s.firstKey, s.replicate,
+		s.plans.Run, s.deploys.Run, s.periodic.Run, s.drains.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run, s.firstKey, s.replicate,
 	} {
 		wg.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {

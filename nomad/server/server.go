@@ -34,6 +34,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
+	"github.com/open-nomad/open-nomad/nomad/drain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
@@ -95,6 +96,7 @@ type Server struct {
 	plans     *plan.Applier
 	deploys   *deploy.Watcher
 	periodic  *periodic.Launcher
+	drains    *drain.Drainer
 	pilot     *autopilot.Pilot
 	unserved  *unserved.Watcher
 	rpc       *rpc.Server
@@ -164,6 +166,7 @@ func (s *Server) open() (err error) {
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Kinds: s.cfg.Kinds, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
+	s.drains = drain.New(drain.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.pilot = s.newPilot()
 	s.unserved = unserved.New(unserved.Config{Store: s.fsm.State, CaughtUp: s.caughtUp.whenOpen(), Moved: s.moved.wait,
 		Others: func() []string { return unmarked(s.cfg.Region, s.Members()) }, Log: s.log})

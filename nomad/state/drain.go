@@ -70,7 +70,7 @@ func drainMetadata(n *nomad.Node, d drain) *nomad.DrainMetadata {
 	if d.accessor != "" {
 		last.AccessorID = d.accessor
 	}
-	if d.meta != nil {
+	if len(d.meta) > 0 {
 		last.Meta = d.meta
 	}
 	switch {

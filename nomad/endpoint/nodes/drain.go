@@ -2,21 +2,29 @@ package nodes
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// UpdateDrain ends the drain of a node. A request that starts a drain fails with 501, because
-// drains are not implemented yet.
+// Limits for the metadata of a drain, which the node keeps.
+const (
+	maxDrainMeta  = 64       // keys
+	maxDrainBytes = 16 << 10 // of keys and values
+)
+
+// UpdateDrain starts, changes or ends the drain of a node. A draining node is ineligible.
+// nomad/drain moves its allocations.
 //
-// A node may only report its own drain as complete. It then stays ineligible. Operators may end a
-// drain at any time and make the node eligible again.
+// A node may only start its own drain, when its agent stops, and report it as complete. It then
+// stays ineligible. A node cannot change an active drain. Operators may change and end a drain at
+// any time, and make the node eligible again.
 func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for drain update")
@@ -24,20 +32,22 @@ func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *message.Nod
 	if err := mayUpdateDrain(c, req); err != nil {
 		return nil, err
 	}
-	if req.DrainStrategy != nil {
-		return nil, handler.NotImplemented("draining of nodes")
+	if err := smallMeta(req.Meta); err != nil {
+		return nil, err
 	}
 	snap := s.Snapshot()
 	old := snap.Node(nil, req.NodeID)
 	switch {
 	case old == nil:
 		return nil, nomad.ErrNodeNotFound
+	case req.DrainStrategy != nil && old.DrainStrategy != nil && authz.NodeID(c.Identity) != "":
+		return unchanged(old), nil // the node leaves, as the active drain requires
+	case req.DrainStrategy != nil:
+		return s.startDrain(ctx, c, old, req)
 	case old.DrainStrategy != nil:
 		return s.endDrain(ctx, c, snap, req)
 	case !req.MarkEligible:
-		out := &message.NodeDrainUpdateResponse{NodeModifyIndex: old.ModifyIndex}
-		out.Index = old.ModifyIndex
-		return out, nil
+		return unchanged(old), nil
 	}
 	update, err := s.UpdateEligibility(ctx, c, &message.NodeUpdateEligibilityRequest{NodeID: req.NodeID, Eligibility: nomad.NodeSchedulingEligible})
 	if err != nil {
@@ -47,17 +57,70 @@ func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *message.Nod
 		EvalCreateIndex: update.EvalCreateIndex, WriteMeta: update.WriteMeta}, nil
 }
 
-// mayUpdateDrain returns an error unless the caller may send the update. A node may only end
-// its own drain, even when ACLs are disabled.
+// mayUpdateDrain returns an error unless the caller may send the update. A node may only update
+// its own drain, even when ACLs are disabled, and never becomes eligible by it.
 func mayUpdateDrain(c *rpc.Call, req *message.NodeUpdateDrainRequest) error {
 	if authz.NodeID(c.Identity) == "" {
 		return c.Access.Need(acl.ToWrite(acl.Nodes))
 	}
 	c.Access.MarkChecked()
-	if req.DrainStrategy != nil || req.MarkEligible {
+	if req.MarkEligible {
 		return nomad.ErrPermissionDenied
 	}
 	return authz.SameNode(c.Identity, req.NodeID)
+}
+
+// smallMeta returns an error if the metadata of a drain exceeds its limits.
+func smallMeta(meta map[string]string) error {
+	size := 0
+	for k, v := range meta {
+		size += len(k) + len(v)
+	}
+	if len(meta) > maxDrainMeta || size > maxDrainBytes {
+		return nomad.Errorf(400, "metadata of the drain is too large: %d keys with %d bytes, at most %d keys with %d bytes",
+			len(meta), size, maxDrainMeta, maxDrainBytes)
+	}
+	return nil
+}
+
+func unchanged(n *nomad.Node) *message.NodeDrainUpdateResponse {
+	out := &message.NodeDrainUpdateResponse{NodeModifyIndex: n.ModifyIndex}
+	out.Index = n.ModifyIndex
+	return out
+}
+
+// startDrain starts a drain, or changes the active one. The deadline counts from now, the start does not change.
+func (s *Service) startDrain(ctx context.Context, c *rpc.Call, old *nomad.Node, req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
+	now := s.Now().UTC()
+	strategy := &nomad.DrainStrategy{DrainSpec: req.DrainStrategy.DrainSpec, StartedAt: now}
+	text := "Node drain strategy set"
+	if old.DrainStrategy != nil {
+		strategy.StartedAt, text = old.DrainStrategy.StartedAt, "Node drain strategy updated"
+	}
+	if strategy.Deadline > 0 {
+		strategy.ForceDeadline = now.Add(strategy.Deadline)
+	}
+	index, err := s.Apply(ctx, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: req.NodeID, DrainStrategy: strategy,
+		NodeEvent: s.event(nomad.NodeEventSubsystemDrain, text), UpdatedAt: now.Unix(), Meta: req.Meta, UpdatedBy: updater(c.Identity)})
+	if err != nil {
+		return nil, err
+	}
+	out := &message.NodeDrainUpdateResponse{NodeModifyIndex: index}
+	out.Index = index
+	return out, nil
+}
+
+// updater names the caller in the last drain of a node.
+func updater(id *acls.AuthenticatedIdentity) string {
+	switch node := authz.NodeID(id); {
+	case node != "":
+		return "client:" + node
+	case id.Claims != nil && id.Claims.WorkloadIdentityClaims != nil:
+		return "alloc:" + id.Claims.WorkloadIdentityClaims.AllocationID
+	case id.ACLToken != nil:
+		return "token:" + id.ACLToken.AccessorID
+	}
+	return fmt.Sprintf("%s:%s", id.TLSName, id.RemoteIP)
 }
 
 // endDrain ends the current drain of a node.
@@ -65,11 +128,8 @@ func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapsho
 	entry := &message.NodeUpdateDrainRequest{NodeID: req.NodeID, MarkEligible: req.MarkEligible, UpdatedAt: s.Now().Unix()}
 	text := "Node drain complete"
 	if authz.NodeID(c.Identity) == "" {
-		text = "Node drain strategy unset"
-		entry.Meta = req.Meta
-		if t := c.Identity.ACLToken; t != nil {
-			entry.UpdatedBy = t.AccessorID
-		}
+		text = "Node drain disabled"
+		entry.Meta, entry.UpdatedBy = req.Meta, updater(c.Identity)
 	} else if !drained(snap, req.NodeID) {
 		return nil, nomad.Errorf(400, "the drain of node %s is not complete: it still has allocations", req.NodeID)
 	}

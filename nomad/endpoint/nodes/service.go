@@ -1,5 +1,5 @@
 // Package nodes answers the RPC methods of nodes: registration, heartbeats, updates of their
-// allocations, eligibility, the end of drains, and introduction tokens.
+// allocations, eligibility, drains, and introduction tokens.
 //
 //	introduction ─▶ Register ─▶ identity ─▶ UpdateStatus (heartbeat) ─▶ Deregister (purge)
 //

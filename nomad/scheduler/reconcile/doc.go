@@ -6,7 +6,8 @@
 //	             ┌─ running ──┬─ same version ────────────▶ ignore
 //	             │            ├─ no effect on tasks ──────▶ update in place
 //	allocation ──┤            └─ affects the tasks ───────▶ replace, max_parallel at a time
-//	             ├─ asked to migrate, node draining ───────▶ stop, place
+//	             ├─ asked to migrate ─────────────────────▶ stop, place
+//	             │   └─ without placement ────────────────▶ stop: still counts
 //	             ├─ node down or gone ────────────────────▶ stop as lost, place
 //	             ├─ failed ───┬─ attempts left, due ──────▶ place, then stop
 //	             │            ├─ attempts left, not due ──▶ follow-up evaluation

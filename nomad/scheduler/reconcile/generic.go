@@ -94,7 +94,7 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	waitingFrom := len(g.waiting)
 	hadVersion := false
 	for _, a := range allocs {
-		hadVersion = hadVersion || a.Job != nil && a.Job.Version == g.req.Job.Version && a.Job.CreateIndex == g.req.Job.CreateIndex
+		hadVersion = hadVersion || g.thisVersion(a)
 		if m, ok := g.classify(a, tg); ok {
 			members = append(members, m)
 		}
@@ -128,20 +128,30 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 // classify reports whether an allocation counts towards the group, and how.
 func (g *generic) classify(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
 	if a.ServerTerminalStatus() {
-		return member{}, false
+		return member{alloc: a}, g.ended(a)
 	}
 	switch a.ClientStatus {
 	case nomad.AllocClientStatusComplete:
 		// A completed batch allocation keeps counting until the job changes; one of a service does
 		// not count.
-		done := g.batch && a.Job != nil && a.Job.Version == g.req.Job.Version && a.Job.CreateIndex == g.req.Job.CreateIndex
-		return member{alloc: a}, done
+		return member{alloc: a}, g.batch && g.thisVersion(a)
 	case nomad.AllocClientStatusLost:
 		return member{}, false
 	case nomad.AllocClientStatusFailed:
 		return g.classifyFailed(a, tg)
 	}
 	return g.classifyLive(a, tg), true
+}
+
+// ended reports whether a drain ends the batch allocation without a replacement. It keeps counting
+// until the job changes.
+func (g *generic) ended(a *nomad.Allocation) bool {
+	return g.batch && isSet(a.DesiredTransition.MigrateDisablePlacement) && g.thisVersion(a)
+}
+
+// thisVersion reports whether the allocation belongs to the current version of the job.
+func (g *generic) thisVersion(a *nomad.Allocation) bool {
+	return a.Job != nil && a.Job.Version == g.req.Job.Version && a.Job.CreateIndex == g.req.Job.CreateIndex
 }
 
 func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member {
@@ -153,6 +163,8 @@ func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member 
 			return member{alloc: a}
 		}
 		return member{alloc: a, replace: follow, stop: NodeLost, clientStatus: nomad.AllocClientStatusLost}
+	case isSet(move.Migrate) && g.ended(a):
+		return member{alloc: a, stop: Moved}
 	case isSet(move.Migrate):
 		return member{alloc: a, replace: follow, stop: Moved}
 	case isSet(move.Reschedule) && unhealthy(a):
@@ -222,7 +234,7 @@ func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []
 		if m.stop != "" {
 			d.Stop++
 			g.out.stop(m.alloc, m.stop, m.clientStatus)
-		} else if m.alloc.ClientStatus != nomad.AllocClientStatusComplete {
+		} else if !m.alloc.ServerTerminalStatus() && m.alloc.ClientStatus != nomad.AllocClientStatusComplete {
 			d.Stop++
 			g.out.stop(m.alloc, NotNeeded, lostStatus(g.req.Node(m.alloc.NodeID)))
 		}
@@ -235,7 +247,7 @@ func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []
 func (g *generic) sortByWorth(tg *nomad.TaskGroup, members []member) {
 	slices.SortFunc(members, func(a, b member) int {
 		return cmp.Or(
-			boolCompare(a.replace == nil, b.replace == nil),
+			boolCompare(a.replace == nil && a.stop == "", b.replace == nil && b.stop == ""),
 			boolCompare(!a.alloc.ClientTerminalStatus(), !b.alloc.ClientTerminalStatus()),
 			cmp.Compare(versionOf(b.alloc), versionOf(a.alloc)),
 			cmp.Compare(a.alloc.Index(), b.alloc.Index()),
@@ -275,10 +287,16 @@ func boolCompare(a, b bool) int {
 	return 1
 }
 
-// replaceMembers requests the replacements of members that must stop and returns the others.
+// replaceMembers stops the members that must stop, requests their replacements, and returns the
+// other members.
 func (g *generic) replaceMembers(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUpdates) (keep []*nomad.Allocation, placed int) {
 	for _, m := range members {
-		if m.replace == nil {
+		switch {
+		case m.replace == nil && m.stop != "": // it holds its place in the count
+			d.Migrate++
+			g.out.stop(m.alloc, m.stop, m.clientStatus)
+			continue
+		case m.replace == nil:
 			keep = append(keep, m.alloc)
 			continue
 		}

@@ -1,0 +1,105 @@
+// Package drain moves the allocations away from draining nodes.
+//
+//	draining ──service and batch allocations──▶ marked, max_parallel at a time ──all ended──┐
+//	   │                                                                                    ▼
+//	   ├──deadline──▶ all marked ──▶ complete ◀──all ended── system allocations marked ◀────┤
+//	   └──operator──▶ canceled           ▲                                                  │
+//	                                     └────────────none, or ignored──────────────────────┘
+//
+// A mark is the desired transition Migrate of an allocation, written with an evaluation of its job. The
+// scheduler then stops the allocation and places its replacement. The rules:
+//
+//   - A service allocation leaves when enough others of its group are healthy: max_parallel of the
+//     migrate block is how many may be missing. With max_parallel 0 it stays until the deadline.
+//   - A batch allocation may finish. At the deadline it is stopped and not replaced.
+//   - A sysbatch allocation may finish too, but the drain does not wait for it.
+//   - A system allocation, and one that runs a CSI plugin, stays until the others have ended.
+//     With ignore_system_jobs, system allocations are left alone.
+//   - At the deadline, everything that is left is marked and the drain is complete.
+//
+// A complete drain leaves the node ineligible.
+//
+// The drainer runs on the leader only and keeps nothing in memory: a new leader reads the same state
+// and takes the same steps. Its one goroutine waits on watches of state and for the next deadline.
+package drain
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+const (
+	// pace is the minimum interval between two steps, so that one step handles many changes.
+	pace = 250 * time.Millisecond
+	// retryAfter is the delay after a failed write.
+	retryAfter = time.Second
+	// maxWait limits the wait for a deadline, because the clock of the host may be set.
+	maxWait = time.Minute
+)
+
+// Committer appends to the Raft log.
+type Committer interface {
+	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
+}
+
+// Config of a Drainer. All fields are required.
+type Config struct {
+	Store func() *state.Store // the current store: a restore replaces it
+	Raft  Committer
+	Log   *slog.Logger
+}
+
+// Drainer drains nodes.
+type Drainer struct{ cfg Config }
+
+// New returns a Drainer.
+func New(cfg Config) *Drainer { return &Drainer{cfg: cfg} }
+
+// Run drains nodes until ctx ends.
+func (d *Drainer) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		store := d.cfg.Store()
+		ws := memdb.NewWatchSet()
+		ws.Add(store.Abandoned())
+		now := time.Now()
+		snap := store.Snapshot()
+		s := plan(snap, ws, now)
+		switch err := d.take(ctx, snap, s, now); {
+		case err != nil && ctx.Err() == nil:
+			d.cfg.Log.Warn("drain nodes", "err", err)
+			wait(ctx, memdb.NewWatchSet(), retryAfter)
+			continue
+		case s.empty():
+			wait(ctx, ws, s.until(now))
+		}
+		wait(ctx, memdb.NewWatchSet(), pace)
+	}
+	return ctx.Err()
+}
+
+// wait waits for a change, for a time or for the end of ctx. A negative time means no limit.
+func wait(ctx context.Context, ws memdb.WatchSet, limit time.Duration) {
+	if limit >= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	// The caller reads the state again, whatever ended the wait.
+	_ = ws.WatchCtx(ctx)
+}
+
+// apply writes one log entry.
+func (d *Drainer) apply(ctx context.Context, t nomad.MessageType, req any) error {
+	resp, _, err := d.cfg.Raft.Apply(ctx, t, req)
+	if failed, ok := resp.(error); ok {
+		err = errors.Join(err, failed)
+	}
+	return err
+}
