@@ -255,8 +255,8 @@ func (l leader) Call(ctx context.Context, method string, req, resp any) error {
 	return l.agent.Call(ctx, method, req, resp)
 }
 
-// Run runs the agent until ctx ends or a component fails. The client stops first, then the API,
-// then the server.
+// Run runs the agent until ctx ends or a component fails. The client stops first, after a drain if the
+// configuration asks for it, then the API, then the server.
 func (a *Agent) Run(ctx context.Context) error {
 	parts, endParts := context.WithCancel(context.WithoutCancel(ctx))
 	defer endParts()
@@ -271,9 +271,21 @@ func (a *Agent) Run(ctx context.Context) error {
 			return a.ended("HTTP API", parts, a.serveHTTP(parts, ln))
 		})
 	}
-	err := a.runClient(ctx, failed)
-	if failed.Err() == nil {
-		err = errors.Join(err, a.leave())
+	ending, end := context.WithCancel(ctx)
+	defer end()
+	attached, detach := context.WithCancel(context.WithoutCancel(ctx))
+	defer detach()
+	ways := make(chan departure, 1)
+	go func() {
+		ways <- a.depart(ending, failed)
+		detach()
+	}()
+	err := a.runClient(attached, failed)
+	end() // the client may have failed
+	way := <-ways
+	err = errors.Join(err, way.err)
+	if way.leaves {
+		a.leave()
 	}
 	endParts()
 	err = errors.Join(err, group.Wait())

@@ -126,19 +126,3 @@ func (c *Cluster) untested() []string {
 	}
 	return out
 }
-
-// ourLeader returns the name of the leader if it runs open-nomad and other servers run
-// Nomad, else "".
-func (c *Cluster) ourLeader() string {
-	name, others := "", false
-	for _, s := range c.Servers {
-		others = others || !s.Ours
-		if s.Leader && s.Ours {
-			name = s.Name
-		}
-	}
-	if !others {
-		return ""
-	}
-	return name
-}

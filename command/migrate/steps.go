@@ -82,18 +82,12 @@ func (r *Report) prepareAgents() []Step {
 	default:
 		steps = append(steps, Step{Text: "tls.rpc is off: " + cannot + "."})
 	}
-	if c := r.Cluster; c != nil && c.ourLeader() != "" {
-		steps = append(steps, Step{
-			Text:     c.ourLeader() + " runs open-nomad and leads. Transfer the leadership to a Nomad server: only a Nomad leader can drain nodes.",
-			Commands: []string{"nomad operator raft list-peers", "nomad operator raft transfer-leadership -peer-id=<ID of a Nomad server>"},
-		})
-	}
 	return steps
 }
 
 func (r *Report) nodeStep() Step {
 	return Step{
-		Text: "Replace the client agents, one node after the other, while a Nomad server leads: open-nomad servers cannot drain nodes. Use the old nomad program for the drain, and a new data directory for the new agent.",
+		Text: "Replace the client agents, one node after the other. Drain each node, then start the new agent with a new data directory.",
 		Commands: []string{
 			"nomad node drain -enable -yes <node>",
 			"systemctl stop nomad                # the Nomad agent, on the node",

@@ -1,4 +1,4 @@
-// Package node implements the commands for nodes and node pools: node status, eligibility,
+// Package node implements the commands for nodes and node pools: node status, eligibility, drain,
 // artifact-cache, identity, intro and config. They call an agent through package httpclient and keep no state.
 package node
 
@@ -120,12 +120,6 @@ func eligibilityCommand() term.Command {
 			}
 		},
 	}
-}
-
-func drainCommand() term.Command {
-	c := term.Refuse("node drain", "node drains ('nomad node eligibility -disable' stops new allocations on the node)")
-	c.Alias = []string{"node-drain"}
-	return c
 }
 
 func identityGetCommand() term.Command {

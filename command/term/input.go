@@ -1,10 +1,20 @@
 package term
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
+
+// Confirm prints a question and reports whether the user answers y or yes. The end of the input means no.
+func (e *Env) Confirm(question string) bool {
+	e.Printf("%s ", question)
+	answer, _ := bufio.NewReader(e.In).ReadString('\n') // an error means no
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
 
 // Input reads the file that an argument names, or standard input for "-". More than limit
 // bytes are an error.

@@ -87,6 +87,14 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 	}, nil
 }
 
+// DrainOnShutdown returns the drain with which a client leaves. ok is false without the block and in
+// development mode.
+func (s *Settings) DrainOnShutdown() (spec nomad.DrainSpec, ok bool) {
+	_, set := s.set["client.drain_on_shutdown"]
+	d := s.Client.DrainOnShutdown
+	return nomad.DrainSpec{Deadline: d.Deadline, IgnoreSystemJobs: d.IgnoreSystemJobs}, set && !s.Dev
+}
+
 func (c *Client) hostVolumes() map[string]client.HostVolume {
 	out := map[string]client.HostVolume{}
 	for name, v := range c.HostVolume {

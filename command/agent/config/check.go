@@ -117,6 +117,9 @@ func (s *Settings) checkClient() error {
 	if c.GCInterval <= 0 || c.GCMaxAllocs < 0 {
 		errs = append(errs, s.Fault("client.gc_interval", "must be above 0, and gc_max_allocs must not be negative"))
 	}
+	if c.DrainOnShutdown.Deadline < 0 {
+		errs = append(errs, s.Fault("client.drain_on_shutdown.deadline", "must not be negative (0 means no deadline)"))
+	}
 	for path, n := range map[string]int{"network_speed": c.NetworkSpeed, "cpu_total_compute": c.CPUTotalCompute, "memory_total_mb": c.MemoryTotalMB,
 		"disk_total_mb": c.DiskTotalMB, "node_max_allocs": c.NodeMaxAllocs, "reserved.cpu": c.Reserved.CPU,
 		"reserved.memory": c.Reserved.Memory, "reserved.disk": c.Reserved.Disk} {

@@ -54,7 +54,7 @@ type Client struct {
 	CgroupParent                   string                    `hcl:"cgroup_parent"`
 	NomadServiceDiscovery          bool                      `hcl:"nomad_service_discovery" default:"true"`
 	Artifact                       Artifact                  `hcl:"artifact"`
-	DrainOnShutdown                DrainOnShutdown           `hcl:"drain_on_shutdown" later:"draining"`
+	DrainOnShutdown                DrainOnShutdown           `hcl:"drain_on_shutdown"`
 	Users                          Users                     `hcl:"users"`
 	NodeMaxAllocs                  int                       `hcl:"node_max_allocs"`
 	LogFile                        string                    `hcl:"log_file"`
@@ -144,7 +144,7 @@ type Artifact struct {
 	CacheSize                     string        `hcl:"cache_size" default:"2GiB"`
 }
 
-// DrainOnShutdown is the client.drain_on_shutdown block.
+// DrainOnShutdown is the client.drain_on_shutdown block. Force has no effect, as in Nomad.
 type DrainOnShutdown struct {
 	Deadline         time.Duration `hcl:"deadline" default:"1h"`
 	IgnoreSystemJobs bool          `hcl:"ignore_system_jobs"`

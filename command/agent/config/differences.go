@@ -37,6 +37,7 @@ var withoutEffect = map[string]string{
 	"server.log_file":                "this version has no 'monitor export'",
 	"server.protocol_version":        "ignored, as in Nomad",
 	"client.cpu_disable_dmidecode":   "the agent never runs dmidecode",
+	"client.drain_on_shutdown.force": "ignored, as in Nomad",
 	"disable_update_check":           "the agent never checks for updates",
 	"disable_anonymous_signature":    "the agent never sends a signature",
 
