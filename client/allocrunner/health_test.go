@@ -24,6 +24,15 @@ func TestHealth(t *testing.T) {
 	restarting.RestartPolicy.Attempts, restarting.RestartPolicy.Interval = 100, time.Hour
 	manual := deployed(mockTask("main", lasts("1h")))
 	manual.Job.TaskGroups[0].Update.HealthCheck = nomad.UpdateStrategyHealthCheck_Manual
+	moved := func(jobType string) *nomad.Allocation {
+		a := allocation(jobType, mockTask("main", lasts("3h")))
+		a.Job.TaskGroups[0].Migrate = &nomad.MigrateStrategy{MinHealthyTime: 20 * time.Second, HealthyDeadline: time.Minute}
+		a.Job.TaskGroups[0].Update = deployed().Job.TaskGroups[0].Update
+		return a
+	}
+	slow := moved(nomad.JobTypeService)
+	slow.Job.TaskGroups[0].Tasks = append(slow.Job.TaskGroups[0].Tasks, during(mockTask("pre", lasts("2h")), pre, false))
+	slow.AllocatedResources.Tasks["pre"] = &nomad.AllocatedTaskResources{}
 	for _, tc := range []struct {
 		name    string
 		alloc   *nomad.Allocation
@@ -39,6 +48,9 @@ func TestHealth(t *testing.T) {
 		{"prestart too long", deployed(during(mockTask("pre", lasts("2h")), pre, false), mockTask("main", lasts("3h"))),
 			"unhealthy", time.Minute},
 		{"manual", manual, "", 0},
+		{"migrate block", moved(nomad.JobTypeService), "healthy", 20 * time.Second},
+		{"migrate block, too late", slow, "unhealthy", time.Minute},
+		{"migrate block of a batch job", moved(nomad.JobTypeBatch), "", 0},
 		{"not in a deployment", allocation(nomad.JobTypeService, mockTask("main", lasts("3h"))), "", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -252,6 +252,15 @@ func TestLostAndMoved(t *testing.T) {
 			t.Errorf("live = %+v", got)
 		}
 	})
+	t.Run("drained without placement", func(t *testing.T) { // only batch jobs know it
+		w, old := setup(t)
+		w.addNode("n2")
+		set(w, old, func(a *nomad.Allocation) {
+			a.DesiredTransition = nomad.DesiredTransition{Migrate: &yes, MigrateDisablePlacement: &yes}
+		})
+		w.process()
+		wantNames(t, w.live(), "j.g[0]")
+	})
 	t.Run("failed on a node that went down", func(t *testing.T) {
 		w, old := setup(t)
 		w.report(nomad.AllocClientStatusFailed, nil, old)

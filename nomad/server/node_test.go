@@ -174,8 +174,6 @@ func TestEligibilityAndDrain(t *testing.T) {
 		e := read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: global})
 		return e.Eval.Status == nomad.EvalStatusComplete && e.Eval.BlockedEval != ""
 	})
-	err := s.Call(within(t), "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, DrainStrategy: &nomad.DrainStrategy{}}, nil)
-	failsWith(t, err, 501, "draining of nodes")
 	// Ending a drain that does not exist makes the node eligible, and the job is placed.
 	read[message.NodeDrainUpdateResponse](t, s, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true})
 	n.allocs(1)
