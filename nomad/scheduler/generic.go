@@ -70,6 +70,9 @@ func (g *generic) followups(ctx context.Context, result *reconcile.Result) error
 			id = e.ID
 			g.created[at] = id
 		}
+		if g.nextEval == "" {
+			g.nextEval = id
+		}
 		for i := range result.Delay {
 			if result.Delay[i].EvalID == e.ID {
 				result.Delay[i].EvalID = id

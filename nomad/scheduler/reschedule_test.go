@@ -23,7 +23,7 @@ func TestRescheduleLaterThenNow(t *testing.T) {
 		t.Fatalf("created %d evaluations, want a follow-up", len(w.created))
 	}
 	follow := w.created[0]
-	if got := follow.WaitUntil.Sub(w.now); got != 30*time.Second || follow.TriggeredBy != nomad.EvalTriggerRetryFailedAlloc || follow.Status != nomad.EvalStatusPending {
+	if got := follow.WaitUntil.Sub(w.now); got != 30*time.Second || follow.TriggeredBy != nomad.EvalTriggerAllocReschedule || follow.Status != nomad.EvalStatusPending {
 		t.Errorf("follow-up = %+v, waits %v", follow, got)
 	}
 	if got := w.allocs[failed.ID]; got.FollowupEvalID != follow.ID || got.Job == nil || got.DesiredStatus != nomad.AllocDesiredStatusRun {
@@ -79,7 +79,11 @@ func TestDelays(t *testing.T) {
 			[]time.Duration{min, min, 2 * min, 3 * min, 5 * min, 8 * min}},
 		{"attempts", nomad.ReschedulePolicy{Attempts: 2, Interval: time.Hour, Delay: min, DelayFunction: "constant"},
 			[]time.Duration{min, min, -1}},
-		{"attempts after the interval", nomad.ReschedulePolicy{Attempts: 1, Interval: 30 * time.Second, Delay: min, DelayFunction: "constant"},
+		{"a delay that is not below the interval", nomad.ReschedulePolicy{Attempts: 2, Interval: min, Delay: min, DelayFunction: "constant"},
+			[]time.Duration{-1}},
+		{"maximum reached", nomad.ReschedulePolicy{Unlimited: true, Delay: min, DelayFunction: "exponential", MaxDelay: 2 * min},
+			[]time.Duration{min, 2 * min, 2 * min}},
+		{"attempts after the interval", nomad.ReschedulePolicy{Attempts: 1, Interval: 65 * time.Second, Delay: min, DelayFunction: "constant"},
 			[]time.Duration{min, min, min}},
 		{"off", nomad.ReschedulePolicy{}, []time.Duration{-1}},
 	}
@@ -90,7 +94,7 @@ func TestDelays(t *testing.T) {
 			w.register(job(nomad.JobTypeService, 1, policy(c.policy)))
 			w.process()
 			for i, want := range c.want {
-				w.now = w.now.Add(40 * time.Second) // it runs for a while
+				w.now = w.now.Add(70 * time.Second) // it runs for a while
 				w.report(nomad.AllocClientStatusFailed, nil, w.live()[0])
 				before := len(w.created)
 				w.process()
@@ -317,5 +321,28 @@ func TestMarkedForReschedule(t *testing.T) {
 		if a := w.live(); len(a) != 1 || a[0].PreviousAllocation != old.ID || len(a[0].RescheduleTracker.Events) != 1 {
 			t.Errorf("live = %+v", a)
 		}
+	}
+}
+
+// After a reset, a fibonacci series begins again.
+func TestFibonacciAfterReset(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1")
+	w.register(job(nomad.JobTypeService, 1, policy(nomad.ReschedulePolicy{
+		Unlimited: true, Delay: time.Minute, DelayFunction: "fibonacci", MaxDelay: 2 * time.Minute})))
+	w.process()
+	for i, c := range []struct{ runs, want time.Duration }{
+		{0, time.Minute}, {0, time.Minute}, {0, 2 * time.Minute}, {0, 2 * time.Minute}, // 3 is above the maximum
+		{3 * time.Minute, time.Minute}, {0, time.Minute}, {0, 2 * time.Minute},
+	} {
+		w.now = w.now.Add(c.runs)
+		w.report(nomad.AllocClientStatusFailed, nil, w.live()[0])
+		w.process()
+		follow := w.created[len(w.created)-1]
+		if got := follow.WaitUntil.Sub(w.now); got != c.want {
+			t.Fatalf("failure %d: delay %v, want %v", i+1, got, c.want)
+		}
+		w.now = follow.WaitUntil
+		w.process(func(e *nomad.Evaluation) { e.ID = follow.ID })
 	}
 }

@@ -211,7 +211,7 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 		return member{alloc: a, replace: follow}
 	case !ok, g.rollout.halted && g.rollout.inDeployment(a):
 		return member{alloc: a}
-	case !at.After(g.req.Now), a.FollowupEvalID == g.req.Eval.ID, gone(g.req.Node(a.NodeID)):
+	case !at.After(g.req.Now.Add(dueWindow)), a.FollowupEvalID == g.req.Eval.ID, gone(g.req.Node(a.NodeID)):
 		return member{alloc: a, replace: follow}
 	}
 	if a.FollowupEvalID == "" {

@@ -16,6 +16,8 @@ const (
 const (
 	// followupWindow is the period within which failed allocations share one follow-up evaluation.
 	followupWindow = 5 * time.Second
+	// dueWindow is how early a failed allocation may be replaced.
+	dueWindow = time.Second
 	// keptEvents is how many events are kept under an unlimited policy.
 	keptEvents = 5
 )
@@ -80,6 +82,9 @@ func due(a *nomad.Allocation, p *nomad.ReschedulePolicy, now time.Time) (at time
 		}
 	}
 	delay = nextDelay(p, events, failed)
+	if !p.Unlimited && delay >= p.Interval {
+		return time.Time{}, 0, false
+	}
 	return failed.Add(delay), delay, true
 }
 
@@ -114,13 +119,13 @@ func nextDelay(p *nomad.ReschedulePolicy, events []*nomad.RescheduleEvent, faile
 		delay = last.Delay * 2
 	case delayFibonacci:
 		delay = last.Delay
-		if n > 1 {
+		if n > 1 && events[n-2].Delay <= last.Delay { // otherwise a reset began a new series
 			delay += events[n-2].Delay
 		}
 	default:
 		return p.Delay
 	}
-	if p.MaxDelay > 0 && delay >= p.MaxDelay {
+	if p.MaxDelay > 0 && delay > p.MaxDelay {
 		if failed.Sub(time.Unix(0, last.RescheduleTime)) > p.MaxDelay {
 			return p.Delay
 		}
@@ -155,12 +160,12 @@ func followup(req *Request, at time.Time) *nomad.Evaluation {
 		Namespace:         req.Eval.Namespace,
 		Priority:          req.Eval.Priority,
 		Type:              req.Eval.Type,
-		TriggeredBy:       nomad.EvalTriggerRetryFailedAlloc,
+		TriggeredBy:       nomad.EvalTriggerAllocReschedule,
 		JobID:             req.Eval.JobID,
 		JobModifyIndex:    req.Eval.JobModifyIndex,
 		PreviousEval:      req.Eval.ID,
 		Status:            nomad.EvalStatusPending,
-		StatusDescription: "waiting to reschedule failed allocations",
+		StatusDescription: "created for delayed rescheduling",
 		WaitUntil:         at,
 		CreateTime:        req.Now.UnixNano(),
 		ModifyTime:        req.Now.UnixNano(),
