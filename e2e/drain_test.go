@@ -2,11 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
 // movable is a service group whose replacements are healthy at once.
@@ -74,6 +77,15 @@ func drainedNode(t *testing.T, f *fleet, id string) *api.Node {
 	return n
 }
 
+// deployed waits until all allocations of a job are healthy.
+func deployed(t *testing.T, a *cluster.Agent, job string) {
+	t.Helper()
+	within(t, patience, "the deployment of "+job+" is successful", func() bool {
+		d, _, err := a.Client.Jobs().LatestDeployment(job, nil)
+		return err == nil && d != nil && d.Status == "successful"
+	})
+}
+
 // TestDrainLimits drains nodes with a deadline, by force, and cancels a drain.
 func TestDrainLimits(t *testing.T) {
 	f := newFleet(t, quickBeats)
@@ -138,6 +150,7 @@ func TestDrainOnShutdown(t *testing.T) {
 	await(t, f.srv, web, "running", 2)
 	sys, _ := run(t, f.srv, job("sys", `type = "system"`, small))
 	await(t, f.srv, sys, "running", 1)
+	deployed(t, f.srv, web)
 	f.join("second", loopback)
 	id := nodeID(t, first)
 	if err := first.Stop(); err != nil {
@@ -163,4 +176,89 @@ func TestDrainOnShutdown(t *testing.T) {
 	if n := drainedNode(t, f, id); n.DrainStrategy != nil {
 		t.Errorf("the node drains after its restart: %+v", n.DrainStrategy)
 	}
+}
+
+// TestDrainOverLeaders changes the leader in the middle of a drain, once in order and once by a kill. The drain goes
+// on, and never more than max_parallel allocations are missing.
+func TestDrainOverLeaders(t *testing.T) {
+	const count = 6
+	s := startServers(t)
+	clients := []*cluster.Agent{s.client("first"), s.client("second")}
+	defer purgeAll(t, clients[1])
+	enable := func(i int, on bool) {
+		t.Helper()
+		acked(t, "set the eligibility", func() error {
+			_, err := s.all[0].Client.Nodes().ToggleEligibility(nodeID(t, clients[i]), on, nil)
+			return err
+		})
+	}
+	enable(1, false)
+	web, _ := run(t, s.all[0], job("web", "", fmt.Sprintf("count = %d\n", count)+strings.Replace(movable, "100ms", "500ms", 1)))
+	await(t, s.all[0], web, "running", count)
+	deployed(t, s.all[0], web)
+	enable(1, true)
+
+	id, lead := nodeID(t, clients[0]), s.agreed()
+	acked(t, "start the drain", func() error {
+		_, err := s.all[lead].Client.Nodes().UpdateDrain(id, &api.DrainSpec{Deadline: 5 * time.Minute}, false, nil)
+		return err
+	})
+	least := count
+	moved := func(ask *cluster.Agent) int {
+		allocs, _, err := ask.Client.Jobs().Allocations(web, true, &httpclient.QueryOptions{AllowStale: true})
+		if err != nil {
+			return 0 // no leader
+		}
+		running, gone := 0, 0
+		for _, a := range allocs {
+			switch {
+			case a.DesiredStatus == "run" && a.ClientStatus == "running":
+				running++
+			case a.NodeID == id && a.DesiredStatus == "stop":
+				gone++
+			}
+		}
+		least = min(least, running)
+		return gone
+	}
+	until := func(n int) {
+		t.Helper()
+		within(t, patience, fmt.Sprintf("%d allocations have left", n), func() bool { return moved(s.all[(lead+2)%3]) >= n })
+	}
+	until(1)
+	s.lead((lead + 1) % 3)
+	until(3)
+	if err := s.all[(lead+1)%3].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	until(count)
+	s.all[(lead+1)%3] = again(t, s.all[(lead+1)%3])
+	var n *api.Node
+	within(t, patience, "the drain is complete", func() bool {
+		moved(s.all[(lead+2)%3])
+		var err error
+		n, _, err = s.all[(lead+2)%3].Client.Nodes().Info(id, nil)
+		return err == nil && n.DrainStrategy == nil
+	})
+	if n.LastDrain.Status != api.DrainStatusComplete || n.SchedulingEligibility != api.NodeSchedulingIneligible {
+		t.Errorf("last drain %+v, the node is %s", n.LastDrain, n.SchedulingEligibility)
+	}
+	if least < count-1 {
+		t.Errorf("only %d of %d allocations ran at one time, want %d", least, count, count-1)
+	}
+	await(t, s.all[(lead+2)%3], web, "running", count)
+}
+
+// client starts a client of the servers.
+func (s *servers) client(name string) *cluster.Agent {
+	s.t.Helper()
+	dir := filepath.Join(tempDir(s.t), name)
+	mkdir(s.t, dir)
+	cfg := filepath.Join(dir, "client.hcl")
+	write(s.t, cfg, fmt.Sprintf("name = %q\n", name)+testDrivers+loopback)
+	args := []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}
+	for _, a := range s.all {
+		args = append(args, fmt.Sprintf("-servers=127.0.0.1:%d", a.RPC))
+	}
+	return start(s.t, cluster.Options{Dir: dir, Args: args})
 }
