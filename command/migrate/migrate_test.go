@@ -290,8 +290,7 @@ func TestStepsFollowTheCluster(t *testing.T) {
 	}{
 		"TLS":        {self(true, ""), []any{nomads}, "server.global.nomad", "cannot schedule"},
 		"Enterprise": {self(true, "ent"), []any{member("a", "10.0.0.1", "2.0.0+ent", nil)}, "Nomad Enterprise to the community edition", ""},
-		"our leader": {self(true, ""), []any{ours, member("b", "10.0.0.2", "2.0.1", nil)}, "a.global runs open-nomad and leads", "these have"},
-		"only ours":  {self(true, ""), []any{ours}, "open-nomad", "runs open-nomad and leads"},
+		"our leader": {self(true, ""), []any{ours, member("b", "10.0.0.2", "2.0.1", nil)}, "Drain each node, then start the new agent", "Transfer the leadership"},
 		"no rights":  {nil, []any{nomads}, "Unknown: configuration of the agent (needs agent:read): Unexpected response code: 403", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
