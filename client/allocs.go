@@ -146,6 +146,15 @@ func (s *allocSet) resendHeld() {
 	}
 }
 
+// resend queues the last status of an allocation.
+func (s *allocSet) resend(h *held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.status != nil {
+		s.updates.putOlder(h.status)
+	}
+}
+
 // take starts an allocation, or passes its new version to its runner.
 func (s *allocSet) take(a *nomad.Allocation) {
 	if s.passOn(a) {
@@ -181,6 +190,9 @@ func (s *allocSet) passOn(a *nomad.Allocation) bool {
 	}
 	s.db.PutAllocWithNext(a)
 	h.runner.Update(a)
+	if a.ClientStatus == nomad.AllocClientStatusUnknown {
+		s.resend(h)
+	}
 	return true
 }
 

@@ -45,6 +45,8 @@ const (
 	EvalTriggerQueuedAllocs      = "queued-allocs"
 	EvalTriggerPreemption        = "preemption"
 	EvalTriggerReconnect         = "reconnect"
+
+	EvalTriggerMaxDisconnectTimeout = "max-disconnect-timeout"
 )
 
 // EvalOptions are the options of a forced evaluation.

@@ -32,8 +32,14 @@ func (r *Runner) Update(alloc *nomad.Allocation) {
 		r.deploy, r.deployNew = alloc.DeploymentStatus, true // the health in the last deployment does not apply to this one
 	}
 	tasks := r.tasks
+	returned := alloc.ClientStatus == nomad.AllocClientStatusUnknown && old.ClientStatus != nomad.AllocClientStatusUnknown
 	r.mu.Unlock()
 	r.updateTasks(alloc, tasks)
+	if returned {
+		for _, t := range tasks {
+			t.Emit(&nomad.TaskEvent{Type: nomad.TaskClientReconnected})
+		}
+	}
 	select {
 	case r.updates <- struct{}{}:
 	default: // an earlier update is pending, and its hooks will get this one

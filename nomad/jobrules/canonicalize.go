@@ -106,6 +106,13 @@ func canonicalizeTaskGroup(tg *nomad.TaskGroup, j *nomad.Job) {
 			MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute,
 		}
 	}
+	if d := tg.Disconnect; d != nil {
+		orEmpty(&d.Reconcile, nomad.ReconcileBestScore)
+		if d.Replace == nil {
+			yes := true
+			d.Replace = &yes
+		}
+	}
 	if tg.Scaling != nil {
 		orEmpty(&tg.Scaling.Type, nomad.ScalingPolicyTypeHorizontal)
 		tg.Scaling.Target = map[string]string{nomad.ScalingTargetNamespace: j.Namespace, nomad.ScalingTargetJob: j.ID, nomad.ScalingTargetGroup: tg.Name}

@@ -30,10 +30,6 @@ var (
 	absentForGroups = []feature[*nomad.TaskGroup]{
 		{"service", "service blocks are", func(tg *nomad.TaskGroup) bool { return len(tg.Services) > 0 }},
 		{"consul", "consul blocks are", func(tg *nomad.TaskGroup) bool { return tg.Consul != nil }},
-		{"disconnect", "disconnect blocks are", func(tg *nomad.TaskGroup) bool { return tg.Disconnect != nil }},
-		{"stop_after_client_disconnect", "stop_after_client_disconnect is", func(tg *nomad.TaskGroup) bool { return tg.StopAfterClientDisconnect != nil }},
-		{"max_client_disconnect", "max_client_disconnect is", func(tg *nomad.TaskGroup) bool { return tg.MaxClientDisconnect != nil }},
-		{"prevent_reschedule_on_lost", "prevent_reschedule_on_lost is", func(tg *nomad.TaskGroup) bool { return tg.PreventRescheduleOnLost }},
 		{"max_run_duration", "max_run_duration is", func(tg *nomad.TaskGroup) bool { return tg.MaxRunDuration != nil }},
 		{"ephemeral_disk sticky", "sticky in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
 		{"ephemeral_disk migrate", "migrate in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},

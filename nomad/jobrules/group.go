@@ -23,6 +23,7 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	validateReschedulePolicy(tg.ReschedulePolicy, f, j.Type)
 	validateUpdateStrategy(tg.Update, f, j.Type)
 	validateMigrateStrategy(tg.Migrate, f)
+	validateDisconnect(tg.Disconnect, f, j.Type)
 	validateAmounts(f, amount{"size of ephemeral_disk", tg.EphemeralDisk.SizeMB})
 	if tg.EphemeralDisk.SizeMB < minDiskMB {
 		f.add("size of ephemeral_disk is %d MB: the minimum is %d MB", tg.EphemeralDisk.SizeMB, minDiskMB)
@@ -51,6 +52,30 @@ func validateMigrateStrategy(m *nomad.MigrateStrategy, f *faults) {
 		f.add("min_healthy_time of migrate is negative")
 	case m.MinHealthyTime >= m.HealthyDeadline:
 		f.add("min_healthy_time of migrate is %s, which must be less than its healthy_deadline of %s", m.MinHealthyTime, m.HealthyDeadline)
+	}
+}
+
+func validateDisconnect(d *nomad.DisconnectStrategy, f *faults, jobType string) {
+	if d == nil {
+		return
+	}
+	if d.LostAfter < 0 {
+		f.add("lost_after of disconnect is negative")
+	}
+	if stop := d.StopOnClientAfter; stop != nil {
+		switch {
+		case jobType != nomad.JobTypeService && jobType != nomad.JobTypeBatch:
+			f.add("stop_on_client_after of disconnect is for service and batch jobs only, not %s jobs: remove it", jobType)
+		case *stop < 0:
+			f.add("stop_on_client_after of disconnect is negative")
+		case d.LostAfter > 0:
+			f.add("disconnect has lost_after and stop_on_client_after, which exclude each other: remove one")
+		}
+	}
+	switch d.Reconcile {
+	case nomad.ReconcileKeepOriginal, nomad.ReconcileKeepReplacement, nomad.ReconcileBestScore, nomad.ReconcileLongestRunning:
+	default:
+		f.add("reconcile of disconnect is %q: use keep_original, keep_replacement, best_score or longest_running", d.Reconcile)
 	}
 }
 

@@ -17,6 +17,18 @@ func Warnings(j *nomad.Job) []string {
 		if r := tg.ReschedulePolicy; r != nil && r.Unlimited && r.Attempts > 0 {
 			out = append(out, at+": attempts of reschedule have no effect while unlimited is true")
 		}
+		for _, old := range []struct {
+			name string
+			set  bool
+		}{
+			{"max_client_disconnect", tg.MaxClientDisconnect != nil},
+			{"stop_after_client_disconnect", tg.StopAfterClientDisconnect != nil},
+			{"prevent_reschedule_on_lost", tg.PreventRescheduleOnLost},
+		} {
+			if old.set {
+				out = append(out, at+": "+old.name+" has no effect: use a disconnect block")
+			}
+		}
 		for _, n := range tg.Networks {
 			if n.MBits != 0 {
 				out = append(out, at+": mbits of network has no effect")

@@ -48,8 +48,17 @@ func (d *draft) adopt(r *reconcile.Result, b *base) {
 	}
 	for _, delay := range r.Delay {
 		noted := *delay.Alloc
+		if delay.Unknown {
+			noted = *delay.Alloc.WithState(nomad.AllocClientStatusUnknown, b.now())
+			noted.ClientStatus, noted.ClientDescription = nomad.AllocClientStatusUnknown, nomad.AllocUnknownDescription
+		}
 		noted.FollowupEvalID = delay.EvalID
 		d.update(&noted)
+	}
+	for _, a := range r.Reconnected {
+		back := a.WithState(a.ClientStatus, b.now())
+		back.FollowupEvalID = ""
+		d.update(back)
 	}
 	b.annotations = &nomad.PlanAnnotations{DesiredTGUpdates: r.Desired}
 	if b.eval.AnnotatePlan {

@@ -136,12 +136,13 @@ func (s *Server) replicate(ctx context.Context) error {
 		RPC: s.rpc, Store: s.fsm.State, Apply: s.write, Log: s.log}).Run(ctx)
 }
 
-// finishDownNodes creates evaluations for down nodes that still have allocations. The status of
+// finishDownNodes creates evaluations for down and disconnected nodes that still have allocations. The status of
 // a node and its evaluations are two log entries, and the previous leader may have failed
 // between them.
 func (s *Server) finishDownNodes(ctx context.Context, snap *state.Snapshot) {
 	for n := range snap.Nodes(nil) {
-		if n.Status != nomad.NodeStatusDown || !snap.HoldsWork(n.ID) {
+		lost := n.Status == nomad.NodeStatusDown || n.Status == nomad.NodeStatusDisconnected
+		if !lost || !snap.HoldsWork(n.ID) {
 			continue
 		}
 		req := &message.NodeEvaluateRequest{NodeID: n.ID}

@@ -16,7 +16,7 @@ func evaluates(old, node *nomad.Node) bool {
 	case node.Status == nomad.NodeStatusReady:
 		return old.Status != nomad.NodeStatusReady || moved(old, node)
 	case node.Status == nomad.NodeStatusInit:
-		return false
+		return old.Status == nomad.NodeStatusDisconnected
 	}
 	return old.Status != node.Status
 }

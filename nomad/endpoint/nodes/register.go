@@ -250,8 +250,15 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *message.No
 	}
 	node := *old
 	node.Status = req.Status
-	if !leader {
+	switch {
+	case !leader:
 		node.Status = heardFrom(snap, old, req.Status)
+	case req.Status == nomad.NodeStatusDown && mayReturn(snap, old, s.Now()):
+		if old.Status == nomad.NodeStatusDisconnected {
+			s.cfg.Heartbeats.Reset(node.ID)
+			return &message.NodeUpdateResponse{NodeModifyIndex: old.ModifyIndex}, nil
+		}
+		node.Status = nomad.NodeStatusDisconnected
 	}
 	out := &message.NodeUpdateResponse{}
 	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.Now()}
@@ -274,7 +281,11 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *message.No
 			return nil, err
 		}
 	}
-	if node.Status == nomad.NodeStatusDown || node.Status == nomad.NodeStatusDisconnected {
+	switch {
+	case node.Status == nomad.NodeStatusDisconnected && leader:
+		s.cfg.Heartbeats.Reset(node.ID) // until its allocations are lost
+		return out, nil
+	case node.Status == nomad.NodeStatusDown, node.Status == nomad.NodeStatusDisconnected:
 		s.cfg.Heartbeats.Clear(node.ID)
 		return out, nil
 	}
@@ -283,6 +294,20 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *message.No
 	}
 	s.describe(&node, ends, out)
 	return out, nil
+}
+
+// mayReturn reports whether a node that missed its heartbeat is disconnected, not down: it has an allocation that may
+// be unknown for a time.
+func mayReturn(snap *state.Snapshot, n *nomad.Node, now time.Time) bool {
+	if n.Status != nomad.NodeStatusReady && n.Status != nomad.NodeStatusDisconnected {
+		return false
+	}
+	for a := range snap.LiveAllocsByNode(n.ID) {
+		if a.Job != nil && !a.TerminalStatus() && a.Job.TaskGroup(a.TaskGroup).LostAfter() > 0 && !a.Expired(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // heardFrom returns the status of a node after a heartbeat. A node that missed a heartbeat

@@ -66,3 +66,149 @@ func whileDisconnected(a *nomad.Allocation, tg *nomad.TaskGroup) class {
 	}
 	return disconnecting
 }
+
+// lose stops an allocation whose client cannot report. It is replaced, unless it was replaced while it was unknown.
+func (g *generic) lose(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
+	if a.ServerTerminalStatus() || a.ClientStatus == nomad.AllocClientStatusUnknown && a.NextAllocation != "" {
+		g.out.desired(tg.Name).Stop++
+		g.out.stop(a, NodeLost, nomad.AllocClientStatusLost)
+		return member{}, false
+	}
+	if wait := stopTime(tg); wait > 0 {
+		g.out.desired(tg.Name).Stop++
+		g.out.stop(a, NodeLost, nomad.AllocClientStatusLost)
+		g.held = append(g.held, later{alloc: a, at: g.req.Now.Add(wait)})
+		g.holding = true
+		return member{}, false
+	}
+	follow := &Placement{Name: a.Name, Group: tg, Previous: a}
+	return member{alloc: a, replace: follow, stop: NodeLost, clientStatus: nomad.AllocClientStatusLost}, true
+}
+
+// disconnect keeps an allocation whose client is disconnected. It holds its place in the count until it is replaced,
+// by the reschedule policy of its group.
+func (g *generic) disconnect(a *nomad.Allocation, tg *nomad.TaskGroup, c class) (member, bool) {
+	since, becomes := a.LastUnknown(), c == disconnecting
+	if becomes {
+		since = g.req.Now
+		g.out.desired(tg.Name).Disconnect++
+	}
+	m, counts, waits := g.replaceUnknown(a, tg, since, becomes)
+	if becomes {
+		// The follow-up of the replacement, if any, has the mark.
+		g.away = append(g.away, later{alloc: a, at: g.req.Now.Add(tg.LostAfter()), unknown: !waits})
+	}
+	return m, counts
+}
+
+// replaceUnknown decides about the replacement of an unknown allocation. waits reports whether a follow-up
+// evaluation places it.
+func (g *generic) replaceUnknown(a *nomad.Allocation, tg *nomad.TaskGroup, since time.Time, becomes bool) (m member, counts, waits bool) {
+	switch {
+	case a.ServerTerminalStatus(), a.NextAllocation != "" && a.ClientStatus == nomad.AllocClientStatusUnknown:
+		return member{}, false, false
+	case !tg.ReplacesDisconnected():
+		return member{alloc: a}, true, false
+	}
+	at, delay, ok := dueFrom(a, tg.ReschedulePolicy, since)
+	switch {
+	case !ok:
+		return member{alloc: a}, true, false
+	case !at.After(g.req.Now.Add(dueWindow)), !becomes && a.FollowupEvalID == g.req.Eval.ID:
+		follow := &Placement{Name: a.Name, Group: tg, Previous: a, Reschedule: &Reschedule{Delay: delay, policy: tg.ReschedulePolicy}}
+		return member{alloc: a, replace: follow}, true, false
+	case becomes:
+		g.waiting = append(g.waiting, later{alloc: a, at: at, unknown: true})
+		return member{alloc: a}, true, true
+	}
+	return member{alloc: a}, true, false
+}
+
+// timeouts creates the evaluations that end the time of unknown allocations.
+func timeouts(req *Request, away []later, out *Result) {
+	shared(req, away, out, nomad.EvalTriggerMaxDisconnectTimeout, "created for delayed disconnect timeout", func(w later, eval string) {
+		if w.unknown {
+			out.Delay = append(out.Delay, Delay{w.alloc, eval, true})
+		}
+	})
+}
+
+// reconnect decides between the allocations of clients that returned and their replacements. It stops the others and
+// returns their IDs.
+func (g *generic) reconnect(tg *nomad.TaskGroup, allocs []*nomad.Allocation) (stopped map[string]bool) {
+	stopped = map[string]bool{}
+	d := g.out.desired(tg.Name)
+	stop := func(a *nomad.Allocation, why string) {
+		if !stopped[a.ID] && !a.ServerTerminalStatus() {
+			d.Stop++
+			g.out.stop(a, why, "")
+		}
+		stopped[a.ID] = true
+	}
+	for _, a := range allocs {
+		if classOf(a, g.req.Node(a.NodeID), tg, g.req.Now) != reconnecting {
+			continue
+		}
+		d.Reconnect++
+		switch {
+		case a.ClientStatus == nomad.AllocClientStatusFailed:
+			stop(a, Failed)
+			continue
+		case a.ServerTerminalStatus(), asked(a), !g.thisVersion(a):
+			stop(a, NotNeeded)
+			continue
+		}
+		others, keep := replacements(a, allocs), true
+		for _, o := range others {
+			keep = keep && keepsOriginal(a, o, strategyOf(tg))
+		}
+		if !keep {
+			stop(a, NotNeeded)
+			continue
+		}
+		for _, o := range others {
+			stop(o, Returned)
+		}
+		g.out.Reconnected = append(g.out.Reconnected, a)
+	}
+	return stopped
+}
+
+// asked reports whether a transition of the allocation is requested.
+func asked(a *nomad.Allocation) bool {
+	d := a.DesiredTransition
+	return isSet(d.Migrate) || isSet(d.Reschedule) || isSet(d.ForceReschedule)
+}
+
+// strategyOf returns how the group chooses between an allocation that returned and its replacement.
+func strategyOf(tg *nomad.TaskGroup) string {
+	if tg.Disconnect == nil {
+		return nomad.ReconcileBestScore
+	}
+	return tg.Disconnect.Reconcile
+}
+
+// leastStopTime is the minimum time that a client gets to stop the tasks of an allocation.
+const leastStopTime = 5 * time.Second
+
+// stopTime returns how long after its loss a client has certainly stopped an allocation by itself. It is zero without
+// stop_on_client_after.
+func stopTime(tg *nomad.TaskGroup) time.Duration {
+	if tg.Disconnect == nil || tg.Disconnect.StopOnClientAfter == nil {
+		return 0
+	}
+	kill := leastStopTime
+	for _, t := range tg.Tasks {
+		kill = max(kill, t.KillTimeout)
+	}
+	return *tg.Disconnect.StopOnClientAfter + kill
+}
+
+// stopsUntil returns until when the client of a lost allocation may be stopping it. It is zero for other allocations.
+func stopsUntil(a *nomad.Allocation, tg *nomad.TaskGroup) time.Time {
+	wait := stopTime(tg)
+	if wait == 0 || a.ClientStatus != nomad.AllocClientStatusLost || a.NextAllocation != "" {
+		return time.Time{}
+	}
+	return time.Unix(0, a.ModifyTime).Add(wait)
+}

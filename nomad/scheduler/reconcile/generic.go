@@ -27,6 +27,8 @@ func Generic(req *Request) *Result {
 		g.group(tg, byGroup[tg.Name])
 	}
 	followups(req, g.waiting, out)
+	timeouts(req, g.away, out)
+	shared(req, g.held, out, nomad.EvalTriggerRetryFailedAlloc, "", func(later, string) {})
 	g.rollout.finish()
 	return out
 }
@@ -38,6 +40,9 @@ type generic struct {
 	differ  *differ
 	rollout *rollout
 	waiting []later
+	away    []later // the allocations that become unknown
+	held    []later // the lost allocations that their client may still be stopping
+	holding bool    // nothing is placed for the current group, because of a held allocation
 }
 
 // stopAll stops the live allocations of the groups that match.
@@ -59,7 +64,8 @@ func (g *generic) stopAll(byGroup map[string][]*nomad.Allocation, match func(gro
 // cannot report the stop.
 func lostMeanwhile(req *Request, out *Result) {
 	for _, a := range req.Allocs {
-		if a.ServerTerminalStatus() && !a.ClientTerminalStatus() && gone(req.Node(a.NodeID)) {
+		n := req.Node(a.NodeID)
+		if a.ServerTerminalStatus() && !a.ClientTerminalStatus() && (n == nil || n.TerminalStatus()) {
 			out.stop(a, NodeLost, nomad.AllocClientStatusLost)
 		}
 	}
@@ -93,8 +99,13 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	var members []member
 	waitingFrom := len(g.waiting)
 	hadVersion := false
+	g.holding = slices.ContainsFunc(allocs, func(a *nomad.Allocation) bool { return stopsUntil(a, tg).After(g.req.Now) })
+	stopped := g.reconnect(tg, allocs)
 	for _, a := range allocs {
 		hadVersion = hadVersion || g.thisVersion(a)
+		if stopped[a.ID] {
+			continue
+		}
 		if m, ok := g.classify(a, tg); ok {
 			members = append(members, m)
 		}
@@ -127,6 +138,14 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 
 // classify reports whether an allocation counts towards the group, and how.
 func (g *generic) classify(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
+	switch c := classOf(a, g.req.Node(a.NodeID), tg, g.req.Now); c {
+	case ignored:
+		return member{}, false
+	case lost:
+		return g.lose(a, tg)
+	case unknown, disconnecting:
+		return g.disconnect(a, tg, c)
+	}
 	if a.ServerTerminalStatus() {
 		return member{alloc: a}, g.ended(a)
 	}
@@ -158,11 +177,6 @@ func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member 
 	follow := &Placement{Name: a.Name, Group: tg, Previous: a}
 	move := a.DesiredTransition
 	switch {
-	case gone(g.req.Node(a.NodeID)):
-		if tg.PreventRescheduleOnLost {
-			return member{alloc: a}
-		}
-		return member{alloc: a, replace: follow, stop: NodeLost, clientStatus: nomad.AllocClientStatusLost}
 	case isSet(move.Migrate) && g.ended(a):
 		return member{alloc: a, stop: Moved}
 	case isSet(move.Migrate):
@@ -229,8 +243,9 @@ func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []
 	g.sortByWorth(tg, members)
 	d := g.out.desired(tg.Name)
 	for _, m := range members[count:] {
-		g.waiting = append(g.waiting[:waitingFrom], slices.DeleteFunc(slices.Clone(g.waiting[waitingFrom:]),
-			func(l later) bool { return l.alloc == m.alloc })...)
+		same := func(l later) bool { return l.alloc == m.alloc }
+		g.waiting = append(g.waiting[:waitingFrom], slices.DeleteFunc(slices.Clone(g.waiting[waitingFrom:]), same)...)
+		g.away = slices.DeleteFunc(g.away, same)
 		if m.stop != "" {
 			d.Stop++
 			g.out.stop(m.alloc, m.stop, m.clientStatus)
@@ -315,7 +330,7 @@ func (g *generic) replaceMembers(tg *nomad.TaskGroup, members []member, d *nomad
 				d.Stop++
 			}
 			g.out.stop(m.alloc, m.stop, m.clientStatus)
-		} else {
+		} else if m.replace.StopPrevious != "" {
 			d.Stop++
 		}
 		g.out.Place = append(g.out.Place, *m.replace)
@@ -327,7 +342,7 @@ func (g *generic) replaceMembers(tg *nomad.TaskGroup, members []member, d *nomad
 // deployment is held.
 func (g *generic) fill(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUpdates) int {
 	missing := tg.Count - len(members)
-	if missing <= 0 || g.rollout.held {
+	if missing <= 0 || g.rollout.held || g.holding {
 		return 0
 	}
 	names := newNames(g.req.Job.ID, tg.Name)
@@ -345,12 +360,12 @@ func (g *generic) fill(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUp
 // place.
 func (g *generic) updates(tg *nomad.TaskGroup, keep []*nomad.Allocation) (destroy []*nomad.Allocation, inPlace int) {
 	for _, a := range keep {
-		if a.TerminalStatus() {
+		if a.TerminalStatus() || gone(g.req.Node(a.NodeID)) || a.ClientStatus == nomad.AllocClientStatusUnknown {
 			continue
 		}
 		switch c := g.differ.change(a, tg); {
 		case c == same:
-		case c == harmless && (gone(g.req.Node(a.NodeID)) || g.req.Suits(a, tg)):
+		case c == harmless && g.req.Suits(a, tg):
 			g.out.InPlace = append(g.out.InPlace, a)
 			inPlace++
 		default:

@@ -62,10 +62,14 @@ func MayReschedule(a *nomad.Allocation, p *nomad.ReschedulePolicy, now time.Time
 // due returns when the policy allows the replacement of a failed allocation, and the delay used. ok
 // is false if no attempt remains.
 func due(a *nomad.Allocation, p *nomad.ReschedulePolicy, now time.Time) (at time.Time, delay time.Duration, ok bool) {
+	return dueFrom(a, p, failedAt(a, now))
+}
+
+// dueFrom is due for an allocation that failed or became unknown at a time.
+func dueFrom(a *nomad.Allocation, p *nomad.ReschedulePolicy, failed time.Time) (at time.Time, delay time.Duration, ok bool) {
 	if p == nil || !p.Unlimited && (p.Attempts <= 0 || p.Interval <= 0) {
 		return time.Time{}, 0, false
 	}
-	failed := failedAt(a, now)
 	var events []*nomad.RescheduleEvent
 	if a.RescheduleTracker != nil {
 		events = a.RescheduleTracker.Events
@@ -134,38 +138,46 @@ func nextDelay(p *nomad.ReschedulePolicy, events []*nomad.RescheduleEvent, faile
 	return max(delay, p.Delay)
 }
 
-// later is a failed allocation that may be replaced at a later time.
+// later is an allocation that may be replaced at a later time.
 type later struct {
-	alloc *nomad.Allocation
-	at    time.Time
+	alloc   *nomad.Allocation
+	at      time.Time
+	unknown bool // it becomes unknown now
 }
 
 // followups creates the evaluations for later replacements. Those due within followupWindow share
 // the earliest evaluation.
 func followups(req *Request, waiting []later, out *Result) {
+	shared(req, waiting, out, nomad.EvalTriggerAllocReschedule, "created for delayed rescheduling", func(w later, eval string) {
+		out.Delay = append(out.Delay, Delay{w.alloc, eval, w.unknown})
+	})
+}
+
+// shared creates evaluations, and calls use with each allocation and the ID of its evaluation.
+func shared(req *Request, waiting []later, out *Result, trigger, why string, use func(later, string)) {
 	slices.SortStableFunc(waiting, func(a, b later) int { return a.at.Compare(b.at) })
 	var current *nomad.Evaluation
 	for _, w := range waiting {
 		if current == nil || w.at.Sub(current.WaitUntil) > followupWindow {
-			current = followup(req, w.at)
+			current = followup(req, w.at, trigger, why)
 			out.Followups = append(out.Followups, current)
 		}
-		out.Delay = append(out.Delay, Delay{w.alloc, current.ID})
+		use(w, current.ID)
 	}
 }
 
-func followup(req *Request, at time.Time) *nomad.Evaluation {
+func followup(req *Request, at time.Time, trigger, why string) *nomad.Evaluation {
 	return &nomad.Evaluation{
 		ID:                req.NewID(),
 		Namespace:         req.Eval.Namespace,
 		Priority:          req.Eval.Priority,
 		Type:              req.Eval.Type,
-		TriggeredBy:       nomad.EvalTriggerAllocReschedule,
+		TriggeredBy:       trigger,
 		JobID:             req.Eval.JobID,
 		JobModifyIndex:    req.Eval.JobModifyIndex,
 		PreviousEval:      req.Eval.ID,
 		Status:            nomad.EvalStatusPending,
-		StatusDescription: "created for delayed rescheduling",
+		StatusDescription: why,
 		WaitUntil:         at,
 		CreateTime:        req.Now.UnixNano(),
 		ModifyTime:        req.Now.UnixNano(),

@@ -16,6 +16,7 @@ const (
 	Unhealthy   = "replaced because its deployment marked it unhealthy"
 	Rescheduled = "rescheduled on request"
 	NodeUnfit   = "its node no longer meets the job's constraints"
+	Returned    = "alloc not needed due to disconnected client reconnect"
 )
 
 // Request is the input of Generic and System.
@@ -60,10 +61,12 @@ type Stop struct {
 	ClientStatus string // empty: as reported by the client
 }
 
-// Delay records on a failed allocation which evaluation will replace it.
+// Delay records on an allocation which evaluation will replace it, or end its time as unknown.
 type Delay struct {
 	Alloc  *nomad.Allocation
 	EvalID string
+	// Unknown means that the allocation becomes unknown, because its client is disconnected.
+	Unknown bool
 }
 
 // Result is the set of required changes.
@@ -72,6 +75,8 @@ type Result struct {
 	Stop    []Stop
 	InPlace []*nomad.Allocation // in the current version; they get the new job
 	Delay   []Delay
+	// Reconnected are unknown allocations whose client returned and that are kept.
+	Reconnected []*nomad.Allocation
 	// Followups are the evaluations that Delay refers to. They are created before the plan.
 	Followups []*nomad.Evaluation
 	// Created is a new deployment. Deployment is the one that placements belong to, new or

@@ -72,8 +72,20 @@ func (s *perNode) sort(a *nomad.Allocation) {
 	if !s.req.Job.Stopped() {
 		tg = s.req.Job.TaskGroup(a.TaskGroup)
 	}
+	switch c := classOf(a, node, tg, s.req.Now); {
+	case c == disconnecting:
+		d.Disconnect++
+		s.out.Delay = append(s.out.Delay, Delay{Alloc: a, Unknown: true})
+		return
+	case c == unknown:
+		d.Ignore++
+		return
+	case c == reconnecting:
+		d.Reconnect++
+		s.out.Reconnected = append(s.out.Reconnected, a)
+	}
 	switch {
-	case gone(node):
+	case gone(node), classOf(a, node, tg, s.req.Now) == lost:
 		d.Stop++
 		s.out.stop(a, NodeLost, nomad.AllocClientStatusLost)
 	case tg == nil || tg.Count == 0:
