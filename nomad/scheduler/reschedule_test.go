@@ -232,7 +232,9 @@ func TestLostAndMoved(t *testing.T) {
 	t.Run("kept though lost", func(t *testing.T) {
 		w, old := setup(t)
 		no := false
-		w.change(func(j *nomad.Job) { j.TaskGroups[0].Disconnect = &nomad.DisconnectStrategy{Replace: &no, LostAfter: time.Hour} })
+		w.change(func(j *nomad.Job) {
+			j.TaskGroups[0].Disconnect = &nomad.DisconnectStrategy{Replace: &no, LostAfter: time.Hour}
+		})
 		w.addNode("n1", func(n *nomad.Node) { n.Status = nomad.NodeStatusDown })
 		w.addNode("n2")
 		plans := len(w.plans)

@@ -193,6 +193,11 @@ func (w *world) put(p *nomad.Plan, a *nomad.Allocation) {
 	}
 	if out.CreateIndex == 0 {
 		out.CreateIndex = w.index
+		if before := w.allocs[out.PreviousAllocation]; before != nil {
+			replaced := *before
+			replaced.NextAllocation = out.ID
+			w.set(&replaced)
+		}
 	}
 	w.set(&out)
 }
