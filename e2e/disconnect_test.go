@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// signalled sends a signal to the process of an agent.
+func signalled(t *testing.T, a *cluster.Agent, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(a.Pid(), sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDisconnect stops the process of a client, so that it misses its heartbeats, and lets it continue.
+func TestDisconnect(t *testing.T) {
+	for _, c := range []struct{ reconcile, keeps string }{{"keep_original", "first"}, {"keep_replacement", "second"}} {
+		t.Run(c.reconcile, func(t *testing.T) {
+			f := newFleet(t, quickBeats)
+			first := f.join("first", loopback)
+			defer f.purge()
+			web, _ := run(t, f.srv, job("web", "", fmt.Sprintf("disconnect {\n lost_after = \"1h\"\n reconcile = %q\n}\nreschedule {\n delay = \"5s\"\n delay_function = \"constant\"\n unlimited = true\n}\n", c.reconcile)+small))
+			old := await(t, f.srv, web, "running", 1)[0]
+			f.join("second", loopback)
+			signalled(t, first, syscall.SIGSTOP)
+			defer signalled(t, first, syscall.SIGCONT)
+			nodeStatus(t, f.srv, old.NodeID, "disconnected")
+			if unknown := await(t, f.srv, web, "unknown", 1)[0]; unknown.ID != old.ID || unknown.DesiredStatus != "run" {
+				t.Errorf("unknown allocation: %+v", unknown)
+			}
+			await(t, f.srv, web, "running", 1)
+			signalled(t, first, syscall.SIGCONT)
+			nodeStatus(t, f.srv, old.NodeID, "ready")
+			within(t, patience, "one allocation is kept", func() bool {
+				allocs := allocsOf(t, f.srv, web, "running")
+				return len(allocs) == 1 && allocs[0].NodeName == c.keeps && allocs[0].DesiredStatus == "run"
+			})
+		})
+	}
+}
+
+// TestStopOnClientAfter stops a server: the client stops its allocation by itself.
+func TestStopOnClientAfter(t *testing.T) {
+	f := newFleet(t, quickBeats)
+	first := f.join("first", loopback)
+	web, _ := run(t, f.srv, job("web", "", "disconnect {\n stop_on_client_after = \"3s\"\n}\n"+small))
+	old := await(t, f.srv, web, "running", 1)[0]
+	signalled(t, f.srv, syscall.SIGSTOP)
+	begun := time.Now()
+	within(t, patience, "the client has removed the allocation", func() bool {
+		_, err := first.Client.Allocations().Stats(&api.Allocation{ID: old.ID, NodeID: old.NodeID}, nil)
+		return err != nil
+	})
+	if took := time.Since(begun); took < 2*time.Second {
+		t.Errorf("it stopped after %v", took)
+	}
+	signalled(t, f.srv, syscall.SIGCONT)
+	f.purge()
+}
