@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// signalled sends a signal to the process of an agent.
-func signalled(t *testing.T, a *cluster.Agent, sig syscall.Signal) {
+// sendSignal sends a signal to the process of an agent.
+func sendSignal(t *testing.T, a *cluster.Agent, sig syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(a.Pid(), sig); err != nil {
 		t.Fatal(err)
@@ -28,14 +28,14 @@ func TestDisconnect(t *testing.T) {
 			web, _ := run(t, f.srv, job("web", "", fmt.Sprintf("disconnect {\n lost_after = \"1h\"\n reconcile = %q\n}\nreschedule {\n delay = \"5s\"\n delay_function = \"constant\"\n unlimited = true\n}\n", c.reconcile)+small))
 			old := await(t, f.srv, web, "running", 1)[0]
 			f.join("second", loopback)
-			signalled(t, first, syscall.SIGSTOP)
-			defer signalled(t, first, syscall.SIGCONT)
+			sendSignal(t, first, syscall.SIGSTOP)
+			defer sendSignal(t, first, syscall.SIGCONT)
 			nodeStatus(t, f.srv, old.NodeID, "disconnected")
 			if unknown := await(t, f.srv, web, "unknown", 1)[0]; unknown.ID != old.ID || unknown.DesiredStatus != "run" {
 				t.Errorf("unknown allocation: %+v", unknown)
 			}
 			await(t, f.srv, web, "running", 1)
-			signalled(t, first, syscall.SIGCONT)
+			sendSignal(t, first, syscall.SIGCONT)
 			nodeStatus(t, f.srv, old.NodeID, "ready")
 			within(t, patience, "one allocation is kept", func() bool {
 				allocs := allocsOf(t, f.srv, web, "running")
@@ -51,7 +51,7 @@ func TestStopOnClientAfter(t *testing.T) {
 	first := f.join("first", loopback)
 	web, _ := run(t, f.srv, job("web", "", "disconnect {\n stop_on_client_after = \"3s\"\n}\n"+small))
 	old := await(t, f.srv, web, "running", 1)[0]
-	signalled(t, f.srv, syscall.SIGSTOP)
+	sendSignal(t, f.srv, syscall.SIGSTOP)
 	begun := time.Now()
 	within(t, patience, "the client has removed the allocation", func() bool {
 		_, err := first.Client.Allocations().Stats(&api.Allocation{ID: old.ID, NodeID: old.NodeID}, nil)
@@ -60,6 +60,6 @@ func TestStopOnClientAfter(t *testing.T) {
 	if took := time.Since(begun); took < 2*time.Second {
 		t.Errorf("it stopped after %v", took)
 	}
-	signalled(t, f.srv, syscall.SIGCONT)
+	sendSignal(t, f.srv, syscall.SIGCONT)
 	f.purge()
 }

@@ -201,7 +201,6 @@ func TestAbsentFeatures(t *testing.T) {
 		"multiregion":   func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
 		"service":       func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
 		"scaling":       func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
-		"disconnect":    func(j *nomad.Job) { group(j).Disconnect = &nomad.DisconnectStrategy{} },
 		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
 		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
 		"canary":        func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{Canary: 1} },

@@ -231,6 +231,7 @@ func TestLostAndMoved(t *testing.T) {
 	})
 	t.Run("kept though lost", func(t *testing.T) {
 		w, old := setup(t)
+		w.report(nomad.AllocClientStatusRunning, nil, old)
 		no := false
 		w.change(func(j *nomad.Job) {
 			j.TaskGroups[0].Disconnect = &nomad.DisconnectStrategy{Replace: &no, LostAfter: time.Hour}
@@ -240,7 +241,7 @@ func TestLostAndMoved(t *testing.T) {
 		plans := len(w.plans)
 		w.process()
 		for _, p := range w.plans[plans:] {
-			if len(p.NodeUpdate) != 0 || len(p.NodeAllocation["n2"]) != 0 {
+			if len(p.NodeUpdate) != 0 || len(p.NodeAllocation["n2"]) != 0 { // it becomes unknown
 				t.Errorf("plan = %+v for %s", p, old.ID)
 			}
 		}

@@ -229,7 +229,7 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 		return member{alloc: a, replace: follow}
 	}
 	if a.FollowupEvalID == "" {
-		g.waiting = append(g.waiting, later{a, at})
+		g.waiting = append(g.waiting, later{alloc: a, at: at})
 	}
 	return member{alloc: a}
 }
