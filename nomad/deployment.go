@@ -18,6 +18,8 @@ const (
 // The descriptions of deployment statuses. Clients match these texts.
 const (
 	DeploymentStatusDescriptionRunning           = "Deployment is running"
+	DeploymentStatusDescriptionNeedsPromotion    = "Deployment is running but requires manual promotion"
+	DeploymentStatusDescriptionAutoPromotion     = "Deployment is running pending automatic promotion"
 	DeploymentStatusDescriptionPaused            = "Deployment is paused"
 	DeploymentStatusDescriptionSuccessful        = "Deployment completed successfully"
 	DeploymentStatusDescriptionStoppedJob        = "Cancelled because job is stopped"
@@ -72,6 +74,58 @@ type DeploymentState struct {
 	HealthyAllocs     int
 	UnhealthyAllocs   int
 }
+
+// RequiresPromotion reports whether the group has canaries that are not promoted.
+func (s *DeploymentState) RequiresPromotion() bool { return s.DesiredCanaries > 0 && !s.Promoted }
+
+// Needs returns how many healthy allocations the group needs for its next step: its canaries until they are
+// promoted, then all.
+func (s *DeploymentState) Needs() int {
+	if s.RequiresPromotion() {
+		return s.DesiredCanaries
+	}
+	return max(s.DesiredTotal, s.DesiredCanaries)
+}
+
+// Complete reports whether the group has all its healthy allocations and does not wait for a promotion.
+func (s *DeploymentState) Complete() bool {
+	return !s.RequiresPromotion() && s.HealthyAllocs >= s.Needs()
+}
+
+// RequiresPromotion reports whether a group has canaries that are not promoted.
+func (d *Deployment) RequiresPromotion() bool {
+	for _, s := range d.TaskGroups {
+		if s.RequiresPromotion() {
+			return true
+		}
+	}
+	return false
+}
+
+// PromotesItself reports whether all groups that wait for a promotion have auto_promote. It is false if no group
+// waits.
+func (d *Deployment) PromotesItself() bool {
+	for _, s := range d.TaskGroups {
+		if s.RequiresPromotion() && !s.AutoPromote {
+			return false
+		}
+	}
+	return d.RequiresPromotion()
+}
+
+// RunningDescription returns the description of the deployment while it runs.
+func (d *Deployment) RunningDescription() string {
+	switch {
+	case d.PromotesItself():
+		return DeploymentStatusDescriptionAutoPromotion
+	case d.RequiresPromotion():
+		return DeploymentStatusDescriptionNeedsPromotion
+	}
+	return DeploymentStatusDescriptionRunning
+}
+
+// IsCanary reports whether the allocation is a canary that is not promoted.
+func (a *Allocation) IsCanary() bool { return a.DeploymentStatus != nil && a.DeploymentStatus.Canary }
 
 // DeploymentStatusUpdate is a new status of a deployment and its description.
 type DeploymentStatusUpdate struct {

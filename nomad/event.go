@@ -35,6 +35,7 @@ const (
 	TypeNodePoolUpserted              = "NodePoolUpserted"
 	TypeNodePoolDeleted               = "NodePoolDeleted"
 	TypeDeploymentUpdate              = "DeploymentStatusUpdate"
+	TypeDeploymentPromotion           = "DeploymentPromotion"
 	TypeDeploymentAllocHealth         = "DeploymentAllocHealth"
 	TypeAllocationUpdated             = "AllocationUpdated"
 	TypeAllocationUpdateDesiredStatus = "AllocationUpdateDesiredStatus"

@@ -81,7 +81,7 @@ func allCommands() []command {
 		ignored(nomad.VaultAccessorDeregisterRequestType, "VaultAccessorDeregister"),
 		handle(nomad.ApplyPlanResultsRequestType, "ApplyPlanResults", (*state.Store).ApplyPlanResults),
 		handle(nomad.DeploymentStatusUpdateRequestType, "DeploymentStatusUpdate", (*state.Store).UpdateDeploymentStatus),
-		later(nomad.DeploymentPromoteRequestType, "DeploymentPromote"),
+		handle(nomad.DeploymentPromoteRequestType, "DeploymentPromote", (*state.Store).PromoteDeployment),
 		handle(nomad.DeploymentAllocHealthRequestType, "DeploymentAllocHealth", (*state.Store).SetAllocHealth),
 		handle(nomad.DeploymentDeleteRequestType, "DeploymentDelete", (*state.Store).DeleteDeployments),
 		handle(nomad.JobStabilityRequestType, "JobStability", (*state.Store).SetJobStability),

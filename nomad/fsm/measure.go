@@ -22,6 +22,7 @@ var measured = map[nomad.MessageType]string{
 	nomad.AllocClientUpdateRequestType:            "alloc_client_update",
 	nomad.ApplyPlanResultsRequestType:             "apply_plan_results",
 	nomad.DeploymentStatusUpdateRequestType:       "apply_deployment_status_update",
+	nomad.DeploymentPromoteRequestType:            "apply_deployment_promotion",
 	nomad.DeploymentAllocHealthRequestType:        "apply_deployment_alloc_health",
 	nomad.DeploymentDeleteRequestType:             "apply_deployment_delete",
 	nomad.JobStabilityRequestType:                 "apply_job_stability",

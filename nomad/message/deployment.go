@@ -16,6 +16,12 @@ type ApplyDeploymentAllocHealthRequest struct {
 	Eval             *nomad.Evaluation
 }
 
+// ApplyDeploymentPromoteRequest is the Raft entry that promotes canaries, with the evaluation of the job.
+type ApplyDeploymentPromoteRequest struct {
+	DeploymentPromoteRequest
+	Eval *nomad.Evaluation
+}
+
 // DeploymentAllocHealthRequest is the request of Deployment.SetAllocHealth.
 type DeploymentAllocHealthRequest struct {
 	DeploymentID           string

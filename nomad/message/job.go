@@ -12,6 +12,17 @@ type JobAllocationsResponse struct {
 	QueryMeta
 }
 
+// JobApplyTagRequest is the request of Job.TagVersion, and the Raft entry. Without a tag, it removes the tag Name.
+// Latest selects the current version instead of Version.
+type JobApplyTagRequest struct {
+	JobID   string
+	Name    string
+	Tag     *nomad.JobVersionTag
+	Version uint64
+	Latest  bool
+	WriteRequest
+}
+
 // JobBatchDeregisterRequest is the request of Job.BatchDeregister.
 type JobBatchDeregisterRequest struct {
 	Jobs       map[nomad.NamespacedID]*nomad.JobDeregisterOptions
@@ -144,6 +155,14 @@ type JobRegisterResponse struct {
 	QueryMeta
 }
 
+// JobRevertRequest is the request of Job.Revert. EnforcePriorVersion is the expected current version, or nil.
+type JobRevertRequest struct {
+	JobID               string
+	JobVersion          uint64
+	EnforcePriorVersion *uint64
+	WriteRequest
+}
+
 // JobSpecificRequest is the request of Job.Allocations, Job.Deployments, Job.Evaluations, Job.GetJob and
 // Job.LatestDeployment.
 type JobSpecificRequest struct {
@@ -187,6 +206,14 @@ type JobSummaryRequest struct {
 // JobSummaryResponse is the reply of Job.Summary.
 type JobSummaryResponse struct {
 	JobSummary *nomad.JobSummary
+	QueryMeta
+}
+
+// JobTagResponse is the reply of Job.TagVersion.
+type JobTagResponse struct {
+	Name        string
+	Description string
+	TaggedTime  int64
 	QueryMeta
 }
 

@@ -48,6 +48,15 @@ func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Ra
 	return c
 }
 
+// ofVersion returns the cluster as an older version of the job sees it. Both share the usage and the plan.
+func (c *cluster) ofVersion(job *nomad.Job, rng *rand.Rand) *cluster {
+	out := *c
+	out.job, out.ready, out.inPool, out.byDC = job, nil, 0, map[string]int{}
+	out.candidates()
+	rng.Shuffle(len(out.ready), func(i, j int) { out.ready[i], out.ready[j] = out.ready[j], out.ready[i] })
+	return &out
+}
+
 // poolOverrides applies the scheduler settings of the job's node pool.
 func (c *cluster) poolOverrides() {
 	pool := c.snap.NodePool(nil, c.pool())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
@@ -82,21 +83,24 @@ func (g *generic) followups(ctx context.Context, result *reconcile.Result) error
 	return nil
 }
 
-// place finds nodes for all placements. After the first failure of a group its other placements are
+// place finds nodes for all placements. After the first failure of a version of a group its other placements are
 // only counted, unless the group has per_alloc volumes.
 func (g *generic) place(d *draft, result *reconcile.Result) {
-	s := newStack(&g.base, d.cluster)
+	stacks := map[*nomad.Job]*stack{nil: newStack(&g.base, d.cluster)}
+	short := map[versionOfGroup]bool{}
 	for i := range result.Place {
 		p := &result.Place[i]
-		if m := g.failed[p.Group.Name]; m != nil && !g.eligibility.Differs(p.Group.Name) {
-			m.CoalescedFailures++
+		version := versionOfGroup{p.Job, p.Group.Name}
+		if short[version] && !g.eligibility.Differs(p.Group.Name) {
+			g.failed[p.Group.Name].CoalescedFailures++
 			continue
 		}
 		if p.StopPrevious != "" {
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
-		o, m := g.search(s, p)
+		o, m := g.search(g.stackOf(stacks, d.cluster, p.Job), p)
 		if o, m = g.granted(d.cluster, o, m); o == nil {
+			short[version] = true
 			if before := g.failed[p.Group.Name]; before != nil {
 				before.CoalescedFailures++
 			} else {
@@ -111,6 +115,23 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 		d.preempt(a, o.victims)
 		d.place(a)
 	}
+}
+
+// versionOfGroup is a group of an older version of the job, or of the current version if job is nil.
+type versionOfGroup struct {
+	job   *nomad.Job
+	group string
+}
+
+// stackOf returns the stack for a version of the job. It makes those of older versions on first use.
+func (g *generic) stackOf(stacks map[*nomad.Job]*stack, c *cluster, job *nomad.Job) *stack {
+	s := stacks[job]
+	if s == nil {
+		s = newStack(&g.base, c.ofVersion(job, g.rng))
+		s.eligibility = feasible.NewEligibility(job, g.rules())
+		stacks[job] = s
+	}
+	return s
 }
 
 // search tries the node of the previous allocation first if the group has a sticky disk.

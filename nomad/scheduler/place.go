@@ -22,8 +22,12 @@ func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, de
 		DesiredStatus:      nomad.AllocDesiredStatusRun,
 		ClientStatus:       nomad.AllocClientStatusPending,
 	}
-	if deployment != nil && deployment.TaskGroups[p.Group.Name] != nil {
+	if p.Job == nil && deployment != nil && deployment.TaskGroups[p.Group.Name] != nil {
 		a.DeploymentID = deployment.ID
+	}
+	a.Job = p.Job
+	if p.Canary {
+		a.DeploymentStatus = &nomad.AllocDeploymentStatus{Canary: true}
 	}
 	if prev := p.Previous; prev != nil {
 		a.PreviousAllocation = prev.ID

@@ -24,7 +24,7 @@ import (
 
 // unsupported maps the commands of unsupported features to their names.
 var unsupported = map[nomad.MessageType]string{
-	nomad.DeploymentPromoteRequestType: "DeploymentPromote", nomad.CSIVolumeRegisterRequestType: "CSIVolumeRegister",
+	nomad.CSIVolumeRegisterRequestType:   "CSIVolumeRegister",
 	nomad.CSIVolumeDeregisterRequestType: "CSIVolumeDeregister", nomad.CSIVolumeClaimRequestType: "CSIVolumeClaim",
 	nomad.CSIVolumeClaimBatchRequestType: "CSIVolumeClaimBatch",
 	nomad.CSIPluginDeleteRequestType:     "CSIPluginDelete", nomad.ServiceRegistrationUpsertRequestType: "ServiceRegistrationUpsert",

@@ -94,7 +94,8 @@ func (t *txn) finishDeployment(u *nomad.DeploymentStatusUpdate, revert *nomad.Jo
 	}
 	if revert != nil {
 		j := *revert
-		if err := t.upsertJob(&j, nil); err != nil {
+		source := jobSubmissions.Get(t, nil, table.KeyOf(j.Namespace, j.ID).Number(j.Version))
+		if err := t.upsertJob(&j, source); err != nil {
 			return err
 		}
 	}

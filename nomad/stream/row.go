@@ -26,6 +26,7 @@ var types = map[nomad.MessageType]string{
 	nomad.AllocUpdateDesiredTransitionRequestType: nomad.TypeAllocationUpdateDesiredStatus,
 	nomad.ApplyPlanResultsRequestType:             nomad.TypePlanResult,
 	nomad.DeploymentStatusUpdateRequestType:       nomad.TypeDeploymentUpdate,
+	nomad.DeploymentPromoteRequestType:            nomad.TypeDeploymentPromotion,
 	nomad.DeploymentAllocHealthRequestType:        nomad.TypeDeploymentAllocHealth,
 	nomad.ACLTokenUpsertRequestType:               nomad.TypeACLTokenUpserted,
 	nomad.ACLTokenBootstrapRequestType:            nomad.TypeACLTokenUpserted,

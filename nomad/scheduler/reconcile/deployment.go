@@ -95,8 +95,8 @@ func healthy(a *nomad.Allocation) bool {
 }
 
 // join adds the group to the deployment of this version; the first group creates it. A group that
-// only replaces missing allocations does not join.
-func (r *rollout) join(tg *nomad.TaskGroup) {
+// only replaces missing allocations does not join. canaries is how many run before the promotion.
+func (r *rollout) join(tg *nomad.TaskGroup, canaries int) {
 	if !r.rolls(tg) || tg.Count == 0 || r.current != nil {
 		return
 	}
@@ -109,8 +109,10 @@ func (r *rollout) join(tg *nomad.TaskGroup) {
 		AutoRevert:       u.AutoRevert,
 		AutoPromote:      u.AutoPromote,
 		ProgressDeadline: u.ProgressDeadline,
+		DesiredCanaries:  canaries,
 		DesiredTotal:     tg.Count,
 	}
+	r.out.Created.StatusDescription = r.out.Created.RunningDescription()
 }
 
 func (r *rollout) create() *nomad.Deployment {
@@ -140,7 +142,7 @@ func (r *rollout) finish() {
 		return
 	}
 	for _, s := range d.TaskGroups {
-		if s.HealthyAllocs < s.DesiredTotal {
+		if !s.Complete() {
 			return
 		}
 	}

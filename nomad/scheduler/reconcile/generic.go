@@ -96,31 +96,27 @@ type member struct {
 // missing ones and updates the rest.
 func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	d := g.out.desired(tg.Name)
-	var members []member
 	waitingFrom := len(g.waiting)
-	hadVersion := false
 	g.holding = slices.ContainsFunc(allocs, func(a *nomad.Allocation) bool { return stopsUntil(a, tg).After(g.req.Now) })
 	stopped := g.reconnect(tg, allocs)
-	for _, a := range allocs {
-		hadVersion = hadVersion || g.thisVersion(a)
-		if stopped[a.ID] {
-			continue
-		}
-		if m, ok := g.classify(a, tg); ok {
-			members = append(members, m)
-		}
-	}
+	c := newCanaries(g, tg, slices.DeleteFunc(slices.Clone(allocs), func(a *nomad.Allocation) bool { return stopped[a.ID] }))
+	members := g.members(tg, c)
 	members = g.cut(tg, members, waitingFrom)
 	keep, placed := g.replaceMembers(tg, members, d)
-	placed += g.fill(tg, members, d)
+	if !c.on {
+		placed += g.fill(tg, members, d)
+	}
 	updates, inPlace := g.updates(tg, keep)
-	if !hadVersion || len(updates)+inPlace > 0 || g.rollout.again && placed > 0 {
-		g.rollout.join(tg)
+	if !slices.ContainsFunc(allocs, g.thisVersion) || len(updates)+inPlace > 0 || g.rollout.again && placed > 0 {
+		g.rollout.join(tg, c.desired())
 	}
 	d.InPlaceUpdate += uint64(inPlace)
 
 	n := len(updates)
-	if g.rollout.rolls(tg) {
+	switch {
+	case c.on:
+		n = 0
+	case g.rollout.rolls(tg):
 		n = min(n, max(g.rollout.room(tg, keep)-placed, 0))
 	}
 	for _, a := range updates[:n] {
@@ -129,15 +125,29 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 			Name: a.Name, Group: tg, Previous: a, StopPrevious: Replaced, Destructive: true,
 		})
 	}
+	placed += c.place(updates, d)
 	d.Ignore += uint64(len(keep) - n - inPlace)
 	d.RescheduleLater += uint64(len(g.waiting) - waitingFrom)
-	if len(updates) > 0 || placed > 0 {
+	if c.on || len(updates) > 0 || placed > 0 {
 		g.rollout.busy = true
 	}
 }
 
-// classify reports whether an allocation counts towards the group, and how.
-func (g *generic) classify(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
+// members returns the allocations that count towards the group, without its canaries.
+func (g *generic) members(tg *nomad.TaskGroup, c *canaries) []member {
+	var members []member
+	for _, a := range c.others {
+		if m, ok := g.classify(a, tg, c.on); ok {
+			c.older(&m)
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// classify reports whether an allocation counts towards the group, and how. waiting is set while canaries run:
+// then a failed allocation is not replaced by the new version.
+func (g *generic) classify(a *nomad.Allocation, tg *nomad.TaskGroup, waiting bool) (member, bool) {
 	switch c := classOf(a, g.req.Node(a.NodeID), tg, g.req.Now); c {
 	case ignored:
 		return member{}, false
@@ -157,6 +167,9 @@ func (g *generic) classify(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bo
 	case nomad.AllocClientStatusLost:
 		return member{}, false
 	case nomad.AllocClientStatusFailed:
+		if waiting && a.NextAllocation == "" {
+			return g.byPolicy(a, &Placement{Name: a.Name, Group: tg, Previous: a, StopPrevious: Failed}), true
+		}
 		return g.classifyFailed(a, tg)
 	}
 	return g.classifyLive(a, tg), true
@@ -363,15 +376,27 @@ func (g *generic) updates(tg *nomad.TaskGroup, keep []*nomad.Allocation) (destro
 		if a.TerminalStatus() || gone(g.req.Node(a.NodeID)) || a.ClientStatus == nomad.AllocClientStatusUnknown {
 			continue
 		}
-		switch c := g.differ.change(a, tg); {
-		case c == same:
-		case c == harmless && g.req.Suits(a, tg):
+		switch {
+		case g.differ.change(a, tg) == same:
+		case g.destroys(a, tg):
+			destroy = append(destroy, a)
+		default:
 			g.out.InPlace = append(g.out.InPlace, a)
 			inPlace++
-		default:
-			destroy = append(destroy, a)
 		}
 	}
 	slices.SortStableFunc(destroy, func(a, b *nomad.Allocation) int { return cmp.Compare(a.Index(), b.Index()) })
 	return destroy, inPlace
+}
+
+// destroys reports whether the current version must replace the allocation, because its tasks differ or its node no
+// longer meets the demands of the group.
+func (g *generic) destroys(a *nomad.Allocation, tg *nomad.TaskGroup) bool {
+	switch g.differ.change(a, tg) {
+	case same:
+		return false
+	case harmless:
+		return !gone(g.req.Node(a.NodeID)) && !g.req.Suits(a, tg)
+	}
+	return true
 }

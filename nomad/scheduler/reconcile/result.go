@@ -52,6 +52,10 @@ type Placement struct {
 	Destructive bool
 	// Node is the required node, or empty if the scheduler chooses.
 	Node string
+	// Canary marks an allocation that runs beside those that it will replace.
+	Canary bool
+	// Job is the older version that the allocation runs, or nil for the current version.
+	Job *nomad.Job
 }
 
 // Stop requests that an allocation ends.
