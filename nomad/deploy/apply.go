@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -13,8 +14,12 @@ import (
 
 // do applies the action for d.
 func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, act *action) error {
-	if act.event != "" {
-		_, err := w.move(ctx, snap, d, act.event)
+	switch {
+	case act.event != "":
+		_, err := w.move(ctx, snap, d, change{act.event, act.revert})
+		return err
+	case act.promote:
+		_, err := w.promote(ctx, snap, d, &message.DeploymentPromoteRequest{DeploymentID: d.ID, All: true})
 		return err
 	}
 	eval := newEval(snap, d, time.Now())
@@ -37,15 +42,31 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 	return err
 }
 
+// change is an event of a deployment. With revert, the job gets the specification of its latest stable version.
+type change struct {
+	event  Event
+	revert bool
+}
+
 // move writes a new status of d. On success the state marks the job version as stable.
-func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, event Event) (*message.DeploymentUpdateResponse, error) {
+func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, c change) (*message.DeploymentUpdateResponse, error) {
 	now := time.Now()
-	update, err := move(d, event, now.UnixNano())
+	update, err := move(d, c.event, now.UnixNano())
 	if err != nil {
 		return nil, err
 	}
 	req := &message.DeploymentStatusUpdateRequest{DeploymentUpdate: update}
-	if event != Complete && event != Pause { // nothing to schedule
+	var reverted *uint64
+	if c.revert {
+		var suffix string
+		req.Job, suffix = reverting(snap, d, now)
+		update.StatusDescription += suffix
+		if req.Job != nil {
+			version := req.Job.Version // state gives the copy a new one
+			reverted = &version
+		}
+	}
+	if c.event != Complete && c.event != Pause { // nothing to schedule
 		req.Eval = newEval(snap, d, now)
 	}
 	index, err := w.apply(ctx, nomad.DeploymentStatusUpdateRequestType, req)
@@ -53,7 +74,9 @@ func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deplo
 		return nil, err
 	}
 	w.cfg.Log.Info("deployment status changed", "deployment", d.ID, "job", d.JobID, "status", update.Status, "reason", update.StatusDescription)
-	return response(req.Eval, index), nil
+	out := response(req.Eval, index)
+	out.RevertedJobVersion = reverted
+	return out, nil
 }
 
 func response(eval *nomad.Evaluation, index uint64) *message.DeploymentUpdateResponse {
@@ -119,7 +142,7 @@ func (w *Watcher) byHand(ctx context.Context, id string, event Event) (*message.
 	if d == nil {
 		return nil, nomad.UnknownDeployment(id)
 	}
-	return w.move(ctx, snap, d, event)
+	return w.move(ctx, snap, d, change{event, event == Fail && revertsOnFail(d)})
 }
 
 // SetAllocHealth sets the health of allocations on a user's request.
@@ -132,6 +155,9 @@ func (w *Watcher) SetAllocHealth(ctx context.Context, req *message.DeploymentAll
 	if !d.Active() {
 		return nil, nomad.Errorf(400, "deployment %s is %s: cannot set the health of its allocations", d.ID, d.Status)
 	}
+	if err := judgeable(snap, req); err != nil {
+		return nil, err
+	}
 	now := time.Now()
 	eval := newEval(snap, d, now)
 	index, err := w.apply(ctx, nomad.DeploymentAllocHealthRequestType, &message.ApplyDeploymentAllocHealthRequest{
@@ -143,4 +169,23 @@ func (w *Watcher) SetAllocHealth(ctx context.Context, req *message.DeploymentAll
 		return nil, fmt.Errorf("set health in deployment %s: %w", d.ID, err)
 	}
 	return response(eval, index), nil
+}
+
+// judgeable rejects a request that names no allocation, one that is not part of the deployment, or one as both
+// healthy and unhealthy.
+func judgeable(snap *state.Snapshot, req *message.DeploymentAllocHealthRequest) error {
+	ids := slices.Concat(req.HealthyAllocationIDs, req.UnhealthyAllocationIDs)
+	if len(ids) == 0 {
+		return nomad.Errorf(400, "must specify at least one allocation as healthy/unhealthy")
+	}
+	for _, id := range ids {
+		a := snap.Alloc(nil, id)
+		switch {
+		case a == nil || a.DeploymentID != req.DeploymentID:
+			return nomad.Errorf(400, "allocation %q is not part of deployment %q", id, req.DeploymentID)
+		case slices.Contains(req.HealthyAllocationIDs, id) && slices.Contains(req.UnhealthyAllocationIDs, id):
+			return nomad.Errorf(400, "allocation %q is set as both healthy and unhealthy", id)
+		}
+	}
+	return nil
 }

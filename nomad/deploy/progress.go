@@ -8,10 +8,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// action is the next step for a deployment: a status change, or an evaluation, possibly with
-// allocations to replace.
+// action is the next step for a deployment: a status change, a promotion of all canaries, or an evaluation,
+// possibly with allocations to replace.
 type action struct {
 	event   Event
+	revert  bool // the event also reverts the job to its latest stable version
+	promote bool
 	replace []string // allocations to mark for rescheduling
 	healthy uint64   // latest health report that the evaluation covers
 }
@@ -44,12 +46,14 @@ func (p *progress) decide(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation
 	}
 	deadline := progressDeadline(d)
 	if !deadline.IsZero() && !now.Before(deadline) {
-		return &action{event: Deadline}, time.Time{}
+		return &action{event: Deadline, revert: lateReverts(d, now)}, time.Time{}
 	}
 	seen := p.look(d, allocs, now)
 	switch {
 	case seen.hopeless:
-		return &action{event: Unhealthy}, time.Time{}
+		return &action{event: Unhealthy, revert: seen.revert}, time.Time{}
+	case d.PromotesItself() && seen.canariesReady(d):
+		return &action{promote: true}, time.Time{}
 	case len(seen.replace) > 0, seen.healthy > p.healthy && seen.room:
 		return &action{replace: seen.replace, healthy: seen.healthy}, time.Time{}
 	}
@@ -58,14 +62,26 @@ func (p *progress) decide(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation
 
 // sight summarizes the allocations of a deployment.
 type sight struct {
-	healthy  uint64   // index of the latest report of a healthy one
-	replace  []string // unhealthy and not marked yet
-	hopeless bool     // one is unhealthy and will not be replaced
-	room     bool     // a group has fewer than its count
+	healthy  uint64         // index of the latest report of a healthy one
+	replace  []string       // unhealthy and not marked yet
+	hopeless bool           // one is unhealthy and will not be replaced
+	revert   bool           // its group has auto_revert
+	room     bool           // a group has fewer than it needs
+	canaries map[string]int // healthy canaries by group
+}
+
+// canariesReady reports whether each group that waits for a promotion has exactly its desired canaries healthy.
+func (s *sight) canariesReady(d *nomad.Deployment) bool {
+	for name, g := range d.TaskGroups {
+		if g.RequiresPromotion() && s.canaries[name] != g.DesiredCanaries {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation], now time.Time) sight {
-	var s sight
+	s := sight{canaries: make(map[string]int)}
 	live := make(map[string]int)
 	for a := range allocs {
 		if !a.TerminalStatus() {
@@ -77,6 +93,9 @@ func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation],
 		}
 		if *health.Healthy {
 			s.healthy = max(s.healthy, health.ModifyIndex)
+			if health.Canary && !a.TerminalStatus() {
+				s.canaries[a.TaskGroup]++
+			}
 			continue
 		}
 		group := d.TaskGroups[a.TaskGroup]
@@ -84,12 +103,13 @@ func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation],
 		case group == nil || a.ServerTerminalStatus() || a.NextAllocation != "":
 		case group.ProgressDeadline == 0, failedForGood(a, now):
 			s.hopeless = true
+			s.revert = s.revert || group.AutoRevert
 		case !p.replaced[a.ID] && !marked(a):
 			s.replace = append(s.replace, a.ID)
 		}
 	}
 	for name, group := range d.TaskGroups {
-		if live[name] < group.DesiredTotal {
+		if live[name] < group.Needs() {
 			s.room = true
 		}
 	}
@@ -114,27 +134,42 @@ func marked(a *nomad.Allocation) bool {
 // complete reports whether every group has enough healthy allocations.
 func complete(d *nomad.Deployment) bool {
 	for _, g := range d.TaskGroups {
-		if g.HealthyAllocs < g.DesiredTotal {
+		if !g.Complete() {
 			return false
 		}
 	}
 	return true
 }
 
+// lateReverts reports whether a group with auto_revert reached its progress deadline.
+func lateReverts(d *nomad.Deployment, now time.Time) bool {
+	for _, g := range d.TaskGroups {
+		if by := groupDeadline(d, g); g.AutoRevert && !by.IsZero() && !now.Before(by) {
+			return true
+		}
+	}
+	return false
+}
+
 // progressDeadline returns the earliest progress deadline of the groups, or zero if none has one.
 func progressDeadline(d *nomad.Deployment) time.Time {
 	var first time.Time
 	for _, g := range d.TaskGroups {
-		if g.ProgressDeadline == 0 || g.HealthyAllocs >= g.DesiredTotal {
-			continue
-		}
-		by := g.RequireProgressBy
-		if by.IsZero() { // nothing placed yet
-			by = time.Unix(0, d.CreateTime).Add(g.ProgressDeadline)
-		}
-		if first.IsZero() || by.Before(first) {
+		if by := groupDeadline(d, g); !by.IsZero() && (first.IsZero() || by.Before(first)) {
 			first = by
 		}
 	}
 	return first
+}
+
+// groupDeadline returns the progress deadline of a group. It is zero if the group has none, or has enough healthy
+// allocations for its next step.
+func groupDeadline(d *nomad.Deployment, g *nomad.DeploymentState) time.Time {
+	switch {
+	case g.ProgressDeadline == 0, g.HealthyAllocs >= g.Needs():
+		return time.Time{}
+	case g.RequireProgressBy.IsZero(): // nothing placed yet
+		return time.Unix(0, d.CreateTime).Add(g.ProgressDeadline)
+	}
+	return g.RequireProgressBy
 }

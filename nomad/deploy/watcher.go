@@ -3,7 +3,8 @@
 //
 //   - When one becomes healthy, it creates an evaluation, so that the scheduler places the next batch. The scheduler applies max_parallel.
 //   - It marks unhealthy ones for replacement until the progress deadline.
-//   - It ends the deployment.
+//   - It promotes canaries that are all healthy, if their groups have auto_promote.
+//   - It ends the deployment. A failed one with auto_revert registers the latest stable version of the job again.
 //
 // The status changes that this package makes:
 //

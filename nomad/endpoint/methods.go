@@ -40,6 +40,8 @@ func (s *Service) jobMethods() []rpc.Method {
 		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.CheckedByHandler("ns:[submit-job plan-job] of the job; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
 		rpc.Handle("Job.Explain", rpc.Token, rpc.Leader, s.jobs.Explain).Needs(rpc.CheckedByHandler("ns:[read-job] of the registered job, or ns:[submit-job plan-job] of the sent one; node:[read] for values of nodes").First(rpc.InNamed(acl.ReadJob, acl.SubmitJob, acl.PlanJob))),
 		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.CheckedByHandler("ns:[read-job] of the job; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.ReadJob))),
+		rpc.Handle("Job.Revert", rpc.Token, rpc.Leader, s.jobs.Revert).Needs(rpc.CheckedByHandler("ns:[submit-job revert-job] of the job, and rights on its volumes; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.RevertJob))),
+		rpc.Handle("Job.TagVersion", rpc.Token, rpc.Leader, s.jobs.TagVersion).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.TagJobVersion)),
 		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobs.Dispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
 		rpc.Handle("Periodic.Force", rpc.Token, rpc.Leader, s.jobs.ForcePeriodic).Needs(rpc.InOneNamespace(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob)),
 		rpc.Handle("Job.Scale", rpc.Token, rpc.Leader, s.jobs.Scale).Needs(rpc.InOneNamespace(acl.ScaleJob, acl.SubmitJob)),
@@ -126,6 +128,8 @@ func (s *Service) schedulingMethods() []rpc.Method {
 		rpc.Handle("Deployment.Allocations", rpc.Token, rpc.Leader, s.deployments.Allocations).Needs(rpc.CheckedByHandler("ns:[read-job] of each allocation")),
 		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deployments.Fail).Needs(rpc.CheckedByHandler("ns:[submit-job fail-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.FailDeployment))),
 		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deployments.Pause).Needs(rpc.CheckedByHandler("ns:[submit-job pause-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PauseDeployment))),
+		rpc.Handle("Deployment.Promote", rpc.Token, rpc.Leader, s.deployments.Promote).Needs(rpc.CheckedByHandler("ns:[submit-job promote-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PromoteDeployment))),
+		rpc.Handle("Deployment.SetAllocHealth", rpc.Token, rpc.Leader, s.deployments.SetAllocHealth).Needs(rpc.CheckedByHandler("ns:[submit-job set-alloc-health-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.SetAllocHealthDeployment))),
 		rpc.Handle("Deployment.Reap", rpc.ServerOnly, rpc.Leader, s.deployments.Reap),
 	}
 }

@@ -89,14 +89,8 @@ func absentJobs() []rpc.Method {
 		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.RegisterJob), "Deployment.Run"),
 		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.UnblockDeployment),
 			"Deployment.Unblock"),
-		absentRows("canaries and promotion", rpc.Token, inNS(acl.SubmitJob, acl.PromoteDeployment),
-			"Deployment.Promote"),
-		absentRows("setting allocation health", rpc.Token, inNS(acl.SubmitJob, acl.SetAllocHealthDeployment),
-			"Deployment.SetAllocHealth"),
 		absentRows("deletion of evaluations", rpc.Management, rpc.Check{}, "Eval.Delete"),
 		absentRows("job actions", rpc.Token, inNS(acl.ReadJob), "Job.GetActions"),
-		absentRows("reverting of jobs", rpc.Token, inNS(acl.SubmitJob, acl.RevertJob), "Job.Revert"),
-		absentRows("version tags of jobs", rpc.Token, inNS(acl.SubmitJob, acl.TagJobVersion), "Job.TagVersion"),
 	)
 }
 

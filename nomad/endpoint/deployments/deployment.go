@@ -71,8 +71,8 @@ func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *message.Dep
 }
 
 // mayChange returns an error unless the deployment exists and is active, and the
-// caller has one of the rights.
-func (s *Service) mayChange(c *rpc.Call, id string, ops ...acl.NamespaceCapability) error {
+// caller has one of the rights. The action is what the caller wants to do, such as "fail".
+func (s *Service) mayChange(c *rpc.Call, id, action string, ops ...acl.NamespaceCapability) error {
 	if id == "" {
 		return nomad.Errorf(400, "missing deployment ID")
 	}
@@ -84,26 +84,50 @@ func (s *Service) mayChange(c *rpc.Call, id string, ops ...acl.NamespaceCapabili
 		return err
 	}
 	if d == nil || !d.Active() {
-		return nomad.Errorf(400, "can't change terminal deployment")
+		return nomad.Errorf(400, "can't %s terminal deployment", action)
 	}
 	return nil
 }
 
 func (s *Service) Fail(ctx context.Context, c *rpc.Call, req *message.DeploymentFailRequest) (*message.DeploymentUpdateResponse, error) {
-	if err := s.mayChange(c, req.DeploymentID, acl.SubmitJob, acl.FailDeployment); err != nil {
+	if err := s.mayChange(c, req.DeploymentID, "fail", acl.SubmitJob, acl.FailDeployment); err != nil {
 		return nil, err
 	}
 	return s.changer.Fail(ctx, req.DeploymentID)
 }
 
 func (s *Service) Pause(ctx context.Context, c *rpc.Call, req *message.DeploymentPauseRequest) (*message.DeploymentUpdateResponse, error) {
-	if err := s.mayChange(c, req.DeploymentID, acl.SubmitJob, acl.PauseDeployment); err != nil {
+	action := "resume"
+	if req.Pause {
+		action = "pause"
+	}
+	if err := s.mayChange(c, req.DeploymentID, action, acl.SubmitJob, acl.PauseDeployment); err != nil {
 		return nil, err
 	}
 	if req.Pause {
 		return s.changer.Pause(ctx, req.DeploymentID)
 	}
 	return s.changer.Resume(ctx, req.DeploymentID)
+}
+
+// Promote promotes the canaries of all groups or of the given ones.
+func (s *Service) Promote(ctx context.Context, c *rpc.Call, req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error) {
+	if err := s.mayChange(c, req.DeploymentID, "promote", acl.SubmitJob, acl.PromoteDeployment); err != nil {
+		return nil, err
+	}
+	if !req.All && len(req.Groups) == 0 {
+		return nil, nomad.Errorf(400, "must specify the groups to promote, or all")
+	}
+	return s.changer.Promote(ctx, &message.DeploymentPromoteRequest{DeploymentID: req.DeploymentID, All: req.All, Groups: req.Groups})
+}
+
+// SetAllocHealth sets the health of allocations of a deployment.
+func (s *Service) SetAllocHealth(ctx context.Context, c *rpc.Call, req *message.DeploymentAllocHealthRequest) (*message.DeploymentUpdateResponse, error) {
+	if err := s.mayChange(c, req.DeploymentID, "set health of allocations for a", acl.SubmitJob, acl.SetAllocHealthDeployment); err != nil {
+		return nil, err
+	}
+	return s.changer.SetAllocHealth(ctx, &message.DeploymentAllocHealthRequest{
+		DeploymentID: req.DeploymentID, HealthyAllocationIDs: req.HealthyAllocationIDs, UnhealthyAllocationIDs: req.UnhealthyAllocationIDs})
 }
 
 func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.DeploymentDeleteRequest) (*message.GenericResponse, error) {

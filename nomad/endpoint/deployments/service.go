@@ -14,6 +14,8 @@ type Changer interface {
 	Fail(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
 	Pause(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
 	Resume(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
+	Promote(ctx context.Context, req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error)
+	SetAllocHealth(ctx context.Context, req *message.DeploymentAllocHealthRequest) (*message.DeploymentUpdateResponse, error)
 }
 
 // Service handles the RPC methods of deployments.

@@ -53,17 +53,20 @@ func (d *differ) change(a *nomad.Allocation, tg *nomad.TaskGroup) change {
 	switch {
 	case was == nil || GroupChanged(old, was, d.job, tg):
 		c = destructive
-	case sameVersion && equal(specOf(old), specOf(d.job)):
+	case sameVersion && SameSpec(old, d.job):
 		c = same
 	}
 	d.seen[key] = c
 	return c
 }
 
+// SameSpec reports whether two versions of a job differ only in fields that the servers set.
+func SameSpec(a, b *nomad.Job) bool { return equal(specOf(a), specOf(b)) }
+
 // specOf returns the job without the fields that the servers set.
 func specOf(j *nomad.Job) nomad.Job {
 	spec := *j
-	spec.Status, spec.StatusDescription, spec.Stable = "", "", false
+	spec.Status, spec.StatusDescription, spec.Stable, spec.VersionTag, spec.NomadTokenID = "", "", false, nil, ""
 	spec.Version, spec.SubmitTime, spec.CreateIndex, spec.ModifyIndex, spec.JobModifyIndex = 0, 0, 0, 0, 0
 	return spec
 }

@@ -1,0 +1,41 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Promote promotes the canaries of groups on a user's request.
+func (w *Watcher) Promote(ctx context.Context, req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error) {
+	snap := w.cfg.Store().Snapshot()
+	d := snap.Deployment(nil, req.DeploymentID)
+	if d == nil {
+		return nil, nomad.UnknownDeployment(req.DeploymentID)
+	}
+	if !d.Active() {
+		return nil, nomad.Errorf(400, "can't promote terminal deployment")
+	}
+	return w.promote(ctx, snap, d, req)
+}
+
+// promote writes a promotion. State checks the canaries again, because they can change until the entry is applied.
+func (w *Watcher) promote(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error) {
+	if err := snap.Promotable(d, req); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	eval := newEval(snap, d, now)
+	entry := &message.ApplyDeploymentPromoteRequest{DeploymentPromoteRequest: *req, Eval: eval}
+	entry.PromotedAt = now.UnixNano()
+	index, err := w.apply(ctx, nomad.DeploymentPromoteRequestType, entry)
+	if err != nil {
+		return nil, fmt.Errorf("promote deployment %s: %w", d.ID, err)
+	}
+	w.cfg.Log.Info("canaries promoted", "deployment", d.ID, "job", d.JobID, "groups", req.Groups, "all", req.All)
+	return response(eval, index), nil
+}
