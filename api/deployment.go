@@ -68,3 +68,20 @@ type DeploymentFailRequest struct {
 	DeploymentID string
 	WriteRequest
 }
+
+// DeploymentPromoteRequest is the body of PUT /v1/deployment/promote/:id. It promotes the canaries of all groups, or
+// of the given ones.
+type DeploymentPromoteRequest struct {
+	DeploymentID string
+	All          bool
+	Groups       []string
+	WriteRequest
+}
+
+// DeploymentAllocHealthRequest is the body of PUT /v1/deployment/allocation-health/:id.
+type DeploymentAllocHealthRequest struct {
+	DeploymentID           string
+	HealthyAllocationIDs   []string
+	UnhealthyAllocationIDs []string
+	WriteRequest
+}

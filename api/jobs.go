@@ -261,3 +261,27 @@ type WriteRequest struct {
 	Namespace string
 	SecretID  string
 }
+
+// JobRevertRequest is the body of PUT /v1/job/:id/revert. EnforcePriorVersion is the expected current version, or nil.
+type JobRevertRequest struct {
+	JobID               string
+	JobVersion          uint64
+	EnforcePriorVersion *uint64
+	WriteRequest
+}
+
+// TagVersionRequest is the body of PUT /v1/job/:id/versions/:tag/tag. Latest selects the current version.
+type TagVersionRequest struct {
+	Version     uint64
+	Latest      bool
+	Description string
+	WriteRequest
+}
+
+// JobTagResponse contains the tag that was set or removed.
+type JobTagResponse struct {
+	Name        string
+	Description string
+	TaggedTime  int64
+	QueryMeta
+}

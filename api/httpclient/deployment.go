@@ -53,3 +53,33 @@ func (d *Deployments) Pause(deploymentID string, pause bool, q *WriteOptions) (*
 	}
 	return &out, meta, nil
 }
+
+// PromoteAll promotes the canaries of all groups of a deployment.
+func (d *Deployments) PromoteAll(deploymentID string, q *WriteOptions) (*api.DeploymentUpdateResponse, *api.WriteMeta, error) {
+	return d.promote(&api.DeploymentPromoteRequest{DeploymentID: deploymentID, All: true}, q)
+}
+
+// PromoteGroups promotes the canaries of some groups of a deployment.
+func (d *Deployments) PromoteGroups(deploymentID string, groups []string, q *WriteOptions) (*api.DeploymentUpdateResponse, *api.WriteMeta, error) {
+	return d.promote(&api.DeploymentPromoteRequest{DeploymentID: deploymentID, Groups: groups}, q)
+}
+
+func (d *Deployments) promote(req *api.DeploymentPromoteRequest, q *WriteOptions) (*api.DeploymentUpdateResponse, *api.WriteMeta, error) {
+	var out api.DeploymentUpdateResponse
+	meta, err := d.client.put("/v1/deployment/promote/"+url.PathEscape(req.DeploymentID), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// SetAllocHealth sets the health of allocations of a deployment.
+func (d *Deployments) SetAllocHealth(deploymentID string, healthy, unhealthy []string, q *WriteOptions) (*api.DeploymentUpdateResponse, *api.WriteMeta, error) {
+	var out api.DeploymentUpdateResponse
+	req := &api.DeploymentAllocHealthRequest{DeploymentID: deploymentID, HealthyAllocationIDs: healthy, UnhealthyAllocationIDs: unhealthy}
+	meta, err := d.client.put("/v1/deployment/allocation-health/"+url.PathEscape(deploymentID), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}

@@ -220,6 +220,29 @@ func (j *Jobs) EvaluateWithOpts(jobID string, opts api.EvalOptions, q *WriteOpti
 	return out.EvalID, meta, nil
 }
 
+// Revert registers a version of a job again. enforcePrior is the expected current version, or nil.
+func (j *Jobs) Revert(jobID string, version uint64, enforcePrior *uint64, q *WriteOptions) (*api.JobRegisterResponse, *api.WriteMeta, error) {
+	var out api.JobRegisterResponse
+	req := &api.JobRevertRequest{JobID: jobID, JobVersion: version, EnforcePriorVersion: enforcePrior}
+	meta, err := j.client.put(jobPath(jobID, "/revert"), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// TagVersion gives a version of a job a tag.
+func (j *Jobs) TagVersion(jobID, tag string, req *api.TagVersionRequest, q *WriteOptions) (*api.WriteMeta, error) {
+	var out api.JobTagResponse
+	return j.client.put(jobPath(jobID, "/versions/"+url.PathEscape(tag)+"/tag"), req, &out, q)
+}
+
+// UntagVersion removes a tag of a job.
+func (j *Jobs) UntagVersion(jobID, tag string, q *WriteOptions) (*api.WriteMeta, error) {
+	var out api.JobTagResponse
+	return j.client.write(http.MethodDelete, jobPath(jobID, "/versions/"+url.PathEscape(tag)+"/tag"), nil, &out, q)
+}
+
 // PeriodicForce launches a periodic job now and returns the ID of the evaluation.
 func (j *Jobs) PeriodicForce(jobID string, q *WriteOptions) (string, *api.WriteMeta, error) {
 	var out api.PeriodicForceResponse

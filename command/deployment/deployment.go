@@ -1,5 +1,5 @@
-// Package deployment implements the commands for deployments: status, list, fail, pause and
-// resume. They call an agent through package httpclient and keep no state.
+// Package deployment implements the commands for deployments: status, list, fail, pause, resume and
+// promote. They call an agent through package httpclient and keep no state.
 package deployment
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), listCommand(), failCommand(), pauseCommand(), resumeCommand()}
+	return []term.Command{statusCommand(), listCommand(), failCommand(), pauseCommand(), resumeCommand(), promoteCommand()}
 }
 
 // find returns the only deployment whose ID begins with prefix, and the client for
@@ -181,6 +181,48 @@ func pause(ctx context.Context, e *term.Env, on bool) (*httpclient.Client, *api.
 	}
 	resp, _, err := c.Deployments().Pause(d.ID, on, (&httpclient.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
 	return c, d, resp, err
+}
+
+func promoteCommand() term.Command {
+	return term.Command{
+		Name: "deployment promote", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
+		Short: "Promote the canaries of a deployment",
+		Long: `Promotes the canaries of all groups, or of the groups of -group. The allocations of the older version are then
+replaced. All canaries of a promoted group must be healthy.`,
+		Setup: func(f *term.Flags) term.Run {
+			groups := f.Strings("group", "Promote only this `group`; may be repeated.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
+			detail := f.Detail("Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, d, err := find(ctx, e, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				resp, err := Promote(ctx, c, d, *groups)
+				if err != nil {
+					return err
+				}
+				e.Printf("Deployment %q promoted\n", detail.ID(d.ID))
+				return after(ctx, e, c, d, resp, *detach, *detail)
+			}
+		},
+	}
+}
+
+// Promote promotes the canaries of groups of a deployment, or of all groups if none is given.
+func Promote(ctx context.Context, c *httpclient.Client, d *api.Deployment, groups []string) (*api.DeploymentUpdateResponse, error) {
+	q := (&httpclient.WriteOptions{Namespace: d.Namespace}).WithContext(ctx)
+	var resp *api.DeploymentUpdateResponse
+	var err error
+	if len(groups) == 0 {
+		resp, _, err = c.Deployments().PromoteAll(d.ID, q)
+	} else {
+		resp, _, err = c.Deployments().PromoteGroups(d.ID, groups, q)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Error promoting deployment: %w", err)
+	}
+	return resp, nil
 }
 
 // after monitors the evaluation that a deployment update created, if any.

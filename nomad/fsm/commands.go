@@ -127,7 +127,7 @@ func allCommands() []command {
 		handle(nomad.ACLBindingRulesDeleteRequestType, "ACLBindingRulesDelete", (*state.Store).DeleteACLBindingRules),
 		handle(nomad.NodePoolUpsertRequestType, "NodePoolUpsert", (*state.Store).UpsertNodePools),
 		handle(nomad.NodePoolDeleteRequestType, "NodePoolDelete", (*state.Store).DeleteNodePools),
-		later(nomad.JobVersionTagRequestType, "JobVersionTag"),
+		handle(nomad.JobVersionTagRequestType, "JobVersionTag", (*state.Store).TagJobVersion),
 		handle(nomad.WrappedRootKeysUpsertRequestType, "WrappedRootKeysUpsert", (*state.Store).UpsertRootKey),
 		handle(nomad.NamespaceUpsertRequestType, "NamespaceUpsert", (*state.Store).UpsertNamespaces),
 		handle(nomad.NamespaceDeleteRequestType, "NamespaceDelete", (*state.Store).DeleteNamespaces),

@@ -107,7 +107,7 @@ func (m *machine) dump(t testing.TB) []byte {
 // lacking lists the commands of features that this version does not support.
 var lacking = map[int]string{35: "CSIVolumeRegister", 36: "CSIVolumeDeregister", 37: "CSIVolumeClaim",
 	39: "CSIVolumeClaimBatch", 40: "CSIPluginDelete", 47: "ServiceRegistrationUpsert",
-	48: "ServiceRegistrationDeleteByID", 49: "ServiceRegistrationDeleteByNodeID", 61: "JobVersionTag", 75: "HostVolumeRegister",
+	48: "ServiceRegistrationDeleteByID", 49: "ServiceRegistrationDeleteByNodeID", 75: "HostVolumeRegister",
 	76: "HostVolumeDelete", 77: "TaskGroupHostVolumeClaimDelete"}
 
 func TestEveryNumber(t *testing.T) {

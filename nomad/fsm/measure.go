@@ -55,6 +55,7 @@ var measured = map[nomad.MessageType]string{
 	nomad.ACLBindingRulesDeleteRequestType:        "apply_acl_binding_rule_delete",
 	nomad.NodePoolUpsertRequestType:               "apply_node_pool_upsert",
 	nomad.NodePoolDeleteRequestType:               "apply_node_pool_delete",
+	nomad.JobVersionTagRequestType:                "apply_job_version_tag",
 	nomad.NamespaceUpsertRequestType:              "apply_namespace_upsert",
 	nomad.NamespaceDeleteRequestType:              "apply_namespace_delete",
 	nomad.QuotaUpsertRequestType:                  "apply_quota_upsert",

@@ -30,9 +30,9 @@ var unsupported = map[nomad.MessageType]string{
 	nomad.CSIPluginDeleteRequestType:     "CSIPluginDelete", nomad.ServiceRegistrationUpsertRequestType: "ServiceRegistrationUpsert",
 	nomad.ServiceRegistrationDeleteByIDRequestType:     "ServiceRegistrationDeleteByID",
 	nomad.ServiceRegistrationDeleteByNodeIDRequestType: "ServiceRegistrationDeleteByNodeID",
-	nomad.JobVersionTagRequestType:                     "JobVersionTag", nomad.HostVolumeRegisterRequestType: "HostVolumeRegister",
-	nomad.HostVolumeDeleteRequestType:               "HostVolumeDelete",
-	nomad.TaskGroupHostVolumeClaimDeleteRequestType: "TaskGroupHostVolumeClaimDelete",
+	nomad.HostVolumeRegisterRequestType:                "HostVolumeRegister",
+	nomad.HostVolumeDeleteRequestType:                  "HostVolumeDelete",
+	nomad.TaskGroupHostVolumeClaimDeleteRequestType:    "TaskGroupHostVolumeClaimDelete",
 }
 
 // runner is a server that may end by itself.

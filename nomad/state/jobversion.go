@@ -41,8 +41,8 @@ func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *no
 	return jobSubmissions.Get(s.tx, ws, table.KeyOf(ns, id).Number(v))
 }
 
-// putJobVersion stores the version and deletes the oldest versions beyond the limit. Tagged
-// versions are kept and do not count towards the limit.
+// putJobVersion stores the version and deletes versions beyond the limit. Tagged versions are kept
+// and do not count towards the limit.
 func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 	jobVersions.Put(t.Txn, j)
 	if source != nil {
@@ -50,18 +50,36 @@ func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 		kept.Namespace, kept.JobID, kept.Version, kept.JobModifyIndex = j.Namespace, j.ID, j.Version, j.JobModifyIndex
 		jobSubmissions.Put(t.Txn, &kept)
 	}
-	untagged := 0
-	for v := range jobVersions.Reversed(t, nil, table.Primary, table.KeyOf(j.Namespace, j.ID)) {
-		if v.VersionTag != nil {
+	t.trimVersions(j.Namespace, j.ID)
+}
+
+// trimVersions deletes the oldest untagged versions beyond the limit. The newest stable version is kept, because a
+// failed deployment reverts to it: the next older one goes instead.
+func (t *txn) trimVersions(ns, id string) {
+	var untagged []*nomad.Job // newest first
+	var stable *nomad.Job
+	for v := range jobVersions.Reversed(t, nil, table.Primary, table.KeyOf(ns, id)) {
+		if stable == nil && v.Stable {
+			stable = v
+		}
+		if v.VersionTag == nil {
+			untagged = append(untagged, v)
+		}
+	}
+	for i, excess := len(untagged)-1, len(untagged)-nomad.JobDefaultTrackedVersions; excess > 0; i-- {
+		if untagged[i] == stable {
 			continue
 		}
-		if untagged++; untagged <= nomad.JobDefaultTrackedVersions {
-			continue
-		}
-		jobVersions.Delete(t.Txn, v)
-		if src := jobSubmissions.Get(t, nil, table.KeyOf(v.Namespace, v.ID).Number(v.Version)); src != nil {
-			jobSubmissions.Delete(t.Txn, src)
-		}
+		t.deleteVersion(untagged[i])
+		excess--
+	}
+}
+
+// deleteVersion deletes a version of a job and its source.
+func (t *txn) deleteVersion(v *nomad.Job) {
+	jobVersions.Delete(t.Txn, v)
+	if src := jobSubmissions.Get(t, nil, table.KeyOf(v.Namespace, v.ID).Number(v.Version)); src != nil {
+		jobSubmissions.Delete(t.Txn, src)
 	}
 }
 

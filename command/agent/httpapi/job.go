@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
@@ -44,6 +46,9 @@ func (s *Server) jobRoutes() []web.Route {
 			}
 			return o, nil
 		})},
+		{Methods: "PUT POST", Path: job + "/revert", Call: web.Write("Job.Revert", web.Body(jobRevert), web.Full[message.JobRegisterResponse])},
+		{Methods: "PUT POST", Path: job + "/versions/:tag/tag", Call: web.Write("Job.TagVersion", jobTag, web.Full[message.JobTagResponse])},
+		{Methods: "DELETE", Path: job + "/versions/:tag/tag", Call: web.Write("Job.TagVersion", jobUntag, web.Full[message.JobTagResponse])},
 		{Methods: "PUT POST", Path: job + "/stable", Call: web.Write("Job.Stable", web.Body(jobStable), web.Full[message.JobStabilityResponse])},
 		{Methods: "GET", Path: job + "/submission", Handle: web.Read("Job.GetJobSubmission", jobSubmission, func(o *message.JobSubmissionResponse) (any, error) {
 			return web.Found(o.Submission, "job source not found")
@@ -255,6 +260,32 @@ func periodicForce(r *web.Request, q *message.PeriodicForceRequest) error {
 
 func jobStable(r *web.Request, q *message.JobStabilityRequest) error {
 	return sameID("Job", &q.JobID, r.Param)
+}
+
+func jobRevert(r *web.Request, q *message.JobRevertRequest) error {
+	return sameID("Job", &q.JobID, r.Param)
+}
+
+// jobTag reads the version and the description of a tag from the body, and its name from the path.
+func jobTag(r *web.Request, q *message.JobApplyTagRequest) error {
+	var b api.TagVersionRequest
+	if err := r.Decode(&b); err != nil {
+		return err
+	}
+	q.Version, q.Latest = b.Version, b.Latest
+	q.Tag = &nomad.JobVersionTag{Description: b.Description}
+	return jobUntag(r, q)
+}
+
+// jobUntag reads the job and the tag from the path, which ends with /versions/<tag>/tag.
+func jobUntag(r *web.Request, q *message.JobApplyTagRequest) error {
+	path := strings.TrimSuffix(r.URL.EscapedPath(), "/tag")
+	name, err := url.PathUnescape(path[strings.LastIndexByte(path, '/')+1:])
+	if err != nil {
+		return nomad.Errorf(http.StatusBadRequest, "invalid tag in the path: %v", err)
+	}
+	q.JobID, q.Name = r.Param, name
+	return nil
 }
 
 // sameID sets an ID from the path. An ID in the body must be equal.

@@ -92,8 +92,6 @@ func laterHostVolumes() []web.Route {
 func laterJobs() []web.Route {
 	const job = "/v1/job/:job_id"
 	return []web.Route{
-		{Methods: "PUT POST", Path: job + "/revert", Handle: later("job revert", web.InNamespace(acl.SubmitJob, acl.RevertJob))},
-		{Methods: "PUT POST DELETE", Path: job + "/versions/:tag/tag", Handle: later("job version tags", web.InNamespace(acl.SubmitJob, acl.TagJobVersion))},
 		{Methods: "GET", Path: job + "/actions", Handle: later("actions", web.InNamespace(acl.ReadJob))},
 		{Methods: "GET", Path: job + "/action", Handle: later("actions", web.InNamespace(acl.AllocExec))},
 	}

@@ -84,8 +84,8 @@ func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *message.JobSumm
 
 // Versions returns the versions of a job and, if requested, the diffs between them.
 func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *message.JobVersionsRequest) (*message.JobVersionsResponse, error) {
-	if req.DiffTagName != "" {
-		return nil, handler.NotImplemented("version tags of jobs")
+	if req.DiffTagName != "" && req.DiffVersion != nil {
+		return nil, nomad.Errorf(400, "diff_tag and diff_version cannot be used together")
 	}
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobVersionsResponse) error {
 		ns := handler.NamespaceOf(req.Namespace)
@@ -100,10 +100,16 @@ func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *message.JobVer
 	})
 }
 
-// diffVersions adds the diff between each version and the next newer one. With DiffVersion it
-// adds the diff between that version and each other one.
+// diffVersions adds the diff between each version and the next newer one. With DiffVersion or
+// DiffTagName it adds the diff between that version and each other one.
 func diffVersions(snap *state.Snapshot, ns string, req *message.JobVersionsRequest, out *message.JobVersionsResponse) error {
 	var base *nomad.Job
+	if req.DiffTagName != "" {
+		var err error
+		if base, err = snap.VersionWithTag(ns, req.JobID, req.DiffTagName); err != nil {
+			return err
+		}
+	}
 	if req.DiffVersion != nil {
 		if base = snap.JobVersion(nil, ns, req.JobID, *req.DiffVersion); base == nil {
 			return nomad.Errorf(404, "job %q has no version %d", req.JobID, *req.DiffVersion)

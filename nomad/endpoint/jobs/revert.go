@@ -1,0 +1,83 @@
+package jobs
+
+import (
+	"context"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Revert registers an earlier version of a job again, as a new version.
+func (s *Service) Revert(ctx context.Context, c *rpc.Call, req *message.JobRevertRequest) (*message.JobRegisterResponse, error) {
+	ns := handler.NamespaceOf(req.Namespace)
+	if err := c.Access.Need(acl.InNamespace(ns, acl.SubmitJob, acl.RevertJob)); err != nil {
+		return nil, err
+	}
+	snap := s.Snapshot()
+	current, target, err := reverts(snap, ns, req)
+	if err != nil {
+		return nil, err
+	}
+	job, warnings, err := s.admit(c, codec.Copy(target), message.WriteRequest{Namespace: ns}, needs{
+		ops:  []acl.NamespaceCapability{acl.SubmitJob, acl.RevertJob},
+		more: func(job *nomad.Job) error { return needRights(c, job, false) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := registrationOpen(snap, c); err != nil {
+		return nil, err
+	}
+	if err := replaces(current, job); err != nil {
+		return nil, err
+	}
+	identifyPolicies(snap, job)
+	if job.WantsRSA() {
+		if err := s.keys.EnsureRSA(ctx); err != nil {
+			return nil, err
+		}
+	}
+	job.SubmitTime = s.UnixNow()
+	eval := s.JobEval(job, 0, nomad.EvalTriggerJobRegister)
+	entry := &message.JobRegisterRequest{
+		Submission: snap.JobSubmission(nil, ns, job.ID, target.Version), Job: job, Eval: eval,
+		EnforceIndex: true, JobModifyIndex: current.JobModifyIndex, // the version that was checked
+		WriteRequest: message.WriteRequest{Region: job.Region, Namespace: ns},
+	}
+	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, entry)
+	if err != nil {
+		return nil, handler.BadRequest(err)
+	}
+	out := &message.JobRegisterResponse{JobModifyIndex: index, Warnings: strings.Join(warnings, "\n")}
+	out.Index = index
+	if eval != nil {
+		out.EvalID, out.EvalCreateIndex = eval.ID, index
+	}
+	return out, nil
+}
+
+// reverts returns the current version of the job and the version to register again.
+func reverts(snap *state.Snapshot, ns string, req *message.JobRevertRequest) (current, target *nomad.Job, err error) {
+	if req.JobID == "" {
+		return nil, nil, nomad.Errorf(400, "missing job ID for revert")
+	}
+	current = snap.Job(nil, ns, req.JobID)
+	switch {
+	case current == nil:
+		return nil, nil, nomad.Errorf(404, "job %q not found", req.JobID)
+	case req.EnforcePriorVersion != nil && *req.EnforcePriorVersion != current.Version:
+		return nil, nil, nomad.Errorf(400, "Current job has version %d; enforcing version %d", current.Version, *req.EnforcePriorVersion)
+	case req.JobVersion == current.Version:
+		return nil, nil, nomad.Errorf(400, "can't revert to current version")
+	}
+	if target = snap.JobVersion(nil, ns, req.JobID, req.JobVersion); target == nil {
+		return nil, nil, nomad.Errorf(404, "job %q in namespace %q at version %d not found", req.JobID, ns, req.JobVersion)
+	}
+	return current, target, nil
+}
