@@ -40,10 +40,11 @@ func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, 
 	case 1:
 		return c, all[0], nil
 	}
-	return nil, nil, fmt.Errorf("Prefix matched multiple deployments\n\n%s", table(all, term.Full))
+	return nil, nil, fmt.Errorf("Prefix matched multiple deployments\n\n%s", Table(all, term.Full))
 }
 
-func table(all []*api.Deployment, detail term.Detail) string {
+// Table formats deployments.
+func Table(all []*api.Deployment, detail term.Detail) string {
 	rows := []string{"ID|Namespace|Job ID|Job Version|Status|Description"}
 	for _, d := range all {
 		rows = append(rows, term.Row(detail.ID(d.ID), d.Namespace, d.JobID, d.JobVersion, d.Status, d.StatusDescription))
@@ -109,7 +110,7 @@ func list(ctx context.Context, e *term.Env, filter string, detail term.Detail, f
 		e.Println("No deployments found")
 		return nil
 	}
-	e.Println(table(all, detail))
+	e.Println(Table(all, detail))
 	return nil
 }
 

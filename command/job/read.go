@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -140,13 +141,16 @@ func historyCommand() term.Command {
 			diffs := f.Bool("p", false, "Show the diff to the previous version.")
 			full := f.Bool("full", false, "Show the full job of each version.")
 			version := f.String("version", "", "Show only this `version`.")
-			f.Refuse("diff-tag", "job version tags")
+			diffTag := f.String("diff-tag", "", "Compare with the version that has this `tag` instead of the previous one.")
 			diffVersion := f.String("diff-version", "", "Compare with this `version` instead of the previous one.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				h := history{diffs: *diffs || *diffVersion != "", full: *full, version: *version, formats: formats}
-				return h.run(ctx, e, *diffVersion)
+				if *diffTag != "" && *diffVersion != "" {
+					return errors.New("-diff-tag and -diff-version cannot be used together")
+				}
+				h := history{diffs: *diffs || *diffVersion != "" || *diffTag != "", full: *full, version: *version, formats: formats}
+				return h.run(ctx, e, *diffVersion, *diffTag)
 			}
 		},
 	}
@@ -158,12 +162,12 @@ type history struct {
 	formats     term.Formats
 }
 
-func (h *history) run(ctx context.Context, e *term.Env, against string) error {
+func (h *history) run(ctx context.Context, e *term.Env, against, tag string) error {
 	c, stub, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}
-	opts := &httpclient.VersionsOptions{Diffs: h.diffs}
+	opts := &httpclient.VersionsOptions{Diffs: h.diffs, DiffTag: tag}
 	if against != "" {
 		n, err := strconv.ParseUint(against, 10, 64)
 		if err != nil {
@@ -200,11 +204,18 @@ func (h *history) print(e *term.Env, job *workload.Job, diff *api.JobDiff) error
 	if h.formats.Wanted() {
 		return h.formats.Print(e, job)
 	}
-	e.Println(term.Pairs([]string{
+	rows := []string{
 		term.Row("Version", *job.Version),
 		term.Row("Stable", *job.Stable),
 		term.Row("Submit Date", term.UnixNano(*job.SubmitTime)),
-	}))
+	}
+	if tag := job.VersionTag; tag != nil {
+		rows = append(rows, term.Row("Tag Name", tag.Name))
+		if tag.Description != "" {
+			rows = append(rows, term.Row("Tag Description", tag.Description))
+		}
+	}
+	e.Println(term.Pairs(rows))
 	if h.diffs && diff != nil {
 		e.Println("Diff        =\n" + strings.TrimRight(Diff(diff, term.Short), "\n"))
 	}
