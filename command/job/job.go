@@ -1,6 +1,6 @@
 // Package job implements the commands for jobs: run, plan, validate, explain, status, stop, inspect,
 // allocs, history, eval, init, learn, dispatch, periodic force, scale, scaling-events, deployments,
-// promote, revert, start, tag apply and tag unset. They read jobspecs and call an agent through
+// promote, revert, start, restart, tag apply and tag unset. They read jobspecs and call an agent through
 // package httpclient. They keep no state.
 package job
 
@@ -27,7 +27,7 @@ func Commands() []term.Command {
 	return []term.Command{runCommand(), planCommand(), validateCommand(), explainCommand(), statusCommand(), stopCommand(),
 		inspectCommand(), allocsCommand(), historyCommand(), evalCommand(), initCommand(), learnCommand(),
 		periodicForceCommand(), dispatchCommand(), scaleCommand(), scalingEventsCommand(),
-		deploymentsCommand(), promoteCommand(), revertCommand(), startCommand(), tagApplyCommand(), tagUnsetCommand()}
+		deploymentsCommand(), promoteCommand(), revertCommand(), startCommand(), restartCommand(), tagApplyCommand(), tagUnsetCommand()}
 }
 
 // source holds the flags of the commands that read a jobspec.

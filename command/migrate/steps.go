@@ -3,8 +3,6 @@ package migrate
 import (
 	"slices"
 	"strings"
-
-	"github.com/open-nomad/open-nomad/nomad/unserved"
 )
 
 // Step is one step of the migration.
@@ -14,8 +12,7 @@ type Step struct {
 }
 
 // stopping are the findings whose commands in the Raft log stop a server of this version.
-var stopping = []string{"service", "service registrations", "volume csi", "csi volumes", "csi plugins", "csi_plugin", "dynamic host volumes",
-	"update canary", "update auto_promote", unserved.VersionTag}
+var stopping = []string{"service", "service registrations", "volume csi", "csi volumes", "csi plugins", "csi_plugin", "dynamic host volumes"}
 
 // steps returns the steps in order.
 func (r *Report) steps() []Step {

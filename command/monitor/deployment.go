@@ -31,6 +31,9 @@ func (m *Monitor) Deployment(ctx context.Context, id string) error {
 		if text := DeploymentText(d, m.detail); text != shown {
 			m.line("\n\n%s\n", text)
 			shown = text
+			if canariesReady(d) {
+				m.line("The canaries are healthy: 'nomad deployment promote %s' replaces the other allocations", m.id(id))
+			}
 		}
 		switch d.Status {
 		case "successful":
@@ -41,6 +44,21 @@ func (m *Monitor) Deployment(ctx context.Context, id string) error {
 			return &term.ExitError{Code: 1, Err: fmt.Errorf("Deployment %s: %s", d.Status, d.StatusDescription)}
 		}
 	}
+}
+
+// canariesReady reports whether the deployment waits for a promotion by hand. The servers check the canaries again.
+func canariesReady(d *api.Deployment) bool {
+	waits := false
+	for _, s := range d.TaskGroups {
+		if s.DesiredCanaries == 0 || s.Promoted {
+			continue
+		}
+		if s.AutoPromote || s.HealthyAllocs < s.DesiredCanaries {
+			return false
+		}
+		waits = true
+	}
+	return waits && d.Status == "running"
 }
 
 // DeploymentText formats a deployment as in the output of deployment status.
@@ -55,14 +73,45 @@ func DeploymentText(d *api.Deployment, detail term.Detail) string {
 	if len(d.TaskGroups) == 0 {
 		return head
 	}
-	rows := []string{"Task Group|Desired|Placed|Healthy|Unhealthy|Progress Deadline"}
+	return head + "\n\nDeployed\n" + term.Table(groupRows(d))
+}
+
+// groupRows returns a table of the groups of a deployment. Auto Revert, Promoted and Canaries are columns only if a
+// group has them.
+func groupRows(d *api.Deployment) []string {
+	reverts, canaries := false, false
+	for _, s := range d.TaskGroups {
+		reverts, canaries = reverts || s.AutoRevert, canaries || s.DesiredCanaries > 0
+	}
+	cells := []any{"Task Group"}
+	if reverts {
+		cells = append(cells, "Auto Revert")
+	}
+	if canaries {
+		cells = append(cells, "Promoted", "Desired", "Canaries")
+	} else {
+		cells = append(cells, "Desired")
+	}
+	rows := []string{term.Row(append(cells, "Placed", "Healthy", "Unhealthy", "Progress Deadline")...)}
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
 		s := d.TaskGroups[name]
+		cells := []any{name}
+		if reverts {
+			cells = append(cells, s.AutoRevert)
+		}
+		switch {
+		case canaries && s.DesiredCanaries > 0:
+			cells = append(cells, s.Promoted, s.DesiredTotal, s.DesiredCanaries)
+		case canaries:
+			cells = append(cells, "N/A", s.DesiredTotal, "N/A")
+		default:
+			cells = append(cells, s.DesiredTotal)
+		}
 		by := "N/A"
 		if !s.RequireProgressBy.IsZero() {
 			by = term.Time(s.RequireProgressBy)
 		}
-		rows = append(rows, term.Row(name, s.DesiredTotal, s.PlacedAllocs, s.HealthyAllocs, s.UnhealthyAllocs, by))
+		rows = append(rows, term.Row(append(cells, s.PlacedAllocs, s.HealthyAllocs, s.UnhealthyAllocs, by)...))
 	}
-	return head + "\n\nDeployed\n" + term.Table(rows)
+	return rows
 }

@@ -26,6 +26,12 @@ var (
 		{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
 		{"consul namespace", "Consul namespaces are", func(j *nomad.Job) bool { return j.ConsulNamespace != "" }},
 		{"vault namespace", "Vault namespaces are", func(j *nomad.Job) bool { return j.VaultNamespace != "" }},
+		{"system update canary", "canary in update of system jobs is", ofSystemUpdate(func(u *nomad.UpdateStrategy) bool { return u.Canary != 0 })},
+		{"system update auto_revert", "auto_revert in update of system jobs is", ofSystemUpdate(func(u *nomad.UpdateStrategy) bool { return u.AutoRevert })},
+		{"system update auto_promote", "auto_promote in update of system jobs is", ofSystemUpdate(func(u *nomad.UpdateStrategy) bool { return u.AutoPromote })},
+		{"system update health_check manual", "health_check = \"manual\" in update of system jobs is", ofSystemUpdate(func(u *nomad.UpdateStrategy) bool {
+			return u.HealthCheck == nomad.UpdateStrategyHealthCheck_Manual
+		})},
 	}
 	absentForGroups = []feature[*nomad.TaskGroup]{
 		{"service", "service blocks are", func(tg *nomad.TaskGroup) bool { return len(tg.Services) > 0 }},
@@ -33,12 +39,6 @@ var (
 		{"max_run_duration", "max_run_duration is", func(tg *nomad.TaskGroup) bool { return tg.MaxRunDuration != nil }},
 		{"ephemeral_disk sticky", "sticky in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
 		{"ephemeral_disk migrate", "migrate in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},
-		{"update canary", "canary in update is", func(tg *nomad.TaskGroup) bool { return tg.Update != nil && tg.Update.Canary != 0 }},
-		{"update auto_revert", "auto_revert in update is", func(tg *nomad.TaskGroup) bool { return tg.Update != nil && tg.Update.AutoRevert }},
-		{"update auto_promote", "auto_promote in update is", func(tg *nomad.TaskGroup) bool { return tg.Update != nil && tg.Update.AutoPromote }},
-		{"update health_check manual", "health_check = \"manual\" in update is", func(tg *nomad.TaskGroup) bool {
-			return tg.Update != nil && tg.Update.HealthCheck == nomad.UpdateStrategyHealthCheck_Manual
-		}},
 	}
 	absentForNetworks = []feature[*nomad.NetworkResource]{
 		{"network mode", "network modes other than \"host\" and \"none\" (bridge, cni/...) are", func(n *nomad.NetworkResource) bool {
@@ -61,6 +61,16 @@ var (
 		{"numa", "numa blocks in resources (other than affinity = \"none\") are", usesNUMA},
 	}
 )
+
+// ofSystemUpdate returns a function that reports whether a group of a system job uses a feature of its update block.
+// System jobs have no deployments here.
+func ofSystemUpdate(used func(*nomad.UpdateStrategy) bool) func(*nomad.Job) bool {
+	return func(j *nomad.Job) bool {
+		return j.Type == nomad.JobTypeSystem && slices.ContainsFunc(j.TaskGroups, func(tg *nomad.TaskGroup) bool {
+			return tg != nil && tg.Update != nil && used(tg.Update)
+		})
+	}
+}
 
 // usesNUMA reports whether the task requests an affinity other than "none".
 func usesNUMA(t *nomad.Task) bool {

@@ -21,7 +21,7 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	validateSpreads(f, tg.Spreads)
 	validateRestartPolicy(tg.RestartPolicy, f)
 	validateReschedulePolicy(tg.ReschedulePolicy, f, j.Type)
-	validateUpdateStrategy(tg.Update, f, j.Type)
+	validateUpdateStrategy(tg.Update, f, j.Type, tg.Count)
 	validateMigrateStrategy(tg.Migrate, f)
 	validateDisconnect(tg.Disconnect, f, j.Type)
 	validateAmounts(f, amount{"size of ephemeral_disk", tg.EphemeralDisk.SizeMB})
@@ -133,7 +133,20 @@ func validateReschedulePolicy(r *nomad.ReschedulePolicy, f *faults, jobType stri
 	}
 }
 
-func validateUpdateStrategy(u *nomad.UpdateStrategy, f *faults, jobType string) {
+// validateCanaries rejects canaries that no deployment could place or promote. A group with a count of 0 has no
+// deployment.
+func validateCanaries(u *nomad.UpdateStrategy, f *faults, jobType string, count int) {
+	switch {
+	case u.Canary < 0:
+		f.add("canary of update is %d: it must be 0 or more", u.Canary)
+	case jobType == nomad.JobTypeService && count > 0 && u.Canary > count:
+		f.add("canary of update is %d, more than the count of %d", u.Canary, count)
+	case u.AutoPromote && u.Canary == 0:
+		f.add("auto_promote of update requires canary to be more than 0")
+	}
+}
+
+func validateUpdateStrategy(u *nomad.UpdateStrategy, f *faults, jobType string, count int) {
 	if u == nil || jobType == nomad.JobTypeBatch || jobType == nomad.JobTypeSysBatch {
 		return
 	}
@@ -148,9 +161,7 @@ func validateUpdateStrategy(u *nomad.UpdateStrategy, f *faults, jobType string) 
 	if u.MaxParallel < 0 {
 		f.add("max_parallel of update is %d: it must be 0 or more", u.MaxParallel)
 	}
-	if u.Canary < 0 {
-		f.add("canary of update is %d: it must be 0 or more", u.Canary)
-	}
+	validateCanaries(u, f, jobType, count)
 	switch {
 	case u.HealthyDeadline <= 0:
 		f.add("healthy_deadline of update must be more than 0")

@@ -193,6 +193,12 @@ func TestValidateTellsAll(t *testing.T) {
 	}
 }
 
+// systemUpdate makes a job a system job with an update block.
+func systemUpdate(j *nomad.Job, u *nomad.UpdateStrategy) {
+	j.Type, j.TaskGroups[0].Count, j.TaskGroups[0].ReschedulePolicy, j.TaskGroups[0].Migrate = nomad.JobTypeSystem, 1, nil, nil
+	j.TaskGroups[0].Update = u
+}
+
 func TestAbsentFeatures(t *testing.T) {
 	group := func(j *nomad.Job) *nomad.TaskGroup { return j.TaskGroups[0] }
 	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
@@ -203,8 +209,10 @@ func TestAbsentFeatures(t *testing.T) {
 		"scaling":       func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
 		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
 		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
-		"canary":        func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{Canary: 1} },
-		"auto_revert":   func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{AutoRevert: true} },
+		"canary":        func(j *nomad.Job) { systemUpdate(j, &nomad.UpdateStrategy{Canary: 1}) },
+		"auto_revert":   func(j *nomad.Job) { systemUpdate(j, &nomad.UpdateStrategy{AutoRevert: true}) },
+		"auto_promote":  func(j *nomad.Job) { systemUpdate(j, &nomad.UpdateStrategy{AutoPromote: true}) },
+		"manual":        func(j *nomad.Job) { systemUpdate(j, &nomad.UpdateStrategy{HealthCheck: "manual"}) },
 		"network modes": func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
 		"vault":         func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/hashicorp/go-memdb"
@@ -32,9 +31,6 @@ func (s *Snapshot) JobVersion(ws memdb.WatchSet, ns, id string, v uint64) *nomad
 func (s *Snapshot) JobVersions(ws memdb.WatchSet, ns, id string) []*nomad.Job {
 	return slices.Collect(jobVersions.Reversed(s.tx, ws, table.Primary, table.KeyOf(ns, id)))
 }
-
-// AllJobVersions returns the stored versions of every job, by namespace, ID and version.
-func (s *Snapshot) AllJobVersions() iter.Seq[*nomad.Job] { return jobVersions.All(s.tx, nil) }
 
 // JobSubmission returns the submitted source of a job version, or nil if it is not stored.
 func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *nomad.JobSubmission {

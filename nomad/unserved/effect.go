@@ -28,16 +28,16 @@ var effects = map[string]sentence{
 	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
 	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
 
-	"service":                    ofJobs("services of {jobs} will not be registered or checked by clients of this version"),
-	"scaling":                    ofJobs("scaling policies of tasks of {jobs} will not be offered to autoscalers"),
-	"consul":                     ofJobs("consul blocks of {jobs} have no effect here"),
-	"max_run_duration":           ofJobs("max_run_duration of {jobs} has no effect here: no allocation is stopped for it"),
-	"ephemeral_disk sticky":      ofJobs("data of sticky disks of {jobs} will not be kept for the next allocation by clients of this version"),
-	"ephemeral_disk migrate":     ofJobs("data of disks of {jobs} will not be migrated by clients of this version"),
-	"update canary":              ofJobs("canaries of {jobs} will not be placed: updates replace allocations without waiting for promotion"),
-	"update auto_revert":         ofJobs("failed deployments of {jobs} will not be reverted"),
-	"update auto_promote":        ofJobs("auto_promote of {jobs} has no effect here: canaries are neither placed nor promoted"),
-	"update health_check manual": ofJobs("deployments of {jobs} will not succeed: their health_check is \"manual\", and health cannot be set by hand here"),
+	"service":                           ofJobs("services of {jobs} will not be registered or checked by clients of this version"),
+	"scaling":                           ofJobs("scaling policies of tasks of {jobs} will not be offered to autoscalers"),
+	"consul":                            ofJobs("consul blocks of {jobs} have no effect here"),
+	"max_run_duration":                  ofJobs("max_run_duration of {jobs} has no effect here: no allocation is stopped for it"),
+	"ephemeral_disk sticky":             ofJobs("data of sticky disks of {jobs} will not be kept for the next allocation by clients of this version"),
+	"ephemeral_disk migrate":            ofJobs("data of disks of {jobs} will not be migrated by clients of this version"),
+	"system update canary":              ofJobs("canaries of system jobs will not be placed: updates of {jobs} replace allocations in steps of max_parallel"),
+	"system update auto_revert":         ofJobs("auto_revert of {jobs} has no effect here: system jobs have no deployments"),
+	"system update auto_promote":        ofJobs("auto_promote of {jobs} has no effect here: system jobs have no deployments"),
+	"system update health_check manual": ofJobs("health_check of {jobs} has no effect here: system jobs have no deployments"),
 
 	"network mode":     ofJobs("allocations of {jobs} with bridge or CNI networks will not be placed on clients of this version"),
 	"network cni":      ofJobs("cni blocks of networks of {jobs} have no effect on clients of this version"),
@@ -58,7 +58,6 @@ var effects = map[string]sentence{
 	"schedule":                      failing("schedule blocks"),
 	"secret":                        failing("secret blocks"),
 	"vault":                         failing("vault blocks"),
-	VersionTag:                      ofJobs("version tags of {jobs} are preserved: they cannot be added, removed or used in comparisons here"),
 }
 
 // failing returns the message for a part of a task that makes clients refuse it.

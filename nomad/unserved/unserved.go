@@ -30,9 +30,6 @@ type Feature struct {
 	Jobs   []string // "namespace/id" of the jobs that use it, sorted; nil for other records
 }
 
-// VersionTag is the feature of jobs with a tagged version.
-const VersionTag = "version tag"
-
 // List returns the stored features that this version does not support, sorted by name. It skips
 // stopped and dead jobs.
 func List(s *state.Snapshot) []Feature {
@@ -63,11 +60,6 @@ func users(s *state.Snapshot) map[string][]string {
 			for _, feature := range jobrules.UnsupportedFeatures(j) {
 				add(feature, j)
 			}
-		}
-	}
-	for v := range s.AllJobVersions() {
-		if v.VersionTag != nil && !over(s.Job(nil, v.Namespace, v.ID)) {
-			add(VersionTag, v)
 		}
 	}
 	for _, jobs := range out {

@@ -113,7 +113,6 @@ func TestList(t *testing.T) {
 		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently", []string{"default/b", "other/a"}},
 		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
 		{"service registrations", 2, "2 service registrations are preserved: they are not shown, updated or removed here", nil},
-		{"version tag", 1, "version tags of 1 job are preserved: they cannot be added, removed or used in comparisons here", []string{"other/a"}},
 		{"volume csi", 1, "new allocations of 1 job with CSI volumes will not be placed", []string{"default/web"}},
 	}
 	if !reflect.DeepEqual(got, want) {
