@@ -277,7 +277,17 @@ func (s stream) access() (nomad.MessageType, any) {
 
 // deployment returns a change of a deployment.
 func (s stream) deployment() (nomad.MessageType, any) {
-	switch s.IntN(3) {
+	switch s.IntN(5) {
+	case 3:
+		req := &message.ApplyDeploymentPromoteRequest{Eval: s.eval()}
+		req.DeploymentID, req.All, req.PromotedAt = s.pick("dep"), true, s.time()
+		return nomad.DeploymentPromoteRequestType, req
+	case 4:
+		req := &message.JobApplyTagRequest{JobID: s.pick("job"), Name: s.pick("tag"), Version: uint64(s.IntN(3)), WriteRequest: message.WriteRequest{Namespace: "default"}}
+		if s.IntN(3) > 0 {
+			req.Tag = &nomad.JobVersionTag{Name: req.Name, TaggedTime: s.time()}
+		}
+		return nomad.JobVersionTagRequestType, req
 	case 0:
 		return nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: s.pick("job"), JobVersion: uint64(s.IntN(3)), Stable: s.IntN(2) == 0, WriteRequest: message.WriteRequest{Namespace: "default"}}
 	case 1:

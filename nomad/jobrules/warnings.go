@@ -14,6 +14,9 @@ func Warnings(j *nomad.Job) []string {
 		if tg.Update != nil && (j.Type == nomad.JobTypeBatch || j.Type == nomad.JobTypeSysBatch) {
 			out = append(out, at+": update has no effect on "+j.Type+" jobs")
 		}
+		if u := tg.Update; u != nil && u.Canary > 0 && u.MaxParallel == 0 && j.Type == nomad.JobTypeService {
+			out = append(out, at+": canary has no effect while max_parallel is 0: updates have no deployment")
+		}
 		if r := tg.ReschedulePolicy; r != nil && r.Unlimited && r.Attempts > 0 {
 			out = append(out, at+": attempts of reschedule have no effect while unlimited is true")
 		}

@@ -356,7 +356,7 @@ func (w *world) report(status string, healthy *bool, allocs ...*nomad.Allocation
 		out := *w.allocs[a.ID]
 		out.ClientStatus = status
 		if healthy != nil {
-			out.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: healthy}
+			out.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: healthy, Canary: a.IsCanary()}
 		}
 		if status == nomad.AllocClientStatusFailed || status == nomad.AllocClientStatusComplete {
 			out.TaskStates = map[string]*nomad.TaskState{"t": {
