@@ -221,14 +221,9 @@ func (r *restarter) goesOn(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || errors.Is(err, errNotPlaced) || httpclient.StatusCode(err) == 403 {
 		return false
 	}
-	switch {
-	case r.yes:
-	case r.onError == "fail":
+	if r.onError == "fail" {
 		return false
-	default:
-		r.env.Warnf("%v", err)
-		return confirm(r.env, "Go on with the next allocation? [y/N]")
 	}
 	r.env.Warnf("%v", err)
-	return true
+	return r.yes || confirm(r.env, "Go on with the next allocation? [y/N]")
 }

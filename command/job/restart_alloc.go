@@ -78,19 +78,24 @@ func (r *restarter) replace(ctx context.Context, a *api.Allocation) error {
 // link to it: it is the newer one of the group on the node.
 func (r *restarter) replacement(ctx context.Context, a *api.Allocation, evalID string) (string, error) {
 	var index uint64
+	evaluated := false
 	for {
-		q := r.waiting(ctx, index)
-		allocs, meta, err := r.client.Jobs().Allocations(r.job.ID, false, q)
+		allocs, meta, err := r.client.Jobs().Allocations(r.job.ID, false, r.waiting(ctx, index))
 		if err != nil {
 			return "", err
 		}
-		index = meta.LastIndex
 		i := slices.IndexFunc(allocs, func(b *api.AllocationListStub) bool { return r.replaces(a, b, allocs) })
-		if i >= 0 {
+		switch {
+		case i >= 0:
 			return allocs[i].ID, nil
+		case evaluated:
+			return "", fmt.Errorf("evaluation %q did not replace the allocation", r.detail.ID(evalID))
 		}
-		if err := r.blocked(ctx, evalID); err != nil {
+		if evaluated, err = r.evaluated(ctx, evalID); err != nil {
 			return "", err
+		}
+		if index = meta.LastIndex; evaluated {
+			index = 0 // the next list is complete: do not wait for a change
 		}
 	}
 }
@@ -103,21 +108,19 @@ func (r *restarter) replaces(a *api.Allocation, b *api.AllocationListStub, all [
 	return slices.ContainsFunc(all, func(was *api.AllocationListStub) bool { return was.ID == a.ID && was.NextAllocation == b.ID })
 }
 
-// blocked returns errNotPlaced if the evaluation of the stop could not place the replacement.
-func (r *restarter) blocked(ctx context.Context, evalID string) error {
-	if evalID == "" {
-		return nil
-	}
+// evaluated reports whether the evaluation of the stop is complete. The error is errNotPlaced if it could not place
+// the replacement.
+func (r *restarter) evaluated(ctx context.Context, evalID string) (bool, error) {
 	eval, _, err := r.client.Evaluations().Info(evalID, inNamespace(ctx, r.job.Namespace))
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case eval.Status == api.EvalStatusFailed:
-		return fmt.Errorf("evaluation %q failed: %s", r.detail.ID(evalID), eval.StatusDescription)
+		return false, fmt.Errorf("evaluation %q failed: %s", r.detail.ID(evalID), eval.StatusDescription)
 	case len(eval.FailedTGAllocs) > 0:
-		return fmt.Errorf("%w: see 'nomad eval status %s'", errNotPlaced, r.detail.ID(evalID))
+		return false, fmt.Errorf("%w: see 'nomad eval status %s'", errNotPlaced, r.detail.ID(evalID))
 	}
-	return nil
+	return eval.Status == api.EvalStatusComplete, nil
 }
 
 // untilRuns waits until the allocation runs.
