@@ -157,8 +157,8 @@ func mergeClient(a, update *nomad.Allocation, index uint64) {
 	if len(update.AllocStates) > 0 {
 		a.AllocStates = update.AllocStates
 	}
-	if update.DeploymentStatus != nil {
-		setHealth(a, update.DeploymentStatus, index)
+	if s := update.DeploymentStatus; s != nil && s.Healthy != nil { // nil leaves the health that an operator set
+		setHealth(a, s, index)
 	}
 	a.ModifyIndex, a.ModifyTime = index, update.ModifyTime
 }
