@@ -48,18 +48,16 @@ func (m *Monitor) Deployment(ctx context.Context, id string) error {
 
 // canariesReady reports whether the deployment waits for a promotion by hand. The servers check the canaries again.
 func canariesReady(d *api.Deployment) bool {
-	waits := false
 	for _, s := range d.TaskGroups {
-		if s.DesiredCanaries == 0 || s.Promoted {
-			continue
-		}
-		if s.AutoPromote || s.HealthyAllocs < s.DesiredCanaries {
+		if s.DesiredCanaries > 0 && !s.Promoted && s.HealthyAllocs < s.DesiredCanaries {
 			return false
 		}
-		waits = true
 	}
-	return waits && d.Status == "running"
+	return d.StatusDescription == needsPromotion
 }
+
+// needsPromotion is the description of a deployment that waits for a promotion by hand.
+const needsPromotion = "Deployment is running but requires manual promotion"
 
 // DeploymentText formats a deployment as in the output of deployment status.
 func DeploymentText(d *api.Deployment, detail term.Detail) string {
