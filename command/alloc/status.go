@@ -98,6 +98,9 @@ func (o *statusOptions) describe(ctx context.Context, c *httpclient.Client, a *a
 	}
 	if a.DeploymentID != "" {
 		rows = append(rows, term.Row("Deployment ID", o.detail.ID(a.DeploymentID)), term.Row("Deployment Health", health(a)))
+		if a.DeploymentStatus != nil && a.DeploymentStatus.Canary {
+			rows = append(rows, term.Row("Canary", true))
+		}
 	}
 	if attempts := rescheduled(a); attempts != "" {
 		rows = append(rows, term.Row("Reschedule Attempts", attempts))
