@@ -3,13 +3,16 @@ package deploy_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -170,10 +173,11 @@ func TestSameVersionIsNotReverted(t *testing.T) {
 	})
 }
 
-// The next leader promotes canaries that became healthy without a leader.
-func TestNextLeaderPromotes(t *testing.T) {
+// A promotion that the log refused is tried again.
+func TestPromotionIsTriedAgain(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) { g.AutoPromote = true }, false, func(w *world, canaries []*nomad.Allocation) {
-		failing := true
+		var failing atomic.Bool
+		failing.Store(true)
 		w.Before(failPromotions(&failing))
 		for _, a := range canaries {
 			w.report(a, true)
@@ -181,11 +185,31 @@ func TestNextLeaderPromotes(t *testing.T) {
 		if w.state().Promoted {
 			t.Fatal("promoted although the log refused it")
 		}
-		failing = false
+		failing.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if !w.state().Promoted {
 			t.Error("not promoted after the log accepted entries again")
+		}
+	})
+}
+
+// The next leader promotes canaries that became healthy while the log refused entries.
+func TestNextLeaderPromotes(t *testing.T) {
+	canary(t, func(g *nomad.DeploymentState) { g.AutoPromote = true }, false, func(w *world, canaries []*nomad.Allocation) {
+		var failing atomic.Bool
+		failing.Store(true)
+		w.Before(failPromotions(&failing))
+		for _, a := range canaries {
+			w.report(a, true)
+		}
+		failing.Store(false)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go deploy.New(deploy.Config{Store: w.Store, Raft: w.Log, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+		synctest.Wait()
+		if !w.state().Promoted {
+			t.Error("the second watcher does not promote")
 		}
 	})
 }
@@ -213,9 +237,9 @@ func TestSetAllocHealthRefusals(t *testing.T) {
 }
 
 // failPromotions refuses promotions while on.
-func failPromotions(on *bool) func(context.Context, nomad.MessageType) error {
+func failPromotions(on *atomic.Bool) func(context.Context, nomad.MessageType) error {
 	return func(_ context.Context, typ nomad.MessageType) error {
-		if *on && typ == nomad.DeploymentPromoteRequestType {
+		if on.Load() && typ == nomad.DeploymentPromoteRequestType {
 			return errors.New("leadership lost")
 		}
 		return nil
