@@ -103,8 +103,12 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	members := g.members(tg, c)
 	members = g.cut(tg, members, waitingFrom)
 	keep, placed := g.replaceMembers(tg, members, d)
+	free := newNames(g.req.Job.ID, tg.Name)
+	for _, m := range members {
+		free.take(m.alloc)
+	}
 	if !c.on {
-		placed += g.fill(tg, members, d)
+		placed += g.fill(tg, tg.Count-len(members), free, d)
 	}
 	updates, inPlace := g.updates(tg, keep)
 	if !slices.ContainsFunc(allocs, g.thisVersion) || len(updates)+inPlace > 0 || g.rollout.again && placed > 0 {
@@ -119,10 +123,10 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	case g.rollout.rolls(tg):
 		n = min(n, max(g.rollout.room(tg, keep)-placed, 0))
 	}
-	for _, a := range updates[:n] {
+	for i, name := range newNamesOf(updates[:n], keep, free) {
 		d.DestructiveUpdate++
 		g.out.Place = append(g.out.Place, Placement{
-			Name: a.Name, Group: tg, Previous: a, StopPrevious: Replaced, Destructive: true,
+			Name: name, Group: tg, Previous: updates[i], StopPrevious: Replaced, Destructive: true,
 		})
 	}
 	placed += c.place(updates, d)
@@ -353,17 +357,12 @@ func (g *generic) replaceMembers(tg *nomad.TaskGroup, members []member, d *nomad
 
 // fill places the missing allocations under the lowest free names. It adds nothing while a
 // deployment is held.
-func (g *generic) fill(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUpdates) int {
-	missing := tg.Count - len(members)
+func (g *generic) fill(tg *nomad.TaskGroup, missing int, free *names, d *nomad.DesiredUpdates) int {
 	if missing <= 0 || g.rollout.held || g.holding {
 		return 0
 	}
-	names := newNames(g.req.Job.ID, tg.Name)
-	for _, m := range members {
-		names.take(m.alloc)
-	}
 	for range missing {
-		g.out.Place = append(g.out.Place, Placement{Name: names.free(), Group: tg})
+		g.out.Place = append(g.out.Place, Placement{Name: free.free(), Group: tg})
 	}
 	d.Place += uint64(missing)
 	return missing
