@@ -152,7 +152,7 @@ func TestCanariesRevert(t *testing.T) {
 // A failure by hand reverts too, and the answer has the version.
 func TestFailReverts(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) { g.AutoRevert = true }, true, func(w *world, _ []*nomad.Allocation) {
-		r, err := w.w.Fail(t.Context(), w.id)
+		r, err := w.w.Fail(w.t.Context(), w.id)
 		if err != nil || r.RevertedJobVersion == nil || *r.RevertedJobVersion != 0 {
 			t.Fatalf("Fail() = %+v, %v, want a revert to version 0", r, err)
 		}
@@ -165,7 +165,7 @@ func TestSameVersionIsNotReverted(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) { g.AutoRevert = true }, false, func(w *world, _ []*nomad.Allocation) {
 		w.Must(t, nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: w.job.ID, JobVersion: 1, Stable: true,
 			WriteRequest: message.WriteRequest{Namespace: w.job.Namespace}})
-		if _, err := w.w.Fail(t.Context(), w.id); err != nil {
+		if _, err := w.w.Fail(w.t.Context(), w.id); err != nil {
 			t.Fatal(err)
 		}
 		w.wantStatus(nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionFailedByUser+
@@ -204,7 +204,7 @@ func TestNextLeaderPromotes(t *testing.T) {
 			w.report(a, true)
 		}
 		failing.Store(false)
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(w.t.Context())
 		defer cancel()
 		go deploy.New(deploy.Config{Store: w.Store, Raft: w.Log, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
 		synctest.Wait()
@@ -224,7 +224,7 @@ func TestSetAllocHealthRefusals(t *testing.T) {
 			{[]string{nomad.NewID()}, nil, "is not part of deployment"},
 			{[]string{first.ID}, []string{first.ID}, "both healthy and unhealthy"},
 		} {
-			_, err := w.w.SetAllocHealth(t.Context(), &message.DeploymentAllocHealthRequest{
+			_, err := w.w.SetAllocHealth(w.t.Context(), &message.DeploymentAllocHealthRequest{
 				DeploymentID: w.id, HealthyAllocationIDs: c.healthy, UnhealthyAllocationIDs: c.unhealthy})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("SetAllocHealth(%v, %v) = %v, want %q", c.healthy, c.unhealthy, err, c.want)

@@ -76,8 +76,8 @@ func TestVersions(t *testing.T) {
 		for range nomad.JobDefaultTrackedVersions {
 			s.job("web")
 		}
-		if got := s.numbers("web"); got != " 8 7 6 5 4 3" {
-			t.Errorf("the versions are%s after many", got)
+		if got := s.numbers("web"); got != " 8 7 6 5 4 2" {
+			t.Errorf("the versions are%s after many, want the last five and the newest stable one", got)
 		}
 		s.ok(s.DeregisterJob(s.next(), &message.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 		if got := s.numbers("web"); got != "" || s.snap().JobSummary(nil, "default", "web") != nil || s.snap().Job(nil, "default", "web") != nil {

@@ -18,7 +18,7 @@ import (
 
 // Every feature that validation refuses has its own message, and there are no other messages.
 func TestSentenceOfEachFeature(t *testing.T) {
-	want := append(jobrules.AllUnsupportedFeatures(), VersionTag)
+	want := jobrules.AllUnsupportedFeatures()
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(effects)); !slices.Equal(got, want) {
 		t.Errorf("features with a sentence:\n%q, want\n%q", got, want)
