@@ -111,7 +111,7 @@ func restore(ctx context.Context, e *term.Env, c *httpclient.Client, stub *api.J
 	index := *job.JobModifyIndex
 	job.Stop = &no
 	opts := &httpclient.RegisterOptions{EnforceIndex: true, ModifyIndex: index}
-	if ran := lastRunning(versions); ran != nil {
+	if ran := lastRunning(versions[1:]); ran != nil {
 		enableScaling(job, ran)
 		// The source is missing if the job was registered as JSON.
 		opts.Submission, _, _ = c.Jobs().Submission(stub.ID, int(*ran.Version), inNamespace(ctx, stub.Namespace))
