@@ -162,7 +162,7 @@ func TestUnsupportedEntryStopsACluster(t *testing.T) {
 	}
 	waitVoters(t, members, 3)
 	leader, _ := split(t, members)
-	if err := leader.Apply(within(t), nomad.JobVersionTagRequestType, map[string]any{}); err == nil {
+	if err := leader.Apply(within(t), nomad.HostVolumeRegisterRequestType, map[string]any{}); err == nil {
 		t.Error("the entry was applied")
 	}
 	outcomes := make(chan error, len(all))
@@ -170,7 +170,7 @@ func TestUnsupportedEntryStopsACluster(t *testing.T) {
 		go func() { outcomes <- <-s.ended }()
 	}
 	for range 2 {
-		if err := <-outcomes; err == nil || !strings.Contains(err.Error(), "has type 61 (JobVersionTag)") {
+		if err := <-outcomes; err == nil || !strings.Contains(err.Error(), "has type 75 (HostVolumeRegister)") {
 			t.Errorf("Run() = %v", err)
 		}
 	}
