@@ -89,14 +89,26 @@ func scriptOf(t *testing.T, p docPage) (script string, blocks int) {
 	return out.String(), blocks
 }
 
-// preamble begins every script. A plan exits with 1 when the job would change something.
+// preamble begins every script. A plan exits with 1 when the job would change something. After
+// "job run", which does not wait for the tasks of batch jobs, the script waits at most 10 s until no
+// allocation is pending: a reader is slower than the next command of a script.
 const preamble = `set -eEuo pipefail
 trap 'echo "line $at: exit status $?: $BASH_COMMAND" >&2' ERR
 nomad() {
   local code=0
   command nomad "$@" || code=$?
   if [ "${1-} ${2-}" = "job plan" ] && [ $code = 1 ]; then code=0; fi
+  if [ "${1-} ${2-}" = "job run" ]; then settle; fi
   return $code
+}
+settle() {
+  local i url="${NOMAD_ADDR-}/v1/allocations?namespace=%2A&filter=ClientStatus%20%3D%3D%20%22pending%22"
+  for i in {1..100}; do
+    case "$(curl -s -H "X-Nomad-Token: ${NOMAD_TOKEN-}" "$url" || true)" in
+      '[{'*) sleep 0.1 ;;
+      *) return 0 ;;
+    esac
+  done
 }
 `
 
