@@ -155,13 +155,25 @@ func (w *world) SubmitPlan(_ context.Context, p *nomad.Plan) (*nomad.PlanResult,
 		}
 	}
 	if p.Deployment != nil {
-		d := *p.Deployment
-		w.deps = append(w.deps, &d)
+		w.deployment(p.Deployment)
 	}
 	for _, u := range p.DeploymentUpdates {
 		w.deploymentStatus(u)
 	}
 	return res, newer, nil
+}
+
+// deployment stores a new deployment, or the totals of an existing one.
+func (w *world) deployment(d *nomad.Deployment) {
+	for _, known := range w.deps {
+		if known.ID == d.ID {
+			for name, g := range d.TaskGroups {
+				known.TaskGroups[name].DesiredTotal = g.DesiredTotal
+			}
+			return
+		}
+	}
+	w.deps = append(w.deps, codec.Copy(d))
 }
 
 func (w *world) deploymentStatus(u *nomad.DeploymentStatusUpdate) {
