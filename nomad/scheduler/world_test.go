@@ -173,7 +173,9 @@ func (w *world) deployment(d *nomad.Deployment) {
 			return
 		}
 	}
-	w.deps = append(w.deps, codec.Copy(d))
+	added := codec.Copy(d)
+	added.CreateIndex, added.ModifyIndex = w.index, w.index
+	w.deps = append(w.deps, added)
 }
 
 func (w *world) deploymentStatus(u *nomad.DeploymentStatusUpdate) {
@@ -228,7 +230,7 @@ func (w *world) stop(s *nomad.Allocation) {
 		w.t.Fatalf("plan stops unknown allocation %s", s.ID)
 	}
 	out := *a
-	out.DesiredStatus, out.DesiredDescription = s.DesiredStatus, s.DesiredDescription
+	out.DesiredStatus, out.DesiredDescription, out.ModifyIndex = s.DesiredStatus, s.DesiredDescription, w.index
 	if s.ClientStatus != "" {
 		out.ClientStatus = s.ClientStatus
 	}

@@ -101,6 +101,7 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	stopped := g.reconnect(tg, allocs)
 	c := newCanaries(g, tg, slices.DeleteFunc(slices.Clone(allocs), func(a *nomad.Allocation) bool { return stopped[a.ID] }))
 	members := g.members(tg, c)
+	members = append(members, g.unreplaced(tg, c, members)...)
 	members = g.cut(tg, members, waitingFrom)
 	keep, placed := g.replaceMembers(tg, members, d)
 	free := newNames(g.req.Job.ID, tg.Name)
