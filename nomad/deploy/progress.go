@@ -69,7 +69,7 @@ type sight struct {
 	room     bool                 // a group has fewer than it needs
 	system   bool                 // the allocations are of a system job
 	canaries map[string]int       // healthy canaries by group
-	live     map[string]int       // healthy allocations that are not terminal, by group
+	live     map[string]int       // healthy allocations that are neither terminal nor unknown, by group
 	ended    map[string]time.Time // when the latest healthy allocation of the group became terminal
 }
 
@@ -142,6 +142,7 @@ func (s *sight) countHealthy(a *nomad.Allocation) {
 	case !a.TerminalStatus() && a.IsCanary():
 		s.canaries[a.TaskGroup]++
 		s.live[a.TaskGroup]++
+	case a.ClientStatus == nomad.AllocClientStatusUnknown: // the total does not include its node
 	case !a.TerminalStatus():
 		s.live[a.TaskGroup]++
 	default:

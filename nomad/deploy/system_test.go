@@ -43,21 +43,33 @@ func (w *world) lose(a *nomad.Allocation) {
 	synctest.Wait()
 }
 
-// A healthy allocation on a node that is lost does not count for another node.
+// unknown marks an allocation as unknown.
+func (w *world) unknown(a *nomad.Allocation) {
+	away := w.Snapshot().Alloc(nil, a.ID).WithState(nomad.AllocClientStatusUnknown, time.Now())
+	away.ClientStatus = nomad.AllocClientStatusUnknown
+	w.Must(w.t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(), AllocsUpdated: []*nomad.Allocation{away}})
+	synctest.Wait()
+}
+
+// A healthy allocation on a node that is lost or disconnected does not count for another node.
 func TestSystemIsCompleteOnEachNode(t *testing.T) {
-	g := &nomad.DeploymentState{ProgressDeadline: 10 * time.Minute}
-	systemRollout(t, g, func(w *world, all []*nomad.Allocation) {
-		w.report(all[0], true)
-		w.report(all[1], true)
-		w.lose(all[1])
-		w.resize(g, 2)
-		w.wantStatus(nomad.DeploymentStatusRunning, "")
-		if s := w.state(); s.DesiredTotal != 2 || s.HealthyAllocs != 2 {
-			t.Fatalf("the group is %+v", s)
-		}
-		w.report(all[2], true)
-		w.wantStatus(nomad.DeploymentStatusSuccessful, "")
-	})
+	for name, leave := range map[string]func(*world, *nomad.Allocation){"lost": (*world).lose, "disconnected": (*world).unknown} {
+		t.Run(name, func(t *testing.T) {
+			g := &nomad.DeploymentState{ProgressDeadline: 10 * time.Minute}
+			systemRollout(t, g, func(w *world, all []*nomad.Allocation) {
+				w.report(all[0], true)
+				w.report(all[1], true)
+				leave(w, all[1])
+				w.resize(g, 2)
+				w.wantStatus(nomad.DeploymentStatusRunning, "")
+				if s := w.state(); s.DesiredTotal != 2 || s.HealthyAllocs != 2 {
+					t.Fatalf("the group is %+v", s)
+				}
+				w.report(all[2], true)
+				w.wantStatus(nomad.DeploymentStatusSuccessful, "")
+			})
+		})
+	}
 }
 
 // A system allocation is never rescheduled: the first unhealthy one fails the deployment.

@@ -30,7 +30,9 @@ func unknownAlloc(t *testing.T, d *nomad.DisconnectStrategy) (all []member, n *f
 	register(t, leader.Server, job)
 	alloc = n.allocs(1)[0]
 	n.report(nomad.AllocClientStatusRunning, alloc)
-	eventually(t, func() bool { return storedAlloc(t, leader.Server, alloc.ID).ClientStatus == nomad.AllocClientStatusUnknown })
+	eventually(t, func() bool {
+		return storedAlloc(t, leader.Server, alloc.ID).ClientStatus == nomad.AllocClientStatusUnknown
+	})
 	return all, n, alloc
 }
 
