@@ -7,12 +7,14 @@
 //	gone ──hold──▶ pending ──offer──▶ ready
 //	gone ──offer──▶ ready ──deliver──▶ unacked ──ack──▶ gone
 //	delayed ──hold──▶ pending ──cancel──▶ gone
+//	delayed ──cancel──▶ gone
 //	unacked ──nack──▶ delayed
 //	unacked ──give up──▶ failed ──deliver──▶ unacked
 //
 // At any time at most one evaluation of a job is ready, unacked, failed or delayed by a nack: it
 // holds the job. The others of that job are pending. After an ack, the broker admits the best of
 // them and cancels the rest: a scheduler processes the whole job, so that one evaluation is enough.
+// A delayed or pending evaluation is also removed when it is canceled in state.
 //
 // A worker that sends neither an ack nor a nack within NackTimeout loses the evaluation. After
 // DeliveryLimit deliveries it goes to FailedQueue, which the Reaper empties.

@@ -33,7 +33,7 @@ const (
 	Ack     Event = "ack"     // the worker is done
 	Nack    Event = "nack"    // the worker returned it, or timed out
 	GiveUp  Event = "give up" // it reached the delivery limit
-	Cancel  Event = "cancel"  // another one of the job replaces it
+	Cancel  Event = "cancel"  // another one of the job replaces it, or it was canceled in state
 )
 
 type edge struct {
@@ -47,6 +47,7 @@ var moves = map[edge]State{
 	{Gone, Offer}:     Ready,
 	{Delayed, Hold}:   Pending,
 	{Delayed, Offer}:  Ready,
+	{Delayed, Cancel}: Gone,
 	{Pending, Offer}:  Ready,
 	{Pending, Cancel}: Gone,
 	{Ready, Deliver}:  Unacked,

@@ -31,7 +31,7 @@ func (o *Observer) Restore(index uint64, evals iter.Seq[*nomad.Evaluation]) {
 	}
 }
 
-// EvalsUpserted enqueues pending evaluations and blocks those with status blocked.
+// EvalsUpserted enqueues pending evaluations, blocks those with status blocked, and removes those that were canceled.
 func (o *Observer) EvalsUpserted(_ uint64, evals []*nomad.Evaluation) {
 	for _, e := range evals {
 		switch {
@@ -44,6 +44,9 @@ func (o *Observer) EvalsUpserted(_ uint64, evals []*nomad.Evaluation) {
 			if k := keyOf(e); k.node == "" {
 				o.blocked.Untrack(e.Namespace, e.JobID)
 			}
+		case e.Status == nomad.EvalStatusCancelled:
+			o.broker.Cancel(e.ID)
+			o.blocked.forget(e.ID)
 		default:
 			o.blocked.forget(e.ID)
 		}

@@ -41,14 +41,14 @@ func (p *progress) decide(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation
 	if d.Status != nomad.DeploymentStatusRunning {
 		return nil, time.Time{}
 	}
-	if complete(d) {
+	seen := p.look(d, allocs, now)
+	if seen.complete(d) {
 		return &action{event: Complete}, time.Time{}
 	}
-	deadline := progressDeadline(d)
+	deadline := seen.progressDeadline(d)
 	if !deadline.IsZero() && !now.Before(deadline) {
-		return &action{event: Deadline, revert: lateReverts(d, now)}, time.Time{}
+		return &action{event: Deadline, revert: seen.lateReverts(d, now)}, time.Time{}
 	}
-	seen := p.look(d, allocs, now)
 	switch {
 	case seen.hopeless:
 		return &action{event: Unhealthy, revert: seen.revert}, time.Time{}
@@ -62,12 +62,15 @@ func (p *progress) decide(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation
 
 // sight summarizes the allocations of a deployment.
 type sight struct {
-	healthy  uint64         // index of the latest report of a healthy one
-	replace  []string       // unhealthy and not marked yet
-	hopeless bool           // one is unhealthy and will not be replaced
-	revert   bool           // its group has auto_revert
-	room     bool           // a group has fewer than it needs
-	canaries map[string]int // healthy canaries by group
+	healthy  uint64               // index of the latest report of a healthy one
+	replace  []string             // unhealthy and not marked yet
+	hopeless bool                 // one is unhealthy and will not be replaced
+	revert   bool                 // its group has auto_revert
+	room     bool                 // a group has fewer than it needs
+	system   bool                 // the allocations are of a system job
+	canaries map[string]int       // healthy canaries by group
+	live     map[string]int       // healthy allocations that are neither terminal nor unknown, by group
+	ended    map[string]time.Time // when the latest healthy allocation of the group became terminal
 }
 
 // canariesReady reports whether each group that waits for a promotion has exactly its desired canaries healthy.
@@ -81,9 +84,10 @@ func (s *sight) canariesReady(d *nomad.Deployment) bool {
 }
 
 func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation], now time.Time) sight {
-	s := sight{canaries: make(map[string]int)}
+	s := sight{canaries: make(map[string]int), live: make(map[string]int), ended: make(map[string]time.Time)}
 	live := make(map[string]int)
 	for a := range allocs {
+		s.system = s.system || isSystem(a)
 		if !a.TerminalStatus() {
 			live[a.TaskGroup]++
 		}
@@ -92,16 +96,13 @@ func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation],
 			continue
 		}
 		if *health.Healthy {
-			s.healthy = max(s.healthy, health.ModifyIndex)
-			if health.Canary && !a.TerminalStatus() {
-				s.canaries[a.TaskGroup]++
-			}
+			s.countHealthy(a)
 			continue
 		}
 		group := d.TaskGroups[a.TaskGroup]
 		switch {
 		case group == nil || a.ServerTerminalStatus() || a.NextAllocation != "":
-		case group.ProgressDeadline == 0, failedForGood(a, now):
+		case group.ProgressDeadline == 0, isSystem(a), failedForGood(a, now):
 			s.hopeless = true
 			s.revert = s.revert || group.AutoRevert
 		case !p.replaced[a.ID] && !marked(a):
@@ -131,10 +132,45 @@ func marked(a *nomad.Allocation) bool {
 	return isSet(a.DesiredTransition.Reschedule)
 }
 
-// complete reports whether every group has enough healthy allocations.
-func complete(d *nomad.Deployment) bool {
-	for _, g := range d.TaskGroups {
-		if !g.Complete() {
+// isSystem reports whether the allocation is of a system job. It is never rescheduled.
+func isSystem(a *nomad.Allocation) bool { return a.Job != nil && a.Job.Type == nomad.JobTypeSystem }
+
+// countHealthy adds a healthy allocation.
+func (s *sight) countHealthy(a *nomad.Allocation) {
+	s.healthy = max(s.healthy, a.DeploymentStatus.ModifyIndex)
+	switch {
+	case !a.TerminalStatus() && a.IsCanary():
+		s.canaries[a.TaskGroup]++
+		s.live[a.TaskGroup]++
+	case a.ClientStatus == nomad.AllocClientStatusUnknown: // the total does not include its node
+	case !a.TerminalStatus():
+		s.live[a.TaskGroup]++
+	default:
+		if at := time.Unix(0, a.ModifyTime); at.After(s.ended[a.TaskGroup]) {
+			s.ended[a.TaskGroup] = at
+		}
+	}
+}
+
+// enough reports whether a group has the healthy allocations that it needs for its next step. The counter of the
+// deployment includes those that ended later. Canaries must live to be promoted, and a system job needs an
+// allocation on each node.
+func (s *sight) enough(name string, g *nomad.DeploymentState) bool {
+	switch {
+	case g.HealthyAllocs < g.Needs():
+		return false
+	case g.RequiresPromotion():
+		return s.canaries[name] >= g.DesiredCanaries
+	case s.system:
+		return s.live[name] >= g.Needs()
+	}
+	return true
+}
+
+// complete reports whether every group has enough healthy allocations and does not wait for a promotion.
+func (s *sight) complete(d *nomad.Deployment) bool {
+	for name, g := range d.TaskGroups {
+		if !g.Complete() || !s.enough(name, g) {
 			return false
 		}
 	}
@@ -142,9 +178,9 @@ func complete(d *nomad.Deployment) bool {
 }
 
 // lateReverts reports whether a group with auto_revert reached its progress deadline.
-func lateReverts(d *nomad.Deployment, now time.Time) bool {
-	for _, g := range d.TaskGroups {
-		if by := groupDeadline(d, g); g.AutoRevert && !by.IsZero() && !now.Before(by) {
+func (s *sight) lateReverts(d *nomad.Deployment, now time.Time) bool {
+	for name, g := range d.TaskGroups {
+		if by := s.groupDeadline(d, name); g.AutoRevert && !by.IsZero() && !now.Before(by) {
 			return true
 		}
 	}
@@ -152,10 +188,10 @@ func lateReverts(d *nomad.Deployment, now time.Time) bool {
 }
 
 // progressDeadline returns the earliest progress deadline of the groups, or zero if none has one.
-func progressDeadline(d *nomad.Deployment) time.Time {
+func (s *sight) progressDeadline(d *nomad.Deployment) time.Time {
 	var first time.Time
-	for _, g := range d.TaskGroups {
-		if by := groupDeadline(d, g); !by.IsZero() && (first.IsZero() || by.Before(first)) {
+	for name := range d.TaskGroups {
+		if by := s.groupDeadline(d, name); !by.IsZero() && (first.IsZero() || by.Before(first)) {
 			first = by
 		}
 	}
@@ -163,13 +199,18 @@ func progressDeadline(d *nomad.Deployment) time.Time {
 }
 
 // groupDeadline returns the progress deadline of a group. It is zero if the group has none, or has enough healthy
-// allocations for its next step.
-func groupDeadline(d *nomad.Deployment, g *nomad.DeploymentState) time.Time {
-	switch {
-	case g.ProgressDeadline == 0, g.HealthyAllocs >= g.Needs():
+// allocations for its next step. The end of a healthy allocation starts it again.
+func (s *sight) groupDeadline(d *nomad.Deployment, name string) time.Time {
+	g := d.TaskGroups[name]
+	if g.ProgressDeadline == 0 || s.enough(name, g) {
 		return time.Time{}
-	case g.RequireProgressBy.IsZero(): // nothing placed yet
-		return time.Unix(0, d.CreateTime).Add(g.ProgressDeadline)
 	}
-	return g.RequireProgressBy
+	by := g.RequireProgressBy
+	if by.IsZero() { // nothing placed yet
+		by = time.Unix(0, d.CreateTime).Add(g.ProgressDeadline)
+	}
+	if again := s.ended[name].Add(g.ProgressDeadline); !s.ended[name].IsZero() && again.After(by) {
+		return again
+	}
+	return by
 }

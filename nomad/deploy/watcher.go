@@ -23,6 +23,10 @@
 // group has no progress deadline, or the allocation failed and its reschedule policy allows no
 // replacement. Otherwise it fails at the deadline.
 //
+// The counter of healthy allocations includes those that ended later. A deployment of a system job, and the promotion
+// of canaries, need live ones. An unhealthy allocation of a system job fails its deployment at once, because it is
+// never rescheduled.
+//
 // The watcher runs on the leader only. One goroutine finds deployments, and each active deployment
 // has one. They wait on watches of state and never poll.
 package deploy

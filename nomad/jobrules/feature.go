@@ -26,12 +26,6 @@ var (
 		{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
 		{"consul namespace", "Consul namespaces are", func(j *nomad.Job) bool { return j.ConsulNamespace != "" }},
 		{"vault namespace", "Vault namespaces are", func(j *nomad.Job) bool { return j.VaultNamespace != "" }},
-		{"system update canary", "canary in update of system jobs is", ofSystemUpdate(func(u *nomad.UpdateStrategy) bool { return u.Canary != 0 })},
-		{"system update auto_revert", "auto_revert in update of system jobs is", ofSystemUpdate(func(u *nomad.UpdateStrategy) bool { return u.AutoRevert })},
-		{"system update auto_promote", "auto_promote in update of system jobs is", ofSystemUpdate(func(u *nomad.UpdateStrategy) bool { return u.AutoPromote })},
-		{"system update health_check manual", "health_check = \"manual\" in update of system jobs is", ofSystemUpdate(func(u *nomad.UpdateStrategy) bool {
-			return u.HealthCheck == nomad.UpdateStrategyHealthCheck_Manual
-		})},
 	}
 	absentForGroups = []feature[*nomad.TaskGroup]{
 		{"service", "service blocks are", func(tg *nomad.TaskGroup) bool { return len(tg.Services) > 0 }},
@@ -61,16 +55,6 @@ var (
 		{"numa", "numa blocks in resources (other than affinity = \"none\") are", usesNUMA},
 	}
 )
-
-// ofSystemUpdate returns a function that reports whether a group of a system job uses a feature of its update block.
-// System jobs have no deployments here.
-func ofSystemUpdate(used func(*nomad.UpdateStrategy) bool) func(*nomad.Job) bool {
-	return func(j *nomad.Job) bool {
-		return j.Type == nomad.JobTypeSystem && slices.ContainsFunc(j.TaskGroups, func(tg *nomad.TaskGroup) bool {
-			return tg != nil && tg.Update != nil && used(tg.Update)
-		})
-	}
-}
 
 // usesNUMA reports whether the task requests an affinity other than "none".
 func usesNUMA(t *nomad.Task) bool {

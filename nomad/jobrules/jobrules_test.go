@@ -193,10 +193,32 @@ func TestValidateTellsAll(t *testing.T) {
 	}
 }
 
-// systemUpdate makes a job a system job with an update block.
-func systemUpdate(j *nomad.Job, u *nomad.UpdateStrategy) {
-	j.Type, j.TaskGroups[0].Count, j.TaskGroups[0].ReschedulePolicy, j.TaskGroups[0].Migrate = nomad.JobTypeSystem, 1, nil, nil
-	j.TaskGroups[0].Update = u
+// A system job may have canaries, which are a percentage.
+func TestSystemUpdate(t *testing.T) {
+	u := func(edit func(*nomad.UpdateStrategy)) *nomad.Job {
+		j := sample("service")
+		j.Type, j.TaskGroups[0].Count, j.TaskGroups[0].ReschedulePolicy, j.TaskGroups[0].Migrate = nomad.JobTypeSystem, 1, nil, nil
+		jobrules.Canonicalize(j)
+		edit(j.TaskGroups[0].Update)
+		return j
+	}
+	j := u(func(u *nomad.UpdateStrategy) {
+		u.Canary, u.AutoPromote, u.AutoRevert, u.HealthCheck = 50, true, true, nomad.UpdateStrategyHealthCheck_Manual
+	})
+	if err := jobrules.Validate(j); err != nil {
+		t.Errorf("Validate() = %v", err)
+	}
+	if got := strings.Join(jobrules.Warnings(j), "\n"); strings.Contains(got, "canary") {
+		t.Errorf("Warnings() = %q", got)
+	}
+	for want, edit := range map[string]func(u *nomad.UpdateStrategy){
+		"canary has no effect while max_parallel is 0":      func(u *nomad.UpdateStrategy) { u.Canary, u.MaxParallel = 50, 0 },
+		"canary is 101: in a system job it is a percentage": func(u *nomad.UpdateStrategy) { u.Canary = 101 },
+	} {
+		if got := strings.Join(jobrules.Warnings(u(edit)), "\n"); !strings.Contains(got, want) {
+			t.Errorf("Warnings() = %q, want %q", got, want)
+		}
+	}
 }
 
 func TestAbsentFeatures(t *testing.T) {
@@ -209,10 +231,6 @@ func TestAbsentFeatures(t *testing.T) {
 		"scaling":       func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
 		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
 		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
-		"canary":        func(j *nomad.Job) { systemUpdate(j, &nomad.UpdateStrategy{Canary: 1}) },
-		"auto_revert":   func(j *nomad.Job) { systemUpdate(j, &nomad.UpdateStrategy{AutoRevert: true}) },
-		"auto_promote":  func(j *nomad.Job) { systemUpdate(j, &nomad.UpdateStrategy{AutoPromote: true}) },
-		"manual":        func(j *nomad.Job) { systemUpdate(j, &nomad.UpdateStrategy{HealthCheck: "manual"}) },
 		"network modes": func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
 		"vault":         func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },

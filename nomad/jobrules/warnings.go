@@ -14,8 +14,8 @@ func Warnings(j *nomad.Job) []string {
 		if tg.Update != nil && (j.Type == nomad.JobTypeBatch || j.Type == nomad.JobTypeSysBatch) {
 			out = append(out, at+": update has no effect on "+j.Type+" jobs")
 		}
-		if u := tg.Update; u != nil && u.Canary > 0 && u.MaxParallel == 0 && j.Type == nomad.JobTypeService {
-			out = append(out, at+": canary has no effect while max_parallel is 0: updates have no deployment")
+		if u := tg.Update; u != nil && u.Canary > 0 && (j.Type == nomad.JobTypeService || j.Type == nomad.JobTypeSystem) {
+			out = append(out, canaryWarnings(u, at, j.Type)...)
 		}
 		if r := tg.ReschedulePolicy; r != nil && r.Unlimited && r.Attempts > 0 {
 			out = append(out, at+": attempts of reschedule have no effect while unlimited is true")
@@ -40,6 +40,17 @@ func Warnings(j *nomad.Job) []string {
 		for _, t := range tg.Tasks {
 			out = append(out, warnings(t, fmt.Sprintf("%s, task %q", at, t.Name))...)
 		}
+	}
+	return out
+}
+
+// canaryWarnings returns warnings about an update block with canaries.
+func canaryWarnings(u *nomad.UpdateStrategy, at, jobType string) (out []string) {
+	if u.MaxParallel == 0 {
+		out = append(out, at+": canary has no effect while max_parallel is 0: updates have no deployment")
+	}
+	if jobType == nomad.JobTypeSystem && u.Canary > 100 {
+		out = append(out, fmt.Sprintf("%s: canary is %d: in a system job it is a percentage, and more than 100 has no further effect", at, u.Canary))
 	}
 	return out
 }

@@ -15,7 +15,7 @@ import (
 //   - until the promotion, the canaries are the only allocations of the version
 //   - a second evaluation changes nothing
 func TestCanaryProperties(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			s := newScript(t)
@@ -40,6 +40,10 @@ func TestCanaryProperties(t *testing.T) {
 func (s *script) random(r *rand.Rand) string {
 	d := s.latest()
 	active := d.Status == nomad.DeploymentStatusRunning
+	if n := s.nodes[fmt.Sprintf("n%d", 1+r.IntN(4))]; r.IntN(5) == 0 {
+		n.Status = map[string]string{nomad.NodeStatusReady: nomad.NodeStatusDown, nomad.NodeStatusDown: nomad.NodeStatusReady}[n.Status]
+		return "a change of " + n.ID + " to " + n.Status
+	}
 	switch n := r.IntN(8); {
 	case n == 0:
 		s.job(nil)

@@ -37,15 +37,20 @@ func TestCanaryScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := newScript(t).run(string(raw))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(raw) {
-				t.Errorf("the script is\n%s\nits result is\n%s", raw, got)
-			}
+			golden(t, file, string(raw), run(string(raw), newScript(t).step))
 		})
+	}
+}
+
+// golden compares a script with its result, or rewrites it.
+func golden(t *testing.T, file, raw, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if got != raw {
+		t.Errorf("the script is\n%s\nits result is\n%s", raw, got)
 	}
 }
 
@@ -58,7 +63,7 @@ type script struct {
 func newScript(t *testing.T) *script { return &script{world: newWorld(t)} }
 
 // run runs the steps and returns the text with the actual plans.
-func (s *script) run(text string) string {
+func run(text string, step func(verb string, args []string) []string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, ">") {
@@ -69,7 +74,7 @@ func (s *script) run(text string) string {
 		if len(words) == 0 || words[0] == "#" {
 			continue
 		}
-		for _, l := range s.step(words[0], words[1:]) {
+		for _, l := range step(words[0], words[1:]) {
 			out.WriteString("> " + l + "\n")
 		}
 	}

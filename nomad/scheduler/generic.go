@@ -124,11 +124,11 @@ type versionOfGroup struct {
 }
 
 // stackOf returns the stack for a version of the job. It makes those of older versions on first use.
-func (g *generic) stackOf(stacks map[*nomad.Job]*stack, c *cluster, job *nomad.Job) *stack {
+func (b *base) stackOf(stacks map[*nomad.Job]*stack, c *cluster, job *nomad.Job) *stack {
 	s := stacks[job]
 	if s == nil {
-		s = newStack(&g.base, c.ofVersion(job, g.rng))
-		s.eligibility = feasible.NewEligibility(job, g.rules())
+		s = newStack(b, c.ofVersion(job, b.rng))
+		s.eligibility = feasible.NewEligibility(job, b.rules())
 		stacks[job] = s
 	}
 	return s

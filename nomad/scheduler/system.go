@@ -29,6 +29,7 @@ func (s *system) Process(ctx context.Context, eval *nomad.Evaluation) error {
 // attempt makes one plan from the latest state and submits it.
 func (s *system) attempt(ctx context.Context) (done, progress bool, err error) {
 	c, req := s.view()
+	req.SystemDeployments = !s.sysbatch && deploysSystem(s.job, s.snap)
 	nodes := slices.SortedFunc(slices.Values(c.ready), func(a, b *nomad.Node) int { return cmp.Compare(a.ID, b.ID) })
 	result := reconcile.System(req, nodes)
 	d := newDraft(&s.base, c)
@@ -36,6 +37,8 @@ func (s *system) attempt(ctx context.Context) (done, progress bool, err error) {
 	if len(result.Place) > 0 {
 		s.place(d, req, result)
 	}
+	d.plan.Deployment = sized(result)
+	s.deployment = followed(result, req)
 	if result.Rolling && !s.eval.AnnotatePlan && s.nextEval == "" {
 		next := s.rolling(s.stagger())
 		if err := s.planner.CreateEval(ctx, next); err != nil {
@@ -60,18 +63,18 @@ func (s *system) stagger() time.Duration {
 // place tries each placement on its node. An infeasible node is not a failure, unless no node is
 // feasible: then the metric shows the reasons.
 func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Result) {
-	st := newStack(&s.base, d.cluster)
+	stacks := map[*nomad.Job]*stack{nil: newStack(&s.base, d.cluster)}
 	unfit := map[string]*nomad.AllocMetric{}
 	for i := range result.Place {
 		p := &result.Place[i]
 		if p.StopPrevious != "" {
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
-		o, m := st.search(p, []*nomad.Node{d.cluster.lookup(p.Node)}, nil)
+		o, m := s.stackOf(stacks, d.cluster, p.Job).search(p, []*nomad.Node{d.cluster.lookup(p.Node)}, nil)
 		o, m = s.granted(d.cluster, o, m)
 		if o != nil {
 			s.queued[p.Group.Name]++
-			a := s.build(p, o, m, nil)
+			a := s.build(p, o, m, result.Deployment)
 			d.preempt(a, o.victims)
 			d.place(a)
 			continue
@@ -81,7 +84,7 @@ func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Resul
 		}
 		if m.NodesFiltered > 0 {
 			unfit[p.Group.Name] = merge(unfit[p.Group.Name], m)
-			withdraw(result.Desired[p.Group.Name])
+			withdraw(result, p)
 			continue
 		}
 		s.queued[p.Group.Name]++
@@ -97,10 +100,22 @@ func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Resul
 	}
 }
 
-// withdraw removes the placement on an infeasible node from the annotations.
-func withdraw(u *nomad.DesiredUpdates) {
-	if u != nil && u.Place > 0 {
+// withdraw removes the placement on an infeasible node from the annotations and from the deployment.
+func withdraw(r *reconcile.Result, p *reconcile.Placement) {
+	switch u := r.Desired[p.Group.Name]; {
+	case p.Canary:
+		u.Canary--
+	case p.Destructive:
+		u.DestructiveUpdate--
+	default:
 		u.Place--
+	}
+	r.Totals[p.Group.Name]--
+	if r.Created == nil || !p.Canary {
+		return
+	}
+	if g := r.Created.TaskGroups[p.Group.Name]; g != nil && g.DesiredCanaries > 0 {
+		g.DesiredCanaries--
 	}
 }
 

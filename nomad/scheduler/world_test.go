@@ -155,13 +155,27 @@ func (w *world) SubmitPlan(_ context.Context, p *nomad.Plan) (*nomad.PlanResult,
 		}
 	}
 	if p.Deployment != nil {
-		d := *p.Deployment
-		w.deps = append(w.deps, &d)
+		w.deployment(p.Deployment)
 	}
 	for _, u := range p.DeploymentUpdates {
 		w.deploymentStatus(u)
 	}
 	return res, newer, nil
+}
+
+// deployment stores a new deployment, or the totals of an existing one.
+func (w *world) deployment(d *nomad.Deployment) {
+	for _, known := range w.deps {
+		if known.ID == d.ID {
+			for name, g := range d.TaskGroups {
+				known.TaskGroups[name].DesiredTotal = g.DesiredTotal
+			}
+			return
+		}
+	}
+	added := codec.Copy(d)
+	added.CreateIndex, added.ModifyIndex = w.index, w.index
+	w.deps = append(w.deps, added)
 }
 
 func (w *world) deploymentStatus(u *nomad.DeploymentStatusUpdate) {
@@ -216,7 +230,7 @@ func (w *world) stop(s *nomad.Allocation) {
 		w.t.Fatalf("plan stops unknown allocation %s", s.ID)
 	}
 	out := *a
-	out.DesiredStatus, out.DesiredDescription = s.DesiredStatus, s.DesiredDescription
+	out.DesiredStatus, out.DesiredDescription, out.ModifyIndex = s.DesiredStatus, s.DesiredDescription, w.index
 	if s.ClientStatus != "" {
 		out.ClientStatus = s.ClientStatus
 	}

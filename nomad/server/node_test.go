@@ -198,6 +198,26 @@ func TestFailedAllocationIsPlacedAgain(t *testing.T) {
 	})
 }
 
+// A failed allocation of a system job is not rescheduled. The next evaluation of the job places it again.
+func TestFailedSystemAllocationWaits(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	job := batchJob("b", 1)
+	job.Type, job.TaskGroups[0].ReschedulePolicy = nomad.JobTypeSystem, nil
+	register(t, s, job)
+	n.report(nomad.AllocClientStatusFailed, n.allocs(1)[0])
+	for _, e := range read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", jobRead("b")).Evaluations {
+		if e.TriggeredBy == nomad.EvalTriggerRetryFailedAlloc {
+			t.Errorf("evaluation %+v", e)
+		}
+	}
+	var out message.JobRegisterResponse
+	if err := s.Call(within(t), "Job.Evaluate", &message.JobEvaluateRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}}, &out); err != nil {
+		t.Fatal(err)
+	}
+	n.allocs(2)
+}
+
 // relayed returns a node's own RPC server.
 func relayed(t *testing.T) *rpc.Server {
 	t.Helper()

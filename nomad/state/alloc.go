@@ -119,6 +119,8 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *message.AllocUpdateReq
 		touched := map[nomad.NamespacedID]bool{}
 		reported := map[string]bool{}
 		c := counts{}
+		var back []*nomad.Allocation // they were unknown
+		at := int64(0)
 		for _, update := range req.Alloc {
 			old := allocs.Get(t, nil, table.KeyOf(update.ID))
 			if old == nil {
@@ -127,6 +129,9 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *message.AllocUpdateReq
 			a := *old
 			mergeClient(&a, update, index)
 			t.storeAlloc(&a, old, c)
+			if old.ClientStatus == nomad.AllocClientStatusUnknown && a.ClientStatus != nomad.AllocClientStatusUnknown {
+				back, at = append(back, &a), max(at, update.ModifyTime)
+			}
 			reported[a.NodeID] = true
 			if a.TerminalStatus() != old.TerminalStatus() {
 				touched[a.JobNamespacedID()] = true
@@ -136,6 +141,7 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *message.AllocUpdateReq
 		for _, id := range sortedKeys(reported) {
 			t.nodeReported(id)
 		}
+		t.cancelFollowups(back, at)
 		for _, e := range req.Evals {
 			stored := *e
 			t.upsertEvals(&stored)

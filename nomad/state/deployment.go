@@ -62,13 +62,33 @@ func (s *Snapshot) LatestDeployment(ws memdb.WatchSet, ns, job string) *nomad.De
 	return latest
 }
 
-// putDeployment stores a deployment that the caller owns.
+// putDeployment stores a new deployment, which the caller owns. Of an existing one it updates the totals only: the
+// counters and the status may have changed since the scheduler read them.
 func (t *txn) putDeployment(d *nomad.Deployment) {
-	d.CreateIndex, d.ModifyIndex = t.Index, t.Index
 	if old := deployments.Get(t, nil, table.KeyOf(d.ID)); old != nil {
-		d.CreateIndex = old.CreateIndex
+		t.resizeDeployment(old, d)
+		return
 	}
+	d.CreateIndex, d.ModifyIndex = t.Index, t.Index
 	deployments.Put(t.Txn, d)
+}
+
+// resizeDeployment sets the totals of the groups of an active deployment.
+func (t *txn) resizeDeployment(old, sized *nomad.Deployment) {
+	d, changed := *old, false
+	d.TaskGroups = maps.Clone(old.TaskGroups)
+	for name, g := range old.TaskGroups {
+		if s := sized.TaskGroups[name]; s != nil && s.DesiredTotal != g.DesiredTotal {
+			group := *g
+			group.DesiredTotal = s.DesiredTotal
+			d.TaskGroups[name], changed = &group, true
+		}
+	}
+	if !changed || !old.Active() {
+		return
+	}
+	d.ModifyIndex = t.Index
+	deployments.Put(t.Txn, &d)
 }
 
 // UpdateDeploymentStatus changes the status of a deployment. It also registers the job version of

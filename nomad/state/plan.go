@@ -102,10 +102,7 @@ func (t *txn) stampAlloc(a, old *nomad.Allocation) error {
 	if a.Job == nil {
 		a.Job = old.Job
 	}
-	// The scheduler sets lost and unknown for a client that misses heartbeats.
-	if a.ClientStatus != nomad.AllocClientStatusLost && a.ClientStatus != nomad.AllocClientStatusUnknown {
-		a.ClientStatus, a.ClientDescription = old.ClientStatus, old.ClientDescription
-	}
+	keepClientStatus(a, old)
 	if a.DeploymentID == old.DeploymentID {
 		a.DeploymentStatus = old.DeploymentStatus
 	}
@@ -116,6 +113,24 @@ func (t *txn) stampAlloc(a, old *nomad.Allocation) error {
 		a.SignedIdentities, a.SigningKeyID = old.SignedIdentities, old.SigningKeyID
 	}
 	return nil
+}
+
+// keepClientStatus keeps the client status of an allocation, unless the scheduler sets lost or unknown for a client that
+// misses heartbeats. A transition to unknown counts once. One of a plan that did not see the latest states is ignored: the
+// allocation is unknown already, or has ended or returned meanwhile.
+func keepClientStatus(a, old *nomad.Allocation) {
+	switch a.ClientStatus {
+	case nomad.AllocClientStatusLost:
+		return
+	case nomad.AllocClientStatusUnknown:
+		known := len(old.AllocStates)
+		stale := old.ClientTerminalStatus() || old.ClientStatus == nomad.AllocClientStatusUnknown || known > 0 && len(a.AllocStates) <= known
+		if !stale {
+			return
+		}
+		a.AllocStates = old.AllocStates
+	}
+	a.ClientStatus, a.ClientDescription = old.ClientStatus, old.ClientDescription
 }
 
 // linkPrevious sets the NextAllocation of the allocation that a replaces.

@@ -268,7 +268,8 @@ func (s *Service) followUp(snap *state.Snapshot, known, update *nomad.Allocation
 	}
 	trigger := ""
 	switch {
-	case update.ClientStatus == nomad.AllocClientStatusFailed && !known.TerminalStatus() && known.FollowupEvalID == "":
+	case update.ClientStatus == nomad.AllocClientStatusFailed && !known.TerminalStatus() && known.FollowupEvalID == "" &&
+		job.Type != nomad.JobTypeSystem: // never rescheduled; the next evaluation of the job places it again
 		trigger = nomad.EvalTriggerRetryFailedAlloc
 	case known.ClientStatus == nomad.AllocClientStatusUnknown && update.ClientStatus != nomad.AllocClientStatusUnknown:
 		trigger = nomad.EvalTriggerReconnect

@@ -41,7 +41,7 @@ func newCanaries(g *generic, tg *nomad.TaskGroup, allocs []*nomad.Allocation) *c
 			c.classify(a)
 		}
 	}
-	c.on = wanted && (len(c.members) > 0 || slices.ContainsFunc(c.others, c.waits))
+	c.on = wanted && (len(c.members) > 0 || slices.ContainsFunc(c.others, c.waits) || slices.ContainsFunc(c.others, c.waitsLost))
 	return c
 }
 
@@ -96,6 +96,12 @@ func (c *canaries) waits(a *nomad.Allocation) bool {
 		return false
 	}
 	return c.g.destroys(a, c.tg)
+}
+
+// waitsLost reports whether an old allocation was lost during the deployment and has no successor, because no node had
+// room.
+func (c *canaries) waitsLost(a *nomad.Allocation) bool {
+	return c.g.lostDuring(a) && c.g.destroys(a, c.tg)
 }
 
 // older makes the replacement of an old allocation run the version of that allocation.

@@ -2,7 +2,7 @@ package reconcile
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// rollout is the deployment part of the reconciliation of a service job.
+// rollout is the deployment part of the reconciliation of a service or system job.
 type rollout struct {
 	req *Request
 	out *Result
@@ -64,10 +64,19 @@ func (r *rollout) status(d *nomad.Deployment, status, why string) {
 	})
 }
 
-// rolls reports whether a deployment controls the updates of the group: that of a service job with
-// an update block.
+// rolls reports whether a deployment controls the updates of the group: that of a service or system job with an
+// update block. A system deployment that has begun goes on if a client joins that does not support it.
 func (r *rollout) rolls(tg *nomad.TaskGroup) bool {
-	return r.req.Eval.Type == nomad.JobTypeService && tg.Update != nil && tg.Update.MaxParallel > 0
+	if tg.Update == nil || tg.Update.MaxParallel <= 0 {
+		return false
+	}
+	switch r.req.Eval.Type {
+	case nomad.JobTypeService:
+		return true
+	case nomad.JobTypeSystem:
+		return r.req.SystemDeployments || r.current != nil
+	}
+	return false
 }
 
 // inDeployment reports whether the allocation belongs to the current deployment.
@@ -95,8 +104,9 @@ func healthy(a *nomad.Allocation) bool {
 }
 
 // join adds the group to the deployment of this version; the first group creates it. A group that
-// only replaces missing allocations does not join. canaries is how many run before the promotion.
-func (r *rollout) join(tg *nomad.TaskGroup, canaries int) {
+// only replaces missing allocations does not join. canaries is how many run before the promotion, total how many
+// run at the end.
+func (r *rollout) join(tg *nomad.TaskGroup, canaries, total int) {
 	if !r.rolls(tg) || tg.Count == 0 || r.current != nil {
 		return
 	}
@@ -110,7 +120,7 @@ func (r *rollout) join(tg *nomad.TaskGroup, canaries int) {
 		AutoPromote:      u.AutoPromote,
 		ProgressDeadline: u.ProgressDeadline,
 		DesiredCanaries:  canaries,
-		DesiredTotal:     tg.Count,
+		DesiredTotal:     total,
 	}
 	r.out.Created.StatusDescription = r.out.Created.RunningDescription()
 }

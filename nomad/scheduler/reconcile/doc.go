@@ -15,6 +15,9 @@
 //	             ├─ completed, batch ─────────────────────▶ ignore: still counts
 //	             └─ stopped by the servers ───────────────▶ ignore
 //
+// A system job has one allocation of a group on each node. With a deployment, a percentage of the nodes is updated
+// first, as canaries, and then max_parallel nodes at a time. Without one, the updates are staggered.
+//
 // Missing allocations are placed under the lowest free names; excess ones are stopped. Generic does
 // this for service and batch jobs and their deployments, System for system and sysbatch jobs.
 //

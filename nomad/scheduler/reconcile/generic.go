@@ -101,6 +101,7 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	stopped := g.reconnect(tg, allocs)
 	c := newCanaries(g, tg, slices.DeleteFunc(slices.Clone(allocs), func(a *nomad.Allocation) bool { return stopped[a.ID] }))
 	members := g.members(tg, c)
+	members = append(members, g.unreplaced(tg, c, members)...)
 	members = g.cut(tg, members, waitingFrom)
 	keep, placed := g.replaceMembers(tg, members, d)
 	free := newNames(g.req.Job.ID, tg.Name)
@@ -112,7 +113,7 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	}
 	updates, inPlace := g.updates(tg, keep)
 	if !slices.ContainsFunc(allocs, g.thisVersion) || len(updates)+inPlace > 0 || g.rollout.again && placed > 0 {
-		g.rollout.join(tg, c.desired())
+		g.rollout.join(tg, c.desired(), tg.Count)
 	}
 	d.InPlaceUpdate += uint64(inPlace)
 
@@ -187,7 +188,7 @@ func (g *generic) ended(a *nomad.Allocation) bool {
 
 // thisVersion reports whether the allocation belongs to the current version of the job.
 func (g *generic) thisVersion(a *nomad.Allocation) bool {
-	return a.Job != nil && a.Job.Version == g.req.Job.Version && a.Job.CreateIndex == g.req.Job.CreateIndex
+	return sameVersion(a, g.req.Job)
 }
 
 func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member {

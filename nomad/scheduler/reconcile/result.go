@@ -33,6 +33,8 @@ type Request struct {
 	// Suits reports whether the allocation's node still meets the demands of the new version of its
 	// group.
 	Suits func(*nomad.Allocation, *nomad.TaskGroup) bool
+	// SystemDeployments is set if all clients support deployments of system jobs.
+	SystemDeployments bool
 }
 
 // Placement requests a new allocation.
@@ -88,6 +90,8 @@ type Result struct {
 	Created, Deployment *nomad.Deployment
 	DeploymentUpdates   []*nomad.DeploymentStatusUpdate
 	Desired             map[string]*nomad.DesiredUpdates
+	// Totals is how many allocations each group of a system job has on the given nodes, now or after the placements.
+	Totals map[string]int
 	// Rolling is set if updates of system allocations wait for a later evaluation.
 	Rolling bool
 }

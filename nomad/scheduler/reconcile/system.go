@@ -8,18 +8,20 @@ import (
 )
 
 // System reconciles a system or sysbatch job: one allocation of each group on each given node. The
-// nodes must be ready and in the job's datacenters and pool. A sysbatch allocation that completed
-// on a node is not run again there in the same version of the job.
+// nodes must be ready and in the job's datacenters and pool, and are ordered. A sysbatch allocation
+// that completed on a node is not run again there in the same version of the job.
 func System(req *Request, nodes []*nomad.Node) *Result {
 	s := &perNode{
 		req:      req,
-		out:      &Result{Desired: map[string]*nomad.DesiredUpdates{}},
+		out:      &Result{Desired: map[string]*nomad.DesiredUpdates{}, Totals: map[string]int{}},
 		eligible: map[string]bool{},
 		at:       map[spot][]*nomad.Allocation{},
+		ended:    map[spot]*nomad.Allocation{},
 		leave:    map[spot]bool{},
-		updates:  map[string]int{},
+		begun:    map[string]bool{},
 		once:     req.Eval.Type == nomad.JobTypeSysBatch,
 	}
+	s.rollout = newRollout(req, s.out)
 	for _, n := range nodes {
 		s.eligible[n.ID] = true
 	}
@@ -34,10 +36,8 @@ func System(req *Request, nodes []*nomad.Node) *Result {
 		return s.out
 	}
 	for _, tg := range req.Job.TaskGroups {
-		for _, n := range nodes {
-			if tg.Count > 0 {
-				s.settle(tg, n)
-			}
+		if tg.Count > 0 {
+			s.group(tg, nodes)
 		}
 	}
 	return s.out
@@ -50,21 +50,23 @@ type perNode struct {
 	req      *Request
 	out      *Result
 	differ   *differ
+	rollout  *rollout
 	eligible map[string]bool
 	at       map[spot][]*nomad.Allocation // live, or completed and not to be repeated
+	ended    map[spot]*nomad.Allocation   // the latest terminal one
 	leave    map[spot]bool                // free spots that must stay free
-	updates  map[string]int               // destructive updates by group
+	begun    map[string]bool              // the groups that have an allocation of this version, perhaps a terminal one
 	once     bool
 }
 
-// sort stops allocations without a spot, ignores terminal ones, and records the others by spot.
+// sort stops allocations without a spot, and records the others by spot.
 func (s *perNode) sort(a *nomad.Allocation) {
 	d := s.out.desired(a.TaskGroup)
+	if !s.req.Job.Stopped() && sameVersion(a, s.req.Job) {
+		s.begun[a.TaskGroup] = true
+	}
 	if a.TerminalStatus() {
-		if s.once && !s.req.Job.Stopped() && a.Job != nil && a.Job.Version == s.req.Job.Version &&
-			a.Job.CreateIndex == s.req.Job.CreateIndex {
-			s.note(a)
-		}
+		s.sortEnded(a)
 		return
 	}
 	node := s.req.Node(a.NodeID)
@@ -102,9 +104,27 @@ func (s *perNode) sort(a *nomad.Allocation) {
 	case node.Ready():
 		d.Stop++
 		s.out.stop(a, NodeUnfit, "")
-	default: // draining or ineligible: existing allocations stay
+	case s.differ.change(a, tg) != same: // draining or ineligible: nothing new runs there
+		d.Stop++
+		s.out.stop(a, NotNeeded, "")
+	default:
 		d.Ignore++
 	}
+}
+
+// sortEnded records a terminal allocation.
+func (s *perNode) sortEnded(a *nomad.Allocation) {
+	if s.once && !s.req.Job.Stopped() && sameVersion(a, s.req.Job) {
+		s.note(a)
+	}
+	k := spot{a.TaskGroup, a.NodeID}
+	if last := s.ended[k]; last == nil || last.CreateIndex < a.CreateIndex {
+		s.ended[k] = a
+	}
+}
+
+func sameVersion(a *nomad.Allocation, job *nomad.Job) bool {
+	return a.Job != nil && a.Job.Version == job.Version && a.Job.CreateIndex == job.CreateIndex
 }
 
 func (s *perNode) note(a *nomad.Allocation) {
@@ -112,18 +132,45 @@ func (s *perNode) note(a *nomad.Allocation) {
 	s.at[k] = append(s.at[k], a)
 }
 
-// settle makes sure that one allocation of the group runs on the node.
-func (s *perNode) settle(tg *nomad.TaskGroup, n *nomad.Node) {
-	d := s.out.desired(tg.Name)
-	here := s.at[spot{tg.Name, n.ID}]
+// spots are the spots of one group.
+type spots struct {
+	tg      *nomad.TaskGroup
+	desired *nomad.DesiredUpdates
+	free    []vacancy
+	// live are the allocations that stay. outdated are those of them that the current version must replace.
+	live, outdated []*nomad.Allocation
+	inPlace        int
+}
+
+// vacancy is a spot without an allocation.
+type vacancy struct {
+	node string
+	last *nomad.Allocation // the latest terminal allocation there, or nil
+}
+
+// group reconciles one group on all nodes.
+func (s *perNode) group(tg *nomad.TaskGroup, nodes []*nomad.Node) {
+	g := &spots{tg: tg, desired: s.out.desired(tg.Name)}
+	for _, n := range nodes {
+		s.settle(g, n.ID)
+	}
+	s.out.Totals[tg.Name] = len(g.live) + len(g.free)
+	c := s.newTrial(g)
+	for _, v := range g.free {
+		s.out.Place = append(s.out.Place, s.fill(g, c, v))
+	}
+	s.roll(g, c)
+	s.join(g, c)
+}
+
+// settle classifies the spot of the group on a node, and stops superfluous allocations there.
+func (s *perNode) settle(g *spots, node string) {
+	k := spot{g.tg.Name, node}
+	here := s.at[k]
 	if len(here) == 0 {
-		if s.leave[spot{tg.Name, n.ID}] {
-			return
+		if !s.leave[k] {
+			g.free = append(g.free, vacancy{node, s.ended[k]})
 		}
-		d.Place++
-		s.out.Place = append(s.out.Place, Placement{
-			Name: nomad.AllocName(s.req.Job.ID, tg.Name, 0), Group: tg, Node: n.ID,
-		})
 		return
 	}
 	slices.SortFunc(here, func(a, b *nomad.Allocation) int {
@@ -134,56 +181,32 @@ func (s *perNode) settle(tg *nomad.TaskGroup, n *nomad.Node) {
 	})
 	for _, extra := range here[1:] {
 		if !extra.TerminalStatus() {
-			d.Stop++
+			g.desired.Stop++
 			s.out.stop(extra, NotNeeded, "")
 		}
 	}
-	s.update(tg, here[0], d)
+	s.update(g, here[0])
 }
 
-// update updates the remaining allocation to the job's version.
-func (s *perNode) update(tg *nomad.TaskGroup, a *nomad.Allocation, d *nomad.DesiredUpdates) {
+// update compares the remaining allocation of a spot with the job's version.
+func (s *perNode) update(g *spots, a *nomad.Allocation) {
 	if a.TerminalStatus() {
-		d.Ignore++
+		g.desired.Ignore++
 		return
 	}
-	c := s.differ.change(a, tg)
-	switch {
+	switch c := s.differ.change(a, g.tg); {
 	case c == same:
-		d.Ignore++
-	case !s.req.Suits(a, tg):
-		d.Stop++
+		g.desired.Ignore++
+	case !s.req.Suits(a, g.tg):
+		g.desired.Stop++
 		s.out.stop(a, NodeUnfit, "")
+		return
 	case c == harmless:
-		d.InPlaceUpdate++
+		g.inPlace++
+		g.desired.InPlaceUpdate++
 		s.out.InPlace = append(s.out.InPlace, a)
-	case s.full(tg):
-		s.out.Rolling = true
-		d.Ignore++
 	default:
-		s.updates[tg.Name]++
-		d.DestructiveUpdate++
-		s.out.Place = append(s.out.Place, Placement{
-			Name: a.Name, Group: tg, Previous: a, StopPrevious: Replaced, Destructive: true, Node: a.NodeID,
-		})
+		g.outdated = append(g.outdated, a)
 	}
-}
-
-// full reports whether one evaluation has replaced the maximum number of allocations of the group.
-func (s *perNode) full(tg *nomad.TaskGroup) bool {
-	u := Stagger(s.req.Job, tg)
-	return u != nil && s.updates[tg.Name] >= u.MaxParallel
-}
-
-// Stagger returns the update strategy for the rolling replacement of a system group, or nil if all
-// are replaced at once.
-func Stagger(job *nomad.Job, tg *nomad.TaskGroup) *nomad.UpdateStrategy {
-	u := tg.Update
-	if u == nil {
-		u = &job.Update
-	}
-	if u.MaxParallel <= 0 || u.Stagger <= 0 {
-		return nil
-	}
-	return u
+	g.live = append(g.live, a)
 }
