@@ -103,7 +103,7 @@ func (s *Service) allocMethods() []rpc.Method {
 		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Leader, s.allocs.GetAll),
 		rpc.Handle("Alloc.SignIdentities", rpc.NodeOnly, rpc.Leader, s.allocs.SignIdentities),
 		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocs.Stop).Needs(rpc.CheckedByHandler("ns:[alloc-lifecycle] of the allocation")),
-		rpc.Handle("Alloc.Move", rpc.Token, rpc.Leader, s.allocs.Move).Needs(rpc.CheckedByHandler("ns:[alloc-lifecycle] of the allocation")),
+		rpc.Handle("Alloc.Move", rpc.Token, rpc.Leader, s.allocs.Move).Needs(rpc.CheckedByHandler("ns:[alloc-lifecycle] of the allocation").First(somewhere(acl.AllocLifecycle))),
 		rpc.Handle("Alloc.UpdateDesiredTransition", rpc.Management, rpc.Leader, s.allocs.UpdateTransition),
 	}
 }

@@ -13,10 +13,10 @@ import (
 func rebalanceRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/operator/rebalance", Handle: web.Read("Operator.Rebalance", rebalanceQuery, func(o *message.RebalanceResponse) (any, error) { return o.Rebalance, nil })},
-		{Methods: "PUT POST", Path: "/v1/allocation/:alloc_id/move", Handle: missing("allocation not found", web.Write("Alloc.Move", web.Body(func(r *web.Request, q *message.AllocMoveRequest) error {
+		{Methods: "PUT POST", Path: "/v1/allocation/:alloc_id/move", Call: web.Write("Alloc.Move", web.Body(func(r *web.Request, q *message.AllocMoveRequest) error {
 			q.AllocID = r.Param
 			return nil
-		}), web.Full[message.AllocStopResponse]).Handle)},
+		}), web.Full[message.AllocStopResponse])},
 	}
 }
 

@@ -16,11 +16,8 @@ import (
 // Move stops an allocation of a service job and asks the scheduler to place its replacement on a node. A move that is
 // not possible now is refused with 409: the caller may try again. Moves are checked one after another.
 func (s *Service) Move(ctx context.Context, c *rpc.Call, req *message.AllocMoveRequest) (*message.AllocStopResponse, error) {
-	switch {
-	case req.AllocID == "":
+	if req.AllocID == "" {
 		return nil, nomad.ErrMissingAllocID
-	case req.NodeID == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "missing ID of the node to move to")
 	}
 	s.moves.Lock()
 	defer s.moves.Unlock()
@@ -28,6 +25,9 @@ func (s *Service) Move(ctx context.Context, c *rpc.Call, req *message.AllocMoveR
 	alloc := snap.Alloc(nil, req.AllocID)
 	if err := handler.NeedAlloc(c, alloc, req.AllocID, acl.AllocLifecycle); err != nil {
 		return nil, err
+	}
+	if req.NodeID == "" {
+		return nil, nomad.Errorf(http.StatusBadRequest, "missing ID of the node to move to")
 	}
 	if err := s.OnlyOurs("move of an allocation"); err != nil {
 		return nil, err
