@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -69,6 +70,9 @@ func (m *mover) run(ctx context.Context) error {
 
 // end returns the error with what was done.
 func (m *mover) end(err error) error {
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
 	var ids []string
 	for _, u := range m.underway {
 		ids = append(ids, m.detail.ID(u.AllocID))
