@@ -131,6 +131,26 @@ func TestPlan(t *testing.T) {
 			f.place("web", "b", 1)
 			f.place("fill", "a", 4, func(a *nomad.Allocation) { a.DeploymentStatus = nil })
 		}, rebalance.Options{}, ""},
+		"one allocation of distinct_hosts at the target": {func(f *fleet) {
+			f.node("c")
+			f.job("web", 2, constraint(nomad.Constraint{Operand: nomad.ConstraintDistinctHosts}))
+			f.job("fill", 8)
+			for _, node := range []string{"a", "b"} {
+				f.place("web", node, 1)
+				f.place("fill", node, 4, func(a *nomad.Allocation) { a.DeploymentStatus = nil })
+			}
+		}, rebalance.Options{}, "web a>c"},
+		"one allocation with a static port at the target": {func(f *fleet) {
+			f.node("c")
+			f.job("fill", 8)
+			for job, node := range map[string]string{"web-a": "a", "web-b": "b"} {
+				f.job(job, 1, func(j *nomad.Job) {
+					j.TaskGroups[0].Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "http", Value: 8080}}}}
+				})
+				f.place(job, node, 1)
+				f.place("fill", node, 4, func(a *nomad.Allocation) { a.DeploymentStatus = nil })
+			}
+		}, rebalance.Options{}, "web-a a>c"},
 		"within one value of distinct_property": {func(f *fleet) {
 			f.node("c", meta("rack", "1"))
 			f.node("d", meta("rack", "1"))
@@ -254,9 +274,10 @@ func TestRefusal(t *testing.T) {
 		j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 4000, MemoryMB: 100}
 	})
 	f.place("fill", "full", 1)
+	f.node("closed", func(n *nomad.Node) { n.SchedulingEligibility = nomad.NodeSchedulingIneligible })
 	snap := f.Snapshot()
 	alloc := onNode(snap, f.nodes["a"].ID)[0]
-	for node, want := range map[string]string{f.nodes["b"].ID: "", f.nodes["a"].ID: "already on node", f.nodes["full"].ID: "cannot run on node", "x": "does not exist"} {
+	for node, want := range map[string]string{f.nodes["closed"].ID: "cannot run on node", f.nodes["b"].ID: "", f.nodes["a"].ID: "already on node", f.nodes["full"].ID: "cannot run on node", "x": "does not exist"} {
 		err := rebalance.Refusal(snap, alloc, node)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("Refusal() = %v, want %q", err, want)

@@ -204,8 +204,11 @@ func TestUpdateFromSnapshot(t *testing.T) {
 	if got := placed(first); got != "web dc1/old=3" {
 		t.Fatalf("placed %q on node %s", got, node.ID)
 	}
-	if j := c.mustRun(t, service("web", 3, 100, 100)); j.Change != ChangeUnchanged || len(j.Placed)+len(j.Stopped) != 0 {
-		t.Errorf("unchanged job: %+v", j)
+	if j := c.mustRun(t, service("web", 3, 100, 100)); j.Change != ChangeUnchanged || len(j.Placed)+len(j.Stopped) != 0 || j.Desired["g"].Ignore != 3 {
+		t.Errorf("unchanged job: %+v, desired %+v", j, j.Desired["g"])
+	}
+	if j := c.mustRun(t, service("web", 3, 100, 100, func(j *nomad.Job) { j.Priority = 60 })); j.Change != ChangeUpdate || len(j.Placed)+len(j.Stopped) != 0 || j.Desired["g"].InPlaceUpdate != 3 {
+		t.Errorf("update in place: %+v, desired %+v", j, j.Desired["g"])
 	}
 	j := c.mustRun(t, service("web", 1, 100, 100))
 	if j.Change != ChangeUpdate || len(j.Stopped) != 2 || j.Stopped[0].NodeName != "n1" || j.Stopped[0].Reason != "no longer needed by the job" {
