@@ -80,7 +80,6 @@ func (m *mover) end(err error) error {
 	if len(ids) > 0 {
 		err = fmt.Errorf("%w\nThe servers complete the moves that are under way: %s", err, strings.Join(ids, ", "))
 	}
-	//lint:ignore ST1005 printed as it is
 	return fmt.Errorf("Rebalancing ended after %d of %s: %w", m.made, counted(m.total, "move"), err)
 }
 

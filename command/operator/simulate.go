@@ -57,7 +57,7 @@ Exit codes: 0 if all allocations were placed, 2 if one was not, 1 after an error
 			s := &simulation{}
 			f.StringVar(&s.snapshot, "snapshot", "", "Copy the state in this `file` of 'nomad operator snapshot save'.")
 			f.StringVar(&s.fleet, "fleet", "", "Simulate the nodes that this `file` describes.")
-			f.StringVar(&s.namespace, "namespace", "", "The `namespace` of jobs without one. Default \"default\".")
+			f.StringVar(&s.namespace, "namespace", "", "The `namespace` of jobs without one.\nOverrides NOMAD_NAMESPACE. Default \"default\".")
 			s.source.Declare(f)
 			s.formats.Declare(f)
 			f.DetailVar(&s.detail, "List all allocations that would stop, with full IDs.")
@@ -90,7 +90,7 @@ func (s *simulation) run(ctx context.Context, e *term.Env) error {
 	}
 	out := &simulated{Before: c.Usage()}
 	for _, path := range e.Args {
-		j, err := s.source.Read(ctx, e, path, s.namespace)
+		j, err := s.source.Read(ctx, e, path, cmp.Or(s.namespace, os.Getenv("NOMAD_NAMESPACE")))
 		if err != nil {
 			return err
 		}
@@ -199,6 +199,9 @@ func (s *simulation) job(e *term.Env, j *simulate.Job) error {
 	}
 	s.gone(e, "stopped", j.Stopped)
 	s.gone(e, "preempted", j.Preempted)
+	for _, d := range j.Displaced {
+		e.Printf("%s of group %q of job %q cannot be placed again\n", counted(d.Count, "preempted allocation"), term.Cell(d.TaskGroup), term.Cell(d.JobID))
+	}
 	for _, group := range slices.Sorted(maps.Keys(j.FailedTGAllocs)) {
 		m := &api.AllocationMetric{}
 		if err := convert(j.FailedTGAllocs[group], m); err != nil {

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,6 +33,8 @@ type Job struct {
 	Desired   map[string]*nomad.DesiredUpdates // by group
 	// FailedTGAllocs has the reasons by group why allocations were not placed.
 	FailedTGAllocs map[string]*nomad.AllocMetric
+	// Displaced are the preempted allocations of other jobs that cannot be placed again.
+	Displaced      []Displaced
 	SchedulingTime time.Duration
 
 	placed map[Placed]int
@@ -57,9 +60,17 @@ type Stopped struct {
 	Reason    string
 }
 
+// Displaced counts the allocations of a group that preemption leaves without a node.
+type Displaced struct {
+	Namespace string
+	JobID     string
+	TaskGroup string
+	Count     int
+}
+
 func newJob(a *jobs.Admitted) *Job {
 	out := &Job{Namespace: a.Job.Namespace, ID: a.Job.ID, Type: a.Job.Type, Change: ChangeNew, Warnings: a.Warnings,
-		Launched: !a.Job.IsPeriodic() && !a.Job.IsParameterized(), Placed: []Placed{}, Stopped: []Stopped{}, Preempted: []Stopped{},
+		Launched: !a.Job.IsPeriodic() && !a.Job.IsParameterized(), Placed: []Placed{}, Stopped: []Stopped{}, Preempted: []Stopped{}, Displaced: []Displaced{},
 		placed: map[Placed]int{}}
 	switch {
 	case a.Unchanged:
@@ -70,9 +81,12 @@ func newJob(a *jobs.Admitted) *Job {
 	return out
 }
 
-// Failed returns how many allocations of the job were not placed.
+// Failed returns how many allocations were not placed: those of the job, and preempted ones of other jobs.
 func (j *Job) Failed() int {
 	n := 0
+	for _, d := range j.Displaced {
+		n += d.Count
+	}
 	for _, m := range j.FailedTGAllocs {
 		n += m.CoalescedFailures + 1
 	}
@@ -112,10 +126,14 @@ func stopped(snap *state.Snapshot, id, why string) Stopped {
 	return out
 }
 
-// finish records the failed placements of the job's evaluation.
+// finish records the failed placements of an evaluation.
 func (j *Job) finish(e *nomad.Evaluation) {
 	if e.JobID == j.ID && e.Namespace == j.Namespace {
 		j.FailedTGAllocs = e.FailedTGAllocs
+		return
+	}
+	for _, group := range slices.Sorted(maps.Keys(e.FailedTGAllocs)) {
+		j.Displaced = append(j.Displaced, Displaced{e.Namespace, e.JobID, group, e.FailedTGAllocs[group].CoalescedFailures + 1})
 	}
 }
 

@@ -267,6 +267,15 @@ func TestPreemption(t *testing.T) {
 	if got := placed(j); got != "fill dc1/b=1, vip dc1/a=1" {
 		t.Errorf("placed %q", got)
 	}
+	if j.Failed() != 0 {
+		t.Errorf("%d failed, displaced %+v", j.Failed(), j.Displaced)
+	}
+
+	// No node has room for the next victim.
+	j = c.mustRun(t, service("second", 1, 3000, 100, func(j *nomad.Job) { j.Priority = 80 }))
+	if len(j.Preempted) != 1 || j.Failed() != 1 || !reflect.DeepEqual(j.Displaced, []Displaced{{"default", "fill", "g", 1}}) {
+		t.Errorf("preempted %+v, displaced %+v, %d failed", j.Preempted, j.Displaced, j.Failed())
+	}
 }
 
 // TestThousandNodes bounds the time of a large simulation loosely: it must not be quadratic.
