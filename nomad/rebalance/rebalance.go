@@ -112,7 +112,7 @@ func (n *node) plus(u nomad.Used, sign int64) float64 {
 func (p *planner) load() {
 	for n := range p.view.Nodes(nil) {
 		if !n.Ready() || n.NodeResources == nil || p.opts.Datacenter != "" && n.Datacenter != p.opts.Datacenter ||
-			p.opts.NodePool != "" && n.NodePool != p.opts.NodePool {
+			p.opts.NodePool != "" && !n.IsInPool(p.opts.NodePool) {
 			continue
 		}
 		c := &node{Node: n, capacity: capacityOf(n)}

@@ -184,6 +184,8 @@ func TestPlan(t *testing.T) {
 			f.job("web", 4)
 			f.place("web", "c", 4)
 		}, rebalance.Options{Datacenter: "dc1"}, ""},
+		"all node pools":    {func(f *fleet) { f.job("web", 4); f.place("web", "a", 4) }, rebalance.Options{NodePool: nomad.NodePoolAll, MaxMoves: 1}, "web a>b"},
+		"another node pool": {func(f *fleet) { f.job("web", 4); f.place("web", "a", 4) }, rebalance.Options{NodePool: "gpu"}, ""},
 		"one job": {func(f *fleet) {
 			f.job("web", 2)
 			f.job("api", 2)
