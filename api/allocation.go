@@ -188,6 +188,13 @@ type DesiredTransition struct {
 	ForceReschedule         *bool
 	NoShutdownDelay         *bool
 	MigrateDisablePlacement *bool
+	// TargetNode is the node that a move requested for the replacement (open-nomad only).
+	TargetNode string `json:",omitempty"`
+}
+
+// AllocMoveRequest is the body of PUT /v1/allocation/:alloc_id/move. It is open-nomad only.
+type AllocMoveRequest struct {
+	NodeID string
 }
 
 // RescheduleTracker lists the allocations that an allocation replaced.

@@ -207,6 +207,9 @@ type DesiredTransition struct {
 	ForceReschedule         *bool
 	NoShutdownDelay         *bool
 	MigrateDisablePlacement *bool
+	// TargetNode is the node on which the replacement of a migrating allocation is placed if it fits there, or ""
+	// (open-nomad only).
+	TargetNode string `codec:",omitempty" json:",omitempty"`
 }
 
 // DesiredUpdates counts the changes of a plan to one group, by kind. The scheduler writes it for job plan and

@@ -41,6 +41,11 @@ type source struct {
 
 func (s *source) declare(f *term.Flags) {
 	f.BoolVar(&s.json, "json", false, "Parse the jobspec as JSON, in the format of 'job run -output'.")
+	s.declareInput(f)
+}
+
+// declareInput declares the flags for input variables.
+func (s *source) declareInput(f *term.Flags) {
 	f.BoolVar(&s.strict, "hcl2-strict", true, "Reject variables that the jobspec does not declare.")
 	s.vars = f.Strings("var", "A `name=value` pair for an input variable; may be repeated.")
 	s.varFiles = f.Strings("var-file", "A `file` with values for input variables; may be repeated.")

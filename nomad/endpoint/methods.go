@@ -103,6 +103,7 @@ func (s *Service) allocMethods() []rpc.Method {
 		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Leader, s.allocs.GetAll),
 		rpc.Handle("Alloc.SignIdentities", rpc.NodeOnly, rpc.Leader, s.allocs.SignIdentities),
 		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocs.Stop).Needs(rpc.CheckedByHandler("ns:[alloc-lifecycle] of the allocation")),
+		rpc.Handle("Alloc.Move", rpc.Token, rpc.Leader, s.allocs.Move).Needs(rpc.CheckedByHandler("ns:[alloc-lifecycle] of the allocation").First(somewhere(acl.AllocLifecycle))),
 		rpc.Handle("Alloc.UpdateDesiredTransition", rpc.Management, rpc.Leader, s.allocs.UpdateTransition),
 	}
 }
@@ -145,6 +146,7 @@ func (s *Service) operatorMethods() []rpc.Method {
 		rpc.Handle("Operator.AutopilotGetConfiguration", rpc.Token, rpc.Leader, s.servers.AutopilotConfig).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
 		rpc.Handle("Operator.AutopilotSetConfiguration", rpc.Token, rpc.Leader, s.servers.SetAutopilotConfig).Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
 		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Leader, s.servers.Health).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
+		rpc.Handle("Operator.Rebalance", rpc.Token, rpc.Leader, s.servers.Rebalance).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
 		rpc.Handle("System.GarbageCollect", rpc.Management, rpc.Leader, s.servers.ForceGC),
 		rpc.Handle("System.ReconcileJobSummaries", rpc.Management, rpc.Leader, s.servers.ReconcileSummaries),
 		rpc.Handle("Keyring.List", rpc.Token, rpc.Leader, s.keys.List).Needs(rpc.Needs(acl.OfOperator(acl.KeyringRead))),

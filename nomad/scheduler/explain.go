@@ -32,6 +32,12 @@ func NewExplainer(snap State, job *nomad.Job, opts ...Option) *Explainer {
 		running.Stop = false
 		job = &running
 	}
+	s, _ := inquiry(snap, job, opts)
+	return &Explainer{job: job, stack: s}
+}
+
+// inquiry returns a stack that searches for a job without an evaluation, and its plan, which is empty.
+func inquiry(snap State, job *nomad.Job, opts []Option) (*stack, *draft) {
 	s := newSettings(opts)
 	b := &base{snap: snap, now: s.now, rng: s.rng(), kinds: s.kinds, schemas: s.schemas, job: job,
 		eval: &nomad.Evaluation{Type: job.Type, Namespace: job.Namespace, JobID: job.ID}}
@@ -42,8 +48,8 @@ func NewExplainer(snap State, job *nomad.Job, opts ...Option) *Explainer {
 		allocs = append(allocs, a)
 	}
 	c.tally.load(allocs)
-	newDraft(b, c) // an empty plan
-	return &Explainer{job: job, stack: newStack(b, c)}
+	d := newDraft(b, c)
+	return newStack(b, c), d
 }
 
 // NodeResult is the result of the checks of a node.

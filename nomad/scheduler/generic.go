@@ -134,12 +134,11 @@ func (b *base) stackOf(stacks map[*nomad.Job]*stack, c *cluster, job *nomad.Job)
 	return s
 }
 
-// search tries the node of the previous allocation first if the group has a sticky disk.
+// search tries the preferred node of the placement first.
 func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.AllocMetric) {
-	disk := p.Group.EphemeralDisk
-	if disk != nil && disk.Sticky && p.Previous != nil && p.Reschedule == nil {
+	if id := preferred(p); id != "" {
 		for _, n := range s.cluster.ready {
-			if n.ID != p.Previous.NodeID {
+			if n.ID != id {
 				continue
 			}
 			if o, m := s.search(p, []*nomad.Node{n}, nil); o != nil {
@@ -148,4 +147,19 @@ func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.Allo
 		}
 	}
 	return s.search(p, s.cluster.ready, avoid(p))
+}
+
+// preferred returns the ID of the node that is tried first: the target of a move, or the node of the previous
+// allocation if the group has a sticky disk. It is "" without a preference.
+func preferred(p *reconcile.Placement) string {
+	if p.Previous == nil || p.Reschedule != nil {
+		return ""
+	}
+	if target := p.Previous.DesiredTransition.TargetNode; target != "" {
+		return target
+	}
+	if disk := p.Group.EphemeralDisk; disk != nil && disk.Sticky {
+		return p.Previous.NodeID
+	}
+	return ""
 }

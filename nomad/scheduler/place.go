@@ -41,9 +41,14 @@ func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, de
 	return a
 }
 
-// avoid returns the nodes on which a rescheduled allocation failed.
+// avoid returns the nodes on which a rescheduled allocation failed, or the node that a moved allocation leaves.
 func avoid(p *reconcile.Placement) map[string]bool {
-	if p.Reschedule == nil || p.Previous == nil {
+	switch {
+	case p.Previous == nil:
+		return nil
+	case p.Reschedule == nil && p.Previous.DesiredTransition.TargetNode != "":
+		return map[string]bool{p.Previous.NodeID: true}
+	case p.Reschedule == nil:
 		return nil
 	}
 	out := map[string]bool{p.Previous.NodeID: true}

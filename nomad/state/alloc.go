@@ -234,6 +234,9 @@ func (t *txn) transition(old *nomad.Allocation, add *nomad.DesiredTransition) {
 			*f.to = *f.From
 		}
 	}
+	if add.TargetNode != "" {
+		d.TargetNode = add.TargetNode
+	}
 	a.ModifyIndex = t.Index
 	// The client fetches an allocation when this index grows.
 	a.AllocModifyIndex = t.Index

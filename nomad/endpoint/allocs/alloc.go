@@ -101,6 +101,18 @@ func (s *Service) Stop(ctx context.Context, c *rpc.Call, req *message.AllocStopR
 	if err := handler.NeedAlloc(c, alloc, req.AllocID, acl.AllocLifecycle); err != nil {
 		return nil, err
 	}
+	yes := true
+	move := &nomad.DesiredTransition{NoShutdownDelay: &req.NoShutdownDelay}
+	if req.Reschedule {
+		move.Reschedule = &yes
+	} else {
+		move.Migrate = &yes
+	}
+	return s.transition(ctx, snap, alloc, move)
+}
+
+// transition requests a transition of an allocation, with an evaluation of its job.
+func (s *Service) transition(ctx context.Context, snap *state.Snapshot, alloc *nomad.Allocation, move *nomad.DesiredTransition) (*message.AllocStopResponse, error) {
 	job := alloc.Job
 	if current := snap.Job(nil, alloc.Namespace, alloc.JobID); current != nil {
 		job = current
@@ -110,13 +122,6 @@ func (s *Service) Stop(ctx context.Context, c *rpc.Call, req *message.AllocStopR
 		ID: nomad.NewID(), Namespace: alloc.Namespace, Priority: job.Priority, Type: job.Type,
 		TriggeredBy: nomad.EvalTriggerAllocStop, JobID: job.ID, JobModifyIndex: job.ModifyIndex,
 		Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
-	}
-	yes := true
-	move := &nomad.DesiredTransition{NoShutdownDelay: &req.NoShutdownDelay}
-	if req.Reschedule {
-		move.Reschedule = &yes
-	} else {
-		move.Migrate = &yes
 	}
 	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 		Allocs: map[string]*nomad.DesiredTransition{alloc.ID: move}, Evals: []*nomad.Evaluation{eval}})

@@ -6,10 +6,17 @@
 // in nomad/endpoint/relay.
 package allocs
 
-import "github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+import (
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+)
 
 // Service handles the RPC methods of allocations.
-type Service struct{ *handler.Core }
+type Service struct {
+	*handler.Core
+	moves sync.Mutex // held while a move is checked and written, so that the next check sees it
+}
 
 // New returns a Service.
 func New(core *handler.Core) *Service { return &Service{Core: core} }

@@ -1,0 +1,41 @@
+package jobs
+
+import (
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+)
+
+// Admitted is a job as servers would store it.
+type Admitted struct {
+	Job      *nomad.Job
+	Warnings []string
+	Old      *nomad.Job // the registered job with the same ID, or nil
+	// Unchanged means that the registered job has the same specification, so that no new version would be stored.
+	Unchanged bool
+}
+
+// Admit returns a job as servers with the state of core would store it, or the error of its registration. The caller
+// has every right, as without access control. It writes nothing. It uses the store, the clock and the kinds of core
+// only.
+func Admit(core *handler.Core, job *nomad.Job) (*Admitted, error) {
+	s := New(core, nil, nil, Config{})
+	all := &rpc.Call{Access: &rpc.Access{Rights: acl.Everything, Disabled: true}}
+	stored, warnings, err := s.admit(all, codec.Copy(job), message.WriteRequest{}, needs{
+		ops:  []acl.NamespaceCapability{acl.SubmitJob},
+		more: func(*nomad.Job) error { return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	snap := s.Snapshot()
+	old := snap.Job(nil, stored.Namespace, stored.ID)
+	if err := replaces(old, stored); err != nil {
+		return nil, err
+	}
+	identifyPolicies(snap, stored)
+	return &Admitted{Job: stored, Warnings: warnings, Old: old, Unchanged: old != nil && !old.Stopped() && sameSpec(old, stored)}, nil
+}
