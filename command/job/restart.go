@@ -19,9 +19,9 @@ func restartCommand() term.Command {
 		Name: "job restart", Args: "<job>", MinArgs: 1, MaxArgs: 1,
 		Short: "Restart or replace the allocations of a job, in batches",
 		Long: `Restarts the running tasks of the allocations of the job in place, or replaces the allocations with -reschedule.
-It restarts one batch after the other, and ends if a deployment of the job is active.
+One batch follows the other. The command fails before a batch if a deployment of the job is active.
 
-After an error, the command asks whether to go on (-on-error=ask), or exits (-on-error=fail). With -yes it goes on
+After an error, the command asks whether to continue (-on-error=ask), or exits (-on-error=fail). With -yes it continues
 without a question, unless permission is denied or a replacement cannot be placed.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := &restartOptions{}

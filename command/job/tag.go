@@ -14,7 +14,7 @@ func tagApplyCommand() term.Command {
 	return term.Command{
 		Name: "job tag apply", Args: "<job>", MinArgs: 1, MaxArgs: 1,
 		Short: "Give a version of a job a tag",
-		Long:  "Gives a version of a job a tag. A tagged version is kept until the tag is removed or the job is purged.",
+		Long:  "A tagged version is kept until the tag is removed or the job is purged. 'job revert' and 'job history -diff-tag' accept tags.",
 		Setup: func(f *term.Flags) term.Run {
 			name := f.String("name", "", "The `name` of the tag. Required.")
 			description := f.String("description", "", "A `text` that describes the version.")

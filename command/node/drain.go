@@ -29,7 +29,7 @@ func drainCommand() term.Command {
 		Name: "node drain", Alias: []string{"node-drain"}, Args: "<node>", MaxArgs: 1,
 		Short: "Move the allocations away from a node",
 		Long: `
-A draining node gets no new allocations. Its allocations of service jobs are moved to other nodes, as many at a time as max_parallel of the migrate block allows. Those of batch jobs may finish. Those of system jobs are stopped last. At the deadline, everything that is left is stopped. The node then stays ineligible.
+A draining node gets no new allocations. Its allocations of service jobs are moved to other nodes, as many at a time as max_parallel of the migrate block allows. Those of batch jobs may finish. Those of system jobs are stopped last. At the deadline, all remaining allocations are stopped. The node stays ineligible after the drain.
 
 Without -detach, the command prints each change until the drain ends.
 
@@ -40,7 +40,7 @@ Without -detach, the command prints each change until the drain ends.
 			f.BoolVar(&o.enable, "enable", false, "Start the drain, or change the active one.")
 			f.BoolVar(&o.disable, "disable", false, "Cancel the drain. The node becomes eligible, except with -keep-ineligible.")
 			f.BoolVar(&o.monitor, "monitor", false, "Monitor the active drain and change nothing.")
-			f.StringVar(&o.deadline, "deadline", "", "The `duration` after which everything that is left is stopped.\nDefault 1h.")
+			f.StringVar(&o.deadline, "deadline", "", "The `duration` after which all remaining allocations are stopped.\nDefault 1h.")
 			f.BoolVar(&o.noDeadline, "no-deadline", false, "Wait for the allocations without a deadline.")
 			f.BoolVar(&o.force, "force", false, "Stop all allocations now.")
 			f.BoolVar(&o.ignoreSystem, "ignore-system", false, "Do not stop the allocations of system jobs.")

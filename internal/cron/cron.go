@@ -5,6 +5,10 @@
 //	│ │ ┌─ hour  │ ┌─ month       │ ┌─ year, only with 6 or 7 fields
 //	0 30 9       * *              1 2030
 //
+// This example fires at 9:30 on each Monday of 2030. If the day of the month and the day of the week are both
+// restricted, a day that matches one of them is enough. Parse returns a Schedule of one or several expressions, and
+// Next returns its next time.
+//
 // A local time that does not exist, because the clocks are set forward, is skipped on that day. A
 // local time that occurs twice fires twice. The package reads no clock and no state. It embeds a database
 // of time zones for hosts that have none.

@@ -1,9 +1,10 @@
 // Package deploy drives rolling updates. For each active deployment it watches the health that
-// clients report for its allocations.
+// clients report for its allocations. It never places or stops allocations itself.
 //
-//   - When one becomes healthy, it creates an evaluation, so that the scheduler places the next batch. The scheduler applies max_parallel.
-//   - It marks unhealthy ones for replacement until the progress deadline.
-//   - It promotes canaries that are all healthy, if their groups have auto_promote.
+//   - When an allocation becomes healthy, it creates an evaluation. The scheduler then places the next allocations,
+//     at most max_parallel at a time.
+//   - Until the progress deadline, it marks unhealthy allocations, so that the scheduler replaces them.
+//   - If all groups with canaries have auto_promote and all canaries are healthy, it promotes them.
 //   - It ends the deployment. A failed one with auto_revert registers the latest stable version of the job again.
 //
 // The status changes that this package makes:
@@ -18,8 +19,8 @@
 // The scheduler creates and cancels deployments. While a deployment is paused nothing happens.
 // State starts new progress deadlines at a pause and at a resume.
 //
-// A group makes progress when one of its allocations becomes healthy; state then advances
-// RequireProgressBy. A deployment with an unhealthy allocation fails at once in two cases: its
+// A group makes progress when one of its allocations becomes healthy. State then advances
+// RequireProgressBy, the time of the group's progress deadline. A deployment with an unhealthy allocation fails at once in two cases: its
 // group has no progress deadline, or the allocation failed and its reschedule policy allows no
 // replacement. Otherwise it fails at the deadline.
 //

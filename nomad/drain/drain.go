@@ -7,15 +7,15 @@
 //	                                     └────────────none, or ignored──────────────────────┘
 //
 // A mark is the desired transition Migrate of an allocation, written with an evaluation of its job. The
-// scheduler then stops the allocation and places its replacement. The rules:
+// scheduler then stops the allocation and places its replacement. This package does neither. The rules:
 //
-//   - A service allocation leaves when enough others of its group are healthy: max_parallel of the
+//   - A service allocation is marked when enough others of its group are healthy: max_parallel of the
 //     migrate block is how many may be missing. With max_parallel 0 it stays until the deadline.
 //   - A batch allocation may finish. At the deadline it is stopped and not replaced.
 //   - A sysbatch allocation may finish too, but the drain does not wait for it.
 //   - A system allocation, and one that runs a CSI plugin, stays until the others have ended.
-//     With ignore_system_jobs, system allocations are left alone.
-//   - At the deadline, everything that is left is marked and the drain is complete.
+//     With ignore_system_jobs, system allocations are not marked.
+//   - At the deadline, all remaining allocations are marked and the drain is complete.
 //
 // A complete drain leaves the node ineligible.
 //

@@ -10,7 +10,7 @@
 // log entry. The same entry stores the time of the launch in state. The next launch is the first time
 // of the cron expressions after the last launch, and after the registration of the job's version.
 //
-// So a new leader needs no data of the previous one. If one launch was missed while no leader ran,
+// A new leader needs no other data. If one launch was missed while no leader ran,
 // the new leader launches it. If several were missed, it launches once, with the current time. A
 // launch cannot happen twice, because the entry is rejected if the child already exists.
 //

@@ -4,6 +4,10 @@
 //	                      ▲                                             │
 //	                      └──── newer view, if parts were rejected ◀────┘
 //
+// New returns the scheduler for a type of job. Package reconcile compares the job with its allocations. The stack
+// visits nodes: package feasible filters them, and a scorer ranks the others. The Explainer makes the same checks
+// without a plan, for 'nomad job explain'.
+//
 // The result depends only on the view, the evaluation, the clock and the seed. A scheduler never
 // writes state, never contacts a client, and waits only for the Planner. It is used for one
 // evaluation, by one goroutine.

@@ -11,10 +11,11 @@
 //     and evaluates it against many nodes.
 //   - Group collects the demands of one task group on a node's properties, and
 //     names the first demand that a node does not meet.
-//   - Eligibility caches the results by computed node class. A blocked
-//     evaluation waits for the classes that it records.
+//   - Eligibility caches the results by computed node class, because nodes of one
+//     class have the same properties. A blocked evaluation waits for the classes
+//     that it records.
 //
-// An allocation counts until the servers or its client end it.
+// An allocation counts until the servers stop it, or until its client has ended it.
 //
 // The package reads no clock, takes its randomness as an argument and starts no goroutine. Its
 // types are not safe for concurrent use.
