@@ -74,6 +74,7 @@ type entry struct {
 	deliveries int
 	token      string            // while unacked
 	timer      *time.Timer       // while delayed or unacked
+	paused     bool              // while unacked: its plan is queued and the timer is stopped
 	due        time.Time         // when the timer fires
 	requeue    *nomad.Evaluation // to be enqueued after the ack
 	came       time.Time         // when it was enqueued
