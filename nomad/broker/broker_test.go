@@ -86,6 +86,21 @@ func TestOrder(t *testing.T) {
 	wantNone(t, b, both)
 }
 
+// A new leader loads evaluations by ID. They are delivered by their creation.
+func TestOrderOfCreation(t *testing.T) {
+	b := enabled()
+	for _, index := range []uint64{30, 10, 20} {
+		e := newEval(fmt.Sprint("job", index))
+		e.CreateIndex = index
+		b.Enqueue(e)
+	}
+	for _, want := range []uint64{10, 20, 30} {
+		if got, _ := dequeue(t, b, service); got.CreateIndex != want {
+			t.Errorf("dequeued the evaluation of index %d, want %d", got.CreateIndex, want)
+		}
+	}
+}
+
 func TestTypes(t *testing.T) {
 	b := enabled()
 	b.Enqueue(newEval("a"))

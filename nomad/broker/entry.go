@@ -97,10 +97,14 @@ func (e *entry) stopTimer() {
 	}
 }
 
-// before orders ready evaluations: by priority, then by arrival.
+// before orders ready evaluations: by priority, then by creation, then by arrival. A new leader loads
+// the evaluations of state in another order than that of their creation.
 func (e *entry) before(o *entry) bool {
 	if e.eval.Priority != o.eval.Priority {
 		return e.eval.Priority > o.eval.Priority
+	}
+	if e.eval.CreateIndex != o.eval.CreateIndex {
+		return e.eval.CreateIndex < o.eval.CreateIndex
 	}
 	return e.seq < o.seq
 }

@@ -131,6 +131,9 @@ func (s *Service) TransferLeadership(ctx context.Context, _ *rpc.Call, req *mess
 // ForceGC enqueues an evaluation that forces garbage collection.
 func (s *Service) ForceGC(_ context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
 	index := s.Snapshot().Index()
+	if !s.Broker.Enabled() {
+		return nil, nomad.Errorf(409, "garbage collection is an evaluation, and the evaluation broker is paused")
+	}
 	s.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobForceGC, index, s.Now()))
 	return handler.Written(index, nil)
 }
