@@ -14,7 +14,9 @@ import (
 // A range is empty exactly if it contains none of the versions around its bounds.
 func TestEmptyRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	number := func() string { return strings.TrimSuffix(fmt.Sprintf("%d.%d.%d", r.IntN(3), r.IntN(3), r.IntN(3)), ".0") }
+	number := func() string {
+		return strings.TrimSuffix(fmt.Sprintf("%d.%d.%d", r.IntN(3), r.IntN(3), r.IntN(3)), ".0")
+	}
 	for _, tt := range []struct {
 		operand   string
 		operators []string

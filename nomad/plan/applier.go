@@ -17,6 +17,8 @@
 // added, and checked again if the commit fails. No committed plan depends on one that is not in the
 // log.
 //
+// A node that rejects plans repeatedly may become ineligible: see Rejections.
+//
 // The Applier runs on the leader only. It has one goroutine, one more for the plan that is being
 // committed, and short-lived ones that distribute signatures and checks over the cores.
 package plan
