@@ -15,7 +15,11 @@ import (
 // only stored.
 func (s *Server) followPause(ctx context.Context) error {
 	for {
+		before := s.broker.Enabled()
 		changed := s.setQueues()
+		if after := s.broker.Enabled(); after != before {
+			s.log.Info("switched the evaluation broker", "enabled", after)
+		}
 		if err := changed.WatchCtx(ctx); err != nil {
 			return err
 		}
@@ -31,7 +35,6 @@ func (s *Server) setQueues() memdb.WatchSet {
 	switch open := s.broker.Enabled(); {
 	case paused && open:
 		s.closeQueues()
-		s.log.Info("paused the evaluation broker")
 	case !paused && !open:
 		s.openQueues()
 	}
