@@ -23,18 +23,12 @@ func evaluates(old, node *nomad.Node) bool {
 	return old.Status != node.Status
 }
 
-// moved reports whether the change of a node may affect the placement of system jobs. Most of the
-// compared fields are part of the class, but not properties of a single node and the health of drivers.
+// moved reports whether the change of a node may affect the placement of system jobs. The class covers
+// drivers and host volumes, but not the properties of a single node and its devices.
 func moved(old, node *nomad.Node) bool {
 	return old.ComputedClass != node.ComputedClass || old.NodePool != node.NodePool || old.Datacenter != node.Datacenter ||
 		old.Name != node.Name || !maps.Equal(old.Attributes, node.Attributes) || !maps.Equal(old.Meta, node.Meta) ||
-		!maps.EqualFunc(old.Drivers, node.Drivers, sameDriver) || !reflect.DeepEqual(old.HostVolumes, node.HostVolumes) ||
 		!reflect.DeepEqual(devices(old), devices(node))
-}
-
-// sameDriver reports whether the scheduler treats two states of a driver equally.
-func sameDriver(a, b *nomad.DriverInfo) bool {
-	return a != nil && b != nil && a.Detected == b.Detected && a.Healthy == b.Healthy
 }
 
 func devices(n *nomad.Node) []*nomad.NodeDeviceResource {
