@@ -47,6 +47,22 @@ type Evaluation struct {
 	ModifyTime              int64
 }
 
+// EvalDeleteRequest deletes evaluations by ID or by filter, not both.
+type EvalDeleteRequest struct {
+	EvalIDs []string `json:",omitempty"`
+	Filter  string   `json:",omitempty"`
+}
+
+// EvalDeleteResponse contains the number of deleted evaluations.
+type EvalDeleteResponse struct {
+	Count int
+}
+
+// EvalCountResponse contains the number of evaluations.
+type EvalCountResponse struct {
+	Count int
+}
+
 // EvaluationStub is the list entry of a related evaluation.
 type EvaluationStub struct {
 	ID                string

@@ -16,7 +16,6 @@ func laterCommands() []term.Command {
 		{"actions", "job action|action"},
 		{"health checks", "alloc checks"},
 		{"several regions", "deployment unblock"},
-		{"deletion of evaluations from the command line", "eval delete"},
 		{"task schedules", "alloc pause"},
 		{"licenses of Nomad Enterprise", "license|license get"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"net/http"
 	"net/url"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -30,4 +31,23 @@ func (e *Evaluations) Info(evalID string, q *QueryOptions) (*api.Evaluation, *ap
 // Allocations lists the allocations that an evaluation created or changed.
 func (e *Evaluations) Allocations(evalID string, q *QueryOptions) ([]*api.AllocationListStub, *api.QueryMeta, error) {
 	return get[[]*api.AllocationListStub](e.client, "/v1/evaluation/"+url.PathEscape(evalID)+"/allocations", q)
+}
+
+// Count counts the evaluations that match the filter of q.
+func (e *Evaluations) Count(q *QueryOptions) (*api.EvalCountResponse, *api.QueryMeta, error) {
+	return get[*api.EvalCountResponse](e.client, "/v1/evaluations/count", q)
+}
+
+// Delete deletes evaluations by ID. The evaluation broker must be paused.
+func (e *Evaluations) Delete(evalIDs []string, q *WriteOptions) (*api.WriteMeta, error) {
+	_, meta, err := e.Remove(&api.EvalDeleteRequest{EvalIDs: evalIDs}, q)
+	return meta, err
+}
+
+// Remove deletes evaluations by ID or filter, and returns their number. The evaluation broker must be
+// paused.
+func (e *Evaluations) Remove(req *api.EvalDeleteRequest, q *WriteOptions) (*api.EvalDeleteResponse, *api.WriteMeta, error) {
+	var out api.EvalDeleteResponse
+	meta, err := e.client.write(http.MethodDelete, "/v1/evaluations", req, &out, q)
+	return &out, meta, err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/httpclient"
@@ -59,7 +60,7 @@ func statusCommand() term.Command {
 		Setup: func(f *term.Flags) term.Run {
 			follow := f.Bool("monitor", false, "Monitor the deployment until it is terminal.")
 			detail := f.Detail("Show full IDs.")
-			f.Duration("wait", 0, "Accepted for compatibility and ignored: changes are shown immediately.")
+			f.Duration("wait", 2*time.Second, "Accepted for compatibility and ignored: changes are shown immediately.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {

@@ -1,4 +1,4 @@
-// Package eval implements the commands for evaluations: status and list. They call an
+// Package eval implements the commands for evaluations: status, list and delete. They call an
 // agent through package httpclient and keep no state.
 package eval
 
@@ -16,11 +16,13 @@ import (
 )
 
 // Commands lists the commands of this package.
-func Commands() []term.Command { return []term.Command{statusCommand(), listCommand()} }
+func Commands() []term.Command {
+	return []term.Command{statusCommand(), listCommand(), deleteCommand()}
+}
 
 func statusCommand() term.Command {
 	return term.Command{
-		Name: "eval status", Alias: []string{"eval-status"}, Args: "<evaluation>", MaxArgs: 1,
+		Name: "eval status", Alias: []string{"eval-status"}, Args: "[evaluation]", MaxArgs: 1,
 		Short: "Show an evaluation with its allocations and placement failures",
 		Setup: func(f *term.Flags) term.Run {
 			follow := f.Bool("monitor", false, "Monitor the evaluation until it is complete.")
@@ -28,7 +30,10 @@ func statusCommand() term.Command {
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				if e.Arg(0) == "" {
+				switch {
+				case e.Arg(0) == "" && formats.Wanted() && !*follow:
+					return printAll(ctx, e, &formats)
+				case e.Arg(0) == "":
 					return fmt.Errorf("An evaluation ID is required: 'nomad eval list' lists evaluations")
 				}
 				c, ev, err := find(ctx, e, e.Arg(0))
@@ -44,6 +49,19 @@ func statusCommand() term.Command {
 			}
 		},
 	}
+}
+
+// printAll prints the evaluations of the namespace as JSON or with a template.
+func printAll(ctx context.Context, e *term.Env, formats *term.Formats) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	evals, _, err := c.Evaluations().List((&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("Error querying evaluations: %w", err)
+	}
+	return formats.Print(e, evals)
 }
 
 // find returns the only evaluation whose ID begins with prefix, and the client for

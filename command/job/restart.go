@@ -191,7 +191,7 @@ func (r *restarter) restartAll(ctx context.Context, allocs []*api.AllocationList
 // pause waits between two batches.
 func (r *restarter) pause(ctx context.Context) error {
 	if r.ask {
-		if !r.yes && !confirm(r.env, "Restart the next batch? [y/N]") {
+		if !r.yes && !r.env.Confirm("Restart the next batch? [y/N]") {
 			return errors.New("Job restart cancelled")
 		}
 		return nil
@@ -225,5 +225,5 @@ func (r *restarter) goesOn(ctx context.Context, err error) bool {
 		return false
 	}
 	r.env.Warnf("%v", err)
-	return r.yes || confirm(r.env, "Go on with the next allocation? [y/N]")
+	return r.yes || r.env.Confirm("Go on with the next allocation? [y/N]")
 }

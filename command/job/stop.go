@@ -1,10 +1,8 @@
 package job
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/httpclient"
@@ -48,7 +46,7 @@ func stop(ctx context.Context, e *term.Env, prefix string, opts *httpclient.Dere
 	if err != nil {
 		return err
 	}
-	if stub.ID != prefix && !how.yes && !confirm(e, fmt.Sprintf("Are you sure you want to stop job %q? [y/N]", stub.ID)) {
+	if stub.ID != prefix && !how.yes && !e.Confirm(fmt.Sprintf("Are you sure you want to stop job %q? [y/N]", stub.ID)) {
 		return fmt.Errorf("Cancelling job stop")
 	}
 	evalID, _, err := c.Jobs().DeregisterOpts(stub.ID, opts, writeIn(ctx, stub.Namespace))
@@ -62,13 +60,6 @@ func stop(ctx context.Context, e *term.Env, prefix string, opts *httpclient.Dere
 		return nil
 	}
 	return monitor.New(e, c, stub.Namespace, how.detail).Eval(ctx, evalID)
-}
-
-func confirm(e *term.Env, question string) bool {
-	e.Printf("%s ", question)
-	answer, _ := bufio.NewReader(e.In).ReadString('\n') // an error means no
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
 }
 
 func evalCommand() term.Command {

@@ -133,7 +133,7 @@ func (b *Blocked) block(e *blockedEval) []*blockedEval {
 		b.remove(old)
 	}
 	if other := b.jobs[keyOf(e.eval)]; other != nil {
-		if e.eval.CreateIndex < other.eval.CreateIndex {
+		if knownUntil(e.eval) < knownUntil(other.eval) {
 			b.drop(e.eval)
 			return nil
 		}
@@ -156,6 +156,9 @@ func (b *Blocked) block(e *blockedEval) []*blockedEval {
 	}
 	return nil
 }
+
+// knownUntil returns the index of the latest state that the evaluation considered.
+func knownUntil(eval *nomad.Evaluation) uint64 { return max(eval.CreateIndex, eval.SnapshotIndex) }
 
 // drop records an evaluation that a newer one of its job replaced.
 func (b *Blocked) drop(eval *nomad.Evaluation) {

@@ -149,7 +149,7 @@ func TestOneBlockedEvaluationPerJob(t *testing.T) {
 		b, bl := enabledBlocked()
 		canceled := runReaper(t, b, bl)
 		newer := blockedEval("a", escaped)
-		older := blockedEval("a", escaped, func(e *nomad.Evaluation) { e.CreateIndex = 50 })
+		older := blockedEval("a", escaped, func(e *nomad.Evaluation) { e.CreateIndex, e.SnapshotIndex = 50, 99 })
 		newest := blockedEval("a", escaped, func(e *nomad.Evaluation) { e.CreateIndex = 150 })
 		for _, e := range []*nomad.Evaluation{newer, older, newest} {
 			bl.Block(e)
@@ -164,6 +164,9 @@ func TestOneBlockedEvaluationPerJob(t *testing.T) {
 		ids := map[string]string{}
 		for _, e := range got {
 			ids[e.ID] = e.Status
+			if want := `existing blocked evaluation exists for job "a"`; e.StatusDescription != want {
+				t.Errorf("description is %q, want %q", e.StatusDescription, want)
+			}
 		}
 		if ids[newer.ID] != nomad.EvalStatusCancelled || ids[older.ID] != nomad.EvalStatusCancelled || len(ids) != 2 {
 			t.Errorf("canceled %v, want the two older ones", ids)
@@ -179,6 +182,31 @@ func TestOneBlockedEvaluationPerJob(t *testing.T) {
 			t.Errorf("Stats() = %+v, want 2 of nodes", s)
 		}
 	})
+}
+
+// Of two blocked evaluations of a job, the one that considered the later state remains.
+func TestLaterBlockedEvaluationRemains(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		create, snapshot uint64 // of the first; the second has 100 and 100
+		wantFirst        bool
+	}{
+		{"older", 90, 80, false},
+		{"created later", 110, 80, true},
+		{"with a later snapshot", 90, 110, true},
+		{"equal", 100, 100, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, bl := enabledBlocked()
+			first := blockedEval("a", escaped, func(e *nomad.Evaluation) { e.CreateIndex, e.SnapshotIndex = tt.create, tt.snapshot })
+			second := blockedEval("a", escaped)
+			bl.Block(first)
+			bl.Block(second)
+			if got := bl.Evals(); len(got) != 1 || (got[0] == first) != tt.wantFirst {
+				t.Errorf("blocked evaluations are %v, want the first: %t", got, tt.wantFirst)
+			}
+		})
+	}
 }
 
 func TestReblockOfTheSameEvaluation(t *testing.T) {

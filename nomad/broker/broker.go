@@ -23,11 +23,13 @@
 // it may use. It is then enqueued again.
 //
 // The package never reads state, writes the Raft log or runs a scheduler. The broker works on the
-// leader only: while disabled it is empty and rejects every call. It has no goroutine: callers and
+// leader only: while disabled it is empty and rejects every call. The same applies while the scheduler
+// configuration pauses it. It has no goroutine: callers and
 // timers do the work under one mutex.
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -41,8 +43,9 @@ const FailedQueue = "_failed"
 
 // Errors of the broker.
 var (
-	// ErrDisabled means that this server is not the leader.
-	ErrDisabled = errors.New("evaluation broker is disabled: this server is not the leader")
+	// ErrDisabled means that this server is not the leader, or that the scheduler configuration
+	// pauses the broker.
+	ErrDisabled = errors.New("evaluation broker is disabled: this server is not the leader, or the broker is paused")
 	// ErrNotOutstanding means that no worker holds the evaluation.
 	ErrNotOutstanding = errors.New("evaluation is not outstanding")
 	// ErrTokenMismatch means that another worker holds the evaluation.
@@ -55,7 +58,8 @@ type Config struct {
 	NackTimeout time.Duration
 	// InitialNackDelay is the wait before the second delivery. Default 1 s.
 	InitialNackDelay time.Duration
-	// SubsequentNackDelay is the wait before later deliveries. Default 20 s.
+	// SubsequentNackDelay is the wait before the third delivery. Each later one waits longer by the
+	// same time. Default 20 s.
 	SubsequentNackDelay time.Duration
 	// DeliveryLimit is the maximum number of deliveries of an evaluation. Default 3.
 	DeliveryLimit int
@@ -95,11 +99,12 @@ type Broker struct {
 	waiters    []*waiter
 	cancelable []*nomad.Evaluation
 	canceled   chan struct{} // holds a value if cancelable has grown
+	switched   chan struct{} // closed, and replaced, when enabled changes
 }
 
 // New returns a disabled Broker.
 func New(cfg Config) *Broker {
-	b := &Broker{cfg: cfg.withDefaults(), canceled: make(chan struct{}, 1)}
+	b := &Broker{cfg: cfg.withDefaults(), canceled: make(chan struct{}, 1), switched: make(chan struct{})}
 	b.empty()
 	return b
 }
@@ -122,19 +127,51 @@ func (b *Broker) empty() {
 func (b *Broker) Enable() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.enabled = true
+	b.turn(true)
 }
 
 // Disable drops every evaluation and fails every waiting Dequeue.
 func (b *Broker) Disable() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.enabled = false
+	b.turn(false)
 	b.empty()
 	for _, w := range b.waiters {
 		close(w.ch)
 	}
 	b.waiters = nil
+}
+
+// turn sets enabled. The caller holds b.mu.
+func (b *Broker) turn(enabled bool) {
+	if b.enabled == enabled {
+		return
+	}
+	b.enabled = enabled
+	close(b.switched)
+	b.switched = make(chan struct{})
+}
+
+// AwaitEnabled waits until the broker is enabled, or ctx ends.
+func (b *Broker) AwaitEnabled(ctx context.Context) error { return b.await(ctx, true) }
+
+// AwaitDisabled waits until the broker is disabled, or ctx ends.
+func (b *Broker) AwaitDisabled(ctx context.Context) error { return b.await(ctx, false) }
+
+func (b *Broker) await(ctx context.Context, enabled bool) error {
+	for {
+		b.mu.Lock()
+		is, switched := b.enabled, b.switched
+		b.mu.Unlock()
+		if is == enabled {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-switched:
+		}
+	}
 }
 
 // Enabled reports whether the broker accepts evaluations.

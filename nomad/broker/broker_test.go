@@ -86,6 +86,21 @@ func TestOrder(t *testing.T) {
 	wantNone(t, b, both)
 }
 
+// A new leader loads evaluations by ID. They are delivered by their creation.
+func TestOrderOfCreation(t *testing.T) {
+	b := enabled()
+	for _, index := range []uint64{30, 10, 20} {
+		e := newEval(fmt.Sprint("job", index))
+		e.CreateIndex = index
+		b.Enqueue(e)
+	}
+	for _, want := range []uint64{10, 20, 30} {
+		if got, _ := dequeue(t, b, service); got.CreateIndex != want {
+			t.Errorf("dequeued the evaluation of index %d, want %d", got.CreateIndex, want)
+		}
+	}
+}
+
 func TestTypes(t *testing.T) {
 	b := enabled()
 	b.Enqueue(newEval("a"))
@@ -229,6 +244,102 @@ func TestNackTimeout(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		dequeue(t, b, service)
+	})
+}
+
+// The second and later deliveries wait (n-1) times the subsequent delay.
+func TestLaterNacksWaitLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := broker.New(broker.Config{DeliveryLimit: 5})
+		b.Enable()
+		e := newEval("a")
+		b.Enqueue(e)
+		for _, wait := range []time.Duration{time.Second, 20 * time.Second, 40 * time.Second, 60 * time.Second} {
+			_, token := dequeue(t, b, service)
+			must(t, b.Nack(e.ID, token))
+			time.Sleep(wait - time.Nanosecond)
+			synctest.Wait()
+			wantNone(t, b, service)
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+		}
+		dequeue(t, b, service)
+	})
+}
+
+// The timeout stands still while the plan of the evaluation is queued, whatever its length.
+func TestPausedNackTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := enabled()
+		e := newEval("a")
+		b.Enqueue(e)
+		_, token := dequeue(t, b, service)
+		if err := b.PauseNack(e.ID, "x"); !errors.Is(err, broker.ErrTokenMismatch) {
+			t.Errorf("PauseNack with a wrong token = %v", err)
+		}
+		must(t, b.PauseNack(e.ID, token))
+		time.Sleep(time.Hour)
+		must(t, b.OutstandingReset(e.ID, token)) // the plan is checked
+		time.Sleep(time.Hour)
+		b.ResumeNack(e.ID, "x") // of an earlier delivery: no effect
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if _, ok := b.Outstanding(e.ID); !ok {
+			t.Fatal("a paused evaluation was taken from its worker")
+		}
+		b.ResumeNack(e.ID, token)
+		time.Sleep(59 * time.Second)
+		must(t, b.OutstandingReset(e.ID, token))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if _, ok := b.Outstanding(e.ID); ok {
+			t.Error("the timeout did not start again")
+		}
+	})
+}
+
+// A pause ends with the delivery: the next worker has the normal timeout.
+func TestPauseEndsWithTheDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := enabled()
+		e := newEval("a")
+		b.Enqueue(e)
+		_, token := dequeue(t, b, service)
+		must(t, b.PauseNack(e.ID, token))
+		must(t, b.Nack(e.ID, token))
+		b.ResumeNack(e.ID, token)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		_, token = dequeue(t, b, service)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if _, ok := b.Outstanding(e.ID); ok {
+			t.Error("the second delivery has no timeout")
+		}
+		b.ResumeNack(e.ID, token)
+	})
+}
+
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := enabled()
+		must(t, b.AwaitEnabled(t.Context()))
+		disabled := make(chan error)
+		go func() { disabled <- b.AwaitDisabled(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-disabled:
+			t.Fatalf("AwaitDisabled() = %v while it is enabled", err)
+		default:
+		}
+		b.Enable() // no change
+		b.Disable()
+		must(t, <-disabled)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.AwaitEnabled(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("AwaitEnabled() = %v, want a timeout", err)
+		}
 	})
 }
 

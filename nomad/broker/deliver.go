@@ -171,9 +171,9 @@ func (b *Broker) nack(e *entry) {
 		b.offer(e, FailedQueue)
 		return
 	}
-	wait := b.cfg.SubsequentNackDelay
-	if e.deliveries == 1 {
-		wait = b.cfg.InitialNackDelay
+	wait := b.cfg.InitialNackDelay
+	if e.deliveries > 1 {
+		wait = time.Duration(e.deliveries-1) * b.cfg.SubsequentNackDelay
 	}
 	b.delay(e, Nack, wait)
 }
@@ -181,7 +181,7 @@ func (b *Broker) nack(e *entry) {
 // takeBack ends the delivery of e.
 func (b *Broker) takeBack(e *entry) {
 	e.stopTimer()
-	e.token = ""
+	e.token, e.paused = "", false
 	b.unacked--
 }
 
@@ -196,7 +196,8 @@ func (b *Broker) Outstanding(id string) (token string, ok bool) {
 	return e.token, true
 }
 
-// OutstandingReset checks that the evaluation is held under token and restarts its timeout.
+// OutstandingReset checks that the evaluation is held under token and restarts its timeout, unless
+// that is paused.
 func (b *Broker) OutstandingReset(id, token string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +205,35 @@ func (b *Broker) OutstandingReset(id, token string) error {
 	if err != nil {
 		return err
 	}
-	e.stopTimer()
-	b.startNackTimer(e)
+	if !e.paused {
+		e.stopTimer()
+		b.startNackTimer(e)
+	}
 	return nil
+}
+
+// PauseNack stops the timeout of an outstanding evaluation, whose plan waits in the plan queue.
+func (b *Broker) PauseNack(id, token string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e, err := b.outstanding(id, token)
+	if err != nil {
+		return err
+	}
+	e.stopTimer()
+	e.paused = true
+	return nil
+}
+
+// ResumeNack starts the timeout of an evaluation again. It does nothing if the evaluation is no longer
+// held under token.
+func (b *Broker) ResumeNack(id, token string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e, err := b.outstanding(id, token)
+	if err != nil || !e.paused {
+		return
+	}
+	e.paused = false
+	b.startNackTimer(e)
 }

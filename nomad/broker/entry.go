@@ -75,6 +75,7 @@ type entry struct {
 	deliveries int
 	token      string            // while unacked
 	timer      *time.Timer       // while delayed or unacked
+	paused     bool              // while unacked: its plan is queued and the timer is stopped
 	due        time.Time         // when the timer fires
 	requeue    *nomad.Evaluation // to be enqueued after the ack
 	came       time.Time         // when it was enqueued
@@ -97,10 +98,14 @@ func (e *entry) stopTimer() {
 	}
 }
 
-// before orders ready evaluations: by priority, then by arrival.
+// before orders ready evaluations: by priority, then by creation, then by arrival. A new leader loads
+// the evaluations of state in another order than that of their creation.
 func (e *entry) before(o *entry) bool {
 	if e.eval.Priority != o.eval.Priority {
 		return e.eval.Priority > o.eval.Priority
+	}
+	if e.eval.CreateIndex != o.eval.CreateIndex {
+		return e.eval.CreateIndex < o.eval.CreateIndex
 	}
 	return e.seq < o.seq
 }

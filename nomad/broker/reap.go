@@ -14,27 +14,31 @@ import (
 const (
 	// followUpMin and followUpMax bound the delay before a new evaluation retries a failed one.
 	followUpMin = time.Minute
-	followUpMax = 20 * time.Minute
+	followUpMax = 6 * time.Minute
 	// reapBatch is the maximum number of evaluations in one write.
 	reapBatch = 728
 	// reapRetry is the delay after a failed write.
 	reapRetry = time.Second
 )
 
+// ReaperConfig configures a Reaper. All fields are required.
+type ReaperConfig struct {
+	Broker  *Broker
+	Blocked *Blocked
+	// Write applies evaluations through the Raft log.
+	Write func(ctx context.Context, evals []*nomad.Evaluation) error
+	// JobExists reports whether state has the job.
+	JobExists func(namespace, id string) bool
+	Log       *slog.Logger
+}
+
 // Reaper writes the final status of evaluations that no worker will process: failed ones, each with
 // a delayed follow-up, and those that a newer evaluation of the job replaced. It runs on the
 // leader.
-type Reaper struct {
-	broker  *Broker
-	blocked *Blocked
-	write   func(ctx context.Context, evals []*nomad.Evaluation) error
-	log     *slog.Logger
-}
+type Reaper struct{ cfg ReaperConfig }
 
-// NewReaper returns a Reaper. write applies evaluations through the Raft log.
-func NewReaper(broker *Broker, blocked *Blocked, write func(context.Context, []*nomad.Evaluation) error, log *slog.Logger) *Reaper {
-	return &Reaper{broker: broker, blocked: blocked, write: write, log: log}
-}
+// NewReaper returns a Reaper.
+func NewReaper(cfg ReaperConfig) *Reaper { return &Reaper{cfg} }
 
 // Run reaps until ctx ends.
 func (r *Reaper) Run(ctx context.Context) error {
@@ -50,30 +54,45 @@ func (r *Reaper) Run(ctx context.Context) error {
 
 func (r *Reaper) reapFailed(ctx context.Context) {
 	for ctx.Err() == nil {
-		eval, token, err := r.broker.Dequeue(ctx, []string{FailedQueue})
+		eval, token, err := r.cfg.Broker.Dequeue(ctx, []string{FailedQueue})
 		if err != nil {
 			sleep(ctx, reapRetry)
 			continue
 		}
 		if err := r.fail(ctx, eval); err != nil {
-			r.log.Warn("write failed evaluation", "eval", eval.ID, "err", err)
+			r.cfg.Log.Warn("write failed evaluation", "eval", eval.ID, "err", err)
 			sleep(ctx, reapRetry)
 			// An error means that the nack timer was faster.
-			_ = r.broker.Nack(eval.ID, token)
+			_ = r.cfg.Broker.Nack(eval.ID, token)
 			continue
 		}
-		_ = r.broker.Ack(eval.ID, token) // as above
+		_ = r.cfg.Broker.Ack(eval.ID, token) // as above
 	}
 }
 
-// fail writes eval as failed, together with a follow-up evaluation.
+// fail writes eval as failed, together with a follow-up evaluation if the job still exists.
 func (r *Reaper) fail(ctx context.Context, eval *nomad.Evaluation) error {
 	if eval.Type == nomad.JobTypeCore {
 		return nil // in the broker only: its timer creates another one
 	}
 	now := time.Now()
+	failed := codec.Copy(eval)
+	failed.Status = nomad.EvalStatusFailed
+	failed.StatusDescription = fmt.Sprintf("evaluation reached delivery limit (%d)", r.cfg.Broker.cfg.DeliveryLimit)
+	failed.ModifyTime = now.UnixNano()
+	if !r.cfg.JobExists(eval.Namespace, eval.JobID) {
+		return r.cfg.Write(ctx, []*nomad.Evaluation{failed})
+	}
+	next := followUp(eval, now)
+	failed.NextEval = next.ID
+	return r.cfg.Write(ctx, []*nomad.Evaluation{failed, next})
+}
+
+// followUp returns the evaluation that retries eval after a delay. WaitUntil keeps the time if the
+// leader changes; Wait is for readers that know only the delay.
+func followUp(eval *nomad.Evaluation, now time.Time) *nomad.Evaluation {
 	wait := followUpMin + rand.N(followUpMax-followUpMin)
-	next := &nomad.Evaluation{
+	return &nomad.Evaluation{
 		ID:             nomad.NewID(),
 		Namespace:      eval.Namespace,
 		Priority:       eval.Priority,
@@ -83,17 +102,12 @@ func (r *Reaper) fail(ctx context.Context, eval *nomad.Evaluation) error {
 		JobModifyIndex: eval.JobModifyIndex,
 		NodeID:         eval.NodeID,
 		Status:         nomad.EvalStatusPending,
+		Wait:           wait,
 		WaitUntil:      now.Add(wait),
 		PreviousEval:   eval.ID,
 		CreateTime:     now.UnixNano(),
 		ModifyTime:     now.UnixNano(),
 	}
-	failed := codec.Copy(eval)
-	failed.Status = nomad.EvalStatusFailed
-	failed.StatusDescription = fmt.Sprintf("not completed after %d deliveries", r.broker.cfg.DeliveryLimit)
-	failed.NextEval = next.ID
-	failed.ModifyTime = now.UnixNano()
-	return r.write(ctx, []*nomad.Evaluation{failed, next})
 }
 
 func (r *Reaper) reapReplaced(ctx context.Context) {
@@ -101,27 +115,32 @@ func (r *Reaper) reapReplaced(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.broker.canceled:
-		case <-r.blocked.duplicate:
+		case <-r.cfg.Broker.canceled:
+		case <-r.cfg.Blocked.duplicate:
 		}
-		r.cancel(ctx, r.broker.takeCancelable(), "superseded by a newer evaluation of the job")
-		r.cancel(ctx, r.blocked.takeDuplicates(), "superseded by a newer blocked evaluation of the job")
+		r.cancel(ctx, r.cfg.Broker.takeCancelable(), func(*nomad.Evaluation) string {
+			return "canceled after more recent eval was processed"
+		})
+		r.cancel(ctx, r.cfg.Blocked.takeDuplicates(), func(e *nomad.Evaluation) string {
+			return fmt.Sprintf("existing blocked evaluation exists for job %q", e.JobID)
+		})
 	}
 }
 
-// cancel writes evals as canceled, in batches, and retries until each write succeeds.
-func (r *Reaper) cancel(ctx context.Context, evals []*nomad.Evaluation, why string) {
+// cancel writes evals as canceled, in batches, and retries until each write succeeds. why returns the
+// description of each.
+func (r *Reaper) cancel(ctx context.Context, evals []*nomad.Evaluation, why func(*nomad.Evaluation) string) {
 	for len(evals) > 0 && ctx.Err() == nil {
 		n := min(len(evals), reapBatch)
 		batch := make([]*nomad.Evaluation, n)
 		for i, e := range evals[:n] {
 			batch[i] = codec.Copy(e)
 			batch[i].Status = nomad.EvalStatusCancelled
-			batch[i].StatusDescription = why
+			batch[i].StatusDescription = why(e)
 			batch[i].ModifyTime = time.Now().UnixNano()
 		}
-		if err := r.write(ctx, batch); err != nil {
-			r.log.Warn("write canceled evaluations", "count", n, "err", err)
+		if err := r.cfg.Write(ctx, batch); err != nil {
+			r.cfg.Log.Warn("write canceled evaluations", "count", n, "err", err)
 			sleep(ctx, reapRetry)
 			continue
 		}

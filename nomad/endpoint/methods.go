@@ -119,6 +119,7 @@ func (s *Service) schedulingMethods() []rpc.Method {
 		rpc.Handle("Eval.Finish", rpc.ServerOnly, rpc.Leader, s.evals.Finish),
 		rpc.Handle("Eval.Reblock", rpc.ServerOrCertificate, rpc.Leader, s.evals.Reblock),
 		rpc.Handle("Eval.Reap", rpc.ServerOnly, rpc.Leader, s.evals.Reap),
+		rpc.Handle("Eval.Delete", rpc.Management, rpc.Leader, s.evals.Delete),
 		rpc.Handle("Eval.List", rpc.Token, rpc.Leader, s.evals.List).Needs(rpc.InNamespace(acl.ReadJob)),
 		rpc.Handle("Eval.Count", rpc.Token, rpc.Leader, s.evals.Count).Needs(rpc.InNamespace(acl.ReadJob)),
 		rpc.Handle("Eval.GetEval", rpc.Token, rpc.Leader, s.evals.Get).Needs(rpc.CheckedByHandler("ns:[read-job] of the evaluation")),

@@ -66,10 +66,8 @@ func (s *sweep) allocOver(a *nomad.Allocation, job *nomad.Job, age time.Duration
 		return true // of a purged job with the same name
 	case keepsRecord(job.Type):
 		return false
-	case a.ServerTerminalStatus(), a.NextAllocation != "":
-		return true
 	}
-	return a.ClientStatus != nomad.AllocClientStatusFailed || !mayReschedule(a)
+	return !a.MayBeRescheduled()
 }
 
 // ended reports whether the allocation no longer runs: its client reported so, or its node is gone
@@ -83,20 +81,6 @@ func (s *sweep) ended(a *nomad.Allocation) bool {
 	}
 	node := s.snap.Node(nil, a.NodeID)
 	return node == nil || node.TerminalStatus()
-}
-
-// mayReschedule reports whether a failed allocation may still be replaced. The replacement copies
-// its reschedule history.
-func mayReschedule(a *nomad.Allocation) bool {
-	if a.Job == nil {
-		return false
-	}
-	group := a.Job.TaskGroup(a.TaskGroup)
-	if group == nil || group.ReschedulePolicy == nil {
-		return false
-	}
-	p := group.ReschedulePolicy
-	return p.Unlimited || p.Attempts > 0 && p.Interval > 0
 }
 
 // reaping lists what Eval.Reap must delete.

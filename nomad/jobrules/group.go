@@ -21,7 +21,7 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	validateSpreads(f, tg.Spreads)
 	validateRestartPolicy(tg.RestartPolicy, f)
 	validateReschedulePolicy(tg.ReschedulePolicy, f, j.Type)
-	validateUpdateStrategy(tg.Update, f, j.Type, tg.Count)
+	validateUpdateStrategy(tg.Update, f, j.Type, highestCount(tg))
 	validateMigrateStrategy(tg.Migrate, f)
 	validateDisconnect(tg.Disconnect, f, j.Type)
 	validateAmounts(f, amount{"size of ephemeral_disk", tg.EphemeralDisk.SizeMB})
@@ -131,6 +131,15 @@ func validateReschedulePolicy(r *nomad.ReschedulePolicy, f *faults, jobType stri
 	} else if r.Delay > 0 && int64(r.Attempts) > int64(r.Interval/r.Delay) {
 		f.add("reschedule cannot make %d attempts with a delay of %s in an interval of %s: increase interval", r.Attempts, r.Delay, r.Interval)
 	}
+}
+
+// highestCount returns the count of a group, or the highest count that its scaling block allows. The
+// count of a job that keeps its counts changes between registrations.
+func highestCount(tg *nomad.TaskGroup) int {
+	if tg.Scaling == nil {
+		return tg.Count
+	}
+	return max(tg.Count, int(min(tg.Scaling.Max, nomad.JobDefaultMaxCount)))
 }
 
 // validateCanaries rejects canaries that no deployment could place or promote. A group with a count of 0 has no

@@ -44,7 +44,7 @@ func validateConstraint(c *nomad.Constraint, f *faults) {
 			f.add("unknown constraint operator %q", c.Operand)
 			return
 		}
-		validateOperand(f, "constraint", c.Operand, c.RTarget)
+		validateOperand(f, "a constraint", c.Operand, c.RTarget)
 	}
 	if c.LTarget == "" {
 		f.add("a constraint with the operator %q has no attribute: set attribute", c.Operand)
@@ -57,7 +57,7 @@ func validateAffinities(f *faults, list []*nomad.Affinity) {
 			f.add("unknown affinity operator %q", a.Operand)
 			continue
 		}
-		validateOperand(f, "affinity", a.Operand, a.RTarget)
+		validateOperand(f, "an affinity", a.Operand, a.RTarget)
 		if a.LTarget == "" {
 			f.add("an affinity with the operator %q has no attribute: set attribute", a.Operand)
 		}
@@ -77,19 +77,21 @@ func validateOperand(f *faults, kind, operand, value string) {
 	switch operand {
 	case nomad.ConstraintRegex:
 		_, err = regexp.Compile(value)
-	case nomad.ConstraintVersion, nomad.ConstraintSemver:
+	case nomad.ConstraintVersion:
 		_, err = versionRanges.Of(value)
+	case nomad.ConstraintSemver:
+		_, err = parseSemverRange(value)
 	case nomad.ConstraintSetContains, nomad.ConstraintSetContainsAll, nomad.ConstraintSetContainsAny:
 		if value == "" {
-			f.add("a %s with the operator %s has no value: list the required elements", kind, operand)
+			f.add("%s with the operator %s has no value: list the required elements", kind, operand)
 		}
 	case ">", ">=", "<", "<=":
 		if value == "" {
-			f.add("a %s with the operator %s has no value: set value", kind, operand)
+			f.add("%s with the operator %s has no value: set value", kind, operand)
 		}
 	}
 	if err != nil {
-		f.add("the value %q of a %s with the operator %s is malformed: %v", value, kind, operand, err)
+		f.add("the value %q of %s with the operator %s is malformed: %v", value, kind, operand, err)
 	}
 }
 

@@ -17,6 +17,8 @@
 // added, and checked again if the commit fails. No committed plan depends on one that is not in the
 // log.
 //
+// A node that rejects plans repeatedly may become ineligible: see Rejections.
+//
 // The Applier runs on the leader only. It has one goroutine, one more for the plan that is being
 // committed, and short-lived ones that distribute signatures and checks over the cores.
 package plan
@@ -52,9 +54,12 @@ type Minter interface {
 	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
 }
 
-// Evals reports whether a worker still holds the evaluation of a plan.
+// Evals reports whether a worker still holds the evaluation of a plan. The timeout of the worker is
+// paused while the plan waits in the queue.
 type Evals interface {
 	OutstandingReset(evalID, token string) error
+	PauseNack(evalID, token string) error
+	ResumeNack(evalID, token string)
 }
 
 // Config of an Applier.
@@ -65,24 +70,34 @@ type Config struct {
 	Evals  Evals
 	// Kinds are the built-in kinds of drivers, for the isolation levels that tokens claim.
 	Kinds kinds.Table
-	Log   *slog.Logger
+	// Rejections makes nodes ineligible that reject plans repeatedly. Default: disabled.
+	Rejections Rejections
+	Log        *slog.Logger
 }
 
 // Applier checks and commits plans.
 type Applier struct {
-	cfg   Config
-	queue *queue
+	cfg        Config
+	queue      *queue
+	rejections *tracker // nil if disabled
 }
 
 // New returns an Applier. It rejects plans until Run is called.
 func New(cfg Config) *Applier {
-	return &Applier{cfg: cfg, queue: newQueue()}
+	return &Applier{cfg: cfg, queue: newQueue(), rejections: newTracker(cfg.Rejections)}
 }
 
 // Submit submits a plan and returns what was committed. The plan is not modified, and the caller
 // must not modify it before Submit returns.
 func (a *Applier) Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, error) {
 	s := &submission{ctx: ctx, plan: plan, done: make(chan outcome, 1)}
+	if !a.queue.accepts() {
+		return nil, nomad.ErrNoLeader
+	}
+	if err := a.cfg.Evals.PauseNack(plan.EvalID, plan.EvalToken); err != nil {
+		return nil, fmt.Errorf("plan rejected: %w", err)
+	}
+	defer a.cfg.Evals.ResumeNack(plan.EvalID, plan.EvalToken)
 	if err := a.queue.push(s); err != nil {
 		return nil, err
 	}
@@ -130,6 +145,7 @@ func (a *Applier) apply(ctx context.Context, s *submission, last *commit) *commi
 		return nil
 	}
 	c.result.RefreshIndex = c.refresh(last)
+	c.reject(a.rejections, a.cfg.Log)
 	if c.empty() {
 		s.done <- outcome{result: c.result}
 		return nil
@@ -169,16 +185,12 @@ func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*cand
 	if err := c.checkJob(); err != nil {
 		return nil, err
 	}
-	if c.result, err = v.evaluate(plan); err != nil {
+	if c.result, c.reasons, err = v.evaluate(plan); err != nil {
 		return nil, err
 	}
 	c.keepQuota()
 	if len(c.overQuota) > 0 {
 		a.cfg.Log.Debug("plan exceeds quota", "eval", plan.EvalID, "nodes", c.overQuota)
-	}
-	if len(c.result.RejectedNodes) > 0 {
-		a.cfg.Log.Debug("plan rejected on nodes", "eval", plan.EvalID, "nodes", c.result.RejectedNodes)
-		countRejected(c.result.RejectedNodes)
 	}
 	measure("evaluate", begun)
 	begun = time.Now()

@@ -17,6 +17,7 @@ type candidate struct {
 	stale  bool
 	// overQuota lists the nodes that are omitted because they exceed the quota of the namespace.
 	overQuota []string
+	reasons   map[string]string            // why nodes rejected their part, by node
 	signed    map[string]*nomad.Allocation // copies with identities, by allocation ID
 	now       time.Time
 }
@@ -43,7 +44,7 @@ func (c *candidate) checkJob() error {
 func (c *candidate) empty() bool {
 	r := c.result
 	return len(r.NodeUpdate) == 0 && len(r.NodeAllocation) == 0 && len(r.NodePreemptions) == 0 &&
-		r.Deployment == nil && len(r.DeploymentUpdates) == 0
+		r.Deployment == nil && len(r.DeploymentUpdates) == 0 && len(r.IneligibleNodes) == 0
 }
 
 // refresh returns the index at which a scheduler sees why parts were rejected, or 0 if none were.
@@ -67,6 +68,7 @@ func (c *candidate) request() *message.ApplyPlanResultsRequest {
 		Job:               c.job,
 		Deployment:        r.Deployment,
 		DeploymentUpdates: r.DeploymentUpdates,
+		IneligibleNodes:   r.IneligibleNodes,
 		UpdatedAt:         c.now.UnixNano(),
 	}
 	for _, allocs := range r.NodeUpdate {

@@ -18,12 +18,21 @@ const spread = 32
 // verdict is the result for one node of a plan.
 type verdict struct {
 	node string
-	ok   bool
+	why  string // why the node rejects its part, "" if it accepts it
 	err  error
 }
 
-// evaluate returns the parts of the plan that fit. RefreshIndex is not set yet.
-func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, error) {
+// Reasons of nodes for a rejection. Another one is a dimension that the plan exhausts.
+const (
+	nodeAbsent     = "node does not exist"
+	nodeNotReady   = "node is not ready for placements"
+	nodeIneligible = "node is not eligible"
+)
+
+// evaluate returns the parts of the plan that fit, and the reasons of the nodes that reject theirs.
+// RefreshIndex is not set yet.
+func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, map[string]string, error) {
+	reasons := map[string]string{}
 	result := &nomad.PlanResult{
 		NodeUpdate:        make(map[string][]*nomad.Allocation),
 		NodeAllocation:    make(map[string][]*nomad.Allocation),
@@ -33,9 +42,10 @@ func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, error) {
 	}
 	for _, got := range v.checkNodes(plan) {
 		if got.err != nil {
-			return nil, fmt.Errorf("check plan on node %s: %w", got.node, got.err)
+			return nil, nil, fmt.Errorf("check plan on node %s: %w", got.node, got.err)
 		}
-		if !got.ok {
+		if got.why != "" {
+			reasons[got.node] = got.why
 			result.RejectedNodes = append(result.RejectedNodes, got.node)
 			continue
 		}
@@ -44,9 +54,9 @@ func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, error) {
 		carry(result.NodePreemptions, plan.NodePreemptions, got.node)
 	}
 	if plan.AllAtOnce && len(result.RejectedNodes) > 0 {
-		return &nomad.PlanResult{RejectedNodes: result.RejectedNodes}, nil
+		return &nomad.PlanResult{RejectedNodes: result.RejectedNodes}, reasons, nil
 	}
-	return result, nil
+	return result, reasons, nil
 }
 
 func carry(to, from map[string][]*nomad.Allocation, node string) {
@@ -70,7 +80,7 @@ func (v view) checkNodes(plan *nomad.Plan) []verdict {
 	slices.SortFunc(verdicts, func(x, y verdict) int { return cmp.Compare(x.node, y.node) })
 	check := func(i int) {
 		got := &verdicts[i]
-		got.ok, got.err = v.fits(plan, got.node)
+		got.why, got.err = v.reject(plan, got.node)
 	}
 	if len(verdicts) < spread {
 		for i := range verdicts {
@@ -96,16 +106,16 @@ func inParallel(n int, fn func(i int)) {
 	wg.Wait()
 }
 
-// fits reports whether the node can run what the plan places there. Stops are always possible, and
-// so are in-place updates, whatever the node's status. New allocations need a ready node.
-func (v view) fits(plan *nomad.Plan, nodeID string) (bool, error) {
+// reject returns why the node cannot run what the plan places there, or "". Stops are always possible,
+// and so are in-place updates on a node that is not lost. New allocations need a ready node.
+func (v view) reject(plan *nomad.Plan, nodeID string) (string, error) {
 	placed := plan.NodeAllocation[nodeID]
 	if len(placed) == 0 {
-		return true, nil
+		return "", nil
 	}
 	node := v.snap.Node(nil, nodeID)
 	if node == nil {
-		return false, nil
+		return nodeAbsent, nil
 	}
 	replaced := make(map[string]bool)
 	for _, list := range [][]*nomad.Allocation{placed, plan.NodeUpdate[nodeID], plan.NodePreemptions[nodeID]} {
@@ -124,11 +134,39 @@ func (v view) fits(plan *nomad.Plan, nodeID string) (bool, error) {
 	}
 	// A terminal allocation is not new either: the plan only marks it for its follow-up.
 	isNew := func(a *nomad.Allocation) bool { return !known[a.ID] && v.snap.Alloc(nil, a.ID) == nil }
-	if slices.ContainsFunc(placed, isNew) && !node.Ready() {
-		return false, nil
+	if why := unready(node, slices.ContainsFunc(placed, isNew)); why != "" {
+		return why, nil
 	}
-	fit, _, _, err := feasible.AllocsFit(node, append(proposed, placed...))
-	return fit, err
+	if lost(node) && slices.ContainsFunc(placed, func(a *nomad.Allocation) bool { return known[a.ID] && runs(a) }) {
+		return fmt.Sprintf("node is %s and contains invalid updates", node.Status), nil
+	}
+	fit, why, _, err := feasible.AllocsFit(node, append(proposed, placed...))
+	if err != nil || fit {
+		return "", err
+	}
+	return cmp.Or(why, "resources exhausted"), nil
+}
+
+// unready returns why the node takes no new allocations, or "" if it does or gets none.
+func unready(node *nomad.Node, getsNew bool) string {
+	switch {
+	case !getsNew || node.Ready():
+		return ""
+	case node.Status == nomad.NodeStatusReady && node.SchedulingEligibility == nomad.NodeSchedulingIneligible:
+		return nodeIneligible
+	}
+	return nodeNotReady
+}
+
+// lost reports whether the servers have no contact with the node.
+func lost(node *nomad.Node) bool {
+	return node.Status == nomad.NodeStatusDown || node.Status == nomad.NodeStatusDisconnected
+}
+
+// runs reports whether the allocation is updated as one that its client runs. On a lost node that is
+// impossible: such an allocation is unknown or terminal.
+func runs(a *nomad.Allocation) bool {
+	return !a.TerminalStatus() && a.ClientStatus != nomad.AllocClientStatusUnknown
 }
 
 // possible returns the updates of active deployments. The deployment watcher may have ended one

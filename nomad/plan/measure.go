@@ -17,3 +17,8 @@ func countRejected(nodes []string) {
 		metrics.IncrCounterWithLabels([]string{"nomad", "plan", "node_rejected"}, 1, []metrics.Label{{Name: "node_id", Value: id}})
 	}
 }
+
+// measureScore sets the number of recent rejections of a node.
+func measureScore(node string, score int) {
+	metrics.SetGaugeWithLabels([]string{"nomad", "plan", "rejection_tracker", "node_score"}, float32(score), []metrics.Label{{Name: "node_id", Value: node}})
+}

@@ -49,6 +49,13 @@ func (q *queue) close() {
 	q.items = nil
 }
 
+// accepts reports whether the queue takes submissions.
+func (q *queue) accepts() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.running
+}
+
 func (q *queue) push(s *submission) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -52,6 +52,9 @@ func (held) OutstandingReset(_, token string) error {
 	return nil
 }
 
+func (held) PauseNack(_, token string) error { return held{}.OutstandingReset("", token) }
+func (held) ResumeNack(string, string)       {}
+
 type world struct {
 	*testlog.Log
 	t       testing.TB
@@ -63,9 +66,14 @@ type world struct {
 // start runs an Applier on an empty state.
 func start(t testing.TB) *world {
 	t.Helper()
+	return startWith(t, plan.Rejections{})
+}
+
+func startWith(t testing.TB, rejections plan.Rejections) *world {
+	t.Helper()
 	w := &world{Log: testlog.New(nil), t: t, minter: &minter{}}
 	w.applier = plan.New(plan.Config{
-		Store: w.Store, Raft: w.Log, Minter: w.minter, Evals: held{}, Log: slog.New(slog.DiscardHandler),
+		Store: w.Store, Raft: w.Log, Minter: w.minter, Evals: held{}, Rejections: rejections, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

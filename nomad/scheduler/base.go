@@ -75,6 +75,9 @@ type attempt func(ctx context.Context) (done, progress bool, err error)
 // to the planner.
 func (b *base) run(ctx context.Context, eval *nomad.Evaluation, attempts int, try attempt) error {
 	b.eval = eval
+	if !handles(eval.TriggeredBy) {
+		return b.planner.FinishEval(ctx, b.unhandled())
+	}
 	for remaining := attempts; remaining > 0; remaining-- {
 		done, progress, err := try(ctx)
 		if err != nil {

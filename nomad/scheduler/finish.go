@@ -20,7 +20,7 @@ func (b *base) complete(ctx context.Context) error {
 		again.ClassEligibility, again.EscapedComputedClass = b.classes()
 		return b.planner.ReblockEval(ctx, &again)
 	}
-	why := "waiting for nodes that can run the remaining allocations"
+	why := "created to place remaining allocations"
 	if b.quotaReached != "" {
 		why = fmt.Sprintf("waiting for capacity in quota %q", b.quotaReached)
 	}
@@ -30,12 +30,15 @@ func (b *base) complete(ctx context.Context) error {
 	return b.finish(ctx, nomad.EvalStatusComplete, "", blocked)
 }
 
-// giveUp ends an evaluation whose plans were rejected too often. A blocked evaluation takes over
-// the remaining work.
+// giveUp ends an evaluation whose plans were rejected too often. For service and batch jobs, a blocked
+// evaluation takes over the remaining work.
 func (b *base) giveUp(ctx context.Context, attempts int) error {
 	why := fmt.Sprintf("maximum attempts reached (%d)", attempts)
 	b.log.Warn("plans rejected", "eval", b.eval.ID, "job", b.eval.JobID, "attempts", attempts)
-	blocked := b.blocked(nomad.EvalTriggerMaxPlans, "waiting after too many rejected plans")
+	if onEveryNode(b.eval.Type) {
+		return b.finish(ctx, nomad.EvalStatusFailed, why)
+	}
+	blocked := b.blocked(nomad.EvalTriggerMaxPlans, "created due to placement conflicts")
 	blocked.EscapedComputedClass = true // any change may help
 	return b.finish(ctx, nomad.EvalStatusFailed, why, blocked)
 }

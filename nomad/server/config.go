@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
@@ -90,6 +91,9 @@ type Config struct {
 	Schedulers []string
 	// Scheduler is the scheduler configuration of a new cluster.
 	Scheduler nomad.SchedulerConfiguration
+
+	// PlanRejections makes nodes ineligible that reject plans repeatedly. Default: disabled.
+	PlanRejections plan.Rejections
 
 	// Kinds are the built-in kinds of drivers, by which jobs are checked. Default: none.
 	Kinds kinds.Table
@@ -200,8 +204,6 @@ func (c Config) complete() (Config, error) {
 		return c, errors.New("server: no datacenter")
 	case c.Name == "":
 		return c, errors.New("server: no name")
-	case c.Scheduler.PauseEvalBroker:
-		return c, errors.New("server: pausing of the evaluation broker is not available yet")
 	}
 	if c.BootstrapExpect < 0 {
 		return c, errors.New("server: bootstrap_expect is negative")

@@ -41,3 +41,6 @@ var OtherBuilds = otherBuilds
 
 // Store returns the current state.
 func (s *Server) Store() *state.Store { return s.fsm.State() }
+
+// BrokerEnabled reports whether this server delivers evaluations.
+func (s *Server) BrokerEnabled() bool { return s.broker.Enabled() }

@@ -89,24 +89,23 @@ func (s *Server) lead(ctx context.Context) error {
 	s.settleKeys(ctx)
 	_, endToken := s.authority.Lead()
 	defer endToken()
-	s.broker.Enable()
-	defer s.broker.Disable()
-	s.blocked.Enable()
-	defer s.blocked.Disable()
-
+	defer s.closeQueues()
+	s.setQueues()
+	if !s.broker.Enabled() {
+		s.log.Warn("the evaluation broker is paused: no evaluation is processed")
+	}
 	snap := s.fsm.State().Snapshot()
-	s.observer.Restore(snap.Index(), snap.Evals(nil))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	nodes := slices.Collect(snap.Nodes(nil))
-	reaper := broker.NewReaper(s.broker, s.blocked, s.writeEvals, s.log)
+	reaper := broker.NewReaper(broker.ReaperConfig{Broker: s.broker, Blocked: s.blocked, Write: s.writeEvals, JobExists: s.jobExists, Log: s.log})
 	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.beats.Run(ctx, nodes) },
 		func(ctx context.Context) error { return s.locks.Run(ctx, snap.LockedVariables()) },
-		s.plans.Run, s.deploys.Run, s.periodic.Run, s.drains.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run, s.firstKey, s.replicate,
+		s.plans.Run, s.deploys.Run, s.periodic.Run, s.drains.Run, s.followPause, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run, s.firstKey, s.replicate,
 	} {
 		wg.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -150,6 +149,11 @@ func (s *Server) finishDownNodes(ctx context.Context, snap *state.Snapshot) {
 			s.log.Warn("evaluate a node that is down", "node", n.ID, "err", err)
 		}
 	}
+}
+
+// jobExists reports whether state has the job.
+func (s *Server) jobExists(namespace, id string) bool {
+	return s.fsm.State().Snapshot().Job(nil, namespace, id) != nil
 }
 
 func (s *Server) writeEvals(ctx context.Context, evals []*nomad.Evaluation) error {

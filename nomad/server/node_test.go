@@ -425,3 +425,30 @@ func TestRenewalIsRecorded(t *testing.T) {
 		t.Errorf("a renewal with the same key was written at %d", out.Index)
 	}
 }
+
+// A new node runs the system jobs, and not the sysbatch jobs that were registered before.
+func TestNewNodeRunsSystemJobs(t *testing.T) {
+	s, _ := start(t, nil)
+	first := join(t, s.RPCAddr())
+	for _, kind := range []string{nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
+		job := batchJob(kind, 1)
+		job.Type = kind
+		register(t, s, job)
+	}
+	first.allocs(2)
+	second := join(t, s.RPCAddr())
+	if a := second.allocs(1)[0]; a.JobID != nomad.JobTypeSystem {
+		t.Errorf("the new node got an allocation of %s", a.JobID)
+	}
+	for kind, want := range map[string]int{nomad.JobTypeSystem: 1, nomad.JobTypeSysBatch: 0} {
+		got := 0
+		for _, e := range read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", jobRead(kind)).Evaluations {
+			if e.TriggeredBy == nomad.EvalTriggerNodeUpdate && e.NodeID == second.node.ID {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %d evaluations of the new node, want %d", kind, got, want)
+		}
+	}
+}

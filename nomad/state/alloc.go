@@ -104,7 +104,8 @@ func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
 	if old == nil {
 		return
 	}
-	if a.ClientTerminalStatus() && !old.ClientTerminalStatus() {
+	// A lost allocation frees no capacity: its node is not available.
+	if a.ClientTerminalStatus() && !old.ClientTerminalStatus() && a.ClientStatus != nomad.AllocClientStatusLost {
 		t.changes.Stopped = append(t.changes.Stopped, a)
 	}
 	if a.ClientStatus != old.ClientStatus || health(a) != health(old) {

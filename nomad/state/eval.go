@@ -112,27 +112,3 @@ func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 		t.putEval(&cancelled)
 	}
 }
-
-// Reap deletes evaluations and allocations. IDs that do not exist are skipped.
-func (s *Store) Reap(index uint64, req *message.EvalReapRequest) (*Changes, error) {
-	return s.write(index, func(t *txn) error {
-		if req.Filter != "" {
-			return fmt.Errorf("deletion of evaluations by filter is not available yet")
-		}
-		touched := map[nomad.NamespacedID]bool{}
-		for _, id := range req.Evals {
-			if e := evals.Get(t, nil, table.KeyOf(id)); e != nil {
-				evals.Delete(t.Txn, e)
-				touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
-			}
-		}
-		for _, id := range req.Allocs {
-			if a := allocs.Get(t, nil, table.KeyOf(id)); a != nil {
-				allocs.Delete(t.Txn, a)
-				t.account(nil, a)
-			}
-		}
-		t.setCollectedStatuses(touched)
-		return nil
-	})
-}

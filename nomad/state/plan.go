@@ -207,6 +207,9 @@ func (t *txn) planCommitted(id string, at int64) {
 	t.storeEval(&e)
 }
 
+// rejectionsPage is the page of the documentation about plan rejections.
+const rejectionsPage = "https://github.com/open-nomad/open-nomad/blob/main/website/content/docs/evaluations.md"
+
 // rejectNodes marks nodes as ineligible after repeated plan rejections.
 func (t *txn) rejectNodes(req *message.ApplyPlanResultsRequest) error {
 	at := time.Unix(0, req.UpdatedAt).UTC()
@@ -218,7 +221,7 @@ func (t *txn) rejectNodes(req *message.ApplyPlanResultsRequest) error {
 			n.SchedulingEligibility = nomad.NodeSchedulingIneligible
 			n.StatusUpdatedAt = at.Unix()
 			appendEvent(n, t.Index, &nomad.NodeEvent{Subsystem: nomad.NodeEventSubsystemScheduler, Timestamp: at,
-				Message: "Node marked as ineligible for scheduling due to multiple plan rejections"})
+				Message: "Node marked as ineligible for scheduling due to multiple plan rejections, refer to " + rejectionsPage})
 		})
 		if err != nil {
 			return err

@@ -232,11 +232,13 @@ func (s *Settings) checkScheduler() error {
 	if c.SchedulerAlgorithm != "binpack" && c.SchedulerAlgorithm != "spread" {
 		errs = append(errs, s.Fault(path+"scheduler_algorithm", "must be binpack or spread, not %q", c.SchedulerAlgorithm))
 	}
-	if c.PauseEvalBroker {
-		errs = append(errs, s.notYet(path+"pause_eval_broker", "pausing of the evaluation broker"))
-	}
 	if c.NodeLimitForFeasibilityChecks < 0 {
 		errs = append(errs, s.Fault(path+"node_limit_for_feasibility_checks", "must not be negative"))
+	}
+	if t := s.Server.PlanRejectionTracker; t.NodeThreshold < 1 {
+		errs = append(errs, s.Fault("server.plan_rejection_tracker.node_threshold", "must be above 0"))
+	} else if t.NodeWindow <= 0 {
+		errs = append(errs, s.Fault("server.plan_rejection_tracker.node_window", "must be above 0"))
 	}
 	return errors.Join(errs...)
 }

@@ -42,7 +42,7 @@ type Server struct {
 	Encrypt                   string                 `hcl:"encrypt"`
 	ServerJoin                ServerJoin             `hcl:"server_join"`
 	DefaultSchedulerConfig    DefaultSchedulerConfig `hcl:"default_scheduler_config"`
-	PlanRejectionTracker      PlanRejectionTracker   `hcl:"plan_rejection_tracker" later:"the plan rejection tracker"`
+	PlanRejectionTracker      PlanRejectionTracker   `hcl:"plan_rejection_tracker"`
 	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1" later:"setting the depth of the plan pipeline"`
 	EnableEventBroker         bool                   `hcl:"enable_event_broker" default:"true"`
 	EventBufferSize           int                    `hcl:"event_buffer_size" default:"100"`

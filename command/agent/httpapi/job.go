@@ -181,8 +181,8 @@ func jobRegister(r *web.Request, q *message.JobRegisterRequest) error {
 	if err != nil {
 		return err
 	}
-	if p := b.EvalPriority; p != 0 && (p < nomad.JobMinPriority || p > nomad.JobDefaultMaxPriority) {
-		return nomad.Errorf(http.StatusBadRequest, "Eval priority must be between %d and %d, not %d", nomad.JobMinPriority, nomad.JobDefaultMaxPriority, p)
+	if err := checkEvalPriority(int64(b.EvalPriority)); err != nil {
+		return err
 	}
 	q.Job, q.Submission = job, b.Submission
 	q.EnforceIndex, q.JobModifyIndex = b.EnforceIndex, b.JobModifyIndex
@@ -231,8 +231,19 @@ func jobDeregister(r *web.Request, q *message.JobDeregisterRequest) error {
 		*to = v
 	}
 	p, err := r.Number("eval_priority")
+	if err != nil {
+		return err
+	}
 	q.EvalPriority = int(p)
-	return err
+	return checkEvalPriority(int64(p))
+}
+
+// checkEvalPriority checks the priority of an evaluation. 0 means that of the job.
+func checkEvalPriority(p int64) error {
+	if p != 0 && (p < nomad.JobMinPriority || p > nomad.JobDefaultMaxPriority) {
+		return nomad.Errorf(http.StatusBadRequest, "Eval priority must be between %d and %d, not %d", nomad.JobMinPriority, nomad.JobDefaultMaxPriority, p)
+	}
+	return nil
 }
 
 func jobEvaluate(r *web.Request, q *message.JobEvaluateRequest) error {

@@ -91,6 +91,7 @@ func (c *Core) JobEval(job *nomad.Job, priority int, trigger string) *nomad.Eval
 	if priority <= 0 {
 		priority = job.Priority
 	}
+	priority = min(priority, nomad.JobMaxPriority) // evaluations of the servers come first
 	now := c.UnixNow()
 	return &nomad.Evaluation{
 		ID: nomad.NewID(), Namespace: job.Namespace, Priority: priority, Type: job.Type,

@@ -2,6 +2,8 @@ package nodes
 
 import (
 	"context"
+	"maps"
+	"reflect"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -21,13 +23,23 @@ func evaluates(old, node *nomad.Node) bool {
 	return old.Status != node.Status
 }
 
-// moved reports whether the change of a node may affect the placement of system jobs.
+// moved reports whether the change of a node may affect the placement of system jobs. The class covers
+// drivers and host volumes, but not the properties of a single node and its devices.
 func moved(old, node *nomad.Node) bool {
-	return old.ComputedClass != node.ComputedClass || old.NodePool != node.NodePool || old.Datacenter != node.Datacenter
+	return old.ComputedClass != node.ComputedClass || old.NodePool != node.NodePool || old.Datacenter != node.Datacenter ||
+		old.Name != node.Name || !maps.Equal(old.Attributes, node.Attributes) || !maps.Equal(old.Meta, node.Meta) ||
+		!reflect.DeepEqual(devices(old), devices(node))
 }
 
-// evaluateNode creates an evaluation for each job with an allocation on the node, and for
-// each system job that could be placed on it.
+func devices(n *nomad.Node) []*nomad.NodeDeviceResource {
+	if n.NodeResources == nil {
+		return nil
+	}
+	return n.NodeResources.Devices
+}
+
+// evaluateNode creates an evaluation for each job with an allocation on the node that is not finished,
+// and for each system job that could be placed on it. A sysbatch job is not run on new nodes.
 func (s *Service) evaluateNode(ctx context.Context, node string, nodeIndex uint64, out *message.NodeUpdateResponse) error {
 	evals := s.evalsFor(s.Snapshot(), node, nodeIndex)
 	if len(evals) == 0 {
@@ -65,15 +77,24 @@ func (s *Service) evalsFor(snap *state.Snapshot, id string, nodeIndex uint64) []
 		})
 	}
 	for a := range snap.AllocsByNode(nil, id) {
-		if a.Job != nil && !a.ClientTerminalStatus() {
+		if a.Job != nil && unfinished(a) {
 			add(a.Job)
 		}
 	}
 	for job := range snap.Jobs(nil) {
-		system := job.Type == nomad.JobTypeSystem || job.Type == nomad.JobTypeSysBatch
+		system := job.Type == nomad.JobTypeSystem
 		if system && !job.Stopped() && !job.IsPeriodic() && !job.IsParameterized() && node.IsInPool(job.NodePool) {
 			add(job)
 		}
 	}
 	return evals
+}
+
+// unfinished reports whether a change of its node concerns the allocation. A service may still have to
+// replace an allocation that failed.
+func unfinished(a *nomad.Allocation) bool {
+	if a.Job.Type == nomad.JobTypeService {
+		return !a.ClientTerminalStatus() || !a.ServerTerminalStatus()
+	}
+	return !a.ClientTerminalStatus()
 }

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
 
@@ -33,9 +34,6 @@ func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call, req *mess
 	if cfg.NodeLimitForFeasibilityChecks == 0 {
 		cfg.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
 	}
-	if cfg.PauseEvalBroker {
-		return nil, handler.NotImplemented("pausing of the evaluation broker")
-	}
 	resp, index, err := s.Raft.Apply(ctx, nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
 	if err != nil {
 		return nil, err
@@ -45,7 +43,26 @@ func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call, req *mess
 	if updated, ok := resp.(bool); ok {
 		out.Updated = updated
 	}
+	if out.Updated {
+		s.awaitBroker(ctx, cfg.PauseEvalBroker)
+	}
 	return out, nil
+}
+
+// brokerWait limits awaitBroker.
+const brokerWait = 5 * time.Second
+
+// awaitBroker waits until the broker follows the configuration, so that a caller can delete evaluations
+// right after a pause. A leader that lost its term, or a newer configuration, ends the wait without an
+// error: the configuration is written.
+func (s *Service) awaitBroker(ctx context.Context, paused bool) {
+	wait, cancel := context.WithTimeout(ctx, brokerWait)
+	defer cancel()
+	if paused {
+		_ = s.Broker.AwaitDisabled(wait) // see above
+		return
+	}
+	_ = s.Broker.AwaitEnabled(wait) // see above
 }
 
 // RaftConfig returns the servers in the Raft configuration.
@@ -114,6 +131,9 @@ func (s *Service) TransferLeadership(ctx context.Context, _ *rpc.Call, req *mess
 // ForceGC enqueues an evaluation that forces garbage collection.
 func (s *Service) ForceGC(_ context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
 	index := s.Snapshot().Index()
+	if !s.Broker.Enabled() {
+		return nil, nomad.Errorf(409, "garbage collection is an evaluation, and the evaluation broker is paused")
+	}
 	s.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobForceGC, index, s.Now()))
 	return handler.Written(index, nil)
 }

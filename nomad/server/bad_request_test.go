@@ -1,0 +1,81 @@
+package server_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Requests about existing jobs that are refused, with the code and the reason.
+func TestBadRequestsAboutJobs(t *testing.T) {
+	s, _ := start(t, nil)
+	fixed := batchJob("fixed", 1)
+	register(t, s, fixed)
+	scaled := batchJob("scaled", 2)
+	scaled.TaskGroups[0].Scaling = &nomad.ScalingPolicy{Type: nomad.ScalingPolicyTypeHorizontal, Min: 1, Max: 3}
+	register(t, s, scaled)
+	for id, payload := range map[string]string{"optional": nomad.DispatchPayloadOptional, "required": nomad.DispatchPayloadRequired, "forbidden": nomad.DispatchPayloadForbidden} {
+		j := batchJob(id, 1)
+		j.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: payload, MetaRequired: []string{"who"}}
+		register(t, s, j)
+	}
+	payload := func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }
+	who := map[string]string{"who": "me"}
+	count := func(n int64) *int64 { return &n }
+	version := func(n uint64) *uint64 { return &n }
+	group := map[string]string{nomad.ScalingTargetGroup: "g"}
+	write := message.WriteRequest{Region: "global", Namespace: "default"}
+	for _, tt := range []struct {
+		name, method string
+		req          any
+		code         int // 0: accepted
+		want         string
+	}{
+		{"revert to the present version", "Job.Revert", &message.JobRevertRequest{JobID: "fixed", WriteRequest: write}, 400, "can't revert to current version"},
+		{"revert to an unknown version", "Job.Revert", &message.JobRevertRequest{JobID: "fixed", JobVersion: 7, WriteRequest: write}, 404, `job "fixed" in namespace "default" at version 7 not found`},
+		{"revert from another version", "Job.Revert", &message.JobRevertRequest{JobID: "fixed", JobVersion: 7, EnforcePriorVersion: version(3), WriteRequest: write}, 400, "Current job has version 0; enforcing version 3"},
+		{"dispatch of a job that is not parameterized", "Job.Dispatch", &message.JobDispatchRequest{JobID: "fixed", WriteRequest: write}, 400, `Specified job "fixed" is not a parameterized job`},
+		{"dispatch of an unknown job", "Job.Dispatch", &message.JobDispatchRequest{JobID: "none", WriteRequest: write}, 404, "parameterized job not found"},
+		{"payload of 16 KiB", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Payload: payload(16384), Meta: who, WriteRequest: write}, 0, ""},
+		{"payload over 16 KiB", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Payload: payload(16385), Meta: who, WriteRequest: write}, 400, "Payload exceeds maximum size; 16385 > 16384"},
+		{"no payload", "Job.Dispatch", &message.JobDispatchRequest{JobID: "required", Meta: who, WriteRequest: write}, 400, "Payload is not provided but required by parameterized job"},
+		{"forbidden payload", "Job.Dispatch", &message.JobDispatchRequest{JobID: "forbidden", Payload: payload(1), Meta: who, WriteRequest: write}, 400, "Payload provided but forbidden by parameterized job"},
+		{"missing meta", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", WriteRequest: write}, 400, "Dispatch did not provide required meta keys: [who]"},
+		{"unpermitted meta", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: map[string]string{"who": "me", "x": ""}, WriteRequest: write}, 400, "Dispatch request included unpermitted metadata keys: [x]"},
+		{"negative priority", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, Priority: -1, WriteRequest: write}, 400, "dispatch job priority must be between [1, 100]"},
+		{"scaling above its bounds", "Job.Scale", &message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(4), WriteRequest: write}, 400, "group count was greater than scaling policy maximum: 4 > 3"},
+		{"scaling below its bounds", "Job.Scale", &message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(0), WriteRequest: write}, 400, "group count was less than scaling policy minimum: 0 < 1"},
+		{"scaling to a negative count", "Job.Scale", &message.JobScaleRequest{JobID: "fixed", Target: group, Count: count(-1), WriteRequest: write}, 400, "scaling action count can't be negative"},
+		{"scaling to the maximum", "Job.Scale", &message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(3), WriteRequest: write}, 0, ""},
+		{"evaluation of a parameterized job", "Job.Evaluate", &message.JobEvaluateRequest{JobID: "optional", WriteRequest: write}, 400, "can't evaluate parameterized job"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := jobVersions(s.Store().Snapshot())
+			err := s.Call(within(t), tt.method, tt.req, nil)
+			if tt.code == 0 {
+				if err != nil {
+					t.Errorf("%s = %v, want success", tt.method, err)
+				}
+				return
+			}
+			failsWith(t, err, tt.code, tt.want)
+			if after := jobVersions(s.Store().Snapshot()); after != before {
+				t.Errorf("the refused request changed the jobs from %s to %s", before, after)
+			}
+		})
+	}
+}
+
+// jobVersions returns the ID and the version of each job.
+func jobVersions(snap *state.Snapshot) string {
+	var b strings.Builder
+	for j := range snap.Jobs(nil) {
+		fmt.Fprintf(&b, "%s %d, ", j.ID, j.Version)
+	}
+	return b.String()
+}

@@ -1,0 +1,66 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// setPause sets pause_eval_broker. The leader follows before the call returns.
+func setPause(t *testing.T, leader *server.Server, paused bool) {
+	t.Helper()
+	cfg := nomad.SchedulerConfiguration{PauseEvalBroker: paused}
+	req := &message.SchedulerSetConfigRequest{Config: cfg, WriteRequest: message.WriteRequest{Region: "global"}}
+	var resp message.SchedulerSetConfigurationResponse
+	if err := leader.Call(within(t), "Operator.SchedulerSetConfiguration", req, &resp); err != nil || !resp.Updated {
+		t.Fatalf("set pause_eval_broker = %t: %v, updated: %t", paused, err, resp.Updated)
+	}
+	if leader.BrokerEnabled() == paused {
+		t.Errorf("pause_eval_broker is %t, and the broker is enabled: %t", paused, leader.BrokerEnabled())
+	}
+}
+
+// A pause outlasts the leader. Afterwards the evaluations that were created meanwhile are processed.
+func TestPauseOfTheBrokerOutlastsTheLeader(t *testing.T) {
+	all := cluster(t, 3, nil)
+	leader, followers := split(t, all)
+	eventually(t, leader.BrokerEnabled)
+	setPause(t, leader.Server, true)
+	register(t, leader.Server, batchJob("first", 0))
+	next := followers[0]
+	transfer(t, all, next)
+	register(t, next.Server, batchJob("second", 0)) // the new leader works
+	if next.BrokerEnabled() {
+		t.Error("the new leader does not keep the pause")
+	}
+	statuses := func() map[string]int {
+		out := map[string]int{}
+		for _, job := range []string{"first", "second"} {
+			for _, e := range read[message.JobEvaluationsResponse](t, next.Server, "Job.Evaluations", jobRead(job)).Evaluations {
+				out[e.Status]++
+			}
+		}
+		return out
+	}
+	if got := statuses(); got[nomad.EvalStatusPending] != 2 {
+		t.Errorf("evaluations during the pause are %v, want 2 pending", got)
+	}
+	setPause(t, next.Server, false)
+	eventually(t, func() bool { return statuses()[nomad.EvalStatusComplete] == 2 })
+	setPause(t, next.Server, true)
+	setPause(t, next.Server, true) // no change
+	setPause(t, next.Server, false)
+	register(t, next.Server, batchJob("first", 0))
+	eventually(t, func() bool { return statuses()[nomad.EvalStatusComplete] == 3 })
+}
+
+// A cluster may begin with a paused broker.
+func TestBeginsPaused(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.Scheduler.PauseEvalBroker = true })
+	register(t, s, batchJob("first", 0))
+	if s.BrokerEnabled() {
+		t.Error("the broker is enabled")
+	}
+}
