@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+const (
+	// placedAtOnce is the number of allocations of each measured job.
+	placedAtOnce = 2000
+	// placedRounds is the number of jobs of each kind and fleet: the median counts.
+	placedRounds = 3
+	// placedEnough is the target at placedAt nodes, in placements per second.
+	placedEnough, placedAt = 3750, 5000
+	// The cost of a placement with the largest fleet, as a multiple of that with the smallest.
+	placedGrowth, rankedGrowth = 2, 4
+)
+
+// placedFleets are the sizes of the fleets.
+var placedFleets = []int{100, 1000, 5000, 10000}
+
+// placements measures the time from a job registration until its evaluation is complete, per allocation, for
+// fleets of several sizes. Nodes are simulated and registered by RPC.
+func placements(ctx context.Context, b *bench) (string, bool, error) {
+	a, err := b.server(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	defer a.Kill()
+	fleet, err := b.simulate(ctx, a, placedFleets[0])
+	if err != nil {
+		return "", false, err
+	}
+	defer fleet.stop()
+	var said []string
+	plain, ranked := map[int]time.Duration{}, map[int]time.Duration{}
+	for i, nodes := range placedFleets {
+		if err := fleet.do("nodes", nodes); err != nil {
+			return "", false, err
+		}
+		if i == 0 { // a warm-up
+			if _, err := placeOnce(ctx, a, "warm-up", nil); err != nil {
+				return "", false, err
+			}
+		}
+		err := b.profiled(ctx, []string{a.Address()}, fmt.Sprintf("placements-%d", nodes), profiledPlacements, func() (err error) {
+			if plain[nodes], err = placedMedian(ctx, a, fmt.Sprintf("plain-%d", nodes), nil); err != nil {
+				return err
+			}
+			ranked[nodes], err = placedMedian(ctx, a, fmt.Sprintf("ranked-%d", nodes), rank)
+			return err
+		})
+		if err != nil {
+			return "", false, err
+		}
+		said = append(said, fmt.Sprintf("%d nodes %.0f/s, ranked %.0f/s", nodes, perSecond(plain[nodes]), perSecond(ranked[nodes])))
+	}
+	least, most := placedFleets[0], placedFleets[len(placedFleets)-1]
+	grew := float64(plain[most]) / float64(plain[least])
+	grewRanked := float64(ranked[most]) / float64(ranked[least])
+	ok := perSecond(plain[placedAt]) >= placedEnough && grew <= placedGrowth && grewRanked <= rankedGrowth
+	return fmt.Sprintf("%s; cost at %d nodes %.2f × that at %d, ranked %.2f × (%.2f × the plain one at %d)", strings.Join(said, "; "),
+		most, grew, least, grewRanked, float64(ranked[most])/float64(plain[least]), least), ok, nil
+}
+
+// profiledPlacements is the duration of a profile of one fleet.
+const profiledPlacements = 6 * time.Second
+
+func perSecond(cost time.Duration) float64 { return placedAtOnce / cost.Seconds() }
+
+// placedMedian measures several jobs, one after the other.
+func placedMedian(ctx context.Context, a *cluster.Agent, id string, edit func(*workload.Job)) (time.Duration, error) {
+	took, err := paced(ctx, placedRounds, 0, func(i int) (time.Duration, error) {
+		return placeOnce(ctx, a, fmt.Sprintf("%s-%d", id, i), edit)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return median(took), nil
+}
+
+// rank adds a spread and an affinity to a job, so that the scheduler compares many nodes.
+func rank(job *workload.Job) {
+	half := int8(50)
+	job.Spreads = []*workload.Spread{{Attribute: "${meta.rack}", Weight: &half}}
+	job.Affinities = []*workload.Affinity{{LTarget: "${meta.rack}", Operand: "set_contains_any", RTarget: "r0,r1,r2,r3", Weight: &half}}
+}
+
+// placeOnce registers a job and waits until its evaluation is complete. It then purges the job, so that the
+// next one finds the same fleet.
+func placeOnce(ctx context.Context, a *cluster.Agent, id string, edit func(*workload.Job)) (time.Duration, error) {
+	job := batch(id, placedAtOnce, "mock_driver", map[string]any{"run_for": "1h"})
+	if edit != nil {
+		edit(job)
+	}
+	began := time.Now()
+	resp, _, err := a.Client.Jobs().Register(job, nil)
+	if err != nil {
+		return 0, err
+	}
+	if err := evalComplete(ctx, a, resp.EvalID); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	summary, _, err := a.Client.Jobs().Summary(id, nil)
+	if err != nil {
+		return 0, err
+	}
+	if got := summary.Summary[id].Starting; got != placedAtOnce {
+		return 0, fmt.Errorf("%d of %d allocations of job %s were placed", got, placedAtOnce, id)
+	}
+	eval, _, err := a.Client.Jobs().Deregister(id, true, nil)
+	if err != nil {
+		return 0, err
+	}
+	return took, evalComplete(ctx, a, eval)
+}
+
+// evalComplete waits until an evaluation is complete.
+func evalComplete(ctx context.Context, a *cluster.Agent, id string) error {
+	for index := uint64(0); ; {
+		eval, meta, err := a.Client.Evaluations().Info(id, (&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		if err != nil {
+			return err
+		}
+		switch eval.Status {
+		case api.EvalStatusComplete:
+			return nil
+		case api.EvalStatusPending:
+			index = meta.LastIndex
+		default:
+			return fmt.Errorf("evaluation %s of job %s is %s: %s", id, eval.JobID, eval.Status, eval.StatusDescription)
+		}
+	}
+}
