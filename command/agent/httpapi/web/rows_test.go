@@ -1,0 +1,135 @@
+package web
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+)
+
+// storedLists returns lists as the servers make them, with the given options.
+func storedLists(meta bool) map[string]any {
+	var jobs []*nomad.JobListStub
+	var allocs []*nomad.AllocListStub
+	var nodes []*nomad.NodeListStub
+	for i := range 20 {
+		j := &nomad.Job{ID: fmt.Sprintf("job-%d", i), Namespace: "default", Name: "<&>", Meta: map[string]string{"b": "1", "a": "2"}}
+		jobs = append(jobs, j.Stub(&nomad.JobSummary{JobID: j.ID, Summary: map[string]nomad.TaskGroupSummary{"g": {Running: i}}}, &nomad.JobStubFields{Meta: meta}))
+		a := &nomad.Allocation{ID: fmt.Sprintf("alloc-%d", i), Namespace: "default", Job: j, TaskStates: map[string]*nomad.TaskState{"t": {State: "running", StartedAt: time.Unix(int64(i), 0)}}}
+		allocs = append(allocs, a.Stub(&nomad.AllocStubFields{TaskStates: meta}))
+		nodes = append(nodes, (&nomad.Node{ID: fmt.Sprintf("node-%d", i), Attributes: map[string]string{"os.name": "x"}}).Stub(&nomad.NodeStubFields{OS: meta}))
+	}
+	return map[string]any{"jobs": jobs, "allocations": allocs, "nodes": nodes, "no jobs": []*nomad.JobListStub{}, "nil": []*nomad.JobListStub(nil),
+		"decoded jobs": []*nomad.JobListStub{{ID: "job-0", Namespace: "default"}, {ID: "job-1", Namespace: "default"}}}
+}
+
+// listJSON returns the JSON of a list through the cache.
+func listJSON(t *testing.T, c *rowCache, list any) (out string) {
+	t.Helper()
+	rows := listRows(list)
+	if rows == nil {
+		t.Fatalf("the rows of %T are not cached", list)
+	}
+	if err := c.withJSON(rows, func(text []byte) { out = string(text) }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestCachedListsAreEncodedAlike(t *testing.T) {
+	var c rowCache
+	for _, meta := range []bool{false, true, false} {
+		for name, list := range storedLists(meta) {
+			want, err := codec.EncodeJSON(orEmptyList(list))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if got := listJSON(t, &c, list); got != string(want) {
+					t.Errorf("%s with options %v: %s, want %s", name, meta, got, want)
+				}
+			}
+		}
+	}
+	if listRows([]*nomad.Evaluation{}) != nil || listRows(nil) != nil {
+		t.Error("other bodies have cached rows")
+	}
+}
+
+func TestRowsAreCachedUntilTheyChange(t *testing.T) {
+	var c rowCache
+	job := &nomad.Job{ID: "j", Namespace: "default", Name: "before"}
+	summary := &nomad.JobSummary{JobID: "j"}
+	first := job.Stub(summary, nil)
+	listJSON(t, &c, []*nomad.JobListStub{first})
+	first.Name = "not encoded again" // a server never does this
+	if again := job.Stub(summary, nil); !strings.Contains(listJSON(t, &c, []*nomad.JobListStub{again}), "before") {
+		t.Error("an unchanged row is lost")
+	}
+	id, source := first.Source()
+	if c.find(id, source) == nil {
+		t.Fatal("the row is not cached")
+	}
+	next := *job
+	next.Name = "after"
+	for name, changed := range map[string]*nomad.JobListStub{"job": next.Stub(summary, nil), "summary": job.Stub(&nomad.JobSummary{JobID: "j", ModifyIndex: 7}, nil),
+		"options": job.Stub(summary, &nomad.JobStubFields{Meta: true}), "summary and job": next.Stub(nil, nil)} {
+		want, err := codec.EncodeJSON([]*nomad.JobListStub{changed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := listJSON(t, &c, []*nomad.JobListStub{changed}); got != string(want) {
+			t.Errorf("after a change of the %s the list is %s, want %s", name, got, want)
+		}
+	}
+	if len(c.rows) != 1 {
+		t.Errorf("%d versions of a row are cached, want 1", len(c.rows))
+	}
+}
+
+func TestRowCacheIsBounded(t *testing.T) {
+	var c rowCache
+	now := time.Now()
+	text := make([]byte, 1<<20)
+	for i := range 200 {
+		c.keep(nomad.NamespacedID{ID: fmt.Sprint(i)}, cachedRow{i, text}, now)
+		c.keep(nomad.NamespacedID{ID: fmt.Sprint(i)}, cachedRow{-i, text}, now) // replaces the row
+		if want := len(c.rows) * (len(text) + rowOverhead); c.size != want || c.size > maxRows+2*len(text) {
+			t.Fatalf("%d rows count %d bytes, want %d, at most %d", len(c.rows), c.size, want, maxRows)
+		}
+	}
+	c.keep(nomad.NamespacedID{ID: "later"}, cachedRow{1, text}, now.Add(2*rowsFor))
+	if len(c.rows) != 1 {
+		t.Errorf("%d rows after their time, want the new one", len(c.rows))
+	}
+}
+
+func TestListsAreServedConcurrently(t *testing.T) {
+	s := &Server{}
+	lists := storedLists(true)
+	var all sync.WaitGroup
+	for range 8 {
+		for name, list := range lists {
+			want, err := codec.EncodeJSON(orEmptyList(list))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				for range 50 {
+					rec := httptest.NewRecorder()
+					writeJSON(rec, &Request{server: s}, list)
+					if got := rec.Body.String(); got != string(want) || rec.Header().Get("Content-Type") != "application/json" {
+						t.Errorf("%s: %s, want %s", name, got, want)
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+}
