@@ -166,6 +166,11 @@ func TestJSONBuffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for range 100 { // one of them uses the buffer of the first value
+		if _, err := codec.EncodeJSON(nomad.IndexEntry{Key: "later"}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	large := strings.Repeat("x", 4<<20)
 	var wait sync.WaitGroup
 	for n := range 8 {

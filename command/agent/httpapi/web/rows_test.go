@@ -12,17 +12,36 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
-// storedLists returns lists as the servers make them, with the given options.
-func storedLists(meta bool) map[string]any {
+// stored holds objects of the state.
+type stored struct {
+	jobs      []*nomad.Job
+	summaries []*nomad.JobSummary
+	allocs    []*nomad.Allocation
+	nodes     []*nomad.Node
+}
+
+func newStored() *stored {
+	s := &stored{}
+	for i := range 20 {
+		j := &nomad.Job{ID: fmt.Sprintf("job-%d", i), Namespace: "default", Name: "<&>", Meta: map[string]string{"b": "1", "a": "2"}}
+		s.jobs = append(s.jobs, j)
+		s.summaries = append(s.summaries, &nomad.JobSummary{JobID: j.ID, Summary: map[string]nomad.TaskGroupSummary{"g": {Running: i}}})
+		s.allocs = append(s.allocs, &nomad.Allocation{ID: fmt.Sprintf("alloc-%d", i), Namespace: "default", Job: j,
+			TaskStates: map[string]*nomad.TaskState{"t": {State: "running", StartedAt: time.Unix(int64(i), 0)}}})
+		s.nodes = append(s.nodes, &nomad.Node{ID: fmt.Sprintf("node-%d", i), Attributes: map[string]string{"os.name": "x"}})
+	}
+	return s
+}
+
+// lists returns lists as the servers make them, with or without their optional fields.
+func (s *stored) lists(all bool) map[string]any {
 	var jobs []*nomad.JobListStub
 	var allocs []*nomad.AllocListStub
 	var nodes []*nomad.NodeListStub
-	for i := range 20 {
-		j := &nomad.Job{ID: fmt.Sprintf("job-%d", i), Namespace: "default", Name: "<&>", Meta: map[string]string{"b": "1", "a": "2"}}
-		jobs = append(jobs, j.Stub(&nomad.JobSummary{JobID: j.ID, Summary: map[string]nomad.TaskGroupSummary{"g": {Running: i}}}, &nomad.JobStubFields{Meta: meta}))
-		a := &nomad.Allocation{ID: fmt.Sprintf("alloc-%d", i), Namespace: "default", Job: j, TaskStates: map[string]*nomad.TaskState{"t": {State: "running", StartedAt: time.Unix(int64(i), 0)}}}
-		allocs = append(allocs, a.Stub(&nomad.AllocStubFields{TaskStates: meta}))
-		nodes = append(nodes, (&nomad.Node{ID: fmt.Sprintf("node-%d", i), Attributes: map[string]string{"os.name": "x"}}).Stub(&nomad.NodeStubFields{OS: meta}))
+	for i := range s.jobs {
+		jobs = append(jobs, s.jobs[i].Stub(s.summaries[i], &nomad.JobStubFields{Meta: all}))
+		allocs = append(allocs, s.allocs[i].Stub(&nomad.AllocStubFields{TaskStates: all}))
+		nodes = append(nodes, s.nodes[i].Stub(&nomad.NodeStubFields{OS: all}))
 	}
 	return map[string]any{"jobs": jobs, "allocations": allocs, "nodes": nodes, "no jobs": []*nomad.JobListStub{}, "nil": []*nomad.JobListStub(nil),
 		"decoded jobs": []*nomad.JobListStub{{ID: "job-0", Namespace: "default"}, {ID: "job-1", Namespace: "default"}}}
@@ -43,15 +62,16 @@ func listJSON(t *testing.T, c *rowCache, list any) (out string) {
 
 func TestCachedListsAreEncodedAlike(t *testing.T) {
 	var c rowCache
-	for _, meta := range []bool{false, true, false} {
-		for name, list := range storedLists(meta) {
+	objects := newStored()
+	for _, all := range []bool{false, true, false} {
+		for name, list := range objects.lists(all) {
 			want, err := codec.EncodeJSON(orEmptyList(list))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {
 				if got := listJSON(t, &c, list); got != string(want) {
-					t.Errorf("%s with options %v: %s, want %s", name, meta, got, want)
+					t.Errorf("%s with all fields %v: %s, want %s", name, all, got, want)
 				}
 			}
 		}
@@ -111,7 +131,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 
 func TestListsAreServedConcurrently(t *testing.T) {
 	s := &Server{}
-	lists := storedLists(true)
+	lists := newStored().lists(true)
 	var all sync.WaitGroup
 	for range 8 {
 		for name, list := range lists {
