@@ -16,7 +16,7 @@ const (
 	// placedAtOnce is the number of allocations of each measured job.
 	placedAtOnce = 2000
 	// placedRounds is the number of jobs of each kind and fleet: the median counts.
-	placedRounds = 3
+	placedRounds = 5
 	// placedEnough is the target at placedAt nodes, in placements per second.
 	placedEnough, placedAt = 3750, 5000
 	// The cost of a placement with the largest fleet, as a multiple of that with the smallest.
@@ -40,7 +40,7 @@ func placements(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	defer fleet.stop()
 	var said []string
-	plain, ranked := map[int]time.Duration{}, map[int]time.Duration{}
+	plain, ranked := map[int]placeCost{}, map[int]placeCost{}
 	for i, nodes := range placedFleets {
 		if err := fleet.do("nodes", nodes); err != nil {
 			return "", false, err
@@ -60,30 +60,40 @@ func placements(ctx context.Context, b *bench) (string, bool, error) {
 		if err != nil {
 			return "", false, err
 		}
-		said = append(said, fmt.Sprintf("%d nodes %.0f/s, ranked %.0f/s", nodes, perSecond(plain[nodes]), perSecond(ranked[nodes])))
+		said = append(said, fmt.Sprintf("%d nodes %v, ranked %v", nodes, plain[nodes], ranked[nodes]))
 	}
 	least, most := placedFleets[0], placedFleets[len(placedFleets)-1]
-	grew := float64(plain[most]) / float64(plain[least])
-	grewRanked := float64(ranked[most]) / float64(ranked[least])
-	ok := perSecond(plain[placedAt]) >= placedEnough && grew <= placedGrowth && grewRanked <= rankedGrowth
-	return fmt.Sprintf("%s; cost at %d nodes %.2f × that at %d, ranked %.2f × (%.2f × the plain one at %d)", strings.Join(said, "; "),
-		most, grew, least, grewRanked, float64(ranked[most])/float64(plain[least]), least), ok, nil
+	grew, grewRanked := plain[most].over(plain[least]), ranked[most].over(ranked[least])
+	ok := plain[placedAt].perSecond() >= placedEnough && grew <= placedGrowth && grewRanked <= rankedGrowth
+	return fmt.Sprintf("%s; CPU time at %d nodes %.2f × that at %d, ranked %.2f × (%.2f × the plain one at %d)", strings.Join(said, "; "),
+		most, grew, least, grewRanked, ranked[most].over(plain[least]), least), ok, nil
 }
+
+// placeCost is the cost of the placements of one job.
+type placeCost struct{ took, cpu time.Duration }
+
+func (c placeCost) perSecond() float64 { return placedAtOnce / c.took.Seconds() }
+
+// over compares CPU times, because a busy machine changes rates more than costs.
+func (c placeCost) over(other placeCost) float64 { return float64(c.cpu) / float64(other.cpu) }
+
+// String returns the rate and the CPU time of the server.
+func (c placeCost) String() string { return rated{c.perSecond(), c.cpu / placedAtOnce}.String() }
 
 // profiledPlacements is the duration of a profile of one fleet.
 const profiledPlacements = 6 * time.Second
 
-func perSecond(cost time.Duration) float64 { return placedAtOnce / cost.Seconds() }
-
 // placedMedian measures several jobs, one after the other.
-func placedMedian(ctx context.Context, a *cluster.Agent, id string, edit func(*workload.Job)) (time.Duration, error) {
-	took, err := paced(ctx, placedRounds, 0, func(i int) (time.Duration, error) {
-		return placeOnce(ctx, a, fmt.Sprintf("%s-%d", id, i), edit)
-	})
-	if err != nil {
-		return 0, err
+func placedMedian(ctx context.Context, a *cluster.Agent, id string, edit func(*workload.Job)) (placeCost, error) {
+	var took, cpu []time.Duration
+	for i := range placedRounds {
+		cost, err := placeOnce(ctx, a, fmt.Sprintf("%s-%d", id, i), edit)
+		if err != nil {
+			return placeCost{}, err
+		}
+		took, cpu = append(took, cost.took), append(cpu, cost.cpu)
 	}
-	return median(took), nil
+	return placeCost{median(took), median(cpu)}, nil
 }
 
 // rank adds a spread and an affinity to a job, so that the scheduler compares many nodes.
@@ -95,32 +105,32 @@ func rank(job *workload.Job) {
 
 // placeOnce registers a job and waits until its evaluation is complete. It then purges the job, so that the
 // next one finds the same fleet.
-func placeOnce(ctx context.Context, a *cluster.Agent, id string, edit func(*workload.Job)) (time.Duration, error) {
+func placeOnce(ctx context.Context, a *cluster.Agent, id string, edit func(*workload.Job)) (placeCost, error) {
 	job := batch(id, placedAtOnce, "mock_driver", map[string]any{"run_for": "1h"})
 	if edit != nil {
 		edit(job)
 	}
-	began := time.Now()
+	began, used := time.Now(), cpuTime(a.Pid())
 	resp, _, err := a.Client.Jobs().Register(job, nil)
 	if err != nil {
-		return 0, err
+		return placeCost{}, err
 	}
 	if err := evalComplete(ctx, a, resp.EvalID); err != nil {
-		return 0, err
+		return placeCost{}, err
 	}
-	took := time.Since(began)
+	cost := placeCost{time.Since(began), cpuTime(a.Pid()) - used}
 	summary, _, err := a.Client.Jobs().Summary(id, nil)
 	if err != nil {
-		return 0, err
+		return placeCost{}, err
 	}
 	if got := summary.Summary[id].Starting; got != placedAtOnce {
-		return 0, fmt.Errorf("%d of %d allocations of job %s were placed", got, placedAtOnce, id)
+		return placeCost{}, fmt.Errorf("%d of %d allocations of job %s were placed", got, placedAtOnce, id)
 	}
 	eval, _, err := a.Client.Jobs().Deregister(id, true, nil)
 	if err != nil {
-		return 0, err
+		return placeCost{}, err
 	}
-	return took, evalComplete(ctx, a, eval)
+	return cost, evalComplete(ctx, a, eval)
 }
 
 // evalComplete waits until an evaluation is complete.
