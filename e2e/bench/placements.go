@@ -16,7 +16,7 @@ const (
 	// placedAtOnce is the number of allocations of each measured job.
 	placedAtOnce = 2000
 	// placedRounds is the number of jobs of each kind and fleet: the median counts.
-	placedRounds = 5
+	placedRounds = 3
 	// placedEnough is the target at placedAt nodes, in placements per second.
 	placedEnough, placedAt = 3750, 5000
 	// The cost of a placement with the largest fleet, as a multiple of that with the smallest.
@@ -29,36 +29,12 @@ var placedFleets = []int{100, 1000, 5000, 10000}
 // placements measures the time from a job registration until its evaluation is complete, per allocation, for
 // fleets of several sizes. Nodes are simulated and registered by RPC.
 func placements(ctx context.Context, b *bench) (string, bool, error) {
-	a, err := b.server(ctx)
-	if err != nil {
-		return "", false, err
-	}
-	defer a.Kill()
-	fleet, err := b.simulate(ctx, a, placedFleets[0])
-	if err != nil {
-		return "", false, err
-	}
-	defer fleet.stop()
 	var said []string
 	plain, ranked := map[int]placeCost{}, map[int]placeCost{}
-	for i, nodes := range placedFleets {
-		if err := fleet.do("nodes", nodes); err != nil {
-			return "", false, err
-		}
-		if i == 0 { // a warm-up
-			if _, err := placeOnce(ctx, a, "warm-up", nil); err != nil {
-				return "", false, err
-			}
-		}
-		err := b.profiled(ctx, []string{a.Address()}, fmt.Sprintf("placements-%d", nodes), profiledPlacements, func() (err error) {
-			if plain[nodes], err = placedMedian(ctx, a, fmt.Sprintf("plain-%d", nodes), nil); err != nil {
-				return err
-			}
-			ranked[nodes], err = placedMedian(ctx, a, fmt.Sprintf("ranked-%d", nodes), rank)
-			return err
-		})
-		if err != nil {
-			return "", false, err
+	for _, nodes := range placedFleets {
+		var err error
+		if plain[nodes], ranked[nodes], err = b.placedOn(ctx, nodes); err != nil {
+			return "", false, fmt.Errorf("%d nodes: %w", nodes, err)
 		}
 		said = append(said, fmt.Sprintf("%d nodes %v, ranked %v", nodes, plain[nodes], ranked[nodes]))
 	}
@@ -67,6 +43,36 @@ func placements(ctx context.Context, b *bench) (string, bool, error) {
 	ok := plain[placedAt].perSecond() >= placedEnough && grew <= placedGrowth && grewRanked <= rankedGrowth
 	return fmt.Sprintf("%s; CPU time at %d nodes %.2f × that at %d, ranked %.2f × (%.2f × the plain one at %d)", strings.Join(said, "; "),
 		most, grew, least, grewRanked, ranked[most].over(plain[least]), least), ok, nil
+}
+
+// placedOn measures placements with a fleet. Each fleet has a new server, because the allocations of earlier jobs
+// remain in state.
+func (b *bench) placedOn(ctx context.Context, nodes int) (plain, ranked placeCost, err error) {
+	a, err := b.server(ctx)
+	if err != nil {
+		return plain, ranked, err
+	}
+	defer a.Kill()
+	fleet, err := b.simulate(ctx, a, nodes)
+	if err != nil {
+		return plain, ranked, err
+	}
+	defer fleet.stop()
+	if _, err := placeOnce(ctx, a, "warm-up", nil); err != nil {
+		return plain, ranked, err
+	}
+	err = b.profiled(ctx, []string{a.Address()}, fmt.Sprintf("placements-plain-%d", nodes), profiledPlacements, func() (err error) {
+		plain, err = placedMedian(ctx, a, "plain", nil)
+		return err
+	})
+	if err != nil {
+		return plain, ranked, err
+	}
+	err = b.profiled(ctx, []string{a.Address()}, fmt.Sprintf("placements-ranked-%d", nodes), profiledPlacements, func() (err error) {
+		ranked, err = placedMedian(ctx, a, "ranked", rank)
+		return err
+	})
+	return plain, ranked, err
 }
 
 // placeCost is the cost of the placements of one job.
@@ -80,7 +86,7 @@ func (c placeCost) over(other placeCost) float64 { return float64(c.cpu) / float
 // String returns the rate and the CPU time of the server.
 func (c placeCost) String() string { return rated{c.perSecond(), c.cpu / placedAtOnce}.String() }
 
-// profiledPlacements is the duration of a profile of one fleet.
+// profiledPlacements is the duration of a profile of one kind of jobs.
 const profiledPlacements = 6 * time.Second
 
 // placedMedian measures several jobs, one after the other.
