@@ -112,7 +112,9 @@ func rank(job *workload.Job) {
 // placeOnce registers a job and waits until its evaluation is complete. It then purges the job, so that the
 // next one finds the same fleet.
 func placeOnce(ctx context.Context, a *cluster.Agent, id string, edit func(*workload.Job)) (placeCost, error) {
+	kind := "service" // the scheduler compares more nodes for a service than for a batch job
 	job := batch(id, placedAtOnce, "mock_driver", map[string]any{"run_for": "1h"})
+	job.Type, job.TaskGroups[0].RestartPolicy = &kind, nil
 	if edit != nil {
 		edit(job)
 	}
