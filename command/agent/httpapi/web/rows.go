@@ -15,6 +15,9 @@ const (
 	rowOverhead = 256
 	// rowsFor is how long a rowCache keeps rows. Deleted objects leave it then.
 	rowsFor = 10 * time.Minute
+	// maxListRows is the length of the longest list whose rows are cached. A longer one could replace the whole cache,
+	// and a row that is not cached costs more than in a list that is encoded at once.
+	maxListRows = 5000
 )
 
 // row is an element of a list that consists of stored objects and of nothing else. A stored object never changes: an
@@ -25,7 +28,7 @@ type row interface {
 	Source() (nomad.NamespacedID, any)
 }
 
-// listRows returns the rows of a list whose JSON is cached, or nil for any other body.
+// listRows returns the rows of a list whose JSON is cached, or nil for any other body and for long lists.
 func listRows(body any) iter.Seq[row] {
 	switch list := body.(type) {
 	case []*nomad.JobListStub:
@@ -39,6 +42,9 @@ func listRows(body any) iter.Seq[row] {
 }
 
 func asRows[T row](list []T) iter.Seq[row] {
+	if len(list) > maxListRows {
+		return nil
+	}
 	return func(yield func(row) bool) {
 		for _, r := range list {
 			if !yield(r) {

@@ -76,8 +76,8 @@ func TestCachedListsAreEncodedAlike(t *testing.T) {
 			}
 		}
 	}
-	if listRows([]*nomad.Evaluation{}) != nil || listRows(nil) != nil {
-		t.Error("other bodies have cached rows")
+	if listRows([]*nomad.Evaluation{}) != nil || listRows(nil) != nil || listRows(make([]*nomad.JobListStub, maxListRows+1)) != nil {
+		t.Error("other bodies or long lists have cached rows")
 	}
 }
 
@@ -152,4 +152,28 @@ func TestListsAreServedConcurrently(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+// BenchmarkList encodes 500 jobs: without the cache, with an empty one, and when all rows are cached.
+func BenchmarkList(b *testing.B) {
+	var jobs []*nomad.JobListStub
+	for i := range 500 {
+		j := &nomad.Job{ID: fmt.Sprintf("job-%d", i), Namespace: "default", Type: "service", Datacenters: []string{"*"}}
+		jobs = append(jobs, j.Stub(&nomad.JobSummary{JobID: j.ID, Summary: map[string]nomad.TaskGroupSummary{"g": {Running: 20}}}, nil))
+	}
+	var cached rowCache
+	for name, encode := range map[string]func() error{
+		"without": func() error { return codec.WithJSON(jobs, func([]byte) {}) },
+		"empty":   func() error { return new(rowCache).withJSON(listRows(jobs), func([]byte) {}) },
+		"cached":  func() error { return cached.withJSON(listRows(jobs), func([]byte) {}) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := encode(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
