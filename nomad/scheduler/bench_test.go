@@ -12,26 +12,15 @@ import (
 
 // BenchmarkPlace2000 places 2,000 allocations of one job.
 func BenchmarkPlace2000(b *testing.B) {
-	for _, nodes := range []int{1, 100, 10000} {
+	for _, nodes := range []int{1, 100} {
 		for _, withPorts := range []bool{false, true} {
 			b.Run(fmt.Sprintf("nodes=%d/ports=%v", nodes, withPorts), func(b *testing.B) {
 				placeMany(b, nodes, withPorts)
 			})
 		}
 	}
-	for _, nodes := range []int{100, 10000} {
-		b.Run(fmt.Sprintf("nodes=%d/ranked", nodes), func(b *testing.B) { placeMany(b, nodes, false, ranked) })
-	}
 	b.Run("nodes=100/quota", func(b *testing.B) {
 		placeMany(b, 100, false, func(w *world) { w.limited(nomad.QuotaResources{CPU: new(1 << 30), Allocs: new(5000)}) })
-	})
-}
-
-// ranked adds a spread and an affinity to the job, so that the scheduler compares many nodes.
-func ranked(w *world) {
-	w.change(func(j *nomad.Job) {
-		j.Spreads = []*nomad.Spread{{Attribute: "${meta.rack}", Weight: 50}}
-		j.Affinities = []*nomad.Affinity{{LTarget: "${meta.rack}", Operand: nomad.ConstraintSetContainsAny, RTarget: "0,1,2,3", Weight: 50}}
 	})
 }
 
@@ -40,7 +29,6 @@ func placeMany(b *testing.B, nodes int, withPorts bool, edit ...func(*world)) {
 	w := newWorld(b)
 	for i := range nodes {
 		w.addNode(fmt.Sprintf("node-%03d", i), func(n *nomad.Node) {
-			n.Meta = map[string]string{"rack": fmt.Sprint(i % 20)}
 			n.NodeResources.Cpu.CpuShares = 1_000_000
 			n.NodeResources.Memory.MemoryMB = 1_000_000
 		})
