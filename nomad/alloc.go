@@ -47,6 +47,8 @@ type AllocListStub struct {
 	ModifyIndex           uint64
 	CreateTime            int64
 	ModifyTime            int64
+
+	source allocSource // of a stub that was made in this process
 }
 
 // AllocMetric describes how the scheduler found a node. If it found none, it lists which nodes failed

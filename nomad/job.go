@@ -142,6 +142,8 @@ type JobListStub struct {
 	JobModifyIndex    uint64
 	SubmitTime        int64
 	Meta              map[string]string
+
+	source jobSource // of a stub that was made in this process
 }
 
 // JobStubFields selects the optional fields of a job list.

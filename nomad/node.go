@@ -201,6 +201,8 @@ type NodeListStub struct {
 	LastDrain             *DrainMetadata
 	CreateIndex           uint64
 	ModifyIndex           uint64
+
+	source nodeSource // of a stub that was made in this process
 }
 
 // NodeMemoryResources is the memory of a node in MiB.

@@ -13,10 +13,27 @@ func (j *Job) Stub(summary *JobSummary, fields *JobStubFields) *JobListStub {
 		CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex, JobModifyIndex: j.JobModifyIndex,
 		SubmitTime: j.SubmitTime,
 	}
+	stub.source = jobSource{job: j, summary: summary}
 	if fields != nil && fields.Meta {
-		stub.Meta = j.Meta
+		stub.Meta, stub.source.meta = j.Meta, true
 	}
 	return stub
+}
+
+// jobSource is what a JobListStub consists of.
+type jobSource struct {
+	job     *Job
+	summary *JobSummary
+	meta    bool
+}
+
+// Source returns the ID of the job and a comparable value that identifies the stored objects and the options that the
+// stub was made from. Stubs with equal sources are equal. The value is nil for a decoded stub.
+func (s *JobListStub) Source() (id NamespacedID, source any) {
+	if s.source.job == nil {
+		return id, nil
+	}
+	return NamespacedID{ID: s.ID, Namespace: s.Namespace}, s.source
 }
 
 // hostOf returns the address without its port, if it has one.
@@ -38,9 +55,11 @@ func (n *Node) Stub(fields *NodeStubFields) *NodeListStub {
 		HostVolumes: n.HostVolumes, LastDrain: n.LastDrain,
 		CreateIndex: n.CreateIndex, ModifyIndex: n.ModifyIndex,
 	}
+	stub.source.node = n
 	if fields == nil {
 		return stub
 	}
+	stub.source.fields = *fields
 	if fields.Resources {
 		stub.NodeResources, stub.ReservedResources = n.NodeResources, n.ReservedResources
 	}
@@ -48,6 +67,20 @@ func (n *Node) Stub(fields *NodeStubFields) *NodeListStub {
 		stub.Attributes = map[string]string{"os.name": n.Attributes["os.name"]}
 	}
 	return stub
+}
+
+// nodeSource is what a NodeListStub consists of.
+type nodeSource struct {
+	node   *Node
+	fields NodeStubFields
+}
+
+// Source is JobListStub.Source for nodes.
+func (s *NodeListStub) Source() (id NamespacedID, source any) {
+	if s.source.node == nil {
+		return id, nil
+	}
+	return NamespacedID{ID: s.ID}, s.source
 }
 
 // Stub returns the short form of an allocation for lists. Task states are included unless fields excludes them. Resources
@@ -65,10 +98,12 @@ func (a *Allocation) Stub(fields *AllocStubFields) *AllocListStub {
 		CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex,
 		CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
 	}
+	stub.source = allocSource{a, AllocStubFields{TaskStates: true}}
 	if a.Job != nil {
 		stub.JobType, stub.JobVersion = a.Job.Type, a.Job.Version
 	}
 	if fields != nil {
+		stub.source.fields = *fields
 		if fields.Resources {
 			stub.AllocatedResources = a.AllocatedResources
 		}
@@ -77,6 +112,20 @@ func (a *Allocation) Stub(fields *AllocStubFields) *AllocListStub {
 		}
 	}
 	return stub
+}
+
+// allocSource is what an AllocListStub consists of.
+type allocSource struct {
+	alloc  *Allocation
+	fields AllocStubFields
+}
+
+// Source is JobListStub.Source for allocations.
+func (s *AllocListStub) Source() (id NamespacedID, source any) {
+	if s.source.alloc == nil {
+		return id, nil
+	}
+	return NamespacedID{ID: s.ID, Namespace: s.Namespace}, s.source
 }
 
 // Stub returns the short form of an evaluation, for its related evaluations.

@@ -59,7 +59,7 @@ func fleet(args []string) error {
 	l := &load{servers: strings.Split(args[0], ","), slots: make(chan struct{}, callsAtOnce), silent: make(chan struct{}),
 		pool: rpc.NewPool(rpc.PoolConfig{MaxIdleStreams: callsAtOnce})}
 	defer l.pool.Close()
-	nodes, err := l.register(count, silent)
+	nodes, err := l.register(0, count, silent)
 	if err != nil {
 		return err
 	}
@@ -83,13 +83,13 @@ func fleet(args []string) error {
 	return nil
 }
 
-// register registers all nodes and marks them as ready.
-func (l *load) register(count, silent int) ([]*simNode, error) {
+// register registers nodes and marks them as ready. Their names are numbered from first on.
+func (l *load) register(first, count, silent int) ([]*simNode, error) {
 	nodes := make([]*simNode, count)
 	all, ctx := errgroup.WithContext(context.Background())
 	all.SetLimit(callsAtOnce)
 	for i := range nodes {
-		n := &simNode{id: nomad.NewID(), secret: nomad.NewID(), name: fmt.Sprintf("sim-%d", i)}
+		n := &simNode{id: nomad.NewID(), secret: nomad.NewID(), name: fmt.Sprintf("%s%d", simName, first+i)}
 		if i < silent {
 			n.name = fmt.Sprintf("%s-%d", silentName, i)
 		}
@@ -110,6 +110,7 @@ func (l *load) enter(ctx context.Context, n *simNode) error {
 		Attributes: map[string]string{"kernel.name": "linux", "cpu.arch": "amd64"}, Status: nomad.NodeStatusInit}
 	if l.runs {
 		equip(node)
+		node.Meta = map[string]string{"rack": fmt.Sprintf("r%d", rackOf(n.name))}
 	}
 	req := &message.NodeRegisterRequest{Node: node, WriteRequest: message.WriteRequest{Region: "global"}}
 	var resp message.NodeUpdateResponse

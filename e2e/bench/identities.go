@@ -101,7 +101,7 @@ func signers(args []string) error {
 	l := &load{servers: strings.Split(args[0], ","), slots: make(chan struct{}, signAtOnce), silent: make(chan struct{}), runs: true,
 		pool: rpc.NewPool(rpc.PoolConfig{MaxIdleStreams: signAtOnce})}
 	defer l.pool.Close()
-	nodes, err := l.register(signNodes, 0)
+	nodes, err := l.register(0, signNodes, 0)
 	if err != nil {
 		return err
 	}

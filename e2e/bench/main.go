@@ -52,6 +52,11 @@ var figures = []figure{
 	{"100 MB snapshot restored on 3 servers", "≤ 10 s", restoreSnapshot},
 	{"an event of the audit log", "≤ 10 µs", auditCost},
 	{"authorize a request whose token was seen before", "≤ 5 µs", authorizeCost},
+	{"placements/s with 100 to 10,000 nodes, one server", "≥ 3,750/s at 5,000; cost at 10,000 ≤ 2 × that at 100, ranked ≤ 4 ×", placements},
+	{"500 of 5,000 nodes lost, 5,000 allocations replaced", "≤ 10 s", losses},
+	{"100 of 200 nodes drained", "≤ 30 s, never below count − max_parallel", drains},
+	{"1,000 periodic jobs launched", "≤ 5 s, none twice", launches},
+	{"lists with 10,000 allocations", "≥ 2.5 × the program of -baseline (6fe646be)", listRates},
 	{"10,000 variables listed by prefix, with access control", "≤ 50 ms", listVariables},
 	{"this machine, after", "none", machine},
 }
@@ -61,10 +66,11 @@ type bench struct {
 	nomad    string
 	dir      string
 	profiles string // directory of CPU profiles; empty for none
+	baseline string // an older program to compare with; empty for none
 }
 
 // limit bounds the complete run.
-const limit = 15 * time.Minute
+const limit = 20 * time.Minute
 
 func main() {
 	companion.Main()
@@ -79,6 +85,7 @@ func main() {
 	only := flag.String("only", "", "a regular expression: measure the figures whose names match")
 	dir := flag.String("dir", "", "where the data goes: a directory on a real disk (default: the one of temporary files)")
 	profiles := flag.String("profiles", "", "a directory for CPU profiles of the agents during registrations, the mixed load and the restore of a snapshot (go tool pprof)")
+	baseline := flag.String("baseline", "", "an older program: the figures of lists are compared with it")
 	flag.Parse()
 	chosen, err := regexp.Compile(*only)
 	if err != nil {
@@ -89,7 +96,7 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(ctx, bench{nomad: *nomad, dir: *dir, profiles: *profiles}, chosen); err != nil {
+	if err := run(ctx, bench{nomad: *nomad, dir: *dir, profiles: *profiles, baseline: *baseline}, chosen); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

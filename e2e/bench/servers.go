@@ -60,6 +60,42 @@ func (b *bench) servers(ctx context.Context, config string) (*servers, error) {
 	return s, nil
 }
 
+// server starts one server with data on disk. The caller kills it.
+func (b *bench) server(ctx context.Context) (*cluster.Agent, error) {
+	dir, err := os.MkdirTemp(b.dir, "server-")
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "server.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	o := cluster.Options{Bin: b.nomad, Dir: dir, Log: log}
+	o.Args = []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-log-level=WARN", "-data-dir=" + filepath.Join(dir, "data")}
+	if b.profiles != "" {
+		extra := filepath.Join(dir, "extra.hcl")
+		if err := os.WriteFile(extra, []byte(debugRoutes), 0o600); err != nil {
+			return nil, err
+		}
+		o.Args = append(o.Args, "-config="+extra)
+	}
+	a, err := cluster.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	err = eventually(ctx, "the server leads", func() error {
+		if addr, err := a.Client.Status().Leader(); err != nil || addr == "" {
+			return fmt.Errorf("no leader: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, a.Kill())
+	}
+	return a, nil
+}
+
 // stop kills all servers.
 func (s *servers) stop() error {
 	var errs []error

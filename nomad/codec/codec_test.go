@@ -158,3 +158,46 @@ func TestDecodeBoundsPreallocation(t *testing.T) {
 		t.Errorf("%d bytes were allocated for a message of %d", took, len(body))
 	}
 }
+
+// TestJSONBuffers checks that a buffer is not shared with earlier or concurrent values, and that large buffers are not
+// kept.
+func TestJSONBuffers(t *testing.T) {
+	first, err := codec.EncodeJSON(nomad.IndexEntry{Key: "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // one of them uses the buffer of the first value
+		if _, err := codec.EncodeJSON(nomad.IndexEntry{Key: "later"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := strings.Repeat("x", 4<<20)
+	var wait sync.WaitGroup
+	for n := range 8 {
+		wait.Go(func() {
+			key := strings.Repeat("k", n*500)
+			want := `{"Key":"` + key + `","Value":7}`
+			for range 200 {
+				err := codec.WithJSON(nomad.IndexEntry{Key: key, Value: 7}, func(text []byte) {
+					if string(text) != want {
+						t.Errorf("got %s, want %s", text, want)
+					}
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if err := codec.WithJSON(large, func(text []byte) {
+		if len(text) != len(large)+2 {
+			t.Errorf("%d bytes, want %d", len(text), len(large)+2)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if string(first) != `{"Key":"first","Value":0}` {
+		t.Errorf("the first text has become %s", first)
+	}
+}

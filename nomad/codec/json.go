@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"reflect"
 	"sync"
 
@@ -47,16 +48,38 @@ type listedTopology struct {
 	Nodes []int
 }
 
-var jsonEncoders = sync.Pool{New: func() any { return codec.NewEncoder(nil, jsonHandle) }}
+// jsonEncoder is an encoder and its buffer. The buffer is reused: while it grows, it copies a large value several
+// times.
+type jsonEncoder struct {
+	*codec.Encoder
+	text []byte
+}
+
+// maxKeptText bounds the buffers that are kept for later values.
+const maxKeptText = 1 << 20
+
+var jsonEncoders = sync.Pool{New: func() any { return &jsonEncoder{Encoder: codec.NewEncoder(nil, jsonHandle)} }}
 
 var jsonHandle = NewJSONHandle(0)
 
-// EncodeJSON returns v in the JSON form of the HTTP API.
-func EncodeJSON(v any) ([]byte, error) {
-	var out []byte
-	enc := jsonEncoders.Get().(*codec.Encoder)
+// WithJSON passes v in the JSON form of the HTTP API to use. The text is valid until use returns.
+func WithJSON(v any, use func(text []byte)) error {
+	enc := jsonEncoders.Get().(*jsonEncoder)
 	defer jsonEncoders.Put(enc)
-	enc.ResetBytes(&out)
-	err := enc.Encode(v)
+	enc.ResetBytes(&enc.text)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	use(enc.text)
+	if cap(enc.text) > maxKeptText {
+		enc.text = nil
+		enc.ResetBytes(&enc.text) // the encoder refers to the buffer too
+	}
+	return nil
+}
+
+// EncodeJSON returns v in the JSON form of the HTTP API.
+func EncodeJSON(v any) (out []byte, err error) {
+	err = WithJSON(v, func(text []byte) { out = bytes.Clone(text) })
 	return out, err
 }

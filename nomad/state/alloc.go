@@ -15,6 +15,7 @@ var allocs = &table.Table[nomad.Allocation]{
 	Events: true,
 	ID:     func(a *nomad.Allocation) table.Key { return table.KeyOf(a.ID) },
 	Indexes: []table.Index[nomad.Allocation]{
+		{Name: "create", Key: func(a *nomad.Allocation) table.Key { return table.Key{}.Number(a.CreateIndex) }},
 		{Name: "node", Key: func(a *nomad.Allocation) table.Key { return nodeKey(a.NodeID, a.TerminalStatus()) }},
 		{Name: "job", Key: func(a *nomad.Allocation) table.Key { return table.KeyOf(a.Namespace, a.JobID) }},
 		{Name: "eval", Key: func(a *nomad.Allocation) table.Key { return table.KeyOf(a.EvalID) }},
@@ -36,6 +37,16 @@ func (s *Snapshot) Alloc(ws memdb.WatchSet, id string) *nomad.Allocation {
 // Allocs returns every allocation.
 func (s *Snapshot) Allocs(ws memdb.WatchSet) iter.Seq[*nomad.Allocation] {
 	return allocs.All(s.tx, ws)
+}
+
+// AllocsByCreation returns every allocation, ordered by the index of its creation and its ID.
+func (s *Snapshot) AllocsByCreation(ws memdb.WatchSet) iter.Seq[*nomad.Allocation] {
+	return allocs.By(s.tx, ws, "create", nil)
+}
+
+// LatestAllocs is AllocsByCreation in reverse.
+func (s *Snapshot) LatestAllocs(ws memdb.WatchSet) iter.Seq[*nomad.Allocation] {
+	return allocs.Reversed(s.tx, ws, "create", nil)
 }
 
 // AllocsByPrefix returns the allocations whose ID begins with p.

@@ -2,8 +2,11 @@ package state_test
 
 import (
 	"fmt"
+	"iter"
 	"testing"
 	"time"
+
+	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
@@ -309,4 +312,26 @@ func BenchmarkApplyPlan(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/alloc")
+}
+
+func TestAllocsByCreation(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j")
+	w.place(j, func(*nomad.Allocation) {}, "c", "b")
+	w.place(j, func(*nomad.Allocation) {}, "a")
+	w.report("c", "running", func(*nomad.Allocation) {}) // does not move it
+	ids := func(all iter.Seq[*nomad.Allocation]) (out string) {
+		for a := range all {
+			out += a.ID
+		}
+		return out
+	}
+	ws := memdb.NewWatchSet()
+	if got, back := ids(w.snap().AllocsByCreation(ws)), ids(w.snap().LatestAllocs(ws)); got != "bca" || back != "acb" {
+		t.Errorf("the allocations are listed as %q, in reverse %q", got, back)
+	}
+	w.report("a", "running", func(*nomad.Allocation) {})
+	if ws.Watch(time.After(time.Second)) {
+		t.Error("an update does not wake a reader of the list")
+	}
 }

@@ -26,15 +26,12 @@ func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Allocation]
 
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.AllocListRequest) (*message.AllocListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocListResponse) error {
-		all := snap.Allocs(ws)
-		if req.Prefix != "" {
-			all = snap.AllocsByPrefix(ws, req.Prefix)
-		}
+		all, order := listed(snap, ws, &req.QueryOptions)
 		all, err := handler.Within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace }, handler.Grants(c, acl.ReadJob))
 		if err != nil {
 			return err
 		}
-		allocs, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
+		allocs, next, err := Listing(&req.QueryOptions, order).Page(all)
 		if err != nil {
 			return err
 		}
@@ -43,6 +40,17 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.AllocListR
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
 	})
+}
+
+// listed returns the allocations of a list request in the order of the list.
+func listed(snap *state.Snapshot, ws memdb.WatchSet, q *message.QueryOptions) (iter.Seq[*nomad.Allocation], page.Order) {
+	switch {
+	case q.Prefix != "":
+		return snap.AllocsByPrefix(ws, q.Prefix), page.ByID
+	case q.Reverse:
+		return snap.LatestAllocs(ws), page.ByCreation.Stored()
+	}
+	return snap.AllocsByCreation(ws), page.ByCreation.Stored()
 }
 
 func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.AllocSpecificRequest) (*message.SingleAllocResponse, error) {

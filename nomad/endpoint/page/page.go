@@ -31,14 +31,16 @@ func (c Cursor) Compare(d Cursor) int {
 
 // Order describes how a list is sorted and how its page tokens are encoded.
 type Order struct {
-	sort  bool // state does not return the objects in this order
-	write func(Cursor) string
-	read  func(string) (Cursor, error)
+	numbered bool // positions have an index
+	sort     bool // state does not return the objects in this order
+	reversed bool // state returns the objects of a reverse list in reverse
+	write    func(Cursor) string
+	read     func(string) (Cursor, error)
 }
 
 // At returns the position of an object with the index and the ID.
 func (o Order) At(index uint64, id string) Cursor {
-	if !o.sort {
+	if !o.numbered {
 		return Cursor{ID: id}
 	}
 	return Cursor{Index: index, ID: id}
@@ -47,6 +49,13 @@ func (o Order) At(index uint64, id string) Cursor {
 // Sorted returns the order for objects that state does not return in this order.
 func (o Order) Sorted() Order {
 	o.sort = true
+	return o
+}
+
+// Stored returns the order for objects that state returns in this order, and in reverse for a reverse
+// list. A page then reads no objects behind it.
+func (o Order) Stored() Order {
+	o.sort, o.reversed = false, true
 	return o
 }
 
@@ -64,8 +73,9 @@ var (
 		},
 	}
 	ByCreation = Order{
-		sort:  true,
-		write: func(c Cursor) string { return strconv.FormatUint(c.Index, 10) + "." + c.ID },
+		numbered: true,
+		sort:     true,
+		write:    func(c Cursor) string { return strconv.FormatUint(c.Index, 10) + "." + c.ID },
 		read: func(s string) (Cursor, error) {
 			num, id, _ := strings.Cut(s, ".")
 			n, err := strconv.ParseUint(num, 10, 64)
@@ -73,8 +83,9 @@ var (
 		},
 	}
 	ByModification = Order{
-		sort:  true,
-		write: func(c Cursor) string { return strconv.FormatUint(c.Index, 10) },
+		numbered: true,
+		sort:     true,
+		write:    func(c Cursor) string { return strconv.FormatUint(c.Index, 10) },
 		read: func(s string) (Cursor, error) {
 			n, err := strconv.ParseUint(s, 10, 64)
 			return Cursor{Index: n}, err
@@ -109,12 +120,12 @@ func (l List[T]) Page(all iter.Seq[T]) ([]T, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	objects, err := l.from(all)
+	objects, err := l.from(l.ordered(all))
 	if err != nil {
 		return nil, "", err
 	}
 	var out []T
-	for _, o := range objects {
+	for o := range objects {
 		if l.Keep != nil && !l.Keep(o) {
 			continue
 		}
@@ -133,15 +144,24 @@ func (l List[T]) Page(all iter.Seq[T]) ([]T, string, error) {
 	return out, "", nil
 }
 
-// from returns the objects in order, starting at the page token.
-func (l List[T]) from(all iter.Seq[T]) ([]T, error) {
+// ordered returns the objects in the order of the list.
+func (l List[T]) ordered(all iter.Seq[T]) iter.Seq[T] {
+	reverse := l.Opts.Reverse && !l.Order.reversed
+	if !l.Order.sort && !reverse {
+		return all
+	}
 	objects := slices.Collect(all)
 	if l.Order.sort {
 		slices.SortStableFunc(objects, func(a, b T) int { return l.At(a).Compare(l.At(b)) })
 	}
-	if l.Opts.Reverse {
+	if reverse {
 		slices.Reverse(objects)
 	}
+	return slices.Values(objects)
+}
+
+// from returns the objects from the page token on.
+func (l List[T]) from(objects iter.Seq[T]) (iter.Seq[T], error) {
 	if l.Opts.NextToken == "" {
 		return objects, nil
 	}
@@ -149,14 +169,18 @@ func (l List[T]) from(all iter.Seq[T]) ([]T, error) {
 	if err != nil {
 		return nil, nomad.Errorf(400, "failed to create result paginator: invalid next token %q", l.Opts.NextToken)
 	}
-	first := slices.IndexFunc(objects, func(o T) bool {
+	reached := func(o T) bool {
 		c := l.At(o).Compare(start)
 		return c == 0 || (c > 0) != l.Opts.Reverse
-	})
-	if first < 0 {
-		return nil, nil
 	}
-	return objects[first:], nil
+	return func(yield func(T) bool) {
+		begun := false
+		for o := range objects {
+			if begun = begun || reached(o); begun && !yield(o) {
+				return
+			}
+		}
+	}, nil
 }
 
 // matcher compiles the filter expression.

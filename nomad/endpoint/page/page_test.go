@@ -68,3 +68,43 @@ func TestPagesCoverTheList(t *testing.T) {
 		}
 	}
 }
+
+func TestPagesOfStoredOrders(t *testing.T) {
+	inOrder := []*nomad.Evaluation{{ID: "e", CreateIndex: 1}, {ID: "b", CreateIndex: 3}, {ID: "c", CreateIndex: 3}, {ID: "a", CreateIndex: 9}, {ID: "d", CreateIndex: 12}}
+	inReverse := slices.Clone(inOrder)
+	slices.Reverse(inReverse)
+	for _, c := range []struct {
+		stored  []*nomad.Evaluation
+		reverse bool
+		token   string
+		want    string
+		next    string
+		read    int // the objects that the page reads
+	}{
+		{inOrder, false, "", "eb", "3.c", 3},
+		{inOrder, false, "3.c", "ca", "12.d", 5},
+		{inOrder, false, "12.d", "d", "", 5},
+		{inOrder, false, "13.a", "", "", 5},
+		{inReverse, true, "", "da", "3.c", 3},
+		{inReverse, true, "3.c", "cb", "1.e", 5},
+	} {
+		read := 0
+		counted := func(yield func(*nomad.Evaluation) bool) {
+			for _, e := range c.stored {
+				if read++; !yield(e) {
+					return
+				}
+			}
+		}
+		order := ByCreation.Stored()
+		page, next, err := List[*nomad.Evaluation]{Opts: &message.QueryOptions{PerPage: 2, NextToken: c.token, Reverse: c.reverse}, Order: order,
+			At: func(e *nomad.Evaluation) Cursor { return order.At(e.CreateIndex, e.ID) }}.Page(counted)
+		got := ""
+		for _, e := range page {
+			got += e.ID
+		}
+		if got != c.want || next != c.next || err != nil || read != c.read {
+			t.Errorf("page at %q, reverse %v: %q, token %q, %v, %d objects read, want %q, %q, %d", c.token, c.reverse, got, next, err, read, c.want, c.next, c.read)
+		}
+	}
+}

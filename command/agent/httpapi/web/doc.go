@@ -13,6 +13,6 @@
 // To explain the rights of a request, Request.QuestionOf runs its handler against RPCs that are
 // recorded and refused.
 //
-// A Server keeps no state but limits and a cache of callers for the audit log. It has no routes of
+// A Server keeps no state but limits, a cache of callers for the audit log, and the JSON of list rows. It has no routes of
 // its own and starts no goroutines.
 package web

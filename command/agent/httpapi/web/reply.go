@@ -21,13 +21,24 @@ func writeJSON(w http.ResponseWriter, r *Request, body any) {
 	if body == nil {
 		return
 	}
-	out, err := EncodeJSON(body, r.Pretty())
+	write := func(text []byte) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(text) // the reader is gone when this fails
+	}
+	var err error
+	if rows := listRows(body); rows != nil && !r.Pretty() {
+		err = r.server.lists.withJSON(rows, write)
+	} else if r.Pretty() {
+		var text []byte
+		if text, err = EncodeJSON(body, true); err == nil {
+			write(text)
+		}
+	} else {
+		err = codec.WithJSON(orEmptyList(body), write)
+	}
 	if err != nil {
 		writeError(w, err)
-		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(out) // the reader is gone when this fails
 }
 
 // Pretty reports whether the caller asked for indented JSON.

@@ -42,6 +42,7 @@ type Server struct {
 	early  map[string]check // by method name: checks before the body is read
 	known  callers
 	bodies bodyBudgets
+	lists  rowCache
 }
 
 // New returns the handler of the routes. The dry routes are those whose required rights can be
