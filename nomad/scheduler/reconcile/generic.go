@@ -90,6 +90,8 @@ type member struct {
 	replace *Placement
 	// stop is the reason to stop it regardless of the replacement, or empty.
 	stop, clientStatus string
+	// becomes is set if it becomes unknown now.
+	becomes bool
 }
 
 // group reconciles one group: it classifies the allocations, trims them to the count, places
@@ -199,11 +201,11 @@ func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member 
 	case isSet(move.Migrate):
 		return member{alloc: a, replace: follow, stop: Moved}
 	case isSet(move.Reschedule) && unhealthy(a):
-		follow.StopPrevious = Unhealthy
+		follow.StopPrevious = Failed
 		return g.byPolicy(a, follow)
 	case isSet(move.Reschedule), isSet(move.ForceReschedule):
 		follow.Reschedule = &Reschedule{policy: tg.ReschedulePolicy}
-		follow.StopPrevious = Rescheduled
+		follow.StopPrevious = Failed
 		return member{alloc: a, replace: follow}
 	}
 	return member{alloc: a}
@@ -240,9 +242,9 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 	switch {
 	case isSet(a.DesiredTransition.ForceReschedule):
 		return member{alloc: a, replace: follow}
-	case !ok, g.rollout.halted && g.rollout.inDeployment(a):
+	case !ok, g.rollout.keepsFailed(a):
 		return member{alloc: a}
-	case !at.After(g.req.Now.Add(dueWindow)), a.FollowupEvalID == g.req.Eval.ID, gone(g.req.Node(a.NodeID)):
+	case !at.After(g.req.Now.Add(dueWindow)), a.FollowupEvalID == g.req.Eval.ID:
 		return member{alloc: a, replace: follow}
 	}
 	if a.FollowupEvalID == "" {
@@ -254,16 +256,24 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 // cut drops the members beyond the count and stops the live ones.
 func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []member {
 	count := max(tg.Count, 0)
+	var away []member // not counted: their clients may return
+	members = slices.DeleteFunc(members, func(m member) bool {
+		unknown := m.becomes || m.alloc.ClientStatus == nomad.AllocClientStatusUnknown && m.stop == ""
+		if unknown && count > 0 {
+			away = append(away, m)
+		}
+		return unknown && count > 0
+	})
 	if len(members) <= count {
-		return members
+		return append(members, away...)
 	}
-	g.sortByWorth(tg, members)
+	g.sortByWorth(members)
 	d := g.out.desired(tg.Name)
 	for _, m := range members[count:] {
 		same := func(l later) bool { return l.alloc == m.alloc }
 		g.waiting = append(g.waiting[:waitingFrom], slices.DeleteFunc(slices.Clone(g.waiting[waitingFrom:]), same)...)
 		g.away = slices.DeleteFunc(g.away, same)
-		if m.stop != "" {
+		if m.stop == NodeLost {
 			d.Stop++
 			g.out.stop(m.alloc, m.stop, m.clientStatus)
 		} else if !m.alloc.ServerTerminalStatus() && m.alloc.ClientStatus != nomad.AllocClientStatusComplete {
@@ -271,34 +281,55 @@ func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []
 			g.out.stop(m.alloc, NotNeeded, lostStatus(g.req.Node(m.alloc.NodeID)))
 		}
 	}
-	return members[:count]
+	return append(members[:count:count], away...)
 }
 
-// sortByWorth puts the members to keep first: unique names within the count, no replacement needed,
-// the current version, low indexes.
-func (g *generic) sortByWorth(tg *nomad.TaskGroup, members []member) {
+// sortByWorth puts the members to keep first. The last ones are lost, then those that failed and are replaced now,
+// those with the name of a better one, those that migrate, and those with high indexes.
+func (g *generic) sortByWorth(members []member) {
 	slices.SortFunc(members, func(a, b member) int {
 		return cmp.Or(
-			boolCompare(a.replace == nil && a.stop == "", b.replace == nil && b.stop == ""),
+			cmp.Compare(worth(a), worth(b)),
 			boolCompare(!a.alloc.ClientTerminalStatus(), !b.alloc.ClientTerminalStatus()),
 			cmp.Compare(versionOf(b.alloc), versionOf(a.alloc)),
-			cmp.Compare(a.alloc.Index(), b.alloc.Index()),
 			cmp.Compare(a.alloc.ID, b.alloc.ID))
 	})
-	seen := map[string]bool{}
-	rank := map[string]int{} // 0: unique name, 1: duplicate name, 2: index beyond the count
+	seen, twice := map[string]bool{}, map[string]bool{} // by name, by ID
 	for _, m := range members {
-		switch i := m.alloc.Index(); {
-		case i >= tg.Count:
-			rank[m.alloc.ID] = 2
-		case seen[m.alloc.Name]:
-			rank[m.alloc.ID] = 1
-		}
+		twice[m.alloc.ID] = seen[m.alloc.Name]
 		seen[m.alloc.Name] = true
 	}
+	rank := func(m member) int {
+		if n := worth(m); n > migrates || !twice[m.alloc.ID] {
+			return n
+		}
+		return duplicate
+	}
 	slices.SortStableFunc(members, func(a, b member) int {
-		return cmp.Compare(rank[a.alloc.ID], rank[b.alloc.ID])
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.alloc.Index(), b.alloc.Index()))
 	})
+}
+
+// Ranks of the members of a group, the best first.
+const (
+	stays     = 0
+	migrates  = 1
+	duplicate = 2
+	replaced  = 3 // it failed
+	isLost    = 4
+)
+
+// worth returns the rank of a member without regard to others.
+func worth(m member) int {
+	switch {
+	case m.stop == NodeLost:
+		return isLost
+	case m.stop != "":
+		return migrates
+	case m.replace != nil:
+		return replaced
+	}
+	return stays
 }
 
 func versionOf(a *nomad.Allocation) uint64 {
@@ -395,7 +426,16 @@ func (g *generic) destroys(a *nomad.Allocation, tg *nomad.TaskGroup) bool {
 	case same:
 		return false
 	case harmless:
-		return !gone(g.req.Node(a.NodeID)) && !g.req.Suits(a, tg)
+		return !gone(g.req.Node(a.NodeID)) && !newRunTime(a, tg) && !g.req.Suits(a, tg)
 	}
 	return true
+}
+
+// newRunTime reports whether the new version changes max_run_duration. Such an update is not tested for its fit.
+func newRunTime(a *nomad.Allocation, tg *nomad.TaskGroup) bool {
+	if a.Job == nil {
+		return false
+	}
+	was := a.Job.TaskGroup(tg.Name)
+	return was != nil && !equal(was.MaxRunDuration, tg.MaxRunDuration)
 }

@@ -93,7 +93,7 @@ func (s *perNode) sort(a *nomad.Allocation) {
 		s.out.stop(a, NotNeeded, "")
 	case isSet(a.DesiredTransition.Migrate):
 		d.Migrate++
-		s.out.stop(a, Moved, "")
+		s.out.stop(a, Tainted, "")
 		if isSet(a.DesiredTransition.MigrateDisablePlacement) {
 			s.leave[spot{a.TaskGroup, a.NodeID}] = true
 		}
@@ -122,7 +122,7 @@ func (s *perNode) settle(tg *nomad.TaskGroup, n *nomad.Node) {
 		}
 		d.Place++
 		s.out.Place = append(s.out.Place, Placement{
-			Name: nomad.AllocName(s.req.Job.ID, tg.Name, 0), Group: tg, Node: n.ID,
+			Name: nomad.AllocName(s.req.Job.Name, tg.Name, 0), Group: tg, Node: n.ID,
 		})
 		return
 	}

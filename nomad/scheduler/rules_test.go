@@ -1,0 +1,361 @@
+package scheduler_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// TestRuleScripts runs testdata/rules/*.txt. A script is a list of steps. The lines after "eval" that begin with ">"
+// are the plan of the evaluation and the evaluations that it creates; -update rewrites them. An allocation has a
+// letter, in the order of the placements.
+//
+//	nodes 3                         adds ready nodes n1 to n3
+//	job count=3 type=batch          registers a job; further calls change the given fields: a new version
+//	again                           registers the job without changes
+//	eval [followup] [trigger=x]     processes an evaluation of the job, or the oldest follow-up evaluation at its time
+//	running|complete|failed a b     reports the status of allocations
+//	healthy|unhealthy a b           reports their health
+//	migrate|reschedule|force a b    sets a desired transition
+//	lose|disconnect|delete a        makes the node of an allocation down or disconnected, or deletes it
+//	wait 10s                        lets time pass
+//	deployment failed|paused        changes the status of the deployment
+//	promote                         promotes its canaries
+func TestRuleScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/rules/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &ruleScript{script: newScript(t), letters: map[string]string{}}
+			got := r.runRules(string(raw))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(raw) {
+				t.Errorf("the script is\n%s\nits result is\n%s", raw, got)
+			}
+		})
+	}
+}
+
+// ruleScript is a script with named allocations.
+type ruleScript struct {
+	*script
+	letters  map[string]string // allocation ID by letter
+	order    []string          // letters in the order of the placements
+	followed int               // follow-up evaluations that were processed
+}
+
+// runRules runs the steps and returns the text with the actual plans. The steps of a section, after a line "---", begin
+// anew.
+func (r *ruleScript) runRules(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, ">") {
+			continue
+		}
+		out.WriteString(line)
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || words[0] == "#":
+		case words[0] == "---":
+			*r = ruleScript{script: newScript(r.t.(*testing.T)), letters: map[string]string{}}
+		case words[0] == "eval":
+			for _, l := range r.plan(words[1:]) {
+				out.WriteString("> " + l + "\n")
+			}
+		default:
+			r.rule(words[0], words[1:])
+		}
+	}
+	return out.String()
+}
+
+// rule runs one step.
+func (r *ruleScript) rule(verb string, args []string) {
+	r.t.Helper()
+	switch verb {
+	case "job":
+		r.ruleJob(args)
+	case "again":
+		r.change(func(*nomad.Job) {})
+		r.jobs["j"].Version--
+	case "running", "complete", "failed":
+		r.report(verb, nil, r.named(args)...)
+	case "healthy", "unhealthy":
+		is := verb == "healthy"
+		r.report(nomad.AllocClientStatusRunning, &is, r.named(args)...)
+		r.countHealthy()
+	case "migrate", "reschedule", "force":
+		for _, a := range r.named(args) {
+			out := *a
+			switch verb {
+			case "migrate":
+				out.DesiredTransition.Migrate = &yes
+			case "reschedule":
+				out.DesiredTransition.Reschedule = &yes
+			case "force":
+				out.DesiredTransition.ForceReschedule = &yes
+			}
+			r.set(&out)
+		}
+	case "lose":
+		r.addNode(r.named(args)[0].NodeID, func(n *nomad.Node) { n.Status = nomad.NodeStatusDown })
+	case "disconnect":
+		r.addNode(r.named(args)[0].NodeID, func(n *nomad.Node) { n.Status = nomad.NodeStatusDisconnected })
+	case "delete":
+		delete(r.nodes, r.named(args)[0].NodeID)
+	case "wait":
+		r.now = r.now.Add(r.duration(args[0]))
+	case "deployment":
+		r.latest().Status = args[0]
+	default:
+		r.step(verb, args)
+	}
+}
+
+func (r *ruleScript) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return d
+}
+
+// ruleJob registers the job, or a changed copy.
+func (r *ruleScript) ruleJob(args []string) {
+	edit := func(j *nomad.Job) {
+		for _, arg := range args {
+			key, value, _ := strings.Cut(arg, "=")
+			r.setField(j, key, value)
+		}
+	}
+	if r.jobs["j"] != nil {
+		r.change(edit)
+		return
+	}
+	r.register(job(nomad.JobTypeService, 1, edit))
+}
+
+func (r *ruleScript) setField(j *nomad.Job, key, value string) {
+	tg := j.TaskGroups[0]
+	policy := func() *nomad.ReschedulePolicy {
+		if tg.ReschedulePolicy == nil {
+			tg.ReschedulePolicy = &nomad.ReschedulePolicy{DelayFunction: "constant"}
+		}
+		return tg.ReschedulePolicy
+	}
+	updates := func() *nomad.UpdateStrategy {
+		if tg.Update == nil {
+			tg.Update = &nomad.UpdateStrategy{}
+		}
+		return tg.Update
+	}
+	switch key {
+	case "type":
+		j.Type = value
+	case "count":
+		tg.Count = r.number(value)
+	case "group":
+		tg.Name = value
+	case "command":
+		tg.Tasks[0].Config = map[string]any{"command": value}
+	case "cpu":
+		tg.Tasks[0].Resources.CPU = r.number(value)
+	case "stop":
+		j.Stop = true
+	case "priority":
+		j.Priority = r.number(value)
+	case "kernel":
+		j.Constraints = []*nomad.Constraint{{LTarget: "${attr.kernel.name}", Operand: "=", RTarget: value}}
+	case "datacenter":
+		j.Datacenters = []string{value}
+	case "pool":
+		j.NodePool = value
+	case "max_parallel":
+		updates().MaxParallel = r.number(value)
+	case "canary":
+		updates().Canary = r.number(value)
+	case "max_run_duration":
+		d := r.duration(value)
+		tg.MaxRunDuration = &d
+	case "stop_on_client_after":
+		d := r.duration(value)
+		tg.Disconnect = &nomad.DisconnectStrategy{StopOnClientAfter: &d}
+	case "lost_after":
+		keep := false
+		tg.Disconnect = &nomad.DisconnectStrategy{LostAfter: r.duration(value), Replace: &keep}
+	case "attempts":
+		policy().Attempts = r.number(value)
+	case "interval":
+		policy().Interval = r.duration(value)
+	case "delay":
+		policy().Delay = r.duration(value)
+	case "max_delay":
+		policy().MaxDelay = r.duration(value)
+	case "function":
+		policy().DelayFunction = value
+	case "unlimited":
+		policy().Unlimited = true
+	default:
+		r.t.Fatalf("unknown field %q", key)
+	}
+}
+
+// named returns allocations by their letters.
+func (r *ruleScript) named(letters []string) []*nomad.Allocation {
+	var out []*nomad.Allocation
+	for _, l := range letters {
+		a := r.allocs[r.letters[l]]
+		if a == nil {
+			r.t.Fatalf("no allocation %s", l)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// countHealthy updates the deployment as the state does.
+func (r *ruleScript) countHealthy() {
+	d := r.latest()
+	if d == nil || d.TaskGroups["g"] == nil {
+		return
+	}
+	n := 0
+	for _, a := range r.allocs {
+		if s := a.DeploymentStatus; a.DeploymentID == d.ID && s != nil && s.Healthy != nil && *s.Healthy {
+			n++
+		}
+	}
+	d.TaskGroups["g"].HealthyAllocs = n
+}
+
+// plan processes an evaluation and describes what it changes.
+func (r *ruleScript) plan(args []string) []string {
+	trigger, id := nomad.EvalTriggerJobRegister, ""
+	for _, arg := range args {
+		switch key, value, _ := strings.Cut(arg, "="); key {
+		case "followup":
+			if r.followed == len(r.created) {
+				return []string{"no follow-up evaluation"}
+			}
+			e := r.created[r.followed]
+			r.followed++
+			trigger, id = e.TriggeredBy, e.ID
+			if e.WaitUntil.After(r.now) {
+				r.now = e.WaitUntil
+			}
+		case "trigger":
+			trigger = value
+		}
+	}
+	before, created, status := maps.Clone(r.allocs), len(r.created), map[string]string{}
+	for _, d := range r.deps {
+		status[d.ID] = d.Status
+	}
+	defer r.stamp(before)
+	end := r.process(func(e *nomad.Evaluation) { e.TriggeredBy, e.ID = trigger, cmp.Or(id, e.ID) })
+	out := r.allocChanges(before)
+	for _, e := range r.created[created:] {
+		if e.Status == nomad.EvalStatusBlocked {
+			out = append(out, fmt.Sprintf("%d of %s not placed", end.QueuedAllocations["g"], "g"))
+			continue
+		}
+		out = append(out, fmt.Sprintf("evaluation %s in %v %q", e.TriggeredBy, e.WaitUntil.Sub(r.now), e.StatusDescription))
+	}
+	for _, d := range r.deps {
+		if was, is := status[d.ID], d.Status; was != is {
+			out = append(out, fmt.Sprintf("deployment of version %d is %s", d.JobVersion, is))
+		}
+	}
+	if len(out) == 0 {
+		return []string{"nothing"}
+	}
+	return out
+}
+
+// stamp sets the time of the changes since before, as the state does.
+func (r *ruleScript) stamp(before map[string]*nomad.Allocation) {
+	for _, a := range maps.Clone(r.allocs) {
+		if before[a.ID] != a {
+			out := *a
+			out.ModifyTime = r.now.UnixNano()
+			r.set(&out)
+		}
+	}
+}
+
+// allocChanges describes the changes of allocations. It gives new ones their letters, by name.
+func (r *ruleScript) allocChanges(before map[string]*nomad.Allocation) []string {
+	var placed []*nomad.Allocation
+	for id, a := range r.allocs {
+		if before[id] == nil {
+			placed = append(placed, a)
+		}
+	}
+	slices.SortFunc(placed, func(a, b *nomad.Allocation) int {
+		return cmp.Or(cmp.Compare(a.Index(), b.Index()), cmp.Compare(r.letterOf(a.PreviousAllocation), r.letterOf(b.PreviousAllocation)), cmp.Compare(a.ID, b.ID))
+	})
+	var out []string
+	for _, l := range r.order {
+		was, is := before[r.letters[l]], r.allocs[r.letters[l]]
+		switch {
+		case was.DesiredStatus != is.DesiredStatus:
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", l, is.DesiredStatus, is.DesiredDescription, changed(was.ClientStatus, is.ClientStatus))))
+		case was.ClientStatus != is.ClientStatus:
+			out = append(out, fmt.Sprintf("%s %s: %s", l, is.ClientStatus, is.DesiredDescription))
+		case was.Job.Version != is.Job.Version:
+			out = append(out, fmt.Sprintf("%s in place, version %d", l, is.Job.Version))
+		case was.FollowupEvalID != is.FollowupEvalID:
+			out = append(out, l+" waits")
+		}
+	}
+	for _, a := range placed {
+		l := string(rune('a' + len(r.order)))
+		r.letters[l], r.order = a.ID, append(r.order, l)
+		text := fmt.Sprintf("%s = %s version %d", l, a.Name, a.Job.Version)
+		if a.IsCanary() {
+			text += ", canary"
+		}
+		if a.PreviousAllocation != "" {
+			text += " for " + r.letterOf(a.PreviousAllocation)
+		}
+		if t := a.RescheduleTracker; t != nil {
+			text += fmt.Sprintf(", %d events", len(t.Events))
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// changed returns the status if it is another one.
+func changed(was, is string) string {
+	if was == is {
+		return ""
+	}
+	return "(" + is + ")"
+}
+
+func (r *ruleScript) letterOf(id string) string {
+	for l, other := range r.letters {
+		if other == id {
+			return l
+		}
+	}
+	return ""
+}
