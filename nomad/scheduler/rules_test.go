@@ -321,6 +321,8 @@ func (r *ruleScript) allocChanges(before map[string]*nomad.Allocation) []string 
 			out = append(out, fmt.Sprintf("%s %s: %s", l, is.ClientStatus, is.DesiredDescription))
 		case was.Job.Version != is.Job.Version:
 			out = append(out, fmt.Sprintf("%s in place, version %d", l, is.Job.Version))
+		case lastOf(was) != lastOf(is):
+			out = append(out, fmt.Sprintf("%s %s", l, lastOf(is)))
 		case was.FollowupEvalID != is.FollowupEvalID:
 			out = append(out, l+" waits")
 		}
@@ -341,6 +343,14 @@ func (r *ruleScript) allocChanges(before map[string]*nomad.Allocation) []string 
 		out = append(out, text)
 	}
 	return out
+}
+
+// lastOf returns the result of the last reschedule of an allocation.
+func lastOf(a *nomad.Allocation) nomad.RescheduleTrackerAnnotation {
+	if a.RescheduleTracker == nil {
+		return ""
+	}
+	return a.RescheduleTracker.LastReschedule
 }
 
 // changed returns the status if it is another one.

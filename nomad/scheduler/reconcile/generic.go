@@ -244,7 +244,8 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 		return member{alloc: a, replace: follow}
 	case !ok, g.rollout.keepsFailed(a):
 		return member{alloc: a}
-	case !at.After(g.req.Now.Add(dueWindow)), a.FollowupEvalID == g.req.Eval.ID:
+	case !at.After(g.req.Now.Add(dueWindow)), a.FollowupEvalID == g.req.Eval.ID,
+		g.req.Node(a.NodeID) == nil: // plans for a deleted node are rejected, so that it cannot wait
 		return member{alloc: a, replace: follow}
 	}
 	if a.FollowupEvalID == "" {
