@@ -200,6 +200,8 @@ func (r *ruleScript) setField(j *nomad.Job, key, value string) {
 	case "lost_after":
 		keep := false
 		tg.Disconnect = &nomad.DisconnectStrategy{LostAfter: r.duration(value), Replace: &keep}
+	case "replaced_within":
+		tg.Disconnect = &nomad.DisconnectStrategy{LostAfter: r.duration(value)}
 	case "attempts":
 		policy().Attempts = r.number(value)
 	case "interval":

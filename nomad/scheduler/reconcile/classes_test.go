@@ -154,3 +154,17 @@ func changes(r *reconcile.Result) []string {
 	}
 	return out
 }
+
+// The names of system allocations begin with the name of the job, those of others with its ID.
+func TestNames(t *testing.T) {
+	j := job()
+	j.Name = "shown"
+	if r := reconcile.Generic(request(j)); len(r.Place) != 1 || r.Place[0].Name != "j.g[0]" {
+		t.Errorf("placements of a service = %+v, want j.g[0]", r.Place)
+	}
+	j.Type = nomad.JobTypeSystem
+	r := reconcile.System(request(j), []*nomad.Node{{ID: "n", Status: nomad.NodeStatusReady}})
+	if len(r.Place) != 1 || r.Place[0].Name != "shown.g[0]" {
+		t.Errorf("placements of a system job = %+v, want shown.g[0]", r.Place)
+	}
+}

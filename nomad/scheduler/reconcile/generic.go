@@ -254,17 +254,22 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 	return member{alloc: a}
 }
 
-// cut drops the members beyond the count and stops the live ones.
+// cut drops the members beyond the count and stops the live ones. Unknown allocations do not count, because their
+// clients may return; they are replaced only if the others do not suffice.
 func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []member {
 	count := max(tg.Count, 0)
-	var away []member // not counted: their clients may return
-	members = slices.DeleteFunc(members, func(m member) bool {
-		unknown := m.becomes || m.alloc.ClientStatus == nomad.AllocClientStatusUnknown && m.stop == ""
-		if unknown && count > 0 {
-			away = append(away, m)
+	var away []member
+	if count > 0 {
+		away, members = separate(members, isAway)
+	}
+	for i, room := 0, count-len(members); i < len(away); i++ {
+		if away[i].replace == nil {
+			continue
 		}
-		return unknown && count > 0
-	})
+		if room--; room < 0 {
+			away[i].replace = nil
+		}
+	}
 	if len(members) <= count {
 		return append(members, away...)
 	}
@@ -283,6 +288,23 @@ func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []
 		}
 	}
 	return append(members[:count:count], away...)
+}
+
+// isAway reports whether the member is unknown, now or before.
+func isAway(m member) bool {
+	return m.becomes || m.alloc.ClientStatus == nomad.AllocClientStatusUnknown && m.stop == ""
+}
+
+// separate divides members by a condition.
+func separate(members []member, is func(member) bool) (met, others []member) {
+	for _, m := range members {
+		if is(m) {
+			met = append(met, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	return met, others
 }
 
 // sortByWorth puts the members to keep first. The last ones are lost, then those that failed and are replaced now,
