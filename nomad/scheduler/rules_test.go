@@ -21,7 +21,7 @@ import (
 //	nodes 3                         adds ready nodes n1 to n3
 //	job count=3 type=batch          registers a job; further calls change the given fields: a new version
 //	again                           registers the job without changes
-//	eval [followup] [trigger=x]     processes an evaluation of the job, or the oldest follow-up evaluation at its time
+//	eval [followup]                 processes an evaluation of the job, or the oldest follow-up evaluation at its time
 //	running|complete|failed a b     reports the status of allocations
 //	healthy|unhealthy a b           reports their health
 //	migrate|reschedule|force a b    sets a desired transition
@@ -101,19 +101,12 @@ func (r *ruleScript) rule(verb string, args []string) {
 		is := verb == "healthy"
 		r.report(nomad.AllocClientStatusRunning, &is, r.named(args)...)
 		r.countHealthy()
-	case "migrate", "reschedule", "force":
-		for _, a := range r.named(args) {
-			out := *a
-			switch verb {
-			case "migrate":
-				out.DesiredTransition.Migrate = &yes
-			case "reschedule":
-				out.DesiredTransition.Reschedule = &yes
-			case "force":
-				out.DesiredTransition.ForceReschedule = &yes
-			}
-			r.set(&out)
-		}
+	case "migrate":
+		r.mark(args, func(t *nomad.DesiredTransition) { t.Migrate = &yes })
+	case "reschedule":
+		r.mark(args, func(t *nomad.DesiredTransition) { t.Reschedule = &yes })
+	case "force":
+		r.mark(args, func(t *nomad.DesiredTransition) { t.ForceReschedule = &yes })
 	case "lose":
 		r.addNode(r.named(args)[0].NodeID, func(n *nomad.Node) { n.Status = nomad.NodeStatusDown })
 	case "disconnect":
@@ -129,94 +122,21 @@ func (r *ruleScript) rule(verb string, args []string) {
 	}
 }
 
+// mark sets a desired transition of allocations.
+func (r *ruleScript) mark(letters []string, set func(*nomad.DesiredTransition)) {
+	for _, a := range r.named(letters) {
+		out := *a
+		set(&out.DesiredTransition)
+		r.set(&out)
+	}
+}
+
 func (r *ruleScript) duration(text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return d
-}
-
-// ruleJob registers the job, or a changed copy.
-func (r *ruleScript) ruleJob(args []string) {
-	edit := func(j *nomad.Job) {
-		for _, arg := range args {
-			key, value, _ := strings.Cut(arg, "=")
-			r.setField(j, key, value)
-		}
-	}
-	if r.jobs["j"] != nil {
-		r.change(edit)
-		return
-	}
-	r.register(job(nomad.JobTypeService, 1, edit))
-}
-
-func (r *ruleScript) setField(j *nomad.Job, key, value string) {
-	tg := j.TaskGroups[0]
-	policy := func() *nomad.ReschedulePolicy {
-		if tg.ReschedulePolicy == nil {
-			tg.ReschedulePolicy = &nomad.ReschedulePolicy{DelayFunction: "constant"}
-		}
-		return tg.ReschedulePolicy
-	}
-	updates := func() *nomad.UpdateStrategy {
-		if tg.Update == nil {
-			tg.Update = &nomad.UpdateStrategy{}
-		}
-		return tg.Update
-	}
-	switch key {
-	case "type":
-		j.Type = value
-	case "count":
-		tg.Count = r.number(value)
-	case "group":
-		tg.Name = value
-	case "command":
-		tg.Tasks[0].Config = map[string]any{"command": value}
-	case "cpu":
-		tg.Tasks[0].Resources.CPU = r.number(value)
-	case "stop":
-		j.Stop = true
-	case "priority":
-		j.Priority = r.number(value)
-	case "kernel":
-		j.Constraints = []*nomad.Constraint{{LTarget: "${attr.kernel.name}", Operand: "=", RTarget: value}}
-	case "datacenter":
-		j.Datacenters = []string{value}
-	case "pool":
-		j.NodePool = value
-	case "max_parallel":
-		updates().MaxParallel = r.number(value)
-	case "canary":
-		updates().Canary = r.number(value)
-	case "max_run_duration":
-		d := r.duration(value)
-		tg.MaxRunDuration = &d
-	case "stop_on_client_after":
-		d := r.duration(value)
-		tg.Disconnect = &nomad.DisconnectStrategy{StopOnClientAfter: &d}
-	case "lost_after":
-		keep := false
-		tg.Disconnect = &nomad.DisconnectStrategy{LostAfter: r.duration(value), Replace: &keep}
-	case "replaced_within":
-		tg.Disconnect = &nomad.DisconnectStrategy{LostAfter: r.duration(value)}
-	case "attempts":
-		policy().Attempts = r.number(value)
-	case "interval":
-		policy().Interval = r.duration(value)
-	case "delay":
-		policy().Delay = r.duration(value)
-	case "max_delay":
-		policy().MaxDelay = r.duration(value)
-	case "function":
-		policy().DelayFunction = value
-	case "unlimited":
-		policy().Unlimited = true
-	default:
-		r.t.Fatalf("unknown field %q", key)
-	}
 }
 
 // named returns allocations by their letters.
@@ -249,29 +169,16 @@ func (r *ruleScript) countHealthy() {
 
 // plan processes an evaluation and describes what it changes.
 func (r *ruleScript) plan(args []string) []string {
-	trigger, id := nomad.EvalTriggerJobRegister, ""
-	for _, arg := range args {
-		switch key, value, _ := strings.Cut(arg, "="); key {
-		case "followup":
-			if r.followed == len(r.created) {
-				return []string{"no follow-up evaluation"}
-			}
-			e := r.created[r.followed]
-			r.followed++
-			trigger, id = e.TriggeredBy, e.ID
-			if e.WaitUntil.After(r.now) {
-				r.now = e.WaitUntil
-			}
-		case "trigger":
-			trigger = value
-		}
+	edit, ok := r.evaluation(args)
+	if !ok {
+		return []string{"no follow-up evaluation"}
 	}
 	before, created, status := maps.Clone(r.allocs), len(r.created), map[string]string{}
 	for _, d := range r.deps {
 		status[d.ID] = d.Status
 	}
 	defer r.stamp(before)
-	end := r.process(func(e *nomad.Evaluation) { e.TriggeredBy, e.ID = trigger, cmp.Or(id, e.ID) })
+	end := r.process(edit)
 	out := r.allocChanges(before)
 	for _, e := range r.created[created:] {
 		if e.Status == nomad.EvalStatusBlocked {
@@ -289,6 +196,25 @@ func (r *ruleScript) plan(args []string) []string {
 		return []string{"nothing"}
 	}
 	return out
+}
+
+// evaluation returns the edit of the evaluation to process. It is false if there is no follow-up.
+func (r *ruleScript) evaluation(args []string) (edit func(*nomad.Evaluation), ok bool) {
+	if len(args) == 0 {
+		return func(*nomad.Evaluation) {}, true
+	}
+	if args[0] != "followup" {
+		r.t.Fatalf("unknown evaluation %q", args[0])
+	}
+	if r.followed == len(r.created) {
+		return nil, false
+	}
+	next := r.created[r.followed]
+	r.followed++
+	if next.WaitUntil.After(r.now) {
+		r.now = next.WaitUntil
+	}
+	return func(e *nomad.Evaluation) { e.TriggeredBy, e.ID = next.TriggeredBy, next.ID }, true
 }
 
 // stamp sets the time of the changes since before, as the state does.
