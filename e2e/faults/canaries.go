@@ -20,7 +20,7 @@ const lateness = 30 * time.Second
 //
 //   - At most canary allocations are live canaries at a time.
 //   - A deployment with canaries is promoted once if it is successful, and at most once otherwise.
-//   - A deployment ends, not long after its progress deadline, and keeps its last status.
+//   - A deployment is successful or fails, not long after its progress deadline, and keeps its last status.
 func CheckCanaries(changes []Change, job string, canary int) (promotions int, err error) {
 	promoted, over := map[string]uint64{}, map[string]string{}
 	w, err := replay(changes, func(w *replayed, entry []Change) error {
@@ -64,16 +64,19 @@ func CheckCanaries(changes []Change, job string, canary int) (promotions int, er
 // terminal reports whether a deployment has ended.
 func terminal(d *api.Deployment) bool {
 	switch d.Status {
-	case api.DeploymentStatusRunning, api.DeploymentStatusPaused:
-		return false
+	case api.DeploymentStatusSuccessful, api.DeploymentStatusFailed, api.DeploymentStatusCancelled:
+		return true
 	}
-	return true
+	return false
 }
 
 // endedWell checks the last state of a deployment.
 func endedWell(d *api.Deployment, promoted bool) error {
 	if !terminal(d) {
 		return fmt.Errorf("deployment %s of version %d remains %s: %s", d.ID, d.JobVersion, d.Status, d.StatusDescription)
+	}
+	if d.Status == api.DeploymentStatusCancelled {
+		return fmt.Errorf("deployment %s of version %d is cancelled: %s", d.ID, d.JobVersion, d.StatusDescription)
 	}
 	var by time.Time
 	canaries := 0

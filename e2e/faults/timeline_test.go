@@ -144,6 +144,7 @@ func TestCheckCanaries(t *testing.T) {
 		{"successful without a promotion", []faults.Change{running, deployment(4, plan, "d", "successful")}, "successful without a promotion"},
 		{"without an end", []faults.Change{running, promoted}, "deployment d of version 1 remains running"},
 		{"paused at the end", []faults.Change{running, deployment(2, update, "d", "paused")}, "remains paused"},
+		{"cancelled", []faults.Change{running, deployment(2, plan, "d", "cancelled")}, "deployment d of version 1 is cancelled"},
 		{"past its deadline", []faults.Change{running, deployment(4, update, "d", "failed", late)}, "deployment d is failed 31s after its progress deadline"},
 		{"again after its end", []faults.Change{running, deployment(3, update, "d", "failed"), deployment(4, update, "d", "running")}, "deployment d is running, it was failed"},
 	} {
