@@ -20,6 +20,7 @@ const (
 	ReschedulePolicyMinDelay                                = 5 * time.Second
 	ReasonWithinPolicy                                      = "Restart within policy"
 	LastRescheduleSuccess       RescheduleTrackerAnnotation = "ok"
+	LastRescheduleFailedToPlace RescheduleTrackerAnnotation = "no placement"
 )
 
 // DisconnectStrategy specifies how to treat allocations whose client lost contact with the servers.

@@ -6,6 +6,10 @@
 //	   ├─ host 10.77.0.2  ────────  server s2 ◀── (Workload)
 //	   └─ host 10.77.0.3  ────────  server s3 ◀── Nemesis: kill, stop, cut, …
 //
+// A cluster may have clients too, and Schedules: jobs that are drained, updated with canaries and
+// launched by cron while leaders change. A Recorder follows the event streams of all servers. The
+// rules of drains, canaries, reverts and launches are checked on that Timeline.
+//
 // Each server is a process with its own disk and network namespace. All of them are in one control
 // group with limits on memory and processes. The namespaces have no name and no route to the
 // outside. They exist as long as the threads and processes in them, so that nothing remains even if

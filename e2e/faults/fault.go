@@ -40,6 +40,11 @@ func faults() []fault {
 	}
 }
 
+// LeaderFaults returns the names of the faults after which another server leads.
+func LeaderFaults() []string {
+	return []string{"kill-leader", "stop-leader", "cut-leader", "mute-leader", "deaf-leader", "transfer"}
+}
+
 // victims are the possible targets of a fault.
 type victims struct {
 	*Cluster

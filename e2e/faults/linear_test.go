@@ -17,8 +17,9 @@ import (
 
 // Shares of the fault duration, in percent. The rest is for checks.
 const (
-	shareOfThree = 60
-	shareOfFive  = 40
+	shareOfThree     = 42
+	shareOfFive      = 28
+	shareOfSchedules = 15
 )
 
 const (

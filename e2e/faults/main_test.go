@@ -49,8 +49,14 @@ func binary(t *testing.T) string {
 	return bin
 }
 
-// start starts a cluster for the test.
+// start starts a cluster of servers for the test.
 func start(t *testing.T, servers int, config string) *faults.Cluster {
+	t.Helper()
+	return startWith(t, faults.Options{Servers: servers, Config: config})
+}
+
+// startWith starts a cluster for the test.
+func startWith(t *testing.T, o faults.Options) *faults.Cluster {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make network namespaces and control groups: run sudo make test-faults")
@@ -60,7 +66,8 @@ func start(t *testing.T, servers int, config string) *faults.Cluster {
 	} else if err == nil {
 		w.Close()
 	}
-	c, err := faults.Start(t.Context(), faults.Options{Bin: binary(t), Dir: t.TempDir(), Servers: servers, Config: config})
+	o.Bin, o.Dir = binary(t), t.TempDir()
+	c, err := faults.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +31,7 @@ type Nemesis struct {
 	cluster *Cluster
 	rng     *rand.Rand
 	done    map[string]int
+	struck  atomic.Int64
 }
 
 // NewNemesis returns the nemesis of a cluster.
@@ -39,6 +41,9 @@ func NewNemesis(c *Cluster, seed uint64, log *slog.Logger) *Nemesis {
 
 // Done returns the number of faults by name.
 func (n *Nemesis) Done() map[string]int { return n.done }
+
+// Struck returns the number of faults that took effect. It is safe for concurrent use.
+func (n *Nemesis) Struck() int64 { return n.struck.Load() }
 
 // Run causes faults for a duration and undoes each of them. It returns an error if a fault did not
 // take effect, or if the cluster did not recover.
@@ -77,6 +82,7 @@ func (n *Nemesis) one(ctx context.Context, f fault) error {
 	if err != nil {
 		return err
 	}
+	n.struck.Add(1)
 	took := time.Since(began)
 	if err := pause(ctx, holdLeast+rand64(n.rng, holdMore)); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
-// Agreed waits until all servers have the same jobs, evaluations, deployments, variables and
-// scheduler configuration in their own state, including the indexes.
+// Agreed waits until all servers have the same jobs, evaluations, allocations, deployments, nodes, variables
+// and scheduler configuration in their own state, including the indexes.
 func (c *Cluster) Agreed(ctx context.Context) error {
 	return within(ctx, readyWithin, "all servers have the same state", func(ctx context.Context) error {
 		var first string
@@ -40,7 +40,9 @@ func (s *Server) fingerprint(ctx context.Context) (string, error) {
 	for _, list := range []func() (any, error){
 		func() (any, error) { out, _, err := s.Client.Jobs().List(q); return out, err },
 		func() (any, error) { out, _, err := s.Client.Evaluations().List(q); return out, err },
+		func() (any, error) { out, _, err := s.Client.Allocations().List(q); return out, err },
 		func() (any, error) { out, _, err := s.Client.Deployments().List(q); return out, err },
+		func() (any, error) { out, _, err := s.Client.Nodes().List(q); return out, err },
 		func() (any, error) { out, _, err := s.Client.Variables().List(q); return out, err },
 		func() (any, error) {
 			out, _, err := s.Client.Operator().SchedulerGetConfiguration(q)

@@ -93,6 +93,7 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 		version := versionOfGroup{p.Job, p.Group.Name}
 		if short[version] && !g.eligibility.Differs(p.Group.Name) {
 			g.failed[p.Group.Name].CoalescedFailures++
+			d.notPlaced(p)
 			continue
 		}
 		if p.StopPrevious != "" {
@@ -109,6 +110,7 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 			if p.StopPrevious != "" {
 				d.unstop(p.Previous)
 			}
+			d.notPlaced(p)
 			continue
 		}
 		a := g.build(p, o, m, result.Deployment)

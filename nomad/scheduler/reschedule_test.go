@@ -269,12 +269,17 @@ func TestLostAndMoved(t *testing.T) {
 		w.process()
 		wantNames(t, w.live(), "j.g[0]")
 	})
-	t.Run("failed on a node that went down", func(t *testing.T) {
+	t.Run("failed on a node that went down", func(t *testing.T) { // its policy still decides
 		w, old := setup(t)
 		w.report(nomad.AllocClientStatusFailed, nil, old)
 		w.addNode("n1", func(n *nomad.Node) { n.Status = nomad.NodeStatusDown })
 		w.addNode("n2")
 		w.process()
+		if len(w.created) != 1 || w.created[0].WaitUntil.Sub(w.now) != time.Hour || len(w.live()) != 0 {
+			t.Fatalf("follow-ups = %+v, %d live", w.created, len(w.live()))
+		}
+		w.now = w.created[0].WaitUntil
+		w.process(func(e *nomad.Evaluation) { e.ID = w.created[0].ID })
 		wantNames(t, w.live(), "j.g[0]")
 	})
 }

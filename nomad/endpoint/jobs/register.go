@@ -249,7 +249,7 @@ func replaces(old, job *nomad.Job) error {
 	case old == nil:
 		return nil
 	case old.Type != job.Type && !old.Stopped():
-		return nomad.Errorf(400, "cannot change the type of job %q from %q to %q while it runs", job.ID, old.Type, job.Type)
+		return nomad.Errorf(400, "cannot update job from type %q to %q", old.Type, job.Type)
 	case old.IsParameterized() != job.IsParameterized():
 		return nomad.Errorf(400, "cannot update non-parameterized job to being parameterized or back")
 	case old.IsPeriodic() != job.IsPeriodic():

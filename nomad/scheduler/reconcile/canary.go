@@ -66,11 +66,11 @@ func (c *canaries) classify(a *nomad.Allocation) {
 		return
 	case class == unknown, class == disconnecting:
 		m, ok = c.g.disconnect(a, c.tg, class)
-	case a.ClientStatus == nomad.AllocClientStatusFailed:
-		m, ok = c.g.classifyFailed(a, c.tg)
 	case isSet(a.DesiredTransition.Migrate):
 		c.stop(a, Moved)
 		return
+	case a.ClientStatus == nomad.AllocClientStatusFailed:
+		m, ok = c.g.classifyFailed(a, c.tg)
 	default:
 		m = c.g.classifyLive(a, c.tg)
 	}

@@ -74,63 +74,16 @@ func specOf(j *nomad.Job) nomad.Job {
 // GroupChanged reports whether an allocation of the old group must be replaced to run the new
 // group.
 func GroupChanged(oldJob *nomad.Job, was *nomad.TaskGroup, newJob *nomad.Job, is *nomad.TaskGroup) bool {
-	if !equal(jobView(oldJob), jobView(newJob)) || !equal(groupView(was), groupView(is)) {
-		return true
-	}
-	if len(was.Tasks) != len(is.Tasks) {
+	if len(was.Tasks) != len(is.Tasks) || !equal(groupView(oldJob, was), groupView(newJob, is)) {
 		return true
 	}
 	for _, t := range was.Tasks {
 		other := is.Task(t.Name)
-		if other == nil || !equal(taskView(t), taskView(other)) {
+		if other == nil || !equal(taskView(oldJob, was, t), taskView(newJob, is, other)) {
 			return true
 		}
 	}
 	return false
-}
-
-// jobView keeps the fields of a job that affect its running tasks.
-func jobView(j *nomad.Job) any {
-	return struct {
-		Namespace, Consul, Vault string
-		Meta                     map[string]string
-		Payload                  []byte
-		Affinities               []*nomad.Affinity
-		Spreads                  []*nomad.Spread
-	}{j.Namespace, j.ConsulNamespace, j.VaultNamespace, j.Meta, j.Payload, j.Affinities, j.Spreads}
-}
-
-// groupView drops the fields of a group that do not affect a running allocation. Tasks are compared
-// by name.
-func groupView(tg *nomad.TaskGroup) nomad.TaskGroup {
-	v := *tg
-	v.Count, v.Tasks, v.Constraints, v.Services, v.Scaling = 0, nil, nil, nil, nil
-	v.Update, v.Migrate, v.ReschedulePolicy, v.RestartPolicy = nil, nil, nil, nil
-	v.Disconnect, v.ShutdownDelay, v.StopAfterClientDisconnect, v.MaxClientDisconnect = nil, nil, nil, nil
-	v.PreventRescheduleOnLost = false
-	return v
-}
-
-// taskView drops the fields of a task that a running task adopts without a restart.
-func taskView(t *nomad.Task) nomad.Task {
-	v := *t
-	v.Constraints, v.Services, v.RestartPolicy, v.ScalingPolicies, v.Actions = nil, nil, nil, nil, nil
-	v.KillTimeout, v.KillSignal, v.ShutdownDelay = 0, "", 0
-	v.Templates = templateViews(t.Templates)
-	return v
-}
-
-// templateViews drops the text of templates: the client renders a new one while the task runs.
-func templateViews(list []*nomad.Template) []*nomad.Template {
-	var out []*nomad.Template
-	for _, t := range list {
-		v := *t
-		if v.EmbeddedTmpl != "" {
-			v.EmbeddedTmpl = "text"
-		}
-		out = append(out, &v)
-	}
-	return out
 }
 
 // equal compares plain data. An empty slice or map equals nil. Numbers of different types are

@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,10 +11,11 @@ import (
 
 func job() *nomad.Job {
 	return &nomad.Job{ID: "j", Namespace: "default", Type: nomad.JobTypeService, CreateIndex: 5, ModifyIndex: 5, JobModifyIndex: 5,
-		TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Tasks: []*nomad.Task{{
+		Meta: map[string]string{"k": "v"},
+		TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Networks: nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "a"}, {Label: "b"}}}}, Tasks: []*nomad.Task{{
 			Templates: []*nomad.Template{{EmbeddedTmpl: "text", DestPath: "local/x"}},
 			Name:      "t", Driver: "exec2", Config: map[string]any{"n": int64(1), "list": []any{"a"}, "deep": map[string]any{"x": uint64(2)}},
-		}}}}}
+		}, {Name: "side", Driver: "exec2"}}}}}
 }
 
 func TestGroupChanged(t *testing.T) {
@@ -27,9 +29,9 @@ func TestGroupChanged(t *testing.T) {
 			t.Config = map[string]any{"n": 1.0, "list": []any{"a"}, "deep": map[string]any{"x": int64(2)}}
 		}, false},
 		{"empty equals nil", func(j *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
-			j.Meta, t.Env, t.Artifacts = map[string]string{}, map[string]string{}, []*nomad.TaskArtifact{}
+			t.Meta, t.Env, t.Artifacts = map[string]string{}, map[string]string{}, []*nomad.TaskArtifact{}
 		}, false},
-		{"text of a template", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Templates[0].EmbeddedTmpl = "other" }, false},
+		{"text of a template", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Templates[0].EmbeddedTmpl = "other" }, true},
 		{"destination of a template", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Templates[0].DestPath = "local/other" }, true},
 		{"template with a source", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
 			t.Templates[0].EmbeddedTmpl, t.Templates[0].SourcePath = "", "local/src"
@@ -46,8 +48,27 @@ func TestGroupChanged(t *testing.T) {
 		{"disk", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
 			g.EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 1}
 		}, true},
-		{"network", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) { g.Networks = nomad.Networks{{Mode: "host"}} }, true},
-		{"payload", func(j *nomad.Job, _ *nomad.TaskGroup, _ *nomad.Task) { j.Payload = []byte("x") }, true},
+		{"network", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
+			g.Networks = append(g.Networks, &nomad.NetworkResource{Mode: "host"})
+		}, true},
+		{"metadata of the job moves to the group", func(j *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
+			j.Meta, g.Meta = nil, map[string]string{"k": "v"}
+		}, false},
+		{"metadata of the group hides that of the job", func(j *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
+			j.Meta["k"], g.Meta = "other", map[string]string{"k": "v"}
+		}, false},
+		{"metadata of the task", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Meta = map[string]string{"k": "w"} }, true},
+		{"order of ports", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) { slices.Reverse(g.Networks[0].DynamicPorts) }, true},
+		{"a static port", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
+			n := g.Networks[0]
+			n.ReservedPorts, n.DynamicPorts = []nomad.Port{{Label: "a", Value: 80}}, n.DynamicPorts[1:]
+		}, true},
+		{"another task", func(_ *nomad.Job, g *nomad.TaskGroup, t *nomad.Task) {
+			other := *t
+			other.Name = "u"
+			g.Tasks = append(g.Tasks, &other)
+		}, true},
+		{"order of tasks", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) { slices.Reverse(g.Tasks) }, false},
 		{"task renamed", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Name = "u" }, true},
 	}
 	for _, c := range cases {

@@ -97,6 +97,7 @@ func (g *generic) disconnect(a *nomad.Allocation, tg *nomad.TaskGroup, c class) 
 	if becomes {
 		// The follow-up of the replacement, if any, has the mark.
 		g.away = append(g.away, later{alloc: a, at: g.req.Now.Add(tg.LostAfter()), unknown: !waits})
+		m.becomes = true
 	}
 	return m, counts
 }

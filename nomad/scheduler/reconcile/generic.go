@@ -90,6 +90,8 @@ type member struct {
 	replace *Placement
 	// stop is the reason to stop it regardless of the replacement, or empty.
 	stop, clientStatus string
+	// becomes is set if it becomes unknown now.
+	becomes bool
 }
 
 // group reconciles one group: it classifies the allocations, trims them to the count, places
@@ -200,11 +202,11 @@ func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member 
 	case isSet(move.Migrate):
 		return member{alloc: a, replace: follow, stop: Moved}
 	case isSet(move.Reschedule) && unhealthy(a):
-		follow.StopPrevious = Unhealthy
+		follow.StopPrevious = Failed
 		return g.byPolicy(a, follow)
 	case isSet(move.Reschedule), isSet(move.ForceReschedule):
 		follow.Reschedule = &Reschedule{policy: tg.ReschedulePolicy}
-		follow.StopPrevious = Rescheduled
+		follow.StopPrevious = Failed
 		return member{alloc: a, replace: follow}
 	}
 	return member{alloc: a}
@@ -241,9 +243,10 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 	switch {
 	case isSet(a.DesiredTransition.ForceReschedule):
 		return member{alloc: a, replace: follow}
-	case !ok, g.rollout.halted && g.rollout.inDeployment(a):
+	case !ok, g.rollout.keepsFailed(a):
 		return member{alloc: a}
-	case !at.After(g.req.Now.Add(dueWindow)), a.FollowupEvalID == g.req.Eval.ID, gone(g.req.Node(a.NodeID)):
+	case !at.After(g.req.Now.Add(dueWindow)), a.FollowupEvalID == g.req.Eval.ID,
+		g.req.Node(a.NodeID) == nil: // plans for a deleted node are rejected, so that it cannot wait
 		return member{alloc: a, replace: follow}
 	}
 	if a.FollowupEvalID == "" {
@@ -252,19 +255,32 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 	return member{alloc: a}
 }
 
-// cut drops the members beyond the count and stops the live ones.
+// cut drops the members beyond the count and stops the live ones. Unknown allocations do not count, because their
+// clients may return; they are replaced only if the others do not suffice.
 func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []member {
 	count := max(tg.Count, 0)
-	if len(members) <= count {
-		return members
+	var away []member
+	if count > 0 {
+		away, members = separate(members, isAway)
 	}
-	g.sortByWorth(tg, members)
+	for i, room := 0, count-len(members); i < len(away); i++ {
+		if away[i].replace == nil {
+			continue
+		}
+		if room--; room < 0 {
+			away[i].replace = nil
+		}
+	}
+	if len(members) <= count {
+		return append(members, away...)
+	}
+	g.sortByWorth(members)
 	d := g.out.desired(tg.Name)
 	for _, m := range members[count:] {
 		same := func(l later) bool { return l.alloc == m.alloc }
 		g.waiting = append(g.waiting[:waitingFrom], slices.DeleteFunc(slices.Clone(g.waiting[waitingFrom:]), same)...)
 		g.away = slices.DeleteFunc(g.away, same)
-		if m.stop != "" {
+		if m.stop == NodeLost {
 			d.Stop++
 			g.out.stop(m.alloc, m.stop, m.clientStatus)
 		} else if !m.alloc.ServerTerminalStatus() && m.alloc.ClientStatus != nomad.AllocClientStatusComplete {
@@ -272,34 +288,72 @@ func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []
 			g.out.stop(m.alloc, NotNeeded, lostStatus(g.req.Node(m.alloc.NodeID)))
 		}
 	}
-	return members[:count]
+	return append(members[:count:count], away...)
 }
 
-// sortByWorth puts the members to keep first: unique names within the count, no replacement needed,
-// the current version, low indexes.
-func (g *generic) sortByWorth(tg *nomad.TaskGroup, members []member) {
+// isAway reports whether the member is unknown, now or before.
+func isAway(m member) bool {
+	return m.becomes || m.alloc.ClientStatus == nomad.AllocClientStatusUnknown && m.stop == ""
+}
+
+// separate divides members by a condition.
+func separate(members []member, is func(member) bool) (met, others []member) {
+	for _, m := range members {
+		if is(m) {
+			met = append(met, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	return met, others
+}
+
+// sortByWorth puts the members to keep first. The last ones are lost, then those that failed and are replaced now,
+// those with the name of a better one, those that migrate, and those with high indexes.
+func (g *generic) sortByWorth(members []member) {
 	slices.SortFunc(members, func(a, b member) int {
 		return cmp.Or(
-			boolCompare(a.replace == nil && a.stop == "", b.replace == nil && b.stop == ""),
+			cmp.Compare(worth(a), worth(b)),
 			boolCompare(!a.alloc.ClientTerminalStatus(), !b.alloc.ClientTerminalStatus()),
 			cmp.Compare(versionOf(b.alloc), versionOf(a.alloc)),
-			cmp.Compare(a.alloc.Index(), b.alloc.Index()),
 			cmp.Compare(a.alloc.ID, b.alloc.ID))
 	})
-	seen := map[string]bool{}
-	rank := map[string]int{} // 0: unique name, 1: duplicate name, 2: index beyond the count
+	seen, twice := map[string]bool{}, map[string]bool{} // by name, by ID
 	for _, m := range members {
-		switch i := m.alloc.Index(); {
-		case i >= tg.Count:
-			rank[m.alloc.ID] = 2
-		case seen[m.alloc.Name]:
-			rank[m.alloc.ID] = 1
-		}
+		twice[m.alloc.ID] = seen[m.alloc.Name]
 		seen[m.alloc.Name] = true
 	}
+	rank := func(m member) int {
+		if n := worth(m); n > migrates || !twice[m.alloc.ID] {
+			return n
+		}
+		return duplicate
+	}
 	slices.SortStableFunc(members, func(a, b member) int {
-		return cmp.Compare(rank[a.alloc.ID], rank[b.alloc.ID])
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.alloc.Index(), b.alloc.Index()))
 	})
+}
+
+// Ranks of the members of a group, the best first.
+const (
+	stays     = 0
+	migrates  = 1
+	duplicate = 2
+	replaced  = 3 // it failed
+	isLost    = 4
+)
+
+// worth returns the rank of a member without regard to others.
+func worth(m member) int {
+	switch {
+	case m.stop == NodeLost:
+		return isLost
+	case m.stop != "":
+		return migrates
+	case m.replace != nil:
+		return replaced
+	}
+	return stays
 }
 
 func versionOf(a *nomad.Allocation) uint64 {
@@ -396,7 +450,16 @@ func (g *generic) destroys(a *nomad.Allocation, tg *nomad.TaskGroup) bool {
 	case same:
 		return false
 	case harmless:
-		return !gone(g.req.Node(a.NodeID)) && !g.req.Suits(a, tg)
+		return !gone(g.req.Node(a.NodeID)) && !newRunTime(a, tg) && !g.req.Suits(a, tg)
 	}
 	return true
+}
+
+// newRunTime reports whether the new version changes max_run_duration. Such an update is not tested for its fit.
+func newRunTime(a *nomad.Allocation, tg *nomad.TaskGroup) bool {
+	if a.Job == nil {
+		return false
+	}
+	was := a.Job.TaskGroup(tg.Name)
+	return was != nil && !equal(was.MaxRunDuration, tg.MaxRunDuration)
 }

@@ -148,9 +148,13 @@ type later struct {
 // followups creates the evaluations for later replacements. Those due within followupWindow share
 // the earliest evaluation.
 func followups(req *Request, waiting []later, out *Result) {
+	first := len(out.Followups)
 	shared(req, waiting, out, nomad.EvalTriggerAllocReschedule, "created for delayed rescheduling", func(w later, eval string) {
 		out.Delay = append(out.Delay, Delay{w.alloc, eval, w.unknown})
 	})
+	for i := first + 1; i < len(out.Followups); i++ { // as in Nomad
+		out.Followups[i].TriggeredBy, out.Followups[i].StatusDescription = nomad.EvalTriggerRetryFailedAlloc, ""
+	}
 }
 
 // shared creates evaluations, and calls use with each allocation and the ID of its evaluation.

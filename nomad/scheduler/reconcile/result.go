@@ -8,15 +8,14 @@ import (
 
 // Reasons for stopping an allocation, used as its desired description.
 const (
-	NotNeeded   = "no longer needed by the job"
-	Moved       = "moved to another node"
-	Replaced    = "replaced by a newer version of the job"
-	NodeLost    = "lost: its node is down"
-	Failed      = "replaced after a failure"
-	Unhealthy   = "replaced because its deployment marked it unhealthy"
-	Rescheduled = "rescheduled on request"
-	NodeUnfit   = "its node no longer meets the job's constraints"
-	Returned    = "alloc not needed due to disconnected client reconnect"
+	NotNeeded = "alloc not needed due to job update"
+	Replaced  = "alloc is being updated due to job update"
+	Moved     = "alloc is being migrated"
+	Tainted   = "alloc not needed as node is tainted" // Moved, of system and sysbatch jobs
+	NodeLost  = "alloc is lost since its node is down"
+	NodeUnfit = NotNeeded // of system and sysbatch jobs
+	Failed    = "alloc was rescheduled because it failed"
+	Returned  = "alloc not needed due to disconnected client reconnect"
 )
 
 // Request is the input of Generic and System.

@@ -95,7 +95,7 @@ func (s *perNode) sort(a *nomad.Allocation) {
 		s.out.stop(a, NotNeeded, "")
 	case isSet(a.DesiredTransition.Migrate):
 		d.Migrate++
-		s.out.stop(a, Moved, "")
+		s.out.stop(a, Tainted, "")
 		if isSet(a.DesiredTransition.MigrateDisablePlacement) {
 			s.leave[spot{a.TaskGroup, a.NodeID}] = true
 		}
