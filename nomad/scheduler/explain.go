@@ -96,9 +96,9 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 		record(feasible.Check{Name: feasible.CheckConstraint, Passed: why == "", Need: g.distincts[i].need(), Found: why})
 	}
 	feasibly := out.Failed() == len(out.Checks)
-	u := s.cluster.usage(n)
+	u, fault := s.cluster.usage(n)
 	if u == nil {
-		record(feasible.Check{Name: feasible.CheckResources, Need: "resources", Found: feasible.ErrNoResources.Error()})
+		record(feasible.Check{Name: feasible.CheckResources, Need: "resources", Found: fault})
 		return out
 	}
 	u.Explain(g.ask, s.rng, record)
@@ -107,7 +107,7 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 	if resources, short := u.Fit(g.ask, s.rng); short == "" {
 		o.resources, fits = resources, true
 	} else if s.preempts {
-		o.victims, o.resources, fits = u.Preempt(g.ask, s.rng, s.cluster.job.Priority)
+		o.victims, o.resources, fits = u.Preempt(g.ask, s.rng, s.cluster.preemption())
 		record(feasible.Check{Name: checkPreemption, Passed: fits, Need: "allocations of lower priority to preempt",
 			Found: fmt.Sprintf("%d", len(o.victims))})
 	}
@@ -116,7 +116,8 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 	}
 	within := s.cluster.quota.explain(&o, record)
 	out.Fits = feasibly && within
-	out.Score = g.scorer.score(n, u, o.resources).norm
+	g.scorer.score(u, &o)
+	out.Score = o.scores.norm
 	return out
 }
 

@@ -127,24 +127,18 @@ type versionOfGroup struct {
 func (g *generic) stackOf(stacks map[*nomad.Job]*stack, c *cluster, job *nomad.Job) *stack {
 	s := stacks[job]
 	if s == nil {
-		s = newStack(&g.base, c.ofVersion(job, g.rng))
+		s = newStack(&g.base, c.ofVersion(job))
 		s.eligibility = feasible.NewEligibility(job, g.rules())
 		stacks[job] = s
 	}
 	return s
 }
 
-// search tries the node of the previous allocation first if the group has a sticky disk.
+// search tries the node of the previous allocation first if the group keeps its disk.
 func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.AllocMetric) {
-	disk := p.Group.EphemeralDisk
-	if disk != nil && disk.Sticky && p.Previous != nil && p.Reschedule == nil {
-		for _, n := range s.cluster.ready {
-			if n.ID != p.Previous.NodeID {
-				continue
-			}
-			if o, m := s.search(p, []*nomad.Node{n}, nil); o != nil {
-				return o, m
-			}
+	if n := s.cluster.preferred(p); n != nil {
+		if o, m := s.search(p, []*nomad.Node{n}, avoid(p)); o != nil {
+			return o, m
 		}
 	}
 	return s.search(p, s.cluster.ready, avoid(p))

@@ -41,6 +41,20 @@ func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, de
 	return a
 }
 
+// preferred returns the node of the previous allocation if the group keeps or migrates its disk and the node is still
+// a candidate, or nil.
+func (c *cluster) preferred(p *reconcile.Placement) *nomad.Node {
+	disk := p.Group.EphemeralDisk
+	if disk == nil || !disk.Sticky && !disk.Migrate || p.Previous == nil {
+		return nil
+	}
+	n := c.lookup(p.Previous.NodeID)
+	if n == nil || !n.Ready() || !n.IsInPool(c.pool()) || !c.inDatacenter(n) {
+		return nil
+	}
+	return n
+}
+
 // avoid returns the nodes on which a rescheduled allocation failed.
 func avoid(p *reconcile.Placement) map[string]bool {
 	if p.Reschedule == nil || p.Previous == nil {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -54,29 +55,34 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 		return g
 	}
 	c := s.cluster
+	ask := feasible.NewAsk(tg, &c.config)
 	g := &groupStack{
 		tg:       tg,
-		ask:      feasible.NewAsk(tg, &c.config),
-		scorer:   newScorer(c, tg),
+		ask:      ask,
+		scorer:   newScorer(c, tg, ask),
 		verdicts: map[string]string{},
 	}
 	g.distincts = append(c.tally.distincts(c.job.Constraints, ""), c.tally.distincts(tg.Constraints, tg.Name)...)
 	for _, t := range tg.Tasks {
 		g.distincts = append(g.distincts, c.tally.distincts(t.Constraints, tg.Name)...)
 	}
-	g.limit = s.limit(&g.scorer)
+	if g.scorer.fitOnly { // of a system job, which has one allocation on each node anyway
+		g.distincts = slices.DeleteFunc(g.distincts, func(d distinct) bool { return d.property == nil })
+	}
+	g.limit = s.limit(g)
 	s.groups[tg.Name] = g
 	return g
 }
 
 // limit is how many nodes are scored before the best is chosen. Scores that compare nodes with one
 // another (affinities, spreads) need more.
-func (s *stack) limit(sc *scorer) int {
-	if sc.compares() {
-		if l := s.cluster.config.NodeLimitForFeasibilityChecks; l > 0 {
-			return int(l)
+func (s *stack) limit(g *groupStack) int {
+	if g.scorer.compares() {
+		limit := int(s.cluster.config.NodeLimitForFeasibilityChecks)
+		if limit <= 0 {
+			limit = nomad.DefaultNodeLimitForFeasibilityChecks
 		}
-		return nomad.DefaultNodeLimitForFeasibilityChecks
+		return max(g.tg.Count, limit)
 	}
 	ready := len(s.cluster.ready)
 	if s.batch || ready < 4 {
@@ -124,7 +130,7 @@ func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[st
 	}
 	best := pickBest(options, m)
 	if best == nil && m.NodesExhausted > 0 && s.preempts {
-		best = s.displace(g, nodes)
+		best = s.displace(g, nodes, avoid, m)
 	}
 	if best == nil {
 		exhausted(p.Group, m)
@@ -140,9 +146,9 @@ func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *noma
 		filter(m, n, why)
 		return option{}, false
 	}
-	u := s.cluster.usage(n)
+	u, fault := s.cluster.usage(n)
 	if u == nil {
-		filter(m, n, feasible.ErrNoResources.Error())
+		exhaust(m, n, fault)
 		return option{}, false
 	}
 	resources, short := u.Fit(g.ask, s.rng)
@@ -150,7 +156,8 @@ func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *noma
 		exhaust(m, n, short)
 		return option{}, false
 	}
-	o := option{node: n, resources: resources, scores: g.scorer.score(n, u, resources)}
+	o := option{node: n, resources: resources}
+	g.scorer.score(u, &o)
 	if avoid[n.ID] {
 		o.scores.penalize()
 	}

@@ -31,6 +31,8 @@ type property struct {
 	target feasible.Target
 	group  string // empty: all groups
 	counts map[string]int
+	// The extremes of counts, 0 until they are computed.
+	least, most int
 }
 
 func newTally(lookup func(string) *nomad.Node) *tally {
@@ -80,9 +82,23 @@ func (p *property) add(n *nomad.Node, group string, by int) {
 	if !ok {
 		return
 	}
+	p.least, p.most = 0, 0
 	if p.counts[v] += by; p.counts[v] <= 0 {
 		delete(p.counts, v)
 	}
+}
+
+// extremes returns the least and the most allocations of a value that has any.
+func (p *property) extremes() (least, most int) {
+	if p.most == 0 {
+		for _, n := range p.counts {
+			if p.least == 0 || n < p.least {
+				p.least = n
+			}
+			p.most = max(p.most, n)
+		}
+	}
+	return p.least, p.most
 }
 
 // distinct is a distinct_hosts or distinct_property constraint.
@@ -124,7 +140,7 @@ func (d *distinct) unmet(t *tally, group string, n *nomad.Node) string {
 	}
 	v, ok := d.property.target.Value(n)
 	if !ok {
-		return "missing property " + d.text
+		return "missing property " + strconv.Quote(d.text)
 	}
 	if used := d.property.counts[v]; used >= d.limit {
 		return nomad.ConstraintDistinctProperty + ": " + d.text + "=" + v + " used by " + strconv.Itoa(used) + " allocs"

@@ -3,6 +3,7 @@ package feasible
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,9 @@ import (
 
 // defaultNetwork is the host network of a port that does not name one.
 const defaultNetwork = "default"
+
+// portCollision begins the dimension of a static port that is in use.
+const portCollision = "network: reserved port collision "
 
 // randomPortTries is how many random dynamic ports are tried before a linear search.
 const randomPortTries = 20
@@ -187,6 +191,7 @@ type claim struct {
 
 // picker picks the ports of one ask. Its claims prevent an ask from colliding with itself.
 type picker struct {
+	node   *nomad.Node
 	ports  *ports
 	rng    *rand.Rand
 	claims []claim
@@ -244,44 +249,56 @@ func (k *picker) portless(ask *nomad.NetworkResource) *nomad.NetworkResource {
 	return &offer
 }
 
-func hostNetwork(p *nomad.Port) string {
-	if p.HostNetwork == "" {
-		return defaultNetwork
-	}
-	return p.HostNetwork
+// reachable reports whether the node has an address for the ports of tasks.
+func (k *picker) reachable() bool {
+	return slices.ContainsFunc(k.ports.addresses, func(a *address) bool { return a.network == defaultNetwork })
 }
 
-func (k *picker) static(p *nomad.Port) (nomad.AllocatedPortMapping, string) {
-	name, found := hostNetwork(p), false
+// hosts returns the addresses of the port's host network. It names the network if there are none.
+func (k *picker) hosts(p *nomad.Port) (out []*address, why string) {
+	name := hostNetwork(p)
+	if resolved, ok := interpolate(name, k.node); ok {
+		name = resolved
+	}
 	for _, a := range k.ports.addresses {
-		if a.network != name {
-			continue
+		if a.network == name {
+			out = append(out, a)
 		}
-		found = true
+	}
+	if len(out) == 0 {
+		return nil, fmt.Sprintf("network: no addresses available for %s network", name)
+	}
+	return out, ""
+}
+
+// static takes the port at the first address where it is free.
+func (k *picker) static(p *nomad.Port) (nomad.AllocatedPortMapping, string) {
+	if p.Value <= 0 || p.Value >= nomad.MaxValidPort {
+		return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: invalid port %d (out of range)", p.Value)
+	}
+	hosts, why := k.hosts(p)
+	if why != "" {
+		return nomad.AllocatedPortMapping{}, why
+	}
+	for _, a := range hosts {
 		if p.IgnoreCollision || k.free(a, p.Value) {
 			return k.take(a, p), ""
 		}
 	}
-	if !found {
-		return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: no addresses available for %q network", name)
-	}
-	return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: reserved port collision %s=%d", p.Label, p.Value)
+	return nomad.AllocatedPortMapping{}, fmt.Sprintf("%s%s=%d", portCollision, p.Label, p.Value)
 }
 
+// dynamic takes a free port of the node's range.
 func (k *picker) dynamic(p *nomad.Port) (nomad.AllocatedPortMapping, string) {
-	name, found := hostNetwork(p), false
-	for _, a := range k.ports.addresses {
-		if a.network != name {
-			continue
-		}
-		found = true
+	hosts, why := k.hosts(p)
+	if why != "" {
+		return nomad.AllocatedPortMapping{}, why
+	}
+	for _, a := range hosts {
 		if port := k.pick(a); port > 0 {
 			p.Value = port
 			return k.take(a, p), ""
 		}
-	}
-	if !found {
-		return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: no addresses available for %q network", name)
 	}
 	return nomad.AllocatedPortMapping{}, "network: dynamic port selection failed"
 }

@@ -14,8 +14,10 @@ const (
 	DimensionCores     = "cores"
 	DimensionMemory    = "memory"
 	DimensionDisk      = "disk"
-	DimensionMaxAllocs = "max allocations"
+	DimensionMaxAllocs = "max allocation exceeded"
 	DimensionPorts     = "network: port collision"
+	// DimensionInvalidNode is that of a node whose reserved ports are not valid.
+	DimensionInvalidNode = "network: invalid node"
 )
 
 // ErrNoResources means that a node never reported its resources.
@@ -30,6 +32,8 @@ type Usage struct {
 	cores    map[uint16]int
 	clashes  int // cores assigned more than once
 	ports    *ports
+	devices  map[instance]int
+	shared   int // device instances assigned more than once
 	allocs   map[string]*nomad.Allocation
 
 	// The last resources counted and their sum: allocations of a group often share one value.
@@ -91,6 +95,7 @@ func (u *Usage) count(r *nomad.AllocatedResources, sign int) {
 		u.cores[id] = after
 	}
 	u.ports.count(r, sign)
+	u.countDevices(r, sign)
 }
 
 // Used returns the current usage.
@@ -123,6 +128,9 @@ func (u *Usage) Exhausted() string {
 	}
 	if u.ports.clashes > 0 {
 		return DimensionPorts
+	}
+	if u.shared > 0 {
+		return DimensionSharedDevices
 	}
 	return ""
 }

@@ -72,7 +72,7 @@ func TestAllocsFit(t *testing.T) {
 		{"same port, other address", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "127.0.0.1", 80), withPort(alloc("b", 1, 1, 1), "::1", 80)}, ""},
 		{"same port on a removed address", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "9.9.9.9", 80), withPort(alloc("b", 1, 1, 1), "9.9.9.9", 80)},
 			"network: port collision"},
-		{"max allocations", func(n *nomad.Node) { n.NodeMaxAllocs = 1 }, []*nomad.Allocation{alloc("a", 1, 1, 1), alloc("b", 1, 1, 1)}, "max allocations"},
+		{"max allocations", func(n *nomad.Node) { n.NodeMaxAllocs = 1 }, []*nomad.Allocation{alloc("a", 1, 1, 1), alloc("b", 1, 1, 1)}, "max allocation exceeded"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestPorts(t *testing.T) {
 	}{
 		{static("http", "", 80), "network: reserved port collision http=80"},
 		{static("web", "public", 80), "network: reserved port collision web=80"},
-		{static("web", "private", 80), `network: no addresses available for "private" network`},
+		{static("web", "private", 80), "network: no addresses available for private network"},
 		{nomad.NetworkResource{ReservedPorts: []nomad.Port{{Label: "a", HostNetwork: "public", Value: 81}, {Label: "b", HostNetwork: "public", Value: 81}}},
 			"network: reserved port collision b=81"},
 	} {
