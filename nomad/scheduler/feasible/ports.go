@@ -48,21 +48,27 @@ func (s *portSet) parse(spec string) error {
 	return nil
 }
 
-// address is one host address of a node and the ports in use on it. Each address of a node has its
-// own ports.
+// address is one host address of a node in one of its host networks.
 type address struct {
-	network, ip string
-	reserved    *portSet
-	held        map[int]int
+	network string
+	*host
 }
 
-func (a *address) free(port int) bool {
-	return port > 0 && port < nomad.MaxValidPort && a.held[port] == 0 && !a.reserved.has(port)
+// host is one IP address of a node and the ports in use on it. All host networks of the address share them.
+type host struct {
+	ip       string
+	reserved *portSet
+	held     map[int]int
+}
+
+func (h *host) free(port int) bool {
+	return port > 0 && port < nomad.MaxValidPort && h.held[port] == 0 && !h.reserved.has(port)
 }
 
 // ports is the port index of one node.
 type ports struct {
 	addresses []*address
+	hosts     []*host
 	low, high int // dynamic ports, inclusive
 	clashes   int // ports in use more than once
 }
@@ -106,33 +112,36 @@ func (p *ports) addAddress(network, ip string, reserved ...string) error {
 	if network == "" {
 		network = defaultNetwork
 	}
-	a := &address{network: network, ip: ip, held: map[int]int{}}
+	h := p.byIP(ip)
 	for _, spec := range reserved {
 		if strings.TrimSpace(spec) == "" {
 			continue
 		}
-		if a.reserved == nil {
-			a.reserved = &portSet{}
+		if h.reserved == nil {
+			h.reserved = &portSet{}
 		}
-		if err := a.reserved.parse(spec); err != nil {
+		if err := h.reserved.parse(spec); err != nil {
 			return fmt.Errorf("address %s: %w", ip, err)
 		}
 	}
-	p.addresses = append(p.addresses, a)
+	p.addresses = append(p.addresses, &address{network, h})
 	return nil
 }
 
-// byIP returns the address and creates it if the node no longer has it: older allocations still
+// ValidPorts returns an error unless the text is a list of ports and ranges, such as "22,8500-8600".
+func ValidPorts(spec string) error { return new(portSet).parse(spec) }
+
+// byIP returns the host with the address and creates it if the node does not have it: older allocations still
 // hold their ports there.
-func (p *ports) byIP(ip string) *address {
-	for _, a := range p.addresses {
-		if a.ip == ip {
-			return a
+func (p *ports) byIP(ip string) *host {
+	for _, h := range p.hosts {
+		if h.ip == ip {
+			return h
 		}
 	}
-	a := &address{network: "\x00gone", ip: ip, held: map[int]int{}}
-	p.addresses = append(p.addresses, a)
-	return a
+	h := &host{ip: ip, held: map[int]int{}}
+	p.hosts = append(p.hosts, h)
+	return h
 }
 
 // count adds the ports of r, delta times.
@@ -185,7 +194,7 @@ func (p *ports) countPort(ip string, port, delta int) {
 
 // claim is one port picked for an ask that is not complete yet.
 type claim struct {
-	at   *address
+	at   *host
 	port int
 }
 
@@ -202,7 +211,7 @@ func (k *picker) free(a *address, port int) bool {
 		return false
 	}
 	for _, c := range k.claims {
-		if c.at == a && c.port == port {
+		if c.at == a.host && c.port == port {
 			return false
 		}
 	}
@@ -325,7 +334,7 @@ func (k *picker) pick(a *address) int {
 
 func (k *picker) take(a *address, p *nomad.Port) nomad.AllocatedPortMapping {
 	if !p.IgnoreCollision {
-		k.claims = append(k.claims, claim{a, p.Value})
+		k.claims = append(k.claims, claim{a.host, p.Value})
 	}
 	if p.To == -1 { // the same port inside as outside
 		p.To = p.Value
