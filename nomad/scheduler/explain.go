@@ -96,11 +96,12 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 		record(feasible.Check{Name: feasible.CheckConstraint, Passed: why == "", Need: g.distincts[i].need(), Found: why})
 	}
 	feasibly := out.Failed() == len(out.Checks)
-	u, fault := s.cluster.usage(n)
-	if u == nil {
+	v := s.view(g, n)
+	if fault := v.load(s.cluster); fault != "" {
 		record(feasible.Check{Name: feasible.CheckResources, Need: "resources", Found: fault})
 		return out
 	}
+	u := v.usage
 	u.Explain(g.ask, s.rng, record)
 	o := option{node: n}
 	fits := false
@@ -116,7 +117,11 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 	}
 	within := s.cluster.quota.explain(&o, record)
 	out.Fits = feasibly && within
-	g.scorer.score(u, &o)
+	if v.why != "" { // not prepared
+		g.scorer.prepare(v)
+	}
+	fit, devices := g.scorer.resources(v, o.resources, o.victims)
+	g.scorer.score(v, &o, fit, devices)
 	out.Score = o.scores.norm
 	return out
 }

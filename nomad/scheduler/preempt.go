@@ -24,27 +24,28 @@ func (c *cluster) preempts(jobType string) bool {
 // displace searches the nodes that are feasible but full, where preempting allocations makes room for one more of
 // the group. It scores all of them: a preemption costs more than a search.
 func (s *stack) displace(g *groupStack, nodes []*nomad.Node, avoid map[string]bool, m *nomad.AllocMetric) *option {
-	var options []option
+	var options ranking
 	for _, n := range nodes {
-		if s.verdict(g, n) != "" {
+		v := s.view(g, n)
+		if s.verdict(g, v) != "" {
 			continue
 		}
-		u, _ := s.cluster.usage(n)
-		if u == nil {
+		if v.load(s.cluster) != "" {
 			continue
 		}
-		victims, got, ok := u.Preempt(g.ask, s.rng, s.cluster.preemption())
+		victims, got, ok := v.usage.Preempt(g.ask, s.rng, s.cluster.preemption())
 		if !ok {
 			continue
 		}
 		o := option{node: n, resources: got, victims: victims}
-		g.scorer.score(u, &o)
+		fit, devices := g.scorer.resources(v, got, victims)
+		g.scorer.score(v, &o, fit, devices)
 		if avoid[n.ID] {
 			o.scores.penalize()
 		}
-		options = append(options, o)
+		options.add(&o)
 	}
-	return pickBest(options, m)
+	return options.best(m)
 }
 
 // preemption returns what the search for victims needs about the job and the plan.

@@ -45,18 +45,18 @@ func (s *scores) named() map[string]float64 {
 
 func (s *scores) normalize() {
 	sum, n := s.fit, 1.0
-	for _, part := range []struct {
-		value   float64
-		applies bool
-	}{
-		{s.devices, s.hasDevices}, {s.anti, s.anti != 0}, {s.penalty, s.penalty != 0}, {s.affinity, s.hasAffinity},
-		{s.spread, s.spread != 0}, {s.preemption, s.hasPreemption},
-	} {
-		if part.applies {
-			sum += part.value
+	part := func(value float64, applies bool) {
+		if applies {
+			sum += value
 			n++
 		}
 	}
+	part(s.devices, s.hasDevices)
+	part(s.anti, s.anti != 0)
+	part(s.penalty, s.penalty != 0)
+	part(s.affinity, s.hasAffinity)
+	part(s.spread, s.spread != 0)
+	part(s.preemption, s.hasPreemption)
 	s.norm = sum / n
 }
 
@@ -110,42 +110,51 @@ func (s *scorer) addAffinities(list []*nomad.Affinity) {
 // compares reports whether scores compare nodes with one another.
 func (s *scorer) compares() bool { return len(s.affinities) > 0 || s.spreads != nil }
 
+// prepare computes what does not change during the attempt.
+func (s *scorer) prepare(v *nodeView) {
+	if s.fitOnly {
+		return
+	}
+	v.affinity, v.same = 0, s.tally.spot(s.tg.Name, v.node.ID)
+	for _, a := range s.affinities {
+		if a.constraint.Holds(v.node) {
+			v.affinity += a.weight
+		}
+	}
+	if s.weights > 0 {
+		v.affinity /= s.weights
+	}
+	v.spreads = s.spreads.values(v.node)
+}
+
+// resources scores the resources on the node without the victims: how full it would be, and the devices.
+func (s *scorer) resources(v *nodeView, r *nomad.AllocatedResources, victims []*nomad.Allocation) (fit float64, d deviceScore) {
+	more := r.Flatten()
+	for _, a := range victims {
+		more.Add(a.AllocatedResources.Flatten(), -1)
+	}
+	d.value, d.applies = s.ask.DeviceScore(v.node, r)
+	if s.even {
+		return v.usage.SpreadScore(more), d
+	}
+	return v.usage.BinPackScore(more), d
+}
+
 // score scores the option without the penalty of earlier failures.
-func (s *scorer) score(u *feasible.Usage, o *option) {
-	n, out := o.node, scores{hasAffinity: len(s.affinities) > 0, fitOnly: s.fitOnly}
-	out.fit = s.fit(u, o)
-	out.devices, out.hasDevices = s.ask.DeviceScore(n, o.resources)
+func (s *scorer) score(v *nodeView, o *option, fit float64, devices deviceScore) {
+	out := &o.scores
+	out.fit, out.devices, out.hasDevices = fit, devices.value, devices.applies
+	out.hasAffinity, out.fitOnly = len(s.affinities) > 0, s.fitOnly
 	if len(o.victims) > 0 {
 		out.preemption, out.hasPreemption = preemptionScore(o.victims), true
 	}
 	if !s.fitOnly {
-		if same := s.tally.byspot[spot{s.tg.Name, n.ID}]; same > 0 && s.tg.Count > 0 {
+		if same := *v.same; same > 0 && s.tg.Count > 0 {
 			out.anti = -float64(same+1) / float64(s.tg.Count)
 		}
-		for _, a := range s.affinities {
-			if a.constraint.Holds(n) {
-				out.affinity += a.weight
-			}
-		}
-		if s.weights > 0 {
-			out.affinity /= s.weights
-		}
-		out.spread = s.spreads.score(n)
+		out.affinity, out.spread = v.affinity, s.spreads.score(v.spreads)
 	}
 	out.normalize()
-	o.scores = out
-}
-
-// fit scores how full the node would be without the victims of the option and with its allocation.
-func (s *scorer) fit(u *feasible.Usage, o *option) float64 {
-	more := o.resources.Flatten()
-	for _, v := range o.victims {
-		more.Add(v.AllocatedResources.Flatten(), -1)
-	}
-	if s.even {
-		return u.SpreadScore(more)
-	}
-	return u.BinPackScore(more)
 }
 
 // The parameters of the logistic function that scores preemption.

@@ -68,20 +68,34 @@ func desiredCounts(s *nomad.Spread, count int) map[string]float64 {
 	return out
 }
 
-// score returns the sum of the scores of all spreads.
-func (s *spreads) score(n *nomad.Node) (sum float64) {
+// spreadValue is the value of a spread's attribute on a node, if the node has it.
+type spreadValue struct {
+	text string
+	set  bool
+}
+
+// values returns the values of a node for all spreads.
+func (s *spreads) values(n *nomad.Node) []spreadValue {
 	if s == nil {
-		return 0
+		return nil
 	}
-	for _, sp := range s.list {
-		v, ok := sp.target.Value(n)
-		switch {
-		case !ok:
+	out := make([]spreadValue, len(s.list))
+	for i, sp := range s.list {
+		out[i].text, out[i].set = sp.target.Value(n)
+	}
+	return out
+}
+
+// score returns the sum of the scores of all spreads for the values of a node.
+func (s *spreads) score(values []spreadValue) (sum float64) {
+	for i, v := range values {
+		switch sp := s.list[i]; {
+		case !v.set:
 			sum--
 		case sp.desired == nil:
-			sum += sp.even(v)
+			sum += sp.even(v.text)
 		default:
-			sum += s.boost(sp, v)
+			sum += s.boost(sp, v.text)
 		}
 	}
 	return sum

@@ -14,7 +14,7 @@ type tally struct {
 	live   []*nomad.Allocation // as loaded, for properties added later
 	delta  []change
 	byNode map[string]int // of all groups
-	byspot map[spot]int
+	byspot map[spot]*int
 	watch  []*property
 }
 
@@ -36,7 +36,7 @@ type property struct {
 }
 
 func newTally(lookup func(string) *nomad.Node) *tally {
-	return &tally{lookup: lookup, byNode: map[string]int{}, byspot: map[spot]int{}}
+	return &tally{lookup: lookup, byNode: map[string]int{}, byspot: map[spot]*int{}}
 }
 
 // load counts the allocations of the state.
@@ -45,15 +45,26 @@ func (t *tally) load(allocs []*nomad.Allocation) {
 		if !a.TerminalStatus() {
 			t.live = append(t.live, a)
 			t.byNode[a.NodeID]++
-			t.byspot[spot{a.TaskGroup, a.NodeID}]++
+			*t.spot(a.TaskGroup, a.NodeID)++
 		}
 	}
+}
+
+// spot returns the counter of a group on a node.
+func (t *tally) spot(group, node string) *int {
+	key := spot{group, node}
+	n := t.byspot[key]
+	if n == nil {
+		n = new(int)
+		t.byspot[key] = n
+	}
+	return n
 }
 
 func (t *tally) add(a *nomad.Allocation, by int) {
 	t.delta = append(t.delta, change{a, by})
 	t.byNode[a.NodeID] += by
-	t.byspot[spot{a.TaskGroup, a.NodeID}] += by
+	*t.spot(a.TaskGroup, a.NodeID) += by
 	for _, p := range t.watch {
 		p.add(t.lookup(a.NodeID), a.TaskGroup, by)
 	}
@@ -133,7 +144,7 @@ func (t *tally) distincts(list []*nomad.Constraint, group string) []distinct {
 // unmet returns why the group may not have one more allocation on the node.
 func (d *distinct) unmet(t *tally, group string, n *nomad.Node) string {
 	if d.property == nil {
-		if d.ofJob && t.byNode[n.ID] > 0 || !d.ofJob && t.byspot[spot{group, n.ID}] > 0 {
+		if d.ofJob && t.byNode[n.ID] > 0 || !d.ofJob && *t.spot(group, n.ID) > 0 {
 			return d.text
 		}
 		return ""

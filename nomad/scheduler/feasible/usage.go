@@ -34,6 +34,7 @@ type Usage struct {
 	ports    *ports
 	devices  map[instance]int
 	shared   int // device instances assigned more than once
+	version  uint64
 	allocs   map[string]*nomad.Allocation
 
 	// The last resources counted and their sum: allocations of a group often share one value.
@@ -78,7 +79,11 @@ func (u *Usage) Remove(id string) {
 	u.count(a.AllocatedResources, -1)
 }
 
+// Version returns a number that changes with each allocation that is added or removed.
+func (u *Usage) Version() uint64 { return u.version }
+
 func (u *Usage) count(r *nomad.AllocatedResources, sign int) {
+	u.version++
 	if r != u.last {
 		u.last, u.lastUsed = r, r.Flatten()
 	}
