@@ -121,6 +121,9 @@ func (u *Usage) pickPorts(ask *Ask, out *nomad.AllocatedResources, rng *rand.Ran
 		if why != "" {
 			return why
 		}
+		if len(k.ports.addresses) > 0 {
+			offer.IP = k.ports.addresses[0].ip // its ports may have others
+		}
 		out.Shared.Networks = append(out.Shared.Networks, offer)
 		out.Shared.Ports = append(out.Shared.Ports, mapped...)
 	}

@@ -1,6 +1,7 @@
 package feasible
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -161,13 +162,34 @@ func (g *Group) devices(tg *nomad.TaskGroup) {
 	if len(asks) == 0 {
 		return
 	}
-	g.add(single, demand{check: CheckDevices, text: "missing devices", need: deviceNames(asks), met: func(n *nomad.Node) bool {
+	g.add(single, demand{check: CheckDevices, text: "missing devices", need: deviceNames(asks), found: healthyDevices, met: func(n *nomad.Node) bool {
 		if n.NodeResources == nil {
 			return false
 		}
 		p := devicePicker{devices: n.NodeResources.Devices, used: func(instance) bool { return false }, taken: map[instance]bool{}}
 		return !slices.ContainsFunc(asks, func(ask *deviceAsk) bool { return p.pick(ask) == nil })
 	}})
+}
+
+// healthyDevices describes the devices of a node, such as "nvidia/gpu/t4: 2 healthy".
+func healthyDevices(n *nomad.Node) string {
+	if n.NodeResources == nil {
+		return ""
+	}
+	var out []string
+	for _, d := range n.NodeResources.Devices {
+		if d == nil {
+			continue
+		}
+		healthy := 0
+		for _, i := range d.Instances {
+			if i != nil && i.Healthy {
+				healthy++
+			}
+		}
+		out = append(out, fmt.Sprintf("%s/%s/%s: %d healthy", d.Vendor, d.Type, d.Name, healthy))
+	}
+	return strings.Join(out, ", ")
 }
 
 // pickDevices assigns instances to the tasks that ask for devices.

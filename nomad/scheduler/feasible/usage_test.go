@@ -172,7 +172,7 @@ func TestPorts(t *testing.T) {
 	}
 	for i, want := range []string{"127.0.0.1", "::1"} { // each address has its own ports
 		r, why := u.Fit(ports(static("http", "", 80)), rng)
-		if why != "" || r.Shared.Ports[0].HostIP != want || r.Shared.Networks[0].IP != want {
+		if why != "" || r.Shared.Ports[0].HostIP != want || r.Shared.Networks[0].IP != "127.0.0.1" {
 			t.Fatalf("port 80, time %d: %+v %q, want %s", i+1, r, why, want)
 		}
 		u.Add(&nomad.Allocation{ID: fmt.Sprint(i), AllocatedResources: r})
