@@ -77,15 +77,32 @@ func (w classWriter) networks(r *NodeResources) {
 	w.fields(append([]string{"networks"}, slices.Sorted(maps.Keys(seen))...)...)
 }
 
+// devices hashes what constraints of device blocks compare: names, the number of healthy instances, and attributes.
 func (w classWriter) devices(devices []*NodeDeviceResource) {
 	names := make([]string, 0, len(devices))
+	byName := map[string]*NodeDeviceResource{}
 	for _, d := range devices {
 		if d != nil {
-			names = append(names, d.Vendor+"/"+d.Type+"/"+d.Name)
+			name := d.Vendor + "/" + d.Type + "/" + d.Name
+			names, byName[name] = append(names, name), d
 		}
 	}
 	slices.Sort(names)
 	w.fields(append([]string{"devices"}, names...)...)
+	for _, name := range slices.Compact(names) {
+		d, healthy := byName[name], 0
+		for _, i := range d.Instances {
+			if i != nil && i.Healthy {
+				healthy++
+			}
+		}
+		w.fields("device", name, strconv.Itoa(healthy))
+		for _, key := range slices.Sorted(maps.Keys(d.Attributes)) {
+			if a := d.Attributes[key]; a != nil && !IsUniqueKey(key) {
+				w.fields("device attr", key, a.text(), a.Unit)
+			}
+		}
+	}
 }
 
 // IsUniqueKey reports whether an attribute or metadata key is specific to a single node.

@@ -1,6 +1,9 @@
 package nomad
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // AllocResourceUsage is the current resource usage of an allocation. The client reports it. Timestamp is in Unix
 // nanoseconds.
@@ -17,6 +20,21 @@ type Attribute struct {
 	String *string
 	Bool   *bool
 	Unit   string
+}
+
+// text returns the type and the value without its unit.
+func (a *Attribute) text() string {
+	switch {
+	case a.Float != nil:
+		return "float " + strconv.FormatFloat(*a.Float, 'g', -1, 64)
+	case a.Int != nil:
+		return "int " + strconv.FormatInt(*a.Int, 10)
+	case a.String != nil:
+		return "string " + *a.String
+	case a.Bool != nil:
+		return "bool " + strconv.FormatBool(*a.Bool)
+	}
+	return ""
 }
 
 // CpuStats is CPU usage: modes in percent, ticks in MHz, throttled time in nanoseconds. Measured lists the fields that

@@ -15,6 +15,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,9 +40,20 @@ type Config struct {
 	DiskMB          int    // 0: measured
 	ReservableCores string // cpuset list, "" for all
 	Reserved        Reserved
+	HostNetworks    []HostNetwork
 	MinDynamicPort  int
 	MaxDynamicPort  int
 	Allow, Deny     []string
+}
+
+// HostNetwork names the addresses of the machine that are in one of the prefixes and on the interface. Without
+// prefixes, or without an interface, all are.
+type HostNetwork struct {
+	Name          string
+	CIDR          string // Within, as configured
+	Within        []netip.Prefix
+	Interface     string
+	ReservedPorts string // such as "22,80"
 }
 
 // Reserved holds the resources that are not available to tasks.
@@ -186,6 +198,7 @@ func (f Facts) Apply(cfg Config, n *nomad.Node) {
 		MinDynamicPort: cfg.MinDynamicPort,
 		MaxDynamicPort: cfg.MaxDynamicPort,
 	}
+	n.HostNetworks = cfg.hostNetworks()
 	n.ReservedResources = &nomad.NodeReservedResources{
 		Cpu: nomad.NodeReservedCpuResources{
 			CpuShares:        int64(reservedCompute(topo)),

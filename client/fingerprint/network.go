@@ -15,7 +15,7 @@ import (
 // defaultSpeed is the link speed in Mbit/s if the kernel reports none.
 const defaultSpeed = 1000
 
-// network returns the interface for the tasks' ports, and its addresses.
+// network returns the interface for the tasks' ports and its addresses, and the addresses of host networks.
 func network(h *Host) (Facts, error) {
 	var f Facts
 	if !netns.Possible() {
@@ -26,29 +26,21 @@ func network(h *Host) (Facts, error) {
 		return f, err
 	}
 	addrs, err := h.addresses(ifc)
-	if err != nil || len(addrs) == 0 {
+	if err != nil {
 		return f, err
 	}
 	mbits := h.linkSpeed(ifc)
-	node := &nomad.NodeNetworkResource{
-		Mode: "host", Device: ifc.Name, MacAddress: ifc.HardwareAddr.String(), Speed: mbits,
-	}
 	for _, a := range addrs {
-		family := nomad.NodeNetworkAF_IPv4
-		if a.Is6() {
-			family = nomad.NodeNetworkAF_IPv6
-		}
 		f.Networks = append(f.Networks, &nomad.NetworkResource{
 			Mode: "host", Device: ifc.Name, CIDR: netip.PrefixFrom(a, a.BitLen()).String(),
 			IP: a.String(), MBits: mbits,
 		})
-		node.Addresses = append(node.Addresses, nomad.NodeNetworkAddress{
-			Family: family, Alias: "default", Address: a.String(), ReservedPorts: h.cfg.Reserved.Ports,
-		})
 	}
-	f.NodeNetworks = []*nomad.NodeNetworkResource{node}
-	f.set("unique.network.ip-address", addrs[0].String())
-	return f, nil
+	if len(addrs) > 0 {
+		f.set("unique.network.ip-address", addrs[0].String())
+	}
+	f.NodeNetworks, err = h.nodeNetworks(ifc, addrs)
+	return f, err
 }
 
 // defaultInterface returns the configured interface, the loopback interface under -dev, or else

@@ -55,10 +55,14 @@ func validate(t *nomad.Task) error {
 		"vault":  t.Vault != nil,
 		"secret": len(t.Secrets) > 0, "schedule": t.Schedule != nil,
 		"csi_plugin": t.CSIPluginConfig != nil,
-		"device":     t.Resources != nil && len(t.Resources.Devices) > 0,
 	} {
 		if asked {
 			errs = append(errs, fmt.Errorf("this client does not support %q yet", feature))
+		}
+	}
+	if t.Resources != nil {
+		for _, d := range t.Resources.Devices {
+			errs = append(errs, fmt.Errorf("device %q: this client has no devices and cannot assign them to tasks", d.Name))
 		}
 	}
 	return errors.Join(errs...)

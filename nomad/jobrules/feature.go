@@ -51,19 +51,11 @@ var (
 		{"action", "action blocks are", func(t *nomad.Task) bool { return len(t.Actions) > 0 }},
 		{"schedule", "schedule blocks are", func(t *nomad.Task) bool { return t.Schedule != nil }},
 		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
-		{"device", "device blocks in resources are", func(t *nomad.Task) bool { return t.Resources != nil && len(t.Resources.Devices) > 0 }},
-		{"numa", "numa blocks in resources (other than affinity = \"none\") are", usesNUMA},
+		{"numa devices", "devices in numa are", func(t *nomad.Task) bool {
+			return t.Resources != nil && t.Resources.NUMA != nil && len(t.Resources.NUMA.Devices) > 0
+		}},
 	}
 )
-
-// usesNUMA reports whether the task requests an affinity other than "none".
-func usesNUMA(t *nomad.Task) bool {
-	if t.Resources == nil || t.Resources.NUMA == nil {
-		return false
-	}
-	n := t.Resources.NUMA
-	return n.Affinity != "" && n.Affinity != nomad.NoneNUMA || len(n.Devices) > 0
-}
 
 // refuseAbsent adds a fault for each feature that v uses.
 func refuseAbsent[T any](f *faults, list []feature[T], v T) {

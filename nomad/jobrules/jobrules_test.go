@@ -236,10 +236,9 @@ func TestAbsentFeatures(t *testing.T) {
 		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
 		"action":        func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
 		"schedule":      func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
-		"device": func(j *nomad.Job) {
-			task(j).Resources = &nomad.Resources{Devices: []*nomad.RequestedDevice{{Name: "gpu"}}}
+		"numa": func(j *nomad.Job) {
+			task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Devices: []string{"nvidia/gpu"}}}
 		},
-		"numa":           func(j *nomad.Job) { task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Affinity: "require"}} },
 		"Consul Connect": func(j *nomad.Job) { task(j).Kind = "connect-proxy:x" },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -129,6 +129,9 @@ func validateResources(r *nomad.Resources, f *faults) {
 			f.add("affinity of numa is %q: use none, prefer or require", r.NUMA.Affinity)
 		}
 	}
+	for _, d := range r.Devices {
+		validateDevice(d, f.in("device", d.Name))
+	}
 }
 
 func validateLogConfig(l *nomad.LogConfig, f *faults, disk *nomad.EphemeralDisk) {

@@ -60,6 +60,9 @@ func warnings(t *nomad.Task, at string) []string {
 	if t.Resources.IOPS != 0 || t.Resources.DiskMB != 0 {
 		out = append(out, at+": iops and disk of resources have no effect: use ephemeral_disk of the group")
 	}
+	if n := t.Resources.NUMA; n != nil && n.Affinity != "" && n.Affinity != nomad.NoneNUMA && t.Resources.Cores == 0 {
+		out = append(out, at+": affinity of numa has no effect without cores")
+	}
 	if len(t.Resources.Networks) > 0 {
 		out = append(out, at+": network in resources is deprecated: use a network block of the group")
 	}

@@ -19,7 +19,7 @@ func Dry(snap *state.Snapshot, p *nomad.Plan, now time.Time) (*nomad.PlanResult,
 		return nil, nil, err
 	}
 	var err error
-	if c.result, err = c.view.evaluate(p); err != nil {
+	if c.result, _, err = c.view.evaluate(p); err != nil {
 		return nil, nil, err
 	}
 	c.keepQuota()

@@ -19,6 +19,13 @@ func BenchmarkPlace2000(b *testing.B) {
 			})
 		}
 	}
+	for _, nodes := range []int{100, 5000} {
+		for _, compared := range []bool{false, true} {
+			b.Run(fmt.Sprintf("nodes=%d/spread=%v", nodes, compared), func(b *testing.B) {
+				placeMany(b, nodes, false, func(w *world) { w.service(compared) })
+			})
+		}
+	}
 	b.Run("nodes=100/quota", func(b *testing.B) {
 		placeMany(b, 100, false, func(w *world) { w.limited(nomad.QuotaResources{CPU: new(1 << 30), Allocs: new(5000)}) })
 	})
@@ -45,7 +52,7 @@ func placeMany(b *testing.B, nodes int, withPorts bool, edit ...func(*world)) {
 	b.ResetTimer()
 	for range b.N {
 		p := &dryPlanner{}
-		s, err := scheduler.New(nomad.JobTypeBatch, slog.New(slog.DiscardHandler), w, p)
+		s, err := scheduler.New(w.jobs["j"].Type, slog.New(slog.DiscardHandler), w, p)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -57,6 +64,16 @@ func placeMany(b *testing.B, nodes int, withPorts bool, edit ...func(*world)) {
 		}
 	}
 	b.ReportMetric(float64(count*b.N)/b.Elapsed().Seconds(), "placements/s")
+}
+
+// service makes the job a service, with or without a spread and an affinity, which compare nodes.
+func (w *world) service(compared bool) {
+	j := w.jobs["j"]
+	j.Type = nomad.JobTypeService
+	if compared {
+		j.Spreads = []*nomad.Spread{{Attribute: "${node.datacenter}", Weight: 100}}
+		j.Affinities = []*nomad.Affinity{{LTarget: "${attr.cpu.arch}", Operand: "=", RTarget: "amd64", Weight: 50}}
+	}
 }
 
 // dryPlanner commits every plan and stores nothing.

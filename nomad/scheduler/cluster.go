@@ -16,8 +16,9 @@ type cluster struct {
 	job    *nomad.Job
 	plan   *nomad.Plan
 	config nomad.SchedulerConfiguration
-	// ready lists the candidates in random order; byDC counts them by datacenter.
+	// ready lists the candidates in the order in which they are visited; byDC counts them by datacenter.
 	ready  []*nomad.Node
+	order  int64 // seed of that order
 	inPool int
 	byDC   map[string]int
 	usages map[string]*feasible.Usage
@@ -44,16 +45,17 @@ func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Ra
 	c.quota = newQuota(snap, job)
 	c.poolOverrides()
 	c.candidates()
-	rng.Shuffle(len(c.ready), func(i, j int) { c.ready[i], c.ready[j] = c.ready[j], c.ready[i] })
+	c.order = visitSeed(eval, snap.Index(), rng)
+	c.shuffle()
 	return c
 }
 
 // ofVersion returns the cluster as an older version of the job sees it. Both share the usage and the plan.
-func (c *cluster) ofVersion(job *nomad.Job, rng *rand.Rand) *cluster {
+func (c *cluster) ofVersion(job *nomad.Job) *cluster {
 	out := *c
 	out.job, out.ready, out.inPool, out.byDC = job, nil, 0, map[string]int{}
 	out.candidates()
-	rng.Shuffle(len(out.ready), func(i, j int) { out.ready[i], out.ready[j] = out.ready[j], out.ready[i] })
+	out.shuffle()
 	return &out
 }
 
@@ -131,16 +133,19 @@ func (c *cluster) suits(e *feasible.Eligibility, a *nomad.Allocation, tg *nomad.
 	return n != nil && n.IsInPool(c.pool()) && c.inDatacenter(n) && e.Check(tg.Name, n) == "" && e.CheckFor(tg.Name, a.Name, n) == ""
 }
 
-// usage returns the usage of a node. It is computed from the state and the plan on first use. It is
-// nil if the node never reported its resources.
-func (c *cluster) usage(n *nomad.Node) *feasible.Usage {
+// usage returns the usage of a node. It is computed from the state and the plan on first use. If the node never
+// reported its resources, or reported ports that are not valid, usage is nil and the text gives the reason.
+func (c *cluster) usage(n *nomad.Node) (usage *feasible.Usage, fault string) {
 	if u, ok := c.usages[n.ID]; ok {
-		return u
+		if u == nil {
+			return nil, unusable(n)
+		}
+		return u, ""
 	}
 	u, err := feasible.NewUsage(n)
 	if err != nil {
 		c.usages[n.ID] = nil
-		return nil
+		return nil, unusable(n)
 	}
 	for a := range c.snap.LiveAllocsByNode(n.ID) {
 		u.Add(a)
@@ -155,7 +160,15 @@ func (c *cluster) usage(n *nomad.Node) *feasible.Usage {
 		u.Add(a) // an allocation updated in place is already counted
 	}
 	c.usages[n.ID] = u
-	return u
+	return u, ""
+}
+
+// unusable returns why a node has no usage.
+func unusable(n *nomad.Node) string {
+	if n.NodeResources == nil {
+		return feasible.ErrNoResources.Error()
+	}
+	return feasible.DimensionInvalidNode
 }
 
 // hold counts an allocation of the job that the plan adds or keeps.

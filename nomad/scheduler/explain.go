@@ -102,18 +102,19 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 		record(feasible.Check{Name: feasible.CheckConstraint, Passed: why == "", Need: g.distincts[i].need(), Found: why})
 	}
 	feasibly := out.Failed() == len(out.Checks)
-	u := s.cluster.usage(n)
-	if u == nil {
-		record(feasible.Check{Name: feasible.CheckResources, Need: "resources", Found: feasible.ErrNoResources.Error()})
+	v := s.view(g, n)
+	if fault := v.load(s.cluster); fault != "" {
+		record(feasible.Check{Name: feasible.CheckResources, Need: "resources", Found: fault})
 		return out
 	}
+	u := v.usage
 	u.Explain(g.ask, s.rng, record)
 	o := option{node: n}
 	fits := false
 	if resources, short := u.Fit(g.ask, s.rng); short == "" {
 		o.resources, fits = resources, true
 	} else if s.preempts {
-		o.victims, o.resources, fits = u.Preempt(g.ask, s.rng, s.cluster.job.Priority)
+		o.victims, o.resources, fits = u.Preempt(g.ask, s.rng, s.cluster.preemption())
 		record(feasible.Check{Name: checkPreemption, Passed: fits, Need: "allocations of lower priority to preempt",
 			Found: fmt.Sprintf("%d", len(o.victims))})
 	}
@@ -122,7 +123,12 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 	}
 	within := s.cluster.quota.explain(&o, record)
 	out.Fits = feasibly && within
-	out.Score = g.scorer.score(n, u, o.resources).norm
+	if v.why != "" { // not prepared
+		g.scorer.prepare(v)
+	}
+	fit, devices := g.scorer.resources(v, o.resources, o.victims)
+	g.scorer.score(v, &o, fit, devices)
+	out.Score = o.scores.norm
 	return out
 }
 

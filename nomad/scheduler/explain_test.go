@@ -57,6 +57,11 @@ func TestExplain(t *testing.T) {
 		"constraint": {job: func(j *nomad.Job) {
 			j.Constraints = []*nomad.Constraint{{LTarget: "${attr.cpu.arch}", Operand: "=", RTarget: "arm64"}, {LTarget: "${meta.x}", Operand: "is_set"}}
 		}, want: []string{`constraint false ${attr.cpu.arch} = arm64: attr.cpu.arch is "amd64"`, "constraint false ${meta.x} is_set: meta.x is not set"}},
+		"devices": {node: func(n *nomad.Node) {
+			n.NodeResources.Devices = []*nomad.NodeDeviceResource{{Vendor: "nvidia", Type: "gpu", Name: "t4", Instances: []*nomad.NodeDevice{{ID: "a", Healthy: true}, {ID: "b"}}}}
+		}, job: func(j *nomad.Job) {
+			group(j).Tasks[0].Resources.Devices = nomad.ResourceDevices{{Name: "gpu", Count: 2, Constraints: nomad.Constraints{{LTarget: "${device.model}", Operand: "is_set"}}}}
+		}, want: []string{"devices false 2 gpu with ${device.model} is_set: nvidia/gpu/t4: 1 healthy", "devices false 2 gpu with ${device.model} is_set: devices: no devices match request"}},
 		"no driver": {job: func(j *nomad.Job) { group(j).Tasks[0].Driver = "docker" }, want: []string{`driver false driver "docker": `}},
 		"unhealthy": {node: func(n *nomad.Node) {
 			n.Drivers["raw_exec"] = &nomad.DriverInfo{Detected: true, HealthDescription: "daemon is gone"}

@@ -129,7 +129,7 @@ type versionOfGroup struct {
 func (b *base) stackOf(stacks map[*nomad.Job]*stack, c *cluster, job *nomad.Job) *stack {
 	s := stacks[job]
 	if s == nil {
-		s = newStack(b, c.ofVersion(job, b.rng))
+		s = newStack(b, c.ofVersion(job))
 		s.eligibility = feasible.NewEligibility(job, b.rules())
 		stacks[job] = s
 	}
@@ -138,30 +138,10 @@ func (b *base) stackOf(stacks map[*nomad.Job]*stack, c *cluster, job *nomad.Job)
 
 // search tries the preferred node of the placement first.
 func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.AllocMetric) {
-	if id := preferred(p); id != "" {
-		for _, n := range s.cluster.ready {
-			if n.ID != id {
-				continue
-			}
-			if o, m := s.search(p, []*nomad.Node{n}, nil); o != nil {
-				return o, m
-			}
+	if n := s.cluster.preferred(p); n != nil {
+		if o, m := s.search(p, []*nomad.Node{n}, avoid(p)); o != nil {
+			return o, m
 		}
 	}
 	return s.search(p, s.cluster.ready, avoid(p))
-}
-
-// preferred returns the ID of the node that is tried first: the target of a move, or the node of the previous
-// allocation if the group has a sticky disk. It is "" without a preference.
-func preferred(p *reconcile.Placement) string {
-	if p.Previous == nil || p.Reschedule != nil {
-		return ""
-	}
-	if target := p.Previous.DesiredTransition.TargetNode; target != "" {
-		return target
-	}
-	if disk := p.Group.EphemeralDisk; disk != nil && disk.Sticky {
-		return p.Previous.NodeID
-	}
-	return ""
 }

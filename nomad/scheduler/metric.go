@@ -1,9 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
@@ -66,21 +63,6 @@ func exhausted(tg *nomad.TaskGroup, m *nomad.AllocMetric) {
 		}
 		m.ResourcesExhausted[t.Name] = short
 	}
-}
-
-// pickBest returns the option with the highest score, the first among equals. It records the best
-// scores in the metric.
-func pickBest(options []option, m *nomad.AllocMetric) *option {
-	if len(options) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(options, func(a, b option) int { return cmp.Compare(b.scores.norm, a.scores.norm) })
-	for _, o := range options[:min(len(options), nomad.MaxRetainedNodeScores)] {
-		m.ScoreMetaData = append(m.ScoreMetaData, &nomad.NodeScoreMeta{
-			NodeID: o.node.ID, Scores: o.scores.named(), NormScore: o.scores.norm,
-		})
-	}
-	return &options[0]
 }
 
 // merge adds the metric of another node to m: system jobs search each node separately.

@@ -40,16 +40,12 @@ func (s *Opening) Worse(than *Opening) bool {
 // On returns what the allocation would get on a node, or nil if it could not run there.
 func (m *Mover) On(n *nomad.Node) *Opening {
 	c := m.stack.cluster
-	if !n.Ready() || !n.IsInPool(c.pool()) || !c.inDatacenter(n) || m.stack.verdict(m.group, n) != "" {
+	if !n.Ready() || !n.IsInPool(c.pool()) || !c.inDatacenter(n) {
 		return nil
 	}
-	u := c.usage(n)
-	if u == nil {
+	o, ok := m.stack.try(m.group, n, nil, m.stack.metric())
+	if !ok || c.quota.exceeded(&o, &nomad.AllocMetric{}) {
 		return nil
 	}
-	resources, short := u.Fit(m.group.ask, m.stack.rng)
-	if short != "" || c.quota.exceeded(&option{resources: resources}, &nomad.AllocMetric{}) {
-		return nil
-	}
-	return &Opening{Resources: resources, scores: m.group.scorer.score(n, u, resources)}
+	return &Opening{Resources: o.resources, scores: o.scores}
 }

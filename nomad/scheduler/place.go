@@ -41,6 +41,25 @@ func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, de
 	return a
 }
 
+// preferred returns the node that is tried first if it is a candidate, or nil: the target of a move, or the node of the
+// previous allocation if the group keeps or migrates its disk.
+func (c *cluster) preferred(p *reconcile.Placement) *nomad.Node {
+	if p.Previous == nil {
+		return nil
+	}
+	id := p.Previous.NodeID
+	if target := p.Previous.DesiredTransition.TargetNode; target != "" && p.Reschedule == nil {
+		id = target
+	} else if disk := p.Group.EphemeralDisk; disk == nil || !disk.Sticky && !disk.Migrate {
+		return nil
+	}
+	n := c.lookup(id)
+	if n == nil || !n.Ready() || !n.IsInPool(c.pool()) || !c.inDatacenter(n) {
+		return nil
+	}
+	return n
+}
+
 // avoid returns the nodes on which a rescheduled allocation failed, or the node that a moved allocation leaves.
 func avoid(p *reconcile.Placement) map[string]bool {
 	switch {

@@ -89,10 +89,10 @@ func TestReasons(t *testing.T) {
 		{"volume", func(j *nomad.Job) {
 			j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data"}}
 		}, `missing compatible host volume "data"`, ""},
-		{"bridge", network(nomad.NetworkResource{Mode: "bridge"}), `missing network "bridge"`, ""},
+		{"bridge", network(nomad.NetworkResource{Mode: "bridge"}), "missing network", ""},
 		{"host network", network(nomad.NetworkResource{DynamicPorts: []nomad.Port{{Label: "p", HostNetwork: "public"}}}),
 			`missing host network "public" for port "p"`, ""},
-		{"distinct property", constrain("${meta.rack}", "distinct_property", ""), "missing property ${meta.rack}", ""},
+		{"distinct property", constrain("${meta.rack}", "distinct_property", ""), `missing property "${meta.rack}"`, ""},
 		{"memory", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMB = 9000 }, "", "memory"},
 		{"disk", func(j *nomad.Job) { j.TaskGroups[0].EphemeralDisk.SizeMB = 1_000_000 }, "", "disk"},
 		{"cores", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.Cores = 5 }, "", "cores"},
@@ -394,7 +394,7 @@ func TestInstances(t *testing.T) {
 	if len(w.live()) != 1 || w.live()[0].NodeID != "right" {
 		t.Fatalf("placed on %+v, want the node right", w.live())
 	}
-	if m == nil || m.ConstraintFiltered["missing drivers"] != 1 || m.ConstraintFiltered["${attr.driver.exec2-open.landlock.abi} >= 5"] != 2 {
-		t.Errorf("metric = %+v, want two nodes without the attribute and one with an unhealthy driver", m)
+	if m == nil || m.ConstraintFiltered["missing drivers"] != 2 || m.ConstraintFiltered["${attr.driver.exec2-open.landlock.abi} >= 5"] != 1 {
+		t.Errorf("metric = %+v, want two nodes without a healthy driver and one with a low attribute", m)
 	}
 }

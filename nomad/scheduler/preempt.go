@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
 // preempts reports whether the configuration enables preemption for jobs of the type.
@@ -20,42 +21,46 @@ func (c *cluster) preempts(jobType string) bool {
 	return false
 }
 
-// displace searches the nodes that are feasible but full. It picks the one where preempting the
-// least important allocations makes room for one more of the group.
-func (s *stack) displace(g *groupStack, nodes []*nomad.Node) *option {
-	var best *option
+// displace searches the nodes that are feasible but full, where preempting allocations makes room for one more of
+// the group. It scores all of them: a preemption costs more than a search.
+func (s *stack) displace(g *groupStack, nodes []*nomad.Node, avoid map[string]bool, m *nomad.AllocMetric) *option {
+	var options ranking
 	for _, n := range nodes {
-		if s.verdict(g, n) != "" {
+		v := s.view(g, n)
+		if s.verdict(g, v) != "" {
 			continue
 		}
-		u := s.cluster.usage(n)
-		if u == nil {
+		if v.load(s.cluster) != "" {
 			continue
 		}
-		victims, got, ok := u.Preempt(g.ask, s.rng, s.cluster.job.Priority)
-		if !ok || best != nil && !milder(victims, best.victims) {
+		victims, got, ok := v.usage.Preempt(g.ask, s.rng, s.cluster.preemption())
+		if !ok {
 			continue
 		}
-		best = &option{node: n, resources: got, victims: victims, scores: g.scorer.score(n, u, got)}
+		o := option{node: n, resources: got, victims: victims}
+		fit, devices := g.scorer.resources(v, got, victims)
+		g.scorer.score(v, &o, fit, devices)
+		if avoid[n.ID] {
+			o.scores.penalize()
+		}
+		options.add(&o)
 	}
-	return best
+	return options.best(m)
 }
 
-// milder reports whether preempting a is preferable to b: a lower maximum priority, then fewer
-// allocations.
-func milder(a, b []*nomad.Allocation) bool {
-	if x, y := highest(a), highest(b); x != y {
-		return x < y
-	}
-	return len(a) < len(b)
-}
-
-func highest(allocs []*nomad.Allocation) int {
-	top := 0
-	for _, a := range allocs {
-		top = max(top, a.Job.Priority)
-	}
-	return top
+// preemption returns what the search for victims needs about the job and the plan.
+func (c *cluster) preemption() feasible.Preemption {
+	return feasible.Preemption{Namespace: c.job.Namespace, Job: c.job.ID, Priority: c.job.Priority,
+		Victims: func(namespace, job, group string) (n int) {
+			for _, list := range c.plan.NodePreemptions {
+				for _, a := range list {
+					if a.Namespace == namespace && a.JobID == job && a.TaskGroup == group {
+						n++
+					}
+				}
+			}
+			return n
+		}}
 }
 
 // preempt marks the victims as preempted by an allocation.
@@ -66,6 +71,7 @@ func (d *draft) preempt(by *nomad.Allocation, victims []*nomad.Allocation) {
 		gone := *v
 		gone.Job, gone.Metrics, gone.TaskStates = nil, nil, nil
 		gone.DesiredStatus = nomad.AllocDesiredStatusEvict
+		gone.DesiredDescription = "Preempted by alloc ID " + by.ID
 		gone.PreemptedByAllocation = by.ID
 		d.plan.NodePreemptions[v.NodeID] = append(d.plan.NodePreemptions[v.NodeID], &gone)
 		if u := d.cluster.usages[v.NodeID]; u != nil {

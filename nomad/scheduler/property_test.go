@@ -29,9 +29,9 @@ func runStory(t *testing.T, seed uint64) {
 	types := []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch}
 	typ := types[rng.IntN(len(types))]
 	for i := range 1 + rng.IntN(6) {
-		w.addNode(fmt.Sprint("n", i), randomNode(rng))
+		w.addNode(fmt.Sprint("n", i), randomNode(rng), richNode(rng))
 	}
-	w.register(job(typ, 1+rng.IntN(12), randomJob(rng)))
+	w.register(job(typ, 1+rng.IntN(12), randomJob(rng), richJob(rng)))
 	for step := range 25 {
 		w.process(func(e *nomad.Evaluation) {
 			if len(w.created) > 0 && rng.IntN(3) == 0 {
@@ -131,6 +131,9 @@ func (w *world) checkFacts(step int, typ string) {
 		if fit, dim, _, err := feasible.AllocsFit(n, slices.Collect(maps.Values(w.byNode[id]))); err != nil || !fit {
 			w.t.Fatalf("step %d: node %s is overcommitted: %s %v", step, id, dim, err)
 		}
+		if err := w.checkNode(n); err != nil {
+			w.t.Fatalf("step %d: node %s: %v", step, id, err)
+		}
 	}
 	j := w.jobs["j"]
 	seen := map[string]bool{}
@@ -167,9 +170,9 @@ func TestSameSeedSamePlan(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := newWorld(t)
 		for i := range 12 {
-			w.addNode(fmt.Sprint("n", i), randomNode(rng))
+			w.addNode(fmt.Sprint("n", i), randomNode(rng), richNode(rng))
 		}
-		w.register(job(nomad.JobTypeService, 20, randomJob(rng)))
+		w.register(job(nomad.JobTypeService, 20, randomJob(rng), richJob(rng)))
 		w.process(func(e *nomad.Evaluation) { e.ID = "eval" })
 		w.change(newCommand)
 		w.process(func(e *nomad.Evaluation) { e.ID = "eval" })

@@ -10,40 +10,53 @@ import (
 // Names of the score components in allocation metrics.
 const (
 	scoreBinPack      = "binpack"
+	scoreDevices      = "devices"
 	scoreAntiAffinity = "job-anti-affinity"
 	scorePenalty      = "node-reschedule-penalty"
 	scoreAffinity     = "node-affinity"
 	scoreSpread       = "allocation-spread"
+	scorePreemption   = "preemption"
 )
 
 // scores holds the components of a node's score and the mean of those that apply.
 type scores struct {
-	fit, anti, penalty, affinity, spread float64
-	hasAffinity, hasSpread               bool
-	norm                                 float64
+	fit, devices, anti, penalty, affinity, spread, preemption float64
+	hasDevices, hasAffinity, hasPreemption                    bool
+	fitOnly                                                   bool // system jobs: the other components are unknown
+	norm                                                      float64
 }
 
 func (s *scores) named() map[string]float64 {
-	out := map[string]float64{scoreBinPack: s.fit, scoreAntiAffinity: s.anti, scorePenalty: s.penalty, scoreAffinity: s.affinity}
-	if s.hasSpread {
+	out := map[string]float64{scoreBinPack: s.fit}
+	if !s.fitOnly {
+		out[scoreAntiAffinity], out[scorePenalty], out[scoreAffinity] = s.anti, s.penalty, s.affinity
+	}
+	if s.hasDevices {
+		out[scoreDevices] = s.devices
+	}
+	if s.spread != 0 {
 		out[scoreSpread] = s.spread
+	}
+	if s.hasPreemption {
+		out[scorePreemption] = s.preemption
 	}
 	return out
 }
 
 func (s *scores) normalize() {
 	sum, n := s.fit, 1.0
-	for _, part := range []struct {
-		value   float64
-		applies bool
-	}{
-		{s.anti, s.anti != 0}, {s.penalty, s.penalty != 0}, {s.affinity, s.hasAffinity}, {s.spread, s.hasSpread},
-	} {
-		if part.applies {
-			sum += part.value
+	part := func(value float64, applies bool) {
+		if applies {
+			sum += value
 			n++
 		}
 	}
+	part(s.devices, s.hasDevices)
+	part(s.anti, s.anti != 0)
+	part(s.penalty, s.penalty != 0)
+	part(s.affinity, s.hasAffinity)
+	part(s.spread, s.spread != 0)
+	part(s.preemption, s.hasPreemption)
 	s.norm = sum / n
 }
 
@@ -56,11 +69,13 @@ func (s *scores) penalize() {
 // scorer scores nodes for one group.
 type scorer struct {
 	tg         *nomad.TaskGroup
+	ask        *feasible.Ask
 	tally      *tally
 	even       bool // spread algorithm instead of bin packing
+	fitOnly    bool // system jobs: only the fit and the devices count
 	affinities []weighted
 	weights    float64 // sum of the absolute weights of the affinities
-	spreads    []*spread
+	spreads    *spreads
 }
 
 type weighted struct {
@@ -68,8 +83,12 @@ type weighted struct {
 	weight     float64
 }
 
-func newScorer(c *cluster, tg *nomad.TaskGroup) scorer {
-	s := scorer{tg: tg, tally: c.tally, even: c.config.SchedulerAlgorithm == nomad.SchedulerAlgorithmSpread}
+func newScorer(c *cluster, tg *nomad.TaskGroup, ask *feasible.Ask) scorer {
+	s := scorer{tg: tg, ask: ask, tally: c.tally, even: c.config.SchedulerAlgorithm == nomad.SchedulerAlgorithmSpread}
+	if c.job.Type == nomad.JobTypeSystem || c.job.Type == nomad.JobTypeSysBatch {
+		s.fitOnly = true
+		return s
+	}
 	s.addAffinities(c.job.Affinities)
 	s.addAffinities(tg.Affinities)
 	for _, t := range tg.Tasks {
@@ -89,29 +108,71 @@ func (s *scorer) addAffinities(list []*nomad.Affinity) {
 }
 
 // compares reports whether scores compare nodes with one another.
-func (s *scorer) compares() bool { return len(s.affinities)+len(s.spreads) > 0 }
+func (s *scorer) compares() bool { return len(s.affinities) > 0 || s.spreads != nil }
 
-func (s *scorer) score(n *nomad.Node, u *feasible.Usage, r *nomad.AllocatedResources) scores {
-	out := scores{hasAffinity: len(s.affinities) > 0, hasSpread: len(s.spreads) > 0}
-	if s.even {
-		out.fit = u.SpreadScore(r.Flatten())
-	} else {
-		out.fit = u.BinPackScore(r.Flatten())
+// prepare computes what does not change during the attempt.
+func (s *scorer) prepare(v *nodeView) {
+	if s.fitOnly {
+		return
 	}
-	if same := s.tally.byspot[spot{s.tg.Name, n.ID}]; same > 0 && s.tg.Count > 0 {
-		out.anti = -min(1, float64(same+1)/float64(s.tg.Count))
-	}
+	v.affinity, v.same = 0, s.tally.spot(s.tg.Name, v.node.ID)
 	for _, a := range s.affinities {
-		if a.constraint.Holds(n) {
-			out.affinity += a.weight
+		if a.constraint.Holds(v.node) {
+			v.affinity += a.weight
 		}
 	}
 	if s.weights > 0 {
-		out.affinity /= s.weights
+		v.affinity /= s.weights
 	}
-	for _, sp := range s.spreads {
-		out.spread += sp.score(n)
+	v.spreads = s.spreads.values(v.node)
+}
+
+// resources scores the resources on the node without the victims: how full it would be, and the devices.
+func (s *scorer) resources(v *nodeView, r *nomad.AllocatedResources, victims []*nomad.Allocation) (fit float64, d deviceScore) {
+	more := r.Flatten()
+	for _, a := range victims {
+		more.Add(a.AllocatedResources.Flatten(), -1)
+	}
+	d.value, d.applies = s.ask.DeviceScore(v.node, r)
+	if s.even {
+		return v.usage.SpreadScore(more), d
+	}
+	return v.usage.BinPackScore(more), d
+}
+
+// score scores the option without the penalty of earlier failures.
+func (s *scorer) score(v *nodeView, o *option, fit float64, devices deviceScore) {
+	out := &o.scores
+	out.fit, out.devices, out.hasDevices = fit, devices.value, devices.applies
+	out.hasAffinity, out.fitOnly = len(s.affinities) > 0, s.fitOnly
+	if len(o.victims) > 0 {
+		out.preemption, out.hasPreemption = preemptionScore(o.victims), true
+	}
+	if !s.fitOnly {
+		if same := *v.same; same > 0 && s.tg.Count > 0 {
+			out.anti = -float64(same+1) / float64(s.tg.Count)
+		}
+		out.affinity, out.spread = v.affinity, s.spreads.score(v.spreads)
 	}
 	out.normalize()
-	return out
+}
+
+// The parameters of the logistic function that scores preemption.
+const (
+	preemptionRate   = 0.0048
+	preemptionOrigin = 2048.0
+)
+
+// preemptionScore returns a score from 0 to 1 that falls with the priorities of the victims.
+func preemptionScore(victims []*nomad.Allocation) float64 {
+	top, sum := 0, 0
+	for _, v := range victims {
+		top = max(top, v.Job.Priority)
+		sum += v.Job.Priority
+	}
+	if top == 0 {
+		return 1 / (1 + math.Exp(-preemptionRate*preemptionOrigin))
+	}
+	p := float64(top) + float64(sum)/float64(top)
+	return 1 / (1 + math.Exp(preemptionRate*(p-preemptionOrigin)))
 }

@@ -8,6 +8,12 @@ import (
 // anyValue is the spread target for all values that are not listed.
 const anyValue = "*"
 
+// spreads are the spreads of a job and a group. A nil pointer means that there are none.
+type spreads struct {
+	list   []*spread
+	lowest float64 // of all boosts so far, at most -1
+}
+
 // spread scores nodes by the distribution of the group's allocations over the values of a node
 // property.
 type spread struct {
@@ -17,29 +23,24 @@ type spread struct {
 	weight  float64            // share of the total weight of all spreads
 }
 
-// newSpreads prepares the spreads of job and group. A group's spread replaces the job's spread over
-// the same attribute.
-func newSpreads(t *tally, tg *nomad.TaskGroup, ofJob, ofGroup []*nomad.Spread) []*spread {
-	own := map[string]bool{}
-	for _, s := range ofGroup {
-		own[s.Attribute] = true
-	}
-	list := append([]*nomad.Spread(nil), ofGroup...)
-	for _, s := range ofJob {
-		if !own[s.Attribute] {
-			list = append(list, s)
-		}
-	}
+// newSpreads prepares the spreads of job and group. Both count the allocations of the group.
+func newSpreads(t *tally, tg *nomad.TaskGroup, ofJob, ofGroup []*nomad.Spread) *spreads {
+	var list []*nomad.Spread
 	sum := 0.0
-	for _, s := range list {
-		sum += max(float64(s.Weight), 0)
-	}
-	var out []*spread
-	for _, s := range list {
-		if s.Weight <= 0 {
-			continue
+	for _, of := range [][]*nomad.Spread{ofGroup, ofJob} {
+		for _, s := range of {
+			if s.Weight > 0 {
+				list = append(list, s)
+				sum += float64(s.Weight)
+			}
 		}
-		out = append(out, &spread{
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	out := &spreads{lowest: -1}
+	for _, s := range list {
+		out.list = append(out.list, &spread{
 			target:  feasible.ParseTarget(s.Attribute),
 			used:    t.property(s.Attribute, tg.Name),
 			desired: desiredCounts(s, tg.Count),
@@ -55,47 +56,80 @@ func desiredCounts(s *nomad.Spread, count int) map[string]float64 {
 	if len(s.SpreadTarget) == 0 {
 		return nil
 	}
-	out, rest := map[string]float64{}, 100.0
+	out, sum := map[string]float64{}, 0.0
 	for _, t := range s.SpreadTarget {
-		out[t.Value] = float64(t.Percent) / 100 * float64(count)
-		rest -= float64(t.Percent)
+		n := float64(t.Percent) / 100 * float64(count)
+		out[t.Value] = n
+		sum += n
 	}
-	if _, named := out[anyValue]; !named && rest > 0 {
-		out[anyValue] = rest / 100 * float64(count)
+	if sum > 0 && sum < float64(count) {
+		out[anyValue] += float64(count) - sum
 	}
 	return out
 }
 
-// score returns a score from -1 to 1, times the spread's weight. A node without the property gets
-// the lowest score.
-func (s *spread) score(n *nomad.Node) float64 {
-	v, ok := s.target.Value(n)
-	if !ok {
-		return -s.weight
-	}
-	if s.desired == nil {
-		return s.even(v) * s.weight
-	}
-	desired, ok := s.desired[v]
-	if !ok {
-		desired, ok = s.desired[anyValue]
-	}
-	if !ok || desired <= 0 {
-		return -s.weight
-	}
-	boost := (desired - float64(s.used.counts[v]+1)) / desired
-	return max(boost, -1) * s.weight
+// spreadValue is the value of a spread's attribute on a node, if the node has it.
+type spreadValue struct {
+	text string
+	set  bool
 }
 
-// even prefers the values with the fewest allocations: 1 for a value without any, -1 for the value
-// with the most.
-func (s *spread) even(v string) float64 {
-	most := 0
-	for _, n := range s.used.counts {
-		most = max(most, n)
+// values returns the values of a node for all spreads.
+func (s *spreads) values(n *nomad.Node) []spreadValue {
+	if s == nil {
+		return nil
 	}
-	if most == 0 {
+	out := make([]spreadValue, len(s.list))
+	for i, sp := range s.list {
+		out[i].text, out[i].set = sp.target.Value(n)
+	}
+	return out
+}
+
+// score returns the sum of the scores of all spreads for the values of a node.
+func (s *spreads) score(values []spreadValue) (sum float64) {
+	for i, v := range values {
+		switch sp := s.list[i]; {
+		case !v.set:
+			sum--
+		case sp.desired == nil:
+			sum += sp.even(v.text)
+		default:
+			sum += s.boost(sp, v.text)
+		}
+	}
+	return sum
+}
+
+// boost scores a value against its desired number of allocations: 1 at most, and below 0 for each allocation beyond
+// that number. A value without any gets the lowest boost of all.
+func (s *spreads) boost(sp *spread, v string) float64 {
+	desired, ok := sp.desired[v]
+	if !ok {
+		desired, ok = sp.desired[anyValue]
+	}
+	if !ok {
+		return -1
+	}
+	if desired <= 0 {
+		return s.lowest
+	}
+	boost := (desired - float64(sp.used.counts[v]+1)) / desired * sp.weight
+	s.lowest = min(s.lowest, boost)
+	return boost
+}
+
+// even prefers the values with the fewest allocations. Only values in use count for the minimum and the maximum.
+func (sp *spread) even(v string) float64 {
+	if len(sp.used.counts) == 0 {
 		return 0
 	}
-	return 1 - 2*float64(s.used.counts[v])/float64(most)
+	least, most := sp.used.extremes()
+	switch c := sp.used.counts[v]; {
+	case c != least:
+		return float64(least-c) / float64(least)
+	case least == most:
+		return -1
+	}
+	return float64(most-least) / float64(least)
 }

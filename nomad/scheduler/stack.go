@@ -3,6 +3,7 @@ package scheduler
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -33,8 +34,9 @@ type groupStack struct {
 	distincts []distinct
 	scorer    scorer
 	limit     int
-	verdicts  map[string]string // reason for infeasibility by node ID
-	alloc     string            // name of the allocation that the search is for
+	views     map[*nomad.Node]*nodeView
+	differs   bool   // allocations of the group have different demands
+	alloc     string // name of the allocation that the search is for
 }
 
 func newStack(b *base, c *cluster) *stack {
@@ -54,29 +56,35 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 		return g
 	}
 	c := s.cluster
+	ask := feasible.NewAsk(tg, &c.config)
 	g := &groupStack{
-		tg:       tg,
-		ask:      feasible.NewAsk(tg, &c.config),
-		scorer:   newScorer(c, tg),
-		verdicts: map[string]string{},
+		tg:      tg,
+		ask:     ask,
+		scorer:  newScorer(c, tg, ask),
+		views:   map[*nomad.Node]*nodeView{},
+		differs: s.eligibility.Differs(tg.Name),
 	}
 	g.distincts = append(c.tally.distincts(c.job.Constraints, ""), c.tally.distincts(tg.Constraints, tg.Name)...)
 	for _, t := range tg.Tasks {
 		g.distincts = append(g.distincts, c.tally.distincts(t.Constraints, tg.Name)...)
 	}
-	g.limit = s.limit(&g.scorer)
+	if g.scorer.fitOnly { // of a system job, which has one allocation on each node anyway
+		g.distincts = slices.DeleteFunc(g.distincts, func(d distinct) bool { return d.property == nil })
+	}
+	g.limit = s.limit(g)
 	s.groups[tg.Name] = g
 	return g
 }
 
 // limit is how many nodes are scored before the best is chosen. Scores that compare nodes with one
 // another (affinities, spreads) need more.
-func (s *stack) limit(sc *scorer) int {
-	if sc.compares() {
-		if l := s.cluster.config.NodeLimitForFeasibilityChecks; l > 0 {
-			return int(l)
+func (s *stack) limit(g *groupStack) int {
+	if g.scorer.compares() {
+		limit := int(s.cluster.config.NodeLimitForFeasibilityChecks)
+		if limit <= 0 {
+			limit = nomad.DefaultNodeLimitForFeasibilityChecks
 		}
-		return nomad.DefaultNodeLimitForFeasibilityChecks
+		return max(g.tg.Count, limit)
 	}
 	ready := len(s.cluster.ready)
 	if s.batch || ready < 4 {
@@ -100,7 +108,7 @@ func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[st
 	g := s.group(p.Group)
 	g.alloc = p.Name
 	m := s.metric()
-	var options []option
+	var options ranking
 	scored, skipped := 0, 0
 	for i := range nodes {
 		if scored >= g.limit {
@@ -112,7 +120,7 @@ func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[st
 		if !ok {
 			continue
 		}
-		options = append(options, o)
+		options.add(&o)
 		if o.scores.norm <= 0 && skipped < maxSkipped {
 			skipped++
 		} else {
@@ -122,9 +130,9 @@ func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[st
 	if len(nodes) > 1 {
 		s.offset = (s.offset + m.NodesEvaluated) % len(nodes)
 	}
-	best := pickBest(options, m)
+	best := options.best(m)
 	if best == nil && m.NodesExhausted > 0 && s.preempts {
-		best = s.displace(g, nodes)
+		best = s.displace(g, nodes, avoid, m)
 	}
 	if best == nil {
 		exhausted(p.Group, m)
@@ -135,41 +143,31 @@ func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[st
 
 // try checks one node, and records in the metric why it does not fit.
 func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *nomad.AllocMetric) (option, bool) {
-	why := s.verdict(g, n)
-	if why != "" {
+	v := s.view(g, n)
+	if why := s.verdict(g, v); why != "" {
 		filter(m, n, why)
 		return option{}, false
 	}
-	u := s.cluster.usage(n)
-	if u == nil {
-		filter(m, n, feasible.ErrNoResources.Error())
-		return option{}, false
-	}
-	resources, short := u.Fit(g.ask, s.rng)
-	if short != "" {
+	if short := v.take(s.cluster, g, s.rng); short != "" {
 		exhaust(m, n, short)
 		return option{}, false
 	}
-	o := option{node: n, resources: resources, scores: g.scorer.score(n, u, resources)}
+	o := option{node: n, resources: v.resources}
+	g.scorer.score(v, &o, v.fit, v.devices)
 	if avoid[n.ID] {
 		o.scores.penalize()
 	}
 	return o, true
 }
 
-// verdict returns why the node is not feasible for the group, or "". The part that depends on the
-// node alone is cached.
-func (s *stack) verdict(g *groupStack, n *nomad.Node) string {
-	why, known := g.verdicts[n.ID]
-	if !known {
-		why = s.eligibility.Check(g.tg.Name, n)
-		g.verdicts[n.ID] = why
-	}
-	if why == "" {
-		why = s.eligibility.CheckFor(g.tg.Name, g.alloc, n)
+// verdict returns why the node is not feasible for the group, or "".
+func (s *stack) verdict(g *groupStack, v *nodeView) string {
+	why := v.why
+	if why == "" && g.differs {
+		why = s.eligibility.CheckFor(g.tg.Name, g.alloc, v.node)
 	}
 	for i := 0; why == "" && i < len(g.distincts); i++ {
-		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, n)
+		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, v.node)
 	}
 	return why
 }

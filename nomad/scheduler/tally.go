@@ -14,7 +14,7 @@ type tally struct {
 	live   []*nomad.Allocation // as loaded, for properties added later
 	delta  []change
 	byNode map[string]int // of all groups
-	byspot map[spot]int
+	byspot map[spot]*int
 	watch  []*property
 }
 
@@ -31,10 +31,12 @@ type property struct {
 	target feasible.Target
 	group  string // empty: all groups
 	counts map[string]int
+	// The extremes of counts, 0 until they are computed.
+	least, most int
 }
 
 func newTally(lookup func(string) *nomad.Node) *tally {
-	return &tally{lookup: lookup, byNode: map[string]int{}, byspot: map[spot]int{}}
+	return &tally{lookup: lookup, byNode: map[string]int{}, byspot: map[spot]*int{}}
 }
 
 // load counts the allocations of the state.
@@ -43,15 +45,26 @@ func (t *tally) load(allocs []*nomad.Allocation) {
 		if !a.TerminalStatus() {
 			t.live = append(t.live, a)
 			t.byNode[a.NodeID]++
-			t.byspot[spot{a.TaskGroup, a.NodeID}]++
+			*t.spot(a.TaskGroup, a.NodeID)++
 		}
 	}
+}
+
+// spot returns the counter of a group on a node.
+func (t *tally) spot(group, node string) *int {
+	key := spot{group, node}
+	n := t.byspot[key]
+	if n == nil {
+		n = new(int)
+		t.byspot[key] = n
+	}
+	return n
 }
 
 func (t *tally) add(a *nomad.Allocation, by int) {
 	t.delta = append(t.delta, change{a, by})
 	t.byNode[a.NodeID] += by
-	t.byspot[spot{a.TaskGroup, a.NodeID}] += by
+	*t.spot(a.TaskGroup, a.NodeID) += by
 	for _, p := range t.watch {
 		p.add(t.lookup(a.NodeID), a.TaskGroup, by)
 	}
@@ -80,9 +93,23 @@ func (p *property) add(n *nomad.Node, group string, by int) {
 	if !ok {
 		return
 	}
+	p.least, p.most = 0, 0
 	if p.counts[v] += by; p.counts[v] <= 0 {
 		delete(p.counts, v)
 	}
+}
+
+// extremes returns the least and the most allocations of a value that has any.
+func (p *property) extremes() (least, most int) {
+	if p.most == 0 {
+		for _, n := range p.counts {
+			if p.least == 0 || n < p.least {
+				p.least = n
+			}
+			p.most = max(p.most, n)
+		}
+	}
+	return p.least, p.most
 }
 
 // distinct is a distinct_hosts or distinct_property constraint.
@@ -117,14 +144,14 @@ func (t *tally) distincts(list []*nomad.Constraint, group string) []distinct {
 // unmet returns why the group may not have one more allocation on the node.
 func (d *distinct) unmet(t *tally, group string, n *nomad.Node) string {
 	if d.property == nil {
-		if d.ofJob && t.byNode[n.ID] > 0 || !d.ofJob && t.byspot[spot{group, n.ID}] > 0 {
+		if d.ofJob && t.byNode[n.ID] > 0 || !d.ofJob && *t.spot(group, n.ID) > 0 {
 			return d.text
 		}
 		return ""
 	}
 	v, ok := d.property.target.Value(n)
 	if !ok {
-		return "missing property " + d.text
+		return "missing property " + strconv.Quote(d.text)
 	}
 	if used := d.property.counts[v]; used >= d.limit {
 		return nomad.ConstraintDistinctProperty + ": " + d.text + "=" + v + " used by " + strconv.Itoa(used) + " allocs"

@@ -41,6 +41,7 @@ type world struct {
 	// elsewhere is the usage of other namespaces of the quota.
 	elsewhere nomad.QuotaAmount
 
+	evals     int // so far
 	plans     []*nomad.Plan
 	created   []*nomad.Evaluation
 	finished  []*nomad.Evaluation
@@ -315,12 +316,10 @@ func (w *world) change(edit func(*nomad.Job)) {
 	w.register(j)
 }
 
-var evals int
-
 func (w *world) eval(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
-	evals++
+	w.evals++
 	e := &nomad.Evaluation{
-		ID: fmt.Sprintf("eval-%d", evals), Namespace: "default", JobID: "j", Type: nomad.JobTypeService,
+		ID: fmt.Sprintf("eval-%d", w.evals), Namespace: "default", JobID: "j", Type: nomad.JobTypeService,
 		Priority: 50, Status: nomad.EvalStatusPending, TriggeredBy: nomad.EvalTriggerJobRegister,
 	}
 	if j := w.jobs["j"]; j != nil {

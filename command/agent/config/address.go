@@ -46,7 +46,7 @@ func (s *Settings) resolve() error {
 		}
 		*k.value = text
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.resolveHostNetworks())...)
 }
 
 // HostNames returns the Host names that the HTTP API accepts besides IP addresses and localhost.

@@ -116,6 +116,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 			CPU: c.Reserved.CPU, Cores: c.Reserved.Cores, MemoryMB: c.Reserved.Memory, DiskMB: c.Reserved.Disk,
 			Ports: c.Reserved.ReservedPorts,
 		},
+		HostNetworks:   c.hostNetworks(),
 		MinDynamicPort: c.MinDynamicPort, MaxDynamicPort: c.MaxDynamicPort,
 		Allow: list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
 		Deny:  list(s.option("fingerprint.denylist", "fingerprint.blacklist")),

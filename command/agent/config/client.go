@@ -49,8 +49,8 @@ type Client struct {
 	BridgeNetworkSubnet            string                    `hcl:"bridge_network_subnet" default:"172.26.64.0/20" later:"bridge and CNI networks"`
 	BridgeNetworkSubnetIPv6        string                    `hcl:"bridge_network_subnet_ipv6" later:"bridge and CNI networks"`
 	BridgeNetworkHairpinMode       bool                      `hcl:"bridge_network_hairpin_mode" later:"bridge and CNI networks"`
-	HostNetwork                    map[string]*HostNetwork   `hcl:"host_network,label" later:"host networks"`
-	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true" later:"host networks"`
+	HostNetwork                    map[string]*HostNetwork   `hcl:"host_network,label"`
+	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true" later:"bridge and CNI networks"`
 	CgroupParent                   string                    `hcl:"cgroup_parent"`
 	NomadServiceDiscovery          bool                      `hcl:"nomad_service_discovery" default:"true"`
 	Artifact                       Artifact                  `hcl:"artifact"`

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -175,6 +176,12 @@ func TestValuesArrive(t *testing.T) {
 		client {
 			enabled = true
 			network_interface = "lo"
+			host_network "public" {
+				cidr = "10.0.0.0/8, fd00::/8"
+				interface = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"name\" }}"
+				reserved_ports = "22"
+			}
+			host_network "all" {}
 			cpu_total_compute = 21
 			memory_total_mb = 22
 			node_class = "c"
@@ -210,6 +217,8 @@ func TestValuesArrive(t *testing.T) {
 		{c.Fingerprint.Interface, "lo"}, {c.Fingerprint.TotalCompute, 21}, {c.Fingerprint.MemoryMB, 22}, {c.NodeClass, "c"}, {c.NodePool, "p"},
 		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second}, {c.DisableRemoteExec, true},
 		{c.HostVolumes, map[string]client.HostVolume{"data": {Path: "/srv/data"}, "log": {Path: "/srv/log", ReadOnly: true}}},
+		{c.Fingerprint.HostNetworks, []fingerprint.HostNetwork{{Name: "all"}, {Name: "public", CIDR: "10.0.0.0/8, fd00::/8", Interface: "lo", ReservedPorts: "22",
+			Within: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}}},
 		{c.Fingerprint.Reserved, fingerprint.Reserved{CPU: 27, MemoryMB: 28, DiskMB: 29, Ports: "22", Cores: "0"}},
 	} {
 		if !reflect.DeepEqual(v.got, v.want) {

@@ -10,10 +10,12 @@ import (
 // Ask is what one allocation of a task group needs. It is computed once.
 type Ask struct {
 	group *nomad.TaskGroup
-	base  nomad.AllocatedResources // without cores and ports
+	base  nomad.AllocatedResources // without cores, ports and devices
 	use   Used                     // counts base
 	cores bool
-	picks bool // whether cores or ports differ between allocations
+	// devices are the asks for devices by task.
+	devices map[string][]*deviceAsk
+	picks   bool // whether cores, ports or devices differ between allocations
 }
 
 // NewAsk returns the needs of a group. Memory limits above the reservation count only if
@@ -33,10 +35,7 @@ func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 			r = &nomad.Resources{}
 		}
 		res := &nomad.AllocatedTaskResources{}
-		res.Memory.MemoryMB = int64(r.MemoryMB)
-		if cfg.MemoryOversubscriptionEnabled {
-			res.Memory.MemoryMaxMB = int64(r.MemoryMaxMB)
-		}
+		res.Memory = memory(r, cfg)
 		if r.Cores > 0 {
 			ask.cores, ask.picks = true, true
 		} else {
@@ -45,6 +44,12 @@ func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 		if len(r.Networks) > 0 {
 			ask.picks = true
 		}
+		if asks := newDeviceAsks(t); len(asks) > 0 {
+			if ask.devices == nil {
+				ask.devices = map[string][]*deviceAsk{}
+			}
+			ask.devices[t.Name], ask.picks = asks, true
+		}
 		ask.base.Tasks[t.Name] = res
 		ask.base.TaskLifecycles[t.Name] = t.Lifecycle
 	}
@@ -52,32 +57,53 @@ func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 	return ask
 }
 
+// Differs reports whether allocations of the ask get different resources on the same node, such as ports.
+func (ask *Ask) Differs() bool { return ask.picks }
+
+// memory returns the memory of a task: its own and that of its secrets directory. A limit counts only if
+// oversubscription is enabled.
+func memory(r *nomad.Resources, cfg *nomad.SchedulerConfiguration) nomad.AllocatedMemoryResources {
+	out := nomad.AllocatedMemoryResources{MemoryMB: int64(r.MemoryMB) + int64(r.SecretsMB)}
+	if !cfg.MemoryOversubscriptionEnabled {
+		return out
+	}
+	out.MemoryMaxMB = int64(r.MemoryMaxMB)
+	if r.MemoryMaxMB > 0 {
+		out.MemoryMaxMB += int64(r.SecretsMB)
+	}
+	return out
+}
+
 // Fit returns the resources that an allocation of the ask would get in addition to the current
-// usage, or the dimension that is exhausted. Allocations may share the result: it must not be
-// modified. It is counted only after Add.
+// usage, or the dimension that is exhausted: ports first, then devices, cores and amounts. Allocations may share the
+// result: it must not be modified. It is counted only after Add.
 func (u *Usage) Fit(ask *Ask, rng *rand.Rand) (*nomad.AllocatedResources, string) {
+	out, use := &ask.base, ask.use
+	if ask.picks {
+		out = ask.fresh()
+		if why := u.pickPorts(ask, out, rng); why != "" {
+			return nil, why
+		}
+		if why := u.pickDevices(ask, out); why != "" {
+			return nil, why
+		}
+		if ask.cores {
+			if why := u.pickCores(ask, out); why != "" {
+				return nil, why
+			}
+			use = out.Flatten()
+		}
+	}
 	if max := u.node.NodeMaxAllocs; max > 0 && len(u.allocs) >= max {
 		return nil, DimensionMaxAllocs
 	}
-	if why := u.over(ask.use); why != "" {
+	if why := u.over(use); why != "" {
 		return nil, why
-	}
-	if !ask.picks {
-		return &ask.base, ""
-	}
-	out := ask.fresh()
-	if why := u.pickPorts(ask, out, rng); why != "" {
-		return nil, why
-	}
-	if ask.cores {
-		if why := u.pickCores(ask, out); why != "" {
-			return nil, why
-		}
 	}
 	return out, ""
 }
 
-// fresh returns a copy of the base, to which cores and ports can be added.
+// fresh returns a copy of the base, to which cores, ports and devices can be added.
 func (ask *Ask) fresh() *nomad.AllocatedResources {
 	out := ask.base
 	out.Tasks = make(map[string]*nomad.AllocatedTaskResources, len(ask.base.Tasks))
@@ -89,11 +115,14 @@ func (ask *Ask) fresh() *nomad.AllocatedResources {
 }
 
 func (u *Usage) pickPorts(ask *Ask, out *nomad.AllocatedResources, rng *rand.Rand) string {
-	k := picker{ports: u.ports, rng: rng}
+	k := picker{node: u.node, ports: u.ports, rng: rng}
 	for _, n := range ask.group.Networks {
 		offer, mapped, why := k.network(n)
 		if why != "" {
 			return why
+		}
+		if len(k.ports.addresses) > 0 {
+			offer.IP = k.ports.addresses[0].ip // its ports may have others
 		}
 		out.Shared.Networks = append(out.Shared.Networks, offer)
 		out.Shared.Ports = append(out.Shared.Ports, mapped...)
@@ -103,6 +132,9 @@ func (u *Usage) pickPorts(ask *Ask, out *nomad.AllocatedResources, rng *rand.Ran
 			continue
 		}
 		for _, n := range t.Resources.Networks {
+			if !k.reachable() {
+				return "network: no networks available"
+			}
 			offer, _, why := k.network(n)
 			if why != "" {
 				return why
@@ -131,7 +163,7 @@ func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
 		task.Cpu.ReservedCores = picked
 		task.Cpu.CpuShares = u.worth(picked)
 	}
-	return u.over(out.Flatten())
+	return ""
 }
 
 func (u *Usage) freeCores() []uint16 {

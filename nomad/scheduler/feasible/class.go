@@ -8,7 +8,7 @@ import (
 // evaluation records the result and waits for matching classes.
 type Eligibility struct {
 	groups  map[string]*Group
-	classes map[classKey]string // reason for ineligibility, empty if eligible
+	classes map[classKey]verdict
 	escaped bool
 }
 
@@ -16,7 +16,7 @@ type classKey struct{ group, class string }
 
 // NewEligibility returns an empty cache for the job's groups.
 func NewEligibility(job *nomad.Job, rules Rules) *Eligibility {
-	e := &Eligibility{groups: map[string]*Group{}, classes: map[classKey]string{}}
+	e := &Eligibility{groups: map[string]*Group{}, classes: map[classKey]verdict{}}
 	for _, tg := range job.TaskGroups {
 		g := NewGroup(job, tg, rules)
 		e.groups[tg.Name] = g
@@ -37,15 +37,12 @@ func (e *Eligibility) Check(group string, n *nomad.Node) string {
 		return g.Check(n)
 	}
 	key := classKey{group, n.ComputedClass}
-	why, known := e.classes[key]
+	class, known := e.classes[key]
 	if !known {
-		why = firstUnmet(g.class, n)
-		e.classes[key] = why
+		class = g.ofClass(n)
+		e.classes[key] = class
 	}
-	if why != "" {
-		return why
-	}
-	return firstUnmet(g.unique, n)
+	return g.first(n, class)
 }
 
 // CheckFor calls Group.CheckFor for the named group.
@@ -65,8 +62,8 @@ func (e *Eligibility) Differs(group string) bool {
 // Classes returns, for each class seen, whether some group could run there.
 func (e *Eligibility) Classes() map[string]bool {
 	out := map[string]bool{}
-	for key, why := range e.classes {
-		out[key.class] = out[key.class] || why == ""
+	for key, v := range e.classes {
+		out[key.class] = out[key.class] || v.why == ""
 	}
 	return out
 }
@@ -90,4 +87,4 @@ func NewConstraints(job *nomad.Job, tg *nomad.TaskGroup) *Constraints {
 }
 
 // Met reports whether the class of the node meets the constraints.
-func (c *Constraints) Met(n *nomad.Node) bool { return firstUnmet(c.group.class, n) == "" }
+func (c *Constraints) Met(n *nomad.Node) bool { return c.group.ofClass(n).why == "" }

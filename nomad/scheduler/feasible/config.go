@@ -28,7 +28,7 @@ func (g *Group) config(t *nomad.Task, configs Configs) {
 		}
 		return why
 	}
-	g.class = append(g.class, demand{
+	g.add(false, demand{
 		check: CheckConfig, text: fmt.Sprintf("config of task %q", t.Name),
 		met:  func(n *nomad.Node) bool { return fault(n) == "" },
 		need: fmt.Sprintf("driver %q accepts the config of task %q", t.Driver, t.Name), found: fault,

@@ -25,6 +25,7 @@ const (
 	CheckDevices    = "devices"
 	CheckVolumes    = "volumes"
 	CheckNetwork    = "network"
+	CheckSecrets    = "secrets"
 	CheckResources  = "resources"
 	CheckPorts      = "ports"
 )
@@ -32,10 +33,8 @@ const (
 // Explain calls f with the result of each demand of the group and of the named allocation, in the
 // order of Check and CheckFor.
 func (g *Group) Explain(alloc string, n *nomad.Node, f func(Check)) {
-	for _, list := range [][]demand{g.class, g.unique} {
-		for _, d := range list {
-			f(d.explain(n))
-		}
+	for i := range g.demands {
+		f(g.demands[i].explain(n))
 	}
 	for _, v := range g.each {
 		f(Check{Name: CheckVolumes, Need: hostVolume(v.SourceFor(alloc)), Passed: n.MeetsVolume(v, alloc)})
@@ -78,6 +77,10 @@ func (u *Usage) Explain(ask *Ask, rng *rand.Rand, f func(Check)) {
 		why := u.pickPorts(ask, out, rng)
 		f(Check{Name: CheckPorts, Passed: why == "", Need: ports, Found: why})
 	}
+	if len(ask.devices) > 0 {
+		why := u.pickDevices(ask, out)
+		f(Check{Name: CheckDevices, Passed: why == "", Need: ask.deviceNames(), Found: why})
+	}
 	if ask.cores {
 		why := u.pickCores(ask, out)
 		f(Check{Name: CheckResources, Passed: why == "", Need: fmt.Sprintf("%s %d", DimensionCores, ask.coreCount()),
@@ -115,6 +118,15 @@ func (ask *Ask) networks() (out []*nomad.NetworkResource) {
 		}
 	}
 	return out
+}
+
+// deviceNames describes the devices that an allocation needs, by task.
+func (ask *Ask) deviceNames() string {
+	var all []*deviceAsk
+	for _, t := range ask.group.Tasks {
+		all = append(all, ask.devices[t.Name]...)
+	}
+	return deviceNames(all)
 }
 
 func (ask *Ask) coreCount() (n int) {

@@ -13,9 +13,10 @@ import (
 
 // demand is one requirement on a node. Its text is the reason when a node does not meet it.
 type demand struct {
-	check string // name of the check
-	text  string
-	met   func(*nomad.Node) bool
+	check  string // name of the check
+	text   string
+	single bool // the result can differ between nodes of one computed class
+	met    func(*nomad.Node) bool
 
 	// For explanations: what the job needs, if not the text, and what the node has.
 	need  string
@@ -32,13 +33,12 @@ func (d *demand) why(n *nomad.Node) string {
 	return d.text
 }
 
-// Group holds the demands of one task group, its job and its tasks on a node's properties. It
-// excludes resource amounts and the constraints that count allocations (distinct_hosts,
+// Group holds the demands of one task group, its job and its tasks on a node's properties, in the order in which they
+// are checked. It excludes resource amounts and the constraints that count allocations (distinct_hosts,
 // distinct_property).
 type Group struct {
-	class  []demand // same result for all nodes of a computed class
-	unique []demand
-	each   []*nomad.VolumeRequest // per_alloc: a different volume for each allocation
+	demands []demand
+	each    []*nomad.VolumeRequest // per_alloc: a different volume for each allocation
 }
 
 // Rules are what decides about nodes beside a job. What is unset is not checked.
@@ -52,26 +52,56 @@ type Rules struct {
 func NewGroup(job *nomad.Job, tg *nomad.TaskGroup, rules Rules) *Group {
 	g := &Group{}
 	g.constraints(job.Constraints)
+	g.drivers(tg, rules)
+	g.isolation(rules.Namespace, tg)
 	g.constraints(tg.Constraints)
-	drivers := map[string]bool{}
 	for _, t := range tg.Tasks {
 		g.constraints(t.Constraints)
-		if !drivers[t.Driver] {
-			drivers[t.Driver] = true
-			g.class = append(g.class, driverDemand(t.Driver))
-		}
-		g.class = append(g.class, privilegeDemand(t, rules.Kinds))
-		g.config(t, rules.Configs)
-		if t.Resources != nil && len(t.Resources.Devices) > 0 {
-			g.class = append(g.class, demand{check: CheckDevices, text: "missing devices", met: func(*nomad.Node) bool { return false }})
-		}
 	}
-	g.isolation(rules.Namespace, tg)
-	g.volumes(tg)
+	g.devices(tg)
 	for _, n := range tg.Networks {
 		g.network(n)
 	}
+	g.secrets(tg)
+	g.volumes(tg)
 	return g
+}
+
+// add appends a demand.
+func (g *Group) add(single bool, d demand) {
+	d.single = single
+	g.demands = append(g.demands, d)
+}
+
+// drivers demands the drivers of all tasks, and what the tasks need of them.
+func (g *Group) drivers(tg *nomad.TaskGroup, rules Rules) {
+	seen := map[string]bool{}
+	for _, t := range tg.Tasks {
+		if !seen[t.Driver] {
+			seen[t.Driver] = true
+			g.add(false, driverDemand(t.Driver))
+		}
+	}
+	for _, t := range tg.Tasks {
+		g.add(false, privilegeDemand(t, rules.Kinds))
+		g.config(t, rules.Configs)
+	}
+}
+
+// secrets demands the providers of the tasks' secret blocks.
+func (g *Group) secrets(tg *nomad.TaskGroup) {
+	seen := map[string]bool{}
+	for _, t := range tg.Tasks {
+		for _, s := range t.Secrets {
+			if s == nil || seen[s.Provider] {
+				continue
+			}
+			seen[s.Provider] = true
+			attribute := "plugins.secrets." + s.Provider + ".version"
+			g.add(false, demand{check: CheckSecrets, text: "missing secrets provider", need: fmt.Sprintf("secrets provider %q", s.Provider),
+				met: func(n *nomad.Node) bool { _, ok := n.Attributes[attribute]; return ok }})
+		}
+	}
 }
 
 func (g *Group) constraints(list []*nomad.Constraint) {
@@ -83,11 +113,7 @@ func (g *Group) constraints(list []*nomad.Constraint) {
 		// rejects it, but an older state may contain one.
 		compiled, _ := Compile(c.LTarget, c.Operand, c.RTarget)
 		d := demand{check: CheckConstraint, text: compiled.String(), met: compiled.Holds, found: compiled.Found}
-		if compiled.Unique() {
-			g.unique = append(g.unique, d)
-		} else {
-			g.class = append(g.class, d)
-		}
+		g.add(compiled.Unique(), d)
 	}
 }
 
@@ -129,7 +155,7 @@ func (g *Group) volumes(tg *nomad.TaskGroup) {
 			g.each = append(g.each, v)
 			continue
 		}
-		g.class = append(g.class, demand{check: CheckVolumes, text: missingVolume(v.Source), need: hostVolume(v.Source),
+		g.add(false, demand{check: CheckVolumes, text: missingVolume(v.Source), need: hostVolume(v.Source),
 			met: func(n *nomad.Node) bool { return n.MeetsVolume(v, "") }})
 	}
 }
@@ -140,60 +166,42 @@ func missingVolume(source string) string {
 
 func hostVolume(source string) string { return fmt.Sprintf("host volume %q", source) }
 
-func (g *Group) network(ask *nomad.NetworkResource) {
-	switch ask.Mode {
-	case "", nomad.NetworkModeHost:
-	case nomad.NetworkModeNone:
-		g.class = append(g.class, demand{check: CheckNetwork, text: `missing network "none"`, need: `network mode "none"`, met: func(n *nomad.Node) bool { return n.Attributes[nomad.AttrNetworkNone] != "false" }})
-	default:
-		g.class = append(g.class, demand{check: CheckNetwork, text: fmt.Sprintf("missing network %q", ask.Mode), need: fmt.Sprintf("network mode %q", ask.Mode),
-			met: func(n *nomad.Node) bool { return hasNetworkMode(n, ask.Mode) }})
-	}
-	for _, p := range slices.Concat(ask.ReservedPorts, ask.DynamicPorts) {
-		if hostNetwork(&p) == defaultNetwork {
-			continue
-		}
-		text := fmt.Sprintf("missing host network %q for port %q", p.HostNetwork, p.Label)
-		g.class = append(g.class, demand{check: CheckNetwork, text: text, need: fmt.Sprintf("host network %q for port %q", p.HostNetwork, p.Label),
-			met: func(n *nomad.Node) bool { return hasHostNetwork(n, p.HostNetwork) }})
-	}
-}
-
-func hasNetworkMode(n *nomad.Node, mode string) bool {
-	if n.NodeResources == nil {
-		return false
-	}
-	return slices.ContainsFunc(n.NodeResources.NodeNetworks, func(r *nomad.NodeNetworkResource) bool { return r != nil && r.Mode == mode }) ||
-		slices.ContainsFunc(n.NodeResources.Networks, func(r *nomad.NetworkResource) bool { return r != nil && r.Mode == mode })
-}
-
-func hasHostNetwork(n *nomad.Node, name string) bool {
-	if n.NodeResources == nil {
-		return false
-	}
-	for _, r := range n.NodeResources.NodeNetworks {
-		if r == nil {
-			continue
-		}
-		for _, a := range r.Addresses {
-			if a.Alias == name {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // Escapes reports whether a demand depends on a single node or a single allocation. Computed
 // classes then cannot determine where the group fits.
-func (g *Group) Escapes() bool { return len(g.unique)+len(g.each) > 0 }
+func (g *Group) Escapes() bool {
+	return len(g.each) > 0 || slices.ContainsFunc(g.demands, func(d demand) bool { return d.single })
+}
 
 // Check returns the first demand that the node does not meet, or "".
 func (g *Group) Check(n *nomad.Node) string {
-	if why := firstUnmet(g.class, n); why != "" {
-		return why
+	return g.first(n, g.ofClass(n))
+}
+
+// verdict is the first demand that the nodes of a class do not meet, and the reason. If they meet all, at is the
+// number of demands.
+type verdict struct {
+	at  int
+	why string
+}
+
+// ofClass checks the demands that have the same result for all nodes of a computed class.
+func (g *Group) ofClass(n *nomad.Node) verdict {
+	for i := range g.demands {
+		if d := &g.demands[i]; !d.single && !d.met(n) {
+			return verdict{i, d.why(n)}
+		}
 	}
-	return firstUnmet(g.unique, n)
+	return verdict{at: len(g.demands)}
+}
+
+// first returns the first demand that the node does not meet, given the verdict on its class, or "".
+func (g *Group) first(n *nomad.Node, class verdict) string {
+	for i := range g.demands[:class.at] {
+		if d := &g.demands[i]; d.single && !d.met(n) {
+			return d.why(n)
+		}
+	}
+	return class.why
 }
 
 // CheckFor returns the first demand of the group, or of the named allocation, that the node does
@@ -202,15 +210,6 @@ func (g *Group) CheckFor(alloc string, n *nomad.Node) string {
 	for _, v := range g.each {
 		if !n.MeetsVolume(v, alloc) {
 			return missingVolume(v.SourceFor(alloc))
-		}
-	}
-	return ""
-}
-
-func firstUnmet(demands []demand, n *nomad.Node) string {
-	for _, d := range demands {
-		if !d.met(n) {
-			return d.why(n)
 		}
 	}
 	return ""

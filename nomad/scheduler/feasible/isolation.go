@@ -25,7 +25,7 @@ func (g *Group) isolation(ns *nomad.Namespace, tg *nomad.TaskGroup) {
 			continue
 		}
 		text := fmt.Sprintf("driver %q is below isolation level %q", driver, least)
-		g.class = append(g.class, demand{check: CheckLevel, text: text, need: fmt.Sprintf("driver %q with isolation level %q", driver, least),
+		g.add(false, demand{check: CheckLevel, text: text, need: fmt.Sprintf("driver %q with isolation level %q", driver, least),
 			met:   func(n *nomad.Node) bool { return kinds.LevelOn(n, driver) >= least },
 			found: func(n *nomad.Node) string { return kinds.LevelOn(n, driver).String() }})
 	}

@@ -2,7 +2,6 @@ package feasible
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -11,6 +10,9 @@ import (
 
 // defaultNetwork is the host network of a port that does not name one.
 const defaultNetwork = "default"
+
+// portCollision begins the dimension of a static port that is in use.
+const portCollision = "network: reserved port collision "
 
 // randomPortTries is how many random dynamic ports are tried before a linear search.
 const randomPortTries = 20
@@ -44,21 +46,27 @@ func (s *portSet) parse(spec string) error {
 	return nil
 }
 
-// address is one host address of a node and the ports in use on it. Each address of a node has its
-// own ports.
+// address is one host address of a node in one of its host networks.
 type address struct {
-	network, ip string
-	reserved    *portSet
-	held        map[int]int
+	network string
+	*host
 }
 
-func (a *address) free(port int) bool {
-	return port > 0 && port < nomad.MaxValidPort && a.held[port] == 0 && !a.reserved.has(port)
+// host is one IP address of a node and the ports in use on it. All host networks of the address share them.
+type host struct {
+	ip       string
+	reserved *portSet
+	held     map[int]int
+}
+
+func (h *host) free(port int) bool {
+	return port > 0 && port < nomad.MaxValidPort && h.held[port] == 0 && !h.reserved.has(port)
 }
 
 // ports is the port index of one node.
 type ports struct {
 	addresses []*address
+	hosts     []*host
 	low, high int // dynamic ports, inclusive
 	clashes   int // ports in use more than once
 }
@@ -102,33 +110,36 @@ func (p *ports) addAddress(network, ip string, reserved ...string) error {
 	if network == "" {
 		network = defaultNetwork
 	}
-	a := &address{network: network, ip: ip, held: map[int]int{}}
+	h := p.byIP(ip)
 	for _, spec := range reserved {
 		if strings.TrimSpace(spec) == "" {
 			continue
 		}
-		if a.reserved == nil {
-			a.reserved = &portSet{}
+		if h.reserved == nil {
+			h.reserved = &portSet{}
 		}
-		if err := a.reserved.parse(spec); err != nil {
+		if err := h.reserved.parse(spec); err != nil {
 			return fmt.Errorf("address %s: %w", ip, err)
 		}
 	}
-	p.addresses = append(p.addresses, a)
+	p.addresses = append(p.addresses, &address{network, h})
 	return nil
 }
 
-// byIP returns the address and creates it if the node no longer has it: older allocations still
+// ValidPorts returns an error unless the text is a list of ports and ranges, such as "22,8500-8600".
+func ValidPorts(spec string) error { return new(portSet).parse(spec) }
+
+// byIP returns the host with the address and creates it if the node does not have it: older allocations still
 // hold their ports there.
-func (p *ports) byIP(ip string) *address {
-	for _, a := range p.addresses {
-		if a.ip == ip {
-			return a
+func (p *ports) byIP(ip string) *host {
+	for _, h := range p.hosts {
+		if h.ip == ip {
+			return h
 		}
 	}
-	a := &address{network: "\x00gone", ip: ip, held: map[int]int{}}
-	p.addresses = append(p.addresses, a)
-	return a
+	h := &host{ip: ip, held: map[int]int{}}
+	p.hosts = append(p.hosts, h)
+	return h
 }
 
 // count adds the ports of r, delta times.
@@ -177,143 +188,4 @@ func (p *ports) countPort(ip string, port, delta int) {
 		return
 	}
 	a.held[port] = after
-}
-
-// claim is one port picked for an ask that is not complete yet.
-type claim struct {
-	at   *address
-	port int
-}
-
-// picker picks the ports of one ask. Its claims prevent an ask from colliding with itself.
-type picker struct {
-	ports  *ports
-	rng    *rand.Rand
-	claims []claim
-}
-
-func (k *picker) free(a *address, port int) bool {
-	if !a.free(port) {
-		return false
-	}
-	for _, c := range k.claims {
-		if c.at == a && c.port == port {
-			return false
-		}
-	}
-	return true
-}
-
-// network returns the network with its ports and address filled in and the port mappings, or the
-// dimension that is exhausted.
-func (k *picker) network(ask *nomad.NetworkResource) (*nomad.NetworkResource, nomad.AllocatedPorts, string) {
-	if len(ask.ReservedPorts)+len(ask.DynamicPorts) == 0 {
-		return k.portless(ask), nil, ""
-	}
-	offer := *ask
-	offer.ReservedPorts = append([]nomad.Port(nil), ask.ReservedPorts...)
-	offer.DynamicPorts = append([]nomad.Port(nil), ask.DynamicPorts...)
-	var mapped nomad.AllocatedPorts
-	for i := range offer.ReservedPorts {
-		m, why := k.static(&offer.ReservedPorts[i])
-		if why != "" {
-			return nil, nil, why
-		}
-		mapped = append(mapped, m)
-	}
-	for i := range offer.DynamicPorts {
-		m, why := k.dynamic(&offer.DynamicPorts[i])
-		if why != "" {
-			return nil, nil, why
-		}
-		mapped = append(mapped, m)
-	}
-	offer.IP = mapped[0].HostIP
-	return &offer, mapped, ""
-}
-
-// portless assigns the default address to a network without ports.
-func (k *picker) portless(ask *nomad.NetworkResource) *nomad.NetworkResource {
-	offer := *ask
-	for _, a := range k.ports.addresses {
-		if a.network == defaultNetwork {
-			offer.IP = a.ip
-			break
-		}
-	}
-	return &offer
-}
-
-func hostNetwork(p *nomad.Port) string {
-	if p.HostNetwork == "" {
-		return defaultNetwork
-	}
-	return p.HostNetwork
-}
-
-func (k *picker) static(p *nomad.Port) (nomad.AllocatedPortMapping, string) {
-	name, found := hostNetwork(p), false
-	for _, a := range k.ports.addresses {
-		if a.network != name {
-			continue
-		}
-		found = true
-		if p.IgnoreCollision || k.free(a, p.Value) {
-			return k.take(a, p), ""
-		}
-	}
-	if !found {
-		return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: no addresses available for %q network", name)
-	}
-	return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: reserved port collision %s=%d", p.Label, p.Value)
-}
-
-func (k *picker) dynamic(p *nomad.Port) (nomad.AllocatedPortMapping, string) {
-	name, found := hostNetwork(p), false
-	for _, a := range k.ports.addresses {
-		if a.network != name {
-			continue
-		}
-		found = true
-		if port := k.pick(a); port > 0 {
-			p.Value = port
-			return k.take(a, p), ""
-		}
-	}
-	if !found {
-		return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: no addresses available for %q network", name)
-	}
-	return nomad.AllocatedPortMapping{}, "network: dynamic port selection failed"
-}
-
-// pick returns a free dynamic port, or 0 if none is free.
-func (k *picker) pick(a *address) int {
-	span := k.ports.high - k.ports.low + 1
-	if span <= 0 {
-		return 0
-	}
-	for range randomPortTries {
-		if port := k.ports.low + k.rng.IntN(span); k.free(a, port) {
-			return port
-		}
-	}
-	start := k.rng.IntN(span)
-	for i := range span {
-		if port := k.ports.low + (start+i)%span; k.free(a, port) {
-			return port
-		}
-	}
-	return 0
-}
-
-func (k *picker) take(a *address, p *nomad.Port) nomad.AllocatedPortMapping {
-	if !p.IgnoreCollision {
-		k.claims = append(k.claims, claim{a, p.Value})
-	}
-	if p.To == -1 { // the same port inside as outside
-		p.To = p.Value
-	}
-	return nomad.AllocatedPortMapping{
-		Label: p.Label, Value: p.Value, To: p.To, HostIP: a.ip, IgnoreCollision: p.IgnoreCollision,
-	}
 }

@@ -14,8 +14,10 @@ const (
 	DimensionCores     = "cores"
 	DimensionMemory    = "memory"
 	DimensionDisk      = "disk"
-	DimensionMaxAllocs = "max allocations"
+	DimensionMaxAllocs = "max allocation exceeded"
 	DimensionPorts     = "network: port collision"
+	// DimensionInvalidNode is that of a node whose reserved ports are not valid.
+	DimensionInvalidNode = "network: invalid node"
 )
 
 // ErrNoResources means that a node never reported its resources.
@@ -30,6 +32,9 @@ type Usage struct {
 	cores    map[uint16]int
 	clashes  int // cores assigned more than once
 	ports    *ports
+	devices  map[instance]int
+	shared   int // device instances assigned more than once
+	version  uint64
 	allocs   map[string]*nomad.Allocation
 
 	// The last resources counted and their sum: allocations of a group often share one value.
@@ -74,7 +79,11 @@ func (u *Usage) Remove(id string) {
 	u.count(a.AllocatedResources, -1)
 }
 
+// Version returns a number that changes with each allocation that is added or removed.
+func (u *Usage) Version() uint64 { return u.version }
+
 func (u *Usage) count(r *nomad.AllocatedResources, sign int) {
+	u.version++
 	if r != u.last {
 		u.last, u.lastUsed = r, r.Flatten()
 	}
@@ -91,6 +100,7 @@ func (u *Usage) count(r *nomad.AllocatedResources, sign int) {
 		u.cores[id] = after
 	}
 	u.ports.count(r, sign)
+	u.countDevices(r, sign)
 }
 
 // Used returns the current usage.
@@ -123,6 +133,9 @@ func (u *Usage) Exhausted() string {
 	}
 	if u.ports.clashes > 0 {
 		return DimensionPorts
+	}
+	if u.shared > 0 {
+		return DimensionSharedDevices
 	}
 	return ""
 }

@@ -43,6 +43,11 @@ func withPort(a *nomad.Allocation, ip string, port int) *nomad.Allocation {
 	return a
 }
 
+func withDevice(a *nomad.Allocation, ids ...string) *nomad.Allocation {
+	a.AllocatedResources.Tasks["t"].Devices = []*nomad.AllocatedDeviceResource{{Vendor: "v", Type: "gpu", Name: "m", DeviceIDs: ids}}
+	return a
+}
+
 func TestAllocsFit(t *testing.T) {
 	over := alloc("over", 5000, 1, 1)
 	over.ClientStatus = nomad.AllocClientStatusFailed
@@ -70,9 +75,15 @@ func TestAllocsFit(t *testing.T) {
 		{"same port", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "127.0.0.1", 80), withPort(alloc("b", 1, 1, 1), "127.0.0.1", 80)},
 			"network: port collision"},
 		{"same port, other address", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "127.0.0.1", 80), withPort(alloc("b", 1, 1, 1), "::1", 80)}, ""},
+		{"same port, two networks of one address", func(n *nomad.Node) {
+			net := n.NodeResources.NodeNetworks[0]
+			net.Addresses = append(net.Addresses, nomad.NodeNetworkAddress{Alias: "lan", Address: "1.2.3.4"})
+		}, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "1.2.3.4", 90), withPort(alloc("b", 1, 1, 1), "1.2.3.4", 90)}, "network: port collision"},
+		{"same device", nil, []*nomad.Allocation{withDevice(alloc("a", 1, 1, 1), "x"), withDevice(alloc("b", 1, 1, 1), "y", "x")}, "device oversubscribed"},
+		{"other devices", nil, []*nomad.Allocation{withDevice(alloc("a", 1, 1, 1), "x"), withDevice(alloc("b", 1, 1, 1), "y")}, ""},
 		{"same port on a removed address", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "9.9.9.9", 80), withPort(alloc("b", 1, 1, 1), "9.9.9.9", 80)},
 			"network: port collision"},
-		{"max allocations", func(n *nomad.Node) { n.NodeMaxAllocs = 1 }, []*nomad.Allocation{alloc("a", 1, 1, 1), alloc("b", 1, 1, 1)}, "max allocations"},
+		{"max allocations", func(n *nomad.Node) { n.NodeMaxAllocs = 1 }, []*nomad.Allocation{alloc("a", 1, 1, 1), alloc("b", 1, 1, 1)}, "max allocation exceeded"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -161,7 +172,7 @@ func TestPorts(t *testing.T) {
 	}
 	for i, want := range []string{"127.0.0.1", "::1"} { // each address has its own ports
 		r, why := u.Fit(ports(static("http", "", 80)), rng)
-		if why != "" || r.Shared.Ports[0].HostIP != want || r.Shared.Networks[0].IP != want {
+		if why != "" || r.Shared.Ports[0].HostIP != want || r.Shared.Networks[0].IP != "127.0.0.1" {
 			t.Fatalf("port 80, time %d: %+v %q, want %s", i+1, r, why, want)
 		}
 		u.Add(&nomad.Allocation{ID: fmt.Sprint(i), AllocatedResources: r})
@@ -172,7 +183,7 @@ func TestPorts(t *testing.T) {
 	}{
 		{static("http", "", 80), "network: reserved port collision http=80"},
 		{static("web", "public", 80), "network: reserved port collision web=80"},
-		{static("web", "private", 80), `network: no addresses available for "private" network`},
+		{static("web", "private", 80), "network: no addresses available for private network"},
 		{nomad.NetworkResource{ReservedPorts: []nomad.Port{{Label: "a", HostNetwork: "public", Value: 81}, {Label: "b", HostNetwork: "public", Value: 81}}},
 			"network: reserved port collision b=81"},
 	} {

@@ -40,6 +40,12 @@ func TestGroupChanged(t *testing.T) {
 		{"update block", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
 			g.Update = &nomad.UpdateStrategy{MaxParallel: 2}
 		}, false},
+		{"devices", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
+			t.Resources = &nomad.Resources{Devices: nomad.ResourceDevices{{Name: "gpu", Count: 1}}}
+		}, true},
+		{"numa", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
+			t.Resources = &nomad.Resources{NUMA: &nomad.NUMA{Affinity: "require"}}
+		}, true},
 		{"number", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Config["n"] = 1.5 }, true},
 		{"deep", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Config["deep"] = map[string]any{"y": 2} }, true},
 		{"list", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Config["list"] = []any{"a", "b"} }, true},
