@@ -70,8 +70,10 @@ func desiredCounts(s *nomad.Spread, count int) map[string]float64 {
 
 // spreadValue is the value of a spread's attribute on a node, if the node has it.
 type spreadValue struct {
-	text string
-	set  bool
+	set     bool
+	used    *int    // the allocations on nodes with the value
+	desired float64 // of a spread with targets
+	listed  bool    // desired is valid
 }
 
 // values returns the values of a node for all spreads.
@@ -81,7 +83,20 @@ func (s *spreads) values(n *nomad.Node) []spreadValue {
 	}
 	out := make([]spreadValue, len(s.list))
 	for i, sp := range s.list {
-		out[i].text, out[i].set = sp.target.Value(n)
+		out[i] = sp.value(n)
+	}
+	return out
+}
+
+// value returns the value of a node.
+func (sp *spread) value(n *nomad.Node) spreadValue {
+	text, set := sp.target.Value(n)
+	if !set {
+		return spreadValue{}
+	}
+	out := spreadValue{set: true, used: sp.used.count(text)}
+	if out.desired, out.listed = sp.desired[text]; !out.listed {
+		out.desired, out.listed = sp.desired[anyValue]
 	}
 	return out
 }
@@ -93,9 +108,9 @@ func (s *spreads) score(values []spreadValue) (sum float64) {
 		case !v.set:
 			sum--
 		case sp.desired == nil:
-			sum += sp.even(v.text)
+			sum += sp.even(*v.used)
 		default:
-			sum += s.boost(sp, v.text)
+			sum += s.boost(sp, v)
 		}
 	}
 	return sum
@@ -103,31 +118,27 @@ func (s *spreads) score(values []spreadValue) (sum float64) {
 
 // boost scores a value against its desired number of allocations: 1 at most, and below 0 for each allocation beyond
 // that number. A value without any gets the lowest boost of all.
-func (s *spreads) boost(sp *spread, v string) float64 {
-	desired, ok := sp.desired[v]
-	if !ok {
-		desired, ok = sp.desired[anyValue]
-	}
-	if !ok {
+func (s *spreads) boost(sp *spread, v spreadValue) float64 {
+	if !v.listed {
 		return -1
 	}
-	if desired <= 0 {
+	if v.desired <= 0 {
 		return s.lowest
 	}
-	boost := (desired - float64(sp.used.counts[v]+1)) / desired * sp.weight
+	boost := (v.desired - float64(*v.used+1)) / v.desired * sp.weight
 	s.lowest = min(s.lowest, boost)
 	return boost
 }
 
-// even prefers the values with the fewest allocations. Only values in use count for the minimum and the maximum.
-func (sp *spread) even(v string) float64 {
-	if len(sp.used.counts) == 0 {
-		return 0
-	}
+// even prefers the values with the fewest allocations. used is the number of the value. Only values in use count for
+// the minimum and the maximum.
+func (sp *spread) even(used int) float64 {
 	least, most := sp.used.extremes()
-	switch c := sp.used.counts[v]; {
-	case c != least:
-		return float64(least-c) / float64(least)
+	switch {
+	case most == 0:
+		return 0
+	case used != least:
+		return float64(least-used) / float64(least)
 	case least == most:
 		return -1
 	}

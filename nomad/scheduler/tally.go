@@ -30,8 +30,8 @@ type spot struct{ group, node string }
 type property struct {
 	target feasible.Target
 	group  string // empty: all groups
-	counts map[string]int
-	// The extremes of counts, 0 until they are computed.
+	counts map[string]*int
+	// The extremes of the counts that are not 0. They are 0 until they are computed.
 	least, most int
 }
 
@@ -72,7 +72,7 @@ func (t *tally) add(a *nomad.Allocation, by int) {
 
 // property returns a counter that includes the allocations counted so far and is kept up to date.
 func (t *tally) property(attribute, group string) *property {
-	p := &property{target: feasible.ParseTarget(attribute), group: group, counts: map[string]int{}}
+	p := &property{target: feasible.ParseTarget(attribute), group: group, counts: map[string]*int{}}
 	for _, a := range t.live {
 		p.add(t.lookup(a.NodeID), a.TaskGroup, 1)
 	}
@@ -94,19 +94,28 @@ func (p *property) add(n *nomad.Node, group string, by int) {
 		return
 	}
 	p.least, p.most = 0, 0
-	if p.counts[v] += by; p.counts[v] <= 0 {
-		delete(p.counts, v)
-	}
+	used := p.count(v)
+	*used = max(*used+by, 0)
 }
 
-// extremes returns the least and the most allocations of a value that has any.
+// count returns the counter of a value.
+func (p *property) count(v string) *int {
+	n := p.counts[v]
+	if n == nil {
+		n = new(int)
+		p.counts[v] = n
+	}
+	return n
+}
+
+// extremes returns the least and the most allocations of a value that has any. Both are 0 if no value has any.
 func (p *property) extremes() (least, most int) {
 	if p.most == 0 {
 		for _, n := range p.counts {
-			if p.least == 0 || n < p.least {
-				p.least = n
+			if *n > 0 && (p.least == 0 || *n < p.least) {
+				p.least = *n
 			}
-			p.most = max(p.most, n)
+			p.most = max(p.most, *n)
 		}
 	}
 	return p.least, p.most
@@ -153,7 +162,7 @@ func (d *distinct) unmet(t *tally, group string, n *nomad.Node) string {
 	if !ok {
 		return "missing property " + strconv.Quote(d.text)
 	}
-	if used := d.property.counts[v]; used >= d.limit {
+	if used := *d.property.count(v); used >= d.limit {
 		return nomad.ConstraintDistinctProperty + ": " + d.text + "=" + v + " used by " + strconv.Itoa(used) + " allocs"
 	}
 	return ""
