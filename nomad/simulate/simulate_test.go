@@ -211,10 +211,10 @@ func TestUpdateFromSnapshot(t *testing.T) {
 		t.Errorf("update in place: %+v, desired %+v", j, j.Desired["g"])
 	}
 	j := c.mustRun(t, service("web", 1, 100, 100))
-	if j.Change != ChangeUpdate || len(j.Stopped) != 2 || j.Stopped[0].NodeName != "n1" || j.Stopped[0].Reason != "no longer needed by the job" {
+	if j.Change != ChangeUpdate || len(j.Stopped) != 2 || j.Stopped[0].NodeName != "n1" || j.Stopped[0].Reason != "alloc not needed due to job update" {
 		t.Errorf("smaller count: %s, stopped %+v", j.Change, j.Stopped)
 	}
-	if _, err := c.Run(context.Background(), service("web", 1, 100, 100, func(j *nomad.Job) { j.Type = nomad.JobTypeBatch })); err == nil || !strings.Contains(err.Error(), "cannot change the type") {
+	if _, err := c.Run(context.Background(), service("web", 1, 100, 100, func(j *nomad.Job) { j.Type = nomad.JobTypeBatch })); err == nil || !strings.Contains(err.Error(), "cannot update job from type") {
 		t.Errorf("Run() of another type = %v", err)
 	}
 	if _, err := c.Run(context.Background(), service("web", 1, 100, 100, func(j *nomad.Job) { j.Namespace = "team" })); err == nil || !strings.Contains(err.Error(), "nonexistent namespace") {
