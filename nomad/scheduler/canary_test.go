@@ -97,13 +97,7 @@ func (s *script) step(verb string, args []string) []string {
 	case "unhealthy":
 		s.health(false, args)
 	case "failed":
-		all := s.chosen(args)
-		s.report(nomad.AllocClientStatusFailed, nil, all...)
-		for _, a := range all { // as the watcher of deployments does
-			out := *s.allocs[a.ID]
-			out.DesiredTransition.Reschedule = &yes
-			s.set(&out)
-		}
+		s.report(nomad.AllocClientStatusFailed, nil, s.chosen(args)...)
 	case "down":
 		for _, a := range s.ofVersion(0) {
 			if a.Index() == s.number(args[0]) {

@@ -84,12 +84,6 @@ func (r *rollout) inDeployment(a *nomad.Allocation) bool {
 	return r.current != nil && a.DeploymentID == r.current.ID
 }
 
-// keepsFailed reports whether an allocation of the current deployment is not replaced after its failure: the deployment
-// failed too, or has not asked for the replacement.
-func (r *rollout) keepsFailed(a *nomad.Allocation) bool {
-	return r.inDeployment(a) && (r.halted || r.current.Active() && !isSet(a.DesiredTransition.Reschedule))
-}
-
 // room returns how many more allocations of the group may be updated: max_parallel minus the
 // allocations of the deployment that are not healthy yet.
 func (r *rollout) room(tg *nomad.TaskGroup, keep []*nomad.Allocation) int {

@@ -243,7 +243,7 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 	switch {
 	case isSet(a.DesiredTransition.ForceReschedule):
 		return member{alloc: a, replace: follow}
-	case !ok, g.rollout.keepsFailed(a):
+	case !ok, g.rollout.halted && g.rollout.inDeployment(a):
 		return member{alloc: a}
 	case !at.After(g.req.Now.Add(dueWindow)), a.FollowupEvalID == g.req.Eval.ID,
 		g.req.Node(a.NodeID) == nil: // plans for a deleted node are rejected, so that it cannot wait
