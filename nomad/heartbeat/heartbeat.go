@@ -93,14 +93,13 @@ type Timers struct {
 	wake    chan struct{} // holds a value if the nearest deadline moved closer
 }
 
-// New returns Timers. They track nothing until Run is called.
+// New returns Timers. They track nothing until Lead is called.
 func New(cfg Config) *Timers {
 	return &Timers{cfg: cfg.withDefaults(), nodes: make(map[string]*deadline), wake: make(chan struct{}, 1)}
 }
 
-// Run tracks heartbeats until ctx ends. It starts with the nodes that are not down.
-func (t *Timers) Run(ctx context.Context, nodes []*nomad.Node) error {
-	t.lead(nodes)
+// Run reports the nodes that miss heartbeats until ctx ends. Lead must be called before.
+func (t *Timers) Run(ctx context.Context) error {
 	defer t.resign()
 	var reports sync.WaitGroup
 	defer reports.Wait()
@@ -125,7 +124,9 @@ func (t *Timers) Run(ctx context.Context, nodes []*nomad.Node) error {
 	return ctx.Err()
 }
 
-func (t *Timers) lead(nodes []*nomad.Node) {
+// Lead begins with the nodes that are not down. A leader calls it before it answers nodes: without a
+// timer, a node that registers then would count as silent, and would never be marked as down.
+func (t *Timers) Lead(nodes []*nomad.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leading = true

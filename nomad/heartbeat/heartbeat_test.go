@@ -54,7 +54,8 @@ func lead(t *testing.T, cfg heartbeat.Config, nodes []*nomad.Node, fn func(ts *h
 		ts := heartbeat.New(cfg)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- ts.Run(ctx, nodes) }()
+		ts.Lead(nodes)
+		go func() { done <- ts.Run(ctx) }()
 		synctest.Wait()
 		fn(ts, s)
 		cancel()
@@ -186,6 +187,16 @@ func TestNotLeading(t *testing.T) {
 	ts := heartbeat.New(heartbeat.Config{})
 	if ttl := ts.Reset("n1"); ttl != 10*time.Second || ts.Active() != 0 {
 		t.Errorf("Reset() = %v with %d counted, want 10 s and none", ttl, ts.Active())
+	}
+}
+
+// A node whose first heartbeat arrives before the goroutine of Run has a timer, too.
+func TestHeartbeatBeforeRun(t *testing.T) {
+	ts := heartbeat.New(heartbeat.Config{})
+	ts.Lead(nil)
+	ttl := ts.Reset("n1")
+	if in := ts.UntilMissed("n1"); in <= ttl || ts.Active() != 1 {
+		t.Errorf("the node is silent in %v, its TTL is %v; %d counted", in, ttl, ts.Active())
 	}
 }
 
