@@ -202,8 +202,8 @@ func rescheduledAfterDelay(t *testing.T, a *cluster.Agent) {
 		return err == nil
 	})
 	ended := first.TaskStates["t"].FinishedAt // the servers are notified later
-	if wait := follow.WaitUntil.Sub(ended); follow.TriggeredBy != "alloc-failure" || wait != 15*time.Second {
-		t.Errorf("evaluation by %s after %s, want alloc-failure after 15 s", follow.TriggeredBy, wait)
+	if wait := follow.WaitUntil.Sub(ended); follow.TriggeredBy != "alloc-reschedule" || wait != 15*time.Second {
+		t.Errorf("evaluation by %s after %s, want alloc-reschedule after 15 s", follow.TriggeredBy, wait)
 	}
 	second := await(t, a, id, "failed", 2)
 	slices.SortFunc(second, func(x, y *api.AllocationListStub) int { return int(x.CreateIndex) - int(y.CreateIndex) })

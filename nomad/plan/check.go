@@ -134,11 +134,15 @@ func (v view) reject(plan *nomad.Plan, nodeID string) (string, error) {
 	}
 	// A terminal allocation is not new either: the plan only marks it for its follow-up.
 	isNew := func(a *nomad.Allocation) bool { return !known[a.ID] && v.snap.Alloc(nil, a.ID) == nil }
-	if why := unready(node, slices.ContainsFunc(placed, isNew)); why != "" {
+	getsNew := slices.ContainsFunc(placed, isNew)
+	if why := unready(node, getsNew); why != "" {
 		return why, nil
 	}
 	if lost(node) && slices.ContainsFunc(placed, func(a *nomad.Allocation) bool { return known[a.ID] && runs(a) }) {
 		return fmt.Sprintf("node is %s and contains invalid updates", node.Status), nil
+	}
+	if !getsNew { // an update in place keeps the resources; those of stopping allocations may exceed the node for a time
+		return "", nil
 	}
 	fit, why, _, err := feasible.AllocsFit(node, append(proposed, placed...))
 	if err != nil || fit {

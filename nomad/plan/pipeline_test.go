@@ -85,7 +85,9 @@ func TestChecksAgainAfterAFailedCommit(t *testing.T) {
 	jobA, jobB := w.Job(t, nomad.JobTypeService, 1), w.Job(t, nomad.JobTypeBatch, 1)
 	old := w.Alloc(t, jobA, node, cpu(4000))
 	p1 := w.plan(jobA)
-	p1.NodeUpdate[node.ID] = []*nomad.Allocation{old}
+	lostOne := *old
+	lostOne.ClientStatus = nomad.AllocClientStatusLost
+	p1.NodeUpdate[node.ID] = []*nomad.Allocation{&lostOne}
 	p2 := place(w.plan(jobB), testlog.NewAlloc(jobB, node, cpu(4000)))
 	w.minter.signed = make(chan int, 10)
 	g := w.gate()

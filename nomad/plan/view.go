@@ -20,6 +20,7 @@ type overlay struct {
 
 type nodeChange struct {
 	gone   map[string]bool              // stopped and preempted, by ID
+	ended  map[string]bool              // those of gone that use nothing any more: their client is lost
 	placed map[string]*nomad.Allocation // placed and updated, by ID
 }
 
@@ -29,6 +30,7 @@ func newOverlay(evalID string, r *nomad.PlanResult) *overlay {
 		for node, allocs := range list {
 			for _, a := range allocs {
 				o.node(node).gone[a.ID] = true
+				o.node(node).ended[a.ID] = a.ClientTerminalStatus()
 			}
 		}
 	}
@@ -43,7 +45,7 @@ func newOverlay(evalID string, r *nomad.PlanResult) *overlay {
 func (o *overlay) node(id string) *nodeChange {
 	n := o.nodes[id]
 	if n == nil {
-		n = &nodeChange{gone: make(map[string]bool), placed: make(map[string]*nomad.Allocation)}
+		n = &nodeChange{gone: make(map[string]bool), ended: make(map[string]bool), placed: make(map[string]*nomad.Allocation)}
 		o.nodes[id] = n
 	}
 	return n
@@ -57,7 +59,7 @@ func (o *overlay) on(node string) *nodeChange {
 	return o.nodes[node]
 }
 
-// live returns the allocations on the node that are not terminal.
+// live returns the allocations on the node that their client has not ended.
 func (v view) live(node string) []*nomad.Allocation {
 	change := v.ahead.on(node)
 	var out []*nomad.Allocation
@@ -75,7 +77,7 @@ func (v view) live(node string) []*nomad.Allocation {
 }
 
 func (c *nodeChange) replaces(id string) bool {
-	return c != nil && (c.gone[id] || c.placed[id] != nil)
+	return c != nil && (c.ended[id] || c.placed[id] != nil)
 }
 
 // alloc returns an allocation after the commit ahead, or nil if it is terminal or does not exist.

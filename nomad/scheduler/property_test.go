@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -128,7 +127,7 @@ func (w *world) happen(rng *rand.Rand) {
 func (w *world) checkFacts(step int, typ string) {
 	w.t.Helper()
 	for id, n := range w.nodes {
-		if fit, dim, _, err := feasible.AllocsFit(n, slices.Collect(maps.Values(w.byNode[id]))); err != nil || !fit {
+		if fit, dim, _, err := feasible.AllocsFit(n, slices.Collect(w.LiveAllocsByNode(id))); err != nil || !fit {
 			w.t.Fatalf("step %d: node %s is overcommitted: %s %v", step, id, dim, err)
 		}
 		if err := w.checkNode(n); err != nil {

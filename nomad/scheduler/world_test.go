@@ -48,6 +48,8 @@ type world struct {
 	reblocked []*nomad.Evaluation
 	// refuse, if set, reports whether plans on the node are rejected.
 	refuse func(node string) bool
+	// slow means that clients do not end stopped allocations before they report it.
+	slow bool
 }
 
 func newWorld(t testing.TB) *world {
@@ -96,7 +98,13 @@ func (w *world) AllocsByJob(_ memdb.WatchSet, _, job string) iter.Seq[*nomad.All
 }
 
 func (w *world) LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation] {
-	return filterSeq(sorted(w.byNode[node]), func(a *nomad.Allocation) bool { return !a.TerminalStatus() })
+	return filterSeq(sorted(w.byNode[node]), w.uses)
+}
+
+// uses reports whether an allocation uses the resources of its node. The clients of a world end a stopped allocation at
+// once, unless they are slow.
+func (w *world) uses(a *nomad.Allocation) bool {
+	return !a.TerminalStatus() || w.slow && !a.ClientTerminalStatus()
 }
 
 func (w *world) LatestDeployment(_ memdb.WatchSet, _, job string) *nomad.Deployment {
@@ -193,7 +201,11 @@ func (w *world) deploymentStatus(u *nomad.DeploymentStatusUpdate) {
 
 func (w *world) fits(node string, list []*nomad.Allocation) bool {
 	all := map[string]*nomad.Allocation{}
-	maps.Copy(all, w.byNode[node])
+	for id, a := range w.byNode[node] {
+		if !a.TerminalStatus() {
+			all[id] = a
+		}
+	}
 	for _, a := range list {
 		all[a.ID] = a
 	}

@@ -122,6 +122,8 @@ func (c *Cluster) Run(ctx context.Context, job *nomad.Job) (*Job, error) {
 	out := newJob(a)
 	eval := c.core.JobEval(a.Job, 0, nomad.EvalTriggerJobRegister)
 	if eval != nil {
+		// The ID decides in which order nodes are visited: the same input gives the same plan.
+		eval.ID = fmt.Sprintf("00000000-0000-4000-8000-%012x", c.index+1)
 		eval.AnnotatePlan = true
 	}
 	if err := c.register(a, eval); err != nil {

@@ -16,7 +16,7 @@ var allocs = &table.Table[nomad.Allocation]{
 	ID:     func(a *nomad.Allocation) table.Key { return table.KeyOf(a.ID) },
 	Indexes: []table.Index[nomad.Allocation]{
 		{Name: "create", Key: func(a *nomad.Allocation) table.Key { return table.Key{}.Number(a.CreateIndex) }},
-		{Name: "node", Key: func(a *nomad.Allocation) table.Key { return nodeKey(a.NodeID, a.TerminalStatus()) }},
+		{Name: "node", Key: func(a *nomad.Allocation) table.Key { return nodeKey(a.NodeID, a.ClientTerminalStatus()) }},
 		{Name: "job", Key: func(a *nomad.Allocation) table.Key { return table.KeyOf(a.Namespace, a.JobID) }},
 		{Name: "eval", Key: func(a *nomad.Allocation) table.Key { return table.KeyOf(a.EvalID) }},
 		{Name: "deployment", Key: func(a *nomad.Allocation) table.Key { return table.Optional(a.DeploymentID) }},
@@ -54,8 +54,8 @@ func (s *Snapshot) AllocsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.A
 	return allocs.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(p))
 }
 
-// nodeKey is the index key of the allocations of a node. Allocations that are not terminal sort
-// first. A node with many short tasks has thousands of terminal allocations, and placement reads
+// nodeKey is the index key of the allocations of a node. Allocations that their client has not ended
+// sort first. A node with many short tasks has thousands of ended allocations, and placement reads
 // only the others.
 func nodeKey(node string, over bool) table.Key {
 	k := append(append(make(table.Key, 0, len(node)+2), node...), 0)
@@ -65,18 +65,18 @@ func nodeKey(node string, over bool) table.Key {
 	return append(k, 0)
 }
 
-// AllocsByNode returns the allocations of a node, terminal allocations last.
+// AllocsByNode returns the allocations of a node, those that their client has ended last.
 func (s *Snapshot) AllocsByNode(ws memdb.WatchSet, node string) iter.Seq[*nomad.Allocation] {
 	return allocs.By(s.tx, ws, "node", table.KeyOf(node))
 }
 
-// LiveAllocsByNode returns the allocations of a node that are not terminal. Only these use its
-// resources.
+// LiveAllocsByNode returns the allocations of a node that their client has not ended. Only these use
+// its resources. One that is to stop uses them until its client reports the end.
 func (s *Snapshot) LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation] {
 	return allocs.By(s.tx, nil, "node", nodeKey(node, false))
 }
 
-// HoldsWork reports whether a node has allocations that are not terminal.
+// HoldsWork reports whether a node has allocations that their client has not ended.
 func (s *Snapshot) HoldsWork(node string) bool {
 	for range s.LiveAllocsByNode(node) {
 		return true

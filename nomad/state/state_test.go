@@ -223,8 +223,8 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// TestLiveAllocsByNode checks that a terminal allocation no longer counts for placements on its
-// node. It counts again if it is no longer terminal.
+// TestLiveAllocsByNode checks that an allocation counts for placements on its node until its client
+// has ended it. It counts again if the client reports that it runs.
 func TestLiveAllocsByNode(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
@@ -251,7 +251,7 @@ func TestLiveAllocsByNode(t *testing.T) {
 	w.report("a1", nomad.AllocClientStatusComplete)
 	check("complete", "[a2 a3]", "[a2 a3 a1]")
 	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a2"}}}))
-	check("stopped", "[a3]", "[a3 a1 a2]")
+	check("stopped", "[a2 a3]", "[a2 a3 a1]")
 	w.report("a2", nomad.AllocClientStatusComplete)
 	check("stopped and complete", "[a3]", "[a3 a1 a2]")
 	w.report("a1", nomad.AllocClientStatusRunning)

@@ -60,9 +60,9 @@ func NewUsage(node *nomad.Node) (*Usage, error) {
 	}, nil
 }
 
-// Add counts an allocation. It ignores one that is terminal or already counted.
+// Add counts an allocation. It ignores one that its client has ended, or that is already counted.
 func (u *Usage) Add(a *nomad.Allocation) {
-	if a.TerminalStatus() || a.AllocatedResources == nil || u.allocs[a.ID] != nil {
+	if a.ClientTerminalStatus() || a.AllocatedResources == nil || u.allocs[a.ID] != nil {
 		return
 	}
 	u.allocs[a.ID] = a

@@ -51,7 +51,7 @@ func withDevice(a *nomad.Allocation, ids ...string) *nomad.Allocation {
 func TestAllocsFit(t *testing.T) {
 	over := alloc("over", 5000, 1, 1)
 	over.ClientStatus = nomad.AllocClientStatusFailed
-	stopped := alloc("stopped", 5000, 1, 1)
+	stopped := alloc("stopped", 1, 1, 1)
 	stopped.DesiredStatus = nomad.AllocDesiredStatusStop
 	cases := []struct {
 		name   string
@@ -61,7 +61,8 @@ func TestAllocsFit(t *testing.T) {
 	}{
 		{"none", nil, nil, ""},
 		{"exactly", nil, []*nomad.Allocation{alloc("a", 600, 500, 900), alloc("b", 400, 500, 100)}, ""},
-		{"terminal ones do not count", nil, []*nomad.Allocation{over, stopped, alloc("a", 1000, 1000, 1000)}, ""},
+		{"those that their client has ended do not count", nil, []*nomad.Allocation{over, alloc("a", 1000, 1000, 1000)}, ""},
+		{"one that is to stop counts until then", nil, []*nomad.Allocation{stopped, alloc("a", 1000, 1000, 1000)}, "cpu"},
 		{"one twice counts once", nil, []*nomad.Allocation{alloc("a", 600, 1, 1), alloc("a", 600, 1, 1)}, ""},
 		{"cpu", nil, []*nomad.Allocation{alloc("a", 600, 1, 1), alloc("b", 401, 1, 1)}, "cpu"},
 		{"memory", nil, []*nomad.Allocation{alloc("a", 1, 1001, 1)}, "memory"},
