@@ -10,7 +10,7 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	switch system := j.Type == nomad.JobTypeSystem || j.Type == nomad.JobTypeSysBatch; {
 	case tg.Count < 0:
 		f.add("count is %d: it must be 0 or more", tg.Count)
-	case system && tg.Count > 1:
+	case j.Type == nomad.JobTypeSystem && tg.Count > 1:
 		f.add("count is %d: a group of a %s job runs once on each node, so it must be 1", tg.Count, j.Type)
 	case system && (len(tg.Affinities) > 0 || len(tg.Spreads) > 0):
 		f.add("affinity and spread blocks are not allowed in %s jobs, which run on every feasible node: remove them", j.Type)

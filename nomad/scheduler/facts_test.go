@@ -122,8 +122,9 @@ func (w *world) checkNode(n *nomad.Node) error {
 	if cpu > total || memory > r.Memory.MemoryMB-kept.Memory.MemoryMB || disk > r.Disk.DiskMB {
 		return fmt.Errorf("%d MHz of %d, %d MB of %d less %d, disk %d MB of %d", cpu, total, memory, r.Memory.MemoryMB, kept.Memory.MemoryMB, disk, r.Disk.DiskMB)
 	}
+	perNode := w.jobs["j"].Type == nomad.JobTypeSystem || w.jobs["j"].Type == nomad.JobTypeSysBatch
 	for _, c := range w.jobs["j"].Constraints {
-		if c.Operand == nomad.ConstraintDistinctHosts && hosts > 1 && w.jobs["j"].Type != nomad.JobTypeSystem {
+		if c.Operand == nomad.ConstraintDistinctHosts && hosts > 1 && !perNode {
 			return fmt.Errorf("%d allocations in spite of distinct_hosts", hosts)
 		}
 	}

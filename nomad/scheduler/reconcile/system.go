@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// System reconciles a system or sysbatch job: one allocation of each group on each given node. The
-// nodes must be ready and in the job's datacenters and pool, and are ordered. A sysbatch allocation
+// System reconciles a system or sysbatch job: one allocation of each group on each given node, or count
+// allocations in a sysbatch job. The nodes must be ready and in the job's datacenters and pool, and are ordered. A sysbatch allocation
 // that completed on a node is not run again there in the same version of the job.
 func System(req *Request, nodes []*nomad.Node) *Result {
 	s := &perNode{
@@ -142,10 +142,11 @@ type spots struct {
 	inPlace        int
 }
 
-// vacancy is a spot without an allocation.
+// vacancy is a missing allocation of a spot.
 type vacancy struct {
-	node string
-	last *nomad.Allocation // the latest terminal allocation there, or nil
+	node  string
+	index int
+	last  *nomad.Allocation // the latest terminal allocation there, or nil
 }
 
 // group reconciles one group on all nodes.
@@ -165,30 +166,46 @@ func (s *perNode) group(tg *nomad.TaskGroup, nodes []*nomad.Node) {
 
 // settle classifies the spot of the group on a node, and stops superfluous allocations there.
 func (s *perNode) settle(g *spots, node string) {
-	k := spot{g.tg.Name, node}
+	k, size := spot{g.tg.Name, node}, s.size(g.tg)
 	here := s.at[k]
-	if len(here) == 0 {
-		if !s.leave[k] {
-			g.free = append(g.free, vacancy{node, s.ended[k]})
-		}
-		return
-	}
 	slices.SortFunc(here, func(a, b *nomad.Allocation) int {
 		return cmp.Or(
 			boolCompare(!a.TerminalStatus(), !b.TerminalStatus()),
 			cmp.Compare(b.CreateIndex, a.CreateIndex),
 			cmp.Compare(a.ID, b.ID))
 	})
-	for _, extra := range here[1:] {
-		if !extra.TerminalStatus() {
+	for len(here) > size {
+		if extra := here[len(here)-1]; !extra.TerminalStatus() {
 			g.desired.Stop++
 			s.out.stop(extra, NotNeeded, "")
 		}
+		here = here[:len(here)-1]
 	}
-	s.update(g, here[0])
+	taken := map[int]bool{}
+	for _, a := range here {
+		taken[a.Index()] = true
+		s.update(g, a)
+	}
+	if s.leave[k] {
+		return
+	}
+	for i, missing := 0, size-len(here); missing > 0; i++ {
+		if !taken[i] {
+			missing--
+			g.free = append(g.free, vacancy{node, i, s.ended[k]})
+		}
+	}
 }
 
-// update compares the remaining allocation of a spot with the job's version.
+// size returns how many allocations of a group a node runs.
+func (s *perNode) size(tg *nomad.TaskGroup) int {
+	if s.once {
+		return tg.Count
+	}
+	return 1
+}
+
+// update compares a remaining allocation of a spot with the job's version.
 func (s *perNode) update(g *spots, a *nomad.Allocation) {
 	if a.TerminalStatus() {
 		g.desired.Ignore++

@@ -51,7 +51,7 @@ func promoted(a *nomad.Allocation) bool { return !a.IsCanary() }
 // fill places an allocation on a free spot. While canaries run, the successor of a canary is a canary, and the
 // successor of an old allocation runs the version of that allocation.
 func (s *perNode) fill(g *spots, c *trial, v vacancy) Placement {
-	p := Placement{Name: nomad.AllocName(s.req.Job.Name, g.tg.Name, 0), Group: g.tg, Node: v.node}
+	p := Placement{Name: nomad.AllocName(s.req.Job.Name, g.tg.Name, uint(v.index)), Group: g.tg, Node: v.node}
 	switch {
 	case !c.on || v.last == nil || v.last.Job == nil:
 	case c.missing > 0 && v.last.IsCanary() && s.rollout.inDeployment(v.last),
