@@ -16,10 +16,18 @@ func deleteCommand() term.Command {
 	return term.Command{
 		Name: "eval delete", Args: "[evaluation]", MaxArgs: 1,
 		Short: "Delete an evaluation, or those that match a filter",
-		Long: "Use this only when a large number of evaluations overloads the servers. The evaluation broker must be paused first: " +
-			"'nomad operator scheduler set-config -pause-eval-broker=true'. Nothing is scheduled until it is resumed with =false.\n\n" +
-			"An evaluation is kept while its job runs and one of its allocations runs, or failed and may still be replaced. " +
-			"A filter skips such evaluations. It covers all namespaces, or that of -namespace or NOMAD_NAMESPACE.",
+		Long: `Use this only when a large number of evaluations overloads the servers. Pause the evaluation broker first,
+and resume it afterwards. Nothing is scheduled in between:
+
+    nomad operator scheduler set-config -pause-eval-broker=true
+    nomad eval delete -filter='Status == "pending" and JobID == "example"'
+    nomad operator scheduler set-config -pause-eval-broker=false
+
+An evaluation is in use if its job runs and one of its allocations runs, or failed and may still be
+replaced. A filter skips such evaluations, and an ID of one is an error. A filter covers all
+namespaces, unless -namespace or NOMAD_NAMESPACE names one.
+
+This requires a management token.`,
 		Setup: func(f *term.Flags) term.Run {
 			filter := f.String("filter", "", "Delete the evaluations that match this `expression`.")
 			yes := f.Bool("yes", false, "With -filter, do not ask for confirmation.")

@@ -26,7 +26,7 @@ func statusCommand() term.Command {
 		Short: "Show an evaluation with its allocations and placement failures",
 		Setup: func(f *term.Flags) term.Run {
 			follow := f.Bool("monitor", false, "Monitor the evaluation until it is complete.")
-			detail := f.Detail("Show full IDs, and if placements failed, each check of the nodes now.")
+			detail := f.Detail("Show full IDs. If placements failed, also check the nodes again and show each check.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {

@@ -18,32 +18,35 @@ import (
 func rebalanceCommand() term.Command {
 	return term.Command{
 		Name: "operator rebalance", Short: "Move allocations to even out the usage of the nodes",
-		Long: `Finds moves of allocations of service jobs that even out the usage of the nodes, and makes them.
-With -dry-run it only lists them.
+		Long: `Finds moves of allocations of service jobs that even out the usage of the nodes. It lists them, asks,
+and makes them. With -dry-run it only lists them.
 
     nomad operator rebalance -dry-run
     nomad operator rebalance -max-moves=5 -job=web
 
 The load of a node is the larger of its used shares of CPU and memory. Each move lowers the standard
-deviation of the loads of the ready and eligible nodes. An allocation moves only to a node that meets
-all constraints of its job, and if its affinities and spreads allow it. Allocations that are not
-running and healthy, canaries, jobs with an active deployment and sticky disks stay.
+deviation of the loads of the ready and eligible nodes.
+
+An allocation moves only to a node that meets all constraints of its job. The node must be at least
+as good for the affinities and spreads of the job as the present one. Allocations that are not
+running and healthy stay. So do canaries, and allocations with a sticky disk or volume. Allocations
+of jobs with an active deployment stay too.
 
 A move stops the allocation and starts its replacement on the other node. At most
 migrate.max_parallel allocations of a group move at once. The command waits until the replacements
 are healthy. After a failure, or Ctrl-C, it starts no further move.
 
-The list requires operator:read, and shows allocations in namespaces with read-job. A move
+The list requires operator:read. It has only allocations in namespaces with read-job. A move
 requires alloc-lifecycle in the namespace of the allocation. Without -namespace, allocations of all
 namespaces move.`,
 		Setup: func(f *term.Flags) term.Run {
 			r := &rebalance{}
 			f.BoolVar(&r.dryRun, "dry-run", false, "List the moves and make none.")
-			f.IntVar(&r.opts.MaxMoves, "max-moves", 10, "The maximum `number` of moves, up to 1000.")
+			f.IntVar(&r.opts.MaxMoves, "max-moves", 10, "The maximum `number` of moves, up to 1000. Default 10.")
 			f.StringVar(&r.opts.Datacenter, "datacenter", "", "Only the nodes of this `datacenter`.")
 			f.StringVar(&r.opts.NodePool, "node-pool", "", "Only the nodes of this node `pool`.")
 			f.StringVar(&r.opts.JobID, "job", "", "Move only allocations of the `job` with this ID.")
-			f.DurationVar(&r.timeout, "timeout", 10*time.Minute, "The maximum time of one move, as a `duration`.")
+			f.DurationVar(&r.timeout, "timeout", 10*time.Minute, "The maximum time of one move, as a `duration`. Default 10m.")
 			f.BoolVar(&r.yes, "yes", false, "Don't ask.")
 			r.formats.Declare(f)
 			f.DetailVar(&r.detail, "Print full IDs.")

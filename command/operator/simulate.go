@@ -29,14 +29,14 @@ func simulateCommand() term.Command {
 	return term.Command{
 		Name: "operator simulate", Args: "<jobspec>...", MinArgs: 1, MaxArgs: -1, Local: true, Predict: complete.PredictFiles("*"),
 		Short: "Show where jobs would be placed, without a cluster",
-		Long: `Runs the scheduler on jobs in a copy of a cluster, in this process. It needs no agent and changes
-nothing.
+		Long: `Runs the scheduler on jobs in a copy of a cluster. The copy is in this process: the command needs no
+agent and changes nothing.
 
     nomad operator simulate -snapshot=backup.snap web.nomad.hcl
     nomad operator simulate -fleet=fleet.hcl web.nomad.hcl api.nomad.hcl
 
-The copy is the state in a file of 'nomad operator snapshot save' (-snapshot), or a synthetic fleet
-(-fleet) of nodes blocks in HCL or JSON:
+With -snapshot it has the state in a file of 'nomad operator snapshot save'. With -fleet it has the
+nodes that a file describes, in nodes blocks in HCL or JSON:
 
     nodes "small" {
       count       = 70
@@ -48,9 +48,10 @@ The copy is the state in a file of 'nomad operator snapshot save' (-snapshot), o
 The label is the node class. All keys are optional: count, datacenters, node_pool, cpu (MHz), cores,
 memory and disk (MiB), drivers, attributes, meta.
 
-The jobs are registered in order, each with the results of those before. The output lists the new
-allocations by node class, the allocations that would stop, the reasons why others cannot be placed,
-and the usage of the datacenters before and after.
+The jobs are registered in order. Each job uses the capacity that the jobs before it leave. The
+output lists the new allocations by datacenter and node class, and the allocations that would stop.
+It lists the reasons why allocations cannot be placed, and the usage of the datacenters before and
+after.
 
 Exit codes: 0 if all allocations were placed, 2 if one was not, 1 after an error.`,
 		Setup: func(f *term.Flags) term.Run {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// retryFailed is the interval at which evaluations are retried whose plans were rejected too
+	// retryFailed is the interval between two retries of evaluations whose plans were rejected too
 	// often.
 	retryFailed = time.Minute
 	// forgetAfter is how long an unblock is kept for evaluations that a worker still processes.
@@ -20,15 +20,15 @@ const (
 //
 // An evaluation lists the computed node classes that it checked. A class that it does not list is
 // newer and counts as eligible. An escaped evaluation has constraints that depend on more than the
-// class: any change may unblock it. One of a system job waits for its node only.
+// class: any change may unblock it. The evaluation of a system job waits for its node only.
 //
 // The scheduler used the state at SnapshotIndex. Blocked keeps recent unblocks, so that capacity
 // freed between that index and the call of Block is not missed.
 //
-// An evaluation that exhausted the quota of its namespace waits for that quota. It waits for nodes
-// only if another dimension was exhausted as well.
+// An evaluation that exhausted the quota of its namespace waits for that quota. It also waits for nodes
+// if another dimension was exhausted as well.
 //
-// Like the broker, it works on the leader only.
+// Like the Broker, it is enabled on the leader only.
 type Blocked struct {
 	broker *Broker
 

@@ -1,7 +1,8 @@
-// Package broker queues the evaluations that are ready for a scheduler and delivers each of them to
-// one worker at a time. Blocked holds those that wait for capacity.
+// Package broker queues the evaluations that are ready for a scheduler. A Broker delivers each of them
+// to one worker at a time. A Blocked holds those that wait for capacity. The Observer passes changes of
+// state to both. The Reaper writes the final status of evaluations that no worker will process.
 //
-// An evaluation in the broker:
+// States of an evaluation in the Broker:
 //
 //	gone ──delay──▶ delayed ──offer──▶ ready
 //	gone ──hold──▶ pending ──offer──▶ ready
@@ -11,21 +12,23 @@
 //	unacked ──nack──▶ delayed
 //	unacked ──give up──▶ failed ──deliver──▶ unacked
 //
-// At any time at most one evaluation of a job is ready, unacked, failed or delayed by a nack: it
-// holds the job. The others of that job are pending. After an ack, the broker admits the best of
-// them and cancels the rest: a scheduler processes the whole job, so that one evaluation is enough.
-// A delayed or pending evaluation is also removed when it is canceled in state.
+// One evaluation of a job at a time holds the job: it is ready, unacked, failed, or delayed by a nack.
+// Others of that job are pending, or delayed until their start time. After an ack, the Broker admits the
+// best pending one and cancels the other pending ones. One is enough, because a scheduler processes the
+// complete job. A delayed or pending evaluation is also removed when it is canceled in state.
 //
 // A worker that sends neither an ack nor a nack within NackTimeout loses the evaluation. After
 // DeliveryLimit deliveries it goes to FailedQueue, which the Reaper empties.
 //
-// A blocked evaluation waits in Blocked until a node or a terminal allocation frees capacity that
-// it may use. It is then enqueued again.
+// A blocked evaluation waits in Blocked until capacity that it may use becomes free, on a node or in a
+// quota. It is then enqueued in the Broker.
 //
-// The package never reads state, writes the Raft log or runs a scheduler. The broker works on the
-// leader only: while disabled it is empty and rejects every call. The same applies while the scheduler
-// configuration pauses it. It has no goroutine: callers and
-// timers do the work under one mutex.
+// Broker and Blocked are enabled on the leader only, and disabled while the scheduler configuration
+// pauses them. While disabled, both are empty: they ignore evaluations, and Dequeue returns ErrDisabled.
+//
+// The package does not read state, write the Raft log or run a scheduler itself: callers pass functions
+// for that. A Broker has no goroutine: callers and timers do the work under one mutex. Blocked.Run has
+// one goroutine, that of its caller. Reaper.Run starts one more.
 package broker
 
 import (

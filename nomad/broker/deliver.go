@@ -63,7 +63,7 @@ func (b *Broker) Dequeue(ctx context.Context, types []string) (*nomad.Evaluation
 		b.waiters = slices.Delete(b.waiters, i, i+1)
 		return nil, "", ctx.Err()
 	}
-	// A delivery came at the same moment: return it instead of losing it until the timeout.
+	// An evaluation was delivered at the same moment. Without this return it would be lost until the nack timeout.
 	d, ok := <-w.ch
 	return d.result(ok)
 }

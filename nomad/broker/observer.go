@@ -6,8 +6,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Observer passes the changes that the FSM applied to a Broker and a Blocked. Both ignore them
-// while disabled, so that it may run on every server.
+// Observer receives the changes that the FSM applied, and passes them to a Broker and a Blocked. Both
+// ignore them while disabled, so that an Observer may run on every server.
 type Observer struct {
 	broker  *Broker
 	blocked *Blocked

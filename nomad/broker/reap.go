@@ -32,9 +32,8 @@ type ReaperConfig struct {
 	Log       *slog.Logger
 }
 
-// Reaper writes the final status of evaluations that no worker will process: failed ones, each with
-// a delayed follow-up, and those that a newer evaluation of the job replaced. It runs on the
-// leader.
+// Reaper writes the final status of evaluations that no worker will process. A failed one gets a delayed
+// follow-up. One that a newer evaluation of the job replaced is canceled. The Reaper runs on the leader.
 type Reaper struct{ cfg ReaperConfig }
 
 // NewReaper returns a Reaper.
@@ -89,7 +88,7 @@ func (r *Reaper) fail(ctx context.Context, eval *nomad.Evaluation) error {
 }
 
 // followUp returns the evaluation that retries eval after a delay. WaitUntil keeps the time if the
-// leader changes; Wait is for readers that know only the delay.
+// leader changes. Wait is for readers that do not use WaitUntil.
 func followUp(eval *nomad.Evaluation, now time.Time) *nomad.Evaluation {
 	wait := followUpMin + rand.N(followUpMax-followUpMin)
 	return &nomad.Evaluation{

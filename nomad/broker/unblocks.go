@@ -2,7 +2,7 @@ package broker
 
 import "time"
 
-// unblocks records the index of the latest capacity change of each class or node.
+// unblocks records the index of the latest capacity change of each class, node or quota.
 type unblocks struct {
 	last      map[string]unblock
 	forgotten uint64 // the highest index that was dropped
@@ -34,7 +34,7 @@ func (u *unblocks) add(key string, index uint64) {
 }
 
 // since reports whether a relevant key got capacity after index. For an index older than the
-// records it returns true: a needless scheduler run is cheap.
+// records it returns true: an unnecessary scheduler run is cheap.
 func (u *unblocks) since(index uint64, matters func(key string) bool) bool {
 	if index < u.forgotten {
 		return true

@@ -8,16 +8,16 @@
 //	                                                   ▼
 //	          answered ◀── applied ◀── committing (the next plan is checked in parallel)
 //
-// Plans are queued by priority, then by arrival. If a plan does not fit on a node, the result omits
-// that node and everything planned on it. RefreshIndex then names the index at which a scheduler
-// sees the reason. An all-at-once plan is rejected in full. The same applies to a node whose
-// allocations would exceed the quota of their namespace.
+// Plans are queued by priority, then by arrival. If a plan does not fit on a node, or exceeds the quota
+// of the namespace, the result omits that node and everything planned on it. RefreshIndex is then the
+// index at which a scheduler sees the reason. An all-at-once plan is rejected in full if a node is
+// omitted.
 //
-// One plan is in the Raft log at a time. The next one is checked against the state with that plan
+// One plan is being committed at a time. The next one is checked against the state with that plan
 // added, and checked again if the commit fails. No committed plan depends on one that is not in the
 // log.
 //
-// A node that rejects plans repeatedly may become ineligible: see Rejections.
+// A node for which plans are rejected repeatedly may become ineligible: see Rejections.
 //
 // The Applier runs on the leader only. It has one goroutine, one more for the plan that is being
 // committed, and short-lived ones that distribute signatures and checks over the cores.
@@ -70,7 +70,7 @@ type Config struct {
 	Evals  Evals
 	// Kinds are the built-in kinds of drivers, for the isolation levels that tokens claim.
 	Kinds kinds.Table
-	// Rejections makes nodes ineligible that reject plans repeatedly. Default: disabled.
+	// Rejections makes nodes ineligible for which plans are rejected repeatedly. Default: disabled.
 	Rejections Rejections
 	Log        *slog.Logger
 }

@@ -18,18 +18,18 @@ const spread = 32
 // verdict is the result for one node of a plan.
 type verdict struct {
 	node string
-	why  string // why the node rejects its part, "" if it accepts it
+	why  string // why the part for the node is rejected, "" if it is accepted
 	err  error
 }
 
-// Reasons of nodes for a rejection. Another one is a dimension that the plan exhausts.
+// Reasons why the part of a plan for a node is rejected. Other reasons are the dimensions that the plan exhausts.
 const (
 	nodeAbsent     = "node does not exist"
 	nodeNotReady   = "node is not ready for placements"
 	nodeIneligible = "node is not eligible"
 )
 
-// evaluate returns the parts of the plan that fit, and the reasons of the nodes that reject theirs.
+// evaluate returns the parts of the plan that fit, and the reasons why others are rejected, by node.
 // RefreshIndex is not set yet.
 func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, map[string]string, error) {
 	reasons := map[string]string{}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// trackedNodes is the maximum number of nodes whose rejections are counted. The node with the
-	// oldest rejection is dropped for another one.
+	// trackedNodes is the maximum number of nodes whose rejections are counted. A further node replaces
+	// the one whose latest rejection is the oldest.
 	trackedNodes = 50
 	// markedAtOnce and markedEvery limit how many nodes become ineligible: a fault of the servers would
 	// otherwise disable the whole fleet.
@@ -20,9 +20,9 @@ const (
 	markedEvery  = 30 * time.Minute / 5
 )
 
-// Rejections configures the tracker of plan rejections. A node whose state differs from what the servers
-// know rejects every plan, and schedulers choose it again and again. The tracker makes a node ineligible
-// that rejected Threshold plans within Window.
+// Rejections configures the tracker of plan rejections. If schedulers and the Applier disagree about a node, every
+// plan for it is rejected, and schedulers choose it again. The tracker makes a node ineligible for which
+// Threshold plans were rejected within Window.
 type Rejections struct {
 	Enabled   bool
 	Threshold int           // default 100
@@ -49,8 +49,8 @@ func newTracker(cfg Rejections) *tracker {
 	return &tracker{cfg: cfg, nodes: map[string][]time.Time{}, limit: rate.NewLimiter(rate.Every(markedEvery), markedAtOnce)}
 }
 
-// add counts a rejection. score is the number of rejections within the window. over reports whether it has
-// reached the threshold.
+// add counts a rejection. score is the number of rejections within the window, at most Threshold. over
+// reports whether it has reached Threshold.
 func (t *tracker) add(node string, now time.Time) (score int, over bool) {
 	times := t.nodes[node]
 	begin := now.Add(-t.cfg.Window)
@@ -77,7 +77,7 @@ func (t *tracker) oldest() (node string) {
 	return node
 }
 
-// mark reports whether a node may become ineligible now, and begins its count anew if so.
+// mark reports whether a node may become ineligible now. If so, it resets the count of the node.
 func (t *tracker) mark(node string, now time.Time) bool {
 	if !t.limit.AllowN(now, 1) {
 		return false
@@ -86,8 +86,8 @@ func (t *tracker) mark(node string, now time.Time) bool {
 	return true
 }
 
-// reject counts the nodes that reject their part of the plan, and adds those to the result that become
-// ineligible.
+// reject counts the nodes whose part of the plan was rejected. It adds those that become ineligible to the
+// result.
 func (c *candidate) reject(t *tracker, log *slog.Logger) {
 	if len(c.result.RejectedNodes) == 0 {
 		return
@@ -100,7 +100,7 @@ func (c *candidate) reject(t *tracker, log *slog.Logger) {
 	for _, id := range c.result.RejectedNodes {
 		node := c.view.snap.Node(nil, id)
 		if node == nil || node.SchedulingEligibility == nomad.NodeSchedulingIneligible {
-			continue // schedulers do not choose it again
+			continue // schedulers do not choose it
 		}
 		score, over := t.add(id, c.now)
 		measureScore(id, score)

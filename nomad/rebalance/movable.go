@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// hindrances finds the reasons why allocations may not move. It keeps those of jobs and groups.
+// hindrances finds the reasons why allocations may not move. It caches those that apply to a complete group.
 type hindrances struct {
 	snap   *state.Snapshot
 	groups map[groupKey]string
@@ -83,8 +83,8 @@ func ofGroup(snap *state.Snapshot, k groupKey) string {
 	return ""
 }
 
-// Refusal returns why an allocation may not move to a node now, or nil. It makes the checks of Plan, except that the
-// load of the nodes does not count, and that enough other allocations of the group must be healthy.
+// Refusal returns why an allocation may not move to a node now, or nil. Unlike Plan it ignores the load of the nodes
+// and the scores of affinities and spreads. In addition, enough other allocations of the group must be healthy.
 func Refusal(snap *state.Snapshot, a *nomad.Allocation, nodeID string, opts ...scheduler.Option) error {
 	if a.TerminalStatus() {
 		return fmt.Errorf("allocation %s is not running", a.ID)

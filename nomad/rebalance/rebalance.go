@@ -7,11 +7,12 @@
 // The load of a node is its dominant share: the larger of its used shares of CPU and memory. The measure is the
 // standard deviation of the loads over the nodes that are ready and eligible. Every move lowers it.
 //
-// An allocation moves only to a node on which the scheduler could place it, by all constraints of its job, and which
-// suits the affinities and spreads of the job as well as its present node. Each allocation moves at most once.
+// An allocation moves only to a node on which the scheduler could place it. The scores of that node for affinities,
+// spreads and other allocations of the group must not be below those of the present node. Each allocation moves at
+// most once.
 //
-// The package reads a snapshot and writes nothing. The result depends on the snapshot and the options only. Refusal
-// checks one move again before it is made.
+// Plan finds the moves. Refusal checks one of them again before it is made. Both read a snapshot, write nothing and
+// start no goroutine. The result of Plan depends on the snapshot and the options only.
 package rebalance
 
 import (
@@ -29,7 +30,7 @@ import (
 // from their mean. A move with less effect is not worth the restart of the tasks.
 const minGain = 0.001
 
-// Options limit the moves. Empty strings are no limits.
+// Options limit the moves. An empty string is no limit.
 type Options struct {
 	MaxMoves   int
 	Datacenter string // of the nodes
@@ -84,8 +85,8 @@ type node struct {
 	capacity, used nomad.Used
 	load           float64
 	movable        []*nomad.Allocation // sorted by name and ID
-	// settled means that no useful move away from the node was found. It is not tried again: other moves hardly ever
-	// make one possible.
+	// settled means that no useful move away from the node was found. It is not tried again, because other moves
+	// rarely make one possible.
 	settled bool
 }
 
@@ -101,14 +102,14 @@ func part(used, capacity int64) float64 {
 	return float64(used) / float64(capacity)
 }
 
-// plus returns the load of the node with more usage, or less if sign is -1.
+// plus returns the load of the node after u is added (sign 1) or removed (sign -1).
 func (n *node) plus(u nomad.Used, sign int64) float64 {
 	sum := n.used
 	sum.Add(u, sign)
 	return n.share(sum)
 }
 
-// load reads the nodes and their allocations.
+// load reads the nodes that the options select, and their allocations.
 func (p *planner) load() {
 	for n := range p.view.Nodes(nil) {
 		if !n.Ready() || n.NodeResources == nil || p.opts.Datacenter != "" && n.Datacenter != p.opts.Datacenter ||
@@ -231,7 +232,7 @@ func (p *planner) away(from *node) *move {
 	return out
 }
 
-// attempt is an allocation, and the gain of its best move if every node could run it.
+// attempt is an allocation with the gain of its best move. The gain assumes that every node can run it.
 type attempt struct {
 	alloc *nomad.Allocation
 	use   nomad.Used

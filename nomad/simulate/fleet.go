@@ -19,7 +19,7 @@ import (
 // MaxNodes is the maximum number of nodes of a fleet.
 const MaxNodes = 100_000
 
-// NodeSet is a number of equal nodes of a synthetic fleet. Zero values mean the defaults of New.
+// NodeSet describes Count equal nodes of a synthetic fleet. Zero values of the other fields mean the defaults of New.
 type NodeSet struct {
 	Count       int
 	Class       string
@@ -29,7 +29,7 @@ type NodeSet struct {
 	Cores       int
 	MemoryMB    int
 	DiskMB      int
-	Drivers     []string // names of built-in kinds
+	Drivers     []string // names of built-in kinds; none means all
 	Attributes  map[string]string
 	Meta        map[string]string
 }
@@ -44,8 +44,8 @@ const (
 	synthABI = 7
 )
 
-// New returns a cluster without jobs. Its nodes are Linux machines of the version of this program, with one network
-// interface and all built-in drivers, unless the sets say otherwise.
+// New returns a cluster without jobs. Its nodes run Linux and this version of the program. Each has one network
+// interface and a bridge. Drivers default to all built-in kinds of table.
 func New(sets []NodeSet, table kinds.Table) (*Cluster, error) {
 	total := 0
 	for i, s := range sets {
@@ -74,7 +74,7 @@ func New(sets []NodeSet, table kinds.Table) (*Cluster, error) {
 	return c, err
 }
 
-// check returns the first value of a set that is not possible.
+// check returns an error for the first invalid value of a set.
 func (s *NodeSet) check(table kinds.Table) error {
 	for _, v := range []struct {
 		key string
@@ -106,7 +106,7 @@ func or(v, otherwise int) int64 {
 	return int64(v)
 }
 
-// node returns node n of the fleet, which is the i-th one of the set.
+// node returns node number i of the set. n is its number in the fleet.
 func (s *NodeSet) node(n, i int, table kinds.Table) *nomad.Node {
 	dc, name := "dc1", s.Class
 	if len(s.Datacenters) > 0 {
@@ -136,7 +136,7 @@ func (s *NodeSet) node(n, i int, table kinds.Table) *nomad.Node {
 	return out
 }
 
-// driverAttributes returns the attributes of an instance without restrictions.
+// driverAttributes returns the node attributes of a driver instance without restrictions.
 func driverAttributes(name string, k *drivers.Kind) map[string]string {
 	out := map[string]string{drivers.Attribute(name, ""): "1", drivers.Attribute(name, drivers.BackendKey): name}
 	if k.Unveils {

@@ -31,7 +31,7 @@ type Job struct {
 	Stopped   []Stopped
 	Preempted []Stopped
 	Desired   map[string]*nomad.DesiredUpdates // by group
-	// FailedTGAllocs has the reasons by group why allocations were not placed.
+	// FailedTGAllocs has the reasons why allocations were not placed, by group.
 	FailedTGAllocs map[string]*nomad.AllocMetric
 	// Displaced are the preempted allocations of other jobs that cannot be placed again.
 	Displaced      []Displaced
@@ -40,8 +40,8 @@ type Job struct {
 	placed map[Placed]int
 }
 
-// Placed counts new allocations of a group on nodes of one class and datacenter. Other jobs get new allocations if
-// theirs are preempted.
+// Placed counts new allocations of a group on nodes of one class and datacenter. The group may be of another job:
+// preempted allocations are placed again.
 type Placed struct {
 	JobID      string
 	TaskGroup  string
@@ -93,7 +93,7 @@ func (j *Job) Failed() int {
 	return n
 }
 
-// record adds the part of a plan that is possible. The snapshot is that before the plan.
+// record adds the accepted part of a plan. The snapshot is that before the plan.
 func (j *Job) record(snap *state.Snapshot, p *nomad.Plan, r *nomad.PlanResult) {
 	if p.Annotations != nil {
 		j.Desired = p.Annotations.DesiredTGUpdates

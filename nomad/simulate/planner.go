@@ -43,7 +43,7 @@ func (p *planner) process(ctx context.Context, eval *nomad.Evaluation) error {
 	return nil
 }
 
-// one processes one evaluation.
+// one runs the scheduler on one evaluation.
 func (p *planner) one(ctx context.Context, eval *nomad.Evaluation) error {
 	if err := ctx.Err(); err != nil {
 		return err

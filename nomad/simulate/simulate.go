@@ -7,11 +7,11 @@
 //	                          └────────────────────────── next job ──────────────────────────────────┘
 //
 // A Cluster is a state store in memory. Its only writer is an FSM, as on servers. Jobs are validated, planned and
-// checked with the code of the servers. The clients do not run: allocations stay pending, and the later steps of a
-// rolling update, which wait for health, do not follow.
+// checked with the code of the servers. No client runs, so that allocations stay pending. The later steps of a rolling
+// update wait for healthy allocations, and are not simulated.
 //
-// Package simulate opens no connection and starts no goroutine. It never changes a cluster. The seed of the scheduler
-// is constant, so that the same input gives the same plan.
+// Package simulate opens no connection, starts no goroutine and never changes a real cluster. The seed of the
+// scheduler depends on the index of the state only: the same input gives the same plan.
 package simulate
 
 import (
@@ -36,23 +36,23 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
-// defaultRegion is the region of a cluster without jobs.
+// defaultRegion is the region of a cluster in which no job has a region.
 const defaultRegion = "global"
 
 // ErrNoNodes means that a cluster has no node that is ready and eligible.
 var ErrNoNodes = errors.New("no node is ready and eligible")
 
-// Cluster is a copy of a cluster, for one goroutine.
+// Cluster is a copy of a cluster. It must not be used by several goroutines at once.
 type Cluster struct {
 	fsm   *fsm.FSM
 	core  *handler.Core
 	now   func() time.Time
 	index uint64
-	// synthetic means that the cluster has the namespaces and node pools that jobs ask for.
+	// synthetic means that Run creates the namespaces of jobs.
 	synthetic bool
 }
 
-// Read returns the cluster of a snapshot archive, and verifies its checksums.
+// Read returns the cluster of a snapshot archive. It verifies the checksums of the archive.
 func Read(archive io.Reader, table kinds.Table) (*Cluster, error) {
 	a, err := snapshot.Open(archive, "")
 	if err != nil {

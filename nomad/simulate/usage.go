@@ -22,8 +22,8 @@ type Usage struct {
 type Amount struct {
 	Capacity int64
 	Used     int64
-	// LargestFree is the largest amount that is free on one node: a larger ask does not fit, however much is free in
-	// total.
+	// LargestFree is the largest amount that is free on one node. A larger request does not fit, even if the sum of
+	// the free amounts is larger.
 	LargestFree int64
 }
 
