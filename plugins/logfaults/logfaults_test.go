@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,10 +35,11 @@ func TestWatcher(t *testing.T) {
 		{},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		round, got := 0, []string(nil)
+		var round atomic.Int32
+		var got []string // read after synctest.Wait
 		w := &logfaults.Watcher{
-			Faulty: func(context.Context) ([]proc.Task, error) { return rounds[round].tasks, rounds[round].err },
-			Idle:   func() bool { return rounds[round].idle },
+			Faulty: func(context.Context) ([]proc.Task, error) { r := rounds[round.Load()]; return r.tasks, r.err },
+			Idle:   func() bool { return rounds[round.Load()].idle },
 			Has:    func(id string) bool { return id == "a" || id == "ended" },
 			Effect: "it waits",
 		}
@@ -53,7 +55,8 @@ func TestWatcher(t *testing.T) {
 			})
 		}()
 		for i, r := range rounds {
-			round, got = i, nil
+			got = nil
+			round.Store(int32(i))
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			if !slices.Equal(got, r.want) {
