@@ -148,7 +148,7 @@ func (w *Watcher) follow(ctx context.Context, id string) {
 		}
 		act, next := p.decide(d, snap.AllocsByDeployment(ws, id), time.Now())
 		if act == nil {
-			watch(ctx, ws, next)
+			state.Wait(ctx, ws, next)
 			continue
 		}
 		if err := w.do(ctx, snap, d, act); err != nil {
@@ -162,15 +162,4 @@ func (w *Watcher) follow(ctx context.Context, id string) {
 		}
 		p.did(act)
 	}
-}
-
-// watch waits for a change, for the time until (zero: none) or the end of ctx.
-func watch(ctx context.Context, ws memdb.WatchSet, until time.Time) {
-	if !until.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, until)
-		defer cancel()
-	}
-	// The caller checks the state itself, whatever ended the wait.
-	_ = ws.WatchCtx(ctx)
 }

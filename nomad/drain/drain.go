@@ -74,25 +74,14 @@ func (d *Drainer) Run(ctx context.Context) error {
 		switch err := d.take(ctx, snap, s, now); {
 		case err != nil && ctx.Err() == nil:
 			d.cfg.Log.Warn("drain nodes", "err", err)
-			wait(ctx, memdb.NewWatchSet(), retryAfter)
+			state.Wait(ctx, memdb.NewWatchSet(), time.Now().Add(retryAfter))
 			continue
 		case s.empty():
-			wait(ctx, ws, s.until(now))
+			state.Wait(ctx, ws, s.until(now))
 		}
-		wait(ctx, memdb.NewWatchSet(), pace)
+		state.Wait(ctx, memdb.NewWatchSet(), time.Now().Add(pace))
 	}
 	return ctx.Err()
-}
-
-// wait waits for a change, for a time or for the end of ctx. A negative time means no limit.
-func wait(ctx context.Context, ws memdb.WatchSet, limit time.Duration) {
-	if limit >= 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	// The caller reads the state again, whatever ended the wait.
-	_ = ws.WatchCtx(ctx)
 }
 
 // apply writes one log entry.

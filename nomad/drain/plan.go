@@ -28,12 +28,12 @@ type completion struct {
 
 func (s *step) empty() bool { return len(s.mark)+len(s.done) == 0 }
 
-// until returns the time to wait for the next deadline, negative for no limit.
-func (s *step) until(now time.Time) time.Duration {
+// until returns until when to wait for the next deadline, or zero for no limit.
+func (s *step) until(now time.Time) time.Time {
 	if s.next.IsZero() {
-		return -1
+		return time.Time{}
 	}
-	return max(0, min(maxWait, s.next.Sub(now)))
+	return now.Add(min(maxWait, s.next.Sub(now)))
 }
 
 // plan returns the step for the draining nodes of a snapshot. It adds everything that it reads to ws.

@@ -72,23 +72,15 @@ func (l *Launcher) Run(ctx context.Context) error {
 		snap := store.Snapshot()
 		due, next := plans.read(snap, ws, now, l.cfg.Log)
 		if len(due) == 0 {
-			watch(ctx, ws, min(maxWait, next.Sub(now)))
+			state.Wait(ctx, ws, now.Add(min(maxWait, next.Sub(now))))
 			continue
 		}
 		if err := l.launchAll(ctx, snap, due, now); err != nil && ctx.Err() == nil {
 			l.cfg.Log.Warn("launch periodic jobs", "err", err)
-			watch(ctx, memdb.NewWatchSet(), retryAfter)
+			state.Wait(ctx, memdb.NewWatchSet(), time.Now().Add(retryAfter))
 		}
 	}
 	return ctx.Err()
-}
-
-// watch waits for a change, for a time or for the end of ctx.
-func watch(ctx context.Context, ws memdb.WatchSet, wait time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	// The caller reads the state again, whatever ended the wait.
-	_ = ws.WatchCtx(ctx)
 }
 
 // launchAll launches or skips everything that is due. The error is that of a write that failed
