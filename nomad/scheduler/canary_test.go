@@ -27,7 +27,13 @@ var update = flag.Bool("update", false, "rewrite the plans in testdata")
 //	down 0                        marks the node of the live allocation j.g[0] of version 0 as down
 //	promote | fail | pause        changes the deployment
 func TestCanaryScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/canary/*.txt")
+	testScripts(t, "canary", func(t *testing.T, text string) string { return run(text, newScript(t).step) })
+}
+
+// testScripts runs the scripts of a directory of testdata, each in its own world, and compares them with their results.
+func testScripts(t *testing.T, dir string, run func(t *testing.T, text string) string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", dir, "*.txt"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
@@ -37,7 +43,7 @@ func TestCanaryScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, file, string(raw), run(string(raw), newScript(t).step))
+			golden(t, file, string(raw), run(t, string(raw)))
 		})
 	}
 }

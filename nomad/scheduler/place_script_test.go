@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,28 +26,8 @@ import (
 //	fresh                     removes the job and its allocations
 //	failed j.g[0]             reports that an allocation failed
 //	down n1 | ready n1        changes the status of a node
-
 func TestPlaceScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/place/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := (&placeScript{world: newWorld(t)}).run(string(raw))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(raw) {
-				t.Errorf("the script is\n%s\nits result is\n%s", raw, got)
-			}
-		})
-	}
+	testScripts(t, "place", func(t *testing.T, text string) string { return (&placeScript{world: newWorld(t)}).run(text) })
 }
 
 // placeScript is a world that the steps of a script change.

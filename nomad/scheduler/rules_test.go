@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,27 +28,9 @@ import (
 //	deployment failed|paused        changes the status of the deployment
 //	promote                         promotes its canaries
 func TestRuleScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/rules/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := &ruleScript{script: newScript(t), letters: map[string]string{}}
-			got := r.runRules(string(raw))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(raw) {
-				t.Errorf("the script is\n%s\nits result is\n%s", raw, got)
-			}
-		})
-	}
+	testScripts(t, "rules", func(t *testing.T, text string) string {
+		return (&ruleScript{script: newScript(t), letters: map[string]string{}}).runRules(text)
+	})
 }
 
 // ruleScript is a script with named allocations.

@@ -3,10 +3,7 @@ package scheduler_test
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,19 +21,7 @@ import (
 //	failed n1 ...           reports that the live allocations on the nodes failed
 //	complete                marks the deployment as successful if it is complete
 func TestSystemScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/system/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden(t, file, string(raw), run(string(raw), newSystemScript(t).step))
-		})
-	}
+	testScripts(t, "system", func(t *testing.T, text string) string { return run(text, newSystemScript(t).step) })
 }
 
 // systemScript is a script of a system job.
