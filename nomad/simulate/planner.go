@@ -71,11 +71,34 @@ func (p *planner) SubmitPlan(_ context.Context, submitted *nomad.Plan) (*nomad.P
 	if err := p.cluster.apply(nomad.ApplyPlanResultsRequestType, command); err != nil {
 		return nil, nil, fmt.Errorf("apply plan: %w", err)
 	}
+	if err := p.end(result); err != nil {
+		return nil, nil, fmt.Errorf("end stopped allocations: %w", err)
+	}
 	p.add(command.PreemptionEvals...)
 	if result.RefreshIndex == 0 {
 		return result, nil, nil
 	}
 	return result, p.cluster.Snapshot(), nil
+}
+
+// end ends the allocations that a plan stops, as their clients would. They use their resources until then.
+func (p *planner) end(result *nomad.PlanResult) error {
+	snap, req := p.cluster.Snapshot(), &message.AllocUpdateRequest{}
+	for _, stops := range []map[string][]*nomad.Allocation{result.NodeUpdate, result.NodePreemptions} {
+		for _, allocs := range stops {
+			for _, a := range allocs {
+				if a = snap.Alloc(nil, a.ID); a != nil && a.ServerTerminalStatus() && !a.ClientTerminalStatus() {
+					ended := *a
+					ended.ClientStatus = nomad.AllocClientStatusComplete
+					req.Alloc = append(req.Alloc, &ended)
+				}
+			}
+		}
+	}
+	if len(req.Alloc) == 0 {
+		return nil
+	}
+	return p.cluster.apply(nomad.AllocClientUpdateRequestType, req)
 }
 
 // add queues the evaluations that can be processed now.
