@@ -34,7 +34,7 @@ type AllocMove struct {
 	Deviation float64 // of the loads after the move and those before it
 }
 
-// RebalanceOptions limits the moves of a Rebalance. A zero value is no limit, except that MaxMoves is then 10.
+// RebalanceOptions limits the moves of a Rebalance. An empty field sets no limit. MaxMoves is 10 by default.
 type RebalanceOptions struct {
 	MaxMoves   int
 	Datacenter string

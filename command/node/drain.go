@@ -123,7 +123,7 @@ func (o *drainOptions) request() (*httpclient.DrainOptions, error) {
 	return out, nil
 }
 
-// timeLimit returns the deadline of the request: negative for now, zero for none.
+// timeLimit returns the deadline for the request. A negative one stops all allocations at once; zero sets no deadline.
 func (o *drainOptions) timeLimit() (time.Duration, error) {
 	switch {
 	case o.force && (o.deadline != "" || o.noDeadline), o.deadline != "" && o.noDeadline:

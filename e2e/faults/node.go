@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Node is a client agent with the driver mock_driver, whose tasks are no processes.
+// Node is a client agent with the driver mock_driver. Its tasks start no processes.
 type Node struct {
 	process
 	ID string // of the node, once it is ready

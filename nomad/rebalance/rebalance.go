@@ -30,7 +30,7 @@ import (
 // from their mean. A move with less effect is not worth the restart of the tasks.
 const minGain = 0.001
 
-// Options limit the moves. An empty string is no limit.
+// Options limit the moves. An empty string matches all nodes or allocations.
 type Options struct {
 	MaxMoves   int
 	Datacenter string // of the nodes
