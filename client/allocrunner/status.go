@@ -101,13 +101,13 @@ func (r *Runner) setNetwork(n *nomad.AllocNetworkStatus) {
 func (r *Runner) report() *nomad.Allocation {
 	s := r.State()
 	r.mu.Lock()
-	alloc, network := r.alloc, r.network
+	alloc, network, deploy := r.alloc, r.network, codec.Copy(r.deploy) // of the same version of the allocation
 	r.mu.Unlock()
 	return &nomad.Allocation{
 		ID: alloc.ID, Namespace: alloc.Namespace, JobID: alloc.JobID, TaskGroup: alloc.TaskGroup,
 		EvalID: alloc.EvalID, NodeID: alloc.NodeID, DeploymentID: alloc.DeploymentID,
 		ClientStatus: s.ClientStatus, ClientDescription: s.ClientDescription,
-		TaskStates: s.TaskStates, DeploymentStatus: s.DeploymentStatus, NetworkStatus: network,
+		TaskStates: s.TaskStates, DeploymentStatus: deploy, NetworkStatus: network,
 	}
 }
 

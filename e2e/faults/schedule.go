@@ -117,7 +117,7 @@ func (s *Schedules) drain(ctx context.Context, n *Node, round string) error {
 	if err != nil {
 		return err
 	}
-	return s.ask(ctx, "the drain of "+n.Name+" is complete", func(c *httpclient.Client, ctx context.Context) error {
+	err = s.ask(ctx, "the drain of "+n.Name+" is complete", func(c *httpclient.Client, ctx context.Context) error {
 		is, _, err := c.Nodes().Info(n.ID, query(ctx))
 		switch {
 		case err != nil:
@@ -127,6 +127,10 @@ func (s *Schedules) drain(ctx context.Context, n *Node, round string) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("%w%s", err, s.picture(ctx))
+	}
+	return nil
 }
 
 // Update registers versions of the job with canaries until ctx ends, each second one with a task that fails, and

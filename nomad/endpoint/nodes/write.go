@@ -182,7 +182,10 @@ func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *message.All
 	if len(req.Evals) > 0 {
 		return nil, nomad.Errorf(400, "allocation updates must not contain evaluations")
 	}
-	snap := s.Snapshot()
+	snap, err := s.snapshotWith(ctx, req.Alloc)
+	if err != nil {
+		return nil, err
+	}
 	own, refused, err := ownUpdates(snap, c.Identity, req.Alloc)
 	if err != nil {
 		return nil, err
@@ -200,6 +203,21 @@ func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *message.All
 		return nil, &nomad.RefusedAllocs{IDs: refused}
 	}
 	return out, nil
+}
+
+// snapshotWith returns a snapshot that has the allocations of the updates, except for garbage-collected ones. A leader
+// that was replaced and has not noticed lacks those that its successor placed, so leadership is confirmed if one is
+// unknown. Otherwise their updates would be acknowledged and lost.
+func (s *Service) snapshotWith(ctx context.Context, updates []*nomad.Allocation) (*state.Snapshot, error) {
+	snap := s.Snapshot()
+	unknown := func(update *nomad.Allocation) bool { return update != nil && snap.Alloc(nil, update.ID) == nil }
+	if !slices.ContainsFunc(updates, unknown) {
+		return snap, nil
+	}
+	if err := s.Cluster.Confirm(ctx); err != nil {
+		return nil, err
+	}
+	return s.Snapshot(), nil
 }
 
 // allocUpdate is an update of a stored allocation.

@@ -1,0 +1,50 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+)
+
+// confirming is a cluster whose leadership is confirmed by a function.
+type confirming struct {
+	handler.Cluster
+	confirm func() error
+}
+
+func (c confirming) Confirm(context.Context) error { return c.confirm() }
+
+// A leader that was replaced without noticing does not acknowledge the status of an allocation that its successor
+// placed, and that it lacks.
+func TestUpdatesOfUnknownAllocs(t *testing.T) {
+	l := testlog.New(nil)
+	node := l.Node(t)
+	job := l.Job(t, nomad.JobTypeService, 1)
+	known, late := l.Alloc(t, job, node), nomad.NewID()
+	asked := 0
+	var answer error
+	s := &Service{Core: &handler.Core{Config: handler.Config{Store: l.Store, Cluster: confirming{confirm: func() error {
+		asked++
+		if answer == nil {
+			l.Alloc(t, job, node, func(a *nomad.Allocation) { a.ID = late })
+		}
+		return answer
+	}}}}}
+
+	if _, err := s.snapshotWith(t.Context(), []*nomad.Allocation{known}); err != nil || asked != 0 {
+		t.Errorf("a known allocation: %v, leadership was confirmed %d times, want 0", err, asked)
+	}
+	answer = nomad.ErrNoLeader
+	if _, err := s.snapshotWith(t.Context(), []*nomad.Allocation{known, {ID: late}}); !errors.Is(err, nomad.ErrNoLeader) || asked != 1 {
+		t.Errorf("an unknown one at a replaced leader: %v, want %v", err, nomad.ErrNoLeader)
+	}
+	answer = nil
+	snap, err := s.snapshotWith(t.Context(), []*nomad.Allocation{known, {ID: late}})
+	if err != nil || snap.Alloc(nil, late) == nil {
+		t.Errorf("the snapshot after the confirmation lacks the allocation: %v", err)
+	}
+}
