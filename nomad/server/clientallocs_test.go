@@ -61,3 +61,24 @@ func TestClientAllocsAreComplete(t *testing.T) {
 		t.Errorf("the node got %d allocations at %d, want 3 at %d", len(got.list.Allocs), got.list.Index, placed)
 	}
 }
+
+// An update that arrives after the end of its allocation does not let it run again: the network may deliver it after
+// its repetition.
+func TestLateUpdatesOfAllocs(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("j", 2))
+	allocs := n.allocs(2)
+	want := map[string]string{allocs[0].ID: nomad.AllocClientStatusComplete, allocs[1].ID: nomad.AllocClientStatusFailed}
+	for _, a := range allocs {
+		n.report(nomad.AllocClientStatusRunning, a)
+		n.report(want[a.ID], a)
+		n.report(nomad.AllocClientStatusRunning, a)
+		n.report(nomad.AllocClientStatusPending, a)
+	}
+	for _, a := range n.allocs(2) {
+		if end := want[a.ID]; end != "" && a.ClientStatus != end {
+			t.Errorf("the allocation is %s, want %s", a.ClientStatus, end)
+		}
+	}
+}

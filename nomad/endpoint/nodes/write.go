@@ -224,7 +224,7 @@ func (s *Service) snapshotWith(ctx context.Context, updates []*nomad.Allocation)
 type allocUpdate struct{ known, update *nomad.Allocation }
 
 // ownUpdates returns the updates of allocations that are placed on the calling node, and the IDs
-// of those on other nodes. It skips allocations that have been garbage-collected.
+// of those on other nodes. It skips allocations that have been garbage-collected, and updates that arrive late.
 func ownUpdates(snap *state.Snapshot, caller *acls.AuthenticatedIdentity, updates []*nomad.Allocation) (own []allocUpdate, refused []string, err error) {
 	for _, update := range updates {
 		if update == nil || !nomad.IsUUID(update.ID) {
@@ -234,11 +234,18 @@ func ownUpdates(snap *state.Snapshot, caller *acls.AuthenticatedIdentity, update
 		switch {
 		case authz.SameNode(caller, update.NodeID) != nil, known != nil && authz.OwnAlloc(caller, known) != nil:
 			refused = append(refused, update.ID)
-		case known != nil:
+		case known != nil && !late(known, update):
 			own = append(own, allocUpdate{known, update})
 		}
 	}
 	return own, refused, nil
+}
+
+// late reports whether an update is older than the stored status. An allocation that has ended on its node does not run
+// again. The network may deliver such an update after its repetition, to a server that was cut off meanwhile.
+func late(known, update *nomad.Allocation) bool {
+	ended := known.ClientStatus == nomad.AllocClientStatusComplete || known.ClientStatus == nomad.AllocClientStatusFailed
+	return ended && !update.ClientTerminalStatus()
 }
 
 // applyUpdates writes the updates with the evaluations that they require.
