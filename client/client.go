@@ -98,6 +98,7 @@ type Client struct {
 	db        *state.DB
 	id        *identity
 	session   *nomad.NodeSession
+	sent      atomic.Uint64 // of Node.UpdateAlloc, see sendUpdates
 	node      *nodeHolder
 	drivers   *driverset.Set
 	users     *driverset.Users

@@ -128,8 +128,8 @@ func (u *updates) putBack(batch []*nomad.Allocation) {
 	u.nudge()
 }
 
-// sendUpdates sends statuses to the servers.
+// sendUpdates sends statuses to the servers. The calls are numbered, since one may reach them after its repetition.
 func (c *Client) sendUpdates(ctx context.Context, allocs []*nomad.Allocation) error {
-	req := message.AllocUpdateRequest{Alloc: allocs, WriteRequest: c.write()}
+	req := message.AllocUpdateRequest{Alloc: allocs, Session: c.session.ID, Number: c.sent.Add(1), WriteRequest: c.write()}
 	return c.servers.Call(ctx, "Node.UpdateAlloc", &req, &message.GenericResponse{})
 }

@@ -69,6 +69,10 @@ type AllocUpdateDesiredTransitionRequest struct {
 type AllocUpdateRequest struct {
 	Alloc []*nomad.Allocation
 	Evals []*nomad.Evaluation
+	// Session and Number (open-nomad only) are the session of the agent and the number of the call in it, from 1. A
+	// call that arrives after one with a higher number is rejected. They are not in the log.
+	Session string `codec:",omitempty"`
+	Number  uint64 `codec:",omitempty"`
 	WriteRequest
 }
 

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +80,40 @@ func TestLateUpdatesOfAllocs(t *testing.T) {
 	for _, a := range n.allocs(2) {
 		if end := want[a.ID]; end != "" && a.ClientStatus != end {
 			t.Errorf("the allocation is %s, want %s", a.ClientStatus, end)
+		}
+	}
+}
+
+// A numbered update that arrives after a newer one of the same agent is rejected. Another agent begins anew.
+func TestUpdatesInOrder(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("j", 1))
+	alloc := n.allocs(1)[0]
+	send := func(session string, number uint64, status string) error {
+		return n.call("Node.UpdateAlloc", &message.AllocUpdateRequest{Session: session, Number: number,
+			Alloc: []*nomad.Allocation{{ID: alloc.ID, NodeID: alloc.NodeID, ClientStatus: status}}, WriteRequest: n.write(n.jwt)}, &message.GenericResponse{})
+	}
+	for _, c := range []struct {
+		session string
+		number  uint64
+		status  string
+		want    string
+		after   string
+	}{
+		{"first", 1, nomad.AllocClientStatusPending, "", nomad.AllocClientStatusPending},
+		{"first", 3, nomad.AllocClientStatusRunning, "", nomad.AllocClientStatusRunning},
+		{"first", 2, nomad.AllocClientStatusPending, "update 2 of the node's allocations arrived after update 3", nomad.AllocClientStatusRunning},
+		{"first", 3, nomad.AllocClientStatusRunning, "", nomad.AllocClientStatusRunning},
+		{"", 0, nomad.AllocClientStatusPending, "", nomad.AllocClientStatusPending},
+		{"second", 1, nomad.AllocClientStatusRunning, "", nomad.AllocClientStatusRunning},
+	} {
+		err := send(c.session, c.number, c.status)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("update %d of %q: %v, want %q", c.number, c.session, err, c.want)
+		}
+		if is := n.allocs(1)[0].ClientStatus; is != c.after {
+			t.Errorf("after update %d of %q the allocation is %s, want %s", c.number, c.session, is, c.after)
 		}
 	}
 }

@@ -40,7 +40,8 @@ type Config struct {
 // Service handles the RPC methods of nodes.
 type Service struct {
 	*handler.Core
-	cfg Config
+	cfg   Config
+	calls callNumbers
 }
 
 // New returns a Service. It sets the defaults of the config.

@@ -54,6 +54,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 	out.Index = index
 	for _, id := range ids {
 		s.cfg.Heartbeats.Clear(id)
+		s.calls.forget(id)
 	}
 	for _, e := range evals {
 		e.NodeModifyIndex = index
@@ -182,6 +183,9 @@ func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *message.All
 	if len(req.Evals) > 0 {
 		return nil, nomad.Errorf(400, "allocation updates must not contain evaluations")
 	}
+	if err := s.calls.next(authz.NodeID(c.Identity), req.Session, req.Number); err != nil {
+		return nil, err
+	}
 	snap, err := s.snapshotWith(ctx, req.Alloc)
 	if err != nil {
 		return nil, err
@@ -241,8 +245,8 @@ func ownUpdates(snap *state.Snapshot, caller *acls.AuthenticatedIdentity, update
 	return own, refused, nil
 }
 
-// late reports whether an update is older than the stored status. An allocation that has ended on its node does not run
-// again. The network may deliver such an update after its repetition, to a server that was cut off meanwhile.
+// late reports whether an update is older than the stored status: an allocation that has ended on its node does not run
+// again. It covers what callNumbers does not: a leader that has just begun, and agents that do not number their calls.
 func late(known, update *nomad.Allocation) bool {
 	ended := known.ClientStatus == nomad.AllocClientStatusComplete || known.ClientStatus == nomad.AllocClientStatusFailed
 	return ended && !update.ClientTerminalStatus()
