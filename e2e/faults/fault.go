@@ -262,3 +262,15 @@ func (v *victims) isVoter(ctx context.Context, s *Server, want bool) error {
 	}
 	return nil
 }
+
+// complete waits until all servers are voters. Autopilot removes a server that gossip declared as failed during a cut,
+// and adds it when it is back. With fewer voters, the next fault would leave no majority.
+func (v *victims) complete(ctx context.Context) error {
+	return within(ctx, readyWithin, "all servers are voters", func(ctx context.Context) error {
+		voters, err := v.voters(ctx, v.leader)
+		if err == nil && len(voters) < len(v.Cluster.Servers) {
+			err = fmt.Errorf("the voters are %v", slices.Sorted(maps.Keys(voters)))
+		}
+		return err
+	})
+}

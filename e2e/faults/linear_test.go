@@ -27,8 +27,9 @@ const (
 	writesLeast = 100 // otherwise nothing was tested
 )
 
-// quick makes servers leave on SIGINT, and vote soon after they rejoin.
-const quick = "leave_on_interrupt = true\nautopilot {\n  server_stabilization_time = \"2s\"\n}"
+// quick makes servers leave on SIGINT, and vote soon after they rejoin. No server is removed because gossip declares it
+// as failed some seconds after a cut: the next fault would then leave no majority.
+const quick = "leave_on_interrupt = true\nautopilot {\n  server_stabilization_time = \"2s\"\n  cleanup_dead_servers = false\n}"
 
 func TestThreeServersAreLinearizable(t *testing.T) { linearizable(t, 3, shareOfThree) }
 

@@ -22,7 +22,7 @@ const (
 // Nemesis causes one fault after the other in a cluster. Its seed determines the order; each kind
 // occurs once per round.
 //
-//	whole ──strike──▶ took effect ──hold──▶ undone ──all follow one leader──▶ whole
+//	whole ──strike──▶ took effect ──hold──▶ undone ──all follow one leader, and vote──▶ whole
 type Nemesis struct {
 	Log *slog.Logger
 	// Only, if not empty, names the faults to use.
@@ -94,6 +94,9 @@ func (n *Nemesis) one(ctx context.Context, f fault) error {
 	}
 	began = time.Now()
 	next, err := n.cluster.Agree(ctx)
+	if err == nil {
+		err = (&victims{n.cluster, next, n.rng}).complete(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

@@ -19,6 +19,9 @@
 //
 // A node for which plans are rejected repeatedly may become ineligible: see Rejections.
 //
+// A change of nodes that plans must observe, such as a drain, is written by Between: no plan is then
+// between its check and its commit.
+//
 // The Applier runs on the leader only. It has one goroutine, one more for the plan that is being
 // committed, and short-lived ones that distribute signatures and checks over the cores.
 package plan
@@ -28,6 +31,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -79,7 +83,8 @@ type Config struct {
 type Applier struct {
 	cfg        Config
 	queue      *queue
-	rejections *tracker // nil if disabled
+	rejections *tracker     // nil if disabled
+	pending    sync.RWMutex // held for reading from the check of a plan until the end of its commit
 }
 
 // New returns an Applier. It rejects plans until Run is called.
@@ -112,6 +117,14 @@ func (a *Applier) Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResu
 // Queued returns the number of waiting plans.
 func (a *Applier) Queued() int { return a.queue.len() }
 
+// Between calls change while no plan is between its check and its commit. Later plans are checked
+// against what it wrote.
+func (a *Applier) Between(change func() error) error {
+	a.pending.Lock()
+	defer a.pending.Unlock()
+	return change()
+}
+
 // Run applies plans until ctx ends. Waiting plans then fail with nomad.ErrNoLeader.
 func (a *Applier) Run(ctx context.Context) error {
 	a.queue.open()
@@ -132,7 +145,13 @@ func (a *Applier) Run(ctx context.Context) error {
 
 // apply checks one plan while the last one is being committed, and starts its commit. It returns
 // the running commit, or nil.
-func (a *Applier) apply(ctx context.Context, s *submission, last *commit) *commit {
+func (a *Applier) apply(ctx context.Context, s *submission, last *commit) (next *commit) {
+	a.pending.RLock()
+	defer func() {
+		if next == nil {
+			a.pending.RUnlock() // otherwise the commit does
+		}
+	}()
 	c, err := a.check(ctx, s, last)
 	waited := time.Now()
 	through := last.wait()
@@ -241,13 +260,14 @@ func (c *commit) overlay() *overlay {
 	return c.over
 }
 
-// commit starts the commit of c and answers the submission when it ends.
+// commit starts the commit of c, and answers the submission and unlocks pending when it ends.
 func (a *Applier) commit(ctx context.Context, s *submission, c *candidate) *commit {
 	begun := time.Now()
 	out := &commit{over: newOverlay(s.plan.EvalID, c.result), done: make(chan struct{})}
 	measure("optimistic_apply", begun)
 	req := c.request()
 	go func() {
+		defer a.pending.RUnlock()
 		defer close(out.done)
 		defer measure("apply", time.Now())
 		resp, index, err := a.cfg.Raft.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // gate holds plan commits until the test releases them.
@@ -158,5 +159,48 @@ func TestNotLeading(t *testing.T) {
 	w.stop()
 	if _, err := w.applier.Submit(context.Background(), w.plan(job)); !errors.Is(err, nomad.ErrNoLeader) {
 		t.Errorf("Submit() after Run ended = %v, want %v", err, nomad.ErrNoLeader)
+	}
+}
+
+// TestBetween changes a node while a plan for it is being committed, and submits another. The change is written after
+// the first and before the second, which is rejected.
+func TestBetween(t *testing.T) {
+	for range 20 {
+		w := start(t)
+		node := w.Node(t)
+		job := w.Job(t, nomad.JobTypeBatch, 2)
+		p1 := place(w.plan(job), testlog.NewAlloc(job, node, cpu(1)))
+		p2 := place(w.plan(job), testlog.NewAlloc(job, node, cpu(1)))
+		g := w.gate()
+		first := w.submitLater(p1)
+		<-g.arrived
+		begun, changed := make(chan bool), make(chan uint64)
+		go func() {
+			close(begun)
+			w.applier.Between(func() error {
+				_, index, err := w.Apply(context.Background(), nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
+					NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+				changed <- index
+				return err
+			})
+		}()
+		<-begun
+		wrote := uint64(0)
+		select {
+		case wrote = <-changed:
+		case <-time.After(time.Millisecond): // a change that does not wait is written within this
+		}
+		g.open <- nil
+		got := <-first
+		if wrote == 0 {
+			wrote = <-changed
+		}
+		if got.err != nil || got.r.AllocIndex == 0 || got.r.AllocIndex >= wrote {
+			t.Fatalf("the plan was committed at %d: %v, the node was changed at %d; want the plan first", got.r.AllocIndex, got.err, wrote)
+		}
+		if r := w.submit(p2); len(r.NodeAllocation) != 0 {
+			t.Fatalf("the plan after the change placed %v; want nothing on an ineligible node", r.NodeAllocation)
+		}
+		w.stop()
 	}
 }

@@ -100,7 +100,7 @@ func (s *Service) startDrain(ctx context.Context, c *rpc.Call, old *nomad.Node, 
 	if strategy.Deadline > 0 {
 		strategy.ForceDeadline = now.Add(strategy.Deadline)
 	}
-	index, err := s.Apply(ctx, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: req.NodeID, DrainStrategy: strategy,
+	index, err := s.betweenPlans(ctx, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: req.NodeID, DrainStrategy: strategy,
 		NodeEvent: s.event(nomad.NodeEventSubsystemDrain, text), UpdatedAt: now.Unix(), Meta: req.Meta, UpdatedBy: updater(c.Identity)})
 	if err != nil {
 		return nil, err

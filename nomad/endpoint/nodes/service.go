@@ -9,6 +9,7 @@ package nodes
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -28,6 +29,12 @@ type Heartbeats interface {
 	SetIdentityExpiry(node string, ends time.Time)
 }
 
+// Plans orders changes of nodes and the commits of plans (plan.Applier).
+type Plans interface {
+	// Between calls change while no plan is between its check and its commit.
+	Between(change func() error) error
+}
+
 // Config configures a Service.
 type Config struct {
 	// AuthoritativeRegion is the region that Region replicates from. It is Region itself or
@@ -35,6 +42,7 @@ type Config struct {
 	AuthoritativeRegion string
 	Introduction        Introduction
 	Heartbeats          Heartbeats
+	Plans               Plans
 }
 
 // Service handles the RPC methods of nodes.
@@ -42,6 +50,16 @@ type Service struct {
 	*handler.Core
 	cfg   Config
 	calls callNumbers
+}
+
+// betweenPlans writes a log entry after which no plan places allocations on a node: each plan is checked after it or
+// committed before it.
+func (s *Service) betweenPlans(ctx context.Context, t nomad.MessageType, entry any) (index uint64, err error) {
+	err = s.cfg.Plans.Between(func() (err error) {
+		index, err = s.Apply(ctx, t, entry)
+		return err
+	})
+	return index, err
 }
 
 // New returns a Service. It sets the defaults of the config.

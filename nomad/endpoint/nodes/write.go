@@ -92,7 +92,7 @@ func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call, req *messa
 		out.Index = old.ModifyIndex
 		return out, nil
 	}
-	index, err := s.Apply(ctx, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
+	index, err := s.betweenPlans(ctx, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
 		NodeID: req.NodeID, Eligibility: req.Eligibility, UpdatedAt: s.Now().Unix(),
 		NodeEvent: s.event(nomad.NodeEventSubsystemCluster, "Node marked as "+eligibilityWord(req.Eligibility)+" for scheduling")})
 	if err != nil {
