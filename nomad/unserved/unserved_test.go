@@ -73,8 +73,8 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string][2]string{
-		"ServiceRegistration": {"1 service registration is preserved: it is not shown, updated or removed here", "12 service registrations are preserved: they are not shown, updated or removed here"},
-		"CSIVolume":           {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here", "12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
+		"HostVolume": {"1 dynamic host volume is preserved: it is not shown, updated or removed here", "12 dynamic host volumes are preserved: they are not shown, updated or removed here"},
+		"CSIVolume":  {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here", "12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
 	} {
 		r := recordOf(kind)
 		if got := [2]string{r.effect.of(1), r.effect.of(12)}; got != want {
@@ -102,7 +102,6 @@ func TestList(t *testing.T) {
 		&nomad.Job{ID: "a", Namespace: "other", Version: 1, VersionTag: &nomad.JobVersionTag{Name: "better"}},
 		&nomad.Job{ID: "c", Namespace: "default", VersionTag: tagged},
 		&nomad.Job{ID: "gone", Namespace: "default", VersionTag: tagged})
-	add(t, restore, "ServiceRegistration", map[string]any{"ID": "1"}, map[string]any{"ID": "2"})
 	add(t, restore, "HostVolume", map[string]any{"ID": "3"})
 	add(t, restore, "PeriodicLaunch", &nomad.PeriodicLaunch{Namespace: "default", ID: "b"})
 	add(t, restore, "ScalingPolicy", &nomad.ScalingPolicy{ID: "p"})
@@ -112,7 +111,6 @@ func TestList(t *testing.T) {
 		{"dynamic host volumes", 1, "1 dynamic host volume is preserved: it is not shown, updated or removed here", nil},
 		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently", []string{"default/b", "other/a"}},
 		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
-		{"service registrations", 2, "2 service registrations are preserved: they are not shown, updated or removed here", nil},
 		{"volume csi", 1, "new allocations of 1 job with CSI volumes will not be placed", []string{"default/web"}},
 	}
 	if !reflect.DeepEqual(got, want) {
