@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"cmp"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -101,4 +102,20 @@ func (r *ServiceRegistration) Validate() error {
 		return Errorf(400, "invalid service registration port %d of service %q: want 0 to 65535", r.Port, r.ServiceName)
 	}
 	return nil
+}
+
+// The catalogs of services, and the types of checks.
+const (
+	ServiceProviderConsul = "consul"
+	ServiceProviderNomad  = "nomad"
+	ServiceCheckHTTP      = "http"
+	ServiceCheckTCP       = "tcp"
+	ServiceCheckScript    = "script"
+	ServiceCheckGRPC      = "grpc"
+)
+
+// CheckTask returns the name of the task in which a script check runs: that of the check, that of the service, or
+// owner, the task of the service. owner is "" for services of a group. It returns "" if there is none.
+func CheckTask(s *Service, c *ServiceCheck, owner string) string {
+	return cmp.Or(c.TaskName, s.TaskName, owner)
 }
