@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -12,6 +13,9 @@ import (
 
 // restartReason is the reason in the events of restarts made here.
 const restartReason = "User requested task to restart"
+
+// unhealthyTimeout limits the wait for tasks that are restarted because of a check. They restart in any case.
+const unhealthyTimeout = 10 * time.Second
 
 // Restart restarts one task or, if task is empty, all running ones.
 func (r *Runner) Restart(ctx context.Context, task string) error {
@@ -43,6 +47,8 @@ func (r *Runner) RestartUnhealthy(ctx context.Context, task, reason string) erro
 	} else {
 		r.preTaskRestart(ctx)
 	}
+	ctx, cancel := context.WithTimeout(ctx, unhealthyTimeout)
+	defer cancel()
 	return restartEach(live, func(t *taskrunner.Runner) error {
 		return t.RestartFailed(ctx, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: reason})
 	})

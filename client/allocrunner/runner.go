@@ -89,7 +89,7 @@ func New(cfg Config) (*Runner, error) {
 		Alloc: cfg.Alloc, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
 	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.TaskHooks.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
-		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Identities: r.ids, Tasks: r, Log: cfg.Log,
+		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tasks: r, Log: cfg.Log,
 	})}
 	return r, nil
 }

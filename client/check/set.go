@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Limits of concurrent runs.
@@ -130,7 +131,7 @@ func (s *Set) Results(allocID string) map[nomad.CheckID]*nomad.CheckQueryResult 
 }
 
 // Attach makes scripts of an allocation run in a task with exec. Detach must follow.
-func (s *Set) Attach(allocID, task string, exec Exec) {
+func (s *Set) Attach(allocID, task string, exec func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alloc(allocID).execs[task] = exec

@@ -29,6 +29,13 @@ func (s *store) PutCheckResult(alloc string, r *nomad.CheckQueryResult) {
 	s.writes++
 }
 
+// count returns the number of writes.
+func (s *store) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
 func (s *store) DeleteCheckResults(alloc string, ids []nomad.CheckID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +94,8 @@ func TestWatch(t *testing.T) {
 		}
 		time.Sleep(5*time.Second - 1)
 		synctest.Wait()
-		if runs.Load() != 0 || kept.writes != 0 {
-			t.Errorf("%d runs and %d writes before half of the interval", runs.Load(), kept.writes)
+		if runs.Load() != 0 || kept.count() != 0 {
+			t.Errorf("%d runs and %d writes before half of the interval", runs.Load(), kept.count())
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -97,14 +104,14 @@ func TestWatch(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if n := runs.Load(); n != 2+2*360 || kept.writes != 2 {
-			t.Errorf("%d runs and %d writes in an hour, want 722 and 2", n, kept.writes)
+		if n := runs.Load(); n != 2+2*360 || kept.count() != 2 {
+			t.Errorf("%d runs and %d writes in an hour, want 722 and 2", n, kept.count())
 		}
 		code.Store(1)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if status(s, "a1", "c1") != nomad.CheckFailure || kept.writes != 4 {
-			t.Errorf("%s with %d writes after a failure", status(s, "a1", "c1"), kept.writes)
+		if status(s, "a1", "c1") != nomad.CheckFailure || kept.count() != 4 {
+			t.Errorf("%s with %d writes after a failure", status(s, "a1", "c1"), kept.count())
 		}
 		s.Observe("a1", []*check.Target{script("c2"), script("c3")})
 		synctest.Wait()
