@@ -50,3 +50,29 @@ type ServiceRegistrationByNameResponse struct {
 	Services []*nomad.ServiceRegistration
 	QueryMeta
 }
+
+// AllocServiceRegistrationsRequest is the request of Alloc.GetServiceRegistrations.
+type AllocServiceRegistrationsRequest struct {
+	AllocID string
+	QueryOptions
+}
+
+// AllocServiceRegistrationsResponse is the reply of Alloc.GetServiceRegistrations. Services is nil if the allocation
+// does not exist.
+type AllocServiceRegistrationsResponse struct {
+	Services []*nomad.ServiceRegistration
+	QueryMeta
+}
+
+// JobServiceRegistrationsRequest is the request of Job.GetServiceRegistrations.
+type JobServiceRegistrationsRequest struct {
+	JobID string
+	QueryOptions
+}
+
+// JobServiceRegistrationsResponse is the reply of Job.GetServiceRegistrations. Services is nil if the job does not
+// exist.
+type JobServiceRegistrationsResponse struct {
+	Services []*nomad.ServiceRegistration
+	QueryMeta
+}
