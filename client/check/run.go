@@ -36,11 +36,11 @@ func (p *probe) run(ctx context.Context, t *Target) *nomad.CheckQueryResult {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	switch t.Type {
-	case TypeHTTP:
+	case nomad.ServiceCheckHTTP:
 		return p.http(ctx, t)
-	case TypeTCP:
+	case nomad.ServiceCheckTCP:
 		return p.tcp(ctx, t)
-	case TypeScript:
+	case nomad.ServiceCheckScript:
 		return p.script(ctx, t)
 	}
 	return t.failure(fmt.Errorf("unknown type %q", t.Type))

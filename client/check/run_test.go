@@ -28,7 +28,7 @@ import (
 func at(t *testing.T, addr net.Addr) *Target {
 	t.Helper()
 	a := addr.(*net.TCPAddr)
-	return &Target{ID: "id", Name: "c", Service: "s", Group: "job.g[0]", Type: TypeHTTP, Timeout: 5 * time.Second, Interval: time.Second,
+	return &Target{ID: "id", Name: "c", Service: "s", Group: "job.g[0]", Type: nomad.ServiceCheckHTTP, Timeout: 5 * time.Second, Interval: time.Second,
 		Address: service.Address{Host: a.IP.String(), Port: a.Port}, HTTP: HTTP{Protocol: "http", Method: "GET", Path: "/health?q=1"}}
 }
 
@@ -233,7 +233,7 @@ func TestTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := at(t, l.Addr())
-	target.Type = TypeTCP
+	target.Type = nomad.ServiceCheckTCP
 	if r := (&probe{}).run(t.Context(), target); r.Status != nomad.CheckSuccess || r.Output != "nomad: tcp ok" {
 		t.Errorf("open port: %s %q", r.Status, r.Output)
 	}
@@ -246,7 +246,7 @@ func TestTCP(t *testing.T) {
 // TestLinkLocal checks that a job cannot make the agent connect to a metadata service.
 func TestLinkLocal(t *testing.T) {
 	for _, host := range []string{"169.254.169.254", "fe80::1%lo", "::ffff:169.254.169.254", "fd00:ec2::254"} {
-		for _, kind := range []string{TypeTCP, TypeHTTP} {
+		for _, kind := range []string{nomad.ServiceCheckTCP, nomad.ServiceCheckHTTP} {
 			target := at(t, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
 			target.Type, target.Address.Host, target.Foreign, target.Timeout = kind, host, true, time.Second
 			if r := (&probe{}).run(t.Context(), target); !strings.Contains(r.Output, errLinkLocal.Error()) {
@@ -269,7 +269,7 @@ func TestScript(t *testing.T) {
 			}
 		}
 	}
-	target := &Target{Type: TypeScript, In: "t", Command: []string{"/bin/probe", "-v"}, Timeout: 50 * time.Millisecond}
+	target := &Target{Type: nomad.ServiceCheckScript, In: "t", Command: []string{"/bin/probe", "-v"}, Timeout: 50 * time.Millisecond}
 	for _, tc := range []struct {
 		name string
 		exec func(string) Exec

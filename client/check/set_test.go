@@ -50,7 +50,7 @@ func newSet(stored map[string][]*nomad.CheckQueryResult) (*check.Set, *store) {
 }
 
 func script(id string) *check.Target {
-	return &check.Target{ID: nomad.CheckID(id), Name: id, Type: check.TypeScript, In: "t", Command: []string{id},
+	return &check.Target{ID: nomad.CheckID(id), Name: id, Type: nomad.ServiceCheckScript, In: "t", Command: []string{id},
 		Interval: 10 * time.Second, Timeout: 2 * time.Second}
 }
 

@@ -13,13 +13,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The types of checks.
-const (
-	TypeHTTP   = "http"
-	TypeTCP    = "tcp"
-	TypeScript = "script"
-)
-
 // Values of on_update.
 const onUpdateIgnore = "ignore"
 
@@ -75,7 +68,7 @@ func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Targe
 	t := &Target{
 		Mode: nomad.Healthiness, Name: expand(cmp.Or(c.Name, fmt.Sprintf("service: %q check", name))), Service: name,
 		Group: w.Alloc.Name, Task: w.Task, Type: expand(c.Type), Command: append([]string{c.Command}, c.Args...),
-		In:       cmp.Or(w.Task, c.TaskName, s.TaskName),
+		In:       nomad.CheckTask(s, c, w.Task),
 		Interval: max(c.Interval, shortest), Timeout: max(c.Timeout, shortest),
 		HTTP: HTTP{Protocol: cmp.Or(expand(c.Protocol), "http"), Method: cmp.Or(expand(c.Method), "GET"), Path: expand(c.Path),
 			Body: c.Body, Header: expandHeader(c.Header, expand), SkipVerify: c.TLSSkipVerify},
@@ -85,7 +78,7 @@ func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Targe
 		t.Mode = nomad.Readiness
 	}
 	t.ID = idOf(w, c, t)
-	if t.Type != TypeScript {
+	if t.Type != nomad.ServiceCheckScript {
 		t.Fault = t.resolve(w, s, c)
 	}
 	return t
@@ -147,7 +140,7 @@ func idOf(w *service.Workload, c *nomad.ServiceCheck, t *Target) nomad.CheckID {
 		h.Write(number[:])
 	}
 	put(expand(c.Protocol), expand(c.Path), expand(c.Method), strconv.FormatBool(c.TLSSkipVerify))
-	if t.Type == TypeScript {
+	if t.Type == nomad.ServiceCheckScript {
 		put(t.Command...)
 	}
 	return nomad.CheckID(hex.EncodeToString(h.Sum(nil)))

@@ -27,6 +27,7 @@ type servers struct {
 	down    bool
 	hang    chan struct{} // closed to release all calls, nil for none
 	refuse  string        // name of a service that is refused
+	refusal error
 }
 
 func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
@@ -51,7 +52,7 @@ func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
 		s.biggest = max(s.biggest, len(req.Services))
 		for _, r := range req.Services {
 			if r.ServiceName == s.refuse {
-				return errors.New("invalid service registration address")
+				return s.refusal
 			}
 		}
 		for _, r := range req.Services {
@@ -263,11 +264,22 @@ func TestReplacedOnlyAfterRegistered(t *testing.T) {
 
 func TestOneRefusedRegistration(t *testing.T) {
 	world(t, func(ctx context.Context, s *servers, r *service.Registrar) {
-		s.set(func() { s.refuse = "bad" })
-		r.Set("w", regs("a", "bad", "z"))
-		synctest.Wait()
-		if got := s.names(); got != "a z" || r.Pending() != 0 {
-			t.Errorf("registered %q, pending %d", got, r.Pending())
+		for i, tc := range []struct {
+			refusal error
+			pending int
+		}{
+			{errors.New("invalid service registration address"), 0},
+			{nomad.UnknownAlloc("a1"), 0},
+			{nomad.Errorf(400, "it has ended"), 0},
+			{nomad.ErrPermissionDenied, 1}, // perhaps the allocation is not known to the server yet
+		} {
+			s.set(func() { s.refuse, s.refusal = "bad", tc.refusal; clear(s.regs) })
+			r.Set(fmt.Sprint(i), regs("a", "bad", "z"))
+			synctest.Wait()
+			if got := s.names(); got != "a z" || r.Pending() != tc.pending {
+				t.Errorf("%v: registered %q, pending %d", tc.refusal, got, r.Pending())
+			}
+			r.Remove(ctx, fmt.Sprint(i))
 		}
 	})
 }

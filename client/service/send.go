@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -69,8 +70,8 @@ func (r *Registrar) upsertAll(ctx context.Context, regs []*nomad.ServiceRegistra
 	return nil
 }
 
-// upsert sends one batch. If the servers refuse it, each registration is sent alone, so that one invalid registration
-// does not affect the others.
+// upsert sends one batch. If the servers refuse it, each registration is sent alone, so that one of them does not affect
+// the others.
 func (r *Registrar) upsert(ctx context.Context, regs []*nomad.ServiceRegistration) error {
 	err := r.call(ctx, "ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: regs}, &message.ServiceRegistrationUpsertResponse{})
 	switch {
@@ -79,25 +80,33 @@ func (r *Registrar) upsert(ctx context.Context, regs []*nomad.ServiceRegistratio
 			r.registered(reg)
 		}
 		return nil
+	case len(regs) > 1 && (invalid(err) || errors.Is(err, nomad.ErrPermissionDenied)):
+		return r.upsertEach(ctx, regs)
 	case !invalid(err):
 		return err
-	case len(regs) == 1:
+	default:
 		r.log.Error("the servers refuse a service registration", "alloc", regs[0].AllocID, "service", regs[0].ServiceName, "err", err)
 		r.refused(regs[0])
 		return nil
 	}
+}
+
+// upsertEach sends each registration alone. A node may lack the right to some of them, which are tried again later.
+func (r *Registrar) upsertEach(ctx context.Context, regs []*nomad.ServiceRegistration) (denied error) {
 	for _, reg := range regs {
-		if err := r.upsert(ctx, []*nomad.ServiceRegistration{reg}); err != nil {
+		err := r.upsert(ctx, []*nomad.ServiceRegistration{reg})
+		if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
 			return err
 		}
+		denied = cmp.Or(denied, err)
 	}
-	return nil
+	return denied
 }
 
 // invalid reports whether the error is about the registrations, and not about the node or the connection.
 func invalid(err error) bool {
 	var coded *nomad.CodedError
-	if errors.As(err, &coded) && coded.Code == http.StatusBadRequest {
+	if errors.As(err, &coded) && (coded.Code == http.StatusBadRequest || coded.Code == http.StatusNotFound) {
 		return true
 	}
 	return strings.Contains(err.Error(), "invalid service registration")

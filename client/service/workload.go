@@ -15,9 +15,6 @@ import (
 // ErrDisabled is returned for the services of a client on which native services are disabled.
 var ErrDisabled = errors.New(`service registration provider "nomad" not enabled`)
 
-// Provider is the only provider of services that this client has.
-const Provider = "nomad"
-
 // Workload is the group of an allocation or one of its tasks, with its services.
 type Workload struct {
 	Alloc    *nomad.Allocation
@@ -82,8 +79,8 @@ func (w *Workload) Registrations() ([]*nomad.ServiceRegistration, error) {
 
 func (w *Workload) registration(s *nomad.Service) (*nomad.ServiceRegistration, error) {
 	name := w.Env.Expand(s.Name)
-	if provider := cmp.Or(s.Provider, "consul"); provider != Provider {
-		return nil, fmt.Errorf("service %q: service registration provider %q not enabled: use provider = %q", name, provider, Provider)
+	if provider := cmp.Or(s.Provider, nomad.ServiceProviderConsul); provider != nomad.ServiceProviderNomad {
+		return nil, fmt.Errorf("service %q: service registration provider %q not enabled: use provider = %q", name, provider, nomad.ServiceProviderNomad)
 	}
 	if !ValidName(name) {
 		return nil, fmt.Errorf("service %q: the name must have 1 to 63 letters, digits and dashes, and no dash at its ends", name)
