@@ -39,6 +39,10 @@ func RegistrationID(alloc, workload, service, port string) string {
 	return RegistrationPrefix(alloc) + workload + "-" + service + "-" + port
 }
 
+// ErrNoRegistration is the error of a deletion of a service registration that does not exist. Clients of Nomad 2.0
+// recognise the text.
+var ErrNoRegistration error = &CodedError{Code: 404, Message: "service registration not found"}
+
 // RegistrationPrefix returns the text with which the IDs of all registrations of an allocation begin.
 func RegistrationPrefix(alloc string) string { return "_nomad-task-" + alloc + "-" }
 

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"iter"
 
 	"github.com/hashicorp/go-memdb"
@@ -10,10 +9,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
-
-// errNoRegistration is the error of a deletion of a service registration that does not exist. Clients of Nomad 2.0
-// recognise the text.
-var errNoRegistration = errors.New("service registration not found")
 
 var registrations = &table.Table[nomad.ServiceRegistration]{
 	Name:   TableRegistrations,
@@ -89,7 +84,7 @@ func (s *Store) DeleteRegistration(index uint64, req *message.ServiceRegistratio
 	return s.write(index, func(t *txn) error {
 		r := registrations.Get(t, nil, table.KeyOf(req.Namespace, req.ID))
 		if r == nil {
-			return errNoRegistration
+			return nomad.ErrNoRegistration
 		}
 		registrations.Delete(t.Txn, r)
 		return nil

@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -15,9 +14,6 @@ import (
 
 // maxRegistrations is the maximum number of registrations in one request. The services of one allocation are few.
 const maxRegistrations = 10_000
-
-// errNotFound is the error of a deletion of a registration that does not exist. Clients of Nomad 2.0 recognise the text.
-var errNotFound = errors.New("service registration not found")
 
 // Upsert registers services of allocations on the calling node: all of them, or none.
 func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.ServiceRegistrationUpsertRequest) (*message.ServiceRegistrationUpsertResponse, error) {
@@ -140,7 +136,7 @@ func (s *Service) DeleteByID(ctx context.Context, c *rpc.Call, req *message.Serv
 	r := s.Snapshot().Registration(nil, ns, req.ID)
 	switch {
 	case r == nil:
-		return nil, errNotFound
+		return nil, nomad.ErrNoRegistration
 	case node != "" && r.NodeID != node:
 		return nil, nomad.ErrPermissionDenied
 	}
