@@ -13,8 +13,8 @@
 // each call adds an entry to the Raft log.
 //
 // Run starts one goroutine each for registration and heartbeats, pulling, status updates,
-// drivers, garbage collection, metrics, orphaned processes and the choice of the server. Each
-// allocation has one more.
+// drivers, garbage collection, metrics, orphaned processes, service registrations and the choice of
+// the server. Each allocation has one more.
 //
 // The package makes no placement decision and reads the servers' state only by RPC.
 package client
@@ -40,9 +40,11 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/artifact"
+	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/drivers/process"
@@ -120,6 +122,8 @@ type Client struct {
 	stats     *hostStats
 	execs     exec.Limits
 	api       *taskhook.API
+	services  *service.Registrar // nil if native services are disabled
+	checks    *check.Set
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
 	restored *uint64             // RestoreIndex of the last pull, nil before the first
@@ -194,6 +198,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.access = access.New(access.Config{Servers: c.servers, Region: cfg.Region, Enabled: cfg.Access.Enabled,
 		TokenTTL: cfg.Access.TokenTTL, PolicyTTL: cfg.Access.PolicyTTL, RoleTTL: cfg.Access.RoleTTL})
 	c.tickets = ticket.NewVerifier(c.id.id, c.serverKeys, time.Now)
+	c.openServices()
 	return c, nil
 }
 
@@ -345,12 +350,14 @@ func (c *Client) Run(ctx context.Context) error {
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
 	}
+	endServices := c.runServices(ctx)
 	err := group.Wait()
 	if c.cfg.Ephemeral {
 		c.vanish(ctx)
 	}
 	c.endLife()
 	c.allocs.wg.Wait()
+	endServices()
 	if c.cfg.Ephemeral {
 		c.clear() // files that tasks which did not stop in time have created since
 	}

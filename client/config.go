@@ -43,6 +43,8 @@ type Config struct {
 	HostVolumes    map[string]HostVolume // by name
 	CgroupParent   string
 	MaxKillTimeout time.Duration
+	// NoServices disables native services.
+	NoServices bool
 	// DisableRemoteExec rejects exec requests.
 	DisableRemoteExec bool
 	HostEnv           map[string]string // environment for drivers without isolation

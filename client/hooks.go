@@ -8,7 +8,7 @@ import (
 
 // allocHooks returns the dependencies of the hooks of allocations.
 func (c *Client) allocHooks() allochook.Deps {
-	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.nets, Drivers: c.drivers}
+	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.nets, Drivers: c.drivers, Services: c.services, Checks: c.checks}
 }
 
 // taskHooks returns the dependencies of the hooks of tasks.
@@ -19,5 +19,6 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Artifacts:  c.artifacts,
 		Template:   c.cfg.Template,
 		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
+		Services: c.services, Scripts: c.checks,
 	}
 }

@@ -140,6 +140,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	c.learn(&resp)
 	if c.Healthy() != nil && c.lastBeat.Load() != 0 {
 		c.allocs.resendHeld()
+		c.resendServices()
 	}
 	c.lastBeat.Store(time.Now().UnixNano())
 	c.missed.Store(false)

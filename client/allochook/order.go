@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -22,6 +24,8 @@ type Tasks interface {
 	Changed() <-chan struct{}
 	// SetHealth sets the allocation's health in a deployment.
 	SetHealth(deployment string, healthy bool)
+	// RestartUnhealthy restarts one task or, if task is empty, all running ones, as after a failure.
+	RestartUnhealthy(ctx context.Context, task, reason string) error
 }
 
 // Deps holds the dependencies that all allocations of the node share. Package client sets them.
@@ -29,12 +33,16 @@ type Deps struct {
 	AllocDir string   // the client's alloc_dir
 	Networks Networks // the network namespaces of allocations, nil for none
 	Drivers  Drivers
+	Services *service.Registrar // nil: native services are not enabled
+	Checks   *check.Set         // nil: no checks
 }
 
 // Config is the input of a hook's constructor: the dependencies and the allocation.
 type Config struct {
 	Deps
 	Alloc      *nomad.Allocation
+	Node       *nomad.Node
+	Region     string
 	Identities Identities
 	Tasks      Tasks
 	Log        *slog.Logger
@@ -46,6 +54,8 @@ func Order(c Config) []hook.Hook {
 		newDirectoryHook(c),
 		newNetworkHook(c),
 		newIdentitiesHook(c),
+		newGroupServiceHook(c),
+		newChecksHook(c),
 		newHealthHook(c),
 	}
 }

@@ -30,6 +30,7 @@ type Config struct {
 	Revision        string
 	AdvertiseAddr   string // unique.advertise.address, may be empty
 	AllocDir        string // on the disk that is measured
+	Services        bool   // native services are enabled
 	Interface       string // "" for the interface of the default route
 	Loopback        bool   // -dev: use the loopback interface by default
 	AddressFamily   string // "ipv4", "ipv6", "" for both

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -37,6 +38,8 @@ type Deps struct {
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics
+	Services   *service.Registrar // nil: native services are not enabled
+	Scripts    Scripts            // nil: no checks
 }
 
 // Config is the input of a hook's constructor: the dependencies and the task.
@@ -70,6 +73,8 @@ func Order(c Config) []hook.Hook {
 		newLogsHook(c),
 		newDispatchHook(c),
 		newTemplateHook(c),
+		newServiceHook(c),
+		newScriptsHook(c),
 		newStatsHook(c),
 	}
 }

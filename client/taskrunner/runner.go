@@ -202,7 +202,7 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 	exits := make(chan *drivers.ExitResult, 1)
 	go r.wait(waitCtx, exits)
 	var exit *drivers.ExitResult
-	var requested bool
+	var requested, failed bool
 	var err error
 	select {
 	case <-ctx.Done():
@@ -213,7 +213,7 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 			exit, err = r.stop(ctx, exits)
 		}
 	case req := <-r.restarts:
-		requested = true
+		requested, failed = !req.failed, req.failed
 		hookCtx, cancelHooks := r.untilKilled(ctx)
 		r.preKill(hookCtx, req.event)
 		cancelHooks()
@@ -225,7 +225,7 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 	}
 	r.setID("")
 	r.try.end()
-	r.last = outcome{exit: exit, requested: requested}
+	r.last = outcome{exit: exit, requested: requested, unhealthy: failed}
 	return Exit, nil
 }
 
@@ -286,14 +286,18 @@ func (r *Runner) settle(ctx context.Context) (Move, error) {
 func (r *Runner) rest(ctx context.Context) (Move, error) {
 	timer := time.NewTimer(r.delay)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case <-r.killed:
-		return Kill, nil
-	case req := <-r.restarts:
-		req.done <- nil
-	case <-timer.C:
+	for due := false; !due; {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-r.killed:
+			return Kill, nil
+		case req := <-r.restarts:
+			due = !req.failed // a failure does not shorten the delay
+			req.done <- nil
+		case <-timer.C:
+			due = true
+		}
 	}
 	r.update(func(s *nomad.TaskState) { s.Restarts++; s.LastRestart = time.Now() }, nil)
 	count(r, "restart", true)

@@ -50,6 +50,7 @@ func (o *statusOptions) run(ctx context.Context, e *term.Env) error {
 	}
 	e.Println(o.describe(ctx, c, a))
 	o.ports(e, a)
+	o.checks(ctx, e, c, a)
 	if o.short {
 		e.Println("\n" + e.Bold("Tasks") + "\n" + shortStates(a))
 		return nil

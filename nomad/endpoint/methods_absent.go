@@ -13,7 +13,7 @@ import (
 // callers get 501 with the name of the feature. If the right is on an object with an ID, it is
 // checked in the namespace of the request.
 func absentMethods() []rpc.Method {
-	return slices.Concat(absentServices(), absentCSI(), absentVolumes(), absentJobs(), absentAgents())
+	return slices.Concat(absentCSI(), absentVolumes(), absentJobs(), absentAgents())
 }
 
 // inNS requires one of the rights in the namespace of the request.
@@ -26,19 +26,6 @@ func absentRows(feature string, rule rpc.Rule, check rpc.Check, names ...string)
 		out = append(out, rpc.Refuse(name, rule, handler.NotImplemented(feature)).Needs(check))
 	}
 	return out
-}
-
-func absentServices() []rpc.Method {
-	const feature = "services"
-	return slices.Concat(
-		absentRows(feature, rpc.Token, inNS(acl.ReadJob),
-			"Alloc.GetServiceRegistrations", "Job.GetServiceRegistrations"),
-		absentRows(feature, rpc.Token, inNS(acl.ReadJob).Or(rpc.AnyWorkload),
-			"ServiceRegistration.GetService", "ServiceRegistration.List"),
-		absentRows(feature, rpc.Token, inNS(acl.SubmitJob, acl.DeleteServiceRegistration).Or(rpc.AnyNode),
-			"ServiceRegistration.DeleteByID"),
-		absentRows(feature, rpc.NodeOnly, rpc.Check{}, "ServiceRegistration.Upsert"),
-	)
 }
 
 func absentCSI() []rpc.Method {

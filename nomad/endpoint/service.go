@@ -11,8 +11,8 @@
 // modified. Features that are not implemented yet have methods too, which fail with the name
 // of the feature.
 //
-// The handlers have no long-lived goroutines. Their only state is the evaluations that wait to be
-// written (package handler) and the OIDC logins in progress (package access).
+// The handlers have no long-lived goroutines. Their only state is the evaluations and the service
+// registrations that wait to be written (package handler) and the OIDC logins in progress (package access).
 package endpoint
 
 import (
@@ -31,6 +31,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/searches"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/servers"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/services"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/variables"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
@@ -73,6 +74,7 @@ type Service struct {
 	servers     *servers.Service
 	events      *events.Service
 	searches    *searches.Service
+	services    *services.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -92,6 +94,7 @@ func New(cfg Config) *Service {
 	s.servers = servers.New(core, cfg.Servers)
 	s.events = events.New(core, cfg.Events)
 	s.searches = searches.New(core, cfg.Search)
+	s.services = services.New(core)
 	s.explain = explain.New(core, s.Methods)
 	return s
 }

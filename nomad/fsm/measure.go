@@ -61,6 +61,10 @@ var measured = map[nomad.MessageType]string{
 	nomad.QuotaUpsertRequestType:                  "apply_quota_upsert",
 	nomad.QuotaDeleteRequestType:                  "apply_quota_delete",
 	nomad.DriverSchemaUpsertRequestType:           "apply_driver_schema_upsert",
+
+	nomad.ServiceRegistrationUpsertRequestType:         "apply_service_registration_upsert",
+	nomad.ServiceRegistrationDeleteByIDRequestType:     "apply_service_registration_delete_id",
+	nomad.ServiceRegistrationDeleteByNodeIDRequestType: "apply_service_registration_delete_node_id",
 }
 
 // measure adds a command's duration to its metric. State never depends on it.

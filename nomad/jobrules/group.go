@@ -33,6 +33,7 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	}
 	validateScaling(tg, f, j)
 	validateNetworks(tg, f)
+	validateServices(tg, f)
 	validateVolumes(tg, f, j)
 	validateTasks(tg, f)
 }

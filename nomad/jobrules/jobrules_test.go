@@ -227,7 +227,7 @@ func TestAbsentFeatures(t *testing.T) {
 	hour := time.Hour
 	for name, edit := range map[string]func(j *nomad.Job){
 		"multiregion":   func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
-		"service":       func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
+		"consul":        func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Name: "web"}} },
 		"scaling":       func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
 		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
 		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },

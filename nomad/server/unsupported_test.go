@@ -26,13 +26,11 @@ import (
 var unsupported = map[nomad.MessageType]string{
 	nomad.CSIVolumeRegisterRequestType:   "CSIVolumeRegister",
 	nomad.CSIVolumeDeregisterRequestType: "CSIVolumeDeregister", nomad.CSIVolumeClaimRequestType: "CSIVolumeClaim",
-	nomad.CSIVolumeClaimBatchRequestType: "CSIVolumeClaimBatch",
-	nomad.CSIPluginDeleteRequestType:     "CSIPluginDelete", nomad.ServiceRegistrationUpsertRequestType: "ServiceRegistrationUpsert",
-	nomad.ServiceRegistrationDeleteByIDRequestType:     "ServiceRegistrationDeleteByID",
-	nomad.ServiceRegistrationDeleteByNodeIDRequestType: "ServiceRegistrationDeleteByNodeID",
-	nomad.HostVolumeRegisterRequestType:                "HostVolumeRegister",
-	nomad.HostVolumeDeleteRequestType:                  "HostVolumeDelete",
-	nomad.TaskGroupHostVolumeClaimDeleteRequestType:    "TaskGroupHostVolumeClaimDelete",
+	nomad.CSIVolumeClaimBatchRequestType:            "CSIVolumeClaimBatch",
+	nomad.CSIPluginDeleteRequestType:                "CSIPluginDelete",
+	nomad.HostVolumeRegisterRequestType:             "HostVolumeRegister",
+	nomad.HostVolumeDeleteRequestType:               "HostVolumeDelete",
+	nomad.TaskGroupHostVolumeClaimDeleteRequestType: "TaskGroupHostVolumeClaimDelete",
 }
 
 // runner is a server that may end by itself.

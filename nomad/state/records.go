@@ -66,7 +66,7 @@ func Tables() []Record {
 		rowRecord(64, "Namespace", namespaces, nil),
 		rowRecord(13, "SchedulerConfig", schedulerConfigs, canonicalScheduler),
 		rowRecord(14, "ClusterMetadata", clusterMetas, nil),
-		foreignRecord(21, "ServiceRegistration"),
+		rowRecord(21, "ServiceRegistration", registrations, nil),
 		rowRecord(22, "Variables", variables, nil),
 		rowRecord(23, "VariablesQuota", variableQuotas, nil),
 		rowRecord(30, "RootKey", rootKeys, nil),

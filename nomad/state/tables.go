@@ -27,6 +27,7 @@ const (
 	TableAutopilotConf  = "autopilot_config"
 	TableClusterMeta    = "cluster_meta"
 	TableRootKeys       = "root_keys"
+	TableRegistrations  = "service_registrations"
 	TableVariables      = "variables"
 	TableVariablesQuota = "variables_quota"
 	TableQuotas         = "quotas"         // not in Nomad 2.0
@@ -53,7 +54,7 @@ func schema() *memdb.DBSchema {
 		periodicLaunches.Schema(), scalingPolicies.Schema(), scalingEvents.Schema(),
 		evals.Schema(), allocs.Schema(), schedulerConfigs.Schema(), autopilotConfigs.Schema(), clusterMetas.Schema(), rootKeys.Schema(),
 		variables.Schema(), variableQuotas.Schema(), aclPolicies.Schema(), aclTokens.Schema(), aclRoles.Schema(), aclAuthMethods.Schema(),
-		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), driverSchemas.Schema(), foreign.Schema(),
+		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), driverSchemas.Schema(), registrations.Schema(), foreign.Schema(),
 	}
 	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, t := range all {

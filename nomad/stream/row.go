@@ -40,6 +40,10 @@ var types = map[nomad.MessageType]string{
 	nomad.ACLBindingRulesUpsertRequestType:        nomad.TypeACLBindingRuleUpserted,
 	nomad.ACLBindingRulesDeleteRequestType:        nomad.TypeACLBindingRuleDeleted,
 	nomad.VarApplyStateRequestType:                nomad.TypeVariableUpdated,
+
+	nomad.ServiceRegistrationUpsertRequestType:         nomad.TypeServiceRegistration,
+	nomad.ServiceRegistrationDeleteByIDRequestType:     nomad.TypeServiceDeregistration,
+	nomad.ServiceRegistrationDeleteByNodeIDRequestType: nomad.TypeServiceDeregistration,
 }
 
 // eventOf returns the event of a row, or nil if the row has no event. The payload function must not
@@ -58,6 +62,8 @@ func eventOf(w table.Write) *Event {
 		return about(nomad.TopicNode, r.ID, "", one("Node", func() any { return r.WithoutSecret() }))
 	case *nomad.NodePool:
 		return about(nomad.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
+	case *nomad.ServiceRegistration:
+		return about(nomad.TopicService, r.ID, r.Namespace, one("Service", func() any { return r }), r.JobID, r.ServiceName)
 	case *nomad.VariableEncrypted:
 		return about(nomad.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Deleted) })
 	}

@@ -28,7 +28,7 @@ var effects = map[string]sentence{
 	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
 	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
 
-	"service":                ofJobs("services of {jobs} will not be registered or checked by clients of this version"),
+	"consul service":         ofJobs("services of {jobs} with provider \"consul\" will not be registered or checked by clients of this version"),
 	"scaling":                ofJobs("scaling policies of tasks of {jobs} will not be offered to autoscalers"),
 	"consul":                 ofJobs("consul blocks of {jobs} have no effect here"),
 	"max_run_duration":       ofJobs("max_run_duration of {jobs} has no effect here: no allocation is stopped for it"),
@@ -77,10 +77,9 @@ type record struct {
 
 // records maps the record types that state stores undecoded to their features.
 var records = map[string]record{
-	"CSIPlugin":           kept("csi plugin", "csi plugins", "shown, updated or removed"),
-	"CSIVolume":           kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
-	"ServiceRegistration": kept("service registration", "service registrations", "shown, updated or removed"),
-	"HostVolume":          kept("dynamic host volume", "dynamic host volumes", "shown, updated or removed"),
+	"CSIPlugin":  kept("csi plugin", "csi plugins", "shown, updated or removed"),
+	"CSIVolume":  kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
+	"HostVolume": kept("dynamic host volume", "dynamic host volumes", "shown, updated or removed"),
 }
 
 // kept returns the feature of records that are stored but not used.

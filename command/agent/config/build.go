@@ -75,7 +75,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		StateDir: cmp.Or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.Dev,
 		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
-		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Backends: s.backends(),
+		MaxKillTimeout: c.MaxKillTimeout, NoServices: !c.NomadServiceDiscovery, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Backends: s.backends(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,
@@ -107,7 +107,7 @@ func (c *Client) hostVolumes() map[string]client.HostVolume {
 func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Config {
 	c := &s.Client
 	return fingerprint.Config{
-		Version: version.Number, Revision: version.Commit(), AdvertiseAddr: httpAddr,
+		Version: version.Number, Revision: version.Commit(), AdvertiseAddr: httpAddr, Services: c.NomadServiceDiscovery,
 		AllocDir: allocDir, Interface: c.NetworkInterface, Loopback: s.Dev, AddressFamily: c.PreferredAddressFamily,
 		SpeedMbits: c.NetworkSpeed, SkipLinkLocal: s.optionSet("fingerprint.network.disallow_link_local"),
 		TotalCompute: c.CPUTotalCompute, MemoryMB: c.MemoryTotalMB, DiskMB: c.DiskTotalMB,

@@ -30,7 +30,6 @@ func (e *absentKey) Error() string {
 
 // withoutEffect lists the keys that agents accept and ignore, with the reason.
 var withoutEffect = map[string]string{
-	"client.nomad_service_discovery": "this version registers no services",
 	"ui.enabled":                     "this version has no web UI",
 	"ui.show_cli_hints":              "this version has no web UI",
 	"client.log_file":                "this version has no 'monitor export'",

@@ -13,7 +13,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return append(slices.Concat(laterServices(), laterCSI(), laterHostVolumes(), laterJobs(), laterAllocs(), laterAgents()),
+	return append(slices.Concat(laterCSI(), laterHostVolumes(), laterJobs(), laterAllocs(), laterAgents()),
 		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
 }
 
@@ -26,20 +26,6 @@ func later(feature string, n web.Need) web.Handler {
 			}
 		}
 		return nil, nomad.Errorf(http.StatusNotImplemented, "%s: not part of this version", feature)
-	}
-}
-
-func laterServices() []web.Route {
-	const feature = "service discovery"
-	read := later(feature, web.InNamespace(acl.ReadJob))
-	find := later(feature, web.Either(web.InNamespace(acl.ReadJob), web.Workloads))
-	remove := later(feature, web.Either(web.InNamespace(acl.SubmitJob, acl.DeleteServiceRegistration), web.Nodes))
-	return []web.Route{
-		{Methods: "GET", Path: "/v1/services", Handle: find},
-		{Methods: "GET", Path: "/v1/service/:name", Handle: find},
-		{Methods: "DELETE", Path: "/v1/service/:name/:service_id", Handle: remove},
-		{Methods: "GET", Path: "/v1/job/:job_id/services", Handle: read},
-		{Methods: "GET", Path: "/v1/allocation/:alloc_id/services", Handle: read},
 	}
 }
 

@@ -7,7 +7,7 @@
 // The packages with RPC handlers, such as nomad/endpoint/jobs, embed a Core in their Service. A
 // handler never modifies an object from state. This package has no RPC methods. It does not
 // decide who may call a method: the method table in nomad/endpoint does. It starts no
-// goroutines. Its only state is the evaluations that wait to be written (evalWriter).
+// goroutines. Its only state is the evaluations that wait to be written (Batch).
 package handler
 
 import (
@@ -113,15 +113,15 @@ type Config struct {
 // Core holds what all handlers share.
 type Core struct {
 	Config
-	evals evalWriter
+	evals *Batch[*nomad.Evaluation]
 }
 
 // New returns a Core.
 func New(cfg Config) *Core {
 	c := &Core{Config: cfg}
-	c.evals.write = func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
+	c.evals = NewBatch(func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
 		return c.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
-	}
+	})
 	return c
 }
 

@@ -138,6 +138,7 @@ func missing(k *drivers.Kind, names *kinds.Names, p place) (out []error) {
 	mounts := func(c drivers.Capabilities) bool { return c.Mounts }
 	for _, a := range []ability{
 		{len(p.task.VolumeMounts) > 0, "mount volumes", mounts},
+		{hasScripts(p.group, p.task), "run script checks in its tasks", func(c drivers.Capabilities) bool { return c.Exec }},
 		{mode != nomad.NetworkModeHost, fmt.Sprintf("join the group's network of mode %q", mode),
 			func(c drivers.Capabilities) bool { return slices.Contains(c.Networks, groupNetwork) }},
 		{slices.ContainsFunc(p.group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }),

@@ -15,12 +15,14 @@ import (
 const (
 	targetVersion     = "${attr.nomad.version}"
 	identityVersion   = ">= 1.7.0-a"
+	targetDiscovery   = "${attr.nomad.service_discovery}"
+	checksVersion     = ">= 1.4.0"
 	targetSignals     = "${attr.os.signals}"
 	defaultKillSignal = "SIGINT"
 )
 
 // addImplicitConstraints adds constraints for what the tasks of each group require of a node:
-// workload identities, signals, and what their drivers need, such as a version of Landlock.
+// workload identities, services, signals, and what their drivers need, such as a version of Landlock.
 func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 	for _, tg := range job.TaskGroups {
 		if needsIdentities(tg) {
@@ -29,10 +31,41 @@ func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 		if signals := signalsOf(tg); len(signals) > 0 {
 			constrain(tg, &nomad.Constraint{LTarget: targetSignals, RTarget: strings.Join(signals, ","), Operand: nomad.ConstraintSetContains})
 		}
-		for _, c := range least(tg, names) {
+		for _, c := range append(discovery(tg), least(tg, names)...) {
 			constrain(tg, c)
 		}
 	}
+}
+
+// discovery returns the constraints for the services of the group and their checks. Clients of Nomad run no scripts
+// as checks. Only those of this project report the kind of a driver.
+func discovery(tg *nomad.TaskGroup) []*nomad.Constraint {
+	services := tg.AllServices()
+	if len(services) == 0 {
+		return nil
+	}
+	out := []*nomad.Constraint{{LTarget: targetDiscovery, RTarget: "true", Operand: "="}}
+	if slices.ContainsFunc(services, func(s *nomad.Service) bool { return len(s.Checks) > 0 }) {
+		out = append(out, &nomad.Constraint{LTarget: targetVersion, RTarget: checksVersion, Operand: nomad.ConstraintSemver})
+	}
+	for _, t := range tg.Tasks {
+		if hasScripts(tg, t) {
+			out = append(out, &nomad.Constraint{LTarget: "${attr." + drivers.Attribute(t.Driver, drivers.BackendKey) + "}", Operand: nomad.ConstraintAttributeIsSet})
+		}
+	}
+	return out
+}
+
+// hasScripts reports whether a check of the group runs a script in the task.
+func hasScripts(tg *nomad.TaskGroup, t *nomad.Task) bool {
+	runs := func(owner string) func(*nomad.Service) bool {
+		return func(s *nomad.Service) bool {
+			return slices.ContainsFunc(s.Checks, func(c *nomad.ServiceCheck) bool {
+				return c.Type == nomad.ServiceCheckScript && nomad.CheckTask(s, c, owner) == t.Name
+			})
+		}
+	}
+	return slices.ContainsFunc(tg.Services, runs("")) || slices.ContainsFunc(t.Services, runs(t.Name))
 }
 
 // constrain adds a constraint unless the group has it. A job that was read from the API and

@@ -24,6 +24,7 @@ var named = map[string]string{
 	"NodeIdentity.Renew":                "client_identity.renew",
 	"NodeMeta.Apply":                    "client_meta.apply",
 	"NodeMeta.Read":                     "client_meta.read",
+	"ServiceRegistration.DeleteByID":    "service_registration.delete_id",
 	"Variables.RenewLock":               "variables.lock.renew",
 }
 
