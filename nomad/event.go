@@ -55,6 +55,8 @@ const (
 	TypeACLBindingRuleUpserted        = "ACLBindingRuleUpserted"
 	TypeACLBindingRuleDeleted         = "ACLBindingRuleDeleted"
 	TypeVariableUpdated               = "VariableUpdated"
+	TypeHostVolumeRegistered          = "HostVolumeRegistered"
+	TypeHostVolumeDeleted             = "HostVolumeDeleted"
 )
 
 // Event contains an object in its state after the log entry at Index. Key is its ID or name. FilterKeys are the

@@ -15,7 +15,7 @@ var known = map[nomad.Topic]string{
 	nomad.TopicDeployment: "", nomad.TopicEvaluation: "", nomad.TopicAllocation: "", nomad.TopicJob: "", nomad.TopicNode: "",
 	nomad.TopicNodePool: "", nomad.TopicVariable: "", nomad.TopicACLPolicy: "", nomad.TopicACLToken: "", nomad.TopicACLRole: "",
 	nomad.TopicACLAuthMethod: "", nomad.TopicACLBindingRule: "", nomad.TopicAll: "",
-	nomad.TopicService: "services", nomad.TopicHostVolume: "dynamic host volumes", nomad.TopicCSIVolume: "CSI volumes",
+	nomad.TopicService: "services", nomad.TopicHostVolume: "", nomad.TopicCSIVolume: "CSI volumes",
 	nomad.TopicCSIPlugin: "CSI plugins", nomad.TopicOperator: "records of utilization",
 }
 

@@ -80,7 +80,6 @@ var records = map[string]record{
 	"CSIPlugin":           kept("csi plugin", "csi plugins", "shown, updated or removed"),
 	"CSIVolume":           kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
 	"ServiceRegistration": kept("service registration", "service registrations", "shown, updated or removed"),
-	"HostVolume":          kept("dynamic host volume", "dynamic host volumes", "shown, updated or removed"),
 }
 
 // kept returns the feature of records that are stored but not used.

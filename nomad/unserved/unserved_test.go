@@ -103,13 +103,11 @@ func TestList(t *testing.T) {
 		&nomad.Job{ID: "c", Namespace: "default", VersionTag: tagged},
 		&nomad.Job{ID: "gone", Namespace: "default", VersionTag: tagged})
 	add(t, restore, "ServiceRegistration", map[string]any{"ID": "1"}, map[string]any{"ID": "2"})
-	add(t, restore, "HostVolume", map[string]any{"ID": "3"})
 	add(t, restore, "PeriodicLaunch", &nomad.PeriodicLaunch{Namespace: "default", ID: "b"})
 	add(t, restore, "ScalingPolicy", &nomad.ScalingPolicy{ID: "p"})
 	add(t, restore, "ScalingEvents", &nomad.JobScalingEvents{Namespace: "default", JobID: "plain"})
 	got := List(restore.Finish().Snapshot())
 	want := []Feature{
-		{"dynamic host volumes", 1, "1 dynamic host volume is preserved: it is not shown, updated or removed here", nil},
 		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently", []string{"default/b", "other/a"}},
 		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
 		{"service registrations", 2, "2 service registrations are preserved: they are not shown, updated or removed here", nil},
