@@ -145,3 +145,12 @@ type ClientHostVolumeDeleteResponse struct {
 	VolumeName string
 	VolumeID   string
 }
+
+// ClientHostVolumeState is the form in which a node stores a volume. HostPath is set for a registered volume only.
+type ClientHostVolumeState struct {
+	ID        string
+	HostPath  string
+	CreateReq *ClientHostVolumeCreateRequest
+	// Unfinished is set until the plugin has created the volume.
+	Unfinished bool `codec:",omitempty"`
+}
