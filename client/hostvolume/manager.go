@@ -171,7 +171,11 @@ func (m *Manager) call(ctx context.Context, p plugin, req *message.ClientHostVol
 	if err == nil {
 		got.path, err = resolved(got.path)
 	}
-	if err != nil {
+	var coded *nomad.CodedError
+	switch {
+	case errors.As(err, &coded):
+		return made{}, nomad.Errorf(coded.Code, "create volume %q (%s) with plugin %q: %s", req.Name, req.ID, req.PluginID, coded.Message)
+	case err != nil:
 		return made{}, fmt.Errorf("create volume %q (%s) with plugin %q: %w", req.Name, req.ID, req.PluginID, err)
 	}
 	return got, nil

@@ -23,6 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/events"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/explain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/hostvolumes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/namespaces"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodepools"
@@ -73,6 +74,7 @@ type Service struct {
 	servers     *servers.Service
 	events      *events.Service
 	searches    *searches.Service
+	volumes     *hostvolumes.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -92,6 +94,7 @@ func New(cfg Config) *Service {
 	s.servers = servers.New(core, cfg.Servers)
 	s.events = events.New(core, cfg.Events)
 	s.searches = searches.New(core, cfg.Search)
+	s.volumes = hostvolumes.New(core)
 	s.explain = explain.New(core, s.Methods)
 	return s
 }
