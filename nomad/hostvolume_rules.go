@@ -226,30 +226,38 @@ func (v *VolumeRequest) SingleWriter() bool {
 	return v.AccessMode == VolumeSingleNodeSingleWriter
 }
 
-// Writes reports whether the named allocation, which uses the group, writes to the host volume.
-func (tg *TaskGroup) Writes(volume, alloc string) bool {
-	if tg == nil {
-		return false
-	}
-	for _, v := range tg.Volumes {
-		if v != nil && v.Type == VolumeTypeHost && !v.Reads() && v.SourceFor(alloc) == volume {
-			return true
+// WritesHostVolume reports whether the allocation, of the version of its job, may write to the host volume.
+func (a *Allocation) WritesHostVolume(volume string, j *Job) bool {
+	return a.requests(j, func(v *VolumeRequest) bool { return !v.Reads() && v.SourceFor(a.Name) == volume })
+}
+
+// SingleWriterVolumes returns the host volumes that the allocation, of the version of its job, writes to alone.
+func (a *Allocation) SingleWriterVolumes(j *Job) (volumes []string) {
+	a.requests(j, func(v *VolumeRequest) bool {
+		if v.SingleWriter() && !v.ReadOnly {
+			volumes = append(volumes, v.SourceFor(a.Name))
 		}
-	}
-	return false
+		return false
+	})
+	return volumes
 }
 
 // UsesHostVolume reports whether the allocation requests the host volume with the name.
 func (a *Allocation) UsesHostVolume(name string) bool {
-	if a.Job == nil {
+	return a.requests(a.Job, func(v *VolumeRequest) bool { return v.SourceFor(a.Name) == name })
+}
+
+// requests reports whether is returns true for a request for a host volume of the allocation's group.
+func (a *Allocation) requests(j *Job, is func(*VolumeRequest) bool) bool {
+	if j == nil {
 		return false
 	}
-	tg := a.Job.TaskGroup(a.TaskGroup)
+	tg := j.TaskGroup(a.TaskGroup)
 	if tg == nil {
 		return false
 	}
 	for _, v := range tg.Volumes {
-		if v != nil && v.Type == VolumeTypeHost && v.SourceFor(a.Name) == name {
+		if v != nil && v.Type == VolumeTypeHost && is(v) {
 			return true
 		}
 	}
