@@ -105,6 +105,7 @@ type Client struct {
 	drivers   *driverset.Set
 	users     *driverset.Users
 	nets      *netns.Set
+	volumes   *dynamicVolumes
 	artifacts *artifact.Fetcher
 	groups    process.Groups // control groups of tasks of drivers that confine no sidecars
 	servers   Servers
@@ -141,7 +142,11 @@ type Client struct {
 	ready    chan struct{}      // closed when the node is first ready
 	// restoredAll is closed when the allocations of the previous agent are restored.
 	restoredAll chan struct{}
-	readyOnce   sync.Once
+	// volumesRestored is closed when the dynamic host volumes of the previous agent are restored.
+	volumesRestored chan struct{}
+	reloads         chan struct{}  // buffered 1: fingerprint the host volume plugins again
+	background      sync.WaitGroup // work of the start that is not waited for
+	readyOnce       sync.Once
 }
 
 // New opens the node's state and returns a client. It reports errors of the state directory.
@@ -163,7 +168,8 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal()}
+	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
+		volumesRestored: make(chan struct{}), reloads: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err
 	}
@@ -188,6 +194,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 		return nil, err
 	}
 	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes)}
+	c.volumes = c.newDynamicVolumes(volumes)
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
@@ -328,6 +335,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.drivers.Run(ctx) })
 	if err := c.prepare(ctx); err != nil {
+		c.background.Wait()
 		c.endLife()
 		return errors.Join(err, c.close())
 	}
@@ -343,6 +351,7 @@ func (c *Client) Run(ctx context.Context) error {
 		defer c.local.AttachNode(c.id.id, c.rpc)()
 	}
 	group.Go(func() error { return c.watchDrivers(ctx) })
+	group.Go(func() error { return c.reloadVolumePlugins(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.attend) })
 	group.Go(func() error { return c.gc.Run(ctx) })
 	group.Go(func() error { return c.stopSilent(ctx) })
@@ -352,6 +361,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	endServices := c.runServices(ctx)
 	err := group.Wait()
+	c.background.Wait()
 	if c.cfg.Ephemeral {
 		c.vanish(ctx)
 	}

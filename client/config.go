@@ -39,10 +39,14 @@ type Config struct {
 	Mux         rpc.Mux
 	DialTimeout time.Duration
 
-	Fingerprint    fingerprint.Config
-	HostVolumes    map[string]HostVolume // by name
-	CgroupParent   string
-	MaxKillTimeout time.Duration
+	Fingerprint fingerprint.Config
+	HostVolumes map[string]HostVolume // by name
+	// HostVolumesDir contains the dynamic host volumes, and HostVolumePluginDir their plugins.
+	HostVolumesDir, HostVolumePluginDir string
+	// GCVolumesOnNodeGC removes the dynamic host volumes from the servers' state together with the node.
+	GCVolumesOnNodeGC bool
+	CgroupParent      string
+	MaxKillTimeout    time.Duration
 	// NoServices disables native services.
 	NoServices bool
 	// DisableRemoteExec rejects exec requests.

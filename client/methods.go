@@ -28,6 +28,10 @@ func (c *Client) methods() []answered {
 		answer("NodeIdentity.Get", "NodeIdentity.Get", ofNode(c, func(r *message.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.identityGet),
 		answer("NodeIdentity.Renew", "NodeIdentity.Renew", ofNode(c, func(r *message.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.identityRenew),
 		{relayed: rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession).Needs(rpc.AnyToken)}, // called by the servers themselves
+		// These are called by the servers themselves.
+		{relayed: rpc.Handle("HostVolume.Create", rpc.Token, rpc.Here, c.volumeCreate).Needs(rpc.AnyToken)},
+		{relayed: rpc.Handle("HostVolume.Register", rpc.Token, rpc.Here, c.volumeRegister).Needs(rpc.AnyToken)},
+		{relayed: rpc.Handle("HostVolume.Delete", rpc.Token, rpc.Here, c.volumeDelete).Needs(rpc.AnyToken)},
 		answerStream("Allocations.Exec", ofExec(c), c.allocExec),
 		answerStream("FileSystem.Logs", ofAlloc(c, func(r *message.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs), c.fsLogs),
 		answerStream("FileSystem.Stream", ofAlloc(c, func(r *message.FsStreamRequest) string { return r.AllocID }, acl.ReadFS), c.fsStream),

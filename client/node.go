@@ -83,7 +83,7 @@ func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[
 		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
 		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, CgroupParent: cfg.CgroupParent,
 		Attributes: map[string]string{nomad.NodeTicketAttribute: nomad.NodeTicketVersion}, Links: map[string]string{}, Meta: meta,
-		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, NodeMaxAllocs: cfg.NodeMaxAllocs,
+		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, GCVolumesOnNodeGC: cfg.GCVolumesOnNodeGC, NodeMaxAllocs: cfg.NodeMaxAllocs,
 		SchedulingEligibility: eligibility, Status: nomad.NodeStatusInit,
 	}
 }

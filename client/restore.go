@@ -30,6 +30,7 @@ func (c *Client) prepare(ctx context.Context) error {
 		c.log.Warn("registering before every driver has been fingerprinted")
 	}
 	c.node.setDrivers(c.drivers.Infos())
+	c.restoreVolumes(ctx)
 	allocs, errs := c.db.Allocs()
 	for _, err := range errs {
 		c.log.Error("restore allocation", "err", err)

@@ -145,7 +145,7 @@ func (h *Host) Run(ctx context.Context, log *slog.Logger) Facts {
 	found := make([]Facts, len(table))
 	var wg sync.WaitGroup
 	for i, r := range table {
-		if !h.cfg.allows(r.name) || ctx.Err() != nil {
+		if !h.cfg.Allows(r.name) || ctx.Err() != nil {
 			continue
 		}
 		wg.Go(func() {
@@ -164,7 +164,8 @@ func (h *Host) Run(ctx context.Context, log *slog.Logger) Facts {
 	return all
 }
 
-func (c Config) allows(name string) bool {
+// Allows reports whether the lists of the configuration allow a fingerprinter.
+func (c Config) Allows(name string) bool {
 	if slices.Contains(c.Deny, name) {
 		return false
 	}

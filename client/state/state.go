@@ -13,6 +13,7 @@
 //	allocations/<id>/task-<name>/local_state  LocalState
 //	allocations/<id>/task-<name>/task_state   nomad.TaskState
 //	check_results/<alloc id>_<check id>       nomad.CheckQueryResult
+//	host_volumes_to_create/<id>               message.ClientHostVolumeState
 //
 // One goroutine writes. Each commit contains everything that is queued when it begins. Methods
 // that write wait for their commit, with two exceptions. Methods ending in Later do not wait.

@@ -34,6 +34,7 @@ type Deps struct {
 	API        *API             // of the task's socket, nil for none
 	Confiner   drivers.Confiner // confines sidecars of drivers that cannot
 	Artifacts  *artifact.Fetcher
+	Volumes    func() map[string]*nomad.ClientHostVolumeConfig // those of the node now; nil means those of Config.Node
 	Template   template.Config
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s

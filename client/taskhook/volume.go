@@ -23,12 +23,13 @@ import (
 // writable if the node, the group and the mount all allow it.
 type volumeHook struct {
 	node   *nomad.Node
+	now    func() map[string]*nomad.ClientHostVolumeConfig // the volumes of the node now; nil means those of node
 	alloc  *allocdir.Dir
 	mounts bool // the driver supports mounts
 }
 
 func newVolumeHook(c Config) hook.Hook {
-	return &volumeHook{node: c.Node, alloc: c.Dir, mounts: c.Capabilities.Mounts}
+	return &volumeHook{node: c.Node, now: c.Volumes, alloc: c.Dir, mounts: c.Capabilities.Mounts}
 }
 
 func (*volumeHook) Name() string { return "volumes" }
@@ -96,11 +97,19 @@ func (h *volumeHook) find(name string, m *nomad.VolumeMount, req *TaskPrestartRe
 		return found{}, errors.New("this client does not support selinux_label yet")
 	}
 	source := v.SourceFor(req.Alloc.Name)
-	have := h.node.HostVolumes[source]
+	have := h.volumes()[source]
 	if have == nil {
 		return found{}, fmt.Errorf("this node has no host volume %q", source)
 	}
 	return found{source: source, host: have.Path, readOnly: have.ReadOnly || v.Reads() || m.ReadOnly}, nil
+}
+
+// volumes returns the volumes of the node. Dynamic ones may have been added after the allocation was placed.
+func (h *volumeHook) volumes() map[string]*nomad.ClientHostVolumeConfig {
+	if h.now == nil {
+		return h.node.HostVolumes
+	}
+	return h.now()
 }
 
 // statNoLinks returns the status of a path that had no symbolic links when the agent started.

@@ -13,7 +13,7 @@ import (
 // callers get 501 with the name of the feature. If the right is on an object with an ID, it is
 // checked in the namespace of the request.
 func absentMethods() []rpc.Method {
-	return slices.Concat(absentCSI(), absentVolumes(), absentJobs(), absentAgents())
+	return slices.Concat(absentCSI(), absentJobs(), absentAgents())
 }
 
 // inNS requires one of the rights in the namespace of the request.
@@ -48,20 +48,6 @@ func absentCSI() []rpc.Method {
 			"ClientCSI.ControllerCreateVolume", "ClientCSI.ControllerDeleteSnapshot", "ClientCSI.ControllerDeleteVolume",
 			"ClientCSI.ControllerDetachVolume", "ClientCSI.ControllerExpandVolume", "ClientCSI.ControllerListSnapshots",
 			"ClientCSI.ControllerListVolumes", "ClientCSI.ControllerValidateVolume", "ClientCSI.NodeDetachVolume", "ClientCSI.NodeExpandVolume"),
-	)
-}
-
-func absentVolumes() []rpc.Method {
-	const feature = "dynamic host volumes"
-	return slices.Concat(
-		absentRows(feature, rpc.Token, inNS(acl.HostVolumeCreate), "HostVolume.Create"),
-		absentRows(feature, rpc.Token, inNS(acl.HostVolumeDelete),
-			"HostVolume.Delete", "TaskGroupHostVolumeClaim.Delete"),
-		absentRows(feature, rpc.Token, inNS(acl.HostVolumeRead),
-			"HostVolume.Get", "HostVolume.List", "TaskGroupHostVolumeClaim.List"),
-		absentRows(feature, rpc.Token, inNS(acl.HostVolumeRegister), "HostVolume.Register"),
-		absentRows(feature, rpc.ServerOnly, rpc.Check{},
-			"ClientHostVolume.Create", "ClientHostVolume.Delete", "ClientHostVolume.Register"),
 	)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/events"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/explain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/hostvolumes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/namespaces"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodepools"
@@ -75,6 +76,7 @@ type Service struct {
 	events      *events.Service
 	searches    *searches.Service
 	services    *services.Service
+	volumes     *hostvolumes.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -95,6 +97,7 @@ func New(cfg Config) *Service {
 	s.events = events.New(core, cfg.Events)
 	s.searches = searches.New(core, cfg.Search)
 	s.services = services.New(core)
+	s.volumes = hostvolumes.New(core)
 	s.explain = explain.New(core, s.Methods)
 	return s
 }

@@ -134,9 +134,9 @@ func allCommands() []command {
 		handle(nomad.QuotaUpsertRequestType, "QuotaUpsert", (*state.Store).UpsertQuotas),
 		handle(nomad.QuotaDeleteRequestType, "QuotaDelete", (*state.Store).DeleteQuotas),
 		handle(nomad.DriverSchemaUpsertRequestType, "DriverSchemaUpsert", (*state.Store).UpsertDriverSchemas),
-		later(nomad.HostVolumeRegisterRequestType, "HostVolumeRegister"),
-		later(nomad.HostVolumeDeleteRequestType, "HostVolumeDelete"),
-		later(nomad.TaskGroupHostVolumeClaimDeleteRequestType, "TaskGroupHostVolumeClaimDelete"),
+		handle(nomad.HostVolumeRegisterRequestType, "HostVolumeRegister", (*state.Store).RegisterHostVolume),
+		handle(nomad.HostVolumeDeleteRequestType, "HostVolumeDelete", (*state.Store).DeleteHostVolume),
+		handle(nomad.TaskGroupHostVolumeClaimDeleteRequestType, "TaskGroupHostVolumeClaimDelete", (*state.Store).DeleteVolumeClaim),
 	}
 }
 

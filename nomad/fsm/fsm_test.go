@@ -106,8 +106,7 @@ func (m *machine) dump(t testing.TB) []byte {
 
 // lacking lists the commands of features that this version does not support.
 var lacking = map[int]string{35: "CSIVolumeRegister", 36: "CSIVolumeDeregister", 37: "CSIVolumeClaim",
-	39: "CSIVolumeClaimBatch", 40: "CSIPluginDelete", 75: "HostVolumeRegister",
-	76: "HostVolumeDelete", 77: "TaskGroupHostVolumeClaimDelete"}
+	39: "CSIVolumeClaimBatch", 40: "CSIPluginDelete"}
 
 func TestEveryNumber(t *testing.T) {
 	unused := map[int]bool{63: true, 66: true, 67: true, 68: true, 69: true, 70: true, 71: true, 72: true, 73: true, 74: true}

@@ -65,6 +65,10 @@ var measured = map[nomad.MessageType]string{
 	nomad.ServiceRegistrationUpsertRequestType:         "apply_service_registration_upsert",
 	nomad.ServiceRegistrationDeleteByIDRequestType:     "apply_service_registration_delete_id",
 	nomad.ServiceRegistrationDeleteByNodeIDRequestType: "apply_service_registration_delete_node_id",
+
+	nomad.HostVolumeRegisterRequestType:             "apply_host_volume_register",
+	nomad.HostVolumeDeleteRequestType:               "apply_host_volume_delete",
+	nomad.TaskGroupHostVolumeClaimDeleteRequestType: "apply_task_group_host_volume_claim_delete",
 }
 
 // measure adds a command's duration to its metric. State never depends on it.

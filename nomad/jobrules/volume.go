@@ -13,10 +13,8 @@ import (
 // The unsupported features of volumes and their mounts. See feature.go.
 var absentForVolumes = []feature[*nomad.VolumeRequest]{
 	{"volume csi", "volumes of type \"csi\" are", func(v *nomad.VolumeRequest) bool { return v.Type == nomad.VolumeTypeCSI }},
-	{"volume sticky", "sticky volumes (dynamic host volumes) are", func(v *nomad.VolumeRequest) bool { return v.Sticky }},
 	{"volume mount_options", "mount_options in volume (only for CSI volumes) are", func(v *nomad.VolumeRequest) bool { return v.MountOptions != nil }},
 	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is", func(v *nomad.VolumeRequest) bool { return v.AttachmentMode == nomad.VolumeAttachBlockDevice }},
-	{"volume access_mode", "access_mode = \"single-node-single-writer\" in volume (writers of host volumes are not counted) is", func(v *nomad.VolumeRequest) bool { return v.AccessMode == nomad.VolumeSingleNodeSingleWriter }},
 }
 
 var absentForVolumeMounts = []feature[*nomad.VolumeMount]{
@@ -53,6 +51,13 @@ func validateVolumeRequest(v *nomad.VolumeRequest, f *faults, j *nomad.Job) {
 	if v.PerAlloc && (j.Type == nomad.JobTypeSystem || j.Type == nomad.JobTypeSysBatch) {
 		f.add("per_alloc is not allowed in %s jobs, whose allocations all have the index 0: remove it", j.Type)
 	}
+	switch {
+	case !v.Sticky:
+	case v.Type != nomad.VolumeTypeHost:
+		f.add("sticky is not allowed for type %q: remove it", v.Type)
+	case v.PerAlloc:
+		f.add("sticky is not allowed with per_alloc, which gives each allocation a volume of its own: remove one")
+	}
 	switch v.AttachmentMode {
 	case "", nomad.VolumeAttachFilesystem, nomad.VolumeAttachBlockDevice:
 	default:
@@ -66,10 +71,10 @@ func validateAccess(v *nomad.VolumeRequest, f *faults) {
 	case "", nomad.VolumeSingleNodeReader, nomad.VolumeSingleNodeWriter, nomad.VolumeSingleNodeSingleWriter, nomad.VolumeSingleNodeMultiWriter:
 	case nomad.VolumeMultiNodeReader, nomad.VolumeMultiNodeSingleWriter, nomad.VolumeMultiNodeMultiWriter:
 		if v.Type == nomad.VolumeTypeHost {
-			f.add("access_mode is %q, but a host volume is on a single node: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
+			f.add("access_mode is %q, but a host volume is on a single node: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer", v.AccessMode)
 		}
 	default:
-		f.add("access_mode is %q: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
+		f.add("access_mode is %q: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer", v.AccessMode)
 	}
 }
 

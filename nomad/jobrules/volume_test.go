@@ -38,14 +38,16 @@ func TestValidateVolumes(t *testing.T) {
 		{"relative destination", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/data" }, ""},
 		{"no type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "" }, `type is "": use host`},
 		{"csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "csi" }, `volumes of type "csi" are ` + absent},
-		{"sticky", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky = true }, "sticky volumes (dynamic host volumes) are " + absent},
+		{"sticky", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky = true }, ""},
+		{"sticky per_alloc", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.PerAlloc = true, true }, "sticky is not allowed with per_alloc"},
+		{"sticky csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.Type = true, "csi" }, `sticky is not allowed for type "csi"`},
 		{"mount options", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.MountOptions = &nomad.CSIMountOptions{FSType: "ext4"}
 		}, absent},
 		{"block device", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "block-device" }, absent},
 		{"single writer", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.AccessMode = "single-node-single-writer"
-		}, absent},
+		}, ""},
 		{"unknown attachment", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "x" }, `attachment_mode is "x"`},
 		{"many nodes", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.AccessMode = "multi-node-reader-only"

@@ -88,6 +88,7 @@ func (s *Store) RegisterNode(index uint64, req *message.NodeRegisterRequest) (*C
 			t.putNodePool(&nomad.NodePool{Name: n.NodePool})
 		}
 		t.putNode(&n)
+		t.followVolumes(&n)
 		t.dropSchemas(nomad.LostSchemas(old, &n))
 		return nil
 	})
@@ -173,6 +174,7 @@ func (s *Store) UpdateNodeStatus(index uint64, req *message.NodeUpdateStatusRequ
 				n.IdentitySigningKeyID = req.IdentitySigningKeyID
 			}
 			appendEvent(n, index, req.NodeEvent)
+			t.followVolumes(n)
 		})
 	})
 }

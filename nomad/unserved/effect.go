@@ -40,10 +40,8 @@ var effects = map[string]sentence{
 	"network hostname": ofJobs("hostnames in networks of {jobs} have no effect on clients of this version"),
 
 	"volume csi":                    ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
-	"volume sticky":                 ofJobs("sticky volumes of {jobs} are matched by name only: the next allocation may get another volume"),
 	"volume mount_options":          ofJobs("mount options of volumes of {jobs} have no effect here"),
 	"volume attachment_mode":        ofJobs("attachment_mode \"block-device\" of volumes of {jobs} has no effect here"),
-	"volume access_mode":            ofJobs("writers of single-writer volumes of {jobs} are not counted: several may write"),
 	"volume_mount propagation_mode": failing("propagation_mode in volume_mount"),
 	"volume_mount selinux_label":    failing("selinux_label in volume_mount"),
 	"numa devices":                  ofJobs("devices in numa of {jobs} have no effect here: only the choice of reserved cores follows numa"),
@@ -77,9 +75,8 @@ type record struct {
 
 // records maps the record types that state stores undecoded to their features.
 var records = map[string]record{
-	"CSIPlugin":  kept("csi plugin", "csi plugins", "shown, updated or removed"),
-	"CSIVolume":  kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
-	"HostVolume": kept("dynamic host volume", "dynamic host volumes", "shown, updated or removed"),
+	"CSIPlugin": kept("csi plugin", "csi plugins", "shown, updated or removed"),
+	"CSIVolume": kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
 }
 
 // kept returns the feature of records that are stored but not used.

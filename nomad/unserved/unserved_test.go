@@ -102,14 +102,12 @@ func TestList(t *testing.T) {
 		&nomad.Job{ID: "a", Namespace: "other", Version: 1, VersionTag: &nomad.JobVersionTag{Name: "better"}},
 		&nomad.Job{ID: "c", Namespace: "default", VersionTag: tagged},
 		&nomad.Job{ID: "gone", Namespace: "default", VersionTag: tagged})
-	add(t, restore, "HostVolume", map[string]any{"ID": "3"})
 	add(t, restore, "PeriodicLaunch", &nomad.PeriodicLaunch{Namespace: "default", ID: "b"})
 	add(t, restore, "ScalingPolicy", &nomad.ScalingPolicy{ID: "p"})
 	add(t, restore, "ScalingEvents", &nomad.JobScalingEvents{Namespace: "default", JobID: "plain"})
 	got := List(restore.Finish().Snapshot())
 	want := []Feature{
 		{"consul service", 1, "services of 1 job with provider \"consul\" will not be registered or checked by clients of this version", []string{"default/web"}},
-		{"dynamic host volumes", 1, "1 dynamic host volume is preserved: it is not shown, updated or removed here", nil},
 		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently", []string{"default/b", "other/a"}},
 		{"volume csi", 1, "new allocations of 1 job with CSI volumes will not be placed", []string{"default/web"}},
 	}

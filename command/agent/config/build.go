@@ -80,7 +80,9 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,
 		Template:    templates,
-		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(),
+		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(), GCVolumesOnNodeGC: c.GCVolumesOnNodeGC,
+		HostVolumesDir:      cmp.Or(c.HostVolumesDir, filepath.Join(dir, "host_volumes")),
+		HostVolumePluginDir: cmp.Or(c.HostVolumePluginDir, filepath.Join(dir, "host_volume_plugins")),
 		GC: client.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
 			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
@@ -124,7 +126,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 }
 
 // laterFingerprinters are fingerprinters of Nomad that this project does not implement yet.
-var laterFingerprinters = []string{"consul", "cni", "plugins_cni", "host_volume_plugins", "secrets_plugins", "vault", "bridge",
+var laterFingerprinters = []string{"consul", "cni", "plugins_cni", "secrets_plugins", "vault", "bridge",
 	"env_aws", "env_gce", "env_azure", "env_digitalocean"}
 
 // knownFingerprinters returns an error if an option names an unknown fingerprinter.
@@ -132,7 +134,7 @@ func (s *Settings) knownFingerprinters() error {
 	names := slices.Concat(list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
 		list(s.option("fingerprint.denylist", "fingerprint.blacklist")))
 	for _, name := range names {
-		if !slices.Contains(fingerprint.Names(), name) && !slices.Contains(laterFingerprinters, name) {
+		if !slices.Contains(fingerprint.Names(), name) && !slices.Contains(laterFingerprinters, name) && name != client.PluginFingerprinter {
 			return s.Fault("client.options", "unknown fingerprinter %q", name)
 		}
 	}

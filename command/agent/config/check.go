@@ -53,7 +53,8 @@ func (s *Settings) checkRole() error {
 		return errors.New("data_dir is not set: use -data-dir, or -dev for an agent without stored data")
 	}
 	dirs := map[string]string{"data_dir": s.DataDir, "client.state_dir": s.Client.StateDir,
-		"client.alloc_dir": s.Client.AllocDir, "client.alloc_mounts_dir": s.Client.AllocMountsDir, "server.data_dir": s.Server.DataDir}
+		"client.alloc_dir": s.Client.AllocDir, "client.alloc_mounts_dir": s.Client.AllocMountsDir, "server.data_dir": s.Server.DataDir,
+		"client.host_volumes_dir": s.Client.HostVolumesDir, "client.host_volume_plugin_dir": s.Client.HostVolumePluginDir}
 	var errs []error
 	for path, dir := range dirs {
 		if dir != "" && !filepath.IsAbs(dir) {

@@ -8,8 +8,8 @@ type Client struct {
 	StateDir                       string                    `hcl:"state_dir"`
 	AllocDir                       string                    `hcl:"alloc_dir"`
 	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir" later:"another directory for the mounts of allocations"`
-	HostVolumesDir                 string                    `hcl:"host_volumes_dir" later:"dynamic host volumes"`
-	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir" later:"dynamic host volumes"`
+	HostVolumesDir                 string                    `hcl:"host_volumes_dir"`
+	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir"`
 	CommonPluginDir                string                    `hcl:"common_plugin_dir" later:"plugins for secrets"`
 	Servers                        []string                  `hcl:"servers"`
 	NodeClass                      string                    `hcl:"node_class"`
@@ -37,7 +37,7 @@ type Client struct {
 	GCDiskUsageThreshold           float64                   `hcl:"gc_disk_usage_threshold" default:"80"`
 	GCInodeUsageThreshold          float64                   `hcl:"gc_inode_usage_threshold" default:"70"`
 	GCMaxAllocs                    int                       `hcl:"gc_max_allocs" default:"50"`
-	GCVolumesOnNodeGC              bool                      `hcl:"gc_volumes_on_node_gc" later:"dynamic host volumes"`
+	GCVolumesOnNodeGC              bool                      `hcl:"gc_volumes_on_node_gc"`
 	NoHostUUID                     bool                      `hcl:"no_host_uuid" default:"true" later:"node IDs derived from the host's UUID"`
 	DisableRemoteExec              bool                      `hcl:"disable_remote_exec"`
 	Template                       Template                  `hcl:"template"`

@@ -53,12 +53,20 @@ type Cluster interface {
 	Members() []*nomad.ServerMember
 }
 
+// ServerCall is a request between servers. Its token is that of the calling server.
+type ServerCall interface {
+	rpc.Request
+	Write() *message.WriteRequest
+}
+
 // Peers calls the other servers of the region.
 type Peers interface {
 	// NodeServer returns the address of the server that a node is connected to.
 	NodeServer(ctx context.Context, node string) (addr string, err error)
 	// NodeSession returns the session of a node that is connected to another server.
 	NodeSession(ctx context.Context, node string) (id string, err error)
+	// AsServer calls a method for servers only, at the server that a node is connected to.
+	AsServer(ctx context.Context, node, method string, req ServerCall, resp any) error
 	Call(ctx context.Context, addr, method string, req, resp any) error
 	Stream(ctx context.Context, addr, method string) (*rpc.Stream, error)
 }
