@@ -22,6 +22,8 @@ type Tasks interface {
 	Changed() <-chan struct{}
 	// SetHealth sets the allocation's health in a deployment.
 	SetHealth(deployment string, healthy bool)
+	// Expire ends all tasks because the allocation exceeded max_run_duration.
+	Expire()
 }
 
 // Deps holds the dependencies that all allocations of the node share. Package client sets them.
@@ -44,6 +46,7 @@ type Config struct {
 func Order(c Config) []hook.Hook {
 	return []hook.Hook{
 		newDirectoryHook(c),
+		newMaxRunHook(c),
 		newNetworkHook(c),
 		newIdentitiesHook(c),
 		newHealthHook(c),

@@ -57,6 +57,7 @@ type Runner struct {
 	deployNew bool             // deploy is not stored yet
 	stopping  *nomad.TaskEvent // why all tasks must stop, nil otherwise
 	stopAt    time.Time        // stop time, after the group's shutdown delay
+	expired   bool             // max_run_duration has passed: poststop tasks end too
 	killing   map[string]bool
 	network   *nomad.AllocNetworkStatus // nil for the host's network
 	fault     string                    // why the tasks could not be run
@@ -247,6 +248,9 @@ func (r *Runner) step(ctx context.Context, work *sync.WaitGroup) {
 		stopping = nil
 	}
 	next := decide(r.group.Tasks, r.States(), stopping)
+	if r.isExpired() {
+		next.stopAll(r.group.Tasks, r.States())
+	}
 	for _, name := range next.start {
 		if next.stop[name] != nil {
 			continue
