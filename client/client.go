@@ -42,6 +42,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
@@ -102,6 +103,7 @@ type Client struct {
 	drivers   *driverset.Set
 	users     *driverset.Users
 	nets      *netns.Set
+	sinks     *logsink.Set
 	artifacts *artifact.Fetcher
 	groups    process.Groups // control groups of tasks of drivers that confine no sidecars
 	servers   Servers
@@ -177,12 +179,16 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 		return nil, err
 	}
 	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))
+	c.sinks = logsink.NewSet(cfg.LogSinks.sinks(), parts.Log)
 	c.session = newSession(cfg.BootFile, c.id.id, parts.Log)
 	volumes, err := hostVolumes(&c.cfg, parts.Log)
 	if err != nil {
 		return nil, err
 	}
 	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes)}
+	for _, name := range c.sinks.Names() {
+		c.node.node.Attributes[nomad.LogSinkAttribute(name)] = "1"
+	}
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
@@ -341,6 +347,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.gc.Run(ctx) })
 	group.Go(func() error { return c.stopSilent(ctx) })
 	group.Go(func() error { return c.measure(ctx) })
+	group.Go(func() error { return c.sinks.Run(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
 	}

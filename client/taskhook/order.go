@@ -37,6 +37,7 @@ type Deps struct {
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics
+	Sinks      LogSinks // nil for none
 }
 
 // Config is the input of a hook's constructor: the dependencies and the task.
@@ -68,6 +69,7 @@ func Order(c Config) []hook.Hook {
 		newArtifactHook(c),
 		&renewalHook{identities},
 		newLogsHook(c),
+		newSinksHook(c),
 		newDispatchHook(c),
 		newTemplateHook(c),
 		newStatsHook(c),

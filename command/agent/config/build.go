@@ -60,6 +60,10 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
+	sinks, err := s.logSinks()
+	if err != nil {
+		return client.Config{}, err
+	}
 	artifacts, err := s.artifactConfig()
 	if err != nil {
 		return client.Config{}, err
@@ -80,7 +84,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,
 		Template:    templates,
-		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(),
+		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(), LogSinks: sinks,
 		GC: client.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
 			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
