@@ -43,6 +43,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
@@ -106,6 +107,7 @@ type Client struct {
 	users     *driverset.Users
 	nets      *netns.Set
 	volumes   *dynamicVolumes
+	sinks     *logsink.Set
 	artifacts *artifact.Fetcher
 	groups    process.Groups // control groups of tasks of drivers that confine no sidecars
 	servers   Servers
@@ -188,6 +190,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 		return nil, err
 	}
 	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))
+	c.sinks = logsink.NewSet(cfg.LogSinks.sinks(), parts.Log)
 	c.session = newSession(cfg.BootFile, c.id.id, parts.Log)
 	volumes, err := hostVolumes(&c.cfg, parts.Log)
 	if err != nil {
@@ -195,6 +198,9 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	}
 	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes)}
 	c.volumes = c.newDynamicVolumes(volumes)
+	for _, name := range c.sinks.Names() {
+		c.node.node.Attributes[nomad.LogSinkAttribute(name)] = "1"
+	}
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
@@ -356,6 +362,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.gc.Run(ctx) })
 	group.Go(func() error { return c.stopSilent(ctx) })
 	group.Go(func() error { return c.measure(ctx) })
+	group.Go(func() error { return c.sinks.Run(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
 	}

@@ -5,8 +5,10 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/template"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -62,6 +64,25 @@ type Config struct {
 	Template template.Config
 	Access   AccessControl
 	Metrics  Metrics
+	LogSinks LogSinks
+}
+
+// LogSinks configures the log sinks of the node.
+type LogSinks struct {
+	Journal string              // the socket of journald, "" for no such sink
+	OTLP    *logsink.OTLPConfig // nil for no such sink
+}
+
+// sinks returns the sinks by name.
+func (l LogSinks) sinks() map[string]logsink.Sink {
+	out := map[string]logsink.Sink{}
+	if l.Journal != "" {
+		out[nomad.LogSinkJournald] = logsink.NewJournal(l.Journal)
+	}
+	if l.OTLP != nil {
+		out[nomad.LogSinkOTLP] = logsink.NewOTLP(*l.OTLP)
+	}
+	return out
 }
 
 // Metrics configures the node's metrics.

@@ -21,5 +21,6 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Template:   c.cfg.Template,
 		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Scripts: c.checks,
+		Sinks: c.sinks,
 	}
 }

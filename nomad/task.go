@@ -70,6 +70,8 @@ type LogConfig struct {
 	MaxFiles      int
 	MaxFileSizeMB int
 	Disabled      bool
+	// Sinks are the log sinks of the node that get a copy. It exists only in open-nomad.
+	Sinks []string `json:",omitempty" codec:",omitempty"`
 }
 
 // Task is one program of a group.

@@ -112,6 +112,8 @@ type LogConfig struct {
 	MaxFileSizeMB *int  `hcl:"max_file_size"`
 	Enabled       *bool `hcl:"enabled"`
 	Disabled      *bool `hcl:"disabled"`
+	// Sinks are the log sinks of the node that get a copy. It exists only in open-nomad.
+	Sinks []string `hcl:"sinks" json:",omitempty"`
 }
 
 // Template is a file that is rendered before the task starts, and again when its data

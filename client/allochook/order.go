@@ -26,6 +26,8 @@ type Tasks interface {
 	SetHealth(deployment string, healthy bool)
 	// RestartUnhealthy restarts one task or, if task is empty, all running ones, as after a failure.
 	RestartUnhealthy(ctx context.Context, task, reason string) error
+	// Expire ends all tasks because the allocation exceeded max_run_duration.
+	Expire()
 }
 
 // Deps holds the dependencies that all allocations of the node share. Package client sets them.
@@ -52,6 +54,7 @@ type Config struct {
 func Order(c Config) []hook.Hook {
 	return []hook.Hook{
 		newDirectoryHook(c),
+		newMaxRunHook(c),
 		newNetworkHook(c),
 		newIdentitiesHook(c),
 		newGroupServiceHook(c),

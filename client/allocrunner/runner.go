@@ -60,6 +60,7 @@ type Runner struct {
 	stopAt                time.Time        // stop time, after the group's shutdown delay
 	delaying              bool             // stopAt is set
 	preKilling, preKilled bool             // the pre-kill hooks have begun, or finished
+	expired               bool             // max_run_duration has passed: poststop tasks end too
 	killing               map[string]bool
 	network               *nomad.AllocNetworkStatus // nil for the host's network
 	fault                 string                    // why the tasks could not be run
@@ -257,6 +258,9 @@ func (r *Runner) step(ctx context.Context, work *sync.WaitGroup) {
 		}
 	}
 	next := decide(r.group.Tasks, r.States(), stopping)
+	if r.isExpired() {
+		next.stopAll(r.group.Tasks, r.States())
+	}
 	if len(next.stop) > 0 && !r.preKill(ctx, work) {
 		return
 	}

@@ -22,8 +22,11 @@ func (r *Runner) State() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	status, description := clientStatus(r.group.Tasks, states)
-	if r.fault != "" {
+	switch {
+	case r.fault != "":
 		description = r.fault
+	case status == nomad.AllocClientStatusComplete && expired(states):
+		description = nomad.AllocTimeoutReasonMaxRunDuration
 	}
 	return State{
 		ClientStatus: status, ClientDescription: description, TaskStates: states,

@@ -41,6 +41,7 @@ type Deps struct {
 	Metrics    Metrics
 	Services   *service.Registrar // nil: native services are not enabled
 	Scripts    Scripts            // nil: no checks
+	Sinks      LogSinks           // nil for none
 }
 
 // Config is the input of a hook's constructor: the dependencies and the task.
@@ -72,6 +73,7 @@ func Order(c Config) []hook.Hook {
 		newArtifactHook(c),
 		&renewalHook{identities},
 		newLogsHook(c),
+		newSinksHook(c),
 		newDispatchHook(c),
 		newTemplateHook(c),
 		newServiceHook(c),

@@ -29,7 +29,6 @@ var (
 	}
 	absentForGroups = []feature[*nomad.TaskGroup]{
 		{"consul", "consul blocks are", func(tg *nomad.TaskGroup) bool { return tg.Consul != nil }},
-		{"max_run_duration", "max_run_duration is", func(tg *nomad.TaskGroup) bool { return tg.MaxRunDuration != nil }},
 		{"ephemeral_disk sticky", "sticky in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
 		{"ephemeral_disk migrate", "migrate in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},
 	}

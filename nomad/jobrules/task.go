@@ -135,6 +135,7 @@ func validateResources(r *nomad.Resources, f *faults) {
 }
 
 func validateLogConfig(l *nomad.LogConfig, f *faults, disk *nomad.EphemeralDisk) {
+	validateLogSinks(l, f)
 	validateAmounts(f, amount{"max_files of logs", l.MaxFiles}, amount{"max_file_size of logs", l.MaxFileSizeMB})
 	if l.MaxFiles < 1 {
 		f.add("max_files of logs is %d: it must be 1 or more", l.MaxFiles)

@@ -60,6 +60,10 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
+	sinks, err := s.logSinks()
+	if err != nil {
+		return client.Config{}, err
+	}
 	artifacts, err := s.artifactConfig()
 	if err != nil {
 		return client.Config{}, err
@@ -80,7 +84,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,
 		Template:    templates,
-		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(), GCVolumesOnNodeGC: c.GCVolumesOnNodeGC,
+		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(), LogSinks: sinks, GCVolumesOnNodeGC: c.GCVolumesOnNodeGC,
 		HostVolumesDir:      cmp.Or(c.HostVolumesDir, filepath.Join(dir, "host_volumes")),
 		HostVolumePluginDir: cmp.Or(c.HostVolumePluginDir, filepath.Join(dir, "host_volume_plugins")),
 		GC: client.GCConfig{

@@ -60,6 +60,7 @@ type Client struct {
 	LogFile                        string                    `hcl:"log_file"`
 	Fingerprint                    map[string]*Fingerprinter `hcl:"fingerprint,label" later:"settings of fingerprinters"`
 	DefaultIneligible              bool                      `hcl:"default_ineligible"`
+	LogSink                        map[string]*LogSink       `hcl:"log_sink,label"`
 }
 
 // Reserved is the client.reserved block.

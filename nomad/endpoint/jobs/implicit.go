@@ -31,6 +31,9 @@ func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 		if signals := signalsOf(tg); len(signals) > 0 {
 			constrain(tg, &nomad.Constraint{LTarget: targetSignals, RTarget: strings.Join(signals, ","), Operand: nomad.ConstraintSetContains})
 		}
+		for _, sink := range sinksOf(tg) {
+			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.LogSinkAttribute(sink) + "}", Operand: nomad.ConstraintAttributeIsSet})
+		}
 		for _, c := range append(discovery(tg), least(tg, names)...) {
 			constrain(tg, c)
 		}
@@ -114,6 +117,18 @@ func least(tg *nomad.TaskGroup, names *kinds.Names) (out []*nomad.Constraint) {
 		out = append(out, &nomad.Constraint{LTarget: "${attr." + attribute + "}", RTarget: strconv.Itoa(values[attribute]), Operand: ">="})
 	}
 	return out
+}
+
+// sinksOf returns the log sinks that tasks of the group use, sorted.
+func sinksOf(tg *nomad.TaskGroup) []string {
+	var out []string
+	for _, t := range tg.Tasks {
+		if t.LogConfig != nil && !t.LogConfig.Disabled {
+			out = append(out, t.LogConfig.Sinks...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // signalsOf returns the signals that may be sent to tasks of the group, sorted.

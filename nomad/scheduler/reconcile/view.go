@@ -48,6 +48,7 @@ type taskParts struct {
 	Identity     *nomad.WorkloadIdentity
 	Identities   []*nomad.WorkloadIdentity
 	Silent       bool
+	Sinks        []string
 	Rerender     bool
 }
 
@@ -57,8 +58,15 @@ func taskView(j *nomad.Job, tg *nomad.TaskGroup, t *nomad.Task) taskParts {
 		Artifacts: t.Artifacts, Vault: t.Vault, Secrets: t.Secrets, Consul: t.Consul, Templates: t.Templates,
 		Plugin: t.CSIPluginConfig, Mounts: t.VolumeMounts, Affinities: t.Affinities, Resources: resourceView(t.Resources),
 		Identity: t.Identity, Identities: t.Identities, Silent: t.LogConfig != nil && t.LogConfig.Disabled,
-		Rerender: rerenders(t.RestartPolicy),
+		Rerender: rerenders(t.RestartPolicy), Sinks: sinksOf(t.LogConfig),
 	}
+}
+
+func sinksOf(l *nomad.LogConfig) []string {
+	if l == nil {
+		return nil
+	}
+	return l.Sinks
 }
 
 // mergedMeta returns the metadata of a task: its own wins over that of its group, and that over that of the job.
