@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/network"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -39,8 +40,10 @@ type Config struct {
 	Mux         rpc.Mux
 	DialTimeout time.Duration
 
-	Fingerprint    fingerprint.Config
-	HostVolumes    map[string]HostVolume // by name
+	Fingerprint fingerprint.Config
+	HostVolumes map[string]HostVolume // by name
+	// Networks configures the networks of allocations. New sets its directory, Check and Log.
+	Networks       network.Config
 	CgroupParent   string
 	MaxKillTimeout time.Duration
 	// DisableRemoteExec rejects exec requests.

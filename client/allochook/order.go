@@ -29,6 +29,9 @@ type Deps struct {
 	AllocDir string   // the client's alloc_dir
 	Networks Networks // the network namespaces of allocations, nil for none
 	Drivers  Drivers
+	// Connections connects the namespaces with the networks of the node; nil for modes host and none
+	// only.
+	Connections Connections
 }
 
 // Config is the input of a hook's constructor: the dependencies and the allocation.

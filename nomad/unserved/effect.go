@@ -35,10 +35,6 @@ var effects = map[string]sentence{
 	"ephemeral_disk sticky":  ofJobs("data of sticky disks of {jobs} will not be kept for the next allocation by clients of this version"),
 	"ephemeral_disk migrate": ofJobs("data of disks of {jobs} will not be migrated by clients of this version"),
 
-	"network mode":     ofJobs("allocations of {jobs} with bridge or CNI networks will not be placed on clients of this version"),
-	"network cni":      ofJobs("cni blocks of networks of {jobs} have no effect on clients of this version"),
-	"network hostname": ofJobs("hostnames in networks of {jobs} have no effect on clients of this version"),
-
 	"volume csi":                    ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
 	"volume sticky":                 ofJobs("sticky volumes of {jobs} are matched by name only: the next allocation may get another volume"),
 	"volume mount_options":          ofJobs("mount options of volumes of {jobs} have no effect here"),

@@ -80,6 +80,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,
 		Template:    templates,
+		Networks:    c.networks(),
 		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(),
 		GC: client.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
@@ -116,7 +117,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 			CPU: c.Reserved.CPU, Cores: c.Reserved.Cores, MemoryMB: c.Reserved.Memory, DiskMB: c.Reserved.Disk,
 			Ports: c.Reserved.ReservedPorts,
 		},
-		HostNetworks:   c.hostNetworks(),
+		HostNetworks: c.hostNetworks(), Networks: c.fingerprintNetworks(),
 		MinDynamicPort: c.MinDynamicPort, MaxDynamicPort: c.MaxDynamicPort,
 		Allow: list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
 		Deny:  list(s.option("fingerprint.denylist", "fingerprint.blacklist")),
@@ -124,7 +125,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 }
 
 // laterFingerprinters are fingerprinters of Nomad that this project does not implement yet.
-var laterFingerprinters = []string{"consul", "cni", "plugins_cni", "host_volume_plugins", "secrets_plugins", "vault", "bridge",
+var laterFingerprinters = []string{"consul", "host_volume_plugins", "secrets_plugins", "vault",
 	"env_aws", "env_gce", "env_azure", "env_digitalocean"}
 
 // knownFingerprinters returns an error if an option names an unknown fingerprinter.

@@ -127,7 +127,7 @@ func (s *Settings) checkClient() error {
 			errs = append(errs, s.Fault("client."+path, "must not be negative"))
 		}
 	}
-	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkArtifact(), s.checkTemplate(), s.checkJoin(), s.checkOptions())...)
+	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkBridge(), s.checkArtifact(), s.checkTemplate(), s.checkJoin(), s.checkOptions())...)
 }
 
 func (s *Settings) checkHostVolumes() error {
