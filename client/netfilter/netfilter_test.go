@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -118,22 +117,10 @@ func (s *site) protect(name string, limited bool, allow ...string) {
 
 // inside calls do in a network namespace, "" for the node's.
 func (s *site) inside(ns string, do func() error) error {
-	if ns == "" {
-		return do()
+	if ns != "" {
+		ns = "/run/netns/" + ns
 	}
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		fd, err := unix.Open("/run/netns/"+ns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			err = unix.Setns(fd, unix.CLONE_NEWNET)
-		}
-		if err == nil {
-			err = do()
-		}
-		done <- err
-	}()
-	return <-done
+	return testnet.Inside(ns, do)
 }
 
 // serve accepts connections in a namespace and answers them, over TCP and UDP.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -65,4 +66,27 @@ func preparePrivate() error {
 		return fmt.Errorf("set the loopback interface up: %w: %s", err, out)
 	}
 	return nil
+}
+
+// Inside calls do on a thread in the network namespace at path, "" for that of the process. The thread
+// ends with the call. What do opens stays in the namespace.
+func Inside(path string, do func() error) error {
+	if path == "" {
+		return do()
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			done <- fmt.Errorf("enter %s: %w", path, err)
+			return
+		}
+		done <- do()
+	}()
+	return <-done
 }
