@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client/cni"
 	"github.com/open-nomad/open-nomad/client/netns"
@@ -33,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // node is the network of a client.
 type node struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	cfg     network.Config
 	spaces  *netns.Set
@@ -49,7 +51,7 @@ func config(dir, plugins string) network.Config {
 		Log:    slog.New(slog.DiscardHandler), AllAddresses: true}
 }
 
-func newNode(t *testing.T) *node {
+func newNode(t testing.TB) *node {
 	t.Helper()
 	if !testnet.IsPrivate() {
 		t.Skip("needs root")
@@ -315,5 +317,28 @@ func TestCNINetwork(t *testing.T) {
 	}
 	if err := n.spaces.Remove(allocID); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// BenchmarkConnect measures the set-up of a network with one port, over that of a namespace without a
+// network.
+func BenchmarkConnect(b *testing.B) {
+	for _, isolated := range []bool{false, true} {
+		b.Run(fmt.Sprintf("isolated=%t", isolated), func(b *testing.B) {
+			n := newNode(b)
+			var times []time.Duration
+			for i := range b.N {
+				r := request(fmt.Sprintf("alloc-%d", i), n.space(fmt.Sprintf("alloc-%d", i)))
+				r.Network.Isolate = isolated
+				start := time.Now()
+				n.connect(r)
+				times = append(times, time.Since(start))
+				if err := n.set.Disconnect(context.Background(), r.Alloc.ID); err != nil {
+					b.Fatal(err)
+				}
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2].Milliseconds()), "p50-ms")
+		})
 	}
 }

@@ -33,10 +33,12 @@ type node struct {
 	t   *testing.T
 	dir string
 	log string
+
+	options cluster.Options
 }
 
-// newNode starts an agent with additions to the client block.
-func newNode(t *testing.T, client string) *node {
+// newNode starts an agent with additions to the client block, and more blocks.
+func newNode(t *testing.T, client string, more ...string) *node {
 	t.Helper()
 	if !testnet.IsPrivate() {
 		t.Skip("needs root")
@@ -78,11 +80,12 @@ func newNode(t *testing.T, client string) *node {
 		_ = exec.Command("ip", "link", "del", "nomad").Run() // may not exist
 	})
 	cfg := filepath.Join(dir, "agent.hcl")
-	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n  network_interface = \"lo\"\n  bridge_network_subnet_ipv6 = \"fd00:77::/64\"\n  %s\n}\nplugin \"raw_exec\" {\n config {\n enabled = true\n }\n}\n", slice, client)
+	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n  network_interface = \"lo\"\n  bridge_network_subnet_ipv6 = \"fd00:77::/64\"\n  %s\n}\nplugin \"raw_exec\" {\n config {\n enabled = true\n }\n}\n", slice, client) + strings.Join(more, "\n")
 	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(cfg, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	n.start(cluster.Options{Bin: bin, Dir: filepath.Join(dir, "agent"), Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
+	n.options = cluster.Options{Bin: bin, Dir: filepath.Join(dir, "agent"), Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}}
+	n.start(n.options)
 	return n
 }
 
@@ -216,8 +219,12 @@ func (n *node) want(reachable bool, space, addr string) {
 func (n *node) clean(allocs map[string]*api.Allocation) {
 	n.t.Helper()
 	var left []string
-	what := func() string { return "nothing remains: " + strings.Join(left, "\n") }
-	testpace.Until(n.t, what(), func() bool {
+	n.t.Cleanup(func() {
+		if len(left) > 0 {
+			n.t.Logf("remaining: %q", left)
+		}
+	})
+	testpace.Until(n.t, "nothing remains", func() bool {
 		left = nil
 		for _, name := range []string{"iptables-save", "ip6tables-save"} {
 			rules, err := exec.Command(name).Output()
@@ -243,9 +250,6 @@ func (n *node) clean(allocs map[string]*api.Allocation) {
 		links, err := exec.Command("ip", "-o", "link", "show", "type", "veth").Output()
 		if err != nil || len(links) > 0 {
 			left = append(left, string(links))
-		}
-		if len(left) > 0 {
-			n.t.Logf("remaining: %q", left)
 		}
 		return len(left) == 0
 	})
