@@ -54,14 +54,14 @@ func config(dir, plugins string) network.Config {
 func newNode(t testing.TB) *node {
 	t.Helper()
 	if !testnet.IsPrivate() {
-		t.Skip("needs root")
+		testnet.Missing(t, "needs root")
 	}
 	plugins := cni.PluginDirs("", os.Getenv("CNI_PATH"))
 	if _, err := (&cni.Exec{}).FindInPath("portmap", plugins); err != nil {
-		t.Skip(err)
+		testnet.Missing(t, err)
 	}
 	if _, err := exec.LookPath("iptables"); err != nil {
-		t.Skip("needs the package iptables")
+		testnet.Missing(t, "needs the package iptables")
 	}
 	portmap, err := (&cni.Exec{}).FindInPath("portmap", plugins)
 	if err != nil {

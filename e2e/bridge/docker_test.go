@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
-// A group with a task in a container and one of exec2 cannot be: the driver docker creates the network.
-// A group of containers has the address of its pause container, its host name and files.
+// A group of containers has the network of its pause container, with an address on the bridge, a host
+// name and a hosts file.
 func TestDocker(t *testing.T) {
 	if !testnet.IsPrivate() {
 		t.Skip("needs root")

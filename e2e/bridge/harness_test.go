@@ -41,13 +41,13 @@ type node struct {
 func newNode(t *testing.T, client string, more ...string) *node {
 	t.Helper()
 	if !testnet.IsPrivate() {
-		t.Skip("needs root")
+		testnet.Missing(t, "needs root")
 	}
 	if _, err := (&cni.Exec{}).FindInPath("portmap", cni.PluginDirs("", os.Getenv("CNI_PATH"))); err != nil {
-		t.Skip(err)
+		testnet.Missing(t, err)
 	}
 	if _, err := exec.LookPath("iptables"); err != nil {
-		t.Skip("needs the package iptables")
+		testnet.Missing(t, "needs the package iptables")
 	}
 	bin, err := filepath.Abs("../../bin/nomad")
 	if err == nil {

@@ -47,6 +47,18 @@ func Private(m *testing.M) int {
 	return 0
 }
 
+// needVar makes missing packages a failure, in CI.
+const needVar = "NEEDS_NETWORK"
+
+// Missing skips a test that needs something of the machine, or fails it if CI has installed it.
+func Missing(t testing.TB, why any) {
+	t.Helper()
+	if os.Getenv(needVar) != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
 // IsPrivate reports whether the process may change its network.
 func IsPrivate() bool { return os.Getenv(privateVar) != "" }
 
