@@ -96,37 +96,38 @@ type Parts struct {
 
 // Client is one node.
 type Client struct {
-	cfg       Config
-	log       *slog.Logger
-	db        *state.DB
-	id        *identity
-	session   *nomad.NodeSession
-	sent      atomic.Uint64 // of Node.UpdateAlloc, see sendUpdates
-	node      *nodeHolder
-	drivers   *driverset.Set
-	users     *driverset.Users
-	nets      *netns.Set
-	volumes   *dynamicVolumes
-	sinks     *logsink.Set
-	artifacts *artifact.Fetcher
-	groups    process.Groups // control groups of tasks of drivers that confine no sidecars
-	servers   Servers
-	local     Local
-	remote    *Remote // nil with a server in this process
-	pool      *rpc.Pool
-	rpc       *rpc.Server
-	own       *rpc.Server     // serves the calls of this process's agent
-	owns      map[string]bool // the names of its methods
-	access    *access.Resolver
-	tickets   *ticket.Verifier
-	updates   *updates
-	allocs    *allocSet
-	gc        *collector
-	stats     *hostStats
-	execs     exec.Limits
-	api       *taskhook.API
-	services  *service.Registrar // nil if native services are disabled
-	checks    *check.Set
+	cfg         Config
+	log         *slog.Logger
+	db          *state.DB
+	id          *identity
+	session     *nomad.NodeSession
+	sent        atomic.Uint64 // of Node.UpdateAlloc, see sendUpdates
+	node        *nodeHolder
+	drivers     *driverset.Set
+	users       *driverset.Users
+	nets        *netns.Set
+	connections *connections
+	volumes     *dynamicVolumes
+	sinks       *logsink.Set
+	artifacts   *artifact.Fetcher
+	groups      process.Groups // control groups of tasks of drivers that confine no sidecars
+	servers     Servers
+	local       Local
+	remote      *Remote // nil with a server in this process
+	pool        *rpc.Pool
+	rpc         *rpc.Server
+	own         *rpc.Server     // serves the calls of this process's agent
+	owns        map[string]bool // the names of its methods
+	access      *access.Resolver
+	tickets     *ticket.Verifier
+	updates     *updates
+	allocs      *allocSet
+	gc          *collector
+	stats       *hostStats
+	execs       exec.Limits
+	api         *taskhook.API
+	services    *service.Registrar // nil if native services are disabled
+	checks      *check.Set
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
 	restored *uint64             // RestoreIndex of the last pull, nil before the first
@@ -201,6 +202,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	for _, name := range c.sinks.Names() {
 		c.node.node.Attributes[nomad.LogSinkAttribute(name)] = "1"
 	}
+	c.openNetworks()
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
@@ -397,7 +399,7 @@ func (c *Client) clear() {
 			c.log.Warn("remove allocation", "alloc", id, "err", err)
 		}
 	}
-	c.sweep(nil)
+	c.sweep(context.Background(), nil)
 }
 
 // Close releases a client that was never run.

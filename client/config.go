@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/logsink"
+	"github.com/open-nomad/open-nomad/client/network"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -43,6 +44,8 @@ type Config struct {
 
 	Fingerprint fingerprint.Config
 	HostVolumes map[string]HostVolume // by name
+	// Networks configures the networks of allocations. New sets its directory, Check and Log.
+	Networks network.Config
 	// HostVolumesDir contains the dynamic host volumes, and HostVolumePluginDir their plugins.
 	HostVolumesDir, HostVolumePluginDir string
 	// GCVolumesOnNodeGC removes the dynamic host volumes from the servers' state together with the node.

@@ -8,7 +8,8 @@ import (
 
 // allocHooks returns the dependencies of the hooks of allocations.
 func (c *Client) allocHooks() allochook.Deps {
-	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.nets, Drivers: c.drivers, Services: c.services, Checks: c.checks}
+	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.nets, Drivers: c.drivers, Connections: c.connections,
+		Services: c.services, Checks: c.checks}
 }
 
 // taskHooks returns the dependencies of the hooks of tasks.

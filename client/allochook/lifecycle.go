@@ -86,6 +86,7 @@ type PrerunResponse struct {
 	NetNS     string
 	NetLabels map[string]string // of the driver that created NetNS
 	Network   *nomad.AllocNetworkStatus
+	Hostname  string // of the tasks in NetNS, "" for that of the node
 	// Background runs while the tasks run. Its context ends when they are dead or the agent
 	// shuts down. The loop waits for it.
 	Background func(ctx context.Context)

@@ -37,6 +37,9 @@ type Deps struct {
 	Drivers  Drivers
 	Services *service.Registrar // nil: native services are not enabled
 	Checks   *check.Set         // nil: no checks
+	// Connections connects the namespaces with the networks of the node; nil for modes host and none
+	// only.
+	Connections Connections
 }
 
 // Config is the input of a hook's constructor: the dependencies and the allocation.

@@ -16,7 +16,8 @@ type prepared struct {
 	netNS string        // "" for the host's
 	// netLabels are the labels of the driver that created netNS.
 	netLabels map[string]string
-	network   *nomad.AllocNetworkStatus
+	network   *nomad.AllocNetworkStatus // nil for the host's
+	hostname  string                    // "" for the node's
 }
 
 // prerun runs the prerun hooks. It passes their Background functions to start.
@@ -29,7 +30,7 @@ func (r *Runner) prerun(ctx context.Context, start func(func(context.Context))) 
 			got.dir = resp.Dir
 		}
 		if resp.NetNS != "" {
-			got.netNS, got.netLabels = resp.NetNS, resp.NetLabels
+			got.netNS, got.netLabels, got.network, got.hostname = resp.NetNS, resp.NetLabels, resp.Network, resp.Hostname
 		}
 		if resp.Network != nil {
 			got.network = resp.Network

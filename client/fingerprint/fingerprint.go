@@ -4,7 +4,8 @@
 //
 // Each fingerprinter is one row of a table: a name, for the options fingerprint.allowlist and
 // fingerprint.denylist, and a function that returns Facts. They run in parallel, read files and
-// make system calls, and start no processes; together they take milliseconds. An attribute that
+// make system calls; together they take milliseconds. Only the one for CNI plugins starts processes, to
+// get their versions. An attribute that
 // cannot be detected is absent.
 //
 // The package keeps no state, and its goroutines end with Run. Drivers fingerprint themselves
@@ -42,6 +43,7 @@ type Config struct {
 	ReservableCores string // cpuset list, "" for all
 	Reserved        Reserved
 	HostNetworks    []HostNetwork
+	Networks        Networks
 	MinDynamicPort  int
 	MaxDynamicPort  int
 	Allow, Deny     []string
@@ -123,6 +125,9 @@ var table = []row{
 	{"memory", memory},
 	{"storage", storage},
 	{"network", network},
+	{"bridge", bridge},
+	{"cni", cniNetworks},
+	{"plugins_cni", cniPlugins},
 	{"host", host},
 	{"landlock", landlockABI},
 	{"cgroup", cgroupVersion},

@@ -50,6 +50,9 @@ type Config struct {
 	NetNS  string // path of the allocation's network namespace, "" for the host's
 	// NetLabels are the labels of the driver that created NetNS.
 	NetLabels map[string]string
+	// Network is that of NetNS. Hostname is "" for that of the node.
+	Network  *nomad.AllocNetworkStatus
+	Hostname string
 	// Gate is closed when the task may start. Nil lets it start at once.
 	Gate       <-chan struct{}
 	Identities taskhook.Identities
@@ -113,7 +116,7 @@ func New(cfg Config) *Runner {
 		local:     state.LocalState{Hooks: map[string]*state.HookState{}},
 		tracker:   newTracker(cfg.Alloc.Job, cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup), cfg.Task),
 		env: taskenv.New(taskenv.Subject{
-			Node: cfg.Node, Region: cfg.Region, Alloc: cfg.Alloc, Task: cfg.Task,
+			Node: cfg.Node, Region: cfg.Region, Alloc: cfg.Alloc, Task: cfg.Task, Network: cfg.Network,
 		}),
 	}
 	r.state.State = nomad.TaskStatePending

@@ -54,7 +54,7 @@ var errNoNetwork = errors.New("the task needs its own network, which needs an ag
 // user namespace. The caller has checked OwnNamespaces.
 func Isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	if os.Geteuid() != 0 {
-		if cfg.NetNS != "" {
+		if cfg.NetNS != "" || cfg.Hostname != "" {
 			return errNoNetwork
 		}
 		p.OwnUsers = true
@@ -63,7 +63,7 @@ func Isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	if err != nil {
 		return err
 	}
-	p.PrivatePID, p.PrivateIPC, p.NetNS = true, true, cfg.NetNS
+	p.PrivatePID, p.PrivateIPC, p.NetNS, p.Hostname = true, true, cfg.NetNS, cfg.Hostname
 	// The directories of other allocations are next to the task's.
 	view := sandbox.View{Dir: filepath.Dir(cfg.AllocDir), Own: filepath.Base(cfg.AllocDir)}
 	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: view, Tmp: tmp, Proc: true}

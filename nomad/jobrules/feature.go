@@ -2,7 +2,6 @@ package jobrules
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -18,7 +17,7 @@ type feature[T any] struct {
 // absent is the format of the error message for an unsupported feature.
 const absent = "%s not supported by this version: remove it from the job"
 
-// The unsupported features of jobs, groups, networks and tasks. Those of volumes are in volume.go, those of services in service.go.
+// The unsupported features of jobs, groups and tasks. Those of volumes are in volume.go, those of services in service.go.
 // Registration rejects a job that uses one of them. Jobs stored by another implementation may use them: see
 // UnsupportedFeatures.
 var (
@@ -31,13 +30,6 @@ var (
 		{"consul", "consul blocks are", func(tg *nomad.TaskGroup) bool { return tg.Consul != nil }},
 		{"ephemeral_disk sticky", "sticky in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
 		{"ephemeral_disk migrate", "migrate in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},
-	}
-	absentForNetworks = []feature[*nomad.NetworkResource]{
-		{"network mode", "network modes other than \"host\" and \"none\" (bridge, cni/...) are", func(n *nomad.NetworkResource) bool {
-			return n.Mode == nomad.NetworkModeBridge || strings.HasPrefix(n.Mode, "cni/")
-		}},
-		{"network cni", "cni blocks in network are", func(n *nomad.NetworkResource) bool { return n.CNI != nil }},
-		{"network hostname", "hostname in network is", func(n *nomad.NetworkResource) bool { return n.Hostname != "" }},
 	}
 	absentForTasks = []feature[*nomad.Task]{
 		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
@@ -71,9 +63,6 @@ func UnsupportedFeatures(j *nomad.Job) []string {
 			continue // possible only in a job that was stored without validation
 		}
 		names = usedOf(absentForGroups, tg, names)
-		for _, n := range tg.Networks {
-			names = usedOf(absentForNetworks, n, names)
-		}
 		for _, v := range tg.Volumes {
 			names = usedOf(absentForVolumes, v, names)
 		}
@@ -109,7 +98,7 @@ func usedOf[T any](list []feature[*T], v *T, names []string) []string {
 
 // AllUnsupportedFeatures returns all names that UnsupportedFeatures can return, sorted.
 func AllUnsupportedFeatures() []string {
-	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForNetworks), namesOf(absentForServices),
+	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForServices),
 		namesOf(absentForVolumes), namesOf(absentForVolumeMounts), namesOf(absentForTasks))
 	slices.Sort(names)
 	return slices.Compact(names)

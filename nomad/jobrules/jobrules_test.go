@@ -225,15 +225,14 @@ func TestAbsentFeatures(t *testing.T) {
 	group := func(j *nomad.Job) *nomad.TaskGroup { return j.TaskGroups[0] }
 	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
 	for name, edit := range map[string]func(j *nomad.Job){
-		"multiregion":   func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
-		"consul":        func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Name: "web"}} },
-		"scaling":       func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
-		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
-		"network modes": func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
-		"vault":         func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
-		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
-		"action":        func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
-		"schedule":      func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
+		"multiregion": func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
+		"consul":      func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Name: "web"}} },
+		"scaling":     func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
+		"sticky":      func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
+		"vault":       func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
+		"secret":      func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
+		"action":      func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
+		"schedule":    func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
 		"numa": func(j *nomad.Job) {
 			task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Devices: []string{"nvidia/gpu"}}}
 		},

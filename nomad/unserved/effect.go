@@ -34,10 +34,6 @@ var effects = map[string]sentence{
 	"ephemeral_disk sticky":  ofJobs("data of sticky disks of {jobs} will not be kept for the next allocation by clients of this version"),
 	"ephemeral_disk migrate": ofJobs("data of disks of {jobs} will not be migrated by clients of this version"),
 
-	"network mode":     ofJobs("allocations of {jobs} with bridge or CNI networks will not be placed on clients of this version"),
-	"network cni":      ofJobs("cni blocks of networks of {jobs} have no effect on clients of this version"),
-	"network hostname": ofJobs("hostnames in networks of {jobs} have no effect on clients of this version"),
-
 	"volume csi":                    ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
 	"volume mount_options":          ofJobs("mount options of volumes of {jobs} have no effect here"),
 	"volume attachment_mode":        ofJobs("attachment_mode \"block-device\" of volumes of {jobs} has no effect here"),

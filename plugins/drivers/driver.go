@@ -95,6 +95,7 @@ type Capabilities struct {
 	Mounts               bool     // the driver mounts TaskConfig.Mounts and TaskConfig.Files
 	Devices              bool     // the driver gives TaskConfig.Devices to the task
 	DNS                  bool     // the driver applies TaskConfig.DNS itself
+	Hostname             bool     // the driver applies TaskConfig.Hostname; one with MustCreateNetwork need not
 }
 
 // Health of a driver on a node.
@@ -147,6 +148,8 @@ type TaskConfig struct {
 	NetNS        string     // path of the allocation's network namespace, "" for the host's
 	// NetLabels are the labels of the NetworkCreator that created NetNS.
 	NetLabels map[string]string
+	// Hostname is that of the task in NetNS, for a driver with Capabilities.Hostname.
+	Hostname string
 	// Stdout and Stderr are FIFOs, or /dev/null, to which the driver writes the output. The caller
 	// collects it. If they are empty, the driver collects the output, as Log and LogDir specify.
 	Stdout, Stderr string

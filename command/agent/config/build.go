@@ -84,6 +84,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,
 		Template:    templates,
+		Networks:    c.networks(),
 		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(), LogSinks: sinks, GCVolumesOnNodeGC: c.GCVolumesOnNodeGC,
 		HostVolumesDir:      cmp.Or(c.HostVolumesDir, filepath.Join(dir, "host_volumes")),
 		HostVolumePluginDir: cmp.Or(c.HostVolumePluginDir, filepath.Join(dir, "host_volume_plugins")),
@@ -122,7 +123,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 			CPU: c.Reserved.CPU, Cores: c.Reserved.Cores, MemoryMB: c.Reserved.Memory, DiskMB: c.Reserved.Disk,
 			Ports: c.Reserved.ReservedPorts,
 		},
-		HostNetworks:   c.hostNetworks(),
+		HostNetworks: c.hostNetworks(), Networks: c.fingerprintNetworks(),
 		MinDynamicPort: c.MinDynamicPort, MaxDynamicPort: c.MaxDynamicPort,
 		Allow: list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
 		Deny:  list(s.option("fingerprint.denylist", "fingerprint.blacklist")),
@@ -130,7 +131,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 }
 
 // laterFingerprinters are fingerprinters of Nomad that this project does not implement yet.
-var laterFingerprinters = []string{"consul", "cni", "plugins_cni", "secrets_plugins", "vault", "bridge",
+var laterFingerprinters = []string{"consul", "secrets_plugins", "vault",
 	"env_aws", "env_gce", "env_azure", "env_digitalocean"}
 
 // knownFingerprinters returns an error if an option names an unknown fingerprinter.

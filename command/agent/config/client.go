@@ -43,14 +43,15 @@ type Client struct {
 	Template                       Template                  `hcl:"template"`
 	ServerJoin                     ServerJoin                `hcl:"server_join"`
 	HostVolume                     map[string]*HostVolume    `hcl:"host_volume,label"`
-	CNIPath                        string                    `hcl:"cni_path" default:"/opt/cni/bin:/usr/libexec/cni" later:"bridge and CNI networks"`
-	CNIConfigDir                   string                    `hcl:"cni_config_dir" default:"/opt/cni/config" later:"bridge and CNI networks"`
-	BridgeNetworkName              string                    `hcl:"bridge_network_name" default:"nomad" later:"bridge and CNI networks"`
-	BridgeNetworkSubnet            string                    `hcl:"bridge_network_subnet" default:"172.26.64.0/20" later:"bridge and CNI networks"`
-	BridgeNetworkSubnetIPv6        string                    `hcl:"bridge_network_subnet_ipv6" later:"bridge and CNI networks"`
-	BridgeNetworkHairpinMode       bool                      `hcl:"bridge_network_hairpin_mode" later:"bridge and CNI networks"`
+	CNIPath                        string                    `hcl:"cni_path" default:"/opt/cni/bin:/usr/libexec/cni"`
+	CNIConfigDir                   string                    `hcl:"cni_config_dir" default:"/opt/cni/config"`
+	BridgeNetworkName              string                    `hcl:"bridge_network_name" default:"nomad"`
+	BridgeNetworkSubnet            string                    `hcl:"bridge_network_subnet" default:"172.26.64.0/20"`
+	BridgeNetworkSubnetIPv6        string                    `hcl:"bridge_network_subnet_ipv6"`
+	BridgeNetworkHairpinMode       bool                      `hcl:"bridge_network_hairpin_mode"`
+	BridgeNetworkIsolate           bool                      `hcl:"bridge_network_isolate"`
 	HostNetwork                    map[string]*HostNetwork   `hcl:"host_network,label"`
-	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true" later:"bridge and CNI networks"`
+	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true"`
 	CgroupParent                   string                    `hcl:"cgroup_parent"`
 	NomadServiceDiscovery          bool                      `hcl:"nomad_service_discovery" default:"true"`
 	Artifact                       Artifact                  `hcl:"artifact"`

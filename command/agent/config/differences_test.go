@@ -34,7 +34,6 @@ func TestDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Difference{
-		{file + ":4", "client.cni_path", "bridge and CNI networks: the agent does not start", true},
 		{file + ":2", "consul.address", "Consul: the agent does not start", true},
 		{file + ":8", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
 		{file + ":10", `plugin "podman"`, "this version does not have the driver: a client does not start", true},

@@ -141,6 +141,8 @@ func missing(k *drivers.Kind, names *kinds.Names, p place) (out []error) {
 		{hasScripts(p.group, p.task), "run script checks in its tasks", func(c drivers.Capabilities) bool { return c.Exec }},
 		{mode != nomad.NetworkModeHost, fmt.Sprintf("join the group's network of mode %q", mode),
 			func(c drivers.Capabilities) bool { return slices.Contains(c.Networks, groupNetwork) }},
+		{slices.ContainsFunc(p.group.Networks, func(n *nomad.NetworkResource) bool { return n.Hostname != "" }),
+			"have the hostname of the group's network", func(c drivers.Capabilities) bool { return c.Hostname || c.MustCreateNetwork }},
 		{slices.ContainsFunc(p.group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }),
 			"use the dns block of the group's network", mounts},
 	} {

@@ -22,7 +22,8 @@ const (
 )
 
 // addImplicitConstraints adds constraints for what the tasks of each group require of a node:
-// workload identities, services, signals, and what their drivers need, such as a version of Landlock.
+// workload identities, services, signals, the plugins of its network, and what their drivers need, such as a version of
+// Landlock.
 func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 	for _, tg := range job.TaskGroups {
 		if needsIdentities(tg) {
@@ -34,7 +35,7 @@ func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 		for _, sink := range sinksOf(tg) {
 			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.LogSinkAttribute(sink) + "}", Operand: nomad.ConstraintAttributeIsSet})
 		}
-		for _, c := range append(discovery(tg), least(tg, names)...) {
+		for _, c := range slices.Concat(ofNetworks(tg), discovery(tg), least(tg, names)) {
 			constrain(tg, c)
 		}
 	}
@@ -77,6 +78,26 @@ func constrain(tg *nomad.TaskGroup, c *nomad.Constraint) {
 	if !slices.ContainsFunc(tg.Constraints, func(o *nomad.Constraint) bool { return o != nil && *o == *c }) {
 		tg.Constraints = append(tg.Constraints, c)
 	}
+}
+
+// bridgePlugins are the CNI plugins of a network of mode bridge.
+var bridgePlugins = []string{"bridge", "firewall", "host-local", "loopback", "portmap"}
+
+// pluginVersion is the least version of these plugins.
+const pluginVersion = ">= 0.4.0"
+
+// ofNetworks returns the constraints of a group's network.
+func ofNetworks(tg *nomad.TaskGroup) (out []*nomad.Constraint) {
+	if tg.NetworkMode() != nomad.NetworkModeBridge {
+		return nil
+	}
+	for _, name := range bridgePlugins {
+		out = append(out, &nomad.Constraint{LTarget: "${attr.plugins.cni.version." + name + "}", RTarget: pluginVersion, Operand: nomad.ConstraintSemver})
+	}
+	if slices.ContainsFunc(tg.Networks, func(n *nomad.NetworkResource) bool { return n.Isolate || n.Egress != nil }) {
+		out = append(out, &nomad.Constraint{LTarget: "${attr." + nomad.AttrBridgeIsolation + "}", RTarget: "true", Operand: "="})
+	}
+	return out
 }
 
 // needsIdentities reports whether a task or service of the group has a named identity.

@@ -86,6 +86,8 @@ type networkParts struct {
 	MBits             int
 	DNS               *nomad.DNSConfig
 	CNI               *nomad.CNIConfig
+	Isolate           bool
+	Egress            *nomad.NetworkEgress
 	Reserved, Dynamic []portParts
 }
 
@@ -97,7 +99,7 @@ type portParts struct {
 func networkViews(list nomad.Networks) []networkParts {
 	out := make([]networkParts, len(list))
 	for i, n := range list {
-		out[i] = networkParts{Mode: n.Mode, Hostname: n.Hostname, MBits: n.MBits, DNS: n.DNS, CNI: n.CNI,
+		out[i] = networkParts{Mode: n.Mode, Hostname: n.Hostname, MBits: n.MBits, DNS: n.DNS, CNI: n.CNI, Isolate: n.Isolate, Egress: n.Egress,
 			Reserved: portViews(n.ReservedPorts), Dynamic: portViews(n.DynamicPorts)}
 	}
 	return out
