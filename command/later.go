@@ -13,7 +13,6 @@ func laterCommands() []term.Command {
 		{"service discovery", "service list|service info|service delete"},
 		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
 			"volume snapshot create|volume snapshot delete|volume snapshot list"},
-		{"actions", "job action|action"},
 		{"health checks", "alloc checks"},
 		{"several regions", "deployment unblock"},
 		{"task schedules", "alloc pause"},

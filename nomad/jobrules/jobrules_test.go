@@ -234,7 +234,6 @@ func TestAbsentFeatures(t *testing.T) {
 		"network modes": func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
 		"vault":         func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
-		"action":        func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
 		"schedule":      func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
 		"numa": func(j *nomad.Job) {
 			task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Devices: []string{"nvidia/gpu"}}}

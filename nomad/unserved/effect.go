@@ -47,7 +47,6 @@ var effects = map[string]sentence{
 	"volume_mount propagation_mode": failing("propagation_mode in volume_mount"),
 	"volume_mount selinux_label":    failing("selinux_label in volume_mount"),
 	"numa devices":                  ofJobs("devices in numa of {jobs} have no effect here: only the choice of reserved cores follows numa"),
-	"action":                        ofJobs("actions of {jobs} cannot be run here"),
 	"connect":                       ofJobs("tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
 	"csi_plugin":                    failing("csi_plugin blocks"),
 	"schedule":                      failing("schedule blocks"),

@@ -13,7 +13,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return append(slices.Concat(laterServices(), laterCSI(), laterHostVolumes(), laterJobs(), laterAllocs(), laterAgents()),
+	return append(slices.Concat(laterServices(), laterCSI(), laterHostVolumes(), laterAllocs(), laterAgents()),
 		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
 }
 
@@ -85,15 +85,6 @@ func laterHostVolumes() []web.Route {
 		{Methods: "DELETE", Path: "/v1/volume/host/:id", Handle: with(acl.HostVolumeDelete)},
 		{Methods: "GET", Path: "/v1/volumes/claims", Handle: with(acl.HostVolumeRead)},
 		{Methods: "DELETE", Path: "/v1/volumes/claim/:id", Handle: with(acl.HostVolumeDelete)},
-	}
-}
-
-// laterJobs returns the routes of jobs.
-func laterJobs() []web.Route {
-	const job = "/v1/job/:job_id"
-	return []web.Route{
-		{Methods: "GET", Path: job + "/actions", Handle: later("actions", web.InNamespace(acl.ReadJob))},
-		{Methods: "GET", Path: job + "/action", Handle: later("actions", web.InNamespace(acl.AllocExec))},
 	}
 }
 
