@@ -29,6 +29,8 @@ type Deps struct {
 	AllocDir string   // the client's alloc_dir
 	Networks Networks // the network namespaces of allocations, nil for none
 	Drivers  Drivers
+	Users    Users
+	Peers    Peers // nil if allocations do not depend on each other
 }
 
 // Config is the input of a hook's constructor: the dependencies and the allocation.
@@ -37,13 +39,17 @@ type Config struct {
 	Alloc      *nomad.Allocation
 	Identities Identities
 	Tasks      Tasks
+	Start      Start
 	Log        *slog.Logger
 }
 
 // Order returns the hooks of an allocation in the order in which they run.
 func Order(c Config) []hook.Hook {
+	previous := newPreviousHook(c)
 	return []hook.Hook{
 		newDirectoryHook(c),
+		previous,
+		newDiskHook(c, previous),
 		newNetworkHook(c),
 		newIdentitiesHook(c),
 		newHealthHook(c),

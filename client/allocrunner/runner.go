@@ -46,7 +46,9 @@ type Runner struct {
 	over    chan struct{} // closed when all tasks are dead and cleaned up
 	begun   chan struct{} // closed when the task runners exist, or can never exist
 	reruns  chan chan error
-	gates   map[string]chan struct{} // owned by Run
+	// stopAsked is closed when the allocation must stop.
+	stopAsked chan struct{}
+	gates     map[string]chan struct{} // owned by Run
 
 	mu        sync.Mutex
 	alloc     *nomad.Allocation
@@ -58,6 +60,7 @@ type Runner struct {
 	stopping  *nomad.TaskEvent // why all tasks must stop, nil otherwise
 	stopAt    time.Time        // stop time, after the group's shutdown delay
 	killing   map[string]bool
+	notes     []*nomad.TaskEvent        // for the tasks that do not exist yet
 	network   *nomad.AllocNetworkStatus // nil for the host's network
 	fault     string                    // why the tasks could not be run
 }
@@ -74,8 +77,8 @@ func New(cfg Config) (*Runner, error) {
 	r := &Runner{
 		cfg: cfg, log: cfg.Log.With("alloc", cfg.Alloc.ID), group: group,
 		wake: make(chan struct{}, 1), updates: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}), begun: make(chan struct{}),
-		reruns: make(chan chan error),
-		gates:  map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
+		reruns: make(chan chan error), stopAsked: make(chan struct{}),
+		gates: map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
 		states: map[string]*nomad.TaskState{}, killing: map[string]bool{},
 	}
 	for _, task := range group.Tasks {
@@ -86,7 +89,7 @@ func New(cfg Config) (*Runner, error) {
 		Alloc: cfg.Alloc, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
 	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.TaskHooks.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
-		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Identities: r.ids, Tasks: r, Log: cfg.Log,
+		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Identities: r.ids, Tasks: r, Start: r, Log: cfg.Log,
 	})}
 	return r, nil
 }
@@ -172,7 +175,13 @@ func (r *Runner) begin(ctx context.Context, got prepared, work *sync.WaitGroup) 
 	}
 	r.mu.Lock()
 	r.tasks = tasks
+	notes := r.notes
 	r.mu.Unlock()
+	for _, e := range notes {
+		for _, t := range tasks {
+			t.Emit(e)
+		}
+	}
 	r.setBegun()
 	for name, t := range tasks {
 		r.goRun(ctx, work, name, t)
@@ -191,6 +200,9 @@ func (r *Runner) setBegun() {
 // AwaitRecovery waits until the drivers have been asked once to recover the tasks of an earlier
 // agent, or until ctx ends. Run must be running.
 func (r *Runner) AwaitRecovery(ctx context.Context) {
+	if !r.Started() {
+		return // it may wait for another allocation
+	}
 	select {
 	case <-ctx.Done():
 		return

@@ -16,6 +16,7 @@ func (r *Runner) requestStop() {
 	if first {
 		r.stopping = &nomad.TaskEvent{Type: nomad.TaskKilling}
 		r.stopAt = time.Now().Add(delay)
+		close(r.stopAsked)
 	}
 	r.mu.Unlock()
 	if !first {

@@ -31,8 +31,6 @@ var (
 		{"service", "service blocks are", func(tg *nomad.TaskGroup) bool { return len(tg.Services) > 0 }},
 		{"consul", "consul blocks are", func(tg *nomad.TaskGroup) bool { return tg.Consul != nil }},
 		{"max_run_duration", "max_run_duration is", func(tg *nomad.TaskGroup) bool { return tg.MaxRunDuration != nil }},
-		{"ephemeral_disk sticky", "sticky in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
-		{"ephemeral_disk migrate", "migrate in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},
 	}
 	absentForNetworks = []feature[*nomad.NetworkResource]{
 		{"network mode", "network modes other than \"host\" and \"none\" (bridge, cni/...) are", func(n *nomad.NetworkResource) bool {

@@ -230,7 +230,6 @@ func TestAbsentFeatures(t *testing.T) {
 		"service":       func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
 		"scaling":       func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
 		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
-		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
 		"network modes": func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
 		"vault":         func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },

@@ -28,12 +28,10 @@ var effects = map[string]sentence{
 	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
 	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
 
-	"service":                ofJobs("services of {jobs} will not be registered or checked by clients of this version"),
-	"scaling":                ofJobs("scaling policies of tasks of {jobs} will not be offered to autoscalers"),
-	"consul":                 ofJobs("consul blocks of {jobs} have no effect here"),
-	"max_run_duration":       ofJobs("max_run_duration of {jobs} has no effect here: no allocation is stopped for it"),
-	"ephemeral_disk sticky":  ofJobs("data of sticky disks of {jobs} will not be kept for the next allocation by clients of this version"),
-	"ephemeral_disk migrate": ofJobs("data of disks of {jobs} will not be migrated by clients of this version"),
+	"service":          ofJobs("services of {jobs} will not be registered or checked by clients of this version"),
+	"scaling":          ofJobs("scaling policies of tasks of {jobs} will not be offered to autoscalers"),
+	"consul":           ofJobs("consul blocks of {jobs} have no effect here"),
+	"max_run_duration": ofJobs("max_run_duration of {jobs} has no effect here: no allocation is stopped for it"),
 
 	"network mode":     ofJobs("allocations of {jobs} with bridge or CNI networks will not be placed on clients of this version"),
 	"network cni":      ofJobs("cni blocks of networks of {jobs} have no effect on clients of this version"),
