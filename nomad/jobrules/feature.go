@@ -79,12 +79,6 @@ func UnsupportedFeatures(j *nomad.Job) []string {
 		}
 		for _, t := range tg.Tasks {
 			names = usedOf(absentForTasks, t, names)
-			if t == nil {
-				continue
-			}
-			for _, m := range t.VolumeMounts {
-				names = usedOf(absentForVolumeMounts, m, names)
-			}
 		}
 	}
 	slices.Sort(names)
@@ -107,7 +101,7 @@ func usedOf[T any](list []feature[*T], v *T, names []string) []string {
 // AllUnsupportedFeatures returns all names that UnsupportedFeatures can return, sorted.
 func AllUnsupportedFeatures() []string {
 	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForNetworks),
-		namesOf(absentForVolumes), namesOf(absentForVolumeMounts), namesOf(absentForTasks))
+		namesOf(absentForVolumes), namesOf(absentForTasks))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
