@@ -42,6 +42,11 @@ func (h *diskHook) Prerun(ctx context.Context, req *PrerunRequest, _ *PrerunResp
 	if disk == nil || req.Alloc.PreviousAllocation == "" || h.peers == nil || h.start.Started() {
 		return nil
 	}
+	select {
+	case <-h.start.Stopped():
+		return nil // the data stays for the next allocation
+	default:
+	}
 	ctx, cancel := untilStopped(ctx, h.start)
 	defer cancel()
 	var err error

@@ -47,7 +47,7 @@ type previousHook struct {
 	start Start
 	log   *slog.Logger
 
-	here   bool              // the previous allocation is on this node
+	here   bool              // the previous allocation was on this node and has ended
 	remote *nomad.Allocation // the previous allocation, if it was on another node
 }
 
@@ -110,9 +110,9 @@ func (h *previousHook) given(ctx context.Context, err error) error {
 	return err
 }
 
-// await waits until an allocation of this node has ended. here is false if the node does not
+// await waits until an allocation of this node has ended. It reports false if the node does not
 // have it.
-func (h *previousHook) await(ctx context.Context, id string) (here bool, err error) {
+func (h *previousHook) await(ctx context.Context, id string) (bool, error) {
 	ended, err := h.peers.Ended(ctx, id)
 	if err != nil || ended == nil {
 		return false, err
@@ -121,7 +121,7 @@ func (h *previousHook) await(ctx context.Context, id string) (here bool, err err
 	case <-ended:
 		return true, nil
 	case <-ctx.Done():
-		return true, ctx.Err()
+		return false, ctx.Err() // it still runs: its data must stay
 	}
 }
 
