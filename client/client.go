@@ -110,6 +110,7 @@ type Client struct {
 	volumes     *dynamicVolumes
 	sinks       *logsink.Set
 	artifacts   *artifact.Fetcher
+	tls         *certs.Store   // nil without TLS
 	groups      process.Groups // control groups of tasks of drivers that confine no sidecars
 	servers     Servers
 	local       Local
@@ -171,7 +172,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
+	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
 		volumesRestored: make(chan struct{}), reloads: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err

@@ -129,7 +129,7 @@ func (s *allocSet) finished() (all int, list []*held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.held {
-		if !h.endedAt.IsZero() && !h.removing {
+		if !h.endedAt.IsZero() && !h.removing && h.readers == 0 {
 			list = append(list, h)
 		}
 	}

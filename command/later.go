@@ -12,7 +12,6 @@ func laterCommands() []term.Command {
 	for _, l := range []struct{ feature, names string }{
 		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
 			"volume snapshot create|volume snapshot delete|volume snapshot list"},
-		{"actions", "job action|action"},
 		{"several regions", "deployment unblock"},
 		{"task schedules", "alloc pause"},
 		{"licenses of Nomad Enterprise", "license|license get"},

@@ -40,6 +40,8 @@ type Deps struct {
 	// Connections connects the namespaces with the networks of the node; nil for modes host and none
 	// only.
 	Connections Connections
+	Users       Users
+	Peers       Peers // nil if allocations do not depend on each other
 }
 
 // Config is the input of a hook's constructor: the dependencies and the allocation.
@@ -50,13 +52,17 @@ type Config struct {
 	Region     string
 	Identities Identities
 	Tasks      Tasks
+	Start      Start
 	Log        *slog.Logger
 }
 
 // Order returns the hooks of an allocation in the order in which they run.
 func Order(c Config) []hook.Hook {
+	previous := newPreviousHook(c)
 	return []hook.Hook{
 		newDirectoryHook(c),
+		previous,
+		newDiskHook(c, previous),
 		newMaxRunHook(c),
 		newNetworkHook(c),
 		newIdentitiesHook(c),

@@ -62,6 +62,7 @@ type Runner struct {
 	preKilling, preKilled bool             // the pre-kill hooks have begun, or finished
 	expired               bool             // max_run_duration has passed: poststop tasks end too
 	killing               map[string]bool
+	notes                 []*nomad.TaskEvent        // for the tasks that do not exist yet
 	network               *nomad.AllocNetworkStatus // nil for the host's network
 	fault                 string                    // why the tasks could not be run
 }
@@ -90,7 +91,7 @@ func New(cfg Config) (*Runner, error) {
 		Alloc: cfg.Alloc, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
 	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.TaskHooks.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
-		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tasks: r, Log: cfg.Log,
+		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tasks: r, Start: r, Log: cfg.Log,
 	})}
 	return r, nil
 }
@@ -176,7 +177,13 @@ func (r *Runner) begin(ctx context.Context, got prepared, work *sync.WaitGroup) 
 	}
 	r.mu.Lock()
 	r.tasks = tasks
+	notes := r.notes
 	r.mu.Unlock()
+	for _, e := range notes {
+		for _, t := range tasks {
+			t.Emit(e)
+		}
+	}
 	r.setBegun()
 	for name, t := range tasks {
 		r.goRun(ctx, work, name, t)
@@ -195,6 +202,9 @@ func (r *Runner) setBegun() {
 // AwaitRecovery waits until the drivers have been asked once to recover the tasks of an earlier
 // agent, or until ctx ends. Run must be running.
 func (r *Runner) AwaitRecovery(ctx context.Context) {
+	if !r.Started() {
+		return // it may wait for another allocation
+	}
 	select {
 	case <-ctx.Done():
 		return

@@ -62,6 +62,10 @@ func show(p *sandbox.Policy, b sandbox.Bind, modes string) {
 func volume(cfg *drivers.TaskConfig, m drivers.Mount) (sandbox.Bind, error) {
 	b := sandbox.Bind{Source: sandbox.Path{Name: filepath.Clean(m.HostPath)}, Target: filepath.Clean(m.TaskPath), ReadOnly: m.ReadOnly}
 	switch {
+	case m.Propagation != "":
+		return b, fmt.Errorf("the driver can't mount with propagation_mode = %q: use private", m.Propagation)
+	case m.SELinuxLabel != "":
+		return b, fmt.Errorf("the driver can't set selinux_label = %q: remove it", m.SELinuxLabel)
 	case !filepath.IsAbs(b.Target) || b.Target == "/":
 		return b, errors.New("the destination must be an absolute path below the root")
 	case below(b.Target, privateProc):

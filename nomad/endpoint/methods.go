@@ -59,6 +59,7 @@ func (s *Service) jobMethods() []rpc.Method {
 		rpc.Handle("Job.GetJobSubmission", rpc.Token, rpc.Leader, s.jobs.Submission).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.Summary", rpc.Token, rpc.Leader, s.jobs.Summary).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.Allocations", rpc.Token, rpc.Leader, s.jobs.Allocations).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.GetActions", rpc.Token, rpc.Leader, s.jobs.Actions).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.Evaluations", rpc.Token, rpc.Leader, s.jobs.Evaluations).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.Deployments", rpc.Token, rpc.Leader, s.jobs.Deployments).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.LatestDeployment", rpc.Token, rpc.Leader, s.jobs.LatestDeployment).Needs(rpc.InOneNamespace(acl.ReadJob)),

@@ -62,7 +62,6 @@ func absentJobs() []rpc.Method {
 		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.RegisterJob), "Deployment.Run"),
 		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.UnblockDeployment),
 			"Deployment.Unblock"),
-		absentRows("job actions", rpc.Token, inNS(acl.ReadJob), "Job.GetActions"),
 	)
 }
 

@@ -28,8 +28,6 @@ var (
 	}
 	absentForGroups = []feature[*nomad.TaskGroup]{
 		{"consul", "consul blocks are", func(tg *nomad.TaskGroup) bool { return tg.Consul != nil }},
-		{"ephemeral_disk sticky", "sticky in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
-		{"ephemeral_disk migrate", "migrate in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},
 	}
 	absentForTasks = []feature[*nomad.Task]{
 		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
@@ -37,7 +35,6 @@ var (
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
 		{"scaling", "scaling blocks of tasks are", func(t *nomad.Task) bool { return len(t.ScalingPolicies) > 0 }},
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
-		{"action", "action blocks are", func(t *nomad.Task) bool { return len(t.Actions) > 0 }},
 		{"schedule", "schedule blocks are", func(t *nomad.Task) bool { return t.Schedule != nil }},
 		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
 		{"numa devices", "devices in numa are", func(t *nomad.Task) bool {
@@ -71,12 +68,6 @@ func UnsupportedFeatures(j *nomad.Job) []string {
 		}
 		for _, t := range tg.Tasks {
 			names = usedOf(absentForTasks, t, names)
-			if t == nil {
-				continue
-			}
-			for _, m := range t.VolumeMounts {
-				names = usedOf(absentForVolumeMounts, m, names)
-			}
 		}
 	}
 	slices.Sort(names)
@@ -99,7 +90,7 @@ func usedOf[T any](list []feature[*T], v *T, names []string) []string {
 // AllUnsupportedFeatures returns all names that UnsupportedFeatures can return, sorted.
 func AllUnsupportedFeatures() []string {
 	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForServices),
-		namesOf(absentForVolumes), namesOf(absentForVolumeMounts), namesOf(absentForTasks))
+		namesOf(absentForVolumes), namesOf(absentForTasks))
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -228,10 +228,8 @@ func TestAbsentFeatures(t *testing.T) {
 		"multiregion": func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
 		"consul":      func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Name: "web"}} },
 		"scaling":     func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
-		"sticky":      func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
 		"vault":       func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":      func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
-		"action":      func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
 		"schedule":    func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
 		"numa": func(j *nomad.Job) {
 			task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Devices: []string{"nvidia/gpu"}}}

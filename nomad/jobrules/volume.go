@@ -10,18 +10,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The unsupported features of volumes and their mounts. See feature.go.
+// The unsupported features of volumes. See feature.go.
 var absentForVolumes = []feature[*nomad.VolumeRequest]{
 	{"volume csi", "volumes of type \"csi\" are", func(v *nomad.VolumeRequest) bool { return v.Type == nomad.VolumeTypeCSI }},
 	{"volume mount_options", "mount_options in volume (only for CSI volumes) are", func(v *nomad.VolumeRequest) bool { return v.MountOptions != nil }},
 	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is", func(v *nomad.VolumeRequest) bool { return v.AttachmentMode == nomad.VolumeAttachBlockDevice }},
-}
-
-var absentForVolumeMounts = []feature[*nomad.VolumeMount]{
-	{"volume_mount propagation_mode", "propagation_mode other than \"private\" in volume_mount is", func(m *nomad.VolumeMount) bool {
-		return m.PropagationMode == nomad.VolumeMountHostToTask || m.PropagationMode == nomad.VolumeMountBidirectional
-	}},
-	{"volume_mount selinux_label", "selinux_label in volume_mount is", func(m *nomad.VolumeMount) bool { return m.SELinuxLabel != "" }},
 }
 
 func validateVolumes(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
@@ -82,7 +75,6 @@ func validateVolumeMounts(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	targets := map[string]bool{}
 	for _, m := range t.VolumeMounts {
 		f := f.in("volume_mount", m.Volume)
-		refuseAbsent(f, absentForVolumeMounts, m)
 		validateVolumeMount(m, f, tg)
 		if target := path.Clean(m.Destination); targets[target] {
 			f.add("duplicate destination %q of two volume_mount blocks: change one", m.Destination)
@@ -106,7 +98,10 @@ func validateVolumeMount(m *nomad.VolumeMount, f *faults, tg *nomad.TaskGroup) {
 	}
 	known := []string{"", nomad.VolumeMountPrivate, nomad.VolumeMountHostToTask, nomad.VolumeMountBidirectional}
 	if !slices.Contains(known, m.PropagationMode) && !open(m.PropagationMode) {
-		f.add("propagation_mode is %q: use private", m.PropagationMode)
+		f.add("propagation_mode is %q: use private, host-to-task or bidirectional", m.PropagationMode)
+	}
+	if !slices.Contains([]string{"", nomad.SELinuxShared, nomad.SELinuxPrivate}, m.SELinuxLabel) {
+		f.add("selinux_label is %q: use z, which allocations can share, or Z, which they cannot", m.SELinuxLabel)
 	}
 }
 

@@ -63,9 +63,10 @@ func TestValidateVolumes(t *testing.T) {
 		{"root", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "//" }, "would hide all other files"},
 		{"dots", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/../../x" }, "contains .."},
 		{"kernel", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "/dev/shm" }, "is in /dev"},
-		{"propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "bidirectional" }, "propagation_mode other than"},
+		{"propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "bidirectional" }, ""},
 		{"unknown propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "x" }, `propagation_mode is "x"`},
-		{"selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "z" }, "selinux_label in volume_mount is " + absent},
+		{"selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "Z" }, ""},
+		{"unknown selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "x" }, `selinux_label is "x": use z`},
 		{"destination twice", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, j *nomad.Job) {
 			other := *m
 			other.Destination = "/srv/./data"

@@ -93,6 +93,8 @@ type Capabilities struct {
 	MustCreateNetwork    bool     // the driver is a NetworkCreator, and its tasks only join such networks
 	NoLogs               bool     // the driver collects no logs
 	Mounts               bool     // the driver mounts TaskConfig.Mounts and TaskConfig.Files
+	Propagations         []string // supported values of Mount.Propagation, apart from ""
+	SELinux              bool     // the driver applies Mount.SELinuxLabel
 	Devices              bool     // the driver gives TaskConfig.Devices to the task
 	DNS                  bool     // the driver applies TaskConfig.DNS itself
 	Hostname             bool     // the driver applies TaskConfig.Hostname; one with MustCreateNetwork need not
@@ -169,7 +171,16 @@ type Mount struct {
 	TaskPath string // absolute; a driver with its own mount namespace binds it there
 	HostPath string // without links: drivers refuse a path with one
 	ReadOnly bool
+	// Propagation is PropagateToTask or PropagateBoth. "" keeps later mounts on their side.
+	Propagation  string
+	SELinuxLabel string // "z" or "Z"; "" changes no label
 }
+
+// The propagation of mounts that are made later below a volume.
+const (
+	PropagateToTask = "host-to-task"
+	PropagateBoth   = "bidirectional"
+)
 
 // Device makes a device of the host visible to the task.
 type Device struct {

@@ -13,7 +13,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return append(slices.Concat(laterCSI(), laterHostVolumes(), laterJobs(), laterAllocs(), laterAgents()),
+	return append(slices.Concat(laterCSI(), laterHostVolumes(), laterAllocs(), laterAgents()),
 		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
 }
 
@@ -74,21 +74,11 @@ func laterHostVolumes() []web.Route {
 	}
 }
 
-// laterJobs returns the routes of jobs.
-func laterJobs() []web.Route {
-	const job = "/v1/job/:job_id"
-	return []web.Route{
-		{Methods: "GET", Path: job + "/actions", Handle: later("actions", web.InNamespace(acl.ReadJob))},
-		{Methods: "GET", Path: job + "/action", Handle: later("actions", web.InNamespace(acl.AllocExec))},
-	}
-}
-
 // laterAllocs returns the routes of single allocations and deployments. The query need not contain
 // their namespace.
 func laterAllocs() []web.Route {
 	const alloc = "/v1/client/allocation/:alloc_id"
 	return []web.Route{
-		{Methods: "GET", Path: alloc + "/snapshot", Handle: later("migration of ephemeral disks", web.Either(web.Somewhere(acl.ReadFS), web.Nodes))},
 		{Methods: "GET", Path: alloc + "/pause", Handle: later("task schedules", web.Somewhere(acl.ReadJob))},
 		{Methods: "PUT POST", Path: alloc + "/pause", Handle: later("task schedules", web.Somewhere(acl.SubmitJob, acl.PauseAllocation))},
 		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id", Handle: later("several regions", web.Somewhere(acl.SubmitJob, acl.UnblockDeployment))},
