@@ -36,6 +36,7 @@ var commandPages = map[string][]string{
 	"quota.md":      {"quota"},
 	"scaling.md":    {"scaling"},
 	"server.md":     {"server"},
+	"service.md":    {"service"},
 	"system.md":     {"system"},
 	"tls.md":        {"tls"},
 	"var.md":        {"var"},

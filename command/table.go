@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/operator"
 	"github.com/open-nomad/open-nomad/command/quota"
 	"github.com/open-nomad/open-nomad/command/scaling"
+	"github.com/open-nomad/open-nomad/command/service"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/command/tls"
 	"github.com/open-nomad/open-nomad/command/variable"
@@ -25,7 +26,7 @@ import (
 func commands() []term.Command {
 	return withLaterFlags(slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
-		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), scaling.Commands(), tls.Commands(), variable.Commands(), acl.Commands(),
+		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), acl.Commands(),
 		laterCommands(),
 	))
 }
