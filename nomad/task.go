@@ -16,6 +16,7 @@ const (
 	TaskRestarting               = "Restarting"
 	TaskNotRestarting            = "Not Restarting"
 	TaskRestartSignal            = "Restart Signaled"
+	TaskAllocUnhealthy           = "Alloc Unhealthy"
 	TaskSignaling                = "Signaling"
 	TaskSiblingFailed            = "Sibling Task Failed"
 	TaskDriverMessage            = "Driver"

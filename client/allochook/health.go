@@ -101,6 +101,7 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 		case <-h.tasks.Changed():
 		case <-time.After(checks.limit(wait)):
 		case <-deadline.C:
+			h.explain(group, limits, checks)
 			h.setHealth(alloc, false, "the healthy_deadline has passed")
 			return nil
 		case next := <-h.updates:

@@ -36,7 +36,7 @@ func (c *healthChecks) look() (since time.Time, fine bool) {
 		return time.Time{}, true
 	}
 	for _, r := range results {
-		if r.Status == nomad.CheckPending || r.Status == nomad.CheckFailure && r.Mode != nomad.Readiness {
+		if blocks(r) {
 			c.since = time.Time{}
 			return c.since, false
 		}
@@ -45,6 +45,11 @@ func (c *healthChecks) look() (since time.Time, fine bool) {
 		c.since = time.Now()
 	}
 	return c.since, true
+}
+
+// blocks reports whether an allocation with the result is not healthy.
+func blocks(r *nomad.CheckQueryResult) bool {
+	return r.Status == nomad.CheckPending || r.Status == nomad.CheckFailure && r.Mode != nomad.Readiness
 }
 
 // limit returns the time until the next look, wait at most.

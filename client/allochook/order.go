@@ -24,6 +24,8 @@ type Tasks interface {
 	Changed() <-chan struct{}
 	// SetHealth sets the allocation's health in a deployment.
 	SetHealth(deployment string, healthy bool)
+	// Emit adds an event to a task that has started to run.
+	Emit(task string, e *nomad.TaskEvent)
 	// RestartUnhealthy restarts one task or, if task is empty, all running ones, as after a failure.
 	RestartUnhealthy(ctx context.Context, task, reason string) error
 }

@@ -490,9 +490,23 @@ func TestHealthOfChecks(t *testing.T) {
 				if d == nil || d.Healthy == nil || *d.Healthy != (tc.verdict == "healthy") {
 					t.Errorf("status after %v = %+v, want %s", tc.within, d, tc.verdict)
 				}
+				want := "Checks not healthy by healthy_deadline of 1m0s: up of service task is failure"
+				if got := messageOf(r.States()["main"], nomad.TaskAllocUnhealthy); (got == want) != (tc.verdict == "unhealthy") {
+					t.Errorf("event = %q", got)
+				}
 				r.Update(stopping(alloc))
 				<-ended
 			})
 		})
 	}
+}
+
+// messageOf returns the message of the first event of a type, or "".
+func messageOf(s *nomad.TaskState, kind string) string {
+	for _, e := range s.Events {
+		if e.Type == kind {
+			return e.DisplayMessage
+		}
+	}
+	return ""
 }

@@ -58,6 +58,16 @@ func (r *Runner) Done() <-chan struct{} { return r.over }
 // Changed receives after each change of a task's state, for the health hook.
 func (r *Runner) Changed() <-chan struct{} { return r.changed }
 
+// Emit adds an event to a task that has a runner.
+func (r *Runner) Emit(task string, e *nomad.TaskEvent) {
+	r.mu.Lock()
+	t := r.tasks[task]
+	r.mu.Unlock()
+	if t != nil {
+		t.Emit(e)
+	}
+}
+
 // SetHealth sets the allocation's health in a deployment. It does nothing if the allocation now
 // belongs to another deployment.
 func (r *Runner) SetHealth(deployment string, healthy bool) {

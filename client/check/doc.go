@@ -13,7 +13,7 @@
 // of headers, uses no proxy and no connection twice. It follows redirects to the same scheme, host and port only. The
 // address that a job sets itself must not be link-local: metadata services of clouds are there. Addresses that
 // belong to an allocation with a network namespace are reached from inside of that namespace. At most 8 runs of one
-// allocation and 64 of the node are under way at once.
+// allocation and 256 of the node are under way at once.
 //
 // Results are in memory. The state database gets one only when its status differs from the stored one; a restarted
 // agent starts with them. A result never removes a service from the servers.

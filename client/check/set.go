@@ -15,8 +15,8 @@ import (
 
 // Limits of concurrent runs.
 const (
-	maxRuns      = 64 // of the node
-	maxAllocRuns = 8  // of one allocation
+	maxRuns      = 256 // of the node
+	maxAllocRuns = 8   // of one allocation
 )
 
 // Waiting is the output of a check that has not run yet.
