@@ -17,6 +17,8 @@ var keyPages = map[string][]any{
 	"update": {workload.UpdateStrategy{}}, "migrate": {workload.MigrateStrategy{}}, "constraint": {workload.Constraint{}}, "affinity": {workload.Affinity{}},
 	"spread": {workload.Spread{}}, "lifecycle": {workload.TaskLifecycle{}}, "ui": {workload.JobUIConfig{}, workload.JobUILink{}},
 	"scaling":       {workload.ScalingPolicy{}},
+	"service":       {workload.Service{}},
+	"check":         {workload.ServiceCheck{}, workload.CheckRestart{}},
 	"periodic":      {workload.PeriodicConfig{}},
 	"device":        {workload.RequestedDevice{}},
 	"parameterized": {workload.ParameterizedJobConfig{}, workload.DispatchPayloadConfig{}},
