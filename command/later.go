@@ -16,7 +16,6 @@ func laterCommands() []term.Command {
 		{"actions", "job action|action"},
 		{"health checks", "alloc checks"},
 		{"several regions", "deployment unblock"},
-		{"task schedules", "alloc pause"},
 		{"licenses of Nomad Enterprise", "license|license get"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
 		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},

@@ -19,6 +19,7 @@ var keyPages = map[string][]any{
 	"scaling":       {workload.ScalingPolicy{}},
 	"periodic":      {workload.PeriodicConfig{}},
 	"device":        {workload.RequestedDevice{}},
+	"schedule":      {workload.TaskScheduleCron{}},
 	"parameterized": {workload.ParameterizedJobConfig{}, workload.DispatchPayloadConfig{}},
 }
 

@@ -28,6 +28,7 @@ const (
 	TaskWaitingShuttingDownDelay = "Waiting for shutdown delay"
 	TaskSkippingShutdownDelay    = "Skipping shutdown delay"
 	TaskRunning                  = "Running"
+	TaskPausing                  = "Pausing"
 	TaskClientReconnected        = "Reconnected"
 	TaskDownloadingArtifacts     = "Downloading Artifacts"
 	TaskArtifactDownloadFailed   = "Failed Artifact Download"

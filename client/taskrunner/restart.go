@@ -15,6 +15,7 @@ type outcome struct {
 	exit      *drivers.ExitResult // nil when there was no process
 	err       error               // of a start or a recovery
 	requested bool                // a restart was requested
+	paused    bool                // it was stopped to be paused
 }
 
 // decision is the result of the restart policy.

@@ -48,7 +48,6 @@ var (
 		{"scaling", "scaling blocks of tasks are", func(t *nomad.Task) bool { return len(t.ScalingPolicies) > 0 }},
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
 		{"action", "action blocks are", func(t *nomad.Task) bool { return len(t.Actions) > 0 }},
-		{"schedule", "schedule blocks are", func(t *nomad.Task) bool { return t.Schedule != nil }},
 		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
 		{"numa devices", "devices in numa are", func(t *nomad.Task) bool {
 			return t.Resources != nil && t.Resources.NUMA != nil && len(t.Resources.NUMA.Devices) > 0

@@ -233,7 +233,6 @@ func TestAbsentFeatures(t *testing.T) {
 		"vault":         func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
 		"action":        func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
-		"schedule":      func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
 		"numa": func(j *nomad.Job) {
 			task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Devices: []string{"nvidia/gpu"}}}
 		},

@@ -49,7 +49,6 @@ var effects = map[string]sentence{
 	"action":                        ofJobs("actions of {jobs} cannot be run here"),
 	"connect":                       ofJobs("tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
 	"csi_plugin":                    failing("csi_plugin blocks"),
-	"schedule":                      failing("schedule blocks"),
 	"secret":                        failing("secret blocks"),
 	"vault":                         failing("vault blocks"),
 }
