@@ -15,6 +15,8 @@ func (c *Client) methods() []answered {
 		answer("Allocations.GarbageCollectAll", "ClientAllocations.GarbageCollectAll", ofNode(c, func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.allocCollectAll),
 		answer("Allocations.DiffTemplates", "ClientAllocations.DiffTemplates", ofAlloc(c, func(r *message.AllocTemplatesRequest) string { return r.AllocID }, acl.ReadFS), c.allocDiffTemplates),
 		answer("Allocations.RenderTemplates", "ClientAllocations.RenderTemplates", ofAlloc(c, func(r *message.AllocTemplatesRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocRenderTemplates),
+		answer("Allocations.GetPauseState", "ClientAllocations.GetPauseState", ofAlloc(c, func(r *message.AllocGetPauseStateRequest) string { return r.AllocID }, acl.ReadJob), c.allocGetPause),
+		answer("Allocations.SetPauseState", "ClientAllocations.SetPauseState", ofAlloc(c, func(r *message.AllocPauseRequest) string { return r.AllocID }, acl.SubmitJob, acl.PauseAllocation), c.allocSetPause),
 		answer("Allocations.Restart", "ClientAllocations.Restart", ofAlloc(c, func(r *message.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocRestart),
 		answer("Allocations.Sandbox", "ClientAllocations.Sandbox", ofAlloc(c, func(r *message.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS), c.allocSandbox),
 		answer("Allocations.Signal", "ClientAllocations.Signal", ofAlloc(c, func(r *message.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocSignal),

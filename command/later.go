@@ -13,7 +13,6 @@ func laterCommands() []term.Command {
 		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
 			"volume snapshot create|volume snapshot delete|volume snapshot list"},
 		{"several regions", "deployment unblock"},
-		{"task schedules", "alloc pause"},
 		{"licenses of Nomad Enterprise", "license|license get"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
 		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},

@@ -21,6 +21,7 @@ var keyPages = map[string][]any{
 	"check":         {workload.ServiceCheck{}, workload.CheckRestart{}},
 	"periodic":      {workload.PeriodicConfig{}},
 	"device":        {workload.RequestedDevice{}},
+	"schedule":      {workload.TaskScheduleCron{}},
 	"parameterized": {workload.ParameterizedJobConfig{}, workload.DispatchPayloadConfig{}},
 }
 

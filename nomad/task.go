@@ -29,6 +29,7 @@ const (
 	TaskWaitingShuttingDownDelay = "Waiting for shutdown delay"
 	TaskSkippingShutdownDelay    = "Skipping shutdown delay"
 	TaskRunning                  = "Running"
+	TaskPausing                  = "Pausing"
 	TaskClientReconnected        = "Reconnected"
 	TaskDownloadingArtifacts     = "Downloading Artifacts"
 	TaskArtifactDownloadFailed   = "Failed Artifact Download"

@@ -178,6 +178,8 @@ func judgeTask(task *nomad.Task, s *nomad.TaskState) (verdict, time.Time) {
 		return up, time.Time{}
 	case s.State == nomad.TaskStateDead && s.Failed:
 		return down, s.FinishedAt
+	case s.State == nomad.TaskStatePending && s.Paused.Pauses():
+		return up, time.Time{} // as intended: a deployment does not wait for the start of its schedule
 	case s.State == nomad.TaskStateDead && short:
 		return up, s.FinishedAt
 	case s.State == nomad.TaskStateDead:

@@ -127,11 +127,13 @@ func (r *Runner) report() *nomad.Allocation {
 // clientStatus derives the status of the allocation from its tasks. The allocation is terminal
 // only when every task is, because until then its resources are in use.
 func clientStatus(tasks []*nomad.Task, states map[string]*nomad.TaskState) (status, description string) {
-	var running, pending, dead, failed int
+	var running, paused, pending, dead, failed int
 	for _, t := range tasks {
 		switch s := states[t.Name]; {
 		case s.State == nomad.TaskStateRunning:
 			running++
+		case s.State != nomad.TaskStateDead && s.Paused.Pauses():
+			paused++
 		case s.State != nomad.TaskStateDead:
 			pending++
 		default:
@@ -144,6 +146,8 @@ func clientStatus(tasks []*nomad.Task, states map[string]*nomad.TaskState) (stat
 	switch {
 	case running > 0:
 		return nomad.AllocClientStatusRunning, "Tasks are running"
+	case paused > 0:
+		return nomad.AllocClientStatusRunning, "Tasks are paused"
 	case pending > 0 && waitsForPoststop(tasks, states):
 		return nomad.AllocClientStatusRunning, "Main tasks are dead, poststop tasks have not started"
 	case pending > 0 && survey(tasks, states).mainTouched:

@@ -64,8 +64,8 @@ func validate(t *nomad.Task) error {
 		}
 	}
 	for feature, asked := range map[string]bool{
-		"vault":  t.Vault != nil,
-		"secret": len(t.Secrets) > 0, "schedule": t.Schedule != nil,
+		"vault":      t.Vault != nil,
+		"secret":     len(t.Secrets) > 0,
 		"csi_plugin": t.CSIPluginConfig != nil,
 	} {
 		if asked {

@@ -16,6 +16,7 @@ type outcome struct {
 	err       error               // of a start or a recovery
 	requested bool                // a restart was requested
 	unhealthy bool                // the process was stopped because a check failed
+	paused    bool                // it was stopped to be paused
 }
 
 // decision is the result of the restart policy.

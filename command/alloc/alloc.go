@@ -18,7 +18,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), fsCommand(), sandboxCommand(), checksCommand(), templateRenderCommand(), execCommand(), actionCommand()}
+	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), pauseCommand(), fsCommand(), sandboxCommand(), checksCommand(), templateRenderCommand(), execCommand(), actionCommand()}
 }
 
 // found is an allocation with its job, and the client for further requests.

@@ -229,6 +229,9 @@ func (o *statusOptions) task(e *term.Env, a *api.Allocation, name string, usage 
 		return
 	}
 	title := fmt.Sprintf("Task %q%s is %q", name, lifecycle(a, name), s.State)
+	if s.Paused != "" {
+		title += fmt.Sprintf(" (%s)", s.Paused)
+	}
 	e.Println("\n" + e.Bold(title))
 	o.resources(e, a, name, usage)
 	hostVolumes(e, a, name)

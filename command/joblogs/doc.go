@@ -25,7 +25,7 @@ import (
 const (
 	// maxStreams is the number of logs that are read at once. An agent accepts 100 connections from
 	// one address by default, and other commands need some.
-	maxStreams = 48
+	maxStreams = 32
 	// maxLogs limits the logs of one job. A reader that waits for its turn takes a few KiB.
 	maxLogs = 10_000
 	// maxLine is the length at which a line is broken.

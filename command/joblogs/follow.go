@@ -51,6 +51,7 @@ type follower struct {
 	logs    map[string]*reader // owned by watch
 	skipped map[string]bool    // allocations that were over before the start
 	begun   bool
+	full    bool // maxLogs was reached
 
 	mu       sync.Mutex
 	active   map[string]bool
@@ -152,6 +153,10 @@ func (f *follower) start(ctx context.Context, a *api.AllocationListStub, l logNa
 	r := f.logs[key]
 	if r == nil {
 		if len(f.logs) == maxLogs {
+			if !f.full {
+				f.full = true
+				f.warn(fmt.Sprintf("Job %q has more than %d logs: later ones are not printed", f.opts.Job, maxLogs))
+			}
 			return
 		}
 		r = newReader(f.client, &f.opts, f.out, a, l)

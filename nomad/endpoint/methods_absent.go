@@ -54,9 +54,6 @@ func absentCSI() []rpc.Method {
 // absentJobs returns the methods of jobs, deployments, evaluations and allocations.
 func absentJobs() []rpc.Method {
 	return slices.Concat(
-		absentRows("task schedules", rpc.Token, inNS(acl.ReadJob), "ClientAllocations.GetPauseState"),
-		absentRows("task schedules", rpc.Token, inNS(acl.SubmitJob, acl.PauseAllocation),
-			"ClientAllocations.SetPauseState"),
 		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.CancelDeployment),
 			"Deployment.Cancel"),
 		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.RegisterJob), "Deployment.Run"),

@@ -35,7 +35,6 @@ var (
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
 		{"scaling", "scaling blocks of tasks are", func(t *nomad.Task) bool { return len(t.ScalingPolicies) > 0 }},
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
-		{"schedule", "schedule blocks are", func(t *nomad.Task) bool { return t.Schedule != nil }},
 		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
 		{"numa devices", "devices in numa are", func(t *nomad.Task) bool {
 			return t.Resources != nil && t.Resources.NUMA != nil && len(t.Resources.NUMA.Devices) > 0

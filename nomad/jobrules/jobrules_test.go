@@ -230,7 +230,6 @@ func TestAbsentFeatures(t *testing.T) {
 		"scaling":     func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
 		"vault":       func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":      func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
-		"schedule":    func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
 		"numa": func(j *nomad.Job) {
 			task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Devices: []string{"nvidia/gpu"}}}
 		},

@@ -79,6 +79,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateRestartPolicy(t.RestartPolicy, f)
 	validateResources(t.Resources, f)
 	validateLogConfig(t.LogConfig, f, tg.EphemeralDisk)
+	validateSchedule(t.Schedule, f)
 	validateIdentities(t, f)
 	validateVolumeMounts(t, f, tg)
 	validateArtifacts(t, f)

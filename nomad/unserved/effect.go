@@ -38,7 +38,6 @@ var effects = map[string]sentence{
 	"numa devices":           ofJobs("devices in numa of {jobs} have no effect here: only the choice of reserved cores follows numa"),
 	"connect":                ofJobs("tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
 	"csi_plugin":             failing("csi_plugin blocks"),
-	"schedule":               failing("schedule blocks"),
 	"secret":                 failing("secret blocks"),
 	"vault":                  failing("vault blocks"),
 }

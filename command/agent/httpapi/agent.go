@@ -44,7 +44,7 @@ func clusterRoutes() []web.Route {
 
 // rpcRoutes returns the routes that servers or nodes answer. Their handlers only make an RPC.
 func (s *Server) rpcRoutes() []web.Route {
-	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), eventRoutes(), s.autopilotRoutes(),
+	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(), s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), eventRoutes(), s.autopilotRoutes(),
 		rootKeyRoutes(), variableRoutes(), serviceRoutes(), s.aclRoutes(), quotaRoutes(), searchRoutes(), rebalanceRoutes())
 }
 

@@ -79,8 +79,6 @@ func laterHostVolumes() []web.Route {
 func laterAllocs() []web.Route {
 	const alloc = "/v1/client/allocation/:alloc_id"
 	return []web.Route{
-		{Methods: "GET", Path: alloc + "/pause", Handle: later("task schedules", web.Somewhere(acl.ReadJob))},
-		{Methods: "PUT POST", Path: alloc + "/pause", Handle: later("task schedules", web.Somewhere(acl.SubmitJob, acl.PauseAllocation))},
 		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id", Handle: later("several regions", web.Somewhere(acl.SubmitJob, acl.UnblockDeployment))},
 	}
 }

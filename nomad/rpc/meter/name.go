@@ -41,7 +41,18 @@ func ServerName(method string) string {
 	case "Allocations": // a stream to a task
 		service = "Alloc"
 	}
-	return snake(service) + "." + snake(name)
+	return snake(service) + "." + methodName(name)
+}
+
+// methodName returns the name of a method in metrics.
+func methodName(name string) string {
+	switch name {
+	case "GetPauseState":
+		return "pause_get"
+	case "SetPauseState":
+		return "pause_set"
+	}
+	return snake(name)
 }
 
 // clientName returns the name of a client's method in metrics.
@@ -50,7 +61,7 @@ func clientName(method string) string {
 	if service == "ClientAllocations" { // requests of the agent in the same process
 		service = "Allocations"
 	}
-	return snake(service) + "." + snake(name)
+	return snake(service) + "." + methodName(name)
 }
 
 // endpoint returns the service of a method in the label of the call rates.
