@@ -169,7 +169,10 @@ func TestHostileRegistrations(t *testing.T) {
 		"shorter than the fixed": {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "node" }, `has no service "node"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.by.serve(registration(a, "db"), registration(a, "web", c.edit))
+			if c.by == n && n.serve(registration(a, "db"), registration(a, "web", c.edit)) == nil {
+				t.Error("the request is accepted with a valid registration before it")
+			}
+			err := c.by.serve(registration(a, "web", c.edit))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("ServiceRegistration.Upsert = %v, want %q", err, c.want)
 			}
