@@ -75,15 +75,10 @@ func read(file string) (Network, error) {
 	if err != nil {
 		return Network{}, err
 	}
-	var list *libcni.NetworkConfigList
-	if isList(raw) {
-		list, err = libcni.NetworkConfFromBytes(raw)
-	} else {
-		var one *libcni.PluginConfig
-		if one, err = libcni.NetworkPluginConfFromBytes(raw); err == nil {
-			list, err = libcni.ConfListFromConf(one)
-		}
+	if raw, err = asList(raw); err != nil {
+		return Network{}, err
 	}
+	list, err := libcni.NetworkConfFromBytes(raw)
 	if err != nil {
 		return Network{}, err
 	}
@@ -107,8 +102,20 @@ func readFile(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// isList reports whether the configuration has plugins, whatever the name of its file.
-func isList(raw []byte) bool {
-	var head struct{ Plugins []json.RawMessage }
-	return json.Unmarshal(raw, &head) == nil && head.Plugins != nil
+// asList returns a list of plugins. A configuration without one is that of a single plugin, whatever
+// the name of its file.
+func asList(raw []byte) ([]byte, error) {
+	var head struct {
+		Name       string            `json:"name"`
+		CNIVersion string            `json:"cniVersion,omitempty"`
+		Plugins    []json.RawMessage `json:"plugins"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return nil, err
+	}
+	if head.Plugins != nil {
+		return raw, nil
+	}
+	head.Plugins = []json.RawMessage{raw}
+	return json.Marshal(head)
 }

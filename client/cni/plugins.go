@@ -184,6 +184,9 @@ func versionOf(ctx context.Context, path string) string {
 	cmd.Env, cmd.WaitDelay = environment(nil), exitPatience
 	_ = cmd.Run() // plugins may fail without a command
 	for _, word := range strings.Fields(out.String()) {
+		if strings.Count(word, ".") < 2 {
+			continue
+		}
 		if v, err := version.NewSemver(word); err == nil {
 			return v.String()
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/network"
 	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -147,9 +148,17 @@ func (n *node) remains(id, address string) []string {
 
 func (n *node) wantClean(id, address string) {
 	n.t.Helper()
-	if left := n.remains(id, address); len(left) > 0 {
-		n.t.Errorf("remaining: %s", strings.Join(left, "\n"))
-	}
+	var left []string
+	defer func() {
+		if len(left) > 0 {
+			n.t.Logf("remaining: %s", strings.Join(left, "\n"))
+		}
+	}()
+	// The kernel removes interfaces some time after their namespace.
+	testpace.Within(n.t, 10*time.Second, "nothing remains", func() bool {
+		left = n.remains(id, address)
+		return len(left) == 0
+	})
 }
 
 func TestBridge(t *testing.T) {

@@ -73,3 +73,24 @@ func TestScriptChecksNeedExec(t *testing.T) {
 		t.Errorf("validate() = %v", err)
 	}
 }
+
+func TestImplicitConstraintsOfNetworks(t *testing.T) {
+	group := func(n *nomad.NetworkResource) *nomad.TaskGroup {
+		return &nomad.TaskGroup{Networks: nomad.Networks{n}, Tasks: []*nomad.Task{{Name: "a"}}}
+	}
+	job := &nomad.Job{TaskGroups: []*nomad.TaskGroup{group(&nomad.NetworkResource{Mode: "bridge"}),
+		group(&nomad.NetworkResource{Mode: "bridge", Egress: &nomad.NetworkEgress{}}), group(&nomad.NetworkResource{Mode: "cni/x"})}}
+	addImplicitConstraints(job, table.Names(nil))
+	addImplicitConstraints(job, table.Names(nil))
+	for i, want := range []int{5, 6, 0} {
+		if got := job.TaskGroups[i].Constraints; len(got) != want {
+			t.Errorf("group %d: constraints = %v, want %d", i, got, want)
+		}
+	}
+	if c := job.TaskGroups[0].Constraints[0]; *c != (nomad.Constraint{LTarget: "${attr.plugins.cni.version.bridge}", RTarget: ">= 0.4.0", Operand: "semver"}) {
+		t.Errorf("constraint = %+v", c)
+	}
+	if c := job.TaskGroups[1].Constraints[5]; c.LTarget != "${attr.nomad.bridge.isolation}" {
+		t.Errorf("constraint = %+v", c)
+	}
+}
