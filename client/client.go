@@ -45,6 +45,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/client/workloadapi"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
@@ -119,6 +120,7 @@ type Client struct {
 	stats     *hostStats
 	execs     exec.Limits
 	api       *taskhook.API
+	bundles   *workloadapi.Bundles // of the SPIFFE Workload API
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
 	restored *uint64             // RestoreIndex of the last pull, nil before the first
@@ -176,6 +178,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if c.artifacts, err = artifact.New(c.cfg.Artifact, parts.Log); err != nil {
 		return nil, err
 	}
+	c.bundles = workloadapi.NewBundles(asNode{c}, cfg.Region, parts.Log)
 	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))
 	c.session = newSession(cfg.BootFile, c.id.id, parts.Log)
 	volumes, err := hostVolumes(&c.cfg, parts.Log)
@@ -321,6 +324,7 @@ func (c *Client) Stats() map[string]string {
 func (c *Client) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.drivers.Run(ctx) })
+	group.Go(func() error { return c.bundles.Run(ctx) })
 	if err := c.prepare(ctx); err != nil {
 		c.endLife()
 		return errors.Join(err, c.close())

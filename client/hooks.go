@@ -19,5 +19,6 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Artifacts:  c.artifacts,
 		Template:   c.cfg.Template,
 		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
+		Spiffe: &taskhook.Spiffe{RPC: asNode{c}, Region: c.cfg.Region, Bundles: c.bundles},
 	}
 }

@@ -34,6 +34,12 @@ const (
 	NodeTicketVersion   = "1"
 )
 
+// NodeSpiffeAttribute marks nodes whose agent serves the SPIFFE Workload API to tasks.
+const (
+	NodeSpiffeAttribute = "nomad.spiffe"
+	NodeSpiffeVersion   = "1"
+)
+
 // MaxRetainedNodeEvents is the maximum number of events that are kept per node.
 const MaxRetainedNodeEvents = 10
 

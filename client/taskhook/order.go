@@ -37,6 +37,7 @@ type Deps struct {
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics
+	Spiffe     *Spiffe // nil: tasks with a spiffe block do not start
 }
 
 // Config is the input of a hook's constructor: the dependencies and the task.
@@ -63,6 +64,7 @@ func Order(c Config) []hook.Hook {
 		newEnvironmentHook(c),
 		identities,
 		newSocketHook(c),
+		newSpiffeHook(c),
 		newDNSHook(c),
 		newVolumeHook(c),
 		newArtifactHook(c),

@@ -16,7 +16,7 @@ import (
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
 		s.operatorMethods(), s.variableMethods(), s.quotaMethods(), s.searchMethods(), s.snapshotMethods(), s.eventMethods(),
-		s.aclMethods(), s.relayMethods(), absentMethods())
+		s.aclMethods(), s.relayMethods(), s.spiffeMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {

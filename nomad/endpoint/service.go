@@ -31,9 +31,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/searches"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/servers"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/svids"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/variables"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
+	"github.com/open-nomad/open-nomad/nomad/svid"
 )
 
 // Config configures a Service. All fields are required unless noted.
@@ -52,6 +54,7 @@ type Config struct {
 	Servers   servers.Config
 	Search    search.Limits
 	Events    *stream.Broker // nil disables events
+	SVIDs     *svid.Issuer
 }
 
 // Service handles the RPC methods. See Methods.
@@ -73,6 +76,7 @@ type Service struct {
 	servers     *servers.Service
 	events      *events.Service
 	searches    *searches.Service
+	svids       *svids.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -92,6 +96,7 @@ func New(cfg Config) *Service {
 	s.servers = servers.New(core, cfg.Servers)
 	s.events = events.New(core, cfg.Events)
 	s.searches = searches.New(core, cfg.Search)
+	s.svids = svids.New(core, cfg.SVIDs)
 	s.explain = explain.New(core, s.Methods)
 	return s
 }

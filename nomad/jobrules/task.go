@@ -80,6 +80,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateResources(t.Resources, f)
 	validateLogConfig(t.LogConfig, f, tg.EphemeralDisk)
 	validateIdentities(t, f)
+	validateSpiffe(t, f)
 	validateVolumeMounts(t, f, tg)
 	validateArtifacts(t, f)
 	validateTemplates(t, f)

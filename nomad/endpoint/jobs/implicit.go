@@ -29,6 +29,9 @@ func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 		if signals := signalsOf(tg); len(signals) > 0 {
 			constrain(tg, &nomad.Constraint{LTarget: targetSignals, RTarget: strings.Join(signals, ","), Operand: nomad.ConstraintSetContains})
 		}
+		if tg.UsesSpiffe() {
+			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.NodeSpiffeAttribute + "}", Operand: nomad.ConstraintAttributeIsSet})
+		}
 		for _, c := range least(tg, names) {
 			constrain(tg, c)
 		}

@@ -49,6 +49,7 @@ type taskParts struct {
 	Identities   []*nomad.WorkloadIdentity
 	Silent       bool
 	Rerender     bool
+	Spiffe       *nomad.TaskSpiffe // not in Nomad
 }
 
 func taskView(j *nomad.Job, tg *nomad.TaskGroup, t *nomad.Task) taskParts {
@@ -57,7 +58,7 @@ func taskView(j *nomad.Job, tg *nomad.TaskGroup, t *nomad.Task) taskParts {
 		Artifacts: t.Artifacts, Vault: t.Vault, Secrets: t.Secrets, Consul: t.Consul, Templates: t.Templates,
 		Plugin: t.CSIPluginConfig, Mounts: t.VolumeMounts, Affinities: t.Affinities, Resources: resourceView(t.Resources),
 		Identity: t.Identity, Identities: t.Identities, Silent: t.LogConfig != nil && t.LogConfig.Disabled,
-		Rerender: rerenders(t.RestartPolicy),
+		Rerender: rerenders(t.RestartPolicy), Spiffe: t.Spiffe,
 	}
 }
 
