@@ -73,6 +73,7 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Node.GetClientAllocs", rpc.NodeOnly, rpc.Leader, s.nodes.GetClientAllocs),
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Leader, s.nodes.EmitEvents),
 		rpc.Handle("Node.UpsertDriverSchemas", rpc.NodeOnly, rpc.Leader, s.nodes.UpsertDriverSchemas),
+		rpc.Handle("Node.Challenge", rpc.NodeRegister, rpc.Leader, s.nodes.Challenge),
 		rpc.Handle("NodeIdentity.Session", rpc.ServerOnly, rpc.Here, s.nodes.Session),
 		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodes.Deregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodes.BatchDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
