@@ -48,6 +48,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/client/workloadapi"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
@@ -127,7 +128,8 @@ type Client struct {
 	stats       *hostStats
 	execs       exec.Limits
 	api         *taskhook.API
-	services    *service.Registrar // nil if native services are disabled
+	bundles     *workloadapi.Bundles // of the SPIFFE Workload API
+	services    *service.Registrar   // nil if native services are disabled
 	checks      *check.Set
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
@@ -191,6 +193,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if c.artifacts, err = artifact.New(c.cfg.Artifact, parts.Log); err != nil {
 		return nil, err
 	}
+	c.bundles = workloadapi.NewBundles(asNode{c}, cfg.Region, parts.Log)
 	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))
 	c.sinks = logsink.NewSet(cfg.LogSinks.sinks(), parts.Log)
 	c.session = newSession(cfg.BootFile, c.id.id, parts.Log)
@@ -343,6 +346,7 @@ func (c *Client) Stats() map[string]string {
 func (c *Client) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.drivers.Run(ctx) })
+	group.Go(func() error { return c.bundles.Run(ctx) })
 	if err := c.prepare(ctx); err != nil {
 		c.background.Wait()
 		c.endLife()

@@ -22,6 +22,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Template:   c.cfg.Template,
 		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Scripts: c.checks,
-		Sinks: c.sinks,
+		Sinks:  c.sinks,
+		Spiffe: &taskhook.Spiffe{RPC: asNode{c}, Region: c.cfg.Region, Bundles: c.bundles},
 	}
 }

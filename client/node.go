@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -77,7 +78,7 @@ func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[
 	}
 	meta := map[string]string{}
 	maps.Copy(meta, cfg.Meta)
-	return &nomad.Node{
+	n := &nomad.Node{
 		ID: id.id, SecretID: id.secret, Session: session,
 		Datacenter: cfg.Datacenter, Name: cfg.Name,
 		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
@@ -86,6 +87,10 @@ func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[
 		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, GCVolumesOnNodeGC: cfg.GCVolumesOnNodeGC, NodeMaxAllocs: cfg.NodeMaxAllocs,
 		SchedulingEligibility: eligibility, Status: nomad.NodeStatusInit,
 	}
+	if tree, err := cgroup.Detect(); err == nil && tree.Usable() == nil {
+		n.Attributes[nomad.NodeSpiffeAttribute] = nomad.NodeSpiffeVersion // callers are identified by their groups
+	}
+	return n
 }
 
 // metaRead returns the metadata of the node. It cannot change while the agent runs, so Dynamic

@@ -107,6 +107,9 @@ func (c *Client) register(ctx context.Context) error {
 		CreateNodePool: true,
 		WriteRequest:   message.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.registerAuth()},
 	}
+	if err := c.prove(ctx, &req); err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
 	var resp message.NodeUpdateResponse
 	if err := c.servers.Call(ctx, "Node.Register", &req, &resp); err != nil {
 		return fmt.Errorf("register: %w", err)

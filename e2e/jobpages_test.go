@@ -11,7 +11,7 @@ import (
 
 // keyPages are the pages of the jobspec, with the structs whose keys they describe.
 var keyPages = map[string][]any{
-	"job": {workload.Job{}}, "group": {workload.TaskGroup{}}, "task": {workload.Task{}}, "resources": {workload.Resources{}, workload.NUMAResource{}}, "identity": {workload.WorkloadIdentity{}},
+	"job": {workload.Job{}}, "group": {workload.TaskGroup{}}, "task": {workload.Task{}}, "resources": {workload.Resources{}, workload.NUMAResource{}}, "identity": {workload.WorkloadIdentity{}}, "spiffe": {workload.TaskSpiffe{}},
 	"network": {workload.NetworkResource{}, workload.Port{}, workload.DNSConfig{}}, "volume": {workload.VolumeRequest{}, workload.VolumeMount{}},
 	"ephemeral_disk": {workload.EphemeralDisk{}}, "logs": {workload.LogConfig{}}, "restart": {workload.RestartPolicy{}}, "reschedule": {workload.ReschedulePolicy{}},
 	"update": {workload.UpdateStrategy{}}, "migrate": {workload.MigrateStrategy{}}, "constraint": {workload.Constraint{}}, "affinity": {workload.Affinity{}},

@@ -115,6 +115,8 @@ type Task struct {
 	// Isolation is the lowest isolation level with which the task may run (open-nomad only). If
 	// empty, any level suffices.
 	Isolation string `json:",omitempty" codec:",omitempty"`
+	// Spiffe requests the SPIFFE Workload API for the task (open-nomad only).
+	Spiffe *TaskSpiffe `json:",omitempty" codec:",omitempty"`
 }
 
 // TaskArtifact is a file or directory that is downloaded before the task starts.

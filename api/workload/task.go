@@ -57,6 +57,16 @@ type Task struct {
 	Schedule        *TaskSchedule       `hcl:"schedule,block"`
 	Privileged      bool                `hcl:"privileged" json:",omitempty"` // only in open-nomad
 	Isolation       string              `hcl:"isolation" json:",omitempty"`  // the lowest isolation level; only in open-nomad
+	Spiffe          *TaskSpiffe         `hcl:"spiffe,block" json:",omitempty"`
+}
+
+// TaskSpiffe requests the SPIFFE Workload API for a task. It exists only in open-nomad. A zero TTL
+// means one hour.
+type TaskSpiffe struct {
+	X509 bool          `hcl:"x509"`
+	JWT  bool          `hcl:"jwt"`
+	TTL  time.Duration `hcl:"ttl"`
+	DNS  []string      `hcl:"dns"`
 }
 
 // TaskArtifact is a file or directory that is downloaded before the task starts.

@@ -42,6 +42,7 @@ type Deps struct {
 	Services   *service.Registrar // nil: native services are not enabled
 	Scripts    Scripts            // nil: no checks
 	Sinks      LogSinks           // nil for none
+	Spiffe     *Spiffe            // nil: tasks with a spiffe block do not start
 }
 
 // Config is the input of a hook's constructor: the dependencies and the task.
@@ -68,6 +69,7 @@ func Order(c Config) []hook.Hook {
 		newEnvironmentHook(c),
 		identities,
 		newSocketHook(c),
+		newSpiffeHook(c),
 		newDNSHook(c),
 		newVolumeHook(c),
 		newArtifactHook(c),

@@ -20,6 +20,7 @@ import (
 var publicRoutes = map[string]bool{
 	"GET /v1/status/leader": true, "GET /v1/status/peers": true, "GET /v1/regions": true, "GET /v1/agent/health": true,
 	"GET /.well-known/jwks.json": true, "GET /.well-known/openid-configuration": true, "GET /v1/acl/auth-methods": true,
+	"GET /v1/spiffe/bundle": true,
 }
 
 // routes requests every route of an agent as every caller.

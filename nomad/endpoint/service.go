@@ -33,9 +33,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/searches"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/servers"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/services"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/svids"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/variables"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
+	"github.com/open-nomad/open-nomad/nomad/svid"
 )
 
 // Config configures a Service. All fields are required unless noted.
@@ -54,6 +56,7 @@ type Config struct {
 	Servers   servers.Config
 	Search    search.Limits
 	Events    *stream.Broker // nil disables events
+	SVIDs     *svid.Issuer
 }
 
 // Service handles the RPC methods. See Methods.
@@ -77,6 +80,7 @@ type Service struct {
 	searches    *searches.Service
 	services    *services.Service
 	volumes     *hostvolumes.Service
+	svids       *svids.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -98,6 +102,7 @@ func New(cfg Config) *Service {
 	s.searches = searches.New(core, cfg.Search)
 	s.services = services.New(core)
 	s.volumes = hostvolumes.New(core)
+	s.svids = svids.New(core, cfg.SVIDs)
 	s.explain = explain.New(core, s.Methods)
 	return s
 }

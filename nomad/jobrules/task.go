@@ -81,6 +81,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateLogConfig(t.LogConfig, f, tg.EphemeralDisk)
 	validateSchedule(t.Schedule, f)
 	validateIdentities(t, f)
+	validateSpiffe(t, f)
 	validateVolumeMounts(t, f, tg)
 	validateArtifacts(t, f)
 	validateTemplates(t, f)

@@ -115,6 +115,8 @@ type NodeRegisterRequest struct {
 	// ByIdentity means that a node missing in state presented its own identity, for the same pool,
 	// datacenter and name. The server sets it, in the log only.
 	ByIdentity bool `codec:",omitempty"`
+	// Proof proves that the agent has the private key of Node.Key. It is not in the log.
+	Proof *nomad.NodeProof `codec:",omitempty"`
 	WriteRequest
 }
 

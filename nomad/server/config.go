@@ -121,6 +121,8 @@ type Config struct {
 	SignWithin time.Duration
 	// OIDCIssuer is the issuer in tokens. It enables OIDC discovery.
 	OIDCIssuer string
+	// Spiffe enables SPIFFE identities. Default: disabled.
+	Spiffe Spiffe
 	// AcceptAnyAudience accepts workload identities for other audiences in the API of this
 	// cluster, as other implementations do.
 	AcceptAnyAudience bool
@@ -172,6 +174,17 @@ type Config struct {
 	// Metrics configures the metrics. Default: once per second, with all labels but allocation
 	// IDs.
 	Metrics Metrics
+}
+
+// Spiffe configures the trust domain of a region.
+type Spiffe struct {
+	// TrustDomain is its name; "" disables SPIFFE identities.
+	TrustDomain string
+	// DNS are the suffixes of the DNS names that tasks may request.
+	DNS []string
+	// Overlap is the time for which a new key is in the bundle before it signs. Default:
+	// svid.DefaultOverlap.
+	Overlap time.Duration
 }
 
 // Metrics configures a server's metrics.

@@ -32,6 +32,9 @@ func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 		if signals := signalsOf(tg); len(signals) > 0 {
 			constrain(tg, &nomad.Constraint{LTarget: targetSignals, RTarget: strings.Join(signals, ","), Operand: nomad.ConstraintSetContains})
 		}
+		if tg.UsesSpiffe() {
+			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.NodeSpiffeAttribute + "}", Operand: nomad.ConstraintAttributeIsSet})
+		}
 		for _, sink := range sinksOf(tg) {
 			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.LogSinkAttribute(sink) + "}", Operand: nomad.ConstraintAttributeIsSet})
 		}

@@ -50,6 +50,7 @@ type taskParts struct {
 	Silent       bool
 	Sinks        []string
 	Rerender     bool
+	Spiffe       *nomad.TaskSpiffe // not in Nomad
 }
 
 func taskView(j *nomad.Job, tg *nomad.TaskGroup, t *nomad.Task) taskParts {
@@ -58,7 +59,7 @@ func taskView(j *nomad.Job, tg *nomad.TaskGroup, t *nomad.Task) taskParts {
 		Artifacts: t.Artifacts, Vault: t.Vault, Secrets: t.Secrets, Consul: t.Consul, Templates: t.Templates,
 		Plugin: t.CSIPluginConfig, Mounts: t.VolumeMounts, Affinities: t.Affinities, Resources: resourceView(t.Resources),
 		Identity: t.Identity, Identities: t.Identities, Silent: t.LogConfig != nil && t.LogConfig.Disabled,
-		Rerender: rerenders(t.RestartPolicy), Sinks: sinksOf(t.LogConfig),
+		Rerender: rerenders(t.RestartPolicy), Sinks: sinksOf(t.LogConfig), Spiffe: t.Spiffe,
 	}
 }
 
