@@ -120,6 +120,7 @@ func TestNodeMethodsCheckRights(t *testing.T) {
 		{"ClientStats.Stats", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeIdentity.Get", func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeMeta.Read", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
+		{"NodeMeta.Apply", func() rpc.Request { return &message.NodeMetaApplyRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 		{"NodeIdentity.Renew", func() rpc.Request { return &message.NodeIdentityRenewReq{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 		{"ClientAllocations.GarbageCollectAll", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 	} {

@@ -99,6 +99,7 @@ type Client struct {
 	id        *identity
 	session   *nomad.NodeSession
 	node      *nodeHolder
+	meta      *nodeMeta
 	drivers   *driverset.Set
 	users     *driverset.Users
 	nets      *netns.Set
@@ -182,7 +183,10 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes)}
+	if c.meta, err = loadNodeMeta(cfg.Meta, db); err != nil {
+		return nil, err
+	}
+	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes, c.meta.effective())}
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}

@@ -24,6 +24,7 @@ func (c *Client) methods() []answered {
 		answer("ClientStats.Stats", "ClientStats.Stats", ofNode(c, func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.clientStats),
 		answer("FileSystem.List", "FileSystem.List", ofAlloc(c, func(r *message.FsListRequest) string { return r.AllocID }, acl.ReadFS), c.fsList),
 		answer("FileSystem.Stat", "FileSystem.Stat", ofAlloc(c, func(r *message.FsStatRequest) string { return r.AllocID }, acl.ReadFS), c.fsStat),
+		answer("NodeMeta.Apply", "NodeMeta.Apply", ofNode(c, func(r *message.NodeMetaApplyRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.metaApply),
 		answer("NodeMeta.Read", "NodeMeta.Read", ofNode(c, func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.metaRead),
 		answer("NodeIdentity.Get", "NodeIdentity.Get", ofNode(c, func(r *message.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.identityGet),
 		answer("NodeIdentity.Renew", "NodeIdentity.Renew", ofNode(c, func(r *message.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.identityRenew),

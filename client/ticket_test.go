@@ -71,6 +71,7 @@ func (g guarded) relays() map[string]func() (rpc.Request, string) {
 		}),
 		"ClientStats.Stats":  ofNode(func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }),
 		"NodeIdentity.Get":   ofNode(func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} }),
+		"NodeMeta.Apply":     ofNode(func() rpc.Request { return &message.NodeMetaApplyRequest{NodeID: g.NodeID()} }),
 		"NodeMeta.Read":      ofNode(func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }),
 		"NodeIdentity.Renew": ofNode(func() rpc.Request { return &message.NodeIdentityRenewReq{NodeID: g.NodeID()} }),
 	}

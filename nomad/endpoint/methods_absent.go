@@ -101,7 +101,6 @@ func absentAgents() []rpc.Method {
 		absentRows("debugging over RPC", rpc.Token, reads, "Agent.Host"),
 		absentRows("debugging over RPC", rpc.Token, rpc.Needs(acl.ToWrite(acl.Agents)), "Agent.Profile"),
 		absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get"),
-		absentRows("node metadata changes", rpc.Token, rpc.Needs(acl.ToWrite(acl.Nodes)), "NodeMeta.Apply"),
 		absentRows("upgrade checks", rpc.Token, rpc.Needs(acl.ToRead(acl.Operators)),
 			"Operator.UpgradeCheckVaultWorkloadIdentity"),
 	),

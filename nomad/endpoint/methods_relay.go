@@ -38,6 +38,8 @@ func (s *Service) relayMethods() []rpc.Method {
 		relay.Stream(s.relay, "FileSystem.Stream", relay.Alloc(func(r *message.FsStreamRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay.Call[message.NodeSpecificRequest, message.ClientStatsResponse](s.relay, "ClientStats.Stats", "ClientStats.Stats",
 			relay.Node(func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
+		relay.Call[message.NodeMetaApplyRequest, message.NodeMetaResponse](s.relay, "NodeMeta.Apply", "NodeMeta.Apply",
+			relay.Node(func(r *message.NodeMetaApplyRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes))),
 		relay.Call[message.NodeSpecificRequest, message.NodeMetaResponse](s.relay, "NodeMeta.Read", "NodeMeta.Read",
 			relay.Node(func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
 		relay.Call[message.NodeSpecificRequest, message.ArtifactCacheResponse](s.relay, "ArtifactCache.Status", "ArtifactCache.Status",
