@@ -50,6 +50,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -88,7 +89,9 @@ type Parts struct {
 	API http.Handler
 	// TLS secures the connections to the servers; nil means plain TCP.
 	TLS *certs.Store
-	Log *slog.Logger
+	// Monitor is the log of this agent; nil refuses to stream it.
+	Monitor *monitor.Source
+	Log     *slog.Logger
 }
 
 // Client is one node.
@@ -119,6 +122,7 @@ type Client struct {
 	gc        *collector
 	stats     *hostStats
 	execs     exec.Limits
+	monitor   *monitor.Source
 	api       *taskhook.API
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
@@ -159,7 +163,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal()}
+	c = &Client{cfg: cfg, log: parts.Log, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err
 	}

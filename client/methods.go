@@ -29,6 +29,8 @@ func (c *Client) methods() []answered {
 		answer("NodeIdentity.Get", "NodeIdentity.Get", ofNode(c, func(r *message.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.identityGet),
 		answer("NodeIdentity.Renew", "NodeIdentity.Renew", ofNode(c, func(r *message.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.identityRenew),
 		{relayed: rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession).Needs(rpc.AnyToken)}, // called by the servers themselves
+		answerStream("Agent.Monitor", ofMonitor(c, func(r *message.MonitorRequest) (node, server string) { return r.NodeID, r.ServerID }), c.monitorLog),
+		answerStream("Agent.MonitorExport", ofMonitor(c, func(r *message.MonitorExportRequest) (node, server string) { return r.NodeID, r.ServerID }), c.exportLog),
 		answerStream("Allocations.Exec", ofExec(c), c.allocExec),
 		answerStream("FileSystem.Logs", ofAlloc(c, func(r *message.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs), c.fsLogs),
 		answerStream("FileSystem.Stream", ofAlloc(c, func(r *message.FsStreamRequest) string { return r.AllocID }, acl.ReadFS), c.fsStream),

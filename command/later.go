@@ -26,7 +26,6 @@ func laterCommands() []term.Command {
 		{"inspection of client state", "operator client-state"},
 		{"usage reporting", "operator utilization"},
 		{"debug bundles", "operator debug|debug"},
-		{"log monitoring", "monitor|monitor export"},
 		{"the web UI", "ui"},
 		{"plugins", "plugin status"},
 		{"setup of Consul and Vault", "setup consul|setup vault"},
