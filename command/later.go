@@ -23,7 +23,6 @@ func laterCommands() []term.Command {
 		{"the Windows service", "windows|windows service install|windows service uninstall"},
 		{"checks of an agent by exit code (use agent-info or operator autopilot health)", "check"},
 		{"API requests from the command line (use curl)", "operator api"},
-		{"inspection of client state", "operator client-state"},
 		{"usage reporting", "operator utilization"},
 		{"debug bundles", "operator debug|debug"},
 		{"the web UI", "ui"},
