@@ -88,7 +88,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if a.log, a.level, err = newLog(w, a.set, a.monitor); err != nil {
 		return err
 	}
-	if a.tel, err = newTelemetry(a.set); err != nil {
+	if a.tel, err = newTelemetry(a.set, a.log); err != nil {
 		return err
 	}
 	if a.certs, err = certs.Open(a.set.CertsConfig()); err != nil {
