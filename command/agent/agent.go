@@ -43,6 +43,7 @@ type Agent struct {
 	level   *slog.LevelVar
 	logFile *logFile // nil for none
 	monitor *monitor.Source
+	syslog  *syslogSink // nil for none
 	tel     *telemetry
 	certs   *certs.Store
 	data    *dataDir
@@ -85,7 +86,10 @@ func (a *Agent) open(w io.Writer) (err error) {
 		w = io.MultiWriter(w, a.logFile)
 	}
 	a.monitor = monitor.New(a.monitorConfig())
-	if a.log, a.level, err = newLog(w, a.set, a.monitor); err != nil {
+	if a.syslog, err = openSyslog(a.set, "", ""); err != nil {
+		return err
+	}
+	if a.log, a.level, err = newLog(w, a.set, a.monitor, a.syslog); err != nil {
 		return err
 	}
 	if a.tel, err = newTelemetry(a.set, a.log); err != nil {
@@ -390,6 +394,9 @@ func (a *Agent) close() error {
 	}
 	if a.tel != nil {
 		a.tel.close()
+	}
+	if a.syslog != nil {
+		errs = append(errs, a.syslog.close())
 	}
 	if a.logFile != nil {
 		errs = append(errs, a.logFile.close())

@@ -77,6 +77,9 @@ func (s *Settings) checkNames() error {
 	if s.LogRotateBytes < 0 || s.LogRotateDuration < 0 {
 		errs = append(errs, s.Fault("log_rotate_bytes", "log_rotate_bytes and log_rotate_duration must not be negative"))
 	}
+	if _, err := SyslogFacility(s.SyslogFacility); err != nil {
+		errs = append(errs, s.Fault("syslog_facility", "%v", err))
+	}
 	if _, err := LogLevel(s.LogLevel); err != nil {
 		errs = append(errs, s.Fault("log_level", "%v", err))
 	}

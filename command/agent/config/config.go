@@ -35,8 +35,8 @@ type Config struct {
 	Telemetry                 Telemetry           `hcl:"telemetry"`
 	LeaveOnInterrupt          bool                `hcl:"leave_on_interrupt"`
 	LeaveOnTerminate          bool                `hcl:"leave_on_terminate"`
-	EnableSyslog              bool                `hcl:"enable_syslog" later:"syslog"`
-	SyslogFacility            string              `hcl:"syslog_facility" default:"LOCAL0" later:"syslog"`
+	EnableSyslog              bool                `hcl:"enable_syslog"`
+	SyslogFacility            string              `hcl:"syslog_facility" default:"LOCAL0"`
 	DisableUpdateCheck        bool                `hcl:"disable_update_check"`
 	DisableAnonymousSignature bool                `hcl:"disable_anonymous_signature"`
 	UI                        UI                  `hcl:"ui"`
