@@ -54,6 +54,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -92,7 +93,9 @@ type Parts struct {
 	API http.Handler
 	// TLS secures the connections to the servers; nil means plain TCP.
 	TLS *certs.Store
-	Log *slog.Logger
+	// Monitor is the log of this agent; nil refuses to stream it.
+	Monitor *monitor.Source
+	Log     *slog.Logger
 }
 
 // Client is one node.
@@ -104,6 +107,8 @@ type Client struct {
 	session     *nomad.NodeSession
 	sent        atomic.Uint64 // of Node.UpdateAlloc, see sendUpdates
 	node        *nodeHolder
+	meta        *nodeMeta
+	monitor     *monitor.Source
 	drivers     *driverset.Set
 	users       *driverset.Users
 	nets        *netns.Set
@@ -174,7 +179,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
+	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
 		volumesRestored: make(chan struct{}), reloads: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err
@@ -201,7 +206,10 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes)}
+	if c.meta, err = loadNodeMeta(cfg.Meta, db); err != nil {
+		return nil, err
+	}
+	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes, c.meta.effective())}
 	c.volumes = c.newDynamicVolumes(volumes)
 	for _, name := range c.sinks.Names() {
 		c.node.node.Attributes[nomad.LogSinkAttribute(name)] = "1"

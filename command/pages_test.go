@@ -32,6 +32,7 @@ var commandPages = map[string][]string{
 	"namespace.md":  {"namespace"},
 	"node.md":       {"node"},
 	"node-pool.md":  {"node pool"},
+	"monitor.md":    {"monitor"},
 	"operator.md":   {"operator"},
 	"quota.md":      {"quota"},
 	"scaling.md":    {"scaling"},

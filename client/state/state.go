@@ -6,6 +6,7 @@
 //
 //	node_identity/node_identity_state         {SignedIdentity}
 //	node/node_registration                    {HasRegistered}
+//	nodemeta/meta                             metadata of the node: values by key, nil for a removed key
 //	meta/version, meta/open_nomad             format versions, as text
 //	allocations/<id>/alloc                    {Alloc: the allocation as the servers sent it}
 //	allocations/<id>/deploy_status            nomad.AllocDeploymentStatus

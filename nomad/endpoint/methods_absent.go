@@ -65,15 +65,11 @@ func absentJobs() []rpc.Method {
 // absentAgents returns the methods of agents, nodes and operators.
 func absentAgents() []rpc.Method {
 	reads := rpc.Needs(acl.ToRead(acl.Agents))
-	monitoring := handler.NotImplemented("monitoring over RPC")
-	return append(slices.Concat(
+	return slices.Concat(
 		absentRows("debugging over RPC", rpc.Token, reads, "Agent.Host"),
 		absentRows("debugging over RPC", rpc.Token, rpc.Needs(acl.ToWrite(acl.Agents)), "Agent.Profile"),
 		absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get"),
-		absentRows("node metadata changes", rpc.Token, rpc.Needs(acl.ToWrite(acl.Nodes)), "NodeMeta.Apply"),
 		absentRows("upgrade checks", rpc.Token, rpc.Needs(acl.ToRead(acl.Operators)),
 			"Operator.UpgradeCheckVaultWorkloadIdentity"),
-	),
-		rpc.RefuseStream("Agent.Monitor", rpc.Token, monitoring).Needs(reads),
-		rpc.RefuseStream("Agent.MonitorExport", rpc.Token, monitoring).Needs(reads))
+	)
 }

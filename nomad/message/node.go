@@ -120,7 +120,14 @@ type NodeRegisterRequest struct {
 	WriteRequest
 }
 
-// NodeMetaResponse is the reply of NodeMeta.Read. Meta is Static with the changes in Dynamic applied. A nil value in
+// NodeMetaApplyRequest is the request of NodeMeta.Apply. A nil value removes the key.
+type NodeMetaApplyRequest struct {
+	NodeID string
+	Meta   map[string]*string
+	QueryOptions
+}
+
+// NodeMetaResponse is the reply of NodeMeta.Apply and NodeMeta.Read. Meta is Static with the changes in Dynamic applied. A nil value in
 // Dynamic removes the key.
 type NodeMetaResponse struct {
 	Meta    map[string]string

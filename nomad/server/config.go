@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
@@ -164,6 +165,8 @@ type Config struct {
 	TLS *certs.Store
 	// Audit is the audit log for calls and signed tokens. Default: none.
 	Audit *audit.Log
+	// Monitor is the log of the agent, for Agent.Monitor. Default: none; the method then fails.
+	Monitor *monitor.Source
 	// RPCMaxConnsPerClient limits the connections per address. Default 100; negative means no
 	// limit.
 	RPCMaxConnsPerClient int

@@ -34,7 +34,7 @@ func (s *Settings) check() error {
 
 // checkKeys checks the keys that do not depend on the roles of the agent.
 func (s *Settings) checkKeys() error {
-	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkPlugins(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit())
+	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkPlugins(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit(), s.checkTelemetry())
 }
 
 // Fault returns an error that names a key and the place where it was set.
@@ -77,6 +77,9 @@ func (s *Settings) checkNames() error {
 	}
 	if s.LogRotateBytes < 0 || s.LogRotateDuration < 0 {
 		errs = append(errs, s.Fault("log_rotate_bytes", "log_rotate_bytes and log_rotate_duration must not be negative"))
+	}
+	if _, err := SyslogFacility(s.SyslogFacility); err != nil {
+		errs = append(errs, s.Fault("syslog_facility", "%v", err))
 	}
 	if _, err := LogLevel(s.LogLevel); err != nil {
 		errs = append(errs, s.Fault("log_level", "%v", err))

@@ -32,8 +32,8 @@ func (e *absentKey) Error() string {
 var withoutEffect = map[string]string{
 	"ui.enabled":                     "this version has no web UI",
 	"ui.show_cli_hints":              "this version has no web UI",
-	"client.log_file":                "this version has no 'monitor export'",
-	"server.log_file":                "this version has no 'monitor export'",
+	"client.log_file":                "'monitor export' reads the root log_file",
+	"server.log_file":                "'monitor export' reads the root log_file",
 	"server.protocol_version":        "ignored, as in Nomad",
 	"client.cpu_disable_dmidecode":   "the agent never runs dmidecode",
 	"client.drain_on_shutdown.force": "ignored, as in Nomad",

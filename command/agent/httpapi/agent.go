@@ -19,6 +19,8 @@ func (s *Server) agentRoutes() []web.Route {
 		{Methods: "GET", Path: "/v1/agent/servers", Handle: web.ForCallers(acl.ToRead(acl.Agents), s.agentServers)},
 		{Methods: "PUT POST", Path: "/v1/agent/servers", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentSetServers)},
 		{Methods: "PUT POST", Path: "/v1/agent/reload", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentReload)},
+		{Methods: "GET", Path: "/v1/agent/monitor", Handle: s.agentMonitor},
+		{Methods: "GET", Path: "/v1/agent/monitor/export", Handle: s.agentMonitorExport},
 		{Methods: "GET", Path: "/v1/metrics", Handle: web.ForCallers(s.metricsRight(), s.metrics)},
 	}
 	routes = append(routes, s.schedulerRoutes()...)
