@@ -11,8 +11,7 @@ func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
 		{"service discovery", "service list|service info|service delete"},
-		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
-			"volume snapshot create|volume snapshot delete|volume snapshot list"},
+		{"CSI volumes", "volume deregister|volume detach|volume snapshot create|volume snapshot delete|volume snapshot list"},
 		{"actions", "job action|action"},
 		{"health checks", "alloc checks"},
 		{"several regions", "deployment unblock"},

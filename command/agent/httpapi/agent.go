@@ -45,7 +45,7 @@ func clusterRoutes() []web.Route {
 // rpcRoutes returns the routes that servers or nodes answer. Their handlers only make an RPC.
 func (s *Server) rpcRoutes() []web.Route {
 	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.execRoutes(), clusterRoutes(), s.snapshotRoutes(), eventRoutes(), s.autopilotRoutes(),
-		rootKeyRoutes(), variableRoutes(), s.aclRoutes(), quotaRoutes(), searchRoutes(), rebalanceRoutes())
+		rootKeyRoutes(), variableRoutes(), s.aclRoutes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes())
 }
 
 // noFields fills a request that has only query options.
