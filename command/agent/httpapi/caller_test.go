@@ -126,7 +126,7 @@ func TestAbsentRoutesAskForRights(t *testing.T) {
 		"GET /v1/job/x/actions": "read all", "GET /v1/job/x/services": "read all", "GET /v1/services": "read all",
 		"DELETE /v1/service/x/y": "submit all", "GET /v1/services?namespace=*": "read elsewhere all", "GET /v1/services?namespace=other": "elsewhere all",
 		"PUT /v1/volume/csi/x/create": "csi all", "DELETE /v1/volume/csi/x": "csi all", "GET /v1/volumes/external": "read all", "GET /v1/volumes/snapshot": "read all",
-		"POST /v1/volumes/snapshot": "csi all", "GET /v1/volumes?type=host": "read all", "DELETE /v1/volumes/claim/x": "all",
+		"POST /v1/volumes/snapshot": "csi all", "GET /v1/volumes?type=csi": "read all",
 		"PUT /v1/deployment/unblock/x": "submit elsewhere all", "GET /v1/agent/monitor": "operator all", "GET /v1/agent/pprof/heap": "operator all",
 	} {
 		method, path, _ := strings.Cut(route, " ")
