@@ -60,6 +60,8 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 		r.Query().AuthToken = token
 	case interface{ Write() *message.WriteRequest }:
 		r.Write().AuthToken = token
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().AuthToken = token
 	}
 	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" || method == "Allocations.Exec" || strings.HasPrefix(method, "Agent.") {
 		open := g.Own(method).Stream

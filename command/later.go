@@ -10,8 +10,7 @@ import (
 func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
-		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
-			"volume snapshot create|volume snapshot delete|volume snapshot list"},
+		{"CSI volumes", "volume deregister|volume detach|volume snapshot create|volume snapshot delete|volume snapshot list"},
 		{"several regions", "deployment unblock"},
 		{"licenses of Nomad Enterprise", "license|license get"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},

@@ -41,6 +41,7 @@ var commandPages = map[string][]string{
 	"system.md":     {"system"},
 	"tls.md":        {"tls"},
 	"var.md":        {"var"},
+	"volume.md":     {"volume"},
 }
 
 // pageOf returns the page that describes a command.

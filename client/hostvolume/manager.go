@@ -138,7 +138,7 @@ func (m *Manager) Create(ctx context.Context, req *message.ClientHostVolumeCreat
 		return nil, err
 	}
 	kept := *req
-	kept.WriteRequest = message.WriteRequest{}
+	kept.NodeCall = message.NodeCall{}
 	rec := &message.ClientHostVolumeState{ID: req.ID, CreateReq: &kept}
 	update := m.known(req.ID, req.Name)
 	if !update {

@@ -122,7 +122,6 @@ func TestUpstreamState(t *testing.T) {
 		"device nvidia/gpu/T4|1||false",
 		"driver exec|1||false",
 		"driver podman|2|default/web|true",
-		"dynamic host volume made|1||true",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

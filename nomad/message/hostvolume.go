@@ -93,7 +93,7 @@ type TaskGroupVolumeClaimDeleteResponse struct {
 }
 
 // ClientHostVolumeCreateRequest is the request of ClientHostVolume.Create, and of HostVolume.Create at the node. Requests
-// of Nomad 2.0 have no envelope, which receivers ignore.
+// of Nomad 2.0 have no NodeCall, which its receivers ignore.
 type ClientHostVolumeCreateRequest struct {
 	ID                        string
 	Name                      string
@@ -103,7 +103,7 @@ type ClientHostVolumeCreateRequest struct {
 	RequestedCapacityMinBytes int64
 	RequestedCapacityMaxBytes int64
 	Parameters                map[string]string
-	WriteRequest
+	NodeCall
 }
 
 // ClientHostVolumeCreateResponse is the reply of ClientHostVolume.Create.
@@ -122,7 +122,7 @@ type ClientHostVolumeRegisterRequest struct {
 	HostPath      string
 	CapacityBytes int64
 	Parameters    map[string]string
-	WriteRequest
+	NodeCall
 }
 
 // ClientHostVolumeRegisterResponse is the reply of ClientHostVolume.Register.
@@ -137,7 +137,7 @@ type ClientHostVolumeDeleteRequest struct {
 	NodeID     string
 	HostPath   string
 	Parameters map[string]string
-	WriteRequest
+	NodeCall
 }
 
 // ClientHostVolumeDeleteResponse is the reply of ClientHostVolume.Delete.
@@ -154,3 +154,19 @@ type ClientHostVolumeState struct {
 	// Unfinished is set until the plugin has created the volume.
 	Unfinished bool `codec:",omitempty"`
 }
+
+// NodeCall contains the options of a call between servers that concerns a node, and to the node. It has no namespace,
+// because some of the requests have one of their own.
+type NodeCall struct {
+	Region    string `codec:",omitempty"`
+	AuthToken string `codec:",omitempty"`
+	InternalRpcInfo
+}
+
+// Envelope returns the fields that the transport reads from the request.
+func (c *NodeCall) Envelope() Envelope {
+	return Envelope{Region: c.Region, AuthToken: c.AuthToken, Forwarded: c.Forwarded, Write: true}
+}
+
+// Caller returns the options of the request, so that generic code can set them.
+func (c *NodeCall) Caller() *NodeCall { return c }

@@ -125,6 +125,8 @@ func (x access) call(t *testing.T, m rpc.Method, who string) error {
 		r.Query().Region, r.Query().AuthToken = "global", token
 	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken = "global", token
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().Region, r.Caller().AuthToken = "global", token
 	}
 	return led(t, func(ctx context.Context) error {
 		if !m.Stream {

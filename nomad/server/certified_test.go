@@ -131,6 +131,8 @@ func (x *certified) attempt(t *testing.T, m rpc.Method, way, cert, token string,
 		r.Query().Region, r.Query().AuthToken, r.Query().Forwarded = "global", token, relayed
 	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken, r.Write().Forwarded = "global", token, relayed
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().Region, r.Caller().AuthToken, r.Caller().Forwarded = "global", token, relayed
 	}
 	return led(t, func(ctx context.Context) error {
 		switch {

@@ -101,7 +101,7 @@ func (p peers) AsServer(ctx context.Context, node, method string, req handler.Se
 	if err != nil {
 		return err
 	}
-	if req.Write().AuthToken, err = p.s.token(ctx); err != nil {
+	if req.Caller().AuthToken, err = p.s.token(ctx); err != nil {
 		return err
 	}
 	return p.s.peers.Call(ctx, addr, method, req, resp)

@@ -47,7 +47,7 @@ func clusterRoutes() []web.Route {
 // rpcRoutes returns the routes that servers or nodes answer. Their handlers only make an RPC.
 func (s *Server) rpcRoutes() []web.Route {
 	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(), s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), eventRoutes(), s.autopilotRoutes(),
-		rootKeyRoutes(), variableRoutes(), serviceRoutes(), s.aclRoutes(), quotaRoutes(), searchRoutes(), rebalanceRoutes(), spiffeRoutes())
+		rootKeyRoutes(), variableRoutes(), serviceRoutes(), s.aclRoutes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes(), spiffeRoutes())
 }
 
 // noFields fills a request that has only query options.

@@ -124,7 +124,7 @@ func TestAbsentRoutesAskForRights(t *testing.T) {
 	s = changed(s, func(c *Config) { c.Agent, c.ACL, c.Callers = idle{}, true, allowed })
 	for route, may := range map[string]string{
 		"PUT /v1/volume/csi/x/create": "csi all", "DELETE /v1/volume/csi/x": "csi all", "GET /v1/volumes/external": "read all", "GET /v1/volumes/snapshot": "read all",
-		"POST /v1/volumes/snapshot": "csi all", "GET /v1/volumes?type=host": "read all", "DELETE /v1/volumes/claim/x": "all",
+		"POST /v1/volumes/snapshot": "csi all", "GET /v1/volumes?type=csi": "read all",
 		"PUT /v1/deployment/unblock/x": "submit elsewhere all", "GET /v1/agent/pprof/heap": "operator all",
 	} {
 		method, path, _ := strings.Cut(route, " ")

@@ -13,7 +13,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return append(slices.Concat(laterCSI(), laterHostVolumes(), laterAllocs(), laterAgents()),
+	return append(slices.Concat(laterCSI(), laterAllocs(), laterAgents()),
 		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
 }
 
@@ -30,12 +30,11 @@ func later(feature string, n web.Need) web.Handler {
 }
 
 func laterCSI() []web.Route {
-	const feature, volume = "volumes", "/v1/volume/csi/:id"
+	const feature, volume = "CSI volumes", "/v1/volume/csi/:id"
 	plugin := web.Needs(acl.ToRead(acl.Plugins))
 	list := later(feature, web.InNamespace(acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs))
 	change := later(feature, web.All(web.InNamespace(acl.CSIWriteVolume), plugin))
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/volumes", Handle: laterVolumes},
 		{Methods: "PUT POST", Path: "/v1/volumes", Handle: change},
 		{Methods: "GET", Path: "/v1/volumes/external", Handle: list},
 		{Methods: "GET", Path: "/v1/volumes/snapshot", Handle: list},
@@ -48,29 +47,6 @@ func laterCSI() []web.Route {
 		{Methods: "DELETE", Path: volume + "/detach", Handle: later(feature, web.Either(web.All(web.InNamespace(acl.CSIMountVolume), plugin), web.Nodes))},
 		{Methods: "GET", Path: "/v1/plugins", Handle: later("plugins", web.Needs(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}}))},
 		{Methods: "GET", Path: "/v1/plugin/csi/:id", Handle: later("plugins", plugin)},
-	}
-}
-
-// laterVolumes is the route of CSI volumes and of host volumes. The query selects one.
-func laterVolumes(r *web.Request) (any, error) {
-	ops := []acl.NamespaceCapability{acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs}
-	if r.Query.Get("type") == "host" {
-		ops = []acl.NamespaceCapability{acl.HostVolumeRead}
-	}
-	return later("volumes", web.InNamespace(ops...))(r)
-}
-
-func laterHostVolumes() []web.Route {
-	with := func(op acl.NamespaceCapability) web.Handler {
-		return later("volumes", web.InNamespace(op))
-	}
-	return []web.Route{
-		{Methods: "PUT POST", Path: "/v1/volume/host/create", Handle: with(acl.HostVolumeCreate)},
-		{Methods: "PUT POST", Path: "/v1/volume/host/register", Handle: with(acl.HostVolumeRegister)},
-		{Methods: "GET", Path: "/v1/volume/host/:id", Handle: with(acl.HostVolumeRead)},
-		{Methods: "DELETE", Path: "/v1/volume/host/:id", Handle: with(acl.HostVolumeDelete)},
-		{Methods: "GET", Path: "/v1/volumes/claims", Handle: with(acl.HostVolumeRead)},
-		{Methods: "DELETE", Path: "/v1/volumes/claim/:id", Handle: with(acl.HostVolumeDelete)},
 	}
 }
 

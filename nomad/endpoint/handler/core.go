@@ -56,7 +56,7 @@ type Cluster interface {
 // ServerCall is a request between servers. Its token is that of the calling server.
 type ServerCall interface {
 	rpc.Request
-	Write() *message.WriteRequest
+	Caller() *message.NodeCall
 }
 
 // Peers calls the other servers of the region.

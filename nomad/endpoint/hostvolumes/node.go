@@ -19,7 +19,7 @@ const callWithin = time.Minute + 10*time.Second
 func (s *Service) onNode(ctx context.Context, node, method string, req handler.ServerCall, resp any) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	req.Write().Region = s.Region
+	req.Caller().Region = s.Region
 	err := s.Nodes().NodeCall(ctx, node, "HostVolume."+method, req, resp)
 	if !errors.Is(err, nomad.ErrNoNodeConn) {
 		return err
@@ -39,7 +39,7 @@ func onNodeFailed(what, node string, err error) error {
 // relayed passes a call of another server to a node that is connected to this one. The node does not get the server's
 // token.
 func relayed[Resp any](ctx context.Context, s *Service, node, method string, req handler.ServerCall) (*Resp, error) {
-	*req.Write() = message.WriteRequest{Region: s.Region}
+	*req.Caller() = message.NodeCall{Region: s.Region}
 	out := new(Resp)
 	return out, s.Nodes().NodeCall(ctx, node, "HostVolume."+method, req, out)
 }
