@@ -73,8 +73,7 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string][2]string{
-		"HostVolume": {"1 dynamic host volume is preserved: it is not shown, updated or removed here", "12 dynamic host volumes are preserved: they are not shown, updated or removed here"},
-		"CSIVolume":  {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here", "12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
+		"CSIVolume": {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here", "12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
 	} {
 		r := recordOf(kind)
 		if got := [2]string{r.effect.of(1), r.effect.of(12)}; got != want {

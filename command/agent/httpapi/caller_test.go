@@ -140,7 +140,7 @@ func TestAbsentRoutesAskForRights(t *testing.T) {
 		}
 	}
 	s = changed(s, func(c *Config) { c.ACL = false })
-	if w := do(s, "GET", "/v1/job/x/services", ""); w.Code != http.StatusNotImplemented || !strings.Contains(w.Body.String(), "service discovery: not part of this version") {
+	if w := do(s, "GET", "/v1/volumes?type=csi", ""); w.Code != http.StatusNotImplemented || !strings.Contains(w.Body.String(), "CSI volumes: not part of this version") {
 		t.Errorf("without ACLs: %d %s", w.Code, w.Body)
 	}
 }
