@@ -418,3 +418,11 @@ func raise(signal chan struct{}) {
 	default:
 	}
 }
+
+// lower clears a signal.
+func lower(signal chan struct{}) {
+	select {
+	case <-signal:
+	default:
+	}
+}

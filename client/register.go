@@ -60,6 +60,7 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 	back := backoff{min: registerBackoffMin, max: registerBackoffMax}
 	waits := false
 	for {
+		lower(c.node.changed) // this registration has the change
 		if err = c.register(ctx); err == nil {
 			ttl, err = c.beat(ctx)
 		}
@@ -168,7 +169,9 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-c.node.changed:
-			err = c.register(ctx)
+			if err = c.register(ctx); err != nil {
+				raise(c.node.changed)
+			}
 		case <-c.urgent:
 			ttl, err = c.beat(ctx)
 		case <-timer.C:
