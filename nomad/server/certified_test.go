@@ -70,7 +70,8 @@ var named = map[string][]string{
 
 	"Alloc.GetAllocs": {clientHere, serverHere}, "Alloc.SignIdentities": {clientHere, serverHere},
 	"Node.EmitEvents": {clientHere, serverHere}, "Node.UpsertDriverSchemas": {clientHere, serverHere}, "Node.GetClientAllocs": {clientHere, serverHere}, "Node.UpdateAlloc": {clientHere, serverHere},
-	"Node.Register": {clientHere, serverHere}, "Node.UpdateStatus": {clientHere, serverHere},
+	"Node.Register": {clientHere, serverHere}, "Node.UpdateStatus": {clientHere, serverHere}, "Node.Challenge": {clientHere, serverHere},
+	"Spiffe.SignX509": {clientHere, serverHere}, "Spiffe.SignJWT": {clientHere, serverHere},
 }
 
 // certified is a cluster with TLS and verified names, a server of another region, and callers
@@ -237,7 +238,7 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 	if !special {
 		return
 	}
-	if !denied && m.Name != "Node.Register" {
+	if !denied && m.Name != "Node.Register" && m.Name != "Node.Challenge" {
 		// A server's certificate alone is sufficient for a few methods, at the leader only.
 		opens := way == direct && slices.Contains(byCertificate, m.Name)
 		for _, relayed := range []bool{false, true} {
