@@ -13,7 +13,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return append(slices.Concat(laterCSI(), laterAllocs(), laterAgents()),
+	return append(slices.Concat(laterCSI(), laterDeployments(), laterAgents()),
 		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
 }
 
@@ -50,10 +50,8 @@ func laterCSI() []web.Route {
 	}
 }
 
-// laterAllocs returns the routes of single allocations and deployments. The query need not contain
-// their namespace.
-func laterAllocs() []web.Route {
-	const alloc = "/v1/client/allocation/:alloc_id"
+// laterDeployments returns the routes of single deployments. The query need not contain their namespace.
+func laterDeployments() []web.Route {
 	return []web.Route{
 		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id", Handle: later("several regions", web.Somewhere(acl.SubmitJob, acl.UnblockDeployment))},
 	}
