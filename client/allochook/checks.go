@@ -133,7 +133,7 @@ func (h *checksHook) targetsOf(a *nomad.Allocation) []*check.Target {
 		if len(task.Services) == 0 {
 			continue
 		}
-		env := taskenv.New(taskenv.Subject{Node: h.node, Region: h.region, Alloc: a, Task: task}).Build()
+		env := taskenv.New(taskenv.Subject{Node: h.node, Region: h.region, Alloc: a, Task: task, Network: h.network}).Build()
 		w := service.OfTask(a, h.node, task, env)
 		out = append(out, check.Targets(&w)...)
 	}

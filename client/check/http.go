@@ -100,7 +100,7 @@ func (p *probe) request(ctx context.Context, t *Target) (*http.Request, error) {
 		return nil, err
 	}
 	for key, values := range h.Header {
-		if strings.EqualFold(key, "host") {
+		if strings.EqualFold(key, "host") && len(values) > 0 {
 			req.Host = values[0]
 			continue
 		}

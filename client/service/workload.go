@@ -29,7 +29,7 @@ type Workload struct {
 func OfGroup(a *nomad.Allocation, node *nomad.Node, region string, status *nomad.AllocNetworkStatus) Workload {
 	w := Workload{Alloc: a, Node: node, Network: Network{Status: status}}
 	// The group has the environment of the allocation, without variables of a task.
-	w.Env = taskenv.New(taskenv.Subject{Node: node, Region: region, Alloc: a, Task: &nomad.Task{}}).Build()
+	w.Env = taskenv.New(taskenv.Subject{Node: node, Region: region, Alloc: a, Task: &nomad.Task{}, Network: status}).Build()
 	if group := a.Job.TaskGroup(a.TaskGroup); group != nil {
 		w.Services = group.Services
 	}

@@ -100,3 +100,13 @@ func TestValidName(t *testing.T) {
 		}
 	}
 }
+
+// The addresses of the allocation's network namespace are known to the services of the group.
+func TestGroupNetworkVariables(t *testing.T) {
+	a := placed(&nomad.Service{Name: "web", Provider: "nomad", PortLabel: "http", Tags: []string{"${NOMAD_ALLOC_IP_http}"}}, nil)
+	w := service.OfGroup(a, node, "global", &nomad.AllocNetworkStatus{InterfaceName: "eth0", Address: "172.26.64.9"})
+	got, err := w.Registrations()
+	if err != nil || got[0].Tags[0] != "172.26.64.9" {
+		t.Errorf("registrations = %+v, %v; want the tag 172.26.64.9", got, err)
+	}
+}
