@@ -64,6 +64,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 		ownFiles(t, f)
 		agentHidden(t, f)
 		ownHidden(t, f)
+		othersHidden(t, f)
 		f.run(sh(f, "echo kept; echo forged > $NOMAD_ALLOC_DIR/logs/web.stdout.0")).want(t, 2, "kept\n")
 	} else {
 		all := sh(f, "true")
@@ -97,6 +98,31 @@ func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 	named.User = "root"
 	if _, err := f.StartTask(t.Context(), named); err == nil {
 		t.Error("StartTask(user root) = nil, want an error")
+	}
+}
+
+// othersHidden runs a task next to another one of its allocation. Both have the user of the agent, so only the sandbox
+// separates them, also in /tmp, of which each task has its own.
+func othersHidden(t *testing.T, f *fixture) {
+	t.Helper()
+	if !strings.HasPrefix(f.dir, "/tmp/") {
+		t.Errorf("the allocations are in %s, want a directory in /tmp", f.dir)
+	}
+	cfg := sh(f, "cat ../neighbour/secrets/own $NOMAD_ALLOC_DIR/shared; echo x > ../neighbour/secrets/planted; ls ../neighbour")
+	for name, text := range map[string]string{"neighbour/secrets/own": "neighbour's", "alloc/shared": "of all"} {
+		at := filepath.Join(cfg.AllocDir, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := f.run(cfg); out.ExitCode == 0 || out.stdout != "of all" {
+		t.Errorf("next to another task: exit %d, stdout %q, want the shared file only", out.ExitCode, out.stdout)
+	}
+	if _, err := os.Stat(filepath.Join(cfg.AllocDir, "neighbour/secrets/planted")); err == nil {
+		t.Error("the task wrote into the directory of another task")
 	}
 }
 

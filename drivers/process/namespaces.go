@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,9 +65,7 @@ func Isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 		return err
 	}
 	p.PrivatePID, p.PrivateIPC, p.NetNS, p.Hostname = true, true, cfg.NetNS, cfg.Hostname
-	// The directories of other allocations are next to the task's.
-	view := sandbox.View{Dir: filepath.Dir(cfg.AllocDir), Own: filepath.Base(cfg.AllocDir)}
-	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: view, Tmp: tmp, Proc: true}
+	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: viewOf(cfg), Tmp: tmp, Proc: true}
 	for _, f := range cfg.Files {
 		// The host's file may be a link; the bind covers its target.
 		target, err := filepath.EvalSymlinks(f.Target)
@@ -77,6 +76,18 @@ func Isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 			sandbox.Bind{Source: sandbox.Path{Name: f.Name, Beneath: cfg.AllocDir}, Target: target, ReadOnly: true})
 	}
 	return nil
+}
+
+// viewOf returns what the program sees of the allocations: its own one, next to which are the others.
+//
+// In /tmp that is not sufficient without root. The program may read all of /tmp, and Landlock extends that to everything
+// mounted below it. Other tasks have their own users only if the agent is root. So the program sees only its own
+// directory there, and those that it is granted, as mounts of their own: it cannot make hard links between them.
+func viewOf(cfg *drivers.TaskConfig) sandbox.View {
+	if os.Geteuid() != 0 && strings.HasPrefix(cfg.AllocDir, "/tmp/") {
+		return sandbox.View{Dir: cfg.AllocDir, Own: filepath.Base(cfg.TaskDir)}
+	}
+	return sandbox.View{Dir: filepath.Dir(cfg.AllocDir), Own: filepath.Base(cfg.AllocDir)}
 }
 
 // TmpDir returns the task's temporary directory.
