@@ -10,15 +10,15 @@
 // after the result of the previous one.
 //
 // A target may be hostile. A run has a timeout that includes the body, reads at most 3,072 bytes of a body and 64 KiB
-// of headers, uses no proxy and no connection twice. It follows redirects to the same scheme, host and port only. The
-// address that a job sets itself must not be link-local: metadata services of clouds are there. Addresses that
-// belong to an allocation with a network namespace are reached from inside of that namespace. At most 8 runs of one
-// allocation and 256 of the node are under way at once.
+// of headers, uses no proxy and no connection twice. It follows redirects to the same scheme, host and port only. An
+// address that a job sets must not be link-local: metadata services of clouds are there. Addresses that
+// belong to an allocation with a network namespace are reached from inside of that namespace. At most 8 checks of one
+// allocation and 256 of the node run at once.
 //
 // Results are in memory. The state database gets one only when its status differs from the stored one; a restarted
 // agent starts with them. A result never removes a service from the servers.
 //
 // Each check has one goroutine, which ends with Watch. The package starts no task, makes no call to a server and
-// decides nothing about deployments and restarts, except for Restarts (restart.go), which tells when a check_restart
-// block asks for a restart.
+// decides nothing about deployments and restarts, except for Restarts (restart.go), which computes when a
+// check_restart block requires a restart.
 package check

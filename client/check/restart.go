@@ -10,7 +10,7 @@ import (
 // DefaultGrace is the grace of a check_restart block that sets none.
 const DefaultGrace = time.Second
 
-// Restarts decides when a check_restart block asks for a restart. Its caller polls it; it does not look at a clock.
+// Restarts computes when a check_restart block requires a restart. Its caller polls it; it reads no clock.
 //
 //	(not watched) ──Watch──▶ grace ──grace over──▶ healthy ──failure, pending──▶ counting ──interval*(limit-1)──▶ due
 //	      ▲                                           ▲  └───────success───────────┘                              │
@@ -28,7 +28,7 @@ type restart struct {
 	bad    time.Time // the first of the latest unhealthy results, zero after a success
 }
 
-// Due is a restart that a check asks for.
+// Due is a restart that a check_restart block requires.
 type Due struct {
 	Task   string // "" for all running tasks
 	Reason string

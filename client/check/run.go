@@ -28,7 +28,7 @@ type probe struct {
 	version string
 }
 
-// run runs a check once. It returns nil if the result would say nothing: a script whose task does not run.
+// run runs a check once. It returns nil for a script whose task does not run.
 func (p *probe) run(ctx context.Context, t *Target) *nomad.CheckQueryResult {
 	if t.Fault != nil {
 		return t.failure(t.Fault)

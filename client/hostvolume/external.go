@@ -39,10 +39,10 @@ func (p *external) create(ctx context.Context, req *message.ClientHostVolumeCrea
 		Bytes int64  `json:"bytes"`
 	}
 	if err := json.Unmarshal(out, &answer); err != nil {
-		return made{}, p.rubbish("create", out, `{"path": "/…", "bytes": 0}`)
+		return made{}, p.unexpected("create", out, `{"path": "/…", "bytes": 0}`)
 	}
 	if answer.Bytes < 0 || nomad.CheckHostPath(answer.Path) != nil {
-		return made{}, p.rubbish("create", out, "an absolute path, and bytes that are not negative")
+		return made{}, p.unexpected("create", out, "an absolute path, and bytes that are not negative")
 	}
 	return made{path: answer.Path, bytes: answer.Bytes}, nil
 }
@@ -68,7 +68,7 @@ func (p *external) fingerprint(ctx context.Context) (string, error) {
 		Version string `json:"version"`
 	}
 	if err := json.Unmarshal(out, &answer); err != nil || !validVersion(answer.Version) {
-		return "", p.rubbish("fingerprint", out, `{"version": "1.2.3"}`)
+		return "", p.unexpected("fingerprint", out, `{"version": "1.2.3"}`)
 	}
 	return answer.Version, nil
 }
@@ -108,8 +108,8 @@ func (p *external) run(ctx context.Context, op string, limit time.Duration, env 
 	return nil, fmt.Errorf("call %q of host volume plugin %q failed: %w", op, p.id, err)
 }
 
-// rubbish is the error for output that is not the expected one.
-func (p *external) rubbish(op string, out []byte, want string) error {
+// unexpected returns the error for output that has another form than want.
+func (p *external) unexpected(op string, out []byte, want string) error {
 	return fmt.Errorf("host volume plugin %q printed %q for the call %q: change %s so that it prints %s, or remove it",
 		p.id, printable(string(out)), op, p.cfg.PluginDir+"/"+p.id, want)
 }

@@ -15,8 +15,8 @@
 //   - the sink accepts nothing for finishPatience after the end of the task, or the agent or the
 //     allocation's directory ends before.
 //
-// The counter client.logs.dropped counts rejected and given up lines; client.logs.missed_files
-// counts files that were removed before they were read.
+// The counter client.logs.dropped counts lines that were rejected or given up.
+// client.logs.missed_files counts files that were removed before they were read.
 //
 // Memory: at most maxBatches batches of batchBytes for each sink. Goroutines: one per pump. All end
 // with Set.Run. The package makes no decision about tasks.

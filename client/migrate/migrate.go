@@ -9,7 +9,7 @@
 // relative to the allocation's directory. An error of the sender is an entry NOMAD-<id>-ERROR.log.
 // Two additions are negotiated by headers that Nomad 2.0 ignores:
 //
-//   - Resume. The receiver asks for the bytes after an offset. The sender builds the same tar
+//   - Resume. The receiver requests the bytes after an offset. The sender builds the same tar
 //     again and omits the first bytes. A finished allocation does not change, so the tar is equal.
 //   - Check. A trailer has the SHA-256 of the complete tar. It also detects data that changed
 //     between two connections. A stream without a trailer is accepted.

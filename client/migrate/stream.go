@@ -20,7 +20,7 @@ type Remote struct {
 	HTTP  *http.Client // it must follow no redirect and decompress nothing
 }
 
-// errFinal is wrapped in errors that another connection cannot mend.
+// errFinal is wrapped in errors that another connection cannot correct.
 var errFinal = errors.New("giving up")
 
 // stream reads a snapshot over as many connections as needed.

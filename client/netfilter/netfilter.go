@@ -12,7 +12,7 @@
 // The rules are in two tables, of the families bridge and inet, which the kernel keeps while no
 // agent runs. Both are named open_nomad, with the bridge's name appended unless it is "nomad". The
 // rules refer to sets, and an element's comment is the ID of its allocation. So the kernel holds all
-// state, and an agent can remove the elements of an allocation that it does not know. Every change
+// state, and an agent can remove the elements of an allocation that it does not have. Every change
 // writes the rules again, in one transaction, so that a flush by others does not last.
 //
 // The package starts no goroutine, no process, and keeps no state in memory. It does not watch the

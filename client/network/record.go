@@ -26,7 +26,7 @@ type record struct {
 	Config json.RawMessage // the list of plugins
 	Args   [][2]string
 	Ports  []portMapping
-	// Isolated is the ask for isolation; the rest is known once the allocation is connected.
+	// Isolated is the requested isolation; the other fields are set once the allocation is connected.
 	Isolated bool
 	Limited  bool
 	Egress   []string

@@ -7,11 +7,11 @@
 // A workload is one owner of services: the group of an allocation, or one of its tasks. Its caller sets the complete
 // list of registrations and removes it. One registration goes through these states:
 //
-//	queued ──servers acknowledge──▶ registered ──Remove──▶ leaving ──servers acknowledge──▶ (forgotten)
+//	queued ──servers acknowledge──▶ registered ──Remove──▶ leaving ──servers acknowledge──▶ (removed)
 //	  ▲  └────────Remove─────────────────────────────────────▲  │
 //	  └───Set of a changed registration, Resync──────────┴──────┘ Set
 //
-// The Registrar's Run is its only goroutine that lives long. It never stops tasks and stores nothing on disk: a
-// restarted agent registers the services of its running tasks again, which the servers do not write if nothing
-// has changed. The servers themselves remove the registrations of allocations that are over or lost.
+// Registrar.Run is the only long-lived goroutine. The package never stops tasks and stores nothing on disk. A
+// restarted agent registers the services of its running tasks again. The servers ignore registrations that have not
+// changed. They remove the registrations of allocations that have ended or are lost.
 package service

@@ -18,7 +18,7 @@ func metaApplyCommand() term.Command {
 		Name: "node meta apply", Args: "[<key>=<value>...]", MaxArgs: -1,
 		Short: "Change the metadata of a node",
 		Long: "Each argument sets a key; a key without = gets an empty value. The change survives restarts of the agent and overrides its configuration. " +
-			"Constraints see it as soon as the node is registered again. This needs node:write.\n\n    nomad node meta apply -unset=maintenance rack=r7",
+			"Constraints use it as soon as the node has registered again. This needs node:write.\n\n    nomad node meta apply -unset=maintenance rack=r7",
 		Setup: func(f *term.Flags) term.Run {
 			id := f.String("node-id", "", "The `node`. Default: the node of the queried agent.")
 			unset := f.String("unset", "", "Remove these comma-separated `keys`.")

@@ -46,7 +46,7 @@ func (f Format) Handler(w io.Writer) slog.Handler {
 	return slog.NewTextHandler(w, opts)
 }
 
-// nameTrace sets the name of LevelTrace, which slog does not know.
+// nameTrace sets the name of LevelTrace, which slog does not have.
 func nameTrace(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.LevelKey && a.Value.Any() == LevelTrace {
 		return slog.String(slog.LevelKey, "TRACE")

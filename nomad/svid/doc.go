@@ -12,10 +12,10 @@
 //	in bundle     yes           yes            yes                  no
 //	signs         no            yes            until the next one is Overlap old
 //
-// An authority signs when its key has been in the bundle for Overlap, so that verifiers have it by then.
+// An authority signs when its key has been in the bundle for Overlap, so that verifiers have the key by then.
 // If no key is that old, the oldest one signs. A root key that this server cannot open has no authority.
 //
-// A JWT-SVID is never a token of the cluster: the keyring does not know the ID of its key.
+// A JWT-SVID is never a token of the cluster: the keyring has no key with the ID in it.
 //
 // The package reads no state and starts no goroutine. Its only state is a cache of the authorities.
 package svid

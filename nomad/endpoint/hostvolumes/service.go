@@ -4,7 +4,7 @@
 //	Register: check ────────────────▶ path on the node ────▶ log entry
 //	Delete:   check ────────────────▶ plugin of the node ──▶ log entry
 //
-// A volume has one operation at a time, and so has a name on a node. If the log rejects a new volume, the node deletes
+// One operation at a time runs on a volume, and on a name of a node. If the log rejects a new volume, the node deletes
 // it again. If the outcome of the entry is unknown, the volume stays on the node, which reports it with its ID.
 //
 // Only the leader runs these methods, so that the running operations are in its memory. The package starts no goroutine.

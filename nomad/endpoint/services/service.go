@@ -1,5 +1,5 @@
 // Package services answers the RPC methods of service registrations. The node of an allocation registers and removes
-// the services of its tasks. Everyone who may read jobs finds them, and so does every workload.
+// the services of its tasks. Callers with the right read-job and all workloads can read them.
 //
 //	client ──Upsert──▶ checks of the allocation ──▶ batch ──▶ one log entry for all callers that wait
 //
