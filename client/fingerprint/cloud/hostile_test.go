@@ -104,3 +104,35 @@ func TestReplyHeader(t *testing.T) {
 	}
 	refused(t, "env_gce", s.root, s)
 }
+
+// A service that identifies a machine and then does not answer gives no facts in bounded time.
+func TestSilentAfterProbe(t *testing.T) {
+	for name, last := range map[string]string{"env_aws": "mac", "env_gce": "tags", "env_azure": "network", "env_digitalocean": "hostname"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := services()[name]
+			refused(t, name, s.root, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/"+last) {
+					<-r.Context().Done()
+					return
+				}
+				s.ServeHTTP(w, r)
+			}))
+		})
+	}
+}
+
+// A reply above the size limit is refused even if the service is otherwise valid.
+func TestReplySize(t *testing.T) {
+	for size, facts := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
+		s := azureService()
+		for key, text := range s.values {
+			s.values[key] = text + strings.Repeat(" ", size-len(text))
+		}
+		p := start(t, "env_azure", s.root, s)
+		p.RetryAttempts, p.RetryInterval = 20, time.Millisecond
+		if found, err := detect(t, p); err != nil || (found != nil) != facts {
+			t.Errorf("replies of %d bytes: facts %v, error %v, want some: %v", size, found, err, facts)
+		}
+	}
+}
