@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // Blocks reserved for root do not cause garbage collection.
@@ -65,5 +67,14 @@ func TestCollectAtThreshold(t *testing.T) {
 	}
 	if err := g.collect(); err != nil || h.removing || measured != 1 {
 		t.Errorf("collect() = %v; removing %v, %d measurements", err, h.removing, measured)
+	}
+}
+
+// Statistics show the percentage that garbage collection compares.
+func TestDiskStats(t *testing.T) {
+	got := statsOf("/dev/x", "/data", unix.Statfs_t{Bsize: 4096, Blocks: 100, Bfree: 80, Bavail: 20, Files: 10, Ffree: 4})
+	want := nomad.HostDiskStats{Device: "/dev/x", Mountpoint: "/data", Size: 409600, Used: 81920, Available: 81920, UsedPercent: 50, InodesUsedPercent: 60}
+	if *got != want {
+		t.Errorf("statsOf() = %+v, want %+v", *got, want)
 	}
 }
