@@ -19,6 +19,11 @@ func TestScriptMetrics(t *testing.T) {
 	if _, err := metrics.NewGlobal(cfg, sink); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // the sink cannot be used in the synctest bubbles of other tests
+		if _, err := metrics.NewGlobal(cfg, &metrics.BlackholeSink{}); err != nil {
+			t.Error(err)
+		}
+	})
 	hangs := func(ctx context.Context, _ []string) ([]byte, *drivers.ExitResult, error) {
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
