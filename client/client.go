@@ -43,6 +43,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/service"
@@ -134,7 +135,8 @@ type Client struct {
 	execs       exec.Limits
 	api         *taskhook.API
 	bundles     *workloadapi.Bundles // of the SPIFFE Workload API
-	services    *service.Registrar   // nil if native services are disabled
+	clouds      *cloud.Detector
+	services    *service.Registrar // nil if native services are disabled
 	checks      *check.Set
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
@@ -224,6 +226,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	}
 	c.access = access.New(access.Config{Servers: c.servers, Region: cfg.Region, Enabled: cfg.Access.Enabled,
 		TokenTTL: cfg.Access.TokenTTL, PolicyTTL: cfg.Access.PolicyTTL, RoleTTL: cfg.Access.RoleTTL})
+	c.clouds = cloud.New(cfg.Clouds, c.addCloud, parts.Log)
 	c.tickets = ticket.NewVerifier(c.id.id, c.serverKeys, time.Now)
 	c.openServices()
 	return c, nil
@@ -355,6 +358,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.drivers.Run(ctx) })
 	group.Go(func() error { return c.bundles.Run(ctx) })
+	group.Go(func() error { return c.clouds.Run(ctx) })
 	if err := c.prepare(ctx); err != nil {
 		c.background.Wait()
 		c.endLife()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/network"
 	"github.com/open-nomad/open-nomad/client/taskhook"
@@ -43,6 +44,7 @@ type Config struct {
 	DialTimeout time.Duration
 
 	Fingerprint fingerprint.Config
+	Clouds      []cloud.Provider      // whose metadata services are asked
 	HostVolumes map[string]HostVolume // by name
 	// Networks configures the networks of allocations. New sets its directory, Check and Log.
 	Networks network.Config

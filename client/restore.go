@@ -30,6 +30,7 @@ func (c *Client) prepare(ctx context.Context) error {
 		c.log.Warn("registering before every driver has been fingerprinted")
 	}
 	c.node.setDrivers(c.drivers.Infos())
+	c.awaitClouds(ctx)
 	c.restoreVolumes(ctx)
 	allocs, errs := c.db.Allocs()
 	for _, err := range errs {
@@ -47,7 +48,7 @@ func (c *Client) prepare(ctx context.Context) error {
 	} else {
 		c.waiting = allocs
 	}
-	return ctx.Err()
+	return context.Cause(ctx) // the error of a fingerprinter that must not fail
 }
 
 // sweep removes the networks and network namespaces of all other allocations.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/hashicorp/go-metrics"
+
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -17,6 +19,12 @@ import (
 
 // maxOutput is the maximum size of a result's output in bytes.
 const maxOutput = 3 << 10
+
+// The counters of script checks, named as in Nomad.
+var (
+	scriptRuns     = []string{"client", "allocrunner", "taskrunner", "tasklet_runs"}
+	scriptTimeouts = []string{"client", "allocrunner", "taskrunner", "tasklet_timeouts"}
+)
 
 // Exec runs a command in a task, without input, and returns the beginning of its output.
 type Exec func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error)
@@ -64,9 +72,13 @@ func (p *probe) script(ctx context.Context, t *Target) *nomad.CheckQueryResult {
 	if exec == nil {
 		return nil
 	}
+	metrics.IncrCounter(scriptRuns, 1)
 	out, exit, err := exec(ctx, t.Command)
 	switch {
 	case err != nil && ctx.Err() != nil:
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			metrics.IncrCounter(scriptTimeouts, 1)
+		}
 		return t.failure(fmt.Errorf("the script did not end within %s", t.Timeout))
 	case err != nil:
 		return t.failure(err)

@@ -78,7 +78,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		HTTPAddr: httpAddr, TLSEnabled: s.TLS.HTTP, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
 		StateDir: cmp.Or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.Dev,
 		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
-		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
+		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), Clouds: s.clouds(), CgroupParent: c.CgroupParent,
 		MaxKillTimeout: c.MaxKillTimeout, NoServices: !c.NomadServiceDiscovery, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Backends: s.backends(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
@@ -125,25 +125,8 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 		},
 		HostNetworks: c.hostNetworks(), Networks: c.fingerprintNetworks(),
 		MinDynamicPort: c.MinDynamicPort, MaxDynamicPort: c.MaxDynamicPort,
-		Allow: list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
-		Deny:  list(s.option("fingerprint.denylist", "fingerprint.blacklist")),
+		Allow: s.allowedFingerprinters(), Deny: s.deniedFingerprinters(),
 	}
-}
-
-// laterFingerprinters are fingerprinters of Nomad that this project does not implement yet.
-var laterFingerprinters = []string{"consul", "secrets_plugins", "vault",
-	"env_aws", "env_gce", "env_azure", "env_digitalocean"}
-
-// knownFingerprinters returns an error if an option names an unknown fingerprinter.
-func (s *Settings) knownFingerprinters() error {
-	names := slices.Concat(list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
-		list(s.option("fingerprint.denylist", "fingerprint.blacklist")))
-	for _, name := range names {
-		if !slices.Contains(fingerprint.Names(), name) && !slices.Contains(laterFingerprinters, name) && name != client.PluginFingerprinter {
-			return s.Fault("client.options", "unknown fingerprinter %q", name)
-		}
-	}
-	return nil
 }
 
 // hostEnv returns the environment of the agent without the variables of the denylist.

@@ -131,7 +131,7 @@ func (s *Settings) checkClient() error {
 			errs = append(errs, s.Fault("client."+path, "must not be negative"))
 		}
 	}
-	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkBridge(), s.checkArtifact(), s.checkTemplate(), s.checkJoin(), s.checkOptions(), s.checkLogSinks())...)
+	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkBridge(), s.checkArtifact(), s.checkTemplate(), s.checkJoin(), s.checkOptions(), s.checkClouds(), s.checkLogSinks())...)
 }
 
 func (s *Settings) checkHostVolumes() error {

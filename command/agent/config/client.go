@@ -59,7 +59,7 @@ type Client struct {
 	Users                          Users                     `hcl:"users"`
 	NodeMaxAllocs                  int                       `hcl:"node_max_allocs"`
 	LogFile                        string                    `hcl:"log_file"`
-	Fingerprint                    map[string]*Fingerprinter `hcl:"fingerprint,label" later:"settings of fingerprinters"`
+	Fingerprint                    map[string]*Fingerprinter `hcl:"fingerprint,label"`
 	DefaultIneligible              bool                      `hcl:"default_ineligible"`
 	LogSink                        map[string]*LogSink       `hcl:"log_sink,label"`
 }
@@ -159,9 +159,9 @@ type Users struct {
 	DynamicUserMax int `hcl:"dynamic_user_max" default:"89999"`
 }
 
-// Fingerprinter is the client.fingerprint block.
+// Fingerprinter is the client.fingerprint block of a cloud provider.
 type Fingerprinter struct {
-	RetryInterval time.Duration `hcl:"retry_interval"`
+	RetryInterval time.Duration `hcl:"retry_interval" default:"2s"`
 	RetryAttempts int           `hcl:"retry_attempts"`
 	ExitOnFailure bool          `hcl:"exit_on_failure"`
 }
