@@ -42,7 +42,7 @@ func (s *Schedules) picture(ctx context.Context) string {
 			return err
 		}
 		for _, e := range evals {
-			if e.Status != "complete" && e.Status != "canceled" {
+			if e.Status != api.EvalStatusComplete && e.Status != api.EvalStatusCancelled {
 				fmt.Fprintf(&out, "\nevaluation %s of %s (%s): %s %s, modified at %d", e.ID, e.JobID, e.TriggeredBy, e.Status, e.StatusDescription, e.ModifyIndex)
 			}
 		}

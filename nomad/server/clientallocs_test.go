@@ -84,6 +84,25 @@ func TestLateUpdatesOfAllocs(t *testing.T) {
 	}
 }
 
+// The health in an earlier deployment does not replace that in the current one.
+func TestHealthOfAnEarlierDeployment(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("j", 1))
+	alloc := n.allocs(1)[0]
+	for _, c := range []struct {
+		deployment string
+		healthy    bool
+	}{{"", true}, {"earlier", false}} {
+		update := &nomad.Allocation{ID: alloc.ID, NodeID: alloc.NodeID, ClientStatus: nomad.AllocClientStatusRunning, DeploymentID: c.deployment,
+			DeploymentStatus: &nomad.AllocDeploymentStatus{Healthy: &c.healthy}}
+		n.must("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{update}, WriteRequest: n.write(n.jwt)}, &message.GenericResponse{})
+		if d := n.allocs(1)[0].DeploymentStatus; d == nil || d.Healthy == nil || !*d.Healthy {
+			t.Errorf("after the health in deployment %q the allocation has %+v, want healthy", c.deployment, d)
+		}
+	}
+}
+
 // A numbered update that arrives after a newer one of the same agent is rejected. Another agent begins anew.
 func TestUpdatesInOrder(t *testing.T) {
 	s, _ := start(t, nil)

@@ -178,8 +178,7 @@ func mergeClient(a, update *nomad.Allocation, index uint64) {
 	if len(update.AllocStates) > 0 {
 		a.AllocStates = update.AllocStates
 	}
-	moved := update.DeploymentID != "" && update.DeploymentID != a.DeploymentID // the health is of an earlier deployment
-	if s := update.DeploymentStatus; s != nil && s.Healthy != nil && !moved {   // nil leaves the health that an operator set
+	if s := update.DeploymentStatus; s != nil && s.Healthy != nil { // nil leaves the health that an operator set
 		setHealth(a, s, index)
 	}
 	a.ModifyIndex, a.ModifyTime = index, update.ModifyTime

@@ -106,13 +106,6 @@ func TestClientOwnsItsFieldsOnly(t *testing.T) {
 	if c := w.report("a1", "running", func(a *nomad.Allocation) { a.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy} }); len(c.Allocs) != 0 {
 		t.Error("an update without changes is reported")
 	}
-	unhealthy := false
-	w.report("a1", "running", func(a *nomad.Allocation) {
-		a.DeploymentID, a.DeploymentStatus = "earlier", &nomad.AllocDeploymentStatus{Healthy: &unhealthy}
-	})
-	if !*w.snap().Alloc(nil, "a1").DeploymentStatus.Healthy {
-		t.Error("the health in an earlier deployment replaced that in the current one")
-	}
 	w.report("none", "running") // collected meanwhile: no error
 	if c := w.report("a1", "complete"); len(c.Stopped) != 1 {
 		t.Error("freed capacity is not reported")

@@ -260,6 +260,9 @@ func (s *Service) applyUpdates(ctx context.Context, snap *state.Snapshot, update
 	for _, u := range updates {
 		clone := *u.update
 		clone.ModifyTime = now
+		if id := clone.DeploymentID; id != "" && id != u.known.DeploymentID {
+			clone.DeploymentStatus = nil // the health is of an earlier deployment
+		}
 		entry.Alloc = append(entry.Alloc, &clone)
 		if e := s.followUp(snap, u.known, u.update); e != nil {
 			retry[u.known.JobNamespacedID()] = e
