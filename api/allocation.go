@@ -219,6 +219,9 @@ type TaskState struct {
 	StartedAt   time.Time
 	FinishedAt  time.Time
 	Events      []*TaskEvent
+	// Paused is force_pause or scheduled_pause while the task is paused, and force_run if a user runs it outside of its
+	// schedule. The type of Nomad's client library does not have it.
+	Paused string `json:",omitempty"`
 	// ArtifactDigests holds the digest of each downloaded file, such as sha256:9f86..., by destination as
 	// in the job. It exists only in open-nomad.
 	ArtifactDigests map[string]string `json:",omitempty"`

@@ -34,7 +34,8 @@ func guard(t *testing.T) guarded {
 		"files": `namespace "default" { capabilities = ["read-fs"] }`, "other": `namespace "other" { policy = "write" }`,
 		"writer": `namespace "default" { policy = "write" }`, "nodes": `node { policy = "read" }`, "nodes write": `node { policy = "write" }`,
 		"exec": `namespace "default" { capabilities = ["alloc-exec"] }`, "node exec": `namespace "default" { capabilities = ["alloc-node-exec"] }`,
-		"both": `namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`,
+		"agents": `agent { policy = "read" }`,
+		"both":   `namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`,
 	}
 	dir := nodeDir(t)
 	cfg := config(dir, f.addr())
@@ -59,8 +60,10 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 		r.Query().AuthToken = token
 	case interface{ Write() *message.WriteRequest }:
 		r.Write().AuthToken = token
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().AuthToken = token
 	}
-	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" || method == "Allocations.Exec" {
+	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" || method == "Allocations.Exec" || strings.HasPrefix(method, "Agent.") {
 		open := g.Own(method).Stream
 		if relayed {
 			open = g.RPC().Stream
@@ -94,7 +97,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 // Every method of a node checks the caller's rights, on both paths.
 func TestNodeMethodsCheckRights(t *testing.T) {
 	g := guard(t)
-	people := []string{"", "reader", "logs", "files", "other", "writer", "nodes", "nodes write", "exec", "node exec", "both", "all"}
+	people := []string{"", "reader", "logs", "files", "other", "writer", "nodes", "nodes write", "exec", "node exec", "both", "agents", "all"}
 	for _, c := range []struct {
 		method string
 		req    func() rpc.Request
@@ -117,9 +120,12 @@ func TestNodeMethodsCheckRights(t *testing.T) {
 		{"Allocations.Exec", func() rpc.Request {
 			return &message.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}}
 		}, []string{"both", "all"}}, // the driver provides no isolation
+		{"Agent.Monitor", func() rpc.Request { return &message.MonitorRequest{NodeID: g.NodeID()} }, []string{"agents", "all"}},
+		{"Agent.MonitorExport", func() rpc.Request { return &message.MonitorExportRequest{NodeID: g.NodeID()} }, []string{"agents", "all"}},
 		{"ClientStats.Stats", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeIdentity.Get", func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeMeta.Read", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
+		{"NodeMeta.Apply", func() rpc.Request { return &message.NodeMetaApplyRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 		{"NodeIdentity.Renew", func() rpc.Request { return &message.NodeIdentityRenewReq{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 		{"ClientAllocations.GarbageCollectAll", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 	} {

@@ -87,11 +87,10 @@ func (c *Client) allocCollectAll(context.Context, *rpc.Call, *message.NodeSpecif
 	return &message.GenericResponse{}, nil
 }
 
-// allocChecks returns the results of the allocation's service checks. It is always empty,
-// because jobs with services are refused at registration.
+// allocChecks returns the latest results of the checks of the allocation's services.
 func (c *Client) allocChecks(_ context.Context, _ *rpc.Call, req *message.AllocChecksRequest) (*message.AllocChecksResponse, error) {
 	if _, err := c.allocs.find(req.AllocID); err != nil {
 		return nil, err
 	}
-	return &message.AllocChecksResponse{Results: map[nomad.CheckID]*nomad.CheckQueryResult{}}, nil
+	return &message.AllocChecksResponse{Results: c.checks.Results(req.AllocID)}, nil
 }

@@ -23,13 +23,15 @@ import (
 // A gone entry prevents a finished allocation from being fetched again. It keeps the final
 // status, which is sent again if the servers lose it.
 type allocSet struct {
-	db      *state.DB
-	updates *updates
-	log     *slog.Logger
-	make    func(a *nomad.Allocation) (*allocrunner.Runner, error)
-	ended   chan struct{}   // buffered 1: a runner returned
-	life    context.Context // of the runners, ends with the agent
-	wg      sync.WaitGroup
+	db        *state.DB
+	updates   *updates
+	log       *slog.Logger
+	make      func(a *nomad.Allocation) (*allocrunner.Runner, error)
+	ended     chan struct{} // buffered 1: a runner returned
+	loaded    chan struct{} // closed when the allocations of the previous agent are in held
+	setLoaded func()
+	life      context.Context // of the runners, ends with the agent
+	wg        sync.WaitGroup
 
 	mu        sync.Mutex
 	held      map[string]*held
@@ -54,11 +56,14 @@ type held struct {
 	status   *nomad.Allocation // as the runner last reported it, nil before
 	endedAt  time.Time
 	removing bool // the allocation is being destroyed
+	readers  int  // requests for its data, which delay its removal
 }
 
 func newAllocSet(life context.Context, db *state.DB, u *updates, log *slog.Logger,
 	make func(*nomad.Allocation) (*allocrunner.Runner, error)) *allocSet {
+	loaded := newSignal() // never sent to
 	return &allocSet{
+		loaded: loaded, setLoaded: sync.OnceFunc(func() { close(loaded) }),
 		db: db, updates: u, log: log, make: make, life: life,
 		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{}, undeleted: map[string]bool{},
 	}
@@ -231,6 +236,7 @@ func (s *allocSet) refuse(a *nomad.Allocation, err error) {
 // restore resumes the allocations of the previous agent. It returns when every runner has read
 // its stored state.
 func (s *allocSet) restore(allocs []*nomad.Allocation) {
+	defer s.setLoaded()
 	for _, a := range allocs {
 		if state.Abandoned(a) {
 			s.take(a)
@@ -409,6 +415,14 @@ func newSignal() chan struct{} { return make(chan struct{}, 1) }
 func raise(signal chan struct{}) {
 	select {
 	case signal <- struct{}{}:
+	default:
+	}
+}
+
+// lower clears a signal.
+func lower(signal chan struct{}) {
+	select {
+	case <-signal:
 	default:
 	}
 }

@@ -13,8 +13,8 @@
 // each call adds an entry to the Raft log.
 //
 // Run starts one goroutine each for registration and heartbeats, pulling, status updates,
-// drivers, garbage collection, metrics, orphaned processes and the choice of the server. Each
-// allocation has one more.
+// drivers, garbage collection, metrics, orphaned processes, service registrations and the choice of
+// the server. Each allocation has one more.
 //
 // The package makes no placement decision and reads the servers' state only by RPC.
 package client
@@ -40,16 +40,22 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/artifact"
+	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
+	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/client/workloadapi"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -88,38 +94,50 @@ type Parts struct {
 	API http.Handler
 	// TLS secures the connections to the servers; nil means plain TCP.
 	TLS *certs.Store
-	Log *slog.Logger
+	// Monitor is the log of this agent; nil refuses to stream it.
+	Monitor *monitor.Source
+	Log     *slog.Logger
 }
 
 // Client is one node.
 type Client struct {
-	cfg       Config
-	log       *slog.Logger
-	db        *state.DB
-	id        *identity
-	session   *nomad.NodeSession
-	sent      atomic.Uint64 // of Node.UpdateAlloc, see sendUpdates
-	node      *nodeHolder
-	drivers   *driverset.Set
-	users     *driverset.Users
-	nets      *netns.Set
-	artifacts *artifact.Fetcher
-	groups    process.Groups // control groups of tasks of drivers that confine no sidecars
-	servers   Servers
-	local     Local
-	remote    *Remote // nil with a server in this process
-	pool      *rpc.Pool
-	rpc       *rpc.Server
-	own       *rpc.Server     // serves the calls of this process's agent
-	owns      map[string]bool // the names of its methods
-	access    *access.Resolver
-	tickets   *ticket.Verifier
-	updates   *updates
-	allocs    *allocSet
-	gc        *collector
-	stats     *hostStats
-	execs     exec.Limits
-	api       *taskhook.API
+	cfg         Config
+	log         *slog.Logger
+	db          *state.DB
+	id          *identity
+	session     *nomad.NodeSession
+	sent        atomic.Uint64 // of Node.UpdateAlloc, see sendUpdates
+	node        *nodeHolder
+	meta        *nodeMeta
+	monitor     *monitor.Source
+	drivers     *driverset.Set
+	users       *driverset.Users
+	nets        *netns.Set
+	connections *connections
+	volumes     *dynamicVolumes
+	sinks       *logsink.Set
+	artifacts   *artifact.Fetcher
+	tls         *certs.Store   // nil without TLS
+	groups      process.Groups // control groups of tasks of drivers that confine no sidecars
+	servers     Servers
+	local       Local
+	remote      *Remote // nil with a server in this process
+	pool        *rpc.Pool
+	rpc         *rpc.Server
+	own         *rpc.Server     // serves the calls of this process's agent
+	owns        map[string]bool // the names of its methods
+	access      *access.Resolver
+	tickets     *ticket.Verifier
+	updates     *updates
+	allocs      *allocSet
+	gc          *collector
+	stats       *hostStats
+	execs       exec.Limits
+	api         *taskhook.API
+	bundles     *workloadapi.Bundles // of the SPIFFE Workload API
+	clouds      *cloud.Detector
+	services    *service.Registrar // nil if native services are disabled
+	checks      *check.Set
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
 	restored *uint64             // RestoreIndex of the last pull, nil before the first
@@ -137,7 +155,11 @@ type Client struct {
 	ready    chan struct{}      // closed when the node is first ready
 	// restoredAll is closed when the allocations of the previous agent are restored.
 	restoredAll chan struct{}
-	readyOnce   sync.Once
+	// volumesRestored is closed when the dynamic host volumes of the previous agent are restored.
+	volumesRestored chan struct{}
+	reloads         chan struct{}  // buffered 1: fingerprint the host volume plugins again
+	background      sync.WaitGroup // work of the start that is not waited for
+	readyOnce       sync.Once
 }
 
 // New opens the node's state and returns a client. It reports errors of the state directory.
@@ -159,7 +181,8 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal()}
+	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
+		volumesRestored: make(chan struct{}), reloads: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err
 	}
@@ -177,13 +200,23 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if c.artifacts, err = artifact.New(c.cfg.Artifact, parts.Log); err != nil {
 		return nil, err
 	}
+	c.bundles = workloadapi.NewBundles(asNode{c}, cfg.Region, parts.Log)
 	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))
+	c.sinks = logsink.NewSet(cfg.LogSinks.sinks(), parts.Log)
 	c.session = newSession(cfg.BootFile, c.id.id, parts.Log)
 	volumes, err := hostVolumes(&c.cfg, parts.Log)
 	if err != nil {
 		return nil, err
 	}
-	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes)}
+	if c.meta, err = loadNodeMeta(cfg.Meta, db); err != nil {
+		return nil, err
+	}
+	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes, c.meta.effective())}
+	c.volumes = c.newDynamicVolumes(volumes)
+	for _, name := range c.sinks.Names() {
+		c.node.node.Attributes[nomad.LogSinkAttribute(name)] = "1"
+	}
+	c.openNetworks()
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
@@ -193,7 +226,9 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	}
 	c.access = access.New(access.Config{Servers: c.servers, Region: cfg.Region, Enabled: cfg.Access.Enabled,
 		TokenTTL: cfg.Access.TokenTTL, PolicyTTL: cfg.Access.PolicyTTL, RoleTTL: cfg.Access.RoleTTL})
+	c.clouds = cloud.New(cfg.Clouds, c.addCloud, parts.Log)
 	c.tickets = ticket.NewVerifier(c.id.id, c.serverKeys, time.Now)
+	c.openServices()
 	return c, nil
 }
 
@@ -322,7 +357,10 @@ func (c *Client) Stats() map[string]string {
 func (c *Client) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.drivers.Run(ctx) })
+	group.Go(func() error { return c.bundles.Run(ctx) })
+	group.Go(func() error { return c.clouds.Run(ctx) })
 	if err := c.prepare(ctx); err != nil {
+		c.background.Wait()
 		c.endLife()
 		return errors.Join(err, c.close())
 	}
@@ -338,19 +376,24 @@ func (c *Client) Run(ctx context.Context) error {
 		defer c.local.AttachNode(c.id.id, c.rpc)()
 	}
 	group.Go(func() error { return c.watchDrivers(ctx) })
+	group.Go(func() error { return c.reloadVolumePlugins(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.attend) })
 	group.Go(func() error { return c.gc.Run(ctx) })
 	group.Go(func() error { return c.stopSilent(ctx) })
 	group.Go(func() error { return c.measure(ctx) })
+	group.Go(func() error { return c.sinks.Run(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
 	}
+	endServices := c.runServices(ctx)
 	err := group.Wait()
+	c.background.Wait()
 	if c.cfg.Ephemeral {
 		c.vanish(ctx)
 	}
 	c.endLife()
 	c.allocs.wg.Wait()
+	endServices()
 	if c.cfg.Ephemeral {
 		c.clear() // files that tasks which did not stop in time have created since
 	}
@@ -373,7 +416,7 @@ func (c *Client) clear() {
 			c.log.Warn("remove allocation", "alloc", id, "err", err)
 		}
 	}
-	c.sweep(nil)
+	c.sweep(context.Background(), nil)
 }
 
 // Close releases a client that was never run.

@@ -5,8 +5,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
+	"github.com/open-nomad/open-nomad/client/logsink"
+	"github.com/open-nomad/open-nomad/client/network"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/template"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -39,10 +43,19 @@ type Config struct {
 	Mux         rpc.Mux
 	DialTimeout time.Duration
 
-	Fingerprint    fingerprint.Config
-	HostVolumes    map[string]HostVolume // by name
-	CgroupParent   string
-	MaxKillTimeout time.Duration
+	Fingerprint fingerprint.Config
+	Clouds      []cloud.Provider      // whose metadata services are asked
+	HostVolumes map[string]HostVolume // by name
+	// Networks configures the networks of allocations. New sets its directory, Check and Log.
+	Networks network.Config
+	// HostVolumesDir contains the dynamic host volumes, and HostVolumePluginDir their plugins.
+	HostVolumesDir, HostVolumePluginDir string
+	// GCVolumesOnNodeGC removes the dynamic host volumes from the servers' state together with the node.
+	GCVolumesOnNodeGC bool
+	CgroupParent      string
+	MaxKillTimeout    time.Duration
+	// NoServices disables native services.
+	NoServices bool
 	// DisableRemoteExec rejects exec requests.
 	DisableRemoteExec bool
 	HostEnv           map[string]string // environment for drivers without isolation
@@ -56,6 +69,25 @@ type Config struct {
 	Template template.Config
 	Access   AccessControl
 	Metrics  Metrics
+	LogSinks LogSinks
+}
+
+// LogSinks configures the log sinks of the node.
+type LogSinks struct {
+	Journal string              // the socket of journald, "" for no such sink
+	OTLP    *logsink.OTLPConfig // nil for no such sink
+}
+
+// sinks returns the sinks by name.
+func (l LogSinks) sinks() map[string]logsink.Sink {
+	out := map[string]logsink.Sink{}
+	if l.Journal != "" {
+		out[nomad.LogSinkJournald] = logsink.NewJournal(l.Journal)
+	}
+	if l.OTLP != nil {
+		out[nomad.LogSinkOTLP] = logsink.NewOTLP(*l.OTLP)
+	}
+	return out
 }
 
 // Metrics configures the node's metrics.

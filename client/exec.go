@@ -51,6 +51,9 @@ func ofExec(c *Client) subject[message.AllocExecRequest] {
 // namespace of the allocation.
 func (c *Client) runsOpen(r *message.AllocExecRequest) (namespace string, open bool, err error) {
 	namespace, task, err := c.allocs.taskOf(r.AllocID, r.Task)
+	if err != nil && r.Action != "" && c.HasAlloc(r.AllocID) {
+		err = unknownAction(r)
+	}
 	if err != nil {
 		return "", false, err
 	}
@@ -100,8 +103,8 @@ func (c *Client) checkExec(req *message.AllocExecRequest) error {
 	if c.cfg.DisableRemoteExec {
 		return nomad.Errorf(http.StatusForbidden, "exec is disabled on this node by disable_remote_exec in its client block: %v", nomad.ErrPermissionDenied)
 	}
-	if req.Action != "" {
-		return nomad.Errorf(http.StatusNotImplemented, "actions: not part of this version")
+	if err := c.resolveAction(req); err != nil {
+		return err
 	}
 	if len(req.Cmd) == 0 || req.Cmd[0] == "" {
 		return nomad.Errorf(http.StatusBadRequest, "must provide a command to run")

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// echoing is a driver whose exec returns its input, then NOMAD_TASK_NAME, and exits with 3.
+// echoing is a driver whose exec returns its input, the command unless it is cat, then NOMAD_TASK_NAME, and exits with 3.
 type echoing struct{ *mock.Driver }
 
 func (d echoing) Capabilities() drivers.Capabilities {
@@ -41,6 +41,9 @@ func (d echoing) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 		if err != nil {
 			return nil, err
 		}
+	}
+	if o.Command[0] != "cat" {
+		io.WriteString(o.Stdout, strings.Join(o.Command, " "))
 	}
 	io.WriteString(o.Stderr, o.Env["NOMAD_TASK_NAME"])
 	return &drivers.ExitResult{ExitCode: 3}, nil
@@ -116,7 +119,9 @@ func TestExec(t *testing.T) {
 		"NUL":           {func(r *message.AllocExecRequest) { r.Cmd = []string{"a\x00b"} }, 400, "NUL"},
 		"long command":  {func(r *message.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 200<<10)} }, 400, "at most 131072 are allowed"},
 		"large request": {func(r *message.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 1<<20)} }, 413, "more than 262144 bytes"},
-		"action":        {func(r *message.AllocExecRequest) { r.Action = "flush" }, 501, "actions: not part of this version"},
+		"action":        {func(r *message.AllocExecRequest) { r.Action = "flush" }, 400, "action flush not found in task main"},
+		"action's task": {func(r *message.AllocExecRequest) { r.Action, r.Task = "flush", "db" }, 400, "action flush not found in task db"},
+		"other job":     {func(r *message.AllocExecRequest) { r.JobID = "else" }, 400, "is of another job than"},
 	} {
 		bad := req
 		c.edit(&bad)

@@ -71,7 +71,7 @@ func (g *collector) collect() error {
 		if err != nil {
 			return err
 		}
-		if used < g.cfg.DiskPercent && inodes < g.cfg.InodePercent {
+		if !g.cfg.full(used, inodes) {
 			return nil
 		}
 		n := min(max(1, g.cfg.ParallelDestroys), len(finished))
@@ -79,6 +79,11 @@ func (g *collector) collect() error {
 		finished = finished[n:]
 	}
 	return nil
+}
+
+// full reports whether a usage in percent is above its threshold. A usage that equals the threshold is not.
+func (c GCConfig) full(used, inodes float64) bool {
+	return used > c.DiskPercent || inodes > c.InodePercent
 }
 
 // remove destroys allocations in parallel.
@@ -129,7 +134,7 @@ func (s *allocSet) finished() (all int, list []*held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.held {
-		if !h.endedAt.IsZero() && !h.removing {
+		if !h.endedAt.IsZero() && !h.removing && h.readers == 0 {
 			list = append(list, h)
 		}
 	}

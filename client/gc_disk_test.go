@@ -1,9 +1,13 @@
 package client
 
 import (
+	"log/slog"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // Blocks reserved for root do not cause garbage collection.
@@ -21,5 +25,56 @@ func TestUsedBlocks(t *testing.T) {
 		if got := usedBlocks(c.fs); got != c.want {
 			t.Errorf("%s: usedBlocks() = %v, want %v", what, got, c.want)
 		}
+	}
+}
+
+// Only a usage above its threshold causes garbage collection.
+func TestThresholds(t *testing.T) {
+	cfg := GCConfig{DiskPercent: 80, InodePercent: 70}
+	for what, c := range map[string]struct {
+		used, inodes float64
+		want         bool
+	}{
+		"below both":       {79, 69, false},
+		"at both":          {80, 70, false},
+		"disk above":       {80.1, 0, true},
+		"inodes above":     {0, 70.1, true},
+		"both above":       {81, 71, true},
+		"a complete disk":  {100, 0, true},
+		"no inodes at all": {10, 100, true},
+	} {
+		if got := cfg.full(c.used, c.inodes); got != c.want {
+			t.Errorf("%s: full(%v, %v) = %v, want %v", what, c.used, c.inodes, got, c.want)
+		}
+	}
+	if full := (GCConfig{DiskPercent: 100, InodePercent: 100}); full.full(100, 100) {
+		t.Error("thresholds of 100 percent do not disable the collection")
+	}
+}
+
+// Ended allocations remain while the usage equals the thresholds.
+func TestCollectAtThreshold(t *testing.T) {
+	h := &held{id: "a", endedAt: time.Unix(1, 0)}
+	measured := 0
+	g := &collector{
+		cfg: GCConfig{MaxAllocs: 1, DiskPercent: 80, InodePercent: 70},
+		set: &allocSet{held: map[string]*held{h.id: h}},
+		log: slog.New(slog.DiscardHandler),
+		disk: func(string) (float64, float64, error) {
+			measured++
+			return 80, 70, nil
+		},
+	}
+	if err := g.collect(); err != nil || h.removing || measured != 1 {
+		t.Errorf("collect() = %v; removing %v, %d measurements", err, h.removing, measured)
+	}
+}
+
+// Statistics show the percentage that garbage collection compares.
+func TestDiskStats(t *testing.T) {
+	got := statsOf("/dev/x", "/data", unix.Statfs_t{Bsize: 4096, Blocks: 100, Bfree: 80, Bavail: 20, Files: 10, Ffree: 4})
+	want := nomad.HostDiskStats{Device: "/dev/x", Mountpoint: "/data", Size: 409600, Used: 81920, Available: 81920, UsedPercent: 50, InodesUsedPercent: 60}
+	if *got != want {
+		t.Errorf("statsOf() = %+v, want %+v", *got, want)
 	}
 }

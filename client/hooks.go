@@ -8,7 +8,8 @@ import (
 
 // allocHooks returns the dependencies of the hooks of allocations.
 func (c *Client) allocHooks() allochook.Deps {
-	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.nets, Drivers: c.drivers}
+	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.nets, Drivers: c.drivers, Connections: c.connections,
+		Services: c.services, Checks: c.checks, Users: c.users, Peers: peers{c}}
 }
 
 // taskHooks returns the dependencies of the hooks of tasks.
@@ -17,7 +18,11 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv,
 		Confiner:   &process.Confiner{Sidecars: &c.groups, Own: c.cfg.OwnDirs},
 		Artifacts:  c.artifacts,
+		Volumes:    c.volumes.all,
 		Template:   c.cfg.Template,
 		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
+		Services: c.services, Scripts: c.checks,
+		Sinks:  c.sinks,
+		Spiffe: &taskhook.Spiffe{RPC: asNode{c}, Region: c.cfg.Region, Bundles: c.bundles},
 	}
 }

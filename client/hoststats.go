@@ -176,12 +176,17 @@ func diskOf(device, dir string) *nomad.HostDiskStats {
 	if err := unix.Statfs(dir, &fs); err != nil || fs.Blocks == 0 {
 		return nil
 	}
+	return statsOf(device, dir, fs)
+}
+
+// statsOf returns the usage of a file system. UsedPercent is the value that garbage collection compares.
+func statsOf(device, dir string, fs unix.Statfs_t) *nomad.HostDiskStats {
 	size := uint64(fs.Bsize)
 	d := &nomad.HostDiskStats{
 		Device: device, Mountpoint: dir,
 		Size: fs.Blocks * size, Available: fs.Bavail * size, Used: (fs.Blocks - fs.Bfree) * size,
+		UsedPercent: usedBlocks(fs),
 	}
-	d.UsedPercent = 100 * float64(d.Used) / float64(d.Size)
 	if fs.Files > 0 {
 		d.InodesUsedPercent = 100 * float64(fs.Files-fs.Ffree) / float64(fs.Files)
 	}

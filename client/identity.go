@@ -18,10 +18,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// identity holds the node's ID, its secret and its identity token. The token is written to disk
+// identity holds the node's ID, its secret, its key pair and its identity token. The token is written to disk
 // before it is used.
 type identity struct {
 	id, secret string
+	key        nodeKey
 	intro      string // for the first registration, may be empty
 	db         *state.DB
 	log        *slog.Logger
@@ -57,12 +58,16 @@ func loadIdentity(dir, intro string, db *state.DB, log *slog.Logger) (*identity,
 	if err != nil {
 		return nil, err
 	}
+	key, err := loadKey(dir, id)
+	if err != nil {
+		return nil, err
+	}
 	renew, err := db.RenewalAsked()
 	if err != nil {
 		return nil, err
 	}
 	return &identity{
-		id: id, secret: secret, intro: intro, db: db, log: log, renew: renew,
+		id: id, secret: secret, key: key, intro: intro, db: db, log: log, renew: renew,
 		token: nomad.NewToken(token.Reveal(), keyID(token.Reveal())), registered: registered,
 	}, nil
 }

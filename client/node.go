@@ -1,14 +1,12 @@
 package client
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // nodeHolder holds the node to be registered.
@@ -70,30 +68,22 @@ func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (changed boo
 }
 
 // newNode returns the node before it is fingerprinted.
-func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[string]*nomad.ClientHostVolumeConfig) *nomad.Node {
+func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[string]*nomad.ClientHostVolumeConfig, meta map[string]string) *nomad.Node {
 	eligibility := nomad.NodeSchedulingEligible
 	if cfg.DefaultIneligible {
 		eligibility = nomad.NodeSchedulingIneligible
 	}
-	meta := map[string]string{}
-	maps.Copy(meta, cfg.Meta)
-	return &nomad.Node{
+	n := &nomad.Node{
 		ID: id.id, SecretID: id.secret, Session: session,
 		Datacenter: cfg.Datacenter, Name: cfg.Name,
 		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
 		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, CgroupParent: cfg.CgroupParent,
 		Attributes: map[string]string{nomad.NodeTicketAttribute: nomad.NodeTicketVersion}, Links: map[string]string{}, Meta: meta,
-		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, NodeMaxAllocs: cfg.NodeMaxAllocs,
+		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, GCVolumesOnNodeGC: cfg.GCVolumesOnNodeGC, NodeMaxAllocs: cfg.NodeMaxAllocs,
 		SchedulingEligibility: eligibility, Status: nomad.NodeStatusInit,
 	}
-}
-
-// metaRead returns the metadata of the node. It cannot change while the agent runs, so Dynamic
-// is empty.
-func (c *Client) metaRead(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.NodeMetaResponse, error) {
-	static := maps.Clone(c.cfg.Meta)
-	if static == nil {
-		static = map[string]string{}
+	if tree, err := cgroup.Detect(); err == nil && tree.Usable() == nil {
+		n.Attributes[nomad.NodeSpiffeAttribute] = nomad.NodeSpiffeVersion // callers are identified by their groups
 	}
-	return &message.NodeMetaResponse{Meta: c.node.copy().Meta, Dynamic: map[string]*string{}, Static: static}, nil
+	return n
 }

@@ -72,6 +72,7 @@ func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err e
 	if replaced {
 		c.log.Info("the servers restored an older state: sending the allocation statuses again")
 		c.allocs.resendListed(resp.Allocs)
+		c.resendServices()
 	}
 	c.restored = &resp.RestoreIndex
 	return resp.Index, nil

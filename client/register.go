@@ -60,6 +60,7 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 	back := backoff{min: registerBackoffMin, max: registerBackoffMax}
 	waits := false
 	for {
+		lower(c.node.changed) // this registration has the change
 		if err = c.register(ctx); err == nil {
 			ttl, err = c.beat(ctx)
 		}
@@ -107,6 +108,9 @@ func (c *Client) register(ctx context.Context) error {
 		CreateNodePool: true,
 		WriteRequest:   message.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.registerAuth()},
 	}
+	if err := c.prove(ctx, &req); err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
 	var resp message.NodeUpdateResponse
 	if err := c.servers.Call(ctx, "Node.Register", &req, &resp); err != nil {
 		return fmt.Errorf("register: %w", err)
@@ -140,6 +144,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	c.learn(&resp)
 	if c.Healthy() != nil && c.lastBeat.Load() != 0 {
 		c.allocs.resendHeld()
+		c.resendServices()
 	}
 	c.lastBeat.Store(time.Now().UnixNano())
 	c.missed.Store(false)
@@ -164,7 +169,9 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-c.node.changed:
-			err = c.register(ctx)
+			if err = c.register(ctx); err != nil {
+				raise(c.node.changed)
+			}
 		case <-c.urgent:
 			ttl, err = c.beat(ctx)
 		case <-timer.C:

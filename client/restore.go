@@ -30,6 +30,8 @@ func (c *Client) prepare(ctx context.Context) error {
 		c.log.Warn("registering before every driver has been fingerprinted")
 	}
 	c.node.setDrivers(c.drivers.Infos())
+	c.awaitClouds(ctx)
+	c.restoreVolumes(ctx)
 	allocs, errs := c.db.Allocs()
 	for _, err := range errs {
 		c.log.Error("restore allocation", "err", err)
@@ -37,7 +39,8 @@ func (c *Client) prepare(ctx context.Context) error {
 			c.db.DeleteAllocLater(bad.ID) // with its handles, so that its processes are ended as orphans
 		}
 	}
-	c.sweep(allocs)
+	c.openNetworks()
+	c.sweep(ctx, allocs)
 	if boot, err := c.db.Boot(); err != nil {
 		return err
 	} else if boot == "" || c.session.BootID == "" || boot == c.session.BootID {
@@ -45,16 +48,22 @@ func (c *Client) prepare(ctx context.Context) error {
 	} else {
 		c.waiting = allocs
 	}
-	return ctx.Err()
+	return context.Cause(ctx) // the error of a fingerprinter that must not fail
 }
 
-// sweep removes the network namespaces of all other allocations.
-func (c *Client) sweep(allocs []*nomad.Allocation) {
+// sweep removes the networks and network namespaces of all other allocations.
+func (c *Client) sweep(ctx context.Context, allocs []*nomad.Allocation) {
 	held := map[string]bool{}
 	for _, a := range allocs {
 		held[a.ID] = true
 	}
-	if err := c.nets.Sweep(func(id string) bool { return held[id] }); err != nil {
+	keep := func(id string) bool { return held[id] }
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	if err := c.connections.Sweep(ctx, keep); err != nil {
+		c.log.Warn("remove networks of an earlier agent", "err", err)
+	}
+	if err := c.nets.Sweep(keep); err != nil {
 		c.log.Warn("remove network namespaces of an earlier agent", "err", err)
 	}
 }

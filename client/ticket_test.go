@@ -69,10 +69,13 @@ func (g guarded) relays() map[string]func() (rpc.Request, string) {
 		"Allocations.Exec": ofAlloc(func() rpc.Request {
 			return &message.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}}
 		}),
-		"ClientStats.Stats":  ofNode(func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }),
-		"NodeIdentity.Get":   ofNode(func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} }),
-		"NodeMeta.Read":      ofNode(func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }),
-		"NodeIdentity.Renew": ofNode(func() rpc.Request { return &message.NodeIdentityRenewReq{NodeID: g.NodeID()} }),
+		"Agent.Monitor":       ofNode(func() rpc.Request { return &message.MonitorRequest{NodeID: g.NodeID()} }),
+		"Agent.MonitorExport": ofNode(func() rpc.Request { return &message.MonitorExportRequest{NodeID: g.NodeID()} }),
+		"ClientStats.Stats":   ofNode(func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }),
+		"NodeIdentity.Get":    ofNode(func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} }),
+		"NodeMeta.Apply":      ofNode(func() rpc.Request { return &message.NodeMetaApplyRequest{NodeID: g.NodeID()} }),
+		"NodeMeta.Read":       ofNode(func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }),
+		"NodeIdentity.Renew":  ofNode(func() rpc.Request { return &message.NodeIdentityRenewReq{NodeID: g.NodeID()} }),
 	}
 }
 

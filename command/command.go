@@ -70,7 +70,7 @@ var groupShort = map[string]string{
 	"node": "Nodes", "node identity": "Node identities", "operator": "Cluster administration", "operator root": "Root keys", "operator gossip": "Gossip encryption keys", "operator gossip keyring": "Gossip encryption keys",
 	"operator root keyring": "Root keys", "operator scheduler": "Scheduler configuration", "server": "Servers",
 	"system": "Garbage collection and job summaries", "system reconcile": "Job summaries", "tls": "Certificates", "tls ca": "Certificate authorities", "tls cert": "Certificates of agents and users",
-	"var": "Variables", "namespace": "Namespaces", "quota": "Quotas", "scaling": "Scaling policies", "scaling policy": "Scaling policies", "job periodic": "Periodic jobs", "node pool": "Node pools", "node intro": "Introduction tokens",
+	"var": "Variables", "namespace": "Namespaces", "quota": "Quotas", "volume": "Host volumes", "volume claim": "Claims of groups with sticky volumes", "volume snapshot": "Snapshots of CSI volumes", "scaling": "Scaling policies", "scaling policy": "Scaling policies", "job periodic": "Periodic jobs", "node pool": "Node pools", "node intro": "Introduction tokens",
 	"operator raft": "Raft configuration and log", "operator autopilot": "Autopilot configuration and health", "operator snapshot": "Snapshots of the state of the servers",
 	"acl auth-method": "ACL auth methods", "acl binding-rule": "ACL binding rules",
 }

@@ -10,24 +10,16 @@ import (
 func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
-		{"service discovery", "service list|service info|service delete"},
-		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
-			"volume snapshot create|volume snapshot delete|volume snapshot list"},
-		{"actions", "job action|action"},
-		{"health checks", "alloc checks"},
+		{"CSI volumes", "volume deregister|volume detach|volume snapshot create|volume snapshot delete|volume snapshot list"},
 		{"several regions", "deployment unblock"},
-		{"task schedules", "alloc pause"},
 		{"licenses of Nomad Enterprise", "license|license get"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
 		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
 		{"the Windows service", "windows|windows service install|windows service uninstall"},
 		{"checks of an agent by exit code (use agent-info or operator autopilot health)", "check"},
 		{"API requests from the command line (use curl)", "operator api"},
-		{"inspection of client state", "operator client-state"},
 		{"usage reporting", "operator utilization"},
 		{"debug bundles", "operator debug|debug"},
-		{"node metadata changes", "node meta apply|node meta read"},
-		{"log monitoring", "monitor|monitor export"},
 		{"the web UI", "ui"},
 		{"plugins", "plugin status"},
 		{"setup of Consul and Vault", "setup consul|setup vault"},

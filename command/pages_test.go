@@ -32,13 +32,16 @@ var commandPages = map[string][]string{
 	"namespace.md":  {"namespace"},
 	"node.md":       {"node"},
 	"node-pool.md":  {"node pool"},
+	"monitor.md":    {"monitor"},
 	"operator.md":   {"operator"},
 	"quota.md":      {"quota"},
 	"scaling.md":    {"scaling"},
 	"server.md":     {"server"},
+	"service.md":    {"service"},
 	"system.md":     {"system"},
 	"tls.md":        {"tls"},
 	"var.md":        {"var"},
+	"volume.md":     {"volume"},
 }
 
 // pageOf returns the page that describes a command.

@@ -15,9 +15,11 @@ import (
 	"github.com/open-nomad/open-nomad/command/operator"
 	"github.com/open-nomad/open-nomad/command/quota"
 	"github.com/open-nomad/open-nomad/command/scaling"
+	"github.com/open-nomad/open-nomad/command/service"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/command/tls"
 	"github.com/open-nomad/open-nomad/command/variable"
+	"github.com/open-nomad/open-nomad/command/volume"
 	"github.com/open-nomad/open-nomad/internal/version"
 )
 
@@ -25,7 +27,7 @@ import (
 func commands() []term.Command {
 	return withLaterFlags(slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
-		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), scaling.Commands(), tls.Commands(), variable.Commands(), acl.Commands(),
+		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
 		laterCommands(),
 	))
 }

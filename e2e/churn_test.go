@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,7 +69,7 @@ func (c *churn) round(n int) {
 	}
 	batch, _ := run(t, c.agent, job(fmt.Sprintf("batch-%d", n), "type = \"batch\"", once+"count = 3\n"+churnTask("t",
 		`echo ran >> $NOMAD_ALLOC_DIR/data/mark; sleep `+pause+`; echo done >> $NOMAD_ALLOC_DIR/data/mark`, "")))
-	web, _ := run(t, c.agent, job(fmt.Sprintf("web-%d", n), "", churnTask("first", `echo first >> $NOMAD_ALLOC_DIR/data/first`, lifecycle("prestart", false))+
+	web, _ := run(t, c.agent, job(fmt.Sprintf("web-%d", n), "", "network {\n port \"http\" {}\n}\nservice {\n provider = \"nomad\"\n name = \"web\"\n port = \"http\"\n}\n"+churnTask("first", `echo first >> $NOMAD_ALLOC_DIR/data/first`, lifecycle("prestart", false))+
 		churnTask("t", `test -s $NOMAD_SECRETS_DIR/nomad_token && cat $NOMAD_ALLOC_DIR/data/first >> $NOMAD_ALLOC_DIR/data/main; trap 'exit 0' TERM; while :; do sleep 0.1; done`,
 			"identity {\n file = true\n}\n")+
 		churnTask("last", `cat $NOMAD_ALLOC_DIR/data/main >> $NOMAD_ALLOC_DIR/data/last`, lifecycle("poststop", false))))
@@ -100,6 +101,7 @@ func (c *churn) round(n int) {
 			return err == nil && info.Size > 0
 		})
 		c.once(al, "main")
+		c.registered("web", al.ID)
 	}
 	if n > 0 {
 		for _, al := range await(t, c.agent, fmt.Sprintf("web-%d", n-1), "complete", 1) {
@@ -116,6 +118,23 @@ func (c *churn) once(al *api.AllocationListStub, task string) {
 	}
 }
 
+// registered waits until a service has the registrations of these allocations, and no others.
+func (c *churn) registered(service string, allocs ...string) {
+	c.t.Helper()
+	var have []string
+	within(c.t, patience, fmt.Sprintf("the service %s has the allocations %v", service, allocs), func() bool {
+		rows, _, err := c.agent.Client.Services().Get(service, nil)
+		if err != nil {
+			return false
+		}
+		have = have[:0]
+		for _, r := range rows {
+			have = append(have, r.AllocID)
+		}
+		return slices.Equal(have, allocs)
+	})
+}
+
 // churnTask returns a sandboxed task that runs a script.
 func churnTask(name, script, extra string) string {
 	return named(name, sandboxed(inShell(script), extra, "resources {\n cpu = 10\n memory = 16\n }\n"))
@@ -125,6 +144,7 @@ func churnTask(name, script, extra string) string {
 func (c *churn) nothingLeft() {
 	t := c.t
 	purgeAll(t, c.agent)
+	c.registered("web")
 	collected(t, c.agent, filepath.Join(c.dir, "data"))
 	within(t, patience, "its control groups go", func() bool {
 		left, err := cluster.Groups(c.slice, "*/*.scope")

@@ -11,14 +11,17 @@ import (
 
 // keyPages are the pages of the jobspec, with the structs whose keys they describe.
 var keyPages = map[string][]any{
-	"job": {workload.Job{}}, "group": {workload.TaskGroup{}}, "task": {workload.Task{}}, "resources": {workload.Resources{}, workload.NUMAResource{}}, "identity": {workload.WorkloadIdentity{}},
+	"job": {workload.Job{}}, "group": {workload.TaskGroup{}}, "task": {workload.Task{}}, "resources": {workload.Resources{}, workload.NUMAResource{}}, "identity": {workload.WorkloadIdentity{}}, "spiffe": {workload.TaskSpiffe{}},
 	"network": {workload.NetworkResource{}, workload.Port{}, workload.DNSConfig{}}, "volume": {workload.VolumeRequest{}, workload.VolumeMount{}},
 	"ephemeral_disk": {workload.EphemeralDisk{}}, "logs": {workload.LogConfig{}}, "restart": {workload.RestartPolicy{}}, "reschedule": {workload.ReschedulePolicy{}},
 	"update": {workload.UpdateStrategy{}}, "migrate": {workload.MigrateStrategy{}}, "constraint": {workload.Constraint{}}, "affinity": {workload.Affinity{}},
 	"spread": {workload.Spread{}}, "lifecycle": {workload.TaskLifecycle{}}, "ui": {workload.JobUIConfig{}, workload.JobUILink{}},
 	"scaling":       {workload.ScalingPolicy{}},
+	"service":       {workload.Service{}},
+	"check":         {workload.ServiceCheck{}, workload.CheckRestart{}},
 	"periodic":      {workload.PeriodicConfig{}},
 	"device":        {workload.RequestedDevice{}},
+	"schedule":      {workload.TaskScheduleCron{}},
 	"parameterized": {workload.ParameterizedJobConfig{}, workload.DispatchPayloadConfig{}},
 }
 

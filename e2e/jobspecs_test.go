@@ -121,7 +121,7 @@ var jobLevels = map[string]string{
 	"parameterized": "job", "meta": "job", "ui": "job", "type": "job", "priority": "job",
 	"count": "group", "network": "group", "volume": "group", "ephemeral_disk": "group", "restart": "group", "task": "group",
 	"driver": "task", "config": "task", "env": "task", "identity": "task", "resources": "task", "logs": "task", "lifecycle": "task",
-	"artifact": "task", "template": "task", "dispatch_payload": "task", "user": "task", "leader": "task", "kill_signal": "task", "kill_timeout": "task",
+	"artifact": "task", "template": "task", "dispatch_payload": "task", "user": "task", "leader": "task", "schedule": "task", "spiffe": "task", "kill_signal": "task", "kill_timeout": "task",
 }
 
 // inJob wraps a snippet in the job for its level.

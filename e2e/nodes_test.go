@@ -95,7 +95,13 @@ func addresses(t *testing.T, a *cluster.Agent) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(node.NodeResources.Networks)
+	n := 0
+	for _, network := range node.NodeResources.Networks {
+		if network.Mode == "host" {
+			n++
+		}
+	}
+	return n
 }
 
 // The node of a killed agent is down, its allocations are lost and replaced. When it returns, stale

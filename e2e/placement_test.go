@@ -131,7 +131,6 @@ func TestPortsAndCores(t *testing.T) {
     network {
       port "web" {
         static = 28123
-        to     = 8080
       }
       port "a-b" {}
     }
@@ -153,8 +152,8 @@ func TestPortsAndCores(t *testing.T) {
 	}
 	d := strconv.Itoa(dynamic)
 	wantEnv(t, env, map[string]string{
-		"NOMAD_PORT_web": "8080", "NOMAD_HOST_PORT_web": "28123", "NOMAD_ADDR_web": "127.0.0.1:28123", "NOMAD_IP_web": "127.0.0.1",
-		"NOMAD_ALLOC_PORT_web": "8080", "NOMAD_HOST_IP_web": "127.0.0.1", "NOMAD_HOST_ADDR_web": "127.0.0.1:28123",
+		"NOMAD_PORT_web": "28123", "NOMAD_HOST_PORT_web": "28123", "NOMAD_ADDR_web": "127.0.0.1:28123", "NOMAD_IP_web": "127.0.0.1",
+		"NOMAD_ALLOC_PORT_web": "28123", "NOMAD_HOST_IP_web": "127.0.0.1", "NOMAD_HOST_ADDR_web": "127.0.0.1:28123",
 		"NOMAD_PORT_a_b": d, "NOMAD_HOST_PORT_a_b": d, "NOMAD_ADDR_a_b": "127.0.0.1:" + d, "NOMAD_CPU_CORES": " ",
 	})
 

@@ -53,6 +53,13 @@ var sdkAgentReads = []sdkCall{
 			return m.Meta["rack"] == "r1" && m.Static["rack"] == "r1" && len(m.Dynamic) == 0
 		})
 	}},
+	{"Nodes.Meta.Apply", func(b *bench) error {
+		zone := "z1"
+		return result(b.Nodes().Meta().Apply(&sdk.NodeMetaApplyRequest{NodeID: b.node, Meta: map[string]*string{"zone": &zone, "rack": nil}}, nil))(func(m *sdk.NodeMetaResponse) bool {
+			v, removed := m.Dynamic["rack"]
+			return m.Meta["zone"] == "z1" && m.Meta["rack"] == "" && m.Static["rack"] == "r1" && *m.Dynamic["zone"] == "z1" && removed && v == nil
+		})
+	}},
 	{"/ redirects to the UI", func(b *bench) error {
 		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		resp, err := client.Get(b.Address() + "/")

@@ -202,8 +202,8 @@ var sdkJobReads = []sdkCall{
 	}},
 	{"a snapshot of an allocation's disk", func(b *bench) error {
 		_, err := b.Raw().Response("/v1/client/allocation/"+b.alloc.ID+"/snapshot", nil)
-		if err == nil || !strings.Contains(err.Error(), "501") || !strings.Contains(err.Error(), "migration of ephemeral disks") {
-			return fmt.Errorf("%w, want 501 and the name of the feature", err)
+		if err == nil || !strings.Contains(err.Error(), "403") || !strings.Contains(err.Error(), "the migrate token is missing or wrong") {
+			return fmt.Errorf("%w, want 403 without a migrate token", err)
 		}
 		return nil
 	}},

@@ -270,6 +270,9 @@ func TestReadmeTrust(t *testing.T) {
 			t.Errorf("the service answers %q with %d", header, resp.StatusCode)
 		}
 	}
+	if resp, _ := request(t, http.MethodGet, "http://"+addr+"/health", "", nil); resp.StatusCode != http.StatusOK {
+		t.Errorf("the service answers a check with %d", resp.StatusCode)
+	}
 }
 
 // serviceOf runs the service of the README until the test ends.

@@ -55,6 +55,10 @@ const (
 	TypeACLBindingRuleUpserted        = "ACLBindingRuleUpserted"
 	TypeACLBindingRuleDeleted         = "ACLBindingRuleDeleted"
 	TypeVariableUpdated               = "VariableUpdated"
+	TypeServiceRegistration           = "ServiceRegistration"
+	TypeServiceDeregistration         = "ServiceDeregistration"
+	TypeHostVolumeRegistered          = "HostVolumeRegistered"
+	TypeHostVolumeDeleted             = "HostVolumeDeleted"
 )
 
 // Event contains an object in its state after the log entry at Index. Key is its ID or name. FilterKeys are the

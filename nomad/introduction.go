@@ -11,6 +11,9 @@ type NodeIntroduction struct {
 	Expiry int64
 	// IssuedAt is the time when the token was signed, in Unix seconds.
 	IssuedAt int64 `codec:",omitempty"`
+	// Holder is a digest of the node's ID and key, or "" for a node without a key. The same holder may use the token
+	// again, for example after a lost answer.
+	Holder string `codec:",omitempty"`
 }
 
 // ErrIntroductionUsed means that an introduction token has already admitted its maximum number of nodes. It is

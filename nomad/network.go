@@ -9,16 +9,21 @@ const (
 	NodeNetworkAF_IPv6    NodeNetworkAF = "ipv6"
 )
 
-// The supported modes of a group's network: the network of the node, and a private network without connections.
+// The modes of a group's network: that of the node, a private network without connections, the bridge of the node,
+// and the networks of CNI plugins.
 const (
 	NetworkModeHost   = "host"
 	NetworkModeNone   = "none"
 	NetworkModeBridge = "bridge"
+	NetworkModeCNI    = "cni/" // followed by the name of a CNI configuration
 )
 
 // AttrNetworkNone is a node attribute. Its value is "false" if the node does not support network mode none. Nodes
 // without the attribute support it.
 const AttrNetworkNone = "network.none"
+
+// AttrBridgeIsolation is a node attribute. Its value is "true" if the node can isolate allocations on its bridge.
+const AttrBridgeIsolation = "nomad.bridge.isolation"
 
 // AllocNetworkStatus is the network of an allocation on its node. The client writes it.
 type AllocNetworkStatus struct {
@@ -55,6 +60,10 @@ type NetworkResource struct {
 	ReservedPorts []Port
 	DynamicPorts  []Port
 	CNI           *CNIConfig
+	// Isolate keeps the group apart from the other groups on the bridge. Egress limits its destinations, and
+	// implies Isolate. They are extensions of this project.
+	Isolate bool           `codec:",omitempty" json:",omitempty"`
+	Egress  *NetworkEgress `codec:",omitempty" json:",omitempty"`
 }
 
 // Networks is the list of networks of a group, an allocation or a node.

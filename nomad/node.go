@@ -34,6 +34,12 @@ const (
 	NodeTicketVersion   = "1"
 )
 
+// NodeSpiffeAttribute marks nodes whose agent serves the SPIFFE Workload API to tasks.
+const (
+	NodeSpiffeAttribute = "nomad.spiffe"
+	NodeSpiffeVersion   = "1"
+)
+
 // MaxRetainedNodeEvents is the maximum number of events that are kept per node.
 const MaxRetainedNodeEvents = 10
 
@@ -137,6 +143,9 @@ type Node struct {
 	// IdentitiesSince is the time of the node's latest readmission, in Unix seconds. Identities
 	// issued earlier are rejected. Zero rejects none.
 	IdentitiesSince int64 `codec:",omitempty" json:"-"`
+	// Key is the Ed25519 public key to which the node is bound: registrations must be signed with it. Nodes of other
+	// projects have none.
+	Key []byte `codec:",omitempty" json:"-"`
 }
 
 // SameAdmission reports whether o has the same pool, datacenter and name as n. An introduction admits exactly these.

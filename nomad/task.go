@@ -16,6 +16,7 @@ const (
 	TaskRestarting               = "Restarting"
 	TaskNotRestarting            = "Not Restarting"
 	TaskRestartSignal            = "Restart Signaled"
+	TaskAllocUnhealthy           = "Alloc Unhealthy"
 	TaskSignaling                = "Signaling"
 	TaskSiblingFailed            = "Sibling Task Failed"
 	TaskDriverMessage            = "Driver"
@@ -28,6 +29,7 @@ const (
 	TaskWaitingShuttingDownDelay = "Waiting for shutdown delay"
 	TaskSkippingShutdownDelay    = "Skipping shutdown delay"
 	TaskRunning                  = "Running"
+	TaskPausing                  = "Pausing"
 	TaskClientReconnected        = "Reconnected"
 	TaskDownloadingArtifacts     = "Downloading Artifacts"
 	TaskArtifactDownloadFailed   = "Failed Artifact Download"
@@ -70,6 +72,8 @@ type LogConfig struct {
 	MaxFiles      int
 	MaxFileSizeMB int
 	Disabled      bool
+	// Sinks are the log sinks of the node that get a copy. It exists only in open-nomad.
+	Sinks []string `json:",omitempty" codec:",omitempty"`
 }
 
 // Task is one program of a group.
@@ -111,6 +115,8 @@ type Task struct {
 	// Isolation is the lowest isolation level with which the task may run (open-nomad only). If
 	// empty, any level suffices.
 	Isolation string `json:",omitempty" codec:",omitempty"`
+	// Spiffe requests the SPIFFE Workload API for the task (open-nomad only).
+	Spiffe *TaskSpiffe `json:",omitempty" codec:",omitempty"`
 }
 
 // TaskArtifact is a file or directory that is downloaded before the task starts.

@@ -26,6 +26,18 @@ const (
 	VolumeMountBidirectional = "bidirectional"
 )
 
+// The SELinux labels of mounts.
+const (
+	SELinuxShared  = "z"
+	SELinuxPrivate = "Z"
+)
+
+// MayPropagate reports whether mounts that a task makes may appear on the node. A mode with a reference is
+// resolved only there.
+func (m *VolumeMount) MayPropagate() bool {
+	return m.PropagationMode == VolumeMountBidirectional || strings.Contains(m.PropagationMode, "${")
+}
+
 // Reads reports whether the request is read-only.
 func (v *VolumeRequest) Reads() bool {
 	return v.ReadOnly || v.AccessMode == VolumeSingleNodeReader || v.AccessMode == VolumeMultiNodeReader

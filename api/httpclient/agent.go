@@ -3,7 +3,9 @@ package httpclient
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/url"
+	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -131,4 +133,44 @@ func (a *Agent) Host(serverID, nodeID string, q *QueryOptions) (*api.HostDataRes
 	setIf(params, "node_id", nodeID)
 	out, _, err := get[*api.HostDataResponse](a.client, "/v1/agent/host?"+params.Encode(), q)
 	return out, err
+}
+
+// MonitorOptions selects an agent and the lines of its log. Without a node and a server, the
+// called agent answers.
+type MonitorOptions struct {
+	NodeID, ServerID string // at most one; a server ID may be "leader"
+	LogLevel         string // default INFO
+	JSON, Location   bool   // the format of the lines
+}
+
+// Monitor follows the log of an agent as plain text. The caller closes the reader.
+func (a *Agent) Monitor(o MonitorOptions, q *QueryOptions) (io.ReadCloser, error) {
+	params := url.Values{"plain": {"true"}, "log_json": {strconv.FormatBool(o.JSON)}, "log_include_location": {strconv.FormatBool(o.Location)}}
+	setParams(params, map[string]string{"log_level": o.LogLevel, "node_id": o.NodeID, "server_id": o.ServerID})
+	return a.client.stream("/v1/agent/monitor?"+params.Encode(), q)
+}
+
+// MonitorExportOptions selects an agent and a source of stored log lines.
+type MonitorExportOptions struct {
+	NodeID, ServerID string // at most one; a server ID may be "leader"
+	OnDisk           bool   // the log file of the agent
+	ServiceName      string // a unit of journald
+	LogsSince        string // a duration, default 72h
+	Follow           bool   // journald only
+}
+
+// MonitorExport reads stored log lines of an agent as plain text. The caller closes the reader.
+func (a *Agent) MonitorExport(o MonitorExportOptions, q *QueryOptions) (io.ReadCloser, error) {
+	params := url.Values{"plain": {"true"}, "on_disk": {strconv.FormatBool(o.OnDisk)}, "follow": {strconv.FormatBool(o.Follow)}}
+	setParams(params, map[string]string{"service_name": o.ServiceName, "logs_since": o.LogsSince, "node_id": o.NodeID, "server_id": o.ServerID})
+	return a.client.stream("/v1/agent/monitor/export?"+params.Encode(), q)
+}
+
+// setParams sets the parameters that are not empty.
+func setParams(params url.Values, values map[string]string) {
+	for k, v := range values {
+		if v != "" {
+			params.Set(k, v)
+		}
+	}
 }

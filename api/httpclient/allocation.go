@@ -75,6 +75,12 @@ func (a *Allocations) Stats(alloc *api.Allocation, q *QueryOptions) (*api.AllocR
 	return out, err
 }
 
+// Checks returns the latest results of the checks of an allocation's services.
+func (a *Allocations) Checks(allocID string, q *QueryOptions) (api.AllocCheckStatuses, error) {
+	out, _, err := get[api.AllocCheckStatuses](a.client, clientAllocPath(allocID, "/checks"), q)
+	return out, err
+}
+
 // GC makes the node of a stopped allocation remove its files.
 func (a *Allocations) GC(alloc *api.Allocation, q *QueryOptions) error {
 	_, err := a.client.query(clientAllocPath(alloc.ID, "/gc"), nil, q)

@@ -82,6 +82,7 @@ func TestRequests(t *testing.T) {
 		{"restart", func(c *httpclient.Client) { c.Allocations().Restart(alloc, "t", nil) }, `PUT /v1/client/allocation/al/restart "TaskName":"t"`},
 		{"signal", func(c *httpclient.Client) { c.Allocations().Signal(alloc, nil, "t", "SIGHUP") }, `PUT /v1/client/allocation/al/signal "Signal":"SIGHUP"`},
 		{"stats", func(c *httpclient.Client) { c.Allocations().Stats(alloc, nil) }, `GET /v1/client/allocation/al/stats `},
+		{"checks", func(c *httpclient.Client) { c.Allocations().Checks("al", nil) }, `GET /v1/client/allocation/al/checks `},
 		{"drain", func(c *httpclient.Client) { c.Nodes().UpdateDrain("n", &api.DrainSpec{Deadline: -1}, false, nil) }, `PUT /v1/node/n/drain "Deadline":-1`},
 		{"eligibility", func(c *httpclient.Client) { c.Nodes().ToggleEligibility("n", false, nil) }, `PUT /v1/node/n/eligibility "Eligibility":"ineligible"`},
 		{"node stats", func(c *httpclient.Client) { c.Nodes().Stats("n", nil) }, `GET /v1/client/stats?node_id=n `},

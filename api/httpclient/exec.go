@@ -32,9 +32,36 @@ const (
 // stdout. Stdin may be nil. A read of stdin can still be pending after Exec has returned.
 func (a *Allocations) Exec(ctx context.Context, alloc *api.Allocation, task string, tty bool, command []string,
 	stdin io.Reader, stdout, stderr io.Writer, terminalSizes <-chan api.TerminalSize, q *QueryOptions) (exitCode int, err error) {
+	words, err := json.Marshal(command)
+	if err != nil {
+		return execFailed, fmt.Errorf("encode command: %w", err)
+	}
+	at := execTarget{clientAllocPath(alloc.ID, "/exec"), map[string]string{
+		"task": task, "tty": strconv.FormatBool(tty), "command": string(words)}}
+	return a.client.exec(ctx, at, stdin, stdout, stderr, terminalSizes, q)
+}
+
+// RunAction runs an action of a job in a running task. It is like Allocations.Exec, with the
+// command of the action.
+func (j *Jobs) RunAction(ctx context.Context, alloc *api.Allocation, job, task string, tty bool, action string,
+	stdin io.Reader, stdout, stderr io.Writer, terminalSizes <-chan api.TerminalSize, q *QueryOptions) (exitCode int, err error) {
+	at := execTarget{jobPath(job, "/action"), map[string]string{
+		"allocID": alloc.ID, "group": alloc.TaskGroup, "task": task, "tty": strconv.FormatBool(tty), "action": action}}
+	return j.client.exec(ctx, at, stdin, stdout, stderr, terminalSizes, q)
+}
+
+// execTarget is the path and the query of a session.
+type execTarget struct {
+	path   string
+	params map[string]string
+}
+
+// exec runs a session until its command exits.
+func (c *Client) exec(ctx context.Context, at execTarget,
+	stdin io.Reader, stdout, stderr io.Writer, terminalSizes <-chan api.TerminalSize, q *QueryOptions) (exitCode int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ws, err := a.client.execDial(ctx, alloc.ID, task, tty, command, q)
+	ws, err := c.execDial(ctx, at, q)
 	if err != nil {
 		return execFailed, err
 	}
@@ -58,20 +85,16 @@ func (a *Allocations) Exec(ctx context.Context, alloc *api.Allocation, task stri
 }
 
 // execDial opens the websocket of an exec session.
-func (c *Client) execDial(ctx context.Context, alloc, task string, tty bool, command []string, q *QueryOptions) (*websocket.Conn, error) {
-	r, err := c.newRequest(http.MethodGet, clientAllocPath(alloc, "/exec"))
+func (c *Client) execDial(ctx context.Context, at execTarget, q *QueryOptions) (*websocket.Conn, error) {
+	r, err := c.newRequest(http.MethodGet, at.path)
 	if err != nil {
 		return nil, err
 	}
 	q.apply(r)
-	words, err := json.Marshal(command)
-	if err != nil {
-		return nil, fmt.Errorf("encode command: %w", err)
-	}
 	r.params.Del("wait")
-	r.params.Set("task", task)
-	r.params.Set("tty", strconv.FormatBool(tty))
-	r.params.Set("command", string(words))
+	for name, value := range at.params {
+		r.params.Set(name, value)
+	}
 	if auth := c.conf.HttpAuth; auth != nil {
 		req := http.Request{Header: r.headers}
 		req.SetBasicAuth(auth.Username, auth.Password)

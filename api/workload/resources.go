@@ -41,6 +41,16 @@ type NetworkResource struct {
 	Hostname      string     `hcl:"hostname"`
 	MBits         *int       `hcl:"mbits"`
 	CNI           *CNIConfig `hcl:"cni,block"`
+	// Isolate keeps the group apart from the other groups on the bridge. Egress limits its
+	// destinations. Only servers of this project know them.
+	Isolate bool           `json:",omitempty" hcl:"isolate"`
+	Egress  *NetworkEgress `json:",omitempty" hcl:"egress,block"`
+}
+
+// NetworkEgress lists the destinations that a group on the bridge can reach: prefixes, addresses,
+// proto:port, or prefix:proto:port.
+type NetworkEgress struct {
+	Allow []string `hcl:"allow"`
 }
 
 // Port is a port of a network. Value is the port on the host. To is the port inside the

@@ -57,6 +57,16 @@ type Task struct {
 	Schedule        *TaskSchedule       `hcl:"schedule,block"`
 	Privileged      bool                `hcl:"privileged" json:",omitempty"` // only in open-nomad
 	Isolation       string              `hcl:"isolation" json:",omitempty"`  // the lowest isolation level; only in open-nomad
+	Spiffe          *TaskSpiffe         `hcl:"spiffe,block" json:",omitempty"`
+}
+
+// TaskSpiffe requests the SPIFFE Workload API for a task. It exists only in open-nomad. A zero TTL
+// means one hour.
+type TaskSpiffe struct {
+	X509 bool          `hcl:"x509"`
+	JWT  bool          `hcl:"jwt"`
+	TTL  time.Duration `hcl:"ttl"`
+	DNS  []string      `hcl:"dns"`
 }
 
 // TaskArtifact is a file or directory that is downloaded before the task starts.
@@ -112,6 +122,8 @@ type LogConfig struct {
 	MaxFileSizeMB *int  `hcl:"max_file_size"`
 	Enabled       *bool `hcl:"enabled"`
 	Disabled      *bool `hcl:"disabled"`
+	// Sinks are the log sinks of the node that get a copy. It exists only in open-nomad.
+	Sinks []string `hcl:"sinks" json:",omitempty"`
 }
 
 // Template is a file that is rendered before the task starts, and again when its data

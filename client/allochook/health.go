@@ -5,13 +5,15 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // healthHook sets the allocation's health, in its deployment or, without one, as a replacement of an
 // allocation that left a draining node. It is healthy if all tasks have been up for min_healthy_time
-// without a restart before healthy_deadline. The update block of the group has these times, or without
+// without a restart before healthy_deadline. With health_check = "checks", all checks must have succeeded during the
+// same time; failures of readiness checks do not matter. The update block of the group has these times, or without
 // a deployment its migrate block. The health is set once, and again for each deployment.
 //
 //	waiting ──all tasks up──▶ counting ──min_healthy_time──▶ healthy
@@ -19,12 +21,13 @@ import (
 //	   └───new deployment───  unhealthy ◀┘
 type healthHook struct {
 	tasks   Tasks
+	checks  *check.Set // nil for none
 	log     *slog.Logger
 	updates chan *nomad.Allocation // buffered 1: the newest
 }
 
 func newHealthHook(c Config) hook.Hook {
-	return &healthHook{tasks: c.Tasks, log: c.Log, updates: make(chan *nomad.Allocation, 1)}
+	return &healthHook{tasks: c.Tasks, checks: c.Checks, log: c.Log, updates: make(chan *nomad.Allocation, 1)}
 }
 
 func (*healthHook) Name() string { return "health" }
@@ -72,27 +75,33 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 	}
 	deadline := time.NewTimer(limits.deadline)
 	defer deadline.Stop()
+	checks := h.checksOf(alloc.ID, limits)
 	for {
-		var due <-chan time.Time
+		wait := limits.deadline
+		checked, fine := checks.look()
 		since, verdict := judge(group, h.tasks.States())
 		switch verdict {
 		case down:
 			h.setHealth(alloc, false, "a task is down")
 			return nil
 		case up:
-			rest := limits.minimum - time.Since(since)
+			if !fine {
+				break
+			}
+			rest := limits.minimum - time.Since(latest(since, checked))
 			if rest <= 0 {
 				h.setHealth(alloc, true, "all tasks are up")
 				return nil
 			}
-			due = time.After(rest)
+			wait = rest
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-h.tasks.Changed():
-		case <-due:
+		case <-time.After(checks.limit(wait)):
 		case <-deadline.C:
+			h.explain(group, limits, checks)
 			h.setHealth(alloc, false, "the healthy_deadline has passed")
 			return nil
 		case next := <-h.updates:
@@ -108,8 +117,11 @@ func (h *healthHook) setHealth(alloc *nomad.Allocation, healthy bool, why string
 	h.tasks.SetHealth(alloc.DeploymentID, healthy)
 }
 
-// healthLimits are the times that determine the health of an allocation.
-type healthLimits struct{ minimum, deadline time.Duration }
+// healthLimits determine the health of an allocation: the times, and whether checks matter.
+type healthLimits struct {
+	minimum, deadline time.Duration
+	checks            bool
+}
 
 // limitsOf returns the limits for the allocation. ok is false if the client must not determine its health.
 func limitsOf(a *nomad.Allocation, group *nomad.TaskGroup) (l healthLimits, ok bool) {
@@ -118,9 +130,10 @@ func limitsOf(a *nomad.Allocation, group *nomad.TaskGroup) (l healthLimits, ok b
 		return healthLimits{}, false
 	case a.DeploymentID != "" && group.Update != nil:
 		u := group.Update
-		return healthLimits{u.MinHealthyTime, u.HealthyDeadline}, u.HealthCheck != nomad.UpdateStrategyHealthCheck_Manual
+		return healthLimits{u.MinHealthyTime, u.HealthyDeadline, u.HealthCheck != nomad.UpdateStrategyHealthCheck_TaskStates}, u.HealthCheck != nomad.UpdateStrategyHealthCheck_Manual
 	case a.DeploymentID == "" && group.Migrate != nil && a.Job.Type == nomad.JobTypeService:
-		return healthLimits{group.Migrate.MinHealthyTime, group.Migrate.HealthyDeadline}, true
+		m := group.Migrate
+		return healthLimits{m.MinHealthyTime, m.HealthyDeadline, m.HealthCheck != nomad.MigrateStrategyHealthStates}, true
 	}
 	return healthLimits{}, false
 }
@@ -165,6 +178,8 @@ func judgeTask(task *nomad.Task, s *nomad.TaskState) (verdict, time.Time) {
 		return up, time.Time{}
 	case s.State == nomad.TaskStateDead && s.Failed:
 		return down, s.FinishedAt
+	case s.State == nomad.TaskStatePending && s.Paused.Pauses():
+		return up, time.Time{} // as intended: a deployment does not wait for the start of its schedule
 	case s.State == nomad.TaskStateDead && short:
 		return up, s.FinishedAt
 	case s.State == nomad.TaskStateDead:

@@ -2,8 +2,13 @@
 // has one file and one hook, which implements any of the interfaces below. order.go sets their
 // order.
 //
-//	Prerun ─▶ (tasks run) ─▶ Postrun ─▶ ... ─▶ Destroy
-//	               └─Update
+//	           ┌─PreTaskRestart─┐
+//	           ▼                │
+//	Prerun ─▶ (tasks run) ──────┴─▶ PreKill ─▶ (tasks end) ─▶ Postrun ─▶ ... ─▶ Destroy
+//	               └─Update             ▲
+//	               └─(all tasks end)────┼─▶ Postrun
+//
+// PreKill runs once, before the first task is stopped. It does not run if the tasks end by themselves.
 //
 // To add a hook:
 //
@@ -38,6 +43,19 @@ type UpdateHook interface {
 	Update(ctx context.Context, req *UpdateRequest) error
 }
 
+// PreTaskRestartHook runs before the running tasks of the allocation are restarted together.
+type PreTaskRestartHook interface {
+	hook.Hook
+	PreTaskRestart(ctx context.Context, req *PreTaskRestartRequest) error
+}
+
+// PreKillHook runs once, before any task is stopped for whatever reason. The stop waits for it. The shutdown_delay of
+// the group begins afterwards.
+type PreKillHook interface {
+	hook.Hook
+	PreKill(ctx context.Context, req *PreKillRequest) error
+}
+
 // PostrunHook runs when all tasks are dead, also if that happened under an earlier agent. It
 // may run more than once, and without Prerun.
 type PostrunHook interface {
@@ -55,6 +73,9 @@ type DestroyHook interface {
 // PrerunRequest is the input of a Prerun hook.
 type PrerunRequest struct {
 	Alloc *nomad.Allocation
+	// NetNS and Network are those of the previous hooks' responses.
+	NetNS   string
+	Network *nomad.AllocNetworkStatus
 }
 
 // PrerunResponse is the output of a Prerun hook.
@@ -65,6 +86,7 @@ type PrerunResponse struct {
 	NetNS     string
 	NetLabels map[string]string // of the driver that created NetNS
 	Network   *nomad.AllocNetworkStatus
+	Hostname  string // of the tasks in NetNS, "" for that of the node
 	// Background runs while the tasks run. Its context ends when they are dead or the agent
 	// shuts down. The loop waits for it.
 	Background func(ctx context.Context)
@@ -74,3 +96,12 @@ type PrerunResponse struct {
 type UpdateRequest struct {
 	Alloc *nomad.Allocation
 }
+
+// PreTaskRestartRequest is the input of a PreTaskRestart hook.
+type PreTaskRestartRequest struct {
+	// Delay waits for the shutdown_delay of the group. It returns early if the allocation is stopped.
+	Delay func(ctx context.Context)
+}
+
+// PreKillRequest is empty.
+type PreKillRequest struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/client/hook"
@@ -17,26 +18,39 @@ type Networks interface {
 	Remove(alloc string) error
 }
 
+// Connections connects network namespaces with the networks of the node (package client).
+type Connections interface {
+	// Connect connects the namespace at path, or keeps it as an earlier agent has connected it.
+	Connect(ctx context.Context, a *nomad.Allocation, n *nomad.NetworkResource, path string) (*nomad.AllocNetworkStatus, error)
+	// Disconnect does nothing for an allocation that is not connected.
+	Disconnect(ctx context.Context, alloc string) error
+	// Hostname returns the hostname of the network with its references interpolated.
+	Hostname(a *nomad.Allocation, n *nomad.NetworkResource) (string, error)
+}
+
 // Drivers finds a driver by name (driverset.Set).
 type Drivers interface {
 	Driver(name string) (drivers.Driver, error)
 }
 
-// networkHook sets up the group's network. The host's network needs no preparation. In mode
-// none the allocation gets a network namespace, which is removed after the last task. The client
-// creates it, or a driver that must create the networks of its tasks.
+// networkHook sets up the group's network. The host's network needs no preparation. In the other
+// modes the allocation gets a network namespace, which is removed after the last task. The client
+// creates it, or a driver that must create the networks of its tasks. In mode none it has a loopback
+// interface only; in the others it is connected to the bridge or to a CNI network.
 type networkHook struct {
 	alloc    string
 	group    *nomad.TaskGroup // nil if the allocation does not have it
 	networks Networks
+	connect  Connections
 	drivers  Drivers
+	log      *slog.Logger
 
 	created *drivers.GroupNetwork // by a driver, in this agent
 	removed bool
 }
 
 func newNetworkHook(c Config) hook.Hook {
-	h := &networkHook{alloc: c.Alloc.ID, networks: c.Networks, drivers: c.Drivers}
+	h := &networkHook{alloc: c.Alloc.ID, networks: c.Networks, connect: c.Connections, drivers: c.Drivers, log: c.Log}
 	if c.Alloc.Job != nil {
 		h.group = c.Alloc.Job.TaskGroup(c.Alloc.TaskGroup)
 	}
@@ -47,36 +61,52 @@ func (*networkHook) Name() string { return "network" }
 
 func (h *networkHook) Prerun(ctx context.Context, req *PrerunRequest, resp *PrerunResponse) error {
 	group := req.Alloc.Job.TaskGroup(req.Alloc.TaskGroup)
-	if group == nil {
+	if group == nil || len(group.Networks) == 0 {
 		return nil
 	}
-	switch mode := group.NetworkMode(); mode {
-	case nomad.NetworkModeHost:
+	ask, mode := group.Networks[0], group.NetworkMode()
+	if mode == nomad.NetworkModeHost {
+		if ask.Hostname != "" {
+			return errors.New(`hostname cannot be set on task group using "host" networking mode`)
+		}
 		return nil
-	case nomad.NetworkModeNone:
-	default:
-		return fmt.Errorf("this client does not support network mode %q yet", mode)
+	}
+	connected := mode != nomad.NetworkModeNone
+	if connected && h.connect == nil {
+		return fmt.Errorf("this client does not support network mode %q", mode)
 	}
 	if err := h.joinable(group); err != nil {
 		return err
 	}
-	n, err := h.create(ctx, group)
+	var err error
+	if ask.Hostname != "" && h.connect != nil {
+		if resp.Hostname, err = h.connect.Hostname(req.Alloc, ask); err != nil {
+			return err
+		}
+	}
+	n, err := h.create(ctx, group, resp.Hostname)
 	if err != nil {
-		return err
+		return fmt.Errorf("failed to create network for alloc: %w", err)
 	}
 	resp.NetNS, resp.NetLabels = n.Path, n.Labels
-	resp.Network = &nomad.AllocNetworkStatus{InterfaceName: "lo", Address: "127.0.0.1", AddressIPv6: "::1", DNS: dnsOf(group)}
+	if !connected {
+		resp.Network = &nomad.AllocNetworkStatus{InterfaceName: "lo", Address: "127.0.0.1", AddressIPv6: "::1", DNS: dnsOf(group)}
+		return nil
+	}
+	if resp.Network, err = h.connect.Connect(ctx, req.Alloc, ask, n.Path); err != nil {
+		return fmt.Errorf("failed to configure networking for alloc: %w", err)
+	}
 	return nil
 }
 
 // create returns the network of the allocation.
-func (h *networkHook) create(ctx context.Context, group *nomad.TaskGroup) (*drivers.GroupNetwork, error) {
+func (h *networkHook) create(ctx context.Context, group *nomad.TaskGroup, hostname string) (*drivers.GroupNetwork, error) {
 	by, err := h.creator(group)
 	if err != nil {
 		return nil, err
 	}
 	if by != nil {
-		h.created, err = by.CreateNetwork(ctx, h.alloc, "")
+		h.created, err = by.CreateNetwork(ctx, h.alloc, hostname)
 		if err != nil {
 			return nil, fmt.Errorf("create the network of the group: %w", err)
 		}
@@ -110,7 +140,8 @@ func (h *networkHook) creator(group *nomad.TaskGroup) (drivers.NetworkCreator, e
 	return by, nil
 }
 
-// joinable returns an error for the first task whose driver cannot join the group's network.
+// joinable returns an error for the first task whose driver cannot join the group's network, or not
+// with a hostname.
 func (h *networkHook) joinable(group *nomad.TaskGroup) error {
 	for _, t := range group.Tasks {
 		d, err := h.drivers.Driver(t.Driver)
@@ -119,6 +150,9 @@ func (h *networkHook) joinable(group *nomad.TaskGroup) error {
 		}
 		if !slices.Contains(d.Capabilities().Networks, drivers.NetworkGroup) {
 			return fmt.Errorf("task %q: driver %q can't join the group's network of mode %q: use mode \"host\", or another driver", t.Name, t.Driver, group.NetworkMode())
+		}
+		if c := d.Capabilities(); group.Networks[0].Hostname != "" && !c.Hostname && !c.MustCreateNetwork {
+			return fmt.Errorf("task %q: hostname is not currently supported on driver %s", t.Name, t.Driver)
 		}
 	}
 	return nil
@@ -133,18 +167,24 @@ func dnsOf(group *nomad.TaskGroup) *nomad.DNSConfig {
 	return nil
 }
 
-// Postrun removes the network namespace, in which no process is left.
+// Postrun removes the network and its namespace, in which no process is left.
 func (h *networkHook) Postrun(ctx context.Context) error { return h.remove(ctx) }
 
-// Destroy removes the network namespace if no agent ran Postrun.
+// Destroy removes the network and its namespace if no agent ran Postrun.
 func (h *networkHook) Destroy(ctx context.Context) error { return h.remove(ctx) }
 
 func (h *networkHook) remove(ctx context.Context) error {
+	if h.connect != nil {
+		if err := h.connect.Disconnect(ctx, h.alloc); err != nil {
+			// The record stays, and the next agent tries again.
+			h.log.Warn("remove the network of an allocation", "alloc", h.alloc, "err", err)
+		}
+	}
 	var errs []error
 	if h.networks != nil {
 		errs = append(errs, h.networks.Remove(h.alloc))
 	}
-	if h.group == nil || h.group.NetworkMode() != nomad.NetworkModeNone || h.removed {
+	if h.group == nil || h.group.NetworkMode() == nomad.NetworkModeHost || h.removed {
 		return errors.Join(errs...)
 	}
 	by, err := h.creator(h.group)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -22,6 +24,12 @@ type Tasks interface {
 	Changed() <-chan struct{}
 	// SetHealth sets the allocation's health in a deployment.
 	SetHealth(deployment string, healthy bool)
+	// Emit adds an event to a task that has started to run.
+	Emit(task string, e *nomad.TaskEvent)
+	// RestartUnhealthy restarts one task or, if task is empty, all running ones, as after a failure.
+	RestartUnhealthy(ctx context.Context, task, reason string) error
+	// Expire ends all tasks because the allocation exceeded max_run_duration.
+	Expire()
 }
 
 // Deps holds the dependencies that all allocations of the node share. Package client sets them.
@@ -29,23 +37,39 @@ type Deps struct {
 	AllocDir string   // the client's alloc_dir
 	Networks Networks // the network namespaces of allocations, nil for none
 	Drivers  Drivers
+	Services *service.Registrar // nil: native services are not enabled
+	Checks   *check.Set         // nil: no checks
+	// Connections connects the namespaces with the networks of the node; nil for modes host and none
+	// only.
+	Connections Connections
+	Users       Users
+	Peers       Peers // nil if allocations do not depend on each other
 }
 
 // Config is the input of a hook's constructor: the dependencies and the allocation.
 type Config struct {
 	Deps
 	Alloc      *nomad.Allocation
+	Node       *nomad.Node
+	Region     string
 	Identities Identities
 	Tasks      Tasks
+	Start      Start
 	Log        *slog.Logger
 }
 
 // Order returns the hooks of an allocation in the order in which they run.
 func Order(c Config) []hook.Hook {
+	previous := newPreviousHook(c)
 	return []hook.Hook{
 		newDirectoryHook(c),
+		previous,
+		newDiskHook(c, previous),
+		newMaxRunHook(c),
 		newNetworkHook(c),
 		newIdentitiesHook(c),
+		newGroupServiceHook(c),
+		newChecksHook(c),
 		newHealthHook(c),
 	}
 }

@@ -19,6 +19,7 @@ type Drivers interface {
 
 // Users holds the uids that are assigned to tasks without a user (driverset.Users).
 type Users interface {
+	Assign(owner string) (int, error)
 	Claim(uid int, owner string) error
 	Release(owner string)
 }

@@ -2,6 +2,7 @@ package allocrunner
 
 import (
 	"context"
+	"sync"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allochook"
@@ -15,6 +16,8 @@ type prepared struct {
 	netNS string        // "" for the host's
 	// netLabels are the labels of the driver that created netNS.
 	netLabels map[string]string
+	network   *nomad.AllocNetworkStatus // nil for the host's
+	hostname  string                    // "" for the node's
 }
 
 // prerun runs the prerun hooks. It passes their Background functions to start.
@@ -22,14 +25,15 @@ func (r *Runner) prerun(ctx context.Context, start func(func(context.Context))) 
 	alloc := r.withHealth()
 	err = hook.Each(r.hooks, "prerun", func(h allochook.PrerunHook) error {
 		resp := &allochook.PrerunResponse{}
-		err := h.Prerun(ctx, &allochook.PrerunRequest{Alloc: alloc}, resp)
+		err := h.Prerun(ctx, &allochook.PrerunRequest{Alloc: alloc, NetNS: got.netNS, Network: got.network}, resp)
 		if resp.Dir != nil {
 			got.dir = resp.Dir
 		}
 		if resp.NetNS != "" {
-			got.netNS, got.netLabels = resp.NetNS, resp.NetLabels
+			got.netNS, got.netLabels, got.network, got.hostname = resp.NetNS, resp.NetLabels, resp.Network, resp.Hostname
 		}
 		if resp.Network != nil {
+			got.network = resp.Network
 			r.setNetwork(resp.Network)
 		}
 		if resp.Background != nil {
@@ -46,12 +50,44 @@ func (r *Runner) postrun(ctx context.Context) {
 	hook.All(r.hooks, "postrun", func(h allochook.PostrunHook) error { return h.Postrun(ctx) })
 }
 
+// preKill runs the pre-kill hooks once, in a goroutine, and reports whether they have finished.
+func (r *Runner) preKill(ctx context.Context, work *sync.WaitGroup) bool {
+	r.mu.Lock()
+	begun, over := r.preKilling, r.preKilled
+	r.preKilling = true
+	r.mu.Unlock()
+	if begun {
+		return over
+	}
+	work.Go(func() {
+		hook.All(r.hooks, "pre_kill", func(h allochook.PreKillHook) error {
+			return h.PreKill(ctx, &allochook.PreKillRequest{})
+		})
+		r.mu.Lock()
+		r.preKilled = true
+		r.mu.Unlock()
+		r.nudge()
+	})
+	return false
+}
+
+// preTaskRestart runs the hooks before a restart of all running tasks.
+func (r *Runner) preTaskRestart(ctx context.Context) {
+	hook.All(r.hooks, "pre_task_restart", func(h allochook.PreTaskRestartHook) error {
+		return h.PreTaskRestart(ctx, &allochook.PreTaskRestartRequest{Delay: r.restartDelay})
+	})
+}
+
 // withHealth returns the allocation with the node's own deployment health, which the servers
 // may not have sent back yet.
 func (r *Runner) withHealth() *nomad.Allocation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	alloc := *r.alloc
-	alloc.DeploymentStatus = r.deploy
+	if r.deploy != nil {
+		deploy := *r.deploy
+		deploy.Canary = r.alloc.IsCanary() // the servers promote it
+		alloc.DeploymentStatus = &deploy
+	}
 	return &alloc
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -12,6 +13,9 @@ import (
 
 // restartReason is the reason in the events of restarts made here.
 const restartReason = "User requested task to restart"
+
+// unhealthyTimeout limits the wait for tasks that are restarted because of a check. They restart in any case.
+const unhealthyTimeout = 10 * time.Second
 
 // Restart restarts one task or, if task is empty, all running ones.
 func (r *Runner) Restart(ctx context.Context, task string) error {
@@ -26,7 +30,28 @@ func (r *Runner) Restart(ctx context.Context, task string) error {
 	if len(live) == 0 {
 		return fmt.Errorf("restart allocation %s: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
 	}
-	return restartEach(ctx, live)
+	r.preTaskRestart(ctx)
+	return restartEach(live, func(t *taskrunner.Runner) error { return restartOne(ctx, t) })
+}
+
+// RestartUnhealthy restarts one task or, if task is empty, all running ones. The restart policy counts it as a
+// failure of the task.
+func (r *Runner) RestartUnhealthy(ctx context.Context, task, reason string) error {
+	live := r.running()
+	if task != "" {
+		t := live[task]
+		if t == nil {
+			return fmt.Errorf("restart task %q of allocation %s: %w", task, r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
+		}
+		live = map[string]*taskrunner.Runner{task: t}
+	} else {
+		r.preTaskRestart(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, unhealthyTimeout)
+	defer cancel()
+	return restartEach(live, func(t *taskrunner.Runner) error {
+		return t.RestartFailed(ctx, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: reason})
+	})
 }
 
 func restartOne(ctx context.Context, t *taskrunner.Runner) error {
@@ -35,10 +60,10 @@ func restartOne(ctx context.Context, t *taskrunner.Runner) error {
 
 // restartEach restarts tasks in parallel. A task that has exited meanwhile, or is already
 // restarting, is skipped.
-func restartEach(ctx context.Context, live map[string]*taskrunner.Runner) error {
+func restartEach(live map[string]*taskrunner.Runner, restart func(*taskrunner.Runner) error) error {
 	errs := make(chan error, len(live))
 	for _, t := range live {
-		go func() { errs <- restartOne(ctx, t) }()
+		go func() { errs <- restart(t) }()
 	}
 	var all []error
 	for range live {
@@ -53,6 +78,7 @@ func restartEach(ctx context.Context, live map[string]*taskrunner.Runner) error 
 // stopping or terminal allocation can't be restarted.
 func (r *Runner) RestartAll(ctx context.Context) error {
 	live := r.running()
+	r.preTaskRestart(ctx)
 	done := make(chan error, 1)
 	select {
 	case r.reruns <- done:
@@ -67,7 +93,7 @@ func (r *Runner) RestartAll(ctx context.Context) error {
 	if err := r.prestarted(ctx); err != nil {
 		return err
 	}
-	return restartEach(ctx, live)
+	return restartEach(live, func(t *taskrunner.Runner) error { return restartOne(ctx, t) })
 }
 
 // prestarted waits until the prestart tasks that are not sidecars are dead again.

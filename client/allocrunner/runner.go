@@ -40,26 +40,31 @@ type Runner struct {
 	hooks hook.List        // never changes
 	ids   *identity.Manager
 
-	wake    chan struct{} // buffered 1: a state changed
-	updates chan struct{} // buffered 1: the update hooks must run
-	changed chan struct{} // buffered 1: the same as wake, for the health hook
-	over    chan struct{} // closed when all tasks are dead and cleaned up
-	begun   chan struct{} // closed when the task runners exist, or can never exist
-	reruns  chan chan error
-	gates   map[string]chan struct{} // owned by Run
+	wake      chan struct{} // buffered 1: a state changed
+	updates   chan struct{} // buffered 1: the update hooks must run
+	changed   chan struct{} // buffered 1: the same as wake, for the health hook
+	over      chan struct{} // closed when all tasks are dead and cleaned up
+	begun     chan struct{} // closed when the task runners exist, or can never exist
+	reruns    chan chan error
+	stopAsked chan struct{}            // closed when all tasks must stop
+	gates     map[string]chan struct{} // owned by Run
 
-	mu        sync.Mutex
-	alloc     *nomad.Allocation
-	tasks     map[string]*taskrunner.Runner // nil until the prerun hooks have run
-	states    map[string]*nomad.TaskState   // of tasks without a runner
-	stored    map[string]state.Task         // from before the agent's restart
-	deploy    *nomad.AllocDeploymentStatus
-	deployNew bool             // deploy is not stored yet
-	stopping  *nomad.TaskEvent // why all tasks must stop, nil otherwise
-	stopAt    time.Time        // stop time, after the group's shutdown delay
-	killing   map[string]bool
-	network   *nomad.AllocNetworkStatus // nil for the host's network
-	fault     string                    // why the tasks could not be run
+	mu                    sync.Mutex
+	alloc                 *nomad.Allocation
+	tasks                 map[string]*taskrunner.Runner // nil until the prerun hooks have run
+	states                map[string]*nomad.TaskState   // of tasks without a runner
+	stored                map[string]state.Task         // from before the agent's restart
+	deploy                *nomad.AllocDeploymentStatus
+	deployNew             bool             // deploy is not stored yet
+	stopping              *nomad.TaskEvent // why all tasks must stop, nil otherwise
+	stopAt                time.Time        // stop time, after the group's shutdown delay
+	delaying              bool             // stopAt is set
+	preKilling, preKilled bool             // the pre-kill hooks have begun, or finished
+	expired               bool             // max_run_duration has passed: poststop tasks end too
+	killing               map[string]bool
+	notes                 []*nomad.TaskEvent        // for the tasks that do not exist yet
+	network               *nomad.AllocNetworkStatus // nil for the host's network
+	fault                 string                    // why the tasks could not be run
 }
 
 // New returns a Runner for an allocation.
@@ -74,8 +79,8 @@ func New(cfg Config) (*Runner, error) {
 	r := &Runner{
 		cfg: cfg, log: cfg.Log.With("alloc", cfg.Alloc.ID), group: group,
 		wake: make(chan struct{}, 1), updates: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}), begun: make(chan struct{}),
-		reruns: make(chan chan error),
-		gates:  map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
+		reruns: make(chan chan error), stopAsked: make(chan struct{}),
+		gates: map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
 		states: map[string]*nomad.TaskState{}, killing: map[string]bool{},
 	}
 	for _, task := range group.Tasks {
@@ -86,7 +91,7 @@ func New(cfg Config) (*Runner, error) {
 		Alloc: cfg.Alloc, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
 	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.TaskHooks.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
-		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Identities: r.ids, Tasks: r, Log: cfg.Log,
+		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tasks: r, Start: r, Log: cfg.Log,
 	})}
 	return r, nil
 }
@@ -172,7 +177,13 @@ func (r *Runner) begin(ctx context.Context, got prepared, work *sync.WaitGroup) 
 	}
 	r.mu.Lock()
 	r.tasks = tasks
+	notes := r.notes
 	r.mu.Unlock()
+	for _, e := range notes {
+		for _, t := range tasks {
+			t.Emit(e)
+		}
+	}
 	r.setBegun()
 	for name, t := range tasks {
 		r.goRun(ctx, work, name, t)
@@ -191,6 +202,9 @@ func (r *Runner) setBegun() {
 // AwaitRecovery waits until the drivers have been asked once to recover the tasks of an earlier
 // agent, or until ctx ends. Run must be running.
 func (r *Runner) AwaitRecovery(ctx context.Context) {
+	if !r.Started() {
+		return // it may wait for another allocation
+	}
 	select {
 	case <-ctx.Done():
 		return
@@ -240,13 +254,26 @@ func (r *Runner) loop(ctx context.Context, work *sync.WaitGroup) error {
 	}
 }
 
-// step opens the gates of the tasks that may start and kills the tasks that must stop.
+// step opens the gates of the tasks that may start and kills the tasks that must stop. Before the first kill it waits
+// for the pre-kill hooks, which call it again.
 func (r *Runner) step(ctx context.Context, work *sync.WaitGroup) {
-	stopping, wait := r.stopDue()
-	if wait > 0 {
-		stopping = nil
+	stopping, _ := r.stopDue()
+	if stopping != nil {
+		if !r.preKill(ctx, work) {
+			return
+		}
+		r.beginDelay()
+		if _, wait := r.stopDue(); wait > 0 {
+			stopping = nil
+		}
 	}
 	next := decide(r.group.Tasks, r.States(), stopping)
+	if r.isExpired() {
+		next.stopAll(r.group.Tasks, r.States())
+	}
+	if len(next.stop) > 0 && !r.preKill(ctx, work) {
+		return
+	}
 	for _, name := range next.start {
 		if next.stop[name] != nil {
 			continue

@@ -9,7 +9,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
+	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/driverset"
+	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/drivers/mock"
@@ -29,6 +31,8 @@ type world struct {
 	api     *taskhook.API
 	nets    allochook.Networks
 	driver  func(*mock.Driver) drivers.Driver // wraps the mock driver, may be nil
+	reg     *service.Registrar                // nil for no native services
+	checks  *check.Set
 }
 
 // updates holds the last status sent to the servers.
@@ -81,13 +85,21 @@ func (w *world) agent() *world {
 	return &next
 }
 
+func (w *world) taskHooks() taskhook.Deps {
+	d := taskhook.Deps{Users: w.users, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"}, Services: w.reg}
+	if w.checks != nil {
+		d.Scripts = w.checks
+	}
+	return d
+}
+
 func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 	w.t.Helper()
 	r, err := allocrunner.New(allocrunner.Config{
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
 		Store: w.db, Drivers: w.set, Users: w.users, RPC: w.rpc,
-		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Drivers: w.set},
-		TaskHooks:  taskhook.Deps{Users: w.users, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"}},
+		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Drivers: w.set, Services: w.reg, Checks: w.checks},
+		TaskHooks:  w.taskHooks(),
 		Update:     w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -22,8 +22,11 @@ func (r *Runner) State() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	status, description := clientStatus(r.group.Tasks, states)
-	if r.fault != "" {
+	switch {
+	case r.fault != "":
 		description = r.fault
+	case status == nomad.AllocClientStatusComplete && expired(states):
+		description = nomad.AllocTimeoutReasonMaxRunDuration
 	}
 	return State{
 		ClientStatus: status, ClientDescription: description, TaskStates: states,
@@ -57,6 +60,16 @@ func (r *Runner) Done() <-chan struct{} { return r.over }
 
 // Changed receives after each change of a task's state, for the health hook.
 func (r *Runner) Changed() <-chan struct{} { return r.changed }
+
+// Emit adds an event to a task that has a runner.
+func (r *Runner) Emit(task string, e *nomad.TaskEvent) {
+	r.mu.Lock()
+	t := r.tasks[task]
+	r.mu.Unlock()
+	if t != nil {
+		t.Emit(e)
+	}
+}
 
 // SetHealth sets the allocation's health in a deployment. It does nothing if the allocation now
 // belongs to another deployment.
@@ -114,11 +127,13 @@ func (r *Runner) report() *nomad.Allocation {
 // clientStatus derives the status of the allocation from its tasks. The allocation is terminal
 // only when every task is, because until then its resources are in use.
 func clientStatus(tasks []*nomad.Task, states map[string]*nomad.TaskState) (status, description string) {
-	var running, pending, dead, failed int
+	var running, paused, pending, dead, failed int
 	for _, t := range tasks {
 		switch s := states[t.Name]; {
 		case s.State == nomad.TaskStateRunning:
 			running++
+		case s.State != nomad.TaskStateDead && s.Paused.Pauses():
+			paused++
 		case s.State != nomad.TaskStateDead:
 			pending++
 		default:
@@ -131,6 +146,8 @@ func clientStatus(tasks []*nomad.Task, states map[string]*nomad.TaskState) (stat
 	switch {
 	case running > 0:
 		return nomad.AllocClientStatusRunning, "Tasks are running"
+	case paused > 0:
+		return nomad.AllocClientStatusRunning, "Tasks are paused"
 	case pending > 0 && waitsForPoststop(tasks, states):
 		return nomad.AllocClientStatusRunning, "Main tasks are dead, poststop tasks have not started"
 	case pending > 0 && survey(tasks, states).mainTouched:

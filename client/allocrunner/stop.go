@@ -1,32 +1,43 @@
 package allocrunner
 
 import (
+	"context"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// requestStop makes the loop stop every task, after the group's shutdown delay. Later requests
+// requestStop makes the loop stop every task, after the pre-kill hooks and the group's shutdown delay. Later requests
 // have no effect.
 func (r *Runner) requestStop() {
-	delay := r.shutdownDelay()
 	r.mu.Lock()
 	first := r.stopping == nil
 	if first {
 		r.stopping = &nomad.TaskEvent{Type: nomad.TaskKilling}
-		r.stopAt = time.Now().Add(delay)
+		close(r.stopAsked)
 	}
 	r.mu.Unlock()
-	if !first {
+	if first {
+		r.nudge()
+	}
+}
+
+// beginDelay starts the shutdown delay of the group, once.
+func (r *Runner) beginDelay() {
+	delay := r.shutdownDelay()
+	r.mu.Lock()
+	first := !r.delaying
+	if first {
+		r.delaying, r.stopAt = true, time.Now().Add(delay)
+	}
+	r.mu.Unlock()
+	if !first || delay <= 0 {
 		return
 	}
-	if delay > 0 {
-		for _, t := range r.running() {
-			t.Emit(taskrunner.DelayEvent(delay))
-		}
+	for _, t := range r.running() {
+		t.Emit(taskrunner.DelayEvent(delay))
 	}
-	r.nudge()
 }
 
 // shutdownDelay returns the delay before the group's tasks are stopped.
@@ -45,6 +56,17 @@ func (r *Runner) skipDelay() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopAt = time.Time{}
+}
+
+// restartDelay waits for the shutdown delay of the group before its tasks are restarted. A stop ends the wait.
+func (r *Runner) restartDelay(ctx context.Context) {
+	timer := time.NewTimer(r.shutdownDelay())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.stopAsked:
+	case <-ctx.Done():
+	}
 }
 
 // stopDue returns why the tasks must stop, nil if they need not, and the remaining delay.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -75,7 +76,11 @@ func TestStoppedTasksDoNotStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Update(alloc)
-		r.step(t.Context(), nil)
+		var work sync.WaitGroup
+		for range 2 { // the first call runs the pre-kill hooks
+			r.step(t.Context(), &work)
+			work.Wait()
+		}
 		select {
 		case <-r.gates["main"]:
 			t.Error("a task of a stopped allocation may start")

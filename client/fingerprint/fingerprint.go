@@ -4,7 +4,8 @@
 //
 // Each fingerprinter is one row of a table: a name, for the options fingerprint.allowlist and
 // fingerprint.denylist, and a function that returns Facts. They run in parallel, read files and
-// make system calls, and start no processes; together they take milliseconds. An attribute that
+// make system calls; together they take milliseconds. Only the one for CNI plugins starts processes, to
+// get their versions. An attribute that
 // cannot be detected is absent.
 //
 // The package keeps no state, and its goroutines end with Run. Drivers fingerprint themselves
@@ -30,6 +31,7 @@ type Config struct {
 	Revision        string
 	AdvertiseAddr   string // unique.advertise.address, may be empty
 	AllocDir        string // on the disk that is measured
+	Services        bool   // native services are enabled
 	Interface       string // "" for the interface of the default route
 	Loopback        bool   // -dev: use the loopback interface by default
 	AddressFamily   string // "ipv4", "ipv6", "" for both
@@ -41,6 +43,7 @@ type Config struct {
 	ReservableCores string // cpuset list, "" for all
 	Reserved        Reserved
 	HostNetworks    []HostNetwork
+	Networks        Networks
 	MinDynamicPort  int
 	MaxDynamicPort  int
 	Allow, Deny     []string
@@ -122,6 +125,9 @@ var table = []row{
 	{"memory", memory},
 	{"storage", storage},
 	{"network", network},
+	{"bridge", bridge},
+	{"cni", cniNetworks},
+	{"plugins_cni", cniPlugins},
 	{"host", host},
 	{"landlock", landlockABI},
 	{"cgroup", cgroupVersion},
@@ -144,7 +150,7 @@ func (h *Host) Run(ctx context.Context, log *slog.Logger) Facts {
 	found := make([]Facts, len(table))
 	var wg sync.WaitGroup
 	for i, r := range table {
-		if !h.cfg.allows(r.name) || ctx.Err() != nil {
+		if !h.cfg.Allows(r.name) || ctx.Err() != nil {
 			continue
 		}
 		wg.Go(func() {
@@ -163,7 +169,8 @@ func (h *Host) Run(ctx context.Context, log *slog.Logger) Facts {
 	return all
 }
 
-func (c Config) allows(name string) bool {
+// Allows reports whether the lists of the configuration allow a fingerprinter.
+func (c Config) Allows(name string) bool {
 	if slices.Contains(c.Deny, name) {
 		return false
 	}

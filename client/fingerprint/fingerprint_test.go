@@ -73,10 +73,13 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%s = %q, want %q", name, got, want)
 		}
 	}
-	// Nomad's servers place jobs with services on nodes with this attribute, but services would
-	// not be registered.
+	// The servers place jobs with services only on nodes with this attribute.
 	if got, there := facts.Attributes["nomad.service_discovery"]; there {
-		t.Errorf("nomad.service_discovery = %q, which this version does not support", got)
+		t.Errorf("nomad.service_discovery = %q on a client without native services", got)
+	}
+	cfg.Services = true
+	if got := fingerprint.NewHost(root, cfg).Run(context.Background(), quiet).Attributes["nomad.service_discovery"]; got != "true" {
+		t.Errorf("nomad.service_discovery = %q", got)
 	}
 	if _, there := facts.Attributes["cpu.frequency"]; there {
 		t.Error("cpu.frequency is set on a machine with two grades")

@@ -104,5 +104,8 @@ func program(h *Host) (Facts, error) {
 	f.set("nomad.version", h.cfg.Version)
 	f.set("nomad.revision", h.cfg.Revision)
 	f.set("unique.advertise.address", h.cfg.AdvertiseAddr)
+	if h.cfg.Services {
+		f.set("nomad.service_discovery", "true")
+	}
 	return f, nil
 }

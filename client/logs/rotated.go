@@ -112,6 +112,10 @@ func (s *logStream) ends() bool { return s.watch == nil || s.over != nil && s.ov
 // seek sets the position to the start of the range, which counts across all files. The end
 // without an offset is the start of the newest file, as other clients of the API expect.
 func (s *logStream) seek(pieces []piece, r Range) {
+	if r.From != nil {
+		s.seekTo(pieces, *r.From)
+		return
+	}
 	if r.Origin == OriginEnd && r.Offset == 0 {
 		newest := pieces[len(pieces)-1]
 		s.n, s.ino, s.offset = newest.n, newest.ino, 0

@@ -25,6 +25,8 @@ type Range struct {
 	Offset int64  // from the origin, towards the middle
 	Limit  int64  // maximum number of bytes; no limit if not positive
 	Follow bool   // continue with data that is written later
+	// From is the start in a log, instead of Origin and Offset; nil for those.
+	From *Position
 
 	// Over reports whether a followed log has ended. It is called about once per second. A nil
 	// Over means that the log never ends.

@@ -220,9 +220,11 @@ func forbidden(rel string) bool {
 	return false
 }
 
-// isIndex reports whether a clean path may be an index of log files, which is not listed.
+// isIndex reports whether a clean path may be an index of log files or a position of a log sink, which are
+// not listed.
 func isIndex(rel string) bool {
-	return strings.HasPrefix(rel, proc.LogIndexName("")) && !strings.Contains(rel, "/")
+	own := strings.HasPrefix(rel, proc.LogIndexName("")) || strings.HasPrefix(rel, sinkPrefix)
+	return own && !strings.Contains(rel, "/")
 }
 
 // fold maps names to the same string if a file system may treat them as equal.

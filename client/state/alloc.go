@@ -37,6 +37,9 @@ func (db *DB) DeleteAllocLater(id string) { db.w.later(deleteAlloc(id)) }
 
 func deleteAlloc(id string) func(*bolt.Tx) error {
 	return func(tx *bolt.Tx) error {
+		if err := deleteCheckResults(tx, id); err != nil {
+			return err
+		}
 		allocs := tx.Bucket(bucketAllocs)
 		if allocs == nil || allocs.Bucket([]byte(id)) == nil {
 			return nil

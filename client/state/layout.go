@@ -44,7 +44,7 @@ var layout = map[string]*contents{
 	"node_identity":          {keys: map[string]reader{"node_identity_state": record[nodeIdentity], "node_identity_renewal": record[renewal]}},
 }
 
-// checkResults has a bucket for each allocation.
+// checkResults has a key for each check. Earlier versions of Nomad have a bucket for each allocation.
 var checkResults = &contents{anyKey: single, buckets: func(string) (*contents, bool) { return &contents{anyKey: single}, true }}
 
 // allocContents is the layout of an allocation's bucket. Function readAlloc reads its first key.

@@ -17,6 +17,8 @@ var (
 	keyNodeRegistration = []byte("node_registration")
 	keyRenewal          = []byte("node_identity_renewal")
 	keyBoot             = []byte("node_boot")
+	bucketNodeMeta      = path{[]byte("nodemeta")}
+	keyNodeMeta         = []byte("meta")
 )
 
 // nodeIdentity is the stored form of the node's token.
@@ -94,6 +96,24 @@ func (db *DB) NodeRegistration() (*nomad.NodeRegistration, error) {
 		return nil, fmt.Errorf("read node registration: %w", err)
 	}
 	return v, nil
+}
+
+// PutNodeMeta stores the metadata that was set while an agent ran. A nil value removes a key of
+// the configuration.
+func (db *DB) PutNodeMeta(meta map[string]*string) error {
+	return db.putValue(bucketNodeMeta, keyNodeMeta, meta)
+}
+
+// NodeMeta returns the stored metadata, or nil.
+func (db *DB) NodeMeta() (map[string]*string, error) {
+	v, err := value[map[string]*string](db, bucketNodeMeta, keyNodeMeta)
+	if err != nil {
+		return nil, fmt.Errorf("read node metadata: %w", err)
+	}
+	if v == nil {
+		return nil, nil
+	}
+	return *v, nil
 }
 
 // putValue stores v in a bucket and waits for the commit.

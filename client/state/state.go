@@ -6,12 +6,15 @@
 //
 //	node_identity/node_identity_state         {SignedIdentity}
 //	node/node_registration                    {HasRegistered}
+//	nodemeta/meta                             metadata of the node: values by key, nil for a removed key
 //	meta/version, meta/open_nomad             format versions, as text
 //	allocations/<id>/alloc                    {Alloc: the allocation as the servers sent it}
 //	allocations/<id>/deploy_status            nomad.AllocDeploymentStatus
 //	allocations/<id>/alloc_identities         []nomad.SignedWorkloadIdentity
 //	allocations/<id>/task-<name>/local_state  LocalState
 //	allocations/<id>/task-<name>/task_state   nomad.TaskState
+//	check_results/<alloc id>_<check id>       nomad.CheckQueryResult
+//	host_volumes_to_create/<id>               message.ClientHostVolumeState
 //
 // One goroutine writes. Each commit contains everything that is queued when it begins. Methods
 // that write wait for their commit, with two exceptions. Methods ending in Later do not wait.

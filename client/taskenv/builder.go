@@ -26,6 +26,8 @@ type Subject struct {
 	Region string
 	Alloc  *nomad.Allocation
 	Task   *nomad.Task
+	// Network is that of the allocation's network namespace, nil without one.
+	Network *nomad.AllocNetworkStatus
 }
 
 // Paths are the directories, as the task sees them.

@@ -60,6 +60,7 @@ func (b *Builder) resources(vars map[string]string) {
 	}
 	for _, port := range all.Shared.Ports {
 		groupPort(vars, port)
+		allocPort(vars, port, b.subject.Network)
 	}
 }
 
@@ -81,10 +82,7 @@ func limits(vars map[string]string, r *nomad.AllocatedTaskResources) {
 
 // groupPort adds a port of the group's network.
 func groupPort(vars map[string]string, p nomad.AllocatedPortMapping) {
-	inside := p.To
-	if inside <= 0 {
-		inside = p.Value
-	}
+	inside := insidePort(p)
 	hostPort := strconv.Itoa(p.Value)
 	addr := net.JoinHostPort(p.HostIP, hostPort)
 	label := clean(p.Label)
@@ -95,6 +93,24 @@ func groupPort(vars map[string]string, p nomad.AllocatedPortMapping) {
 	vars["NOMAD_HOST_IP_"+p.Label] = p.HostIP
 	vars["NOMAD_HOST_ADDR_"+p.Label] = addr
 	vars["NOMAD_ALLOC_PORT_"+p.Label] = strconv.Itoa(inside)
+}
+
+// insidePort returns the port in the network namespace.
+func insidePort(p nomad.AllocatedPortMapping) int {
+	if p.To > 0 {
+		return p.To
+	}
+	return p.Value
+}
+
+// allocPort adds the address of a port in the allocation's network namespace.
+func allocPort(vars map[string]string, p nomad.AllocatedPortMapping, n *nomad.AllocNetworkStatus) {
+	if n == nil || n.Address == "" {
+		return
+	}
+	vars["NOMAD_ALLOC_INTERFACE_"+p.Label] = n.InterfaceName
+	vars["NOMAD_ALLOC_IP_"+p.Label] = n.Address
+	vars["NOMAD_ALLOC_ADDR_"+p.Label] = net.JoinHostPort(n.Address, strconv.Itoa(insidePort(p)))
 }
 
 // ownNetworks adds the ports of the task's networks.

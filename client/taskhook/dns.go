@@ -1,6 +1,7 @@
 package taskhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,10 +27,11 @@ const (
 	maxResolv  = 64 << 10
 )
 
-// dnsHook writes the resolv.conf of the group's dns block and, in network mode none, a hosts
-// file. The files are in the task's private directory, which only root can write. The driver
-// mounts them over the node's files. Without a dns block the task sees the node's files.
-// A driver that applies the block itself gets it as it is.
+// dnsHook writes the resolv.conf of the group's dns block, or of its network. In a network namespace
+// it also writes a hosts file with the task's host name, except in mode none without a dns block. The
+// files are in the task's private directory, which only root can write. The driver mounts them over
+// the node's files. Without a dns block the task sees the node's resolv.conf. A driver that applies
+// the block itself gets it as it is.
 type dnsHook struct{ mounts, itself bool }
 
 func newDNSHook(c Config) hook.Hook {
@@ -43,26 +45,37 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 	if group == nil || req.Running {
 		return nil
 	}
-	i := slices.IndexFunc(group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil })
-	if i < 0 {
+	block := dnsOf(group, req.Network)
+	connected := req.Network != nil && group.NetworkMode() != nomad.NetworkModeNone
+	if block == nil && (!connected || h.itself || !h.mounts) {
 		return nil
 	}
 	if !h.mounts && !h.itself {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
 			"driver %q can't mount a resolv.conf for a task: remove the dns block of the group's network, or use another driver", req.Task.Driver)}
 	}
-	dns := resolved(group.Networks[i].DNS, req.Env)
-	if err := errors.Join(jobrules.CheckDNS(dns), complete(dns)); err != nil {
-		return &Fault{Type: nomad.TaskFailedValidation, Err: err}
+	files := map[string]string{}
+	if block != nil {
+		dns := resolved(block, req.Env)
+		if err := errors.Join(jobrules.CheckDNS(dns), complete(dns)); err != nil {
+			return &Fault{Type: nomad.TaskFailedValidation, Err: err}
+		}
+		if h.itself {
+			resp.DNS = &drivers.DNS{Servers: dns.Servers, Searches: dns.Searches, Options: dns.Options}
+			return nil
+		}
+		files[resolvFile] = resolvConf(dns, readResolv())
 	}
-	if h.itself {
-		resp.DNS = &drivers.DNS{Servers: dns.Servers, Searches: dns.Searches, Options: dns.Options}
-		return nil
+	if connected {
+		files[hostsFile] = hosts(cmp.Or(req.Hostname, nodeName()), req.Network.Address, req.Network.AddressIPv6)
+	} else if group.NetworkMode() == nomad.NetworkModeNone {
+		files[hostsFile] = hosts(cmp.Or(req.Hostname, nodeName()), "127.0.0.1", "::1")
 	}
-	files := map[string]string{resolvFile: resolvConf(dns, readResolv())}
-	if group.NetworkMode() == nomad.NetworkModeNone {
-		files[hostsFile] = hosts()
-	}
+	return h.write(req, resp, files)
+}
+
+// write writes the files and lets the driver mount them.
+func (h *dnsHook) write(req *TaskPrestartRequest, resp *TaskPrestartResponse, files map[string]string) error {
 	private, err := req.Dir.Private()
 	if err != nil {
 		return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: err}}
@@ -153,15 +166,46 @@ func parseResolv(text string) *nomad.DNSConfig {
 	return d
 }
 
-// hosts returns a hosts file with the loopback names and the node's host name, which programs
-// resolve to find their own address.
-func hosts() string {
+// dnsOf returns the dns block of the group, or what its network's plugins returned.
+func dnsOf(group *nomad.TaskGroup, status *nomad.AllocNetworkStatus) *nomad.DNSConfig {
+	for _, n := range group.Networks {
+		if n.DNS != nil {
+			return n.DNS
+		}
+	}
+	if status == nil || group.NetworkMode() == nomad.NetworkModeNone {
+		return nil
+	}
+	return status.DNS
+}
+
+// nodeName returns the node's host name, which a task without one of its own has, or "".
+func nodeName() string {
 	name, err := os.Hostname()
 	if err != nil || name == "localhost" {
-		name = ""
+		return ""
 	}
-	return strings.TrimSpace("127.0.0.1 localhost "+name) + "\n" +
-		strings.TrimSpace("::1 localhost ip6-localhost ip6-loopback "+name) + "\n"
+	return name
+}
+
+// hosts returns a hosts file with the loopback names and the task's host name at its addresses.
+// Programs resolve the name to find their own address.
+func hosts(name string, addrs ...string) string {
+	lines := []string{"127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"}
+	for i, a := range addrs {
+		if name == "" || a == "" || slices.Contains(addrs[:i], a) {
+			continue
+		}
+		switch a {
+		case "127.0.0.1":
+			lines[0] += " " + name
+		case "::1":
+			lines[1] += " " + name
+		default:
+			lines = append(lines, a+" "+name)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 func groupOf(a *nomad.Allocation) *nomad.TaskGroup {

@@ -76,6 +76,10 @@ type TaskPrestartRequest struct {
 	// Confine prepares to run programs of the client as this start of the task would run. Call it
 	// during Prestart, after the directory hook; the result is valid until the run of the task ends.
 	Confine func() (*Confinement, error)
+	// Network is that of the allocation's namespace, nil without one. Hostname is that of the task
+	// there, "" for the node's.
+	Network  *nomad.AllocNetworkStatus
+	Hostname string
 	// Running is set if the process was started by an earlier agent and is still running.
 	Running bool
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -33,10 +34,15 @@ type Deps struct {
 	API        *API             // of the task's socket, nil for none
 	Confiner   drivers.Confiner // confines sidecars of drivers that cannot
 	Artifacts  *artifact.Fetcher
+	Volumes    func() map[string]*nomad.ClientHostVolumeConfig // those of the node now; nil means those of Config.Node
 	Template   template.Config
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
 	Metrics    Metrics
+	Services   *service.Registrar // nil: native services are not enabled
+	Scripts    Scripts            // nil: no checks
+	Sinks      LogSinks           // nil for none
+	Spiffe     *Spiffe            // nil: tasks with a spiffe block do not start
 }
 
 // Config is the input of a hook's constructor: the dependencies and the task.
@@ -63,13 +69,17 @@ func Order(c Config) []hook.Hook {
 		newEnvironmentHook(c),
 		identities,
 		newSocketHook(c),
+		newSpiffeHook(c),
 		newDNSHook(c),
 		newVolumeHook(c),
 		newArtifactHook(c),
 		&renewalHook{identities},
 		newLogsHook(c),
+		newSinksHook(c),
 		newDispatchHook(c),
 		newTemplateHook(c),
+		newServiceHook(c),
+		newScriptsHook(c),
 		newStatsHook(c),
 	}
 }

@@ -65,7 +65,7 @@ func (h *socketHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 	if req.Dir == nil {
 		return errNoDir
 	}
-	l, err := listen(ctx, req.Dir.Secrets(), req.Owner)
+	l, err := listen(ctx, req.Dir.Secrets(), socketName, req.Owner)
 	if err != nil {
 		h.log.Warn("create task API socket", "err", err)
 		return nil
@@ -81,8 +81,8 @@ func (h *socketHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 
 // listen creates the socket through the descriptor of its directory. The mode is set before the
 // socket has a name, so that no other user can connect.
-func listen(ctx context.Context, dir *safefs.Dir, owner Owner) (net.Listener, error) {
-	if err := dir.Remove(socketName); err != nil {
+func listen(ctx context.Context, dir *safefs.Dir, name string, owner Owner) (net.Listener, error) {
+	if err := dir.Remove(name); err != nil {
 		return nil, err
 	}
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
@@ -90,18 +90,18 @@ func listen(ctx context.Context, dir *safefs.Dir, owner Owner) (net.Listener, er
 		err := c.Control(func(fd uintptr) { chmod = unix.Fchmod(int(fd), 0o600) })
 		return errors.Join(err, chmod)
 	}}
-	path := fmt.Sprintf("/proc/self/fd/%d/%s", dir.FD(), socketName)
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", dir.FD(), name)
 	l, err := lc.Listen(ctx, "unix", path)
 	if err != nil {
 		return nil, err
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // the path is a different file by then
 	if owner.UID >= 0 {
-		err = unix.Fchownat(dir.FD(), socketName, owner.UID, owner.GID, unix.AT_SYMLINK_NOFOLLOW)
+		err = unix.Fchownat(dir.FD(), name, owner.UID, owner.GID, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if err != nil {
 		l.Close() // no connection was accepted
-		return nil, fmt.Errorf("change the owner of %s: %w", socketName, err)
+		return nil, fmt.Errorf("change the owner of %s: %w", name, err)
 	}
 	return l, nil
 }

@@ -54,6 +54,14 @@ func (h *statsHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp
 	return nil
 }
 
+// Update takes the max_run_duration of a new version of the job.
+func (h *statsHook) Update(_ context.Context, req *TaskUpdateRequest, _ *TaskUpdateResponse) error {
+	if h.metrics != nil {
+		h.metrics.setLimit(req.Alloc)
+	}
+	return nil
+}
+
 // Exited clears the last sample.
 func (h *statsHook) Exited(context.Context, *TaskExitedRequest, *TaskExitedResponse) error {
 	h.usage(nil)

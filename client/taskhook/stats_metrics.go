@@ -1,10 +1,12 @@
 package taskhook
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
 
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -15,6 +17,23 @@ type taskMetrics struct {
 	memory    int64 // bytes
 	maxMemory int64 // bytes; 0 means none
 	last      time.Time
+	limit     atomic.Pointer[runLimit]
+}
+
+// runLimit is the max_run_duration of an allocation.
+type runLimit struct {
+	duration time.Duration
+	deadline time.Time
+}
+
+// setLimit stores the max_run_duration of the allocation, if it has one.
+func (m *taskMetrics) setLimit(a *nomad.Allocation) {
+	at, ok := a.RunDeadline()
+	if !ok {
+		m.limit.Store(nil)
+		return
+	}
+	m.limit.Store(&runLimit{at.Sub(time.Unix(0, a.CreateTime)), at})
 }
 
 // newTaskMetrics returns the publisher of a task's metrics, or nil if they are disabled.
@@ -23,6 +42,7 @@ func newTaskMetrics(c Config) *taskMetrics {
 		return nil
 	}
 	m := &taskMetrics{labels: c.Metrics.Labels(c.Alloc, c.Task)}
+	m.setLimit(c.Alloc)
 	if r := c.Alloc.AllocatedResources; r != nil && r.Tasks[c.Task.Name] != nil {
 		given := r.Tasks[c.Task.Name]
 		m.cpu, m.memory, m.maxMemory = given.Cpu.CpuShares, given.Memory.MemoryMB<<20, given.Memory.MemoryMaxMB<<20
@@ -47,6 +67,10 @@ func (m *taskMetrics) publish(s *drivers.ResourceUsage) {
 	}
 	if m.maxMemory > 0 {
 		m.gauge(float64(m.maxMemory), "memory", "max_allocated")
+	}
+	if l := m.limit.Load(); l != nil {
+		m.gauge(l.duration.Seconds(), "max_run_duration", "configured_seconds")
+		m.gauge(max(time.Until(l.deadline), 0).Seconds(), "max_run_duration", "remaining_seconds")
 	}
 	m.countTicks(s)
 	for resource, p := range s.Pressure {

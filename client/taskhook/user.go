@@ -8,10 +8,14 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
+
+// userHookName is the name of the user hook, under which its state is stored.
+const userHookName = "user"
 
 // stateUID is the key of an assigned uid in a hook's state.
 const stateUID = "dynamic_uid"
@@ -28,7 +32,7 @@ func newUserHook(c Config) hook.Hook {
 	return &userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers, image: c.Capabilities.FSIsolation == drivers.FSIsolationImage}
 }
 
-func (*userHook) Name() string { return "user" }
+func (*userHook) Name() string { return userHookName }
 
 func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
 	switch {
@@ -81,6 +85,19 @@ func (h *userHook) assign(req *TaskPrestartRequest) (int, error) {
 func AssignedUID(state map[string]string) (int, bool) {
 	uid, err := strconv.Atoi(state[stateUID])
 	return uid, err == nil
+}
+
+// AssignedUser returns the assigned uid in the stored states of a task's hooks.
+func AssignedUser(hooks map[string]*state.HookState) (int, bool) {
+	if s := hooks[userHookName]; s != nil {
+		return AssignedUID(s.Data)
+	}
+	return 0, false
+}
+
+// UserState returns the stored states of hooks with an assigned uid.
+func UserState(uid string) map[string]*state.HookState {
+	return map[string]*state.HookState{userHookName: {Data: map[string]string{stateUID: uid}}}
 }
 
 // named looks up a user of the system, by name or number. Uids of the client's pool are

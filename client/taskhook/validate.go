@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -23,10 +24,21 @@ func newValidateHook(_ Config) hook.Hook {
 func (*validateHook) Name() string { return "validate" }
 
 func (*validateHook) Prestart(_ context.Context, req *TaskPrestartRequest, _ *TaskPrestartResponse) error {
-	if err := validate(req.Task); err != nil {
+	if err := errors.Join(validate(req.Task), validServices(req)); err != nil {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: err}
 	}
 	return nil
+}
+
+// validServices checks the names of the task's services, which may have references.
+func validServices(req *TaskPrestartRequest) error {
+	var errs []error
+	for _, s := range req.Task.Services {
+		if name := req.Env.Expand(s.Name); !service.ValidName(name) {
+			errs = append(errs, fmt.Errorf("service %q is named %q: a name must have 1 to 63 letters, digits and dashes, and no dash at its ends", s.Name, name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // validate returns all errors at once.
@@ -52,8 +64,8 @@ func validate(t *nomad.Task) error {
 		}
 	}
 	for feature, asked := range map[string]bool{
-		"vault":  t.Vault != nil,
-		"secret": len(t.Secrets) > 0, "schedule": t.Schedule != nil,
+		"vault":      t.Vault != nil,
+		"secret":     len(t.Secrets) > 0,
 		"csi_plugin": t.CSIPluginConfig != nil,
 	} {
 		if asked {

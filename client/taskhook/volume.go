@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -22,13 +23,14 @@ import (
 // volumeHook finds the host volumes of a task and passes them to its driver. A volume is
 // writable if the node, the group and the mount all allow it.
 type volumeHook struct {
-	node   *nomad.Node
-	alloc  *allocdir.Dir
-	mounts bool // the driver supports mounts
+	node  *nomad.Node
+	now   func() map[string]*nomad.ClientHostVolumeConfig // the volumes of the node now; nil means those of node
+	alloc *allocdir.Dir
+	caps  drivers.Capabilities
 }
 
 func newVolumeHook(c Config) hook.Hook {
-	return &volumeHook{node: c.Node, alloc: c.Dir, mounts: c.Capabilities.Mounts}
+	return &volumeHook{node: c.Node, now: c.Volumes, alloc: c.Dir, caps: c.Capabilities}
 }
 
 func (*volumeHook) Name() string { return "volumes" }
@@ -37,7 +39,7 @@ func (h *volumeHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp 
 	if len(req.Task.VolumeMounts) == 0 || req.Running {
 		return nil
 	}
-	if !h.mounts {
+	if !h.caps.Mounts {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
 			"driver %q can't mount volumes: remove volume_mount, or use another driver", req.Task.Driver)}
 	}
@@ -70,13 +72,14 @@ func (h *volumeHook) mount(name string, m *nomad.VolumeMount, req *TaskPrestartR
 	if err != nil {
 		return drivers.Mount{}, err
 	}
-	return drivers.Mount{TaskPath: target, HostPath: have.host, ReadOnly: have.readOnly}, nil
+	return drivers.Mount{TaskPath: target, HostPath: have.host, ReadOnly: have.readOnly, Propagation: have.propagation, SELinuxLabel: m.SELinuxLabel}, nil
 }
 
 // found is a volume of the node with the access that the task has.
 type found struct {
 	source, host string
 	readOnly     bool
+	propagation  string // "" for private
 }
 
 func (h *volumeHook) find(name string, m *nomad.VolumeMount, req *TaskPrestartRequest) (found, error) {
@@ -84,23 +87,45 @@ func (h *volumeHook) find(name string, m *nomad.VolumeMount, req *TaskPrestartRe
 	if group := groupOf(req.Alloc); group != nil {
 		v = group.Volumes[name]
 	}
-	mode := req.Env.Expand(m.PropagationMode)
+	mode, err := h.propagation(m, req)
 	switch {
 	case v == nil:
 		return found{}, errors.New("the group has no volume of that name")
 	case v.Type != nomad.VolumeTypeHost:
 		return found{}, fmt.Errorf("this client does not support volumes of type %q yet", v.Type)
-	case mode != "" && mode != nomad.VolumeMountPrivate:
-		return found{}, fmt.Errorf("this client does not support propagation_mode %q yet", mode)
-	case m.SELinuxLabel != "":
-		return found{}, errors.New("this client does not support selinux_label yet")
+	case err != nil:
+		return found{}, err
+	case m.SELinuxLabel != "" && !h.caps.SELinux:
+		return found{}, fmt.Errorf("driver %q can't set selinux_label = %q: remove it, or use another driver", req.Task.Driver, m.SELinuxLabel)
 	}
 	source := v.SourceFor(req.Alloc.Name)
-	have := h.node.HostVolumes[source]
+	have := h.volumes()[source]
 	if have == nil {
 		return found{}, fmt.Errorf("this node has no host volume %q", source)
 	}
-	return found{source: source, host: have.Path, readOnly: have.ReadOnly || v.Reads() || m.ReadOnly}, nil
+	return found{source: source, host: have.Path, readOnly: have.ReadOnly || v.Reads() || m.ReadOnly, propagation: mode}, nil
+}
+
+// propagation returns the propagation of a mount, "" for private.
+func (h *volumeHook) propagation(m *nomad.VolumeMount, req *TaskPrestartRequest) (string, error) {
+	mode := req.Env.Expand(m.PropagationMode)
+	switch {
+	case mode == "" || mode == nomad.VolumeMountPrivate:
+		return "", nil
+	case mode != nomad.VolumeMountHostToTask && mode != nomad.VolumeMountBidirectional:
+		return "", fmt.Errorf("propagation_mode is %q: use private, host-to-task or bidirectional", mode)
+	case !slices.Contains(h.caps.Propagations, mode):
+		return "", fmt.Errorf("driver %q can't mount with propagation_mode = %q: use private, or another driver", req.Task.Driver, mode)
+	}
+	return mode, nil
+}
+
+// volumes returns the volumes of the node. Dynamic ones may have been added after the allocation was placed.
+func (h *volumeHook) volumes() map[string]*nomad.ClientHostVolumeConfig {
+	if h.now == nil {
+		return h.node.HostVolumes
+	}
+	return h.now()
 }
 
 // statNoLinks returns the status of a path that had no symbolic links when the agent started.

@@ -49,6 +49,20 @@ func TestVolumeIsPassedToTheDriver(t *testing.T) {
 	}
 }
 
+// The propagation mode is interpolated and passed on, with the label.
+func TestPropagation(t *testing.T) {
+	path := t.TempDir()
+	m := at("local/a")
+	m.PropagationMode, m.SELinuxLabel = "${NOMAD_TASK_NAME}", "Z"
+	cfg := mounting(path, m)
+	cfg.Task.Name = "host-to-task"
+	cfg.Capabilities.Propagations, cfg.Capabilities.SELinux = []string{drivers.PropagateToTask}, true
+	got, err := prestart(t, cfg, nil)
+	if err != nil || len(got.mounts) != 1 || got.mounts[0].Propagation != drivers.PropagateToTask || got.mounts[0].SELinuxLabel != "Z" {
+		t.Errorf("mounts %+v, %v", got.mounts, err)
+	}
+}
+
 func TestReadOnlyVolumes(t *testing.T) {
 	for name, edit := range map[string]func(*taskhook.Config, *nomad.VolumeMount){
 		"node":  func(c *taskhook.Config, _ *nomad.VolumeMount) { c.Node.HostVolumes["data"].ReadOnly = true },
@@ -109,8 +123,9 @@ func TestVolumeFaults(t *testing.T) {
 		{"not on this node", here, volume(func(v *nomad.VolumeRequest) { v.Source = "log" }), `this node has no host volume "log"`},
 		{"csi", here, volume(func(v *nomad.VolumeRequest) { v.Type = "csi" }), `volumes of type "csi"`},
 		{"unknown volume", here, mount(func(m *nomad.VolumeMount) { m.Volume = "w" }), `mount volume "w": the group has no volume of that name`},
-		{"propagation", here, mount(func(m *nomad.VolumeMount) { m.PropagationMode = "${env.P}" }), `propagation_mode "${env.P}"`},
-		{"selinux", here, mount(func(m *nomad.VolumeMount) { m.SELinuxLabel = "z" }), "selinux_label"},
+		{"propagation", here, mount(func(m *nomad.VolumeMount) { m.PropagationMode = "${env.P}" }), `propagation_mode is "${env.P}": use private`},
+		{"propagation of the driver", here, mount(func(m *nomad.VolumeMount) { m.PropagationMode = "bidirectional" }), `driver "exec2" can't mount with propagation_mode = "bidirectional"`},
+		{"selinux", here, mount(func(m *nomad.VolumeMount) { m.SELinuxLabel = "z" }), `driver "exec2" can't set selinux_label = "z"`},
 		{"unknown reference", here, to("${NOMAD_NOTHING}/x"), "contains a reference that is not defined"},
 		{"dots by a reference", here, to("${NOMAD_TASK_DIR}/../../.."), "contains .."},
 		{"absent, outside", here, to("/nowhere/at/all"), "destination /nowhere/at/all does not exist on this node and is outside"},

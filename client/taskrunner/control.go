@@ -19,8 +19,9 @@ const (
 
 // restartRequest asks Run to stop the process and start the task again.
 type restartRequest struct {
-	event *nomad.TaskEvent
-	done  chan error // buffered 1: receives when the process has exited
+	event  *nomad.TaskEvent
+	failed bool       // the restart policy counts it as a failure
+	done   chan error // buffered 1: receives when the process has exited
 }
 
 // Kill stops the task permanently and waits until it is done or ctx ends. An event with
@@ -66,8 +67,20 @@ func (r *Runner) Restart(ctx context.Context, e *nomad.TaskEvent) error {
 	if r.taskID() == "" && r.Phase() != Restarting {
 		return fmt.Errorf("restart task %s: %w", r.name, ErrNotRunning)
 	}
-	req := restartRequest{event: e, done: make(chan error, 1)}
-	r.Emit(e)
+	return r.requestRestart(ctx, restartRequest{event: e, done: make(chan error, 1)})
+}
+
+// RestartFailed stops the running process as after a failure: the restart policy decides whether and when the task
+// starts again. It returns when the process has exited.
+func (r *Runner) RestartFailed(ctx context.Context, e *nomad.TaskEvent) error {
+	if r.taskID() == "" {
+		return fmt.Errorf("restart task %s: %w", r.name, ErrNotRunning)
+	}
+	return r.requestRestart(ctx, restartRequest{event: e, failed: true, done: make(chan error, 1)})
+}
+
+func (r *Runner) requestRestart(ctx context.Context, req restartRequest) error {
+	r.Emit(req.event)
 	select {
 	case r.restarts <- req:
 	case <-r.done:
@@ -114,6 +127,10 @@ func (r *Runner) Update(a *nomad.Allocation, t *nomad.Task) {
 		}
 	}
 	r.mu.Unlock()
+	select {
+	case r.rescheduled <- struct{}{}:
+	default: // the schedule is about to be read
+	}
 	r.env.SetAlloc(a, t)
 }
 

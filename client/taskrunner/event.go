@@ -108,6 +108,7 @@ var fixed = map[string]string{
 	nomad.TaskLeaderDead:             "Leader Task in Group dead",
 	nomad.TaskMainDead:               "Main tasks in the group died",
 	nomad.TaskRunning:                "Task is running",
+	nomad.TaskPausing:                "Task is pausing",
 	nomad.TaskDownloadingArtifacts:   "Client is downloading artifacts",
 	nomad.TaskArtifactDownloadFailed: "Failed to download artifacts",
 	nomad.TaskSkippingShutdownDelay:  "Skipping shutdown_delay before killing the task",

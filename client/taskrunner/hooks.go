@@ -57,7 +57,7 @@ func (r *Runner) prestart(ctx context.Context, h taskhook.TaskPrestartHook) erro
 		Resources:  allocated(alloc, task.Name),
 		NomadToken: r.cfg.Identities.Default(task.Name),
 		Owner:      r.try.owner, Dir: r.dir, Env: r.env.Build(),
-		Confine: r.confinement,
+		Confine: r.confinement, Network: r.cfg.Network, Hostname: r.cfg.Hostname,
 		Running: r.taskID() != "",
 	}
 	resp := &taskhook.TaskPrestartResponse{}

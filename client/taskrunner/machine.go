@@ -18,6 +18,9 @@
 // A kill first stops the running process. The exit then leads to terminal, whatever the restart
 // policy is.
 //
+// A task that its schedule or a user pauses waits in pending. A running one is stopped first, and passes
+// exited and restarting without a delay. The restart policy does not count it.
+//
 // The hooks of client/taskhook run around the process, in their order. Before the driver starts
 // the process, one commit of the state database stores the hooks' state and the ID of the
 // start. Nothing else waits for the disk until the task is done. When the agent shuts down, the

@@ -85,7 +85,8 @@ func (r *Runner) lost(err error) Move {
 	if !r.isKilled() {
 		r.Emit(&nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Message: err.Error()})
 	}
-	r.last = outcome{err: &drivers.RecoverableError{Err: err}}
+	// The agent may have ended while it stopped the process of a paused task.
+	r.last = outcome{err: &drivers.RecoverableError{Err: err}, paused: r.PauseState().Pauses()}
 	return Lost
 }
 

@@ -15,6 +15,8 @@ type outcome struct {
 	exit      *drivers.ExitResult // nil when there was no process
 	err       error               // of a start or a recovery
 	requested bool                // a restart was requested
+	unhealthy bool                // the process was stopped because a check failed
+	paused    bool                // it was stopped to be paused
 }
 
 // decision is the result of the restart policy.
@@ -50,7 +52,7 @@ func newTracker(job *nomad.Job, group *nomad.TaskGroup, task *nomad.Task) *track
 
 // decide applies the policy to a run that ended at now.
 func (t *tracker) decide(now time.Time, o outcome) decision {
-	success := o.exit != nil && o.exit.Successful()
+	success := o.exit != nil && o.exit.Successful() && !o.unhealthy
 	var recoverable *drivers.RecoverableError
 	switch {
 	case o.requested:

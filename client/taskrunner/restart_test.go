@@ -17,6 +17,7 @@ var (
 	broken    = outcome{err: errors.New("no such command")}
 	transient = outcome{err: &drivers.RecoverableError{Err: errors.New("try again")}}
 	asked     = outcome{exit: &drivers.ExitResult{ExitCode: 143, Signal: 15}, requested: true}
+	unhealthy = outcome{exit: &drivers.ExitResult{}, unhealthy: true}
 )
 
 func TestDecide(t *testing.T) {
@@ -50,6 +51,8 @@ func TestDecide(t *testing.T) {
 		{"start broken in delay mode", "service", nil, policy(3, "delay"), broken, failed},
 		{"start transient", "service", nil, policy(3, "fail"), transient, again},
 		{"start transient, no restarts", "service", nil, policy(0, "fail"), transient, failed},
+		{"unhealthy batch", "batch", nil, policy(3, "fail"), unhealthy, again},
+		{"unhealthy, no restarts", "service", nil, policy(0, "fail"), unhealthy, failed},
 		{"requested", "batch", nil, policy(0, "fail"), asked, again},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 func (r *Runner) Restore(t state.Task) {
 	if t.State != nil {
 		r.state = *t.State
+		r.pause.set(r.state.Paused.Pauses())
 	}
 	if t.Local == nil {
 		return
@@ -46,6 +47,7 @@ func (r *Runner) Again(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {
 	next := New(cfg)
 	next.local.Hooks = r.local.Hooks
 	next.state = *r.State()
+	next.pause.set(next.state.Paused.Pauses())
 	next.update(func(s *nomad.TaskState) {
 		s.State, s.Failed = nomad.TaskStatePending, false
 		s.StartedAt, s.FinishedAt = time.Time{}, time.Time{}

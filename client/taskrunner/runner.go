@@ -50,6 +50,9 @@ type Config struct {
 	NetNS  string // path of the allocation's network namespace, "" for the host's
 	// NetLabels are the labels of the driver that created NetNS.
 	NetLabels map[string]string
+	// Network is that of NetNS. Hostname is "" for that of the node.
+	Network  *nomad.AllocNetworkStatus
+	Hostname string
 	// Gate is closed when the task may start. Nil lets it start at once.
 	Gate       <-chan struct{}
 	Identities taskhook.Identities
@@ -78,6 +81,8 @@ type Runner struct {
 	done      chan struct{} // closed when the task is dead and its stop hooks have run
 	asked     chan struct{} // closed when the driver has been asked once to recover a stored process
 	askedOnce sync.Once
+	// rescheduled, buffered 1, receives when the schedule of the task may have changed.
+	rescheduled chan struct{}
 
 	// Owned by Run.
 	tracker *tracker
@@ -88,6 +93,10 @@ type Runner struct {
 	dir     *allocdir.Task
 	resumed bool // the process was recovered, not started
 
+	// deciding is held while the state of the schedule is computed and set, so that the schedule never
+	// replaces a request of a user.
+	deciding sync.Mutex
+
 	mu        sync.Mutex
 	alloc     *nomad.Allocation
 	task      *nomad.Task
@@ -96,6 +105,7 @@ type Runner struct {
 	id        string // of the running process, as given to the driver
 	killEvent *nomad.TaskEvent
 	usage     *nomad.TaskResourceUsage
+	pause     gates // follow state.Paused
 }
 
 // New returns a Runner for a new task.
@@ -110,10 +120,11 @@ func New(cfg Config) *Runner {
 		done:      make(chan struct{}),
 		asked:     make(chan struct{}),
 		phase:     Pending,
-		local:     state.LocalState{Hooks: map[string]*state.HookState{}},
-		tracker:   newTracker(cfg.Alloc.Job, cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup), cfg.Task),
+		pause:     newGates(), rescheduled: make(chan struct{}, 1),
+		local:   state.LocalState{Hooks: map[string]*state.HookState{}},
+		tracker: newTracker(cfg.Alloc.Job, cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup), cfg.Task),
 		env: taskenv.New(taskenv.Subject{
-			Node: cfg.Node, Region: cfg.Region, Alloc: cfg.Alloc, Task: cfg.Task,
+			Node: cfg.Node, Region: cfg.Region, Alloc: cfg.Alloc, Task: cfg.Task, Network: cfg.Network,
 		}),
 	}
 	r.state.State = nomad.TaskStatePending
@@ -136,6 +147,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		r.Emit(&nomad.TaskEvent{Type: nomad.TaskReceived})
 	}
 	defer r.setAsked()
+	defer r.beginSchedule(ctx)()
 	for phase := r.Phase(); phase != Terminal; {
 		if phase != Recovering {
 			r.setAsked()
@@ -161,6 +173,13 @@ func (r *Runner) pend(ctx context.Context) (Move, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case <-r.gate():
+	}
+	select {
+	case <-r.killed:
+		return Kill, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-r.resumable():
 	}
 	if r.isKilled() {
 		return Kill, nil
@@ -202,7 +221,7 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 	exits := make(chan *drivers.ExitResult, 1)
 	go r.wait(waitCtx, exits)
 	var exit *drivers.ExitResult
-	var requested bool
+	var requested, failed, paused bool
 	var err error
 	select {
 	case <-ctx.Done():
@@ -213,20 +232,28 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 			exit, err = r.stop(ctx, exits)
 		}
 	case req := <-r.restarts:
-		requested = true
-		hookCtx, cancelHooks := r.untilKilled(ctx)
-		r.preKill(hookCtx, req.event)
-		cancelHooks()
-		exit, err = r.stop(ctx, exits)
+		requested, failed = !req.failed, req.failed
+		exit, err = r.stopForNow(ctx, exits, req.event)
 		req.done <- err
+	case <-r.pausing():
+		paused = true
+		exit, err = r.stopForNow(ctx, exits, &nomad.TaskEvent{Type: nomad.TaskPausing})
 	}
 	if err != nil {
 		return "", err
 	}
 	r.setID("")
 	r.try.end()
-	r.last = outcome{exit: exit, requested: requested}
+	r.last = outcome{exit: exit, requested: requested, unhealthy: failed, paused: paused}
 	return Exit, nil
+}
+
+// stopForNow stops the process of a task that will start again.
+func (r *Runner) stopForNow(ctx context.Context, exits <-chan *drivers.ExitResult, e *nomad.TaskEvent) (*drivers.ExitResult, error) {
+	hookCtx, cancel := r.untilKilled(ctx)
+	r.preKill(hookCtx, e)
+	cancel()
+	return r.stop(ctx, exits)
 }
 
 // wait sends the exit of the process, once. It retries after an error of the driver. If the
@@ -265,6 +292,12 @@ func (r *Runner) settle(ctx context.Context) (Move, error) {
 		r.setDead(r.killedEvent())
 		return End, nil
 	}
+	if r.last.paused {
+		r.update(func(s *nomad.TaskState) { s.State = nomad.TaskStatePending }, nil)
+		r.delay = 0
+		r.dropHandle()
+		return Retry, nil
+	}
 	d := r.tracker.decide(time.Now(), r.last)
 	switch {
 	case d.restart:
@@ -286,14 +319,21 @@ func (r *Runner) settle(ctx context.Context) (Move, error) {
 func (r *Runner) rest(ctx context.Context) (Move, error) {
 	timer := time.NewTimer(r.delay)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case <-r.killed:
-		return Kill, nil
-	case req := <-r.restarts:
-		req.done <- nil
-	case <-timer.C:
+	for due := false; !due; {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-r.killed:
+			return Kill, nil
+		case req := <-r.restarts:
+			due = !req.failed // a failure does not shorten the delay
+			req.done <- nil
+		case <-timer.C:
+			due = true
+		}
+	}
+	if r.last.paused {
+		return Due, nil // not a restart
 	}
 	r.update(func(s *nomad.TaskState) { s.Restarts++; s.LastRestart = time.Now() }, nil)
 	count(r, "restart", true)

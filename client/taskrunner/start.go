@@ -167,6 +167,7 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 		DNS:          r.try.dns,
 		NetNS:        r.cfg.NetNS,
 		NetLabels:    r.cfg.NetLabels,
+		Hostname:     r.cfg.Hostname,
 		CgroupParent: cgroupParent(r.cfg.Node),
 	}, env, nil
 }

@@ -48,7 +48,7 @@ func (r *Runner) update(change func(*nomad.TaskState), e *nomad.TaskEvent) {
 	}
 	s := r.state
 	put := r.cfg.Store.PutTaskLater
-	if s.State == nomad.TaskStatePending {
+	if s.State == nomad.TaskStatePending && !s.Paused.Pauses() {
 		put = r.cfg.Store.PutTaskWithNext // stored with the start or the end that follows
 	}
 	// Queued under the mutex, so that an older state never replaces a newer one.
@@ -67,6 +67,7 @@ func (r *Runner) setDead(e *nomad.TaskEvent) {
 		s.State = nomad.TaskStateDead
 		s.Failed = failed
 		s.FinishedAt = time.Now()
+		s.Paused = nomad.TaskScheduleStateRun
 	}, e)
 	count(r, "failed", failed)
 	count(r, "complete", !failed)

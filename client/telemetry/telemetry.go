@@ -92,8 +92,8 @@ func Labels(n *nomad.Node) []metrics.Label {
 	return labels[:len(labels):len(labels)]
 }
 
-// statuses publishes the numbers of allocations and tasks per state. None is blocked or
-// migrating, since allocations do not wait for the data of others.
+// statuses publishes the numbers of allocations and tasks per state. Allocations that wait for the
+// end or the data of others are pending, not blocked or migrating.
 func statuses(labels []metrics.Label, allocs []Alloc) {
 	ofAllocs := map[string]int{"pending": 0, "running": 0, "terminal": 0, "blocked": 0, "migrating": 0}
 	ofTasks := map[string]int{nomad.TaskStatePending: 0, nomad.TaskStateRunning: 0, nomad.TaskStateDead: 0}

@@ -28,6 +28,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	plugins "github.com/open-nomad/open-nomad/plugins/host"
@@ -41,6 +42,8 @@ type Agent struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	logFile *logFile // nil for none
+	monitor *monitor.Source
+	syslog  *syslogSink // nil for none
 	tel     *telemetry
 	certs   *certs.Store
 	data    *dataDir
@@ -82,10 +85,14 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if a.logFile != nil {
 		w = io.MultiWriter(w, a.logFile)
 	}
-	if a.log, a.level, err = newLog(w, a.set); err != nil {
+	a.monitor = monitor.New(a.monitorConfig())
+	if a.syslog, err = openSyslog(a.set, "", ""); err != nil {
 		return err
 	}
-	if a.tel, err = newTelemetry(a.set); err != nil {
+	if a.log, a.level, err = newLog(w, a.set, a.monitor, a.syslog); err != nil {
+		return err
+	}
+	if a.tel, err = newTelemetry(a.set, a.log); err != nil {
 		return err
 	}
 	if a.certs, err = certs.Open(a.set.CertsConfig()); err != nil {
@@ -115,13 +122,22 @@ func (a *Agent) open(w io.Writer) (err error) {
 			RPC: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.HostNames(),
 			Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, Audit: a.audit, Log: a.log,
 		},
-		Agent: a, Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(), Unserved: a.unserved(),
+		Agent: a, Disks: a.disks(), Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(), Unserved: a.unserved(),
 		OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
 	})
 	if a.set.Client.Enabled {
 		return a.openClient()
 	}
 	return nil
+}
+
+// monitorConfig returns the log file for exports.
+func (a *Agent) monitorConfig() monitor.Config {
+	if a.logFile == nil {
+		return monitor.Config{}
+	}
+	path := a.logFile.path
+	return monitor.Config{OpenLog: func() (*os.File, error) { return os.Open(path) }}
 }
 
 func (a *Agent) openData() (*dataDir, error) {
@@ -164,7 +180,7 @@ func (a *Agent) openServer() error {
 		return err
 	}
 	cfg.LogStore.Name = a.set.Server.RaftLogstore.Backend
-	cfg.TLS, cfg.Audit = a.certs, a.audit
+	cfg.TLS, cfg.Audit, cfg.Monitor = a.certs, a.audit, a.monitor
 	if a.server, err = server.New(cfg, a.log); err != nil {
 		return err
 	}
@@ -192,7 +208,7 @@ func (a *Agent) openClient() error {
 	if err != nil {
 		return err
 	}
-	parts := client.Parts{Drivers: append(list, external...), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
+	parts := client.Parts{Drivers: append(list, external...), API: a.api.TaskSocket(), TLS: a.certs, Monitor: a.monitor, Log: a.log}
 	if a.server != nil {
 		parts.Server = a.server
 	}
@@ -378,6 +394,9 @@ func (a *Agent) close() error {
 	}
 	if a.tel != nil {
 		a.tel.close()
+	}
+	if a.syslog != nil {
+		errs = append(errs, a.syslog.close())
 	}
 	if a.logFile != nil {
 		errs = append(errs, a.logFile.close())

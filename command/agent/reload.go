@@ -54,6 +54,9 @@ func (a *Agent) Reload() error {
 			return fmt.Errorf("reload: %w", err)
 		}
 	}
+	if a.client != nil {
+		a.client.Reload()
+	}
 	a.log.Info("configuration reloaded", "log_level", set.LogLevel)
 	changed := config.Changed(a.set, set)
 	changed = slices.DeleteFunc(changed, func(path string) bool { return slices.Contains(reloadable, path) })

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -23,7 +24,7 @@ const keptIntervals = 2
 const promExpiry = time.Minute
 
 // telemetry holds the metrics sinks of the process. /v1/metrics shows the in-memory sink. The
-// Prometheus sink is optional.
+// Prometheus sink and those of other systems are optional.
 type telemetry struct {
 	memory *metrics.InmemSink
 	prom   http.Handler             // nil if disabled
@@ -35,7 +36,7 @@ type telemetry struct {
 }
 
 // newTelemetry makes the sinks and the global metrics that libraries use.
-func newTelemetry(s *config.Settings) (*telemetry, error) {
+func newTelemetry(s *config.Settings, log *slog.Logger) (*telemetry, error) {
 	t := s.Telemetry
 	if t.InMemoryCollectionInterval <= 0 || t.InMemoryRetentionPeriod < t.InMemoryCollectionInterval {
 		return nil, s.Fault("telemetry.in_memory_retention_period", "must not be below in_memory_collection_interval, which must be above 0")
@@ -52,6 +53,11 @@ func newTelemetry(s *config.Settings) (*telemetry, error) {
 		}
 		sinks = append(sinks, validSink{tel.expiry})
 	}
+	pushed, err := pushSinks(s, log)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	sinks = append(sinks, pushed...)
 	cfg := metrics.DefaultConfig("nomad")
 	cfg.EnableHostname, cfg.EnableHostnameLabel = false, !t.DisableHostname
 	if t.UseNodeName {

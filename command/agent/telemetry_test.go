@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ func TestMetricsAreWhole(t *testing.T) {
 	s := &config.Settings{}
 	s.Telemetry.InMemoryCollectionInterval, s.Telemetry.InMemoryRetentionPeriod = time.Hour, time.Hour
 	s.Telemetry.CollectionInterval, s.Telemetry.PrometheusMetrics, s.Telemetry.FilterDefault = time.Hour, true, true
-	tel, err := newTelemetry(s)
+	tel, err := newTelemetry(s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestMetricsTakeAnyLabel(t *testing.T) {
 	s := &config.Settings{}
 	s.Telemetry.InMemoryCollectionInterval, s.Telemetry.InMemoryRetentionPeriod = time.Hour, time.Hour
 	s.Telemetry.CollectionInterval, s.Telemetry.PrometheusMetrics, s.Telemetry.FilterDefault = time.Hour, true, true
-	tel, err := newTelemetry(s)
+	tel, err := newTelemetry(s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,12 +25,11 @@ if nomad itself fails.
 
 In a terminal, "~." at the beginning of a line closes the session and ends the command.`,
 		Setup: func(f *cmdterm.Flags) cmdterm.Run {
-			x := &execution{tty: f.OptBool("t", "Allocate a pseudo-terminal. Default: true if standard input is a terminal.")}
+			x := &execution{}
+			x.declare(f)
 			f.StringVar(&x.task, "task", "", "The `task`. Required if the allocation has more than one.")
 			f.BoolVar(&x.job, "job", false, "The first argument is a job ID. Use one of its allocations.")
 			f.StringVar(&x.group, "group", "", "With -job, use an allocation of this task `group`.")
-			f.BoolVar(&x.input, "i", true, "Pass standard input to the command.")
-			f.StringVar(&x.escape, "e", "~", "The escape `character` in a terminal, or \"none\".")
 			return x.run
 		},
 	}
@@ -42,7 +41,38 @@ type execution struct {
 	tty                 **bool
 }
 
+// declare declares the flags that commands and actions share.
+func (x *execution) declare(f *cmdterm.Flags) {
+	x.tty = f.OptBool("t", "Allocate a pseudo-terminal. Default: true if standard input is a terminal.")
+	f.BoolVar(&x.input, "i", true, "Pass standard input to the command.")
+	f.StringVar(&x.escape, "e", "~", "The escape `character` in a terminal, or \"none\".")
+}
+
 func (x *execution) run(ctx context.Context, e *cmdterm.Env) error {
+	find := func() (found, error) { return find(ctx, e, e.Arg(0)) }
+	if x.job {
+		find = func() (found, error) { return ofJob(ctx, e, e.Arg(0), x.group) }
+	}
+	return x.execute(ctx, e, find, func(s call) (int, error) {
+		code, err := s.at.client.Allocations().Exec(s.ctx, s.at.alloc, s.task, s.tty, e.Args[1:], s.in, s.out, s.err, s.sizes, query(s.ctx, s.at.alloc))
+		if err != nil {
+			err = fmt.Errorf("Failed to exec into task %q: %w", s.task, err)
+		}
+		return code, err
+	})
+}
+
+// call is a session whose allocation and task are known.
+type call struct {
+	session
+	ctx  context.Context // ends when the user leaves the session
+	at   found
+	task string
+	tty  bool
+}
+
+// execute finds the allocation and the task, prepares the terminal and runs the session.
+func (x *execution) execute(ctx context.Context, e *cmdterm.Env, find func() (found, error), run func(call) (int, error)) error {
 	in, isTerminal := terminal(e.In)
 	tty := isTerminal && x.input
 	if *x.tty != nil {
@@ -54,10 +84,6 @@ func (x *execution) run(ctx context.Context, e *cmdterm.Env) error {
 	escape, err := escapeOf(x.escape)
 	if err != nil {
 		return err
-	}
-	find := func() (found, error) { return find(ctx, e, e.Arg(0)) }
-	if x.job {
-		find = func() (found, error) { return ofJob(ctx, e, e.Arg(0), x.group) }
 	}
 	at, err := find()
 	if err != nil {
@@ -83,12 +109,12 @@ func (x *execution) run(ctx context.Context, e *cmdterm.Env) error {
 			s.in = newEscapes(s.in, escape, func() { leave(errLeft) })
 		}
 	}
-	code, err := at.client.Allocations().Exec(ctx, at.alloc, name, tty, e.Args[1:], s.in, s.out, s.err, s.sizes, query(ctx, at.alloc))
+	code, err := run(call{session: s, ctx: ctx, at: at, task: name, tty: tty})
 	switch {
 	case context.Cause(ctx) == errLeft:
 		return errLeft
 	case err != nil:
-		return fmt.Errorf("Failed to exec into task %q: %w", name, err)
+		return err
 	case code != 0:
 		return cmdterm.Exit(code)
 	}

@@ -9,8 +9,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/command/joblogs"
 	"github.com/open-nomad/open-nomad/command/term"
 )
+
+// defaultTail is the number of lines that -tail prints.
+const defaultTail = 10
 
 // averageLine is the assumed line length in bytes, used to request the last n lines.
 const averageLine = 120
@@ -47,7 +51,7 @@ func (r *reading) start() (string, int64) {
 	case r.lines >= 0:
 		return api.OriginEnd, r.lines * averageLine
 	case r.tail:
-		return api.OriginEnd, 10 * averageLine
+		return api.OriginEnd, defaultTail * averageLine
 	}
 	return api.OriginStart, 0
 }
@@ -56,7 +60,7 @@ func (r *reading) start() (string, int64) {
 func (r *reading) copy(e *term.Env, in io.Reader) error {
 	n := r.lines
 	if r.tail && n < 0 && r.bytes < 0 {
-		n = 10
+		n = defaultTail
 	}
 	if n < 0 || r.follow {
 		_, err := io.Copy(e.Out, in)
@@ -82,13 +86,18 @@ func logsCommand() term.Command {
 	return term.Command{
 		Name: "alloc logs", Alias: []string{"logs"}, Args: "<allocation> [task]", MinArgs: 1, MaxArgs: 2,
 		Short: "Print the output of a task",
-		Long:  "Prints the standard output of a task, or its standard error with -stderr. The task may have exited.",
+		Long: "Prints the standard output of a task, or its standard error with -stderr. The task may have exited.\n\n" +
+			"With -job it prints the logs of all running allocations of a job. Each line begins with the ID of the allocation\n" +
+			"and the name of the task, unless there is only one log. With -job and -f it follows standard output and standard\n" +
+			"error, also of later allocations, until the job is dead.",
 		Setup: func(f *term.Flags) term.Run {
 			l := &logs{}
 			l.declare(f)
-			f.StringVar(&l.task, "task", "", "The `task`. Required if the allocation has more than one.")
+			f.Lookup("job").Usage = "The argument is a job ID. Print the logs of all of its running allocations."
+			f.Lookup("group").Usage = "With -job, only the allocations of this task `group`."
+			f.StringVar(&l.task, "task", "", "The `task`. Required if the allocation has more than one, without -job.")
 			f.BoolVar(&l.stderr, "stderr", false, "Print standard error.")
-			f.BoolVar(&l.stdout, "stdout", false, "Print standard output. This is the default.")
+			f.BoolVar(&l.stdout, "stdout", false, "Print standard output. This is the default, except that\n-job -f prints both.")
 			f.Bool("verbose", false, "Show full IDs.")
 			return l.run
 		},
@@ -102,6 +111,9 @@ type logs struct {
 }
 
 func (l *logs) run(ctx context.Context, e *term.Env) error {
+	if l.job {
+		return l.ofJob(ctx, e)
+	}
 	if l.stdout && l.stderr {
 		return errors.New("Unable to support both stdout and stderr")
 	}
@@ -132,4 +144,39 @@ func (l *logs) print(ctx context.Context, e *term.Env, at found, kind string) er
 		return fmt.Errorf("Error reading %s of task %q: %w", kind, l.task, err)
 	}
 	return nil
+}
+
+// ofJob prints the logs of a job.
+func (l *logs) ofJob(ctx context.Context, e *term.Env) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	if l.task == "" {
+		l.task = e.Arg(1)
+	}
+	o := joblogs.Options{Job: e.Arg(0), Namespace: e.Namespace(), Group: l.group, Task: l.task, Types: l.types(), Lines: l.lines, Bytes: l.bytes}
+	if l.tail && l.lines < 0 && l.bytes < 0 {
+		o.Lines = defaultTail
+	}
+	out := &joblogs.Output{Stdout: e.Out, Stderr: e.Err, ColorStdout: e.Color(), ColorStderr: e.ColorErr()}
+	if len(o.Types) == 1 {
+		out.Stderr, out.ColorStderr = out.Stdout, out.ColorStdout
+	}
+	if l.follow {
+		return joblogs.Follow(ctx, c, o, out, func(text string) { e.Warnf("%s", text) })
+	}
+	return joblogs.Print(ctx, c, o, out)
+}
+
+// types returns the logs of each task to print.
+func (l *logs) types() []string {
+	both := l.stdout == l.stderr && (l.follow || l.stdout)
+	switch {
+	case both:
+		return []string{api.FSLogNameStdout, api.FSLogNameStderr}
+	case l.stderr:
+		return []string{api.FSLogNameStderr}
+	}
+	return []string{api.FSLogNameStdout}
 }

@@ -50,6 +50,7 @@ func (o *statusOptions) run(ctx context.Context, e *term.Env) error {
 	}
 	e.Println(o.describe(ctx, c, a))
 	o.ports(e, a)
+	o.checks(ctx, e, c, a)
 	if o.short {
 		e.Println("\n" + e.Bold("Tasks") + "\n" + shortStates(a))
 		return nil
@@ -228,6 +229,9 @@ func (o *statusOptions) task(e *term.Env, a *api.Allocation, name string, usage 
 		return
 	}
 	title := fmt.Sprintf("Task %q%s is %q", name, lifecycle(a, name), s.State)
+	if s.Paused != "" {
+		title += fmt.Sprintf(" (%s)", s.Paused)
+	}
 	e.Println("\n" + e.Bold(title))
 	o.resources(e, a, name, usage)
 	hostVolumes(e, a, name)

@@ -83,7 +83,7 @@ func upstream() []record {
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000002", "Name": "n2", "Status": "ready", "Drivers": m{"podman": m{"Detected": true, "Healthy": true}, "exec": m{"Detected": true, "Healthy": true}}}},
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000003", "Name": "n3", "Status": "down", "Drivers": m{"podman": m{"Detected": true, "Healthy": true}}}},
 		job("backup", "raw_exec", nil, m{"Type": "batch", "Multiregion": m{"Regions": []any{m{"Name": "global"}}}}),
-		job("web", "podman", m{"Services": []any{m{"Name": "web", "Provider": "nomad"}}, "Constraints": []any{m{"LTarget": "${attr.consul.version}", "RTarget": ">= 1.8.0", "Operand": "semver"}}}, nil),
+		job("web", "podman", m{"Services": []any{m{"Name": "web", "Provider": "consul"}}, "Constraints": []any{m{"LTarget": "${attr.consul.version}", "RTarget": ">= 1.8.0", "Operand": "semver"}}}, nil),
 		job("old", "podman", nil, m{"Stop": true, "Status": "dead"}),
 		job("db", "exec2", m{"Volumes": m{"data": m{"Name": "data", "Type": "csi", "Source": "vol"}}}, nil),
 		{csiVolumeType, m{"ID": "vol", "Namespace": "default", "PluginID": "ebs"}},
@@ -113,17 +113,15 @@ func TestUpstreamState(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s|%d|%s|%t", f.Name, f.Count, strings.Join(f.Jobs, ","), f.Lost))
 	}
 	want := []string{
+		"consul service|1|default/web|true",
 		"csi volumes|1||true",
 		"multiregion|1|default/backup|true",
-		"service|1|default/web|true",
-		"service registrations|1||true",
 		"volume csi|1|default/db|true",
 		"CSI plugin ebs|1||true",
 		"attribute attr.consul.*|1|default/web|true",
 		"device nvidia/gpu/T4|1||false",
 		"driver exec|1||false",
 		"driver podman|2|default/web|true",
-		"dynamic host volume made|1||true",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

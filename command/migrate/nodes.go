@@ -44,7 +44,7 @@ func nodeFindings(s *state.Snapshot) []Finding {
 	for name, n := range all {
 		jobs := u.jobs[name]
 		slices.Sort(jobs)
-		lost := len(jobs) > 0 || strings.HasPrefix(name, "CSI plugin ") || strings.HasPrefix(name, "dynamic host volume ")
+		lost := len(jobs) > 0 || strings.HasPrefix(name, "CSI plugin ")
 		out = append(out, Finding{Name: name, Count: n, Effect: nodeEffect(name, n, len(jobs)), Jobs: jobs, Lost: lost})
 	}
 	slices.SortFunc(out, func(a, b Finding) int { return cmp.Compare(a.Name, b.Name) })
@@ -59,7 +59,7 @@ func nodeEffect(name string, nodes, jobs int) string {
 		return out + "; 1 job needs it"
 	case jobs > 1:
 		return fmt.Sprintf("%s; %d jobs need it", out, jobs)
-	case kind == "CSI" || kind == "dynamic":
+	case kind == "CSI":
 		return out + " and is not served by clients of this version"
 	}
 	return out + "; no job needs it"
@@ -92,11 +92,6 @@ func nodeParts(n *nomad.Node) []string {
 	for _, plugins := range []map[string]*nomad.CSIInfo{n.CSIControllerPlugins, n.CSINodePlugins} {
 		for name := range plugins {
 			parts["CSI plugin "+name] = true
-		}
-	}
-	for name, v := range n.HostVolumes {
-		if v != nil && v.ID != "" { // static host volumes have no ID
-			parts["dynamic host volume "+name] = true
 		}
 	}
 	if n.NodeResources != nil {

@@ -12,7 +12,7 @@ type Step struct {
 }
 
 // stopping are the findings whose commands in the Raft log stop a server of this version.
-var stopping = []string{"service", "service registrations", "volume csi", "csi volumes", "csi plugins", "csi_plugin", "dynamic host volumes"}
+var stopping = []string{"volume csi", "csi volumes", "csi plugins", "csi_plugin"}
 
 // steps returns the steps in order.
 func (r *Report) steps() []Step {

@@ -1,5 +1,5 @@
 // Package node implements the commands for nodes and node pools: node status, eligibility, drain,
-// artifact-cache, identity, intro and config. They call an agent through package httpclient and keep no state.
+// artifact-cache, identity, intro, meta and config. They call an agent through package httpclient and keep no state.
 package node
 
 import (
@@ -17,7 +17,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return append([]term.Command{statusCommand(), eligibilityCommand(), drainCommand(), artifactCacheStatusCommand(), artifactCachePurgeCommand(), identityGetCommand(), identityRenewCommand(), introCreateCommand(), configCommand()},
+	return append([]term.Command{statusCommand(), eligibilityCommand(), drainCommand(), artifactCacheStatusCommand(), artifactCachePurgeCommand(), identityGetCommand(), identityRenewCommand(), metaApplyCommand(), metaReadCommand(), introCreateCommand(), configCommand()},
 		poolCommands()...)
 }
 

@@ -137,6 +137,15 @@ func (e *Env) Color() bool {
 	return e.IsTerminal()
 }
 
+// ColorErr reports whether to print in color to standard error.
+func (e *Env) ColorErr() bool {
+	if e.general.forceColor || os.Getenv("NOMAD_CLI_FORCE_COLOR") != "" {
+		return e.Color()
+	}
+	f, ok := e.Err.(*os.File)
+	return e.Color() && ok && term.IsTerminal(int(f.Fd()))
+}
+
 // Bold returns text in bold if color is on.
 func (e *Env) Bold(text string) string {
 	if !e.Color() {

@@ -23,7 +23,8 @@ func main() {
 		log.Fatal(err)
 	}
 	tokens := provider.Verifier(&oidc.Config{ClientID: *audience})
-	log.Fatal(http.ListenAndServe(*listen, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	http.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {}) // for checks, without a token
+	http.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
 		raw, _ := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 		token, err := tokens.Verify(req.Context(), raw) // signature, iss, aud, exp
 		if err != nil {
@@ -39,5 +40,6 @@ func main() {
 			return
 		}
 		fmt.Fprintf(w, "hello task %s of job %s\n", who.Task, who.Job)
-	})))
+	})
+	log.Fatal(http.ListenAndServe(*listen, nil))
 }

@@ -20,5 +20,6 @@ func Kind() *drivers.Kind {
 
 func capabilities(noLogs bool) drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationImage, NoLogs: noLogs,
-		Networks: []string{drivers.NetworkHost, drivers.NetworkGroup}, MustCreateNetwork: true, Mounts: true, Devices: true}
+		Networks: []string{drivers.NetworkHost, drivers.NetworkGroup}, MustCreateNetwork: true, Mounts: true, Devices: true,
+		Propagations: []string{drivers.PropagateToTask, drivers.PropagateBoth}, SELinux: true}
 }

@@ -221,6 +221,33 @@ func (m *mounting) hostPath(source, refusal string) (string, error) {
 	return m.held.source(f)
 }
 
+// propagations are Docker's names.
+var propagations = map[string]mount.Propagation{
+	"": mount.PropagationRPrivate, drivers.PropagateToTask: mount.PropagationRSlave, drivers.PropagateBoth: mount.PropagationRShared,
+}
+
+// volume adds a volume. Only the textual form of a mount can have an SELinux label.
+func (m *mounting) volume(v drivers.Mount) error {
+	propagation, ok := propagations[v.Propagation]
+	if !ok {
+		return fmt.Errorf("mount volume %s: unknown propagation %q", v.HostPath, v.Propagation)
+	}
+	if v.SELinuxLabel == "" {
+		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: v.HostPath, Target: v.TaskPath, ReadOnly: v.ReadOnly,
+			BindOptions: &mount.BindOptions{Propagation: propagation}})
+		return nil
+	}
+	if strings.Contains(v.HostPath+v.TaskPath, ":") {
+		return fmt.Errorf("mount volume %s at %s: a path with a colon can't have selinux_label", v.HostPath, v.TaskPath)
+	}
+	modes := []string{string(propagation), v.SELinuxLabel}
+	if v.ReadOnly {
+		modes = append(modes, "ro")
+	}
+	m.binds = append(m.binds, v.HostPath+":"+v.TaskPath+":"+strings.Join(modes, ","))
+	return nil
+}
+
 // client adds the volumes and files of the client. Volumes are given by their path, with the file systems
 // that are mounted below it.
 func (m *mounting) client() error {
@@ -230,8 +257,9 @@ func (m *mounting) client() error {
 			return fmt.Errorf("mount volume %s: %w", v.HostPath, err)
 		}
 		f.Close() //nolint:errcheck // opened with O_PATH
-		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: v.HostPath, Target: v.TaskPath, ReadOnly: v.ReadOnly,
-			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate}})
+		if err := m.volume(v); err != nil {
+			return err
+		}
 	}
 	for _, file := range m.cfg.Files {
 		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: filepath.Join(m.cfg.AllocDir, file.Name), Target: file.Target, ReadOnly: true})

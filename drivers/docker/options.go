@@ -90,8 +90,8 @@ type options struct {
 
 // unserved lists the options that this driver does not have, with the reasons.
 var unserved = map[string]string{
-	"ports":                  "a published port needs network mode bridge, which groups of this version cannot have; use network_mode = \"host\"",
-	"port_map":               "a published port needs network mode bridge, which groups of this version cannot have; use network_mode = \"host\"",
+	"ports":                  "a group with network mode bridge publishes all of its ports: set that mode, and remove the option",
+	"port_map":               "a group with network mode bridge publishes its ports: set that mode, and to in the port blocks",
 	"network_aliases":        "tasks cannot join networks of the daemon",
 	"ipv4_address":           "tasks cannot join networks of the daemon",
 	"ipv6_address":           "tasks cannot join networks of the daemon",

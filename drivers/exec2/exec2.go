@@ -106,7 +106,7 @@ func (d *Driver) TaskSpec() hcldec.Spec { return config.TaskSpec }
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true,
-		Mounts: process.OwnNamespaces() == nil, Networks: networks()}
+		Mounts: process.OwnNamespaces() == nil, Networks: networks(), Hostname: networks() != nil}
 }
 
 // Fingerprint implements drivers.Driver.

@@ -62,6 +62,10 @@ func show(p *sandbox.Policy, b sandbox.Bind, modes string) {
 func volume(cfg *drivers.TaskConfig, m drivers.Mount) (sandbox.Bind, error) {
 	b := sandbox.Bind{Source: sandbox.Path{Name: filepath.Clean(m.HostPath)}, Target: filepath.Clean(m.TaskPath), ReadOnly: m.ReadOnly}
 	switch {
+	case m.Propagation != "":
+		return b, fmt.Errorf("the driver can't mount with propagation_mode = %q: use private", m.Propagation)
+	case m.SELinuxLabel != "":
+		return b, fmt.Errorf("the driver can't set selinux_label = %q: remove it", m.SELinuxLabel)
 	case !filepath.IsAbs(b.Target) || b.Target == "/":
 		return b, errors.New("the destination must be an absolute path below the root")
 	case below(b.Target, privateProc):
@@ -100,7 +104,7 @@ func unshared(cfg *drivers.TaskConfig) error {
 	for _, what := range []struct {
 		asked bool
 		name  string
-	}{{cfg.NetNS != "", "its own network"}, {len(cfg.Mounts) > 0, "volumes"}, {len(cfg.Files) > 0, "files mounted over those of the host, such as for a dns block"}} {
+	}{{cfg.NetNS != "" || cfg.Hostname != "", "its own network"}, {len(cfg.Mounts) > 0, "volumes"}, {len(cfg.Files) > 0, "files mounted over those of the host, such as for a dns block"}} {
 		if what.asked {
 			return fmt.Errorf("the task needs %s, which needs namespaces, and this node's agent cannot create any: %w", what.name, process.OwnNamespaces())
 		}

@@ -96,7 +96,7 @@ func sessionOf(t *proc.Task, s state, o *drivers.ExecOptions) (*sandbox.Command,
 		}
 		session.GroupDir, session.Join = group.Dir(), append(group.JoinFiles(), s.Join...)
 	}
-	if p.PrivatePID || p.PrivateIPC || p.Mounts != nil || p.NetNS != "" {
+	if p.PrivatePID || p.PrivateIPC || p.Mounts != nil || p.NetNS != "" || p.Hostname != "" {
 		pidfd, err := unix.PidfdOpen(t.PID, 0)
 		if err == unix.ESRCH {
 			return nil, nil, drivers.ErrTaskNotFound // it has just ended

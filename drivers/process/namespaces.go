@@ -55,7 +55,7 @@ var errNoNetwork = errors.New("the task needs its own network, which needs an ag
 // user namespace. The caller has checked OwnNamespaces.
 func Isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	if os.Geteuid() != 0 {
-		if cfg.NetNS != "" {
+		if cfg.NetNS != "" || cfg.Hostname != "" {
 			return errNoNetwork
 		}
 		p.OwnUsers = true
@@ -64,7 +64,7 @@ func Isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	if err != nil {
 		return err
 	}
-	p.PrivatePID, p.PrivateIPC, p.NetNS = true, true, cfg.NetNS
+	p.PrivatePID, p.PrivateIPC, p.NetNS, p.Hostname = true, true, cfg.NetNS, cfg.Hostname
 	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: viewOf(cfg), Tmp: tmp, Proc: true}
 	for _, f := range cfg.Files {
 		// The host's file may be a link; the bind covers its target.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -27,19 +26,10 @@ func Logs(cfg *drivers.TaskConfig) (proc.Logs, error) {
 		MaxFiles: max(cfg.Log.MaxFiles, 1), MaxBytes: int64(max(cfg.Log.MaxFileSizeMB, 1)) << 20}, nil
 }
 
-// GroupName returns the task's control group. Tasks with reserved cores are separate from those
-// that share cores.
+// GroupName returns the task's control group.
 func GroupName(cfg *drivers.TaskConfig) proc.Group {
-	part := "share.slice"
-	if len(cfg.Limits.Cores) > 0 {
-		part = "reserve.slice"
-	}
-	parent := strings.Trim(cfg.CgroupParent, "/")
-	if parent == "" {
-		parent = "nomad.slice"
-	}
-	name := cfg.AllocID + "." + cfg.Name + ".scope"
-	return proc.Group{Parent: parent + "/" + part, Name: strings.ReplaceAll(name, "/", "_")}
+	parent, name := drivers.TaskGroup(cfg.CgroupParent, cfg.AllocID, cfg.Name, cfg.Limits.Cores)
+	return proc.Group{Parent: parent, Name: name}
 }
 
 // Environ lists env as "NAME=value", sorted.

@@ -14,6 +14,7 @@ func Kind() *drivers.Kind {
 		CheckConfig:    drivers.CheckWith(configSpec, decodeSettings),
 		DevConfig:      map[string]any{drivers.LegacyOption: true},
 		NeedsPrivilege: needsPrivilege,
+		Grouped:        true,
 	}
 }
 

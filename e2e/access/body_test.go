@@ -35,7 +35,7 @@ var bodyForAll = map[string]string{
 // 403.
 var bodyForNone = map[string]bool{
 	"/ui/": true, "/v1/allocation/:alloc_id/stop": true, "/v1/client/allocation/:alloc_id/gc": true,
-	"/v1/client/metadata": true, "/v1/client/gc": true,
+	"/v1/client/gc":         true,
 	"/v1/acl/token/onetime": true, // deletes the caller's own token
 }
 

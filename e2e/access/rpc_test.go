@@ -61,6 +61,8 @@ func (h *house) call(t *testing.T, c caller, m rpc.Method) (string, error) {
 		r.Query().Region, r.Query().AuthToken, r.Query().Namespace = "global", c.token, c.query
 	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken, r.Write().Namespace = "global", c.token, c.query
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().Region, r.Caller().AuthToken = "global", c.token
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
 	defer cancel()

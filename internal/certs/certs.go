@@ -19,6 +19,7 @@ package certs
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -198,6 +199,18 @@ func (s *Store) DialRPC(ctx context.Context, raw net.Conn, region string) (*Conn
 		return s.plain(m, raw, judgeOutgoing(region))
 	}
 	return s.secure(ctx, m, raw, tls.Client(raw, m.outgoing(region)), judgeOutgoing(region))
+}
+
+// DialNode does the TLS handshake with the HTTP API of a client of a region. The name of the
+// certificate is always checked.
+func (s *Store) DialNode(ctx context.Context, raw net.Conn, region string) (*Conn, error) {
+	m := s.material()
+	if m.roots == nil {
+		return nil, ErrNoTLS
+	}
+	return s.secure(ctx, m, raw, tls.Client(raw, m.node(region)), func(now *material, state *tls.ConnectionState) error {
+		return now.chain(state, x509.ExtKeyUsageServerAuth, clientName(region))
+	})
 }
 
 // DialPlain accepts a connection to a server without TLS, in upgrade mode only.

@@ -189,6 +189,13 @@ func (m *material) outgoing(region string) *tls.Config {
 	return c
 }
 
+// node returns the configuration of connections to the HTTP API of clients of a region.
+func (m *material) node(region string) *tls.Config {
+	c := m.base()
+	c.RootCAs, c.ServerName = m.roots, clientName(region)
+	return c
+}
+
 // web returns the configuration of the HTTP API. Streams to tasks are upgraded HTTP/1.1
 // connections.
 func (m *material) web() *tls.Config {

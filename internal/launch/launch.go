@@ -28,7 +28,7 @@ type Start struct {
 	Executable *os.File
 
 	Init  bool     // create a PID namespace, with init as process 1
-	Enter *os.File // pidfd of a process whose namespaces (PID, mount, IPC, network) to join
+	Enter *os.File // pidfd of a process whose namespaces (PID, mount, UTS, IPC, network) to join
 
 	// Users creates the namespaces of Init inside a new user namespace that maps only the caller's
 	// uid and gid, as an unprivileged user must. The stage has the capabilities that it needs

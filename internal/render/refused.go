@@ -8,11 +8,10 @@ import (
 
 // Reasons for refusing a function.
 const (
-	unsafe        = "templates must not run programs, write files or execute text"
-	ofHost        = "templates do not read the host's environment, interfaces or name resolution"
-	needsConsul   = "this version has no Consul integration"
-	needsVault    = "this version has no Vault integration"
-	needsServices = "this version has no service registrations"
+	unsafe      = "templates must not run programs, write files or execute text"
+	ofHost      = "templates do not read the host's environment, interfaces or name resolution"
+	needsConsul = "this version has no Consul integration"
+	needsVault  = "this version has no Vault integration"
 )
 
 // refused holds the functions that no configuration can allow.
@@ -28,8 +27,6 @@ var refused = map[string]string{
 	"connect": needsConsul, "tree": needsConsul, "safeTree": needsConsul, "caRoots": needsConsul, "caLeaf": needsConsul,
 
 	"secret": needsVault, "secrets": needsVault, "pkiCert": needsVault,
-
-	"nomadService": needsServices, "nomadServices": needsServices,
 }
 
 // RefusedFunctions returns the functions that are always refused, with the reasons.

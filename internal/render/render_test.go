@@ -112,7 +112,7 @@ func TestCheckText(t *testing.T) {
 		"{{ define \"a\" }}\n{{ writeToFile }}{{ end }}{{ template \"a\" }}":                                                            "line 2: the function writeToFile",
 		`{{ template "a" (secret "x") }}`:                      "no Vault",
 		`{{ (key "x").y.z }}`:                                  "no Consul",
-		`{{ range nomadService "x" }}{{ end }}`:                "no service registrations",
+		`{{ range nomadService "x" }}{{ end }}`:                "",
 		`{{ block "x" (sockaddr "y") }}{{ end }}`:              "sockaddr",
 		`{{ $x := file "a" }}{{ $x = getHostByName "a" }}`:     "getHostByName",
 		strings.Repeat("{{ 1 }}", 20001):                       "20001 actions",

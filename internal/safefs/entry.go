@@ -227,3 +227,15 @@ func Copy(to, from *os.File) error {
 	}
 	return nil
 }
+
+// Symlink creates the symbolic link name, one level down. An existing name is an error. The target is not
+// checked.
+func (d *Dir) Symlink(target, name string) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	if err := unix.Symlinkat(target, d.FD(), name); err != nil {
+		return d.fail("make link", name, err)
+	}
+	return nil
+}

@@ -23,6 +23,9 @@ func (p *Policy) isolate(look *lookup) error {
 	if p.PrivateIPC {
 		flags |= unix.CLONE_NEWIPC
 	}
+	if p.Hostname != "" {
+		flags |= unix.CLONE_NEWUTS
+	}
 	if p.Mounts != nil {
 		flags |= unix.CLONE_NEWNS // for this thread only, which executes the program
 	}
@@ -30,7 +33,12 @@ func (p *Policy) isolate(look *lookup) error {
 		return p.known(look)
 	}
 	if err := unix.Unshare(flags); err != nil {
-		return fmt.Errorf("create mount (%t) and IPC (%t) namespaces: unshare: %w", p.Mounts != nil, p.PrivateIPC, err)
+		return fmt.Errorf("create mount (%t), IPC (%t) and UTS (%t) namespaces: unshare: %w", p.Mounts != nil, p.PrivateIPC, p.Hostname != "", err)
+	}
+	if p.Hostname != "" {
+		if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
+			return fmt.Errorf("set the host name %q: %w", p.Hostname, err)
+		}
 	}
 	if err := p.known(look); err != nil || p.Mounts == nil {
 		return err

@@ -58,6 +58,7 @@ type Policy struct {
 	PrivatePID  bool    // own process numbers; process 1 is tinyinit, not the program
 	OwnUsers    bool    // user namespace that maps only the starter, created with PrivatePID; an unprivileged agent needs it for the other namespaces
 	NetNS       string  // network namespace to join, by path; "" keeps the starter's
+	Hostname    string  // in a UTS namespace of its own; "" keeps the starter's
 	Mounts      *Mounts // own mount namespace; nil keeps the starter's
 	// Foreign are paths in the starter's mount namespace where files of others are mounted. No link
 	// is followed there. The paths of Mounts are always foreign.
@@ -186,7 +187,7 @@ type Rlimit struct {
 // Validate returns every contradiction and invalid value in p.
 func (p *Policy) Validate() error {
 	errs := []error{p.validateProgram(), p.validateFilter()}
-	if p.OwnUsers && (!p.PrivatePID || p.User != nil || p.NetNS != "" || p.KeepCapabilities) {
+	if p.OwnUsers && (!p.PrivatePID || p.User != nil || p.NetNS != "" || p.Hostname != "" || p.KeepCapabilities) {
 		errs = append(errs, errors.New("a user namespace needs a PID namespace, and excludes another user, a network namespace and capabilities"))
 	}
 	if p.KeepPrivileges && (p.Files != nil || p.Seccomp != SeccompNone) {
@@ -257,9 +258,15 @@ func (p Path) validateName() error {
 	return nil
 }
 
+// maxHostname is the kernel's limit.
+const maxHostname = 64
+
 func (p *Policy) validateNamespaces() error {
 	if p.NetNS != "" && !filepath.IsAbs(p.NetNS) {
 		return fmt.Errorf("network namespace %q is not an absolute path", p.NetNS)
+	}
+	if len(p.Hostname) > maxHostname {
+		return fmt.Errorf("host name %q has more than %d bytes", p.Hostname, maxHostname)
 	}
 	m := p.Mounts
 	if m == nil {
@@ -295,6 +302,9 @@ func (p *Policy) String() string {
 	line("private  pid=%t ipc=%t", p.PrivatePID, p.PrivateIPC)
 	if p.NetNS != "" {
 		line("network  %s", p.NetNS)
+	}
+	if p.Hostname != "" {
+		line("hostname %s", p.Hostname)
 	}
 	p.Mounts.print(line)
 	if p.User != nil {

@@ -144,7 +144,7 @@ func (p *Policy) Session(argv []string, env Environment) *Policy {
 	b := *p
 	b.Argv, b.Env = argv, env
 	b.Foreign = append(b.Foreign[:len(b.Foreign):len(b.Foreign)], p.Mounts.points()...)
-	b.PrivatePID, b.OwnUsers, b.PrivateIPC, b.NetNS, b.Mounts = false, false, false, "", nil
+	b.PrivatePID, b.OwnUsers, b.PrivateIPC, b.NetNS, b.Hostname, b.Mounts = false, false, false, "", "", nil
 	b.Bound, b.SkipGone = true, true
 	return &b
 }

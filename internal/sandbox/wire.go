@@ -13,7 +13,7 @@ import (
 // length and its bytes, a list its length and its elements, a pointer a boolean and the value.
 // Agent and stage must be of one build: any change of the fields changes the header, and the stage
 // refuses another header.
-const wireHeader = "nomad sandbox policy 6\n"
+const wireHeader = "nomad sandbox policy 7\n"
 
 // errWire means that the input is not a complete encoded policy.
 var errWire = errors.New("truncated or malformed input")
@@ -163,6 +163,7 @@ func (p *Policy) code(w *wire) {
 	w.bool(&p.PrivatePID)
 	w.bool(&p.OwnUsers)
 	w.string(&p.NetNS)
+	w.string(&p.Hostname)
 	optional(w, &p.Mounts, (*Mounts).code)
 	list(w, &p.Foreign, (*wire).string)
 	list(w, &p.Links, (*wire).link)

@@ -11,7 +11,7 @@ import (
 )
 
 // newStream returns a pump that does not run yet, and the write end of its pipe.
-func newStream(t *testing.T, maxBytes int64) (p *pump, task *os.File, logs string) {
+func newStream(t testing.TB, maxBytes int64) (p *pump, task *os.File, logs string) {
 	t.Helper()
 	logs = t.TempDir()
 	l := proc.Logs{Root: logs, Name: "t", MaxFiles: 10, MaxBytes: maxBytes}

@@ -1,4 +1,4 @@
-// Package testvars is an HTTP server for tests that answers reads of variables on a unix socket, as
+// Package testvars is an HTTP server for tests that answers reads of variables and services on a unix socket, as
 // the Task API does, with blocking queries. The reads need a token.
 //
 // The server runs until its test ends. Each request has a goroutine.
@@ -29,8 +29,9 @@ type Server struct {
 	mu      sync.Mutex
 	index   uint64
 	vars    map[string]*variable
-	changed chan struct{} // closed by the next change
-	status  int           // of all responses, 0 for none in particular
+	pages   map[string]any // by path and query parameter choose
+	changed chan struct{}  // closed by the next change
+	status  int            // of all responses, 0 for none in particular
 	reads   int
 	open    int
 	maxOpen int
@@ -45,7 +46,7 @@ type variable struct {
 
 // New returns a server without a socket, to be used as an http.Handler.
 func New() *Server {
-	return &Server{index: 10, vars: map[string]*variable{}, changed: make(chan struct{})}
+	return &Server{index: 10, vars: map[string]*variable{}, pages: map[string]any{}, changed: make(chan struct{})}
 }
 
 // Start returns a server on a socket.
@@ -89,6 +90,10 @@ func (s *Server) Set(path string, items map[string]string) {
 		s.vars[path] = &next
 	})
 }
+
+// Serve sets the JSON answer for a path, such as /v1/service/web. The parameter choose of a request is part of the path:
+// /v1/service/web?choose=1|key.
+func (s *Server) Serve(path string, body any) { s.change(func() { s.pages[path] = body }) }
 
 // Delete removes a variable.
 func (s *Server) Delete(path string) { s.change(func() { delete(s.vars, path) }) }
@@ -136,7 +141,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	for {
-		a, next := s.answer(r.URL.Path, q.Get("prefix"))
+		path := r.URL.Path
+		if choose := q.Get("choose"); choose != "" {
+			path += "?choose=" + choose
+		}
+		a, next := s.answer(path, q.Get("prefix"))
 		if a.index > above || a.status != 0 && a.status != http.StatusNotFound || above == 0 {
 			a.write(w)
 			return
@@ -175,6 +184,9 @@ func (s *Server) answer(path, prefix string) (answer, <-chan struct{}) {
 	defer s.mu.Unlock()
 	if s.status != 0 {
 		return answer{status: s.status, body: "the test wants an error"}, s.changed
+	}
+	if body, ok := s.pages[path]; ok {
+		return answer{index: s.index, body: body}, s.changed
 	}
 	name, one := strings.CutPrefix(path, "/v1/var/")
 	switch v := s.vars[name]; {

@@ -45,8 +45,8 @@ TEXT ·initCode(SB), NOSPLIT|NOFRAME, $0-0
 
 	TESTL $ENTER, R14
 	JEQ  fork
-	MOVL $7, DI            // setns(7, NEWNS | NEWIPC | NEWPID | NEWNET)
-	MOVL $0x68020000, SI
+	MOVL $7, DI            // setns(7, NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET)
+	MOVL $0x6c020000, SI
 	TESTL $USERS, R14
 	JEQ  enter
 	MOVL $0x38020000, SI   // NEWUSER, and not the network, which it has from us

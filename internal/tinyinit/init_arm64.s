@@ -46,8 +46,8 @@ TEXT ·initCode(SB), NOSPLIT|NOFRAME, $0-0
 
 	AND  $ENTER, R21, R9
 	CBZ  R9, fork
-	MOVD $7, R0            // setns(7, NEWNS | NEWIPC | NEWPID | NEWNET)
-	MOVD $0x68020000, R1
+	MOVD $7, R0            // setns(7, NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET)
+	MOVD $0x6c020000, R1
 	AND  $USERS, R21, R9
 	CBZ  R9, enter
 	MOVD $0x38020000, R1   // NEWUSER, and not the network, which it has from us

@@ -10,7 +10,8 @@ import (
 
 // CheckNulls returns an error if an element of a list or a value of a map in the request is nil, as in "TaskGroups": [null].
 // No valid request contains one, and every reader would have to check for it. A nil field is valid. A nil
-// TaskLifecycleConfig in a map is also valid: it means a main task. Values in interfaces are not checked.
+// TaskLifecycleConfig in a map is also valid: it means a main task. So is a nil string in a map: it removes a key of a node's
+// metadata. Values in interfaces are not checked.
 func CheckNulls(request any) error {
 	v := reflect.ValueOf(request)
 	if !v.IsValid() || !mayLack(v.Type()) {
@@ -57,7 +58,7 @@ func lacking(v reflect.Value) *string {
 // element is like lacking, but also reports v itself if it is nil.
 func element(v reflect.Value) *string {
 	if v.Kind() == reflect.Pointer && v.IsNil() {
-		if v.Type() == reflect.TypeFor[*nomad.TaskLifecycleConfig]() {
+		if t := v.Type(); t == reflect.TypeFor[*nomad.TaskLifecycleConfig]() || t == reflect.TypeFor[*string]() {
 			return nil
 		}
 		return new(string)

@@ -20,6 +20,7 @@ func TestCheckNulls(t *testing.T) {
 		"no elements":    {&nomad.Job{TaskGroups: []*nomad.TaskGroup{}}, ""},
 		"whole":          {&nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{{Config: map[string]any{"a": nil}}}}}}, ""},
 		"main task":      {&nomad.AllocatedResources{TaskLifecycles: map[string]*nomad.TaskLifecycleConfig{"t": nil}}, ""},
+		"removed key":    {&message.NodeMetaApplyRequest{Meta: map[string]*string{"k": nil}}, ""},
 		"list":           {&nomad.Job{TaskGroups: []*nomad.TaskGroup{{}, nil}}, "TaskGroups.[1] is null"},
 		"deep":           {&message.JobRegisterRequest{Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{nil}}}}}, "Job.TaskGroups.[0].Tasks.[0] is null"},
 		"map":            {&message.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{"a": nil}}, `Allocs.["a"] is null`},

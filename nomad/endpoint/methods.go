@@ -16,7 +16,7 @@ import (
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
 		s.operatorMethods(), s.variableMethods(), s.quotaMethods(), s.searchMethods(), s.snapshotMethods(), s.eventMethods(),
-		s.aclMethods(), s.relayMethods(), absentMethods())
+		s.aclMethods(), s.relayMethods(), s.serviceMethods(), s.volumeMethods(), s.spiffeMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {
@@ -59,6 +59,7 @@ func (s *Service) jobMethods() []rpc.Method {
 		rpc.Handle("Job.GetJobSubmission", rpc.Token, rpc.Leader, s.jobs.Submission).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.Summary", rpc.Token, rpc.Leader, s.jobs.Summary).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.Allocations", rpc.Token, rpc.Leader, s.jobs.Allocations).Needs(rpc.InOneNamespace(acl.ReadJob)),
+		rpc.Handle("Job.GetActions", rpc.Token, rpc.Leader, s.jobs.Actions).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.Evaluations", rpc.Token, rpc.Leader, s.jobs.Evaluations).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.Deployments", rpc.Token, rpc.Leader, s.jobs.Deployments).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.LatestDeployment", rpc.Token, rpc.Leader, s.jobs.LatestDeployment).Needs(rpc.InOneNamespace(acl.ReadJob)),
@@ -73,6 +74,7 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Node.GetClientAllocs", rpc.NodeOnly, rpc.Leader, s.nodes.GetClientAllocs),
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Leader, s.nodes.EmitEvents),
 		rpc.Handle("Node.UpsertDriverSchemas", rpc.NodeOnly, rpc.Leader, s.nodes.UpsertDriverSchemas),
+		rpc.Handle("Node.Challenge", rpc.NodeRegister, rpc.Leader, s.nodes.Challenge),
 		rpc.Handle("NodeIdentity.Session", rpc.ServerOnly, rpc.Here, s.nodes.Session),
 		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodes.Deregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodes.BatchDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),

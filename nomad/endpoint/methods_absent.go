@@ -13,7 +13,7 @@ import (
 // callers get 501 with the name of the feature. If the right is on an object with an ID, it is
 // checked in the namespace of the request.
 func absentMethods() []rpc.Method {
-	return slices.Concat(absentServices(), absentCSI(), absentVolumes(), absentJobs(), absentAgents())
+	return slices.Concat(absentCSI(), absentJobs(), absentAgents())
 }
 
 // inNS requires one of the rights in the namespace of the request.
@@ -26,19 +26,6 @@ func absentRows(feature string, rule rpc.Rule, check rpc.Check, names ...string)
 		out = append(out, rpc.Refuse(name, rule, handler.NotImplemented(feature)).Needs(check))
 	}
 	return out
-}
-
-func absentServices() []rpc.Method {
-	const feature = "services"
-	return slices.Concat(
-		absentRows(feature, rpc.Token, inNS(acl.ReadJob),
-			"Alloc.GetServiceRegistrations", "Job.GetServiceRegistrations"),
-		absentRows(feature, rpc.Token, inNS(acl.ReadJob).Or(rpc.AnyWorkload),
-			"ServiceRegistration.GetService", "ServiceRegistration.List"),
-		absentRows(feature, rpc.Token, inNS(acl.SubmitJob, acl.DeleteServiceRegistration).Or(rpc.AnyNode),
-			"ServiceRegistration.DeleteByID"),
-		absentRows(feature, rpc.NodeOnly, rpc.Check{}, "ServiceRegistration.Upsert"),
-	)
 }
 
 func absentCSI() []rpc.Method {
@@ -64,47 +51,25 @@ func absentCSI() []rpc.Method {
 	)
 }
 
-func absentVolumes() []rpc.Method {
-	const feature = "dynamic host volumes"
-	return slices.Concat(
-		absentRows(feature, rpc.Token, inNS(acl.HostVolumeCreate), "HostVolume.Create"),
-		absentRows(feature, rpc.Token, inNS(acl.HostVolumeDelete),
-			"HostVolume.Delete", "TaskGroupHostVolumeClaim.Delete"),
-		absentRows(feature, rpc.Token, inNS(acl.HostVolumeRead),
-			"HostVolume.Get", "HostVolume.List", "TaskGroupHostVolumeClaim.List"),
-		absentRows(feature, rpc.Token, inNS(acl.HostVolumeRegister), "HostVolume.Register"),
-		absentRows(feature, rpc.ServerOnly, rpc.Check{},
-			"ClientHostVolume.Create", "ClientHostVolume.Delete", "ClientHostVolume.Register"),
-	)
-}
-
 // absentJobs returns the methods of jobs, deployments, evaluations and allocations.
 func absentJobs() []rpc.Method {
 	return slices.Concat(
-		absentRows("task schedules", rpc.Token, inNS(acl.ReadJob), "ClientAllocations.GetPauseState"),
-		absentRows("task schedules", rpc.Token, inNS(acl.SubmitJob, acl.PauseAllocation),
-			"ClientAllocations.SetPauseState"),
 		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.CancelDeployment),
 			"Deployment.Cancel"),
 		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.RegisterJob), "Deployment.Run"),
 		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.UnblockDeployment),
 			"Deployment.Unblock"),
-		absentRows("job actions", rpc.Token, inNS(acl.ReadJob), "Job.GetActions"),
 	)
 }
 
 // absentAgents returns the methods of agents, nodes and operators.
 func absentAgents() []rpc.Method {
 	reads := rpc.Needs(acl.ToRead(acl.Agents))
-	monitoring := handler.NotImplemented("monitoring over RPC")
-	return append(slices.Concat(
+	return slices.Concat(
 		absentRows("debugging over RPC", rpc.Token, reads, "Agent.Host"),
 		absentRows("debugging over RPC", rpc.Token, rpc.Needs(acl.ToWrite(acl.Agents)), "Agent.Profile"),
 		absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get"),
-		absentRows("node metadata changes", rpc.Token, rpc.Needs(acl.ToWrite(acl.Nodes)), "NodeMeta.Apply"),
 		absentRows("upgrade checks", rpc.Token, rpc.Needs(acl.ToRead(acl.Operators)),
 			"Operator.UpgradeCheckVaultWorkloadIdentity"),
-	),
-		rpc.RefuseStream("Agent.Monitor", rpc.Token, monitoring).Needs(reads),
-		rpc.RefuseStream("Agent.MonitorExport", rpc.Token, monitoring).Needs(reads))
+	)
 }

@@ -11,8 +11,8 @@
 // modified. Features that are not implemented yet have methods too, which fail with the name
 // of the feature.
 //
-// The handlers have no long-lived goroutines. Their only state is the evaluations that wait to be
-// written (package handler) and the OIDC logins in progress (package access).
+// The handlers have no long-lived goroutines. Their only state is the evaluations and the service
+// registrations that wait to be written (package handler) and the OIDC logins in progress (package access).
 package endpoint
 
 import (
@@ -23,6 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/events"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/explain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/hostvolumes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/namespaces"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodepools"
@@ -31,9 +32,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/searches"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/servers"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/services"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/svids"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/variables"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
+	"github.com/open-nomad/open-nomad/nomad/svid"
 )
 
 // Config configures a Service. All fields are required unless noted.
@@ -52,6 +56,7 @@ type Config struct {
 	Servers   servers.Config
 	Search    search.Limits
 	Events    *stream.Broker // nil disables events
+	SVIDs     *svid.Issuer
 }
 
 // Service handles the RPC methods. See Methods.
@@ -73,6 +78,9 @@ type Service struct {
 	servers     *servers.Service
 	events      *events.Service
 	searches    *searches.Service
+	services    *services.Service
+	volumes     *hostvolumes.Service
+	svids       *svids.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -92,6 +100,9 @@ func New(cfg Config) *Service {
 	s.servers = servers.New(core, cfg.Servers)
 	s.events = events.New(core, cfg.Events)
 	s.searches = searches.New(core, cfg.Search)
+	s.services = services.New(core)
+	s.volumes = hostvolumes.New(core)
+	s.svids = svids.New(core, cfg.SVIDs)
 	s.explain = explain.New(core, s.Methods)
 	return s
 }

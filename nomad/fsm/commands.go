@@ -113,9 +113,9 @@ func allCommands() []command {
 		handle(nomad.OneTimeTokenUpsertRequestType, "OneTimeTokenUpsert", (*state.Store).UpsertOneTimeToken),
 		handle(nomad.OneTimeTokenDeleteRequestType, "OneTimeTokenDelete", (*state.Store).DeleteOneTimeTokens),
 		handle(nomad.OneTimeTokenExpireRequestType, "OneTimeTokenExpire", (*state.Store).ExpireOneTimeTokens),
-		later(nomad.ServiceRegistrationUpsertRequestType, "ServiceRegistrationUpsert"),
-		later(nomad.ServiceRegistrationDeleteByIDRequestType, "ServiceRegistrationDeleteByID"),
-		later(nomad.ServiceRegistrationDeleteByNodeIDRequestType, "ServiceRegistrationDeleteByNodeID"),
+		handle(nomad.ServiceRegistrationUpsertRequestType, "ServiceRegistrationUpsert", (*state.Store).UpsertRegistrations),
+		handle(nomad.ServiceRegistrationDeleteByIDRequestType, "ServiceRegistrationDeleteByID", (*state.Store).DeleteRegistration),
+		handle(nomad.ServiceRegistrationDeleteByNodeIDRequestType, "ServiceRegistrationDeleteByNodeID", (*state.Store).DeleteRegistrationsOfNode),
 		answer(nomad.VarApplyStateRequestType, "VarApplyState", applyVariable),
 		handle(nomad.RootKeyMetaUpsertRequestType, "RootKeyMetaUpsert", (*state.Store).UpsertRootKeyMeta),
 		handle(nomad.WrappedRootKeysDeleteRequestType, "WrappedRootKeysDelete", (*state.Store).DeleteRootKey),
@@ -134,9 +134,9 @@ func allCommands() []command {
 		handle(nomad.QuotaUpsertRequestType, "QuotaUpsert", (*state.Store).UpsertQuotas),
 		handle(nomad.QuotaDeleteRequestType, "QuotaDelete", (*state.Store).DeleteQuotas),
 		handle(nomad.DriverSchemaUpsertRequestType, "DriverSchemaUpsert", (*state.Store).UpsertDriverSchemas),
-		later(nomad.HostVolumeRegisterRequestType, "HostVolumeRegister"),
-		later(nomad.HostVolumeDeleteRequestType, "HostVolumeDelete"),
-		later(nomad.TaskGroupHostVolumeClaimDeleteRequestType, "TaskGroupHostVolumeClaimDelete"),
+		handle(nomad.HostVolumeRegisterRequestType, "HostVolumeRegister", (*state.Store).RegisterHostVolume),
+		handle(nomad.HostVolumeDeleteRequestType, "HostVolumeDelete", (*state.Store).DeleteHostVolume),
+		handle(nomad.TaskGroupHostVolumeClaimDeleteRequestType, "TaskGroupHostVolumeClaimDelete", (*state.Store).DeleteVolumeClaim),
 	}
 }
 

@@ -36,6 +36,7 @@ func (s stream) job() *nomad.Job {
 		j.Periodic, j.SubmitTime = &nomad.PeriodicConfig{Enabled: s.IntN(2) == 0}, s.time()
 	}
 	for _, g := range j.TaskGroups {
+		g.Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", Sticky: s.IntN(2) == 0}}
 		if s.IntN(4) == 0 {
 			g.Scaling = &nomad.ScalingPolicy{ID: fmt.Sprint(j.ID, "-", g.Name, "-", s.IntN(2)), Max: int64(s.IntN(3)), Enabled: s.IntN(2) == 0, Policy: map[string]any{"a": "1", "b": "2"}}
 		}
@@ -105,15 +106,18 @@ func (s stream) next() (nomad.MessageType, any) {
 	yes := true
 	in := message.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
-	switch s.IntN(42) {
+	switch s.IntN(46) {
 	case 38, 39, 40, 41:
 		count := int64(s.IntN(3))
 		return nomad.ScalingEventRegisterRequestType, &message.ScalingEventRequest{Namespace: "default", JobID: s.pick("job"), TaskGroup: fmt.Sprint("g", s.IntN(2)),
 			ScalingEvent: &nomad.ScalingEvent{Time: s.time(), Count: &count, Meta: map[string]any{"a": "1", "b": "2"}}}
+	case 42, 43, 44, 45:
+		return s.volume()
 	case 0, 1:
 		return nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
-			Node:         &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9, Attributes: map[string]string{"a": "1", "b": "2", "driver.x.schema": s.pick("schema")}, Drivers: map[string]*nomad.DriverInfo{"x": {Detected: true}}}}
+			Node: &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9, Attributes: map[string]string{"a": "1", "b": "2", "driver.x.schema": s.pick("schema")}, Drivers: map[string]*nomad.DriverInfo{"x": {Detected: true}},
+				GCVolumesOnNodeGC: s.IntN(2) == 0, HostVolumes: map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data", ID: s.pick("volume")}}}}
 	case 37:
 		return nomad.DriverSchemaUpsertRequestType, &message.DriverSchemaUpsertRequest{NodeID: s.pick("node"),
 			Schemas: []*nomad.DriverSchema{{Digest: s.pick("schema"), Spec: []byte{1, 2}}, {Digest: s.pick("schema"), Spec: []byte{0xff}}}}
@@ -167,6 +171,20 @@ func (s stream) next() (nomad.MessageType, any) {
 		return nomad.BatchNodeUpdateDrainRequestType, &message.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
 			s.pick("node"): {DrainStrategy: &nomad.DrainStrategy{}}, s.pick("node"): {MarkEligible: true}}}
 	}
+}
+
+// volume creates and deletes host volumes, and deletes claims.
+func (s stream) volume() (nomad.MessageType, any) {
+	in := message.WriteRequest{Namespace: "default"}
+	switch s.IntN(4) {
+	case 0:
+		return nomad.HostVolumeDeleteRequestType, &message.HostVolumeDeleteRequest{VolumeID: s.pick("volume"), WriteRequest: in}
+	case 1:
+		req := &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: s.pick("claim"), WriteRequest: in}
+		return nomad.TaskGroupHostVolumeClaimDeleteRequestType, req
+	}
+	return nomad.HostVolumeRegisterRequestType, &message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: s.pick("volume"), Name: "data", Namespace: "default",
+		NodeID: s.pick("node"), Parameters: map[string]string{"a": "1", "b": "2"}, CreateTime: s.time()}}
 }
 
 // configuration returns a change of a configuration, often with an outdated index.
@@ -305,7 +323,7 @@ func TestDeterminism(t *testing.T) {
 		one, two := newMachine(), newMachine()
 		s := stream{rand.New(rand.NewPCG(seed, 1))}
 		applied := 0
-		for n := range 500 {
+		for n := range 600 {
 			kind, payload := s.next()
 			data, err := codec.EncodeCommand(kind, payload)
 			if err != nil {

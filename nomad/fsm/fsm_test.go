@@ -106,9 +106,7 @@ func (m *machine) dump(t testing.TB) []byte {
 
 // lacking lists the commands of features that this version does not support.
 var lacking = map[int]string{35: "CSIVolumeRegister", 36: "CSIVolumeDeregister", 37: "CSIVolumeClaim",
-	39: "CSIVolumeClaimBatch", 40: "CSIPluginDelete", 47: "ServiceRegistrationUpsert",
-	48: "ServiceRegistrationDeleteByID", 49: "ServiceRegistrationDeleteByNodeID", 75: "HostVolumeRegister",
-	76: "HostVolumeDelete", 77: "TaskGroupHostVolumeClaimDelete"}
+	39: "CSIVolumeClaimBatch", 40: "CSIPluginDelete"}
 
 func TestEveryNumber(t *testing.T) {
 	unused := map[int]bool{63: true, 66: true, 67: true, 68: true, 69: true, 70: true, 71: true, 72: true, 73: true, 74: true}
@@ -322,7 +320,7 @@ func TestBadSnapshot(t *testing.T) {
 		"unknown type":      {with(66, 0x80), "unrecognized snapshot type 66"},
 		"event sink":        {with(20, 0x80), "type 20 (EventSink)"},
 		"row of other form": {with(0, 0x93, 1, 2, 3), "type 0 (Node)"},
-		"foreign row cut":   {with(21, 0x82, 0xa1, 'x'), "type 21 (ServiceRegistration)"},
+		"foreign row cut":   {with(18, 0x82, 0xa1, 'x'), "type 18 (CSIVolume)"},
 		"variable cut":      {with(22, 0x82, 0xa1, 'x'), "type 22 (Variables)"},
 	} {
 		t.Run(name, func(t *testing.T) {

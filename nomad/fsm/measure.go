@@ -61,6 +61,14 @@ var measured = map[nomad.MessageType]string{
 	nomad.QuotaUpsertRequestType:                  "apply_quota_upsert",
 	nomad.QuotaDeleteRequestType:                  "apply_quota_delete",
 	nomad.DriverSchemaUpsertRequestType:           "apply_driver_schema_upsert",
+
+	nomad.ServiceRegistrationUpsertRequestType:         "apply_service_registration_upsert",
+	nomad.ServiceRegistrationDeleteByIDRequestType:     "apply_service_registration_delete_id",
+	nomad.ServiceRegistrationDeleteByNodeIDRequestType: "apply_service_registration_delete_node_id",
+
+	nomad.HostVolumeRegisterRequestType:             "apply_host_volume_register",
+	nomad.HostVolumeDeleteRequestType:               "apply_host_volume_delete",
+	nomad.TaskGroupHostVolumeClaimDeleteRequestType: "apply_task_group_host_volume_claim_delete",
 }
 
 // measure adds a command's duration to its metric. State never depends on it.

@@ -118,11 +118,13 @@ func canonicalizeTaskGroup(tg *nomad.TaskGroup, j *nomad.Job) {
 		tg.Scaling.Target = map[string]string{nomad.ScalingTargetNamespace: j.Namespace, nomad.ScalingTargetJob: j.ID, nomad.ScalingTargetGroup: tg.Name}
 	}
 	canonicalizeNetworks(tg.Networks)
+	canonicalizeServices(tg.Services, j, tg.Name, "")
 	for name, v := range tg.Volumes {
 		orEmpty(&v.Name, name)
 	}
 	for _, t := range tg.Tasks {
 		canonicalizeTask(t, tg)
+		canonicalizeServices(t.Services, j, tg.Name, t.Name)
 	}
 }
 

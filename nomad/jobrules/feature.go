@@ -2,13 +2,12 @@ package jobrules
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // feature is a part of a job that this version does not support. Several rows may share a name: for example,
-// a service block may be in a group or in a task.
+// a consul block may be in a group or in a task.
 type feature[T any] struct {
 	name string // the name that UnsupportedFeatures returns
 	text string // the beginning of the error message
@@ -18,7 +17,7 @@ type feature[T any] struct {
 // absent is the format of the error message for an unsupported feature.
 const absent = "%s not supported by this version: remove it from the job"
 
-// The unsupported features of jobs, groups, networks and tasks. Those of volumes are in volume.go.
+// The unsupported features of jobs, groups and tasks. Those of volumes are in volume.go, those of services in service.go.
 // Registration rejects a job that uses one of them. Jobs stored by another implementation may use them: see
 // UnsupportedFeatures.
 var (
@@ -28,28 +27,14 @@ var (
 		{"vault namespace", "Vault namespaces are", func(j *nomad.Job) bool { return j.VaultNamespace != "" }},
 	}
 	absentForGroups = []feature[*nomad.TaskGroup]{
-		{"service", "service blocks are", func(tg *nomad.TaskGroup) bool { return len(tg.Services) > 0 }},
 		{"consul", "consul blocks are", func(tg *nomad.TaskGroup) bool { return tg.Consul != nil }},
-		{"max_run_duration", "max_run_duration is", func(tg *nomad.TaskGroup) bool { return tg.MaxRunDuration != nil }},
-		{"ephemeral_disk sticky", "sticky in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
-		{"ephemeral_disk migrate", "migrate in ephemeral_disk is", func(tg *nomad.TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},
-	}
-	absentForNetworks = []feature[*nomad.NetworkResource]{
-		{"network mode", "network modes other than \"host\" and \"none\" (bridge, cni/...) are", func(n *nomad.NetworkResource) bool {
-			return n.Mode == nomad.NetworkModeBridge || strings.HasPrefix(n.Mode, "cni/")
-		}},
-		{"network cni", "cni blocks in network are", func(n *nomad.NetworkResource) bool { return n.CNI != nil }},
-		{"network hostname", "hostname in network is", func(n *nomad.NetworkResource) bool { return n.Hostname != "" }},
 	}
 	absentForTasks = []feature[*nomad.Task]{
-		{"service", "service blocks are", func(t *nomad.Task) bool { return len(t.Services) > 0 }},
 		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
 		{"consul", "consul blocks are", func(t *nomad.Task) bool { return t.Consul != nil }},
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
 		{"scaling", "scaling blocks of tasks are", func(t *nomad.Task) bool { return len(t.ScalingPolicies) > 0 }},
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
-		{"action", "action blocks are", func(t *nomad.Task) bool { return len(t.Actions) > 0 }},
-		{"schedule", "schedule blocks are", func(t *nomad.Task) bool { return t.Schedule != nil }},
 		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
 		{"numa devices", "devices in numa are", func(t *nomad.Task) bool {
 			return t.Resources != nil && t.Resources.NUMA != nil && len(t.Resources.NUMA.Devices) > 0
@@ -74,20 +59,14 @@ func UnsupportedFeatures(j *nomad.Job) []string {
 			continue // possible only in a job that was stored without validation
 		}
 		names = usedOf(absentForGroups, tg, names)
-		for _, n := range tg.Networks {
-			names = usedOf(absentForNetworks, n, names)
-		}
 		for _, v := range tg.Volumes {
 			names = usedOf(absentForVolumes, v, names)
 		}
+		for _, s := range tg.AllServices() {
+			names = usedOf(absentForServices, s, names)
+		}
 		for _, t := range tg.Tasks {
 			names = usedOf(absentForTasks, t, names)
-			if t == nil {
-				continue
-			}
-			for _, m := range t.VolumeMounts {
-				names = usedOf(absentForVolumeMounts, m, names)
-			}
 		}
 	}
 	slices.Sort(names)
@@ -109,8 +88,8 @@ func usedOf[T any](list []feature[*T], v *T, names []string) []string {
 
 // AllUnsupportedFeatures returns all names that UnsupportedFeatures can return, sorted.
 func AllUnsupportedFeatures() []string {
-	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForNetworks),
-		namesOf(absentForVolumes), namesOf(absentForVolumeMounts), namesOf(absentForTasks))
+	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForServices),
+		namesOf(absentForVolumes), namesOf(absentForTasks))
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -31,8 +31,10 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	if tg.ShutdownDelay != nil && *tg.ShutdownDelay < 0 {
 		f.add("shutdown_delay is negative")
 	}
+	validateMaxRunDuration(tg, f, j.Type)
 	validateScaling(tg, f, j)
 	validateNetworks(tg, f)
+	validateServices(tg, f)
 	validateVolumes(tg, f, j)
 	validateTasks(tg, f)
 }

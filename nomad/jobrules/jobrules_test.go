@@ -224,18 +224,12 @@ func TestSystemUpdate(t *testing.T) {
 func TestAbsentFeatures(t *testing.T) {
 	group := func(j *nomad.Job) *nomad.TaskGroup { return j.TaskGroups[0] }
 	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
-	hour := time.Hour
 	for name, edit := range map[string]func(j *nomad.Job){
-		"multiregion":   func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
-		"service":       func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
-		"scaling":       func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
-		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
-		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
-		"network modes": func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
-		"vault":         func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
-		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
-		"action":        func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
-		"schedule":      func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
+		"multiregion": func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
+		"consul":      func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Name: "web"}} },
+		"scaling":     func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
+		"vault":       func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
+		"secret":      func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
 		"numa": func(j *nomad.Job) {
 			task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Devices: []string{"nvidia/gpu"}}}
 		},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -18,13 +19,9 @@ func validateNetworks(tg *nomad.TaskGroup, f *faults) {
 	p := portRules{f: f, labels: map[string]bool{}, static: map[nomad.Port]string{}}
 	mode := tg.NetworkMode()
 	for _, n := range tg.Networks {
-		refuseAbsent(f, absentForNetworks, n)
 		p.network(n)
-		switch {
-		case n.Mode == "" || n.Mode == nomad.NetworkModeHost || n.Mode == nomad.NetworkModeNone || n.Mode == nomad.NetworkModeBridge || strings.HasPrefix(n.Mode, "cni/"):
-		default:
-			f.add("mode of network is %q: use host or none", n.Mode)
-		}
+		checkMode(f, n)
+		checkReachable(f, tg, n)
 		if n.Mode != mode && (n.Mode != "" || mode != nomad.NetworkModeHost) {
 			f.add("its networks have different modes: a group can have only one network")
 		}
@@ -41,6 +38,71 @@ func validateNetworks(tg *nomad.TaskGroup, f *faults) {
 	}
 }
 
+// onHost reports whether a network is that of the node.
+func onHost(n *nomad.NetworkResource) bool { return n.Mode == "" || n.Mode == nomad.NetworkModeHost }
+
+// checkMode checks the mode of a network, and the fields that only some modes have.
+func checkMode(f *faults, n *nomad.NetworkResource) {
+	name, isCNI := strings.CutPrefix(n.Mode, nomad.NetworkModeCNI)
+	switch {
+	case onHost(n), n.Mode == nomad.NetworkModeNone, n.Mode == nomad.NetworkModeBridge:
+	case isCNI && cniName.MatchString(name):
+	default:
+		f.add("mode of network is %q: use host, none, bridge, or cni/ and the name of a CNI configuration", n.Mode)
+	}
+	if n.Hostname != "" {
+		switch {
+		case onHost(n):
+			f.add("hostname of network is %q, but tasks on the host's network have its name: remove it, or use mode \"bridge\"", n.Hostname)
+		case !strings.Contains(n.Hostname, "${") && !ValidHostname(n.Hostname):
+			f.add("hostname of network is %q, which is not a DNS name: use letters, digits, - and . only", n.Hostname)
+		}
+	}
+	if n.CNI != nil {
+		for key, value := range n.CNI.Args {
+			if key == "" || strings.ContainsAny(key+value, ";\x00\n") || strings.Contains(key, "=") {
+				f.add("args of cni has the entry %q: a key must not be empty or contain =, and neither key nor value may contain ;", key)
+			}
+		}
+	}
+	if n.Mode != nomad.NetworkModeBridge && (n.Isolate || n.Egress != nil) {
+		f.add("isolate and egress of network need mode \"bridge\": remove them, or use that mode")
+	}
+	checkEgress(f, n.Egress)
+}
+
+func checkEgress(f *faults, e *nomad.NetworkEgress) {
+	if e == nil {
+		return
+	}
+	if len(e.Allow) > maxEgress {
+		f.add("allow of egress has %d entries: the limit is %d", len(e.Allow), maxEgress)
+		return
+	}
+	for _, text := range e.Allow {
+		if _, err := nomad.ParseDestination(text); err != nil {
+			f.add("allow of egress: %v", err)
+		}
+	}
+}
+
+// checkReachable checks the fields of ports that depend on the mode. On the host's network a port has the
+// same number inside, unless a driver maps it (ports in the config of a task).
+func checkReachable(f *faults, tg *nomad.TaskGroup, n *nomad.NetworkResource) {
+	mapped := slices.ContainsFunc(tg.Tasks, func(t *nomad.Task) bool { _, ok := t.Config["ports"]; return ok })
+	for _, port := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
+		if onHost(n) && port.To > 0 && port.To != port.Value && !mapped {
+			f.add("port %q has to = %d, but tasks on the host's network use the host port: remove it, or use mode \"bridge\"", port.Label, port.To)
+		}
+		if !onHost(n) && port.IgnoreCollision {
+			f.add("port %q has ignore_collision, which needs the host's network: remove it", port.Label)
+		}
+	}
+}
+
+// ValidHostname reports whether a name can be the host name of a group.
+func ValidHostname(name string) bool { return len(name) <= maxHostname && hostName.MatchString(name) }
+
 // portRules records the ports that were already checked.
 type portRules struct {
 	f      *faults
@@ -55,8 +117,8 @@ func (p *portRules) task(f *faults, networks nomad.Networks, group string) {
 	}
 	for _, n := range networks {
 		switch {
-		case n.Mode != "" && n.Mode != nomad.NetworkModeHost || n.DNS != nil || n.CNI != nil || n.Hostname != "":
-			f.add("mode, dns, cni and hostname are only valid in the network block of a group: move the block there")
+		case n.Mode != "" && n.Mode != nomad.NetworkModeHost || n.DNS != nil || n.CNI != nil || n.Hostname != "" || n.Isolate || n.Egress != nil:
+			f.add("mode, dns, cni, hostname, isolate and egress are only valid in the network block of a group: move the block there")
 		case group != nomad.NetworkModeHost:
 			f.add("the group's network has mode %q, so host ports (network in resources) do not reach the task: remove them", group)
 		}
@@ -109,6 +171,18 @@ var (
 	dnsName   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
 	dnsOption = regexp.MustCompile(`^[a-z0-9-]{1,64}(:[0-9]{1,5})?$`)
 	dnsZone   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+)
+
+// cniName is the name of a network of CNI; hostName is that of a host.
+var (
+	cniName  = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+	hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+)
+
+// Limits: of the kernel for a host name, and of the destinations of a group.
+const (
+	maxHostname = 64
+	maxEgress   = 128
 )
 
 // maxDNS is the maximum length of each list of a dns block.

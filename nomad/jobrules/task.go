@@ -79,10 +79,13 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateRestartPolicy(t.RestartPolicy, f)
 	validateResources(t.Resources, f)
 	validateLogConfig(t.LogConfig, f, tg.EphemeralDisk)
+	validateSchedule(t.Schedule, f)
 	validateIdentities(t, f)
+	validateSpiffe(t, f)
 	validateVolumeMounts(t, f, tg)
 	validateArtifacts(t, f)
 	validateTemplates(t, f)
+	validateActions(t, f)
 	if t.Lifecycle != nil {
 		validateTaskLifecycleConfig(t.Lifecycle, f)
 	}
@@ -135,6 +138,7 @@ func validateResources(r *nomad.Resources, f *faults) {
 }
 
 func validateLogConfig(l *nomad.LogConfig, f *faults, disk *nomad.EphemeralDisk) {
+	validateLogSinks(l, f)
 	validateAmounts(f, amount{"max_files of logs", l.MaxFiles}, amount{"max_file_size of logs", l.MaxFileSizeMB})
 	if l.MaxFiles < 1 {
 		f.add("max_files of logs is %d: it must be 1 or more", l.MaxFiles)

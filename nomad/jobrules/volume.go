@@ -10,20 +10,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// The unsupported features of volumes and their mounts. See feature.go.
+// The unsupported features of volumes. See feature.go.
 var absentForVolumes = []feature[*nomad.VolumeRequest]{
 	{"volume csi", "volumes of type \"csi\" are", func(v *nomad.VolumeRequest) bool { return v.Type == nomad.VolumeTypeCSI }},
-	{"volume sticky", "sticky volumes (dynamic host volumes) are", func(v *nomad.VolumeRequest) bool { return v.Sticky }},
 	{"volume mount_options", "mount_options in volume (only for CSI volumes) are", func(v *nomad.VolumeRequest) bool { return v.MountOptions != nil }},
 	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is", func(v *nomad.VolumeRequest) bool { return v.AttachmentMode == nomad.VolumeAttachBlockDevice }},
-	{"volume access_mode", "access_mode = \"single-node-single-writer\" in volume (writers of host volumes are not counted) is", func(v *nomad.VolumeRequest) bool { return v.AccessMode == nomad.VolumeSingleNodeSingleWriter }},
-}
-
-var absentForVolumeMounts = []feature[*nomad.VolumeMount]{
-	{"volume_mount propagation_mode", "propagation_mode other than \"private\" in volume_mount is", func(m *nomad.VolumeMount) bool {
-		return m.PropagationMode == nomad.VolumeMountHostToTask || m.PropagationMode == nomad.VolumeMountBidirectional
-	}},
-	{"volume_mount selinux_label", "selinux_label in volume_mount is", func(m *nomad.VolumeMount) bool { return m.SELinuxLabel != "" }},
 }
 
 func validateVolumes(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
@@ -53,6 +44,13 @@ func validateVolumeRequest(v *nomad.VolumeRequest, f *faults, j *nomad.Job) {
 	if v.PerAlloc && (j.Type == nomad.JobTypeSystem || j.Type == nomad.JobTypeSysBatch) {
 		f.add("per_alloc is not allowed in %s jobs, whose allocations all have the index 0: remove it", j.Type)
 	}
+	switch {
+	case !v.Sticky:
+	case v.Type != nomad.VolumeTypeHost:
+		f.add("sticky is not allowed for type %q: remove it", v.Type)
+	case v.PerAlloc:
+		f.add("sticky is not allowed with per_alloc, which gives each allocation a volume of its own: remove one")
+	}
 	switch v.AttachmentMode {
 	case "", nomad.VolumeAttachFilesystem, nomad.VolumeAttachBlockDevice:
 	default:
@@ -66,10 +64,10 @@ func validateAccess(v *nomad.VolumeRequest, f *faults) {
 	case "", nomad.VolumeSingleNodeReader, nomad.VolumeSingleNodeWriter, nomad.VolumeSingleNodeSingleWriter, nomad.VolumeSingleNodeMultiWriter:
 	case nomad.VolumeMultiNodeReader, nomad.VolumeMultiNodeSingleWriter, nomad.VolumeMultiNodeMultiWriter:
 		if v.Type == nomad.VolumeTypeHost {
-			f.add("access_mode is %q, but a host volume is on a single node: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
+			f.add("access_mode is %q, but a host volume is on a single node: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer", v.AccessMode)
 		}
 	default:
-		f.add("access_mode is %q: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
+		f.add("access_mode is %q: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer", v.AccessMode)
 	}
 }
 
@@ -77,7 +75,6 @@ func validateVolumeMounts(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	targets := map[string]bool{}
 	for _, m := range t.VolumeMounts {
 		f := f.in("volume_mount", m.Volume)
-		refuseAbsent(f, absentForVolumeMounts, m)
 		validateVolumeMount(m, f, tg)
 		if target := path.Clean(m.Destination); targets[target] {
 			f.add("duplicate destination %q of two volume_mount blocks: change one", m.Destination)
@@ -101,7 +98,10 @@ func validateVolumeMount(m *nomad.VolumeMount, f *faults, tg *nomad.TaskGroup) {
 	}
 	known := []string{"", nomad.VolumeMountPrivate, nomad.VolumeMountHostToTask, nomad.VolumeMountBidirectional}
 	if !slices.Contains(known, m.PropagationMode) && !open(m.PropagationMode) {
-		f.add("propagation_mode is %q: use private", m.PropagationMode)
+		f.add("propagation_mode is %q: use private, host-to-task or bidirectional", m.PropagationMode)
+	}
+	if !slices.Contains([]string{"", nomad.SELinuxShared, nomad.SELinuxPrivate}, m.SELinuxLabel) {
+		f.add("selinux_label is %q: use z, which allocations can share, or Z, which they cannot", m.SELinuxLabel)
 	}
 }
 

@@ -38,14 +38,16 @@ func TestValidateVolumes(t *testing.T) {
 		{"relative destination", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/data" }, ""},
 		{"no type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "" }, `type is "": use host`},
 		{"csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "csi" }, `volumes of type "csi" are ` + absent},
-		{"sticky", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky = true }, "sticky volumes (dynamic host volumes) are " + absent},
+		{"sticky", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky = true }, ""},
+		{"sticky per_alloc", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.PerAlloc = true, true }, "sticky is not allowed with per_alloc"},
+		{"sticky csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.Type = true, "csi" }, `sticky is not allowed for type "csi"`},
 		{"mount options", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.MountOptions = &nomad.CSIMountOptions{FSType: "ext4"}
 		}, absent},
 		{"block device", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "block-device" }, absent},
 		{"single writer", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.AccessMode = "single-node-single-writer"
-		}, absent},
+		}, ""},
 		{"unknown attachment", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "x" }, `attachment_mode is "x"`},
 		{"many nodes", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.AccessMode = "multi-node-reader-only"
@@ -61,9 +63,10 @@ func TestValidateVolumes(t *testing.T) {
 		{"root", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "//" }, "would hide all other files"},
 		{"dots", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/../../x" }, "contains .."},
 		{"kernel", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "/dev/shm" }, "is in /dev"},
-		{"propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "bidirectional" }, "propagation_mode other than"},
+		{"propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "bidirectional" }, ""},
 		{"unknown propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "x" }, `propagation_mode is "x"`},
-		{"selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "z" }, "selinux_label in volume_mount is " + absent},
+		{"selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "Z" }, ""},
+		{"unknown selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "x" }, `selinux_label is "x": use z`},
 		{"destination twice", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, j *nomad.Job) {
 			other := *m
 			other.Destination = "/srv/./data"
@@ -95,11 +98,27 @@ func TestValidateNetworks(t *testing.T) {
 		{"host", nomad.Networks{{Mode: "host", DynamicPorts: port}}, nil, ""},
 		{"none", nomad.Networks{{Mode: "none"}}, nil, ""},
 		{"none with ports", nomad.Networks{{Mode: "none", DynamicPorts: port}}, nil, "cannot be reached"},
-		{"cni", nomad.Networks{{Mode: "cni/x"}}, nil, "not supported by this version"},
+		{"bridge", nomad.Networks{{Mode: "bridge", Hostname: "web-1.example", DynamicPorts: []nomad.Port{{Label: "http", To: 80}}, Isolate: true,
+			Egress: &nomad.NetworkEgress{Allow: []string{"10.0.0.0/8", "tcp:443", "fd00::/8:udp:53"}}}}, nil, ""},
+		{"cni", nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"color": "red", "K": "a=b"}}}}, nil, ""},
+		{"cni without a name", nomad.Networks{{Mode: "cni/"}}, nil, `mode of network is "cni/"`},
+		{"cni path", nomad.Networks{{Mode: "cni/../x"}}, nil, `mode of network is "cni/../x"`},
+		{"cni args", nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"a": "b;NOMAD_JOB_ID=c"}}}}, nil, `args of cni has the entry "a"`},
+		{"cni args key", nomad.Networks{{Mode: "bridge", CNI: &nomad.CNIConfig{Args: map[string]string{"a=b": "c"}}}}, nil, `args of cni has the entry "a=b"`},
+		{"to on the host", nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "http", To: 80}}}}, nil, `port "http" has to = 80`},
+		{"to out of range", nomad.Networks{{Mode: "bridge", DynamicPorts: []nomad.Port{{Label: "http", To: 65536}}}}, nil, "it must be 1 to 65535"},
+		{"ignore_collision", nomad.Networks{{Mode: "bridge", ReservedPorts: []nomad.Port{{Label: "http", Value: 80, IgnoreCollision: true}}}}, nil, "ignore_collision, which needs the host's network"},
+		{"isolate on the host", nomad.Networks{{Isolate: true}}, nil, `isolate and egress of network need mode "bridge"`},
+		{"egress of cni", nomad.Networks{{Mode: "cni/x", Egress: &nomad.NetworkEgress{}}}, nil, `isolate and egress of network need mode "bridge"`},
+		{"egress", nomad.Networks{{Mode: "bridge", Egress: &nomad.NetworkEgress{Allow: []string{"example.com"}}}}, nil, `allow of egress: destination "example.com" is malformed`},
+		{"egress at length", nomad.Networks{{Mode: "bridge", Egress: &nomad.NetworkEgress{Allow: make([]string, 129)}}}, nil, "the limit is 128"},
+		{"hostname malformed", nomad.Networks{{Mode: "bridge", Hostname: "a b"}}, nil, "not a DNS name"},
+		{"hostname with a reference", nomad.Networks{{Mode: "bridge", Hostname: "web-${NOMAD_ALLOC_INDEX}"}}, nil, ""},
+		{"hostname at length", nomad.Networks{{Mode: "bridge", Hostname: strings.Repeat("a.", 32) + "b"}}, nil, "not a DNS name"},
 		{"unknown mode", nomad.Networks{{Mode: "weave"}}, nil, `mode of network is "weave"`},
 		{"two modes", nomad.Networks{{Mode: "none"}, {Mode: "host"}}, nil, "different modes"},
 		{"two modes, one by default", nomad.Networks{{}, {Mode: "none"}}, nil, "different modes"},
-		{"hostname", nomad.Networks{{Hostname: "x"}}, nil, "hostname in network is not supported"},
+		{"hostname", nomad.Networks{{Hostname: "x"}}, nil, "tasks on the host's network have its name"},
 		{"task", nil, nomad.Networks{{MBits: 10, DynamicPorts: port}}, ""},
 		{"task with a mode", nil, nomad.Networks{{Mode: "none"}}, "move the block there"},
 		{"task with dns", nil, nomad.Networks{{DNS: &nomad.DNSConfig{}}}, "move the block there"},

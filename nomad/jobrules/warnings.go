@@ -37,8 +37,32 @@ func Warnings(j *nomad.Job) []string {
 				out = append(out, at+": mbits of network has no effect")
 			}
 		}
+		out = append(out, serviceWarnings(tg.Services, at)...)
 		for _, t := range tg.Tasks {
+			out = append(out, serviceWarnings(t.Services, fmt.Sprintf("%s, task %q", at, t.Name))...)
 			out = append(out, warnings(t, fmt.Sprintf("%s, task %q", at, t.Name))...)
+		}
+	}
+	return out
+}
+
+// serviceWarnings returns warnings about fields of services that have an effect with Consul only.
+func serviceWarnings(list []*nomad.Service, at string) (out []string) {
+	for _, s := range list {
+		for _, field := range []struct {
+			name string
+			set  bool
+		}{
+			{"meta", len(s.Meta) > 0},
+			{"canary_meta", len(s.CanaryMeta) > 0},
+			{"tagged_addresses", len(s.TaggedAddresses) > 0},
+			{"weights", s.Weights != nil},
+			{"enable_tag_override", s.EnableTagOverride},
+			{"identity", s.Identity != nil},
+		} {
+			if field.set {
+				out = append(out, fmt.Sprintf("%s, service %q: %s has no effect with provider \"nomad\"", at, s.Name, field.name))
+			}
 		}
 	}
 	return out

@@ -30,6 +30,9 @@
 // An open key encrypts and decrypts variables with AES-256-GCM under its data encryption key; the
 // key ID is authenticated. State selects the key that encrypts.
 //
+// An open key is also the source of other secrets (Derive), which need no records of their own: the
+// signing keys of SPIFFE identities are derived from it.
+//
 // Nothing in the package prints a key.
 package keyring
 

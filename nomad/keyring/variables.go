@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -19,10 +21,12 @@ type boxes struct {
 	byID map[string]box
 }
 
-// box encrypts and decrypts with one key. A function prints as its address.
+// box encrypts and decrypts with one key, and derives other keys from it. A function prints as its
+// address.
 type box struct {
-	seal func(text []byte) []byte
-	open func(data []byte) ([]byte, error)
+	seal   func(text []byte) []byte
+	open   func(data []byte) ([]byte, error)
+	derive func(purpose string) ([]byte, error)
 }
 
 // newBox returns the cipher for variables, as in Nomad 2.0: AES-256-GCM, nonce ‖ ciphertext ‖ tag,
@@ -43,6 +47,9 @@ func newBox(kid string, dek []byte) (box, error) {
 	return box{
 		seal: func(text []byte) []byte { return gcm.Seal(nil, nil, text, bound) },
 		open: func(data []byte) ([]byte, error) { return gcm.Open(nil, nil, data, bound) },
+		derive: func(purpose string) ([]byte, error) {
+			return hkdf.Key(sha256.New, dek, bound, purpose, keySize)
+		},
 	}, nil
 }
 

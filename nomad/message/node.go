@@ -115,10 +115,19 @@ type NodeRegisterRequest struct {
 	// ByIdentity means that a node missing in state presented its own identity, for the same pool,
 	// datacenter and name. The server sets it, in the log only.
 	ByIdentity bool `codec:",omitempty"`
+	// Proof proves that the agent has the private key of Node.Key. It is not in the log.
+	Proof *nomad.NodeProof `codec:",omitempty"`
 	WriteRequest
 }
 
-// NodeMetaResponse is the reply of NodeMeta.Read. Meta is Static with the changes in Dynamic applied. A nil value in
+// NodeMetaApplyRequest is the request of NodeMeta.Apply. A nil value removes the key.
+type NodeMetaApplyRequest struct {
+	NodeID string
+	Meta   map[string]*string
+	QueryOptions
+}
+
+// NodeMetaResponse is the reply of NodeMeta.Apply and NodeMeta.Read. Meta is Static with the changes in Dynamic applied. A nil value in
 // Dynamic removes the key.
 type NodeMetaResponse struct {
 	Meta    map[string]string

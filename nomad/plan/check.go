@@ -145,7 +145,10 @@ func (v view) reject(plan *nomad.Plan, nodeID string) (string, error) {
 		return "", nil
 	}
 	fit, why, _, err := feasible.AllocsFit(node, append(proposed, placed...))
-	if err != nil || fit {
+	if err == nil && fit {
+		return v.writers(plan, placed, proposed), nil
+	}
+	if err != nil {
 		return "", err
 	}
 	return cmp.Or(why, "resources exhausted"), nil

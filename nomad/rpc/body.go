@@ -43,6 +43,8 @@ func received(m Method, raw *[]byte, in *intake) (*body, error) {
 		err = codec.Decode(*raw, r.Write())
 	case interface{ Query() *message.QueryOptions }:
 		err = codec.Decode(*raw, r.Query())
+	case interface{ Caller() *message.NodeCall }:
+		err = codec.Decode(*raw, r.Caller())
 	}
 	if err != nil {
 		return nil, undecodable(m, err)

@@ -140,6 +140,8 @@ func (s *Server) passed(ctx context.Context, to hop, m Method, c *Call, req Requ
 		r.Write().AuthToken = token
 	case interface{ Query() *message.QueryOptions }:
 		r.Query().AuthToken = token
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().AuthToken = token
 	}
 	return copied, nil
 }
@@ -151,5 +153,7 @@ func setRegion(req Request, region string) {
 		r.Write().Region = region
 	case interface{ Query() *message.QueryOptions }:
 		r.Query().Region = region
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().Region = region
 	}
 }

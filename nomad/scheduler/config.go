@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
@@ -13,7 +14,8 @@ type configs struct {
 
 // rules returns what decides about nodes beside the job.
 func (b *base) rules() feasible.Rules {
-	out := feasible.Rules{Namespace: b.snap.Namespace(nil, b.job.Namespace), Kinds: b.kinds}
+	out := feasible.Rules{Namespace: b.snap.Namespace(nil, b.job.Namespace), Kinds: b.kinds,
+		Volumes: func(node, name string) *nomad.HostVolume { return b.snap.HostVolumeOn(nil, node, name) }}
 	if b.schemas != nil {
 		out.Configs = configs{b.schemas, b.snap}
 	}

@@ -97,6 +97,10 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 	record := func(c feasible.Check) { out.Checks = append(out.Checks, c) }
 	s.cluster.explain(n, record)
 	s.eligibility.Explain(g.tg.Name, g.alloc, n, record)
+	if g.shares {
+		why := s.cluster.volumesTaken(g.tg, g.alloc, n)
+		record(feasible.Check{Name: feasible.CheckVolumes, Passed: why == "", Need: "claimed volumes and single writers", Found: why})
+	}
 	for i := range g.distincts {
 		why := g.distincts[i].unmet(s.cluster.tally, g.tg.Name, n)
 		record(feasible.Check{Name: feasible.CheckConstraint, Passed: why == "", Need: g.distincts[i].need(), Found: why})

@@ -33,6 +33,17 @@ func whole(text string) int {
 	return n
 }
 
+var volumeFields = map[string]func(*nomad.HostVolume, string){
+	"namespace": func(v *nomad.HostVolume, s string) { v.Namespace = s },
+	"state":     func(v *nomad.HostVolume, s string) { v.State = nomad.HostVolumeState(s) },
+	// mode=single-node-writer/block-device adds a capability.
+	"mode": func(v *nomad.HostVolume, s string) {
+		access, attachment, _ := strings.Cut(s, "/")
+		v.RequestedCapabilities = append(v.RequestedCapabilities, &nomad.HostVolumeCapability{
+			AccessMode: nomad.VolumeAccessMode(access), AttachmentMode: nomad.VolumeAttachmentMode(attachment)})
+	},
+}
+
 var nodeFields = map[string]func(*nomad.Node, string){
 	"cpu":        func(n *nomad.Node, v string) { n.NodeResources.Cpu.CpuShares = int64(whole(v)) },
 	"memory":     func(n *nomad.Node, v string) { n.NodeResources.Memory.MemoryMB = int64(whole(v)) },

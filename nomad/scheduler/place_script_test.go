@@ -26,6 +26,9 @@ import (
 //	fresh                     removes the job and its allocations
 //	failed j.g[0]             reports that an allocation failed
 //	down n1 | ready n1        changes the status of a node
+//	volume v1 n1 data [key=value …] adds a dynamic volume; the keys are in volumeFields
+//	claims                    prints the claims of the job on volumes
+//	unclaim v1                deletes the claim on a volume
 func TestPlaceScripts(t *testing.T) {
 	testScripts(t, "place", func(t *testing.T, text string) string { return (&placeScript{world: newWorld(t)}).run(text) })
 }
@@ -85,6 +88,12 @@ func (s *placeScript) step(verb string, args []string) []string {
 		s.nodes[args[0]].Status = nomad.NodeStatusDown
 	case "ready":
 		s.nodes[args[0]].Status = nomad.NodeStatusReady
+	case "volume":
+		s.addVolume(args)
+	case "unclaim":
+		s.claims = slices.DeleteFunc(s.claims, func(c *nomad.TaskGroupHostVolumeClaim) bool { return c.VolumeID == args[0] })
+	case "claims":
+		return s.showClaims()
 	case "eval":
 		return s.evaluate(args)
 	case "matches":
@@ -95,6 +104,31 @@ func (s *placeScript) step(verb string, args []string) []string {
 		s.t.Fatalf("unknown step %q", verb)
 	}
 	return nil
+}
+
+// addVolume adds a dynamic volume to a node.
+func (s *placeScript) addVolume(args []string) {
+	v := &nomad.HostVolume{ID: args[0], NodeID: args[1], Name: args[2], Namespace: "default", State: nomad.HostVolumeStateReady}
+	fields(s.t, volumeFields, v, args[3:])
+	v.Canonicalize()
+	s.volumes = append(s.volumes, v)
+	n := *s.nodes[v.NodeID]
+	n.HostVolumes = maps.Clone(n.HostVolumes)
+	if n.HostVolumes == nil {
+		n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{}
+	}
+	n.HostVolumes[v.Name] = &nomad.ClientHostVolumeConfig{Name: v.Name, ID: v.ID}
+	n.ComputedClass = n.ComputeClass()
+	s.nodes[n.ID] = &n
+}
+
+// showClaims returns the claims with the nodes of the allocations that hold them.
+func (s *placeScript) showClaims() []string {
+	out := []string{}
+	for _, c := range s.claims {
+		out = append(out, fmt.Sprintf("%s of %s by %s on %s", c.VolumeID, c.TaskGroupName, shown(s.allocs[c.AllocID]), s.allocs[c.AllocID].NodeID))
+	}
+	return out
 }
 
 // job registers a jobspec. Both types of jobs have the same JSON.

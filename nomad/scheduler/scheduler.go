@@ -37,6 +37,10 @@ type State interface {
 	SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration)
 	// DriverSchema returns the schema with the digest, or nil if it is not known.
 	DriverSchema(ws memdb.WatchSet, digest string) *nomad.DriverSchema
+	// HostVolumeOn returns the dynamic host volume of a node with the name, or nil.
+	HostVolumeOn(ws memdb.WatchSet, node, name string) *nomad.HostVolume
+	// VolumeClaimsOf returns the claims of a group of a job on host volumes.
+	VolumeClaimsOf(namespace, job, group string) iter.Seq[*nomad.TaskGroupHostVolumeClaim]
 }
 
 // Planner receives the decisions of a scheduler.

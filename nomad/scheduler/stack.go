@@ -37,6 +37,7 @@ type groupStack struct {
 	views     map[*nomad.Node]*nodeView
 	differs   bool   // allocations of the group have different demands
 	alloc     string // name of the allocation that the search is for
+	shares    bool   // whether a volume depends on other allocations
 }
 
 func newStack(b *base, c *cluster) *stack {
@@ -63,6 +64,7 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 		scorer:  newScorer(c, tg, ask),
 		views:   map[*nomad.Node]*nodeView{},
 		differs: s.eligibility.Differs(tg.Name),
+		shares:  sharesVolumes(tg),
 	}
 	g.distincts = append(c.tally.distincts(c.job.Constraints, ""), c.tally.distincts(tg.Constraints, tg.Name)...)
 	for _, t := range tg.Tasks {
@@ -165,6 +167,9 @@ func (s *stack) verdict(g *groupStack, v *nodeView) string {
 	why := v.why
 	if why == "" && g.differs {
 		why = s.eligibility.CheckFor(g.tg.Name, g.alloc, v.node)
+	}
+	if why == "" && g.shares {
+		why = s.cluster.volumesTaken(g.tg, g.alloc, v.node)
 	}
 	for i := 0; why == "" && i < len(g.distincts); i++ {
 		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, v.node)

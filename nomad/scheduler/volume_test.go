@@ -140,3 +140,23 @@ func TestNodeWithoutNetworkNone(t *testing.T) {
 		t.Errorf("placed %+v", live)
 	}
 }
+
+// A group that met a dynamic volume waits for any node: its class does not tell whether the volume is ready. One that
+// met static volumes only waits for another class.
+func TestDynamicVolumeEscapes(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1", has("data"))
+	w.nodes["n1"].HostVolumes["data"].ID = "v1"
+	w.volumes = []*nomad.HostVolume{{ID: "v1", NodeID: "n1", Name: "data", Namespace: "default", State: "pending"}}
+	w.volumes[0].Canonicalize()
+	w.register(job(nomad.JobTypeService, 1, wants(nomad.VolumeRequest{Source: "data"})))
+	w.process()
+	if len(w.created) != 1 || !w.created[0].EscapedComputedClass {
+		t.Fatalf("created %+v, want a blocked evaluation that any node unblocks", w.created)
+	}
+	w.volumes[0].State = "ready"
+	w.process(func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusBlocked })
+	if live := w.live(); len(live) != 1 {
+		t.Errorf("placed %+v", live)
+	}
+}

@@ -37,6 +37,8 @@ type world struct {
 	quota     *nomad.QuotaSpec
 	// schemas are those of drivers, by digest. They are checked if parsed is set.
 	schemas map[string]*nomad.DriverSchema
+	volumes []*nomad.HostVolume // dynamic
+	claims  []*nomad.TaskGroupHostVolumeClaim
 	parsed  *schema.Set
 	// elsewhere is the usage of other namespaces of the quota.
 	elsewhere nomad.QuotaAmount
@@ -73,6 +75,37 @@ func (w *world) SchedulerConfig(memdb.WatchSet) (uint64, *nomad.SchedulerConfigu
 
 func (w *world) DriverSchema(_ memdb.WatchSet, digest string) *nomad.DriverSchema {
 	return w.schemas[digest]
+}
+
+func (w *world) HostVolumeOn(_ memdb.WatchSet, node, name string) *nomad.HostVolume {
+	for _, v := range w.volumes {
+		if v.NodeID == node && v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+func (w *world) VolumeClaimsOf(_, job, group string) iter.Seq[*nomad.TaskGroupHostVolumeClaim] {
+	return filterSeq(slices.Values(w.claims), func(c *nomad.TaskGroupHostVolumeClaim) bool { return c.JobID == job && c.TaskGroupName == group })
+}
+
+// claim records the claims of a placed allocation, like the state of the servers.
+func (w *world) claim(a *nomad.Allocation) {
+	for _, r := range a.Job.TaskGroup(a.TaskGroup).Volumes {
+		v := w.HostVolumeOn(nil, a.NodeID, r.SourceFor(a.Name))
+		if !r.Sticky || v == nil {
+			continue
+		}
+		i := slices.IndexFunc(w.claims, func(c *nomad.TaskGroupHostVolumeClaim) bool {
+			return c.JobID == a.JobID && c.TaskGroupName == a.TaskGroup && c.VolumeID == v.ID
+		})
+		if i < 0 {
+			w.claims = append(w.claims, &nomad.TaskGroupHostVolumeClaim{Namespace: a.Namespace, JobID: a.JobID, TaskGroupName: a.TaskGroup, VolumeID: v.ID, VolumeName: v.Name, AllocID: a.ID})
+		} else if holder := w.allocs[w.claims[i].AllocID]; holder == nil || holder.TerminalStatus() {
+			w.claims[i].AllocID = a.ID
+		}
+	}
 }
 
 func (w *world) QuotaOf(memdb.WatchSet, string) *nomad.QuotaSpec { return w.quota }
@@ -227,6 +260,9 @@ func (w *world) put(p *nomad.Plan, a *nomad.Allocation) {
 		}
 	}
 	w.set(&out)
+	if out.Job != nil {
+		w.claim(&out)
+	}
 }
 
 func (w *world) set(a *nomad.Allocation) {

@@ -59,7 +59,9 @@ var admitted = map[string][]string{
 	// A node does not change its own eligibility.
 	"Node.UpdateEligibility": {anonymous, workload, nodeByID, itself},
 	// Registration is authenticated by the secret ID in the request, whoever calls.
-	"Node.Register": {anonymous, sameNode, nodeByID, otherNode, itself},
+	"Node.Register": {anonymous, sameNode, nodeByID, otherNode, itself}, "Node.Challenge": {anonymous, sameNode, nodeByID, otherNode, itself},
+	// The allocation is in the request body.
+	"Spiffe.SignX509": {sameNode, nodeByID, otherNode}, "Spiffe.SignJWT": {sameNode, nodeByID, otherNode},
 	// Operators introduce nodes; a caller with an identity is not an operator.
 	"ACL.CreateClientIntroductionToken": {anonymous, nodeByID, itself},
 	// An archive contains the root keys.
@@ -70,7 +72,7 @@ var admitted = map[string][]string{
 	"Status.Ping": anybody, "Status.Leader": anybody,
 	"Status.Peers": anybody, "Status.RaftStats": anybody,
 	"Status.HasNodeConn": anybody, "Region.List": anybody,
-	"Keyring.ListPublic": anybody, "Keyring.GetConfig": anybody,
+	"Keyring.ListPublic": anybody, "Keyring.GetConfig": anybody, "Spiffe.Bundle": anybody,
 	// The credential is in the request body.
 	"ACL.Login": anybody, "ACL.OIDCAuthURL": anybody, "ACL.OIDCCompleteAuth": anybody, "ACL.ListAuthMethods": anybody,
 	// The secret is in the request body, or there is no token yet.
@@ -125,6 +127,8 @@ func (x access) call(t *testing.T, m rpc.Method, who string) error {
 		r.Query().Region, r.Query().AuthToken = "global", token
 	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken = "global", token
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().Region, r.Caller().AuthToken = "global", token
 	}
 	return led(t, func(ctx context.Context) error {
 		if !m.Stream {

@@ -70,7 +70,8 @@ var named = map[string][]string{
 
 	"Alloc.GetAllocs": {clientHere, serverHere}, "Alloc.SignIdentities": {clientHere, serverHere},
 	"Node.EmitEvents": {clientHere, serverHere}, "Node.UpsertDriverSchemas": {clientHere, serverHere}, "Node.GetClientAllocs": {clientHere, serverHere}, "Node.UpdateAlloc": {clientHere, serverHere},
-	"Node.Register": {clientHere, serverHere}, "Node.UpdateStatus": {clientHere, serverHere},
+	"Node.Register": {clientHere, serverHere}, "Node.UpdateStatus": {clientHere, serverHere}, "Node.Challenge": {clientHere, serverHere},
+	"Spiffe.SignX509": {clientHere, serverHere}, "Spiffe.SignJWT": {clientHere, serverHere},
 }
 
 // certified is a cluster with TLS and verified names, a server of another region, and callers
@@ -131,6 +132,8 @@ func (x *certified) attempt(t *testing.T, m rpc.Method, way, cert, token string,
 		r.Query().Region, r.Query().AuthToken, r.Query().Forwarded = "global", token, relayed
 	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken, r.Write().Forwarded = "global", token, relayed
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().Region, r.Caller().AuthToken, r.Caller().Forwarded = "global", token, relayed
 	}
 	return led(t, func(ctx context.Context) error {
 		switch {
@@ -235,7 +238,7 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 	if !special {
 		return
 	}
-	if !denied && m.Name != "Node.Register" {
+	if !denied && m.Name != "Node.Register" && m.Name != "Node.Challenge" {
 		// A server's certificate alone is sufficient for a few methods, at the leader only.
 		opens := way == direct && slices.Contains(byCertificate, m.Name)
 		for _, relayed := range []bool{false, true} {

@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
@@ -121,6 +122,8 @@ type Config struct {
 	SignWithin time.Duration
 	// OIDCIssuer is the issuer in tokens. It enables OIDC discovery.
 	OIDCIssuer string
+	// Spiffe enables SPIFFE identities. Default: disabled.
+	Spiffe Spiffe
 	// AcceptAnyAudience accepts workload identities for other audiences in the API of this
 	// cluster, as other implementations do.
 	AcceptAnyAudience bool
@@ -162,6 +165,8 @@ type Config struct {
 	TLS *certs.Store
 	// Audit is the audit log for calls and signed tokens. Default: none.
 	Audit *audit.Log
+	// Monitor is the log of the agent, for Agent.Monitor. Default: none; the method then fails.
+	Monitor *monitor.Source
 	// RPCMaxConnsPerClient limits the connections per address. Default 100; negative means no
 	// limit.
 	RPCMaxConnsPerClient int
@@ -172,6 +177,17 @@ type Config struct {
 	// Metrics configures the metrics. Default: once per second, with all labels but allocation
 	// IDs.
 	Metrics Metrics
+}
+
+// Spiffe configures the trust domain of a region.
+type Spiffe struct {
+	// TrustDomain is its name; "" disables SPIFFE identities.
+	TrustDomain string
+	// DNS are the suffixes of the DNS names that tasks may request.
+	DNS []string
+	// Overlap is the time for which a new key is in the bundle before it signs. Default:
+	// svid.DefaultOverlap.
+	Overlap time.Duration
 }
 
 // Metrics configures a server's metrics.

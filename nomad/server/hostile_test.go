@@ -190,6 +190,8 @@ func aim(req rpc.Request, token string) {
 		*r.Query() = message.QueryOptions{Region: "global", Namespace: r.Query().Namespace, AuthToken: token, Filter: r.Query().Filter, PerPage: r.Query().PerPage}
 	case interface{ Write() *message.WriteRequest }:
 		*r.Write() = message.WriteRequest{Region: "global", Namespace: r.Write().Namespace, AuthToken: token}
+	case interface{ Caller() *message.NodeCall }:
+		*r.Caller() = message.NodeCall{Region: "global", AuthToken: token}
 	}
 }
 

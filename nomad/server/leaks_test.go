@@ -93,6 +93,8 @@ func (x access) answer(t *testing.T, m rpc.Method, token string, words map[strin
 		r.Query().Region, r.Query().AuthToken, r.Query().Namespace = "global", token, "default"
 	case interface{ Write() *message.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken, r.Write().Namespace = "global", token, "default"
+	case interface{ Caller() *message.NodeCall }:
+		r.Caller().Region, r.Caller().AuthToken = "global", token
 	}
 	ctx, cancel := context.WithTimeout(within(t), 10*time.Second)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -92,6 +93,18 @@ func (p peers) NodeSession(ctx context.Context, node string) (string, error) {
 	var out message.NodeSessionResponse
 	err = p.s.peers.Call(ctx, addr, "NodeIdentity.Session", req, &out)
 	return out.ID, err
+}
+
+// AsServer makes a call with the identity of this server to the server with a node's newest connection.
+func (p peers) AsServer(ctx context.Context, node, method string, req handler.ServerCall, resp any) error {
+	addr, err := p.NodeServer(ctx, node)
+	if err != nil {
+		return err
+	}
+	if req.Caller().AuthToken, err = p.s.token(ctx); err != nil {
+		return err
+	}
+	return p.s.peers.Call(ctx, addr, method, req, resp)
 }
 
 // Call makes a call to another server.

@@ -59,6 +59,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/stream"
+	"github.com/open-nomad/open-nomad/nomad/svid"
 	"github.com/open-nomad/open-nomad/nomad/unserved"
 	"github.com/open-nomad/open-nomad/nomad/worker"
 	"github.com/open-nomad/open-nomad/plugins/schema"
@@ -85,6 +86,7 @@ type Server struct {
 	ring      *keyring.Ring
 	services  []*kms.Wrapper // the wrappers of the keyring that use external services
 	issuer    *identity.Issuer
+	svids     *svid.Issuer
 	authority *authz.Authority
 	broker    *broker.Broker
 	blocked   *broker.Blocked
@@ -157,6 +159,9 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	s.issuer = identity.New(identity.Config{Ring: s.ring, Region: s.cfg.Region, URL: s.cfg.OIDCIssuer, AnyAudience: s.cfg.AcceptAnyAudience, Audit: s.cfg.Audit})
+	if s.svids, err = svid.New(svid.Config{Ring: s.ring, TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS, Overlap: s.cfg.Spiffe.Overlap}); err != nil {
+		return fmt.Errorf("server: spiffe: %w", err)
+	}
 	s.authority = authz.New(authz.Config{Enforce: s.cfg.Access.Enabled, Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS, Log: s.log})
 	s.calls = s.newMeter()
 	self := s.asLeader()
@@ -225,17 +230,18 @@ func (s *Server) endpoints() *endpoint.Service {
 			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
 		RootKeys:    rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},
 		Access:      access.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},
-		Relay:       relay.Config{TokensToNodes: s.cfg.TokensToNodes},
+		Relay:       relay.Config{TokensToNodes: s.cfg.TokensToNodes, Monitor: s.cfg.Monitor},
 		Evals:       evals.Config{Blocked: s.blocked, Plans: s.plans, LeaderToken: s.authority.Token},
 		Deployments: s.deploys,
 		Periodic:    s.periodic,
 		Jobs: jobs.Config{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
-			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
+			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize,
+			Spiffe: jobs.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}},
 		Nodes:     nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats, Plans: s.plans},
 		Variables: variables.Config{Locks: s.locks, Keyring: s.ring},
 		Servers: servers.Config{Name: s.cfg.Name, Datacenter: s.cfg.Datacenter, Warning: s.cfg.Introduction.Warning(),
 			Voters: s, Autopilot: s, Snapshots: s},
-		Search: s.cfg.Search, Events: s.events,
+		Search: s.cfg.Search, Events: s.events, SVIDs: s.svids,
 	})
 }
 

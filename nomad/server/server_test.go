@@ -104,7 +104,7 @@ type fakeNode struct {
 func mockNode() *nomad.Node {
 	return &nomad.Node{
 		ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "fake", NodePool: nomad.NodePoolDefault,
-		Attributes: map[string]string{"nomad.version": "2.0.6", "kernel.name": "linux", "driver.mock_driver": "1"},
+		Attributes: map[string]string{"nomad.version": "2.0.6", "kernel.name": "linux", "driver.mock_driver": "1", "nomad.service_discovery": "true"},
 		Drivers:    map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}},
 		NodeResources: &nomad.NodeResources{
 			Cpu:    nomad.LegacyNodeCpuResources{CpuShares: 4000, TotalCpuCores: 4},

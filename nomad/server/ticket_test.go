@@ -129,7 +129,10 @@ func joinRogue(t *testing.T, s *server.Server, attributes map[string]string) *ro
 		noting[message.NodeSpecificRequest, message.ClientStatsResponse](r, "ClientStats.Stats"),
 		noting[message.NodeIdentityGetReq, message.NodeIdentityGetResp](r, "NodeIdentity.Get"),
 		noting[message.NodeSpecificRequest, message.NodeMetaResponse](r, "NodeMeta.Read"),
+		noting[message.NodeMetaApplyRequest, message.NodeMetaResponse](r, "NodeMeta.Apply"),
 		noting[message.NodeIdentityRenewReq, message.NodeIdentityRenewResp](r, "NodeIdentity.Renew"),
+		notingStream[message.MonitorRequest](r, "Agent.Monitor"),
+		notingStream[message.MonitorExportRequest](r, "Agent.MonitorExport"),
 		notingStream[message.AllocExecRequest](r, "Allocations.Exec"),
 		notingStream[message.FsLogsRequest](r, "FileSystem.Logs"),
 		notingStream[message.FsStreamRequest](r, "FileSystem.Stream"),
@@ -177,8 +180,11 @@ func everyRelay(alloc, node string) map[string]rpc.Request {
 		"FileSystem.Stat":                     &message.FsStatRequest{AllocID: alloc, Path: "/"},
 		"ClientStats.Stats":                   &message.NodeSpecificRequest{NodeID: node},
 		"NodeIdentity.Get":                    &message.NodeIdentityGetReq{NodeID: node},
+		"NodeMeta.Apply":                      &message.NodeMetaApplyRequest{NodeID: node},
 		"NodeMeta.Read":                       &message.NodeSpecificRequest{NodeID: node},
 		"NodeIdentity.Renew":                  &message.NodeIdentityRenewReq{NodeID: node},
+		"Agent.Monitor":                       &message.MonitorRequest{NodeID: node},
+		"Agent.MonitorExport":                 &message.MonitorExportRequest{NodeID: node, OnDisk: true},
 		"Allocations.Exec":                    &message.AllocExecRequest{AllocID: alloc, Task: "t", Cmd: []string{"x"}},
 		"FileSystem.Logs":                     &message.FsLogsRequest{AllocID: alloc, Task: "t", LogType: "stdout"},
 		"FileSystem.Stream":                   &message.FsStreamRequest{AllocID: alloc, Path: "/x"},
@@ -186,7 +192,7 @@ func everyRelay(alloc, node string) map[string]rpc.Request {
 }
 
 // streams lists the streaming methods.
-var streams = map[string]bool{"Allocations.Exec": true, "FileSystem.Logs": true, "FileSystem.Stream": true}
+var streams = map[string]bool{"Allocations.Exec": true, "FileSystem.Logs": true, "FileSystem.Stream": true, "Agent.Monitor": true, "Agent.MonitorExport": true}
 
 // relays makes a call that a node answers. Of a stream it reads the first chunk and returns the
 // stream.
@@ -224,10 +230,10 @@ func nodeName(method string) string {
 // A node never gets the secret of a caller, whatever the call.
 func TestNodeNeverGetsItsCallersTokens(t *testing.T) {
 	g, r, alloc := rogueHouse(t, ticketed, nil)
-	all := g.bearer("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }")
+	all := g.bearer("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }")
 	workload := r.allocs(1)[0].SignedIdentities["t"]
 	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "of-j", JobACL: &acls.JobACL{Namespace: "default", JobID: "j"},
-		Rules: "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }"}}}, nil)
+		Rules: "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }"}}}, nil)
 	for who, secret := range map[string]string{"management": g.root, "a token": all, "a workload": workload} {
 		for method, req := range everyRelay(alloc, r.node.ID) {
 			if _, err := g.relays(secret, method, req); err != nil {
@@ -283,7 +289,7 @@ func TestNodesWithoutAccessControl(t *testing.T) {
 
 // A relayed stream ends when its caller loses the right to it, whatever the node does.
 func TestRelayedStreamsEndWithTheRight(t *testing.T) {
-	const rules = "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }"
+	const rules = "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nagent { policy = \"read\" }"
 	g, r, alloc := rogueHouse(t, ticketed, nil)
 	policy := func(name, rules string, job *acls.JobACL) {
 		g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: name, Rules: rules, JobACL: job}}}, nil)

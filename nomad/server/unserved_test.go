@@ -23,7 +23,7 @@ import (
 )
 
 // foreignArchive returns a snapshot of a cluster of Nomad 2.0 with two jobs for several
-// regions and a service registration. The records have the keys of Nomad's structs.
+// regions and a CSI volume. The records have the keys of Nomad's structs.
 func foreignArchive(t *testing.T) []byte {
 	t.Helper()
 	var stream bytes.Buffer
@@ -45,8 +45,7 @@ func foreignArchive(t *testing.T) []byte {
 		put(1, job)
 		put(9, job)
 	}
-	put(21, map[string]any{"ID": "_nomad-task-1", "ServiceName": "web", "Namespace": "default", "NodeID": nomad.NewID(), "Datacenter": "dc1", "JobID": "web",
-		"AllocID": nomad.NewID(), "Tags": []string{"a"}, "Address": "192.0.2.1", "Port": 80, "CreateIndex": 22, "ModifyIndex": 22})
+	put(18, map[string]any{"ID": "data", "Name": "data", "Namespace": "default", "PluginID": "ebs", "ExternalID": "vol-1", "CreateIndex": 22, "ModifyIndex": 22})
 	if err := out.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +86,8 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 	if err := restore(t, inProcess(t, here.Server), foreignArchive(t), "EOF"); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"multiregion blocks of 2 jobs have no effect: each region runs its part independently",
-		"1 service registration is preserved: it is not shown, updated or removed here"}
+	want := []string{"1 CSI volume is preserved: it is not shown, claimed, updated or removed here",
+		"multiregion blocks of 2 jobs have no effect: each region runs its part independently"}
 	line := "features=\"" + strings.Join(want, "; ") + "\""
 	eventually(t, func() bool { return log.has("level=WARN", line) })
 	eventually(t, func() bool { return health(t, here).Healthy }) // of the new term
@@ -118,7 +117,7 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 
 	read[message.JobDeregisterResponse](t, here.Server, "Job.Deregister", &message.JobDeregisterRequest{JobID: "report",
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
-	if got := health(t, here).Unserved; len(got) != 2 || got[0] != "multiregion blocks of 1 job have no effect: each region runs its part independently" {
+	if got := health(t, here).Unserved; len(got) != 2 || got[1] != "multiregion blocks of 1 job have no effect: each region runs its part independently" {
 		t.Errorf("health.Unserved = %q after one of two jobs was stopped", got)
 	}
 

@@ -27,12 +27,7 @@ var unsupported = map[nomad.MessageType]string{
 	nomad.CSIVolumeRegisterRequestType:   "CSIVolumeRegister",
 	nomad.CSIVolumeDeregisterRequestType: "CSIVolumeDeregister", nomad.CSIVolumeClaimRequestType: "CSIVolumeClaim",
 	nomad.CSIVolumeClaimBatchRequestType: "CSIVolumeClaimBatch",
-	nomad.CSIPluginDeleteRequestType:     "CSIPluginDelete", nomad.ServiceRegistrationUpsertRequestType: "ServiceRegistrationUpsert",
-	nomad.ServiceRegistrationDeleteByIDRequestType:     "ServiceRegistrationDeleteByID",
-	nomad.ServiceRegistrationDeleteByNodeIDRequestType: "ServiceRegistrationDeleteByNodeID",
-	nomad.HostVolumeRegisterRequestType:                "HostVolumeRegister",
-	nomad.HostVolumeDeleteRequestType:                  "HostVolumeDelete",
-	nomad.TaskGroupHostVolumeClaimDeleteRequestType:    "TaskGroupHostVolumeClaimDelete",
+	nomad.CSIPluginDeleteRequestType:     "CSIPluginDelete",
 }
 
 // runner is a server that may end by itself.
@@ -131,17 +126,17 @@ func TestNothingIsWrittenAfterAnUnsupportedEntry(t *testing.T) {
 	}
 	for leads := false; !leads; leads = <-other.Leadership() {
 	}
-	_, _, err = other.Apply(within(t), nomad.HostVolumeRegisterRequestType, map[string]any{})
+	_, _, err = other.Apply(within(t), nomad.CSIVolumeRegisterRequestType, map[string]any{})
 	if err = errors.Join(err, other.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		err := <-run(t, func(c *server.Config) { c.DataDir = dir }, logger()).ended
-		if err == nil || !strings.Contains(err.Error(), "has type 75 (HostVolumeRegister)") {
+		if err == nil || !strings.Contains(err.Error(), "has type 35 (CSIVolumeRegister)") {
 			t.Errorf("Run() = %v", err)
 		}
 	}
-	if _, after := commandsAfter(t, dir, nomad.HostVolumeRegisterRequestType); after > 0 {
+	if _, after := commandsAfter(t, dir, nomad.CSIVolumeRegisterRequestType); after > 0 {
 		t.Errorf("%d commands were written after the entry", after)
 	}
 }
@@ -162,7 +157,7 @@ func TestUnsupportedEntryStopsACluster(t *testing.T) {
 	}
 	waitVoters(t, members, 3)
 	leader, _ := split(t, members)
-	if err := leader.Apply(within(t), nomad.HostVolumeRegisterRequestType, map[string]any{}); err == nil {
+	if err := leader.Apply(within(t), nomad.CSIVolumeRegisterRequestType, map[string]any{}); err == nil {
 		t.Error("the entry was applied")
 	}
 	outcomes := make(chan error, len(all))
@@ -170,7 +165,7 @@ func TestUnsupportedEntryStopsACluster(t *testing.T) {
 		go func() { outcomes <- <-s.ended }()
 	}
 	for range 2 {
-		if err := <-outcomes; err == nil || !strings.Contains(err.Error(), "has type 75 (HostVolumeRegister)") {
+		if err := <-outcomes; err == nil || !strings.Contains(err.Error(), "has type 35 (CSIVolumeRegister)") {
 			t.Errorf("Run() = %v", err)
 		}
 	}

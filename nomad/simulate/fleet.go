@@ -131,8 +131,18 @@ func (s *NodeSet) node(n, i int, table kinds.Table) *nomad.Node {
 		out.Drivers[d] = &nomad.DriverInfo{Detected: true, Healthy: true}
 		maps.Copy(out.Attributes, driverAttributes(d, table[d]))
 	}
+	maps.Copy(out.Attributes, bridgeAttributes())
 	maps.Copy(out.Attributes, s.Attributes)
 	out.ComputedClass = out.ComputeClass()
+	return out
+}
+
+// bridgeAttributes returns the node attributes of the bridge: the CNI plugins that it needs.
+func bridgeAttributes() map[string]string {
+	out := map[string]string{nomad.AttrBridgeIsolation: "true"}
+	for _, name := range []string{"bridge", "firewall", "host-local", "loopback", "portmap"} {
+		out["plugins.cni.version."+name] = "1.6.0"
+	}
 	return out
 }
 

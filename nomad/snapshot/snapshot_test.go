@@ -60,7 +60,9 @@ func records(t testing.TB) []byte {
 	put(6, &nomad.PeriodicLaunch{Namespace: "default", ID: "j", Launch: end, CreateIndex: 7, ModifyIndex: 7})
 	put(16, &nomad.ScalingPolicy{ID: "s1", Type: "horizontal", Target: map[string]string{"Namespace": "default", "Job": "j", "Group": "g"}, Policy: map[string]any{"cooldown": "1m"}, Max: 3})
 	put(19, &nomad.JobScalingEvents{Namespace: "default", JobID: "j", ScalingEvents: map[string][]*nomad.ScalingEvent{"g": {{Time: 5, Message: "m"}}}})
-	for _, kind := range []byte{17, 18, 21, 31} {
+	put(21, &nomad.ServiceRegistration{ID: "s1", ServiceName: "db", Namespace: "default", NodeID: "n1", AllocID: "a1", Tags: []string{"x"}, Port: 80, ModifyIndex: 7})
+	put(31, &nomad.HostVolume{ID: "v1", Namespace: "default", Name: "data", NodeID: "n1", Parameters: map[string]string{"mode": "0700"}, State: "ready", ModifyIndex: 7})
+	for _, kind := range []byte{17, 18} {
 		put(kind, map[string]any{"ID": fmt.Sprint("later", kind), "Data": []byte{0, 1, 255}})
 	}
 	if err := out.Flush(); err != nil {

@@ -106,10 +106,13 @@ func (s *Snapshot) AllocsByDeployment(ws memdb.WatchSet, deployment string) iter
 
 // storeAlloc stores a, which the caller owns, in place of old. old is nil for a new allocation.
 // It also updates the quota usage, the counts of the job summary in c, the counters of the
-// deployment and the Changes.
+// deployment and the Changes. It removes the service registrations of an ended allocation.
 func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
 	allocs.Put(t.Txn, a)
 	t.account(a, old)
+	if a.ClientTerminalStatus() {
+		t.deregister("alloc", a.ID) // its client may be unable to do so
+	}
 	c.moved(a, old)
 	t.countInDeployment(a, old)
 	if old == nil {

@@ -40,6 +40,7 @@ func (s *Store) Reap(index uint64, req *message.EvalReapRequest) (*Changes, erro
 			if a := allocs.Get(t, nil, table.KeyOf(id)); a != nil {
 				allocs.Delete(t.Txn, a)
 				t.account(nil, a)
+				t.deregister("alloc", id)
 			}
 		}
 		t.setCollectedStatuses(touched)

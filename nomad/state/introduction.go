@@ -14,6 +14,10 @@ import (
 // ID>/<uses>, so that rows sort by expiry. The value is the index of the latest use.
 const introductionPrefix = "introduction/"
 
+// holderPrefix begins the keys of the rows that hold who has used a token:
+// introduction_holder/<expiry>/<token ID>/<holder>. The value is the index of the first use.
+const holderPrefix = "introduction_holder/"
+
 // forgetAfter is the time in seconds for which the uses of an expired token are kept. It exceeds
 // the clock skew between servers.
 const forgetAfter = 10 * 60
@@ -33,6 +37,9 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 	if use.TokenID == "" || strings.Contains(use.TokenID, "/") || use.Expiry <= 0 {
 		return nomad.Denied("introduction token without ID or expiry")
 	}
+	if t.heldBy(use) {
+		return nil
+	}
 	used := 0
 	own := introductionKey(use.Expiry, use.TokenID) + "/"
 	for row := range table.Indexes.Prefixed(t, nil, table.Primary, table.PrefixOf(own)) {
@@ -49,16 +56,30 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 	t.forgetIntroductions(now - forgetAfter)
 	key := introductionKey(use.Expiry, use.TokenID, strconv.Itoa(used+1))
 	table.Indexes.Put(t.Txn, &nomad.IndexEntry{Key: key, Value: t.Index})
+	if use.Holder != "" {
+		table.Indexes.Put(t.Txn, &nomad.IndexEntry{Key: holderKey(use), Value: t.Index})
+	}
 	return nil
+}
+
+// heldBy reports whether the same node and key have used the token before.
+func (t *txn) heldBy(use *nomad.NodeIntroduction) bool {
+	return use.Holder != "" && table.Indexes.Get(t, nil, table.KeyOf(holderKey(use))) != nil
+}
+
+func holderKey(use *nomad.NodeIntroduction) string {
+	return holderPrefix + strings.TrimPrefix(introductionKey(use.Expiry, use.TokenID, use.Holder), introductionPrefix)
 }
 
 // forgetIntroductions deletes the rows that expired before then.
 func (t *txn) forgetIntroductions(then int64) {
-	end := introductionKey(max(then, 0))
-	for row := range table.Indexes.Prefixed(t, nil, table.Primary, table.PrefixOf(introductionPrefix)) {
-		if row.Key >= end {
-			return
+	until := strings.TrimPrefix(introductionKey(max(then, 0)), introductionPrefix)
+	for _, prefix := range []string{introductionPrefix, holderPrefix} {
+		for row := range table.Indexes.Prefixed(t, nil, table.Primary, table.PrefixOf(prefix)) {
+			if row.Key >= prefix+until {
+				break
+			}
+			table.Indexes.Delete(t.Txn, row)
 		}
-		table.Indexes.Delete(t.Txn, row)
 	}
 }

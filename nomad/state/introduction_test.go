@@ -113,3 +113,59 @@ func TestIntroductionIsRemembered(t *testing.T) {
 		t.Errorf("rows later are %q", got)
 	}
 }
+
+// The same holder may use a token again, which counts once. That is kept in snapshots and forgotten with
+// the uses.
+func TestIntroductionOfHolder(t *testing.T) {
+	w := newWorld(t)
+	use := nomad.NodeIntroduction{TokenID: "a", Expiry: 1000, Holder: "h1"}
+	other := nomad.NodeIntroduction{TokenID: "a", Expiry: 1000, Holder: "h2"}
+	for i, c := range []struct {
+		node string
+		use  nomad.NodeIntroduction
+		ok   bool
+	}{{"n1", use, true}, {"n2", other, false}, {"n2", nomad.NodeIntroduction{TokenID: "a", Expiry: 1000}, false}, {"n3", use, true}} {
+		if err := w.introduced(c.node, 500, c.use); (err == nil) != c.ok {
+			t.Errorf("%d: node %s: %v", i, c.node, err)
+		}
+	}
+	held := func() (n int) {
+		for _, rec := range state.Tables() {
+			if rec.Name != "Index" {
+				continue
+			}
+			for row := range rec.Rows(w.snap()) {
+				if strings.HasPrefix(row.(*nomad.IndexEntry).Key, "introduction_holder/") {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	if got := held(); got != 1 {
+		t.Errorf("a snapshot has %d holders, want 1", got)
+	}
+	if err := w.introduced("n4", 100_000, nomad.NodeIntroduction{TokenID: "b", Expiry: 100_100, Holder: "h3"}); err != nil || held() != 1 {
+		t.Errorf("after the expiry: %v, %d holders, want 1", err, held())
+	}
+}
+
+// A node that has a key keeps it, whatever a server without support for keys sends.
+func TestNodeKeepsItsKey(t *testing.T) {
+	w := newWorld(t)
+	put := func(key []byte) error {
+		_, err := w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: &nomad.Node{ID: "n1", Status: nomad.NodeStatusInit, Key: key}})
+		return err
+	}
+	for _, key := range [][]byte{nil, {1}, nil, {1}} {
+		if err := put(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := put([]byte{2}); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("another key: %v", err)
+	}
+	if got := w.snap().Node(nil, "n1").Key; !bytes.Equal(got, []byte{1}) {
+		t.Errorf("the key is %v", got)
+	}
+}

@@ -232,8 +232,8 @@ func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, erro
 	return &stopped, t.upsertJob(&stopped, nil)
 }
 
-// purgeJob deletes a job with its versions, submissions, summary, launch, scaling policies and
-// scaling events.
+// purgeJob deletes a job with its versions, submissions, summary, launch, scaling policies,
+// scaling events and volume claims.
 func (t *txn) purgeJob(j *nomad.Job) {
 	k := table.KeyOf(j.Namespace, j.ID)
 	t.uncountChild(j)
@@ -249,4 +249,5 @@ func (t *txn) purgeJob(j *nomad.Job) {
 	}
 	t.deleteLaunch(j)
 	t.deleteScaling(j)
+	t.deleteClaims(j)
 }

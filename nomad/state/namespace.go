@@ -55,7 +55,7 @@ func (t *txn) putNamespace(n *nomad.Namespace) {
 }
 
 // DeleteNamespaces removes namespaces. A namespace must not contain a job, not even a dead one,
-// or a variable.
+// a variable or a volume.
 func (s *Store) DeleteNamespaces(index uint64, req *message.NamespaceDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Namespaces {
@@ -71,6 +71,9 @@ func (s *Store) DeleteNamespaces(index uint64, req *message.NamespaceDeleteReque
 			}
 			for v := range variables.By(t, nil, table.Primary, table.KeyOf(name)) {
 				return fmt.Errorf("namespace %q has the variable %q: purge its variables first", name, v.Path)
+			}
+			for v := range hostVolumes.By(t, nil, table.Primary, table.KeyOf(name)) {
+				return fmt.Errorf("namespace %q has the volume %q (%s): delete its volumes first", name, v.Name, v.ID)
 			}
 			if q := variableQuotas.Get(t, nil, table.KeyOf(name)); q != nil {
 				variableQuotas.Delete(t.Txn, q)

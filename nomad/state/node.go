@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 	"slices"
@@ -64,6 +65,9 @@ func (s *Store) RegisterNode(index uint64, req *message.NodeRegisterRequest) (*C
 		canonicalNode(&n)
 		n.CreateIndex, n.ModifyIndex = index, index
 		old := nodes.Get(t, nil, table.KeyOf(n.ID))
+		if old != nil && len(old.Key) > 0 && len(n.Key) > 0 && !bytes.Equal(old.Key, n.Key) {
+			return nomad.Denied("node %s is bound to another key", n.ID)
+		}
 		if err := t.admitNode(req, &n, old); err != nil {
 			return err
 		}
@@ -88,6 +92,7 @@ func (s *Store) RegisterNode(index uint64, req *message.NodeRegisterRequest) (*C
 			t.putNodePool(&nomad.NodePool{Name: n.NodePool})
 		}
 		t.putNode(&n)
+		t.followVolumes(&n)
 		t.dropSchemas(nomad.LostSchemas(old, &n))
 		return nil
 	})
@@ -102,6 +107,9 @@ func keepServerSide(n, old *nomad.Node) {
 	n.LastDrain = old.LastDrain
 	n.LastMissedHeartbeatIndex = old.LastMissedHeartbeatIndex
 	n.LastAllocUpdateIndex = old.LastAllocUpdateIndex
+	if len(n.Key) == 0 { // servers of other projects drop it
+		n.Key = old.Key
+	}
 	n.IdentitiesSince = max(n.IdentitiesSince, old.IdentitiesSince)
 	if n.IdentitySigningKeyID == "" {
 		n.IdentitySigningKeyID = old.IdentitySigningKeyID
@@ -173,6 +181,7 @@ func (s *Store) UpdateNodeStatus(index uint64, req *message.NodeUpdateStatusRequ
 				n.IdentitySigningKeyID = req.IdentitySigningKeyID
 			}
 			appendEvent(n, index, req.NodeEvent)
+			t.followVolumes(n)
 		})
 	})
 }

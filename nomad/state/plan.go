@@ -65,6 +65,7 @@ func (t *txn) applyAllocs(req *message.ApplyPlanResultsRequest, c counts, touche
 		}
 		t.storeAlloc(&a, old, c)
 		t.linkPrevious(&a)
+		t.claimVolumes(&a)
 		touched[a.JobNamespacedID()] = true
 	}
 	return nil

@@ -116,6 +116,7 @@ func (s *Store) DeregisterNodes(index uint64, d Deregistration) (*Changes, error
 				return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
 			}
 			nodes.Delete(t.Txn, n)
+			t.dropVolumesOf(n)
 			lost = append(lost, nomad.LostSchemas(n, nil)...)
 			if d.Purge || n.DrainStrategy != nil || n.SchedulingEligibility == nomad.NodeSchedulingIneligible {
 				t.purge(id, d.PurgedAt)

@@ -66,7 +66,7 @@ func Tables() []Record {
 		rowRecord(64, "Namespace", namespaces, nil),
 		rowRecord(13, "SchedulerConfig", schedulerConfigs, canonicalScheduler),
 		rowRecord(14, "ClusterMetadata", clusterMetas, nil),
-		foreignRecord(21, "ServiceRegistration"),
+		rowRecord(21, "ServiceRegistration", registrations, nil),
 		rowRecord(22, "Variables", variables, nil),
 		rowRecord(23, "VariablesQuota", variableQuotas, nil),
 		rowRecord(30, "RootKey", rootKeys, nil),
@@ -74,7 +74,7 @@ func Tables() []Record {
 		rowRecord(26, "ACLAuthMethod", aclAuthMethods, nil),
 		rowRecord(27, "ACLBindingRule", aclBindingRules, nil),
 		rowRecord(29, "JobSubmission", jobSubmissions, nil),
-		foreignRecord(31, "HostVolume"),
+		rowRecord(31, "HostVolume", hostVolumes, nil),
 		legacyKeyRecord(),
 		droppedRecord(5, "TimeTable"),
 		droppedRecord(8, "VaultAccessor"),
@@ -102,8 +102,8 @@ func rowRecord[T any](kind byte, name string, t *table.Table[T], fix func(*T)) R
 	}
 }
 
-// indexRecord is rowRecord for the index table. The autopilot configuration, the quotas and
-// the driver schemas have no record type. They are written as index rows that hold their JSON in the key. Readers that do
+// indexRecord is rowRecord for the index table. The autopilot configuration, the quotas, the
+// driver schemas and the volume claims have no record type. They are written as index rows that hold their JSON in the key. Readers that do
 // not know such rows keep them.
 func indexRecord() Record {
 	rec := rowRecord(2, "Index", table.Indexes, nil)
@@ -128,6 +128,11 @@ func indexRecord() Record {
 					return
 				}
 			}
+			for c := range s.VolumeClaims(nil) {
+				if !yield(claimRow(c)) {
+					return
+				}
+			}
 		}
 	}
 	rec.read = func(r *Restore, decode func(any) error) error {
@@ -143,6 +148,9 @@ func indexRecord() Record {
 		}
 		if text, ok := strings.CutPrefix(row.Key, schemaPrefix); ok {
 			return r.readSchema(text)
+		}
+		if text, ok := strings.CutPrefix(row.Key, claimPrefix); ok {
+			return r.readClaim(text)
 		}
 		return table.Indexes.Load(r.txn.Txn, row)
 	}

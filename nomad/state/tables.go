@@ -27,8 +27,11 @@ const (
 	TableAutopilotConf  = "autopilot_config"
 	TableClusterMeta    = "cluster_meta"
 	TableRootKeys       = "root_keys"
+	TableRegistrations  = "service_registrations"
 	TableVariables      = "variables"
 	TableVariablesQuota = "variables_quota"
+	TableHostVolumes    = "host_volumes"
+	TableVolumeClaims   = "task_volume"
 	TableQuotas         = "quotas"         // not in Nomad 2.0
 	TableQuotaUsage     = "quota_usage"    // not in Nomad 2.0
 	TableDriverSchemas  = "driver_schemas" // not in Nomad 2.0
@@ -54,6 +57,7 @@ func schema() *memdb.DBSchema {
 		evals.Schema(), allocs.Schema(), schedulerConfigs.Schema(), autopilotConfigs.Schema(), clusterMetas.Schema(), rootKeys.Schema(),
 		variables.Schema(), variableQuotas.Schema(), aclPolicies.Schema(), aclTokens.Schema(), aclRoles.Schema(), aclAuthMethods.Schema(),
 		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), driverSchemas.Schema(), foreign.Schema(),
+		registrations.Schema(), hostVolumes.Schema(), volumeClaims.Schema(),
 	}
 	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, t := range all {

@@ -48,6 +48,10 @@ func TestEventsOfRows(t *testing.T) {
 			`{"Topic":"Node","Type":"NodeStreamEvent","Key":"n","Namespace":"","FilterKeys":null,"Payload":["Node"]}`},
 		"node pool": {nomad.NodePoolDeleteRequestType, table.Write{Row: &nomad.NodePool{Name: "gpu"}, Deleted: true},
 			`{"Topic":"NodePool","Type":"NodePoolDeleted","Key":"gpu","Namespace":"","FilterKeys":null,"Payload":["NodePool"]}`},
+		"service": {nomad.ServiceRegistrationUpsertRequestType, table.Write{Row: &nomad.ServiceRegistration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}},
+			`{"Topic":"Service","Type":"ServiceRegistration","Key":"s","Namespace":"prod","FilterKeys":["web","db"],"Payload":["Service"]}`},
+		"removed service": {nomad.ServiceRegistrationDeleteByIDRequestType, table.Write{Row: &nomad.ServiceRegistration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}, Deleted: true},
+			`{"Topic":"Service","Type":"ServiceDeregistration","Key":"s","Namespace":"prod","FilterKeys":["web","db"],"Payload":["Service"]}`},
 		"variable": {nomad.VarApplyStateRequestType, table.Write{Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "prod", Path: "a/b"}}, Deleted: true},
 			`{"Topic":"Variable","Type":"VariableUpdated","Key":"a/b","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Metadata"]}`},
 		"token": {nomad.ACLTokenBootstrapRequestType, table.Write{Row: &acls.Token{AccessorID: "t"}},
@@ -150,7 +154,7 @@ func TestFilter(t *testing.T) {
 }
 
 func TestUnknownTopics(t *testing.T) {
-	for topic, want := range map[nomad.Topic]int{"job": 400, "": 400, "Service": 501, "Operator": 501} {
+	for topic, want := range map[nomad.Topic]int{"job": 400, "": 400, "CSIPlugin": 501, "Operator": 501} {
 		_, err := stream.NewFilter(map[nomad.Topic][]string{topic: {"*"}}, "default")
 		var coded *nomad.CodedError
 		if !errors.As(err, &coded) || coded.Code != want {

@@ -14,8 +14,8 @@ const everyKey = "*"
 var known = map[nomad.Topic]string{
 	nomad.TopicDeployment: "", nomad.TopicEvaluation: "", nomad.TopicAllocation: "", nomad.TopicJob: "", nomad.TopicNode: "",
 	nomad.TopicNodePool: "", nomad.TopicVariable: "", nomad.TopicACLPolicy: "", nomad.TopicACLToken: "", nomad.TopicACLRole: "",
-	nomad.TopicACLAuthMethod: "", nomad.TopicACLBindingRule: "", nomad.TopicAll: "",
-	nomad.TopicService: "services", nomad.TopicHostVolume: "dynamic host volumes", nomad.TopicCSIVolume: "CSI volumes",
+	nomad.TopicACLAuthMethod: "", nomad.TopicACLBindingRule: "", nomad.TopicService: "", nomad.TopicHostVolume: "", nomad.TopicAll: "",
+	nomad.TopicCSIVolume: "CSI volumes",
 	nomad.TopicCSIPlugin: "CSI plugins", nomad.TopicOperator: "records of utilization",
 }
 

@@ -40,6 +40,12 @@ var types = map[nomad.MessageType]string{
 	nomad.ACLBindingRulesUpsertRequestType:        nomad.TypeACLBindingRuleUpserted,
 	nomad.ACLBindingRulesDeleteRequestType:        nomad.TypeACLBindingRuleDeleted,
 	nomad.VarApplyStateRequestType:                nomad.TypeVariableUpdated,
+
+	nomad.ServiceRegistrationUpsertRequestType:         nomad.TypeServiceRegistration,
+	nomad.ServiceRegistrationDeleteByIDRequestType:     nomad.TypeServiceDeregistration,
+	nomad.ServiceRegistrationDeleteByNodeIDRequestType: nomad.TypeServiceDeregistration,
+	nomad.HostVolumeRegisterRequestType:                nomad.TypeHostVolumeRegistered,
+	nomad.HostVolumeDeleteRequestType:                  nomad.TypeHostVolumeDeleted,
 }
 
 // eventOf returns the event of a row, or nil if the row has no event. The payload function must not
@@ -58,10 +64,26 @@ func eventOf(w table.Write) *Event {
 		return about(nomad.TopicNode, r.ID, "", one("Node", func() any { return r.WithoutSecret() }))
 	case *nomad.NodePool:
 		return about(nomad.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
+	case *nomad.ServiceRegistration:
+		return about(nomad.TopicService, r.ID, r.Namespace, one("Service", func() any { return r }), r.JobID, r.ServiceName)
+	case *nomad.HostVolume:
+		return ofVolume(r, w.Deleted)
 	case *nomad.VariableEncrypted:
 		return about(nomad.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Deleted) })
 	}
 	return eventOfAccess(w.Row)
+}
+
+// ofVolume returns the event of a host volume. The parameters may contain secrets of the plugin. As in Nomad 2.0, the
+// event of a deleted volume has no key.
+func ofVolume(v *nomad.HostVolume, deleted bool) *Event {
+	shown := *v
+	shown.Parameters = nil
+	key := v.ID
+	if deleted {
+		key = ""
+	}
+	return about(nomad.TopicHostVolume, key, v.Namespace, func() map[string]any { return deletable("Volume", &shown, deleted) }, v.ID, v.Name, v.PluginID)
 }
 
 // eventOfAccess is eventOf for ACL objects.

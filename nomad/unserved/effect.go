@@ -28,31 +28,18 @@ var effects = map[string]sentence{
 	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
 	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
 
-	"service":                ofJobs("services of {jobs} will not be registered or checked by clients of this version"),
-	"scaling":                ofJobs("scaling policies of tasks of {jobs} will not be offered to autoscalers"),
-	"consul":                 ofJobs("consul blocks of {jobs} have no effect here"),
-	"max_run_duration":       ofJobs("max_run_duration of {jobs} has no effect here: no allocation is stopped for it"),
-	"ephemeral_disk sticky":  ofJobs("data of sticky disks of {jobs} will not be kept for the next allocation by clients of this version"),
-	"ephemeral_disk migrate": ofJobs("data of disks of {jobs} will not be migrated by clients of this version"),
+	"consul service": ofJobs("services of {jobs} with provider \"consul\" will not be registered or checked by clients of this version"),
+	"scaling":        ofJobs("scaling policies of tasks of {jobs} will not be offered to autoscalers"),
+	"consul":         ofJobs("consul blocks of {jobs} have no effect here"),
 
-	"network mode":     ofJobs("allocations of {jobs} with bridge or CNI networks will not be placed on clients of this version"),
-	"network cni":      ofJobs("cni blocks of networks of {jobs} have no effect on clients of this version"),
-	"network hostname": ofJobs("hostnames in networks of {jobs} have no effect on clients of this version"),
-
-	"volume csi":                    ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
-	"volume sticky":                 ofJobs("sticky volumes of {jobs} are matched by name only: the next allocation may get another volume"),
-	"volume mount_options":          ofJobs("mount options of volumes of {jobs} have no effect here"),
-	"volume attachment_mode":        ofJobs("attachment_mode \"block-device\" of volumes of {jobs} has no effect here"),
-	"volume access_mode":            ofJobs("writers of single-writer volumes of {jobs} are not counted: several may write"),
-	"volume_mount propagation_mode": failing("propagation_mode in volume_mount"),
-	"volume_mount selinux_label":    failing("selinux_label in volume_mount"),
-	"numa devices":                  ofJobs("devices in numa of {jobs} have no effect here: only the choice of reserved cores follows numa"),
-	"action":                        ofJobs("actions of {jobs} cannot be run here"),
-	"connect":                       ofJobs("tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
-	"csi_plugin":                    failing("csi_plugin blocks"),
-	"schedule":                      failing("schedule blocks"),
-	"secret":                        failing("secret blocks"),
-	"vault":                         failing("vault blocks"),
+	"volume csi":             ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
+	"volume mount_options":   ofJobs("mount options of volumes of {jobs} have no effect here"),
+	"volume attachment_mode": ofJobs("attachment_mode \"block-device\" of volumes of {jobs} has no effect here"),
+	"numa devices":           ofJobs("devices in numa of {jobs} have no effect here: only the choice of reserved cores follows numa"),
+	"connect":                ofJobs("tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
+	"csi_plugin":             failing("csi_plugin blocks"),
+	"secret":                 failing("secret blocks"),
+	"vault":                  failing("vault blocks"),
 }
 
 // failing returns the message for a part of a task that makes clients refuse it.
@@ -77,10 +64,8 @@ type record struct {
 
 // records maps the record types that state stores undecoded to their features.
 var records = map[string]record{
-	"CSIPlugin":           kept("csi plugin", "csi plugins", "shown, updated or removed"),
-	"CSIVolume":           kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
-	"ServiceRegistration": kept("service registration", "service registrations", "shown, updated or removed"),
-	"HostVolume":          kept("dynamic host volume", "dynamic host volumes", "shown, updated or removed"),
+	"CSIPlugin": kept("csi plugin", "csi plugins", "shown, updated or removed"),
+	"CSIVolume": kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
 }
 
 // kept returns the feature of records that are stored but not used.

@@ -2,7 +2,7 @@
 //
 // Registration refuses jobs with unsupported features. State may contain such jobs
 // nevertheless: a server of another build wrote them to the log, or a snapshot contained them.
-// The same holds for records of unsupported features, such as service registrations.
+// The same holds for records of unsupported features, such as CSI volumes.
 //
 // Each feature has a message about the consequences (effect.go). It describes servers and
 // clients of this version. In a cluster with other builds, the leader's build decides about
@@ -24,9 +24,9 @@ import (
 
 // Feature is a stored feature that this version does not support.
 type Feature struct {
-	Name   string   // stable key, such as "multiregion", "volume csi" or "service registrations"
+	Name   string   // stable key, such as "multiregion", "volume csi" or "csi volumes"
 	Count  int      // jobs that use it, or records of it
-	Effect string   // message with the count, without full stop: "actions of 3 jobs cannot be run here"
+	Effect string   // message with the count, without full stop: "Consul namespaces of 3 jobs have no effect here"
 	Jobs   []string // "namespace/id" of the jobs that use it, sorted; nil for other records
 }
 

@@ -63,7 +63,7 @@ func TestSentences(t *testing.T) {
 	}{
 		{"multiregion", 1, "multiregion blocks of 1 job have no effect: each region runs its part independently"},
 		{"multiregion", 3, "multiregion blocks of 3 jobs have no effect: each region runs its part independently"},
-		{"service", 4, "services of 4 jobs will not be registered or checked by clients of this version"},
+		{"consul service", 4, "services of 4 jobs with provider \"consul\" will not be registered or checked by clients of this version"},
 		{"vault", 1, "tasks with vault blocks in 1 job will not start on clients of this version"},
 		{"later", 1, "1 job uses later, which this version does not support"},
 		{"later", 2, "2 jobs use later, which this version does not support"},
@@ -73,8 +73,7 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string][2]string{
-		"ServiceRegistration": {"1 service registration is preserved: it is not shown, updated or removed here", "12 service registrations are preserved: they are not shown, updated or removed here"},
-		"CSIVolume":           {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here", "12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
+		"CSIVolume": {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here", "12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
 	} {
 		r := recordOf(kind)
 		if got := [2]string{r.effect.of(1), r.effect.of(12)}; got != want {
@@ -87,7 +86,7 @@ func TestSentences(t *testing.T) {
 func TestList(t *testing.T) {
 	restore := state.NewRestore(slog.New(slog.DiscardHandler))
 	several := &nomad.Multiregion{}
-	service := []*nomad.Service{{Name: "web", Provider: "nomad"}}
+	service := []*nomad.Service{{Name: "web", Provider: "consul"}}
 	add(t, restore, "Job",
 		&nomad.Job{ID: "b", Namespace: "default", Status: "running", Multiregion: several},
 		&nomad.Job{ID: "a", Namespace: "other", Status: "pending", Multiregion: several, Version: 2},
@@ -102,17 +101,13 @@ func TestList(t *testing.T) {
 		&nomad.Job{ID: "a", Namespace: "other", Version: 1, VersionTag: &nomad.JobVersionTag{Name: "better"}},
 		&nomad.Job{ID: "c", Namespace: "default", VersionTag: tagged},
 		&nomad.Job{ID: "gone", Namespace: "default", VersionTag: tagged})
-	add(t, restore, "ServiceRegistration", map[string]any{"ID": "1"}, map[string]any{"ID": "2"})
-	add(t, restore, "HostVolume", map[string]any{"ID": "3"})
 	add(t, restore, "PeriodicLaunch", &nomad.PeriodicLaunch{Namespace: "default", ID: "b"})
 	add(t, restore, "ScalingPolicy", &nomad.ScalingPolicy{ID: "p"})
 	add(t, restore, "ScalingEvents", &nomad.JobScalingEvents{Namespace: "default", JobID: "plain"})
 	got := List(restore.Finish().Snapshot())
 	want := []Feature{
-		{"dynamic host volumes", 1, "1 dynamic host volume is preserved: it is not shown, updated or removed here", nil},
+		{"consul service", 1, "services of 1 job with provider \"consul\" will not be registered or checked by clients of this version", []string{"default/web"}},
 		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently", []string{"default/b", "other/a"}},
-		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
-		{"service registrations", 2, "2 service registrations are preserved: they are not shown, updated or removed here", nil},
 		{"volume csi", 1, "new allocations of 1 job with CSI volumes will not be placed", []string{"default/web"}},
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -86,9 +86,9 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 		move("x.global", "y.global")
 		expect("a second server of another build", "multiregion blocks of 3 jobs", `"x.global, y.global"`)
 		restored := state.NewRestore(quiet)
-		add(t, restored, "HostVolume", map[string]any{"ID": "v"})
+		add(t, restored, "CSIVolume", map[string]any{"ID": "v"})
 		store.Swap(restored.Finish()).Abandon()
-		expect("after a restore", "1 dynamic host volume is preserved")
+		expect("after a restore", "1 CSI volume is preserved")
 		cancel()
 		if err := <-done; err != context.Canceled {
 			t.Errorf("Run() = %v", err)

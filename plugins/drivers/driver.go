@@ -93,8 +93,11 @@ type Capabilities struct {
 	MustCreateNetwork    bool     // the driver is a NetworkCreator, and its tasks only join such networks
 	NoLogs               bool     // the driver collects no logs
 	Mounts               bool     // the driver mounts TaskConfig.Mounts and TaskConfig.Files
+	Propagations         []string // supported values of Mount.Propagation, apart from ""
+	SELinux              bool     // the driver applies Mount.SELinuxLabel
 	Devices              bool     // the driver gives TaskConfig.Devices to the task
 	DNS                  bool     // the driver applies TaskConfig.DNS itself
+	Hostname             bool     // the driver applies TaskConfig.Hostname; one with MustCreateNetwork need not
 }
 
 // Health of a driver on a node.
@@ -147,6 +150,8 @@ type TaskConfig struct {
 	NetNS        string     // path of the allocation's network namespace, "" for the host's
 	// NetLabels are the labels of the NetworkCreator that created NetNS.
 	NetLabels map[string]string
+	// Hostname is that of the task in NetNS, for a driver with Capabilities.Hostname.
+	Hostname string
 	// Stdout and Stderr are FIFOs, or /dev/null, to which the driver writes the output. The caller
 	// collects it. If they are empty, the driver collects the output, as Log and LogDir specify.
 	Stdout, Stderr string
@@ -166,7 +171,16 @@ type Mount struct {
 	TaskPath string // absolute; a driver with its own mount namespace binds it there
 	HostPath string // without links: drivers refuse a path with one
 	ReadOnly bool
+	// Propagation is PropagateToTask or PropagateBoth. "" keeps later mounts on their side.
+	Propagation  string
+	SELinuxLabel string // "z" or "Z"; "" changes no label
 }
+
+// The propagation of mounts that are made later below a volume.
+const (
+	PropagateToTask = "host-to-task"
+	PropagateBoth   = "bidirectional"
+)
 
 // Device makes a device of the host visible to the task.
 type Device struct {

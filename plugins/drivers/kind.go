@@ -27,6 +27,9 @@ type Kind struct {
 	// Capabilities are those on a node that lacks nothing.
 	Capabilities Capabilities
 	KillSignal   syscall.Signal // default of StopTask
+	// Grouped means that the processes of a task are in a control group of their own, whose name
+	// TaskGroup returns.
+	Grouped bool
 	// Unveils means that tasks have the options unveil and network, and that nodes report what the
 	// sandbox denied (attributes explain_denials and unveil.tasks).
 	Unveils bool

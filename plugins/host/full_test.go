@@ -142,7 +142,7 @@ func TestFull(t *testing.T) {
 	if want := (&drivers.TaskNetwork{IP: "192.0.2.9", PortMap: map[string]int{"http": 80}, AutoAdvertise: true}); !reflect.DeepEqual(handle.Network, want) {
 		t.Errorf("network = %+v, want %+v", handle.Network, want)
 	}
-	want := "[{/d /srv true}] [{/dev/x /dev/y r}] [192.0.2.53] /run/netns/a map[by:full] v true\n"
+	want := "[{/d /srv true  }] [{/dev/x /dev/y r}] [192.0.2.53] /run/netns/a map[by:full] v true\n"
 	testpace.Until(t, "the output of the task in its log", func() bool {
 		text, _ := os.ReadFile(filepath.Join(cfg.LogDir, "t.stdout.0"))
 		return string(text) == want

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -39,6 +40,9 @@ func DecodeConfig(raw []byte, spec hcldec.Spec) (cty.Value, error) {
 	return val, nil
 }
 
+// privateMounts is the name of no propagation in the protocol.
+const privateMounts = "private"
+
 // EncodeTask returns the message of a task's configuration.
 func EncodeTask(cfg *drivers.TaskConfig) (*proto.TaskConfig, error) {
 	config, err := EncodeConfig(cfg.Config)
@@ -52,7 +56,8 @@ func EncodeTask(cfg *drivers.TaskConfig) (*proto.TaskConfig, error) {
 		NetworkIsolationSpec: EncodeGroupNetwork(&drivers.GroupNetwork{Path: cfg.NetNS, Labels: cfg.NetLabels}),
 	}
 	for _, m := range cfg.Mounts {
-		out.Mounts = append(out.Mounts, &proto.Mount{TaskPath: m.TaskPath, HostPath: m.HostPath, Readonly: m.ReadOnly, PropagationMode: "private"})
+		out.Mounts = append(out.Mounts, &proto.Mount{TaskPath: m.TaskPath, HostPath: m.HostPath, Readonly: m.ReadOnly,
+			PropagationMode: cmp.Or(m.Propagation, privateMounts), SelinuxLabel: m.SELinuxLabel})
 	}
 	for _, d := range cfg.Devices {
 		out.Devices = append(out.Devices, &proto.Device{TaskPath: d.TaskPath, HostPath: d.HostPath, CgroupPermissions: d.Permissions})
@@ -128,7 +133,11 @@ func DecodeTask(m *proto.TaskConfig, spec hcldec.Spec, node Node) (*drivers.Task
 		cfg.Ports = append(cfg.Ports, drivers.Port{Label: p.GetLabel(), Value: int(p.GetValue()), To: int(p.GetTo()), HostIP: p.GetHostIp()})
 	}
 	for _, mount := range m.GetMounts() {
-		cfg.Mounts = append(cfg.Mounts, drivers.Mount{TaskPath: mount.GetTaskPath(), HostPath: mount.GetHostPath(), ReadOnly: mount.GetReadonly()})
+		m := drivers.Mount{TaskPath: mount.GetTaskPath(), HostPath: mount.GetHostPath(), ReadOnly: mount.GetReadonly(), SELinuxLabel: mount.GetSelinuxLabel()}
+		if p := mount.GetPropagationMode(); p != privateMounts {
+			m.Propagation = p
+		}
+		cfg.Mounts = append(cfg.Mounts, m)
 		cfg.Writable = append(cfg.Writable, mount.GetHostPath())
 	}
 	for _, d := range m.GetDevices() {

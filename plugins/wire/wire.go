@@ -172,6 +172,9 @@ func DecodeCapabilities(m *proto.DriverCapabilities) (drivers.Capabilities, erro
 		DynamicWorkloadUsers: m.GetDynamicWorkloadUsers(), Mounts: m.GetMountConfigs() == proto.DriverCapabilities_ANY_MOUNTS,
 		Devices: true, DNS: true,
 	}
+	if c.Mounts { // the protocol does not tell more
+		c.Propagations, c.SELinux = []string{drivers.PropagateToTask, drivers.PropagateBoth}, true
+	}
 	for kind, number := range isolations {
 		if number == m.GetFsIsolation() {
 			c.FSIsolation = kind

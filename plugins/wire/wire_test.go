@@ -119,7 +119,8 @@ func TestTaskOfNomad(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	for _, isolation := range []drivers.FSIsolation{drivers.FSIsolationNone, drivers.FSIsolationChroot, drivers.FSIsolationImage, drivers.FSIsolationUnveil} {
 		want := drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: isolation, DynamicWorkloadUsers: true,
-			Networks: []string{drivers.NetworkGroup, drivers.NetworkHost}, MustCreateNetwork: true, NoLogs: true, Mounts: true, Devices: true, DNS: true}
+			Networks: []string{drivers.NetworkGroup, drivers.NetworkHost}, MustCreateNetwork: true, NoLogs: true, Mounts: true, Devices: true, DNS: true,
+			Propagations: []string{drivers.PropagateToTask, drivers.PropagateBoth}, SELinux: true}
 		got, err := wire.DecodeCapabilities(over(t, wire.EncodeCapabilities(want), &proto.DriverCapabilities{}))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)

@@ -117,13 +117,13 @@ func TestShownByUpstream(t *testing.T) {
 			"DrainOnShutdown": null, "ChrootEnv": {}},
 		"Server": {"RetryJoin": [], "JobTrackedVersions": 12, "PlanRejectionTracker": {"Enabled": false, "NodeThreshold": 100, "NodeWindow": 300000000000}, "CSIPluginGCThreshold": "1h",
 			"DefaultSchedulerConfig": {"PauseEvalBroker": true}, "UnknownToUs": {"x": [1, 2]}},
-		"Telemetry": {"StatsdAddr": "10.0.0.2:8125", "DataDogTags": ["a"]},
+		"Telemetry": {"StatsdAddr": "10.0.0.2:8125", "CirconusAPIApp": "a"},
 		"Plugins": [{"Name": "podman", "Args": null, "Config": {}}, {"Name": "raw_exec"}],
 		"TLSConfig": {"EnableRPC": true, "CAFile": "/etc/ca.pem"}, "ACL": {"Enabled": true}, "UI": {"Enabled": true}
 	}`
 	got := DifferencesShown(answer(t, json.RawMessage(shown)))
-	want := []string{"client.cni_path", "client.host_volume_plugin_dir", "client.options", "client.server_join.retry_join", "consul.address", "consul.token", `plugin "podman"`,
-		"server.job_tracked_versions", "telemetry.datadog_tags", "telemetry.statsd_address"}
+	want := []string{"client.options", "client.server_join.retry_join", "consul.address", "consul.token", `plugin "podman"`,
+		"server.job_tracked_versions", "telemetry.circonus_api_app"}
 	if keys := refusedKeys(got); !slices.Equal(keys, want) {
 		t.Errorf("refused keys\n%q, want\n%q", keys, want)
 	}

@@ -60,6 +60,10 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
+	sinks, err := s.logSinks()
+	if err != nil {
+		return client.Config{}, err
+	}
 	artifacts, err := s.artifactConfig()
 	if err != nil {
 		return client.Config{}, err
@@ -74,13 +78,16 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		HTTPAddr: httpAddr, TLSEnabled: s.TLS.HTTP, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
 		StateDir: cmp.Or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.Dev,
 		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
-		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
-		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Backends: s.backends(),
+		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), Clouds: s.clouds(), CgroupParent: c.CgroupParent,
+		MaxKillTimeout: c.MaxKillTimeout, NoServices: !c.NomadServiceDiscovery, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Backends: s.backends(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,
 		Template:    templates,
-		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(),
+		Networks:    c.networks(),
+		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(), LogSinks: sinks, GCVolumesOnNodeGC: c.GCVolumesOnNodeGC,
+		HostVolumesDir:      cmp.Or(c.HostVolumesDir, filepath.Join(dir, "host_volumes")),
+		HostVolumePluginDir: cmp.Or(c.HostVolumePluginDir, filepath.Join(dir, "host_volume_plugins")),
 		GC: client.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
 			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
@@ -107,7 +114,7 @@ func (c *Client) hostVolumes() map[string]client.HostVolume {
 func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Config {
 	c := &s.Client
 	return fingerprint.Config{
-		Version: version.Number, Revision: version.Commit(), AdvertiseAddr: httpAddr,
+		Version: version.Number, Revision: version.Commit(), AdvertiseAddr: httpAddr, Services: c.NomadServiceDiscovery,
 		AllocDir: allocDir, Interface: c.NetworkInterface, Loopback: s.Dev, AddressFamily: c.PreferredAddressFamily,
 		SpeedMbits: c.NetworkSpeed, SkipLinkLocal: s.optionSet("fingerprint.network.disallow_link_local"),
 		TotalCompute: c.CPUTotalCompute, MemoryMB: c.MemoryTotalMB, DiskMB: c.DiskTotalMB,
@@ -116,27 +123,10 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 			CPU: c.Reserved.CPU, Cores: c.Reserved.Cores, MemoryMB: c.Reserved.Memory, DiskMB: c.Reserved.Disk,
 			Ports: c.Reserved.ReservedPorts,
 		},
-		HostNetworks:   c.hostNetworks(),
+		HostNetworks: c.hostNetworks(), Networks: c.fingerprintNetworks(),
 		MinDynamicPort: c.MinDynamicPort, MaxDynamicPort: c.MaxDynamicPort,
-		Allow: list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
-		Deny:  list(s.option("fingerprint.denylist", "fingerprint.blacklist")),
+		Allow: s.allowedFingerprinters(), Deny: s.deniedFingerprinters(),
 	}
-}
-
-// laterFingerprinters are fingerprinters of Nomad that this project does not implement yet.
-var laterFingerprinters = []string{"consul", "cni", "plugins_cni", "host_volume_plugins", "secrets_plugins", "vault", "bridge",
-	"env_aws", "env_gce", "env_azure", "env_digitalocean"}
-
-// knownFingerprinters returns an error if an option names an unknown fingerprinter.
-func (s *Settings) knownFingerprinters() error {
-	names := slices.Concat(list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
-		list(s.option("fingerprint.denylist", "fingerprint.blacklist")))
-	for _, name := range names {
-		if !slices.Contains(fingerprint.Names(), name) && !slices.Contains(laterFingerprinters, name) {
-			return s.Fault("client.options", "unknown fingerprinter %q", name)
-		}
-	}
-	return nil
 }
 
 // hostEnv returns the environment of the agent without the variables of the denylist.
@@ -192,7 +182,7 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 		SegmentSize:  sv.RaftLogstore.WAL.SegmentSizeMB << 20,
 		LogStore:     consensus.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
 		StartTimeout: sv.StartTimeout, Keyring: s.keyrings(),
-		Kinds: drivers.Table(), Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
+		Kinds: drivers.Table(), Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer, Spiffe: sv.spiffe(),
 		PlanRejections:    plan.Rejections{Enabled: sv.PlanRejectionTracker.Enabled, Threshold: sv.PlanRejectionTracker.NodeThreshold, Window: sv.PlanRejectionTracker.NodeWindow},
 		AcceptAnyAudience: sv.AcceptAnyAudience, TokensToNodes: sv.RelayTokensToNodes,
 		MinHeartbeatTTL: sv.MinHeartbeatTTL, HeartbeatGrace: sv.HeartbeatGrace,

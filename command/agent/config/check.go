@@ -34,7 +34,7 @@ func (s *Settings) check() error {
 
 // checkKeys checks the keys that do not depend on the roles of the agent.
 func (s *Settings) checkKeys() error {
-	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkPlugins(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit())
+	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkPlugins(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit(), s.checkTelemetry())
 }
 
 // Fault returns an error that names a key and the place where it was set.
@@ -53,7 +53,8 @@ func (s *Settings) checkRole() error {
 		return errors.New("data_dir is not set: use -data-dir, or -dev for an agent without stored data")
 	}
 	dirs := map[string]string{"data_dir": s.DataDir, "client.state_dir": s.Client.StateDir,
-		"client.alloc_dir": s.Client.AllocDir, "client.alloc_mounts_dir": s.Client.AllocMountsDir, "server.data_dir": s.Server.DataDir}
+		"client.alloc_dir": s.Client.AllocDir, "client.alloc_mounts_dir": s.Client.AllocMountsDir, "server.data_dir": s.Server.DataDir,
+		"client.host_volumes_dir": s.Client.HostVolumesDir, "client.host_volume_plugin_dir": s.Client.HostVolumePluginDir}
 	var errs []error
 	for path, dir := range dirs {
 		if dir != "" && !filepath.IsAbs(dir) {
@@ -76,6 +77,9 @@ func (s *Settings) checkNames() error {
 	}
 	if s.LogRotateBytes < 0 || s.LogRotateDuration < 0 {
 		errs = append(errs, s.Fault("log_rotate_bytes", "log_rotate_bytes and log_rotate_duration must not be negative"))
+	}
+	if _, err := SyslogFacility(s.SyslogFacility); err != nil {
+		errs = append(errs, s.Fault("syslog_facility", "%v", err))
 	}
 	if _, err := LogLevel(s.LogLevel); err != nil {
 		errs = append(errs, s.Fault("log_level", "%v", err))
@@ -127,7 +131,7 @@ func (s *Settings) checkClient() error {
 			errs = append(errs, s.Fault("client."+path, "must not be negative"))
 		}
 	}
-	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkArtifact(), s.checkTemplate(), s.checkJoin(), s.checkOptions())...)
+	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkBridge(), s.checkArtifact(), s.checkTemplate(), s.checkJoin(), s.checkOptions(), s.checkClouds(), s.checkLogSinks())...)
 }
 
 func (s *Settings) checkHostVolumes() error {
@@ -204,7 +208,7 @@ func (s *Settings) checkServer() error {
 	if _, err := parseSize(sv.JobMaxSourceSize); err != nil {
 		errs = append(errs, s.Fault("server.job_max_source_size", "%v", err))
 	}
-	return errors.Join(append(errs, s.checkIntroduction())...)
+	return errors.Join(append(errs, s.checkIntroduction(), s.checkSpiffe())...)
 }
 
 // checkIntroduction checks the server.client_introduction block.

@@ -8,8 +8,8 @@ type Client struct {
 	StateDir                       string                    `hcl:"state_dir"`
 	AllocDir                       string                    `hcl:"alloc_dir"`
 	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir" later:"another directory for the mounts of allocations"`
-	HostVolumesDir                 string                    `hcl:"host_volumes_dir" later:"dynamic host volumes"`
-	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir" later:"dynamic host volumes"`
+	HostVolumesDir                 string                    `hcl:"host_volumes_dir"`
+	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir"`
 	CommonPluginDir                string                    `hcl:"common_plugin_dir" later:"plugins for secrets"`
 	Servers                        []string                  `hcl:"servers"`
 	NodeClass                      string                    `hcl:"node_class"`
@@ -37,20 +37,21 @@ type Client struct {
 	GCDiskUsageThreshold           float64                   `hcl:"gc_disk_usage_threshold" default:"80"`
 	GCInodeUsageThreshold          float64                   `hcl:"gc_inode_usage_threshold" default:"70"`
 	GCMaxAllocs                    int                       `hcl:"gc_max_allocs" default:"50"`
-	GCVolumesOnNodeGC              bool                      `hcl:"gc_volumes_on_node_gc" later:"dynamic host volumes"`
+	GCVolumesOnNodeGC              bool                      `hcl:"gc_volumes_on_node_gc"`
 	NoHostUUID                     bool                      `hcl:"no_host_uuid" default:"true" later:"node IDs derived from the host's UUID"`
 	DisableRemoteExec              bool                      `hcl:"disable_remote_exec"`
 	Template                       Template                  `hcl:"template"`
 	ServerJoin                     ServerJoin                `hcl:"server_join"`
 	HostVolume                     map[string]*HostVolume    `hcl:"host_volume,label"`
-	CNIPath                        string                    `hcl:"cni_path" default:"/opt/cni/bin:/usr/libexec/cni" later:"bridge and CNI networks"`
-	CNIConfigDir                   string                    `hcl:"cni_config_dir" default:"/opt/cni/config" later:"bridge and CNI networks"`
-	BridgeNetworkName              string                    `hcl:"bridge_network_name" default:"nomad" later:"bridge and CNI networks"`
-	BridgeNetworkSubnet            string                    `hcl:"bridge_network_subnet" default:"172.26.64.0/20" later:"bridge and CNI networks"`
-	BridgeNetworkSubnetIPv6        string                    `hcl:"bridge_network_subnet_ipv6" later:"bridge and CNI networks"`
-	BridgeNetworkHairpinMode       bool                      `hcl:"bridge_network_hairpin_mode" later:"bridge and CNI networks"`
+	CNIPath                        string                    `hcl:"cni_path" default:"/opt/cni/bin:/usr/libexec/cni"`
+	CNIConfigDir                   string                    `hcl:"cni_config_dir" default:"/opt/cni/config"`
+	BridgeNetworkName              string                    `hcl:"bridge_network_name" default:"nomad"`
+	BridgeNetworkSubnet            string                    `hcl:"bridge_network_subnet" default:"172.26.64.0/20"`
+	BridgeNetworkSubnetIPv6        string                    `hcl:"bridge_network_subnet_ipv6"`
+	BridgeNetworkHairpinMode       bool                      `hcl:"bridge_network_hairpin_mode"`
+	BridgeNetworkIsolate           bool                      `hcl:"bridge_network_isolate"`
 	HostNetwork                    map[string]*HostNetwork   `hcl:"host_network,label"`
-	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true" later:"bridge and CNI networks"`
+	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true"`
 	CgroupParent                   string                    `hcl:"cgroup_parent"`
 	NomadServiceDiscovery          bool                      `hcl:"nomad_service_discovery" default:"true"`
 	Artifact                       Artifact                  `hcl:"artifact"`
@@ -58,8 +59,9 @@ type Client struct {
 	Users                          Users                     `hcl:"users"`
 	NodeMaxAllocs                  int                       `hcl:"node_max_allocs"`
 	LogFile                        string                    `hcl:"log_file"`
-	Fingerprint                    map[string]*Fingerprinter `hcl:"fingerprint,label" later:"settings of fingerprinters"`
+	Fingerprint                    map[string]*Fingerprinter `hcl:"fingerprint,label"`
 	DefaultIneligible              bool                      `hcl:"default_ineligible"`
+	LogSink                        map[string]*LogSink       `hcl:"log_sink,label"`
 }
 
 // Reserved is the client.reserved block.
@@ -157,9 +159,9 @@ type Users struct {
 	DynamicUserMax int `hcl:"dynamic_user_max" default:"89999"`
 }
 
-// Fingerprinter is the client.fingerprint block.
+// Fingerprinter is the client.fingerprint block of a cloud provider.
 type Fingerprinter struct {
-	RetryInterval time.Duration `hcl:"retry_interval"`
+	RetryInterval time.Duration `hcl:"retry_interval" default:"2s"`
 	RetryAttempts int           `hcl:"retry_attempts"`
 	ExitOnFailure bool          `hcl:"exit_on_failure"`
 }

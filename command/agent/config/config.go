@@ -35,8 +35,8 @@ type Config struct {
 	Telemetry                 Telemetry           `hcl:"telemetry"`
 	LeaveOnInterrupt          bool                `hcl:"leave_on_interrupt"`
 	LeaveOnTerminate          bool                `hcl:"leave_on_terminate"`
-	EnableSyslog              bool                `hcl:"enable_syslog" later:"syslog"`
-	SyslogFacility            string              `hcl:"syslog_facility" default:"LOCAL0" later:"syslog"`
+	EnableSyslog              bool                `hcl:"enable_syslog"`
+	SyslogFacility            string              `hcl:"syslog_facility" default:"LOCAL0"`
 	DisableUpdateCheck        bool                `hcl:"disable_update_check"`
 	DisableAnonymousSignature bool                `hcl:"disable_anonymous_signature"`
 	UI                        UI                  `hcl:"ui"`
@@ -89,10 +89,10 @@ type Limits struct {
 type Telemetry struct {
 	InMemoryCollectionInterval         time.Duration `hcl:"in_memory_collection_interval" default:"10s"`
 	InMemoryRetentionPeriod            time.Duration `hcl:"in_memory_retention_period" default:"1m"`
-	StatsiteAddress                    string        `hcl:"statsite_address" later:"sending metrics to other systems"`
-	StatsdAddress                      string        `hcl:"statsd_address" later:"sending metrics to other systems"`
-	DatadogAddress                     string        `hcl:"datadog_address" later:"sending metrics to other systems"`
-	DatadogTags                        []string      `hcl:"datadog_tags" later:"sending metrics to other systems"`
+	StatsiteAddress                    string        `hcl:"statsite_address"`
+	StatsdAddress                      string        `hcl:"statsd_address"`
+	DatadogAddress                     string        `hcl:"datadog_address"`
+	DatadogTags                        []string      `hcl:"datadog_tags"`
 	PrometheusMetrics                  bool          `hcl:"prometheus_metrics"`
 	AllowAnonymousMetrics              bool          `hcl:"allow_anonymous_metrics"`
 	DisableHostname                    bool          `hcl:"disable_hostname"`
@@ -108,19 +108,19 @@ type Telemetry struct {
 	DisableQuotaUtilizationMetrics     bool          `hcl:"disable_quota_utilization_metrics"`
 	DisableRPCRateMetricsLabels        bool          `hcl:"disable_rpc_rate_metrics_labels"`
 	DisableAllocationHookMetrics       bool          `hcl:"disable_allocation_hook_metrics"`
-	CirconusAPIToken                   string        `hcl:"circonus_api_token" later:"sending metrics to other systems"`
-	CirconusAPIApp                     string        `hcl:"circonus_api_app" later:"sending metrics to other systems"`
-	CirconusAPIURL                     string        `hcl:"circonus_api_url" later:"sending metrics to other systems"`
-	CirconusSubmissionInterval         string        `hcl:"circonus_submission_interval" later:"sending metrics to other systems"`
-	CirconusSubmissionURL              string        `hcl:"circonus_submission_url" later:"sending metrics to other systems"`
-	CirconusCheckID                    string        `hcl:"circonus_check_id" later:"sending metrics to other systems"`
-	CirconusCheckForceMetricActivation string        `hcl:"circonus_check_force_metric_activation" later:"sending metrics to other systems"`
-	CirconusCheckInstanceID            string        `hcl:"circonus_check_instance_id" later:"sending metrics to other systems"`
-	CirconusCheckSearchTag             string        `hcl:"circonus_check_search_tag" later:"sending metrics to other systems"`
-	CirconusCheckTags                  string        `hcl:"circonus_check_tags" later:"sending metrics to other systems"`
-	CirconusCheckDisplayName           string        `hcl:"circonus_check_display_name" later:"sending metrics to other systems"`
-	CirconusBrokerID                   string        `hcl:"circonus_broker_id" later:"sending metrics to other systems"`
-	CirconusBrokerSelectTag            string        `hcl:"circonus_broker_select_tag" later:"sending metrics to other systems"`
+	CirconusAPIToken                   string        `hcl:"circonus_api_token" later:"sending metrics to Circonus"`
+	CirconusAPIApp                     string        `hcl:"circonus_api_app" later:"sending metrics to Circonus"`
+	CirconusAPIURL                     string        `hcl:"circonus_api_url" later:"sending metrics to Circonus"`
+	CirconusSubmissionInterval         string        `hcl:"circonus_submission_interval" later:"sending metrics to Circonus"`
+	CirconusSubmissionURL              string        `hcl:"circonus_submission_url" later:"sending metrics to Circonus"`
+	CirconusCheckID                    string        `hcl:"circonus_check_id" later:"sending metrics to Circonus"`
+	CirconusCheckForceMetricActivation string        `hcl:"circonus_check_force_metric_activation" later:"sending metrics to Circonus"`
+	CirconusCheckInstanceID            string        `hcl:"circonus_check_instance_id" later:"sending metrics to Circonus"`
+	CirconusCheckSearchTag             string        `hcl:"circonus_check_search_tag" later:"sending metrics to Circonus"`
+	CirconusCheckTags                  string        `hcl:"circonus_check_tags" later:"sending metrics to Circonus"`
+	CirconusCheckDisplayName           string        `hcl:"circonus_check_display_name" later:"sending metrics to Circonus"`
+	CirconusBrokerID                   string        `hcl:"circonus_broker_id" later:"sending metrics to Circonus"`
+	CirconusBrokerSelectTag            string        `hcl:"circonus_broker_select_tag" later:"sending metrics to Circonus"`
 }
 
 // Plugin is the plugin block: an instance of a driver. Its label is the name of the instance.

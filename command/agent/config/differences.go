@@ -30,11 +30,10 @@ func (e *absentKey) Error() string {
 
 // withoutEffect lists the keys that agents accept and ignore, with the reason.
 var withoutEffect = map[string]string{
-	"client.nomad_service_discovery": "this version registers no services",
 	"ui.enabled":                     "this version has no web UI",
 	"ui.show_cli_hints":              "this version has no web UI",
-	"client.log_file":                "this version has no 'monitor export'",
-	"server.log_file":                "this version has no 'monitor export'",
+	"client.log_file":                "'monitor export' reads the root log_file",
+	"server.log_file":                "'monitor export' reads the root log_file",
 	"server.protocol_version":        "ignored, as in Nomad",
 	"client.cpu_disable_dmidecode":   "the agent never runs dmidecode",
 	"client.drain_on_shutdown.force": "ignored, as in Nomad",

@@ -14,7 +14,7 @@ consul { address = "10.0.0.1:8500" }
 client {
   cni_path = "/opt/cni/bin"
   host_network "public" { cidr = "10.0.0.0/8" }
-  nomad_service_discovery = true
+  cpu_disable_dmidecode = true
   options = { "docker.cleanup.image" = "false" }
   server_join { retry_join = ["provider=aws tag_key=nomad"] }
 }
@@ -34,11 +34,10 @@ func TestDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Difference{
-		{file + ":4", "client.cni_path", "bridge and CNI networks: the agent does not start", true},
 		{file + ":2", "consul.address", "Consul: the agent does not start", true},
 		{file + ":8", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
 		{file + ":10", `plugin "podman"`, "this version does not have the driver: a client does not start", true},
-		{file + ":6", "client.nomad_service_discovery", "this version registers no services: accepted without effect", false},
+		{file + ":6", "client.cpu_disable_dmidecode", "the agent never runs dmidecode: accepted without effect", false},
 		{file + ":12", "ui.enabled", "this version has no web UI: accepted without effect", false},
 		{file + ":7", `client.options "docker.cleanup.image"`, "unknown option: accepted without effect", false},
 	}

@@ -191,6 +191,9 @@ func TestValuesArrive(t *testing.T) {
 			gc_max_allocs = 25
 			max_kill_timeout = "26s"
 			disable_remote_exec = true
+			host_volumes_dir = "/srv/hv"
+			host_volume_plugin_dir = "/srv/hvp"
+			gc_volumes_on_node_gc = true
 			host_volume "data" { path = "/srv/data" }
 			host_volume "log" {
 				path      = "/srv/log"
@@ -216,6 +219,7 @@ func TestValuesArrive(t *testing.T) {
 		{sv.Scheduler.MemoryOversubscriptionEnabled, true}, {sv.Scheduler.PreemptionConfig.SystemSchedulerEnabled, true},
 		{c.Fingerprint.Interface, "lo"}, {c.Fingerprint.TotalCompute, 21}, {c.Fingerprint.MemoryMB, 22}, {c.NodeClass, "c"}, {c.NodePool, "p"},
 		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second}, {c.DisableRemoteExec, true},
+		{c.HostVolumesDir, "/srv/hv"}, {c.HostVolumePluginDir, "/srv/hvp"}, {c.GCVolumesOnNodeGC, true},
 		{c.HostVolumes, map[string]client.HostVolume{"data": {Path: "/srv/data"}, "log": {Path: "/srv/log", ReadOnly: true}}},
 		{c.Fingerprint.HostNetworks, []fingerprint.HostNetwork{{Name: "all"}, {Name: "public", CIDR: "10.0.0.0/8, fd00::/8", Interface: "lo", ReservedPorts: "22",
 			Within: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}}},

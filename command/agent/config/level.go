@@ -1,30 +1,10 @@
 package config
 
 import (
-	"fmt"
 	"log/slog"
-	"math"
-	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad/monitor"
 )
 
-// LevelTrace is below Debug, for detailed output of libraries.
-const LevelTrace = slog.Level(-8)
-
 // LogLevel parses the name of a log level.
-func LogLevel(name string) (slog.Level, error) {
-	switch strings.ToUpper(name) {
-	case "TRACE":
-		return LevelTrace, nil
-	case "DEBUG":
-		return slog.LevelDebug, nil
-	case "INFO":
-		return slog.LevelInfo, nil
-	case "WARN":
-		return slog.LevelWarn, nil
-	case "ERROR", "ERR":
-		return slog.LevelError, nil
-	case "OFF":
-		return slog.Level(math.MaxInt), nil
-	}
-	return 0, fmt.Errorf("must be TRACE, DEBUG, INFO, WARN, ERROR or OFF, not %q", name)
-}
+func LogLevel(name string) (slog.Level, error) { return monitor.Level(name) }

@@ -75,7 +75,11 @@ func shownValue(key string, v reflect.Value) any {
 	case reflect.Map:
 		out := map[string]any{}
 		for it := v.MapRange(); it.Next(); {
-			out[it.Key().String()] = shownValue(it.Key().String(), it.Value())
+			name := it.Key().String()
+			out[name] = shownValue(name, it.Value())
+			if key == "headers" { // any of them may hold a secret
+				out[name] = "<redacted>"
+			}
 		}
 		return out
 	case reflect.Slice:

@@ -19,6 +19,8 @@ func (s *Server) agentRoutes() []web.Route {
 		{Methods: "GET", Path: "/v1/agent/servers", Handle: web.ForCallers(acl.ToRead(acl.Agents), s.agentServers)},
 		{Methods: "PUT POST", Path: "/v1/agent/servers", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentSetServers)},
 		{Methods: "PUT POST", Path: "/v1/agent/reload", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentReload)},
+		{Methods: "GET", Path: "/v1/agent/monitor", Handle: s.agentMonitor},
+		{Methods: "GET", Path: "/v1/agent/monitor/export", Handle: s.agentMonitorExport},
 		{Methods: "GET", Path: "/v1/metrics", Handle: web.ForCallers(s.metricsRight(), s.metrics)},
 	}
 	routes = append(routes, s.schedulerRoutes()...)
@@ -44,8 +46,8 @@ func clusterRoutes() []web.Route {
 
 // rpcRoutes returns the routes that servers or nodes answer. Their handlers only make an RPC.
 func (s *Server) rpcRoutes() []web.Route {
-	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.execRoutes(), clusterRoutes(), s.snapshotRoutes(), eventRoutes(), s.autopilotRoutes(),
-		rootKeyRoutes(), variableRoutes(), s.aclRoutes(), quotaRoutes(), searchRoutes(), rebalanceRoutes())
+	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(), s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), eventRoutes(), s.autopilotRoutes(),
+		rootKeyRoutes(), variableRoutes(), serviceRoutes(), s.aclRoutes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes(), spiffeRoutes())
 }
 
 // noFields fills a request that has only query options.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ func (s *Server) clientRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/client/stats", CORS: true, Handle: web.Read("ClientStats.Stats", s.ofNode, func(o *message.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
 		{Methods: "GET", Path: "/v1/client/metadata", CORS: true, Handle: web.Read("NodeMeta.Read", s.ofNode, web.Full[message.NodeMetaResponse])},
-		{Methods: "POST", Path: "/v1/client/metadata", CORS: true, Handle: web.Read("NodeMeta.Apply", s.ofNode, web.Full[message.NodeMetaResponse])},
+		{Methods: "POST", Path: "/v1/client/metadata", CORS: true, Call: web.Write("NodeMeta.Apply", web.Body(s.nodeMetaApply), web.Full[message.NodeMetaResponse])},
 		{Methods: "GET PUT POST", Path: "/v1/client/gc", Handle: web.SameSite(web.Read("ClientAllocations.GarbageCollectAll", s.ofNode, web.Nothing[message.GenericResponse]))},
 		{Methods: "GET", Path: "/v1/client/artifact-cache", CORS: true, Handle: web.Read("ArtifactCache.Status", s.ofNode, web.Full[message.ArtifactCacheResponse])},
 		{Methods: "DELETE", Path: "/v1/client/artifact-cache", CORS: true, Call: web.Write("ArtifactCache.Purge", s.ofNode, web.Full[message.ArtifactCacheResponse])},
@@ -81,6 +82,14 @@ func (s *Server) identityRenew(r *web.Request, q *message.NodeIdentityRenewReq) 
 	}
 	var err error
 	q.NodeID, err = s.nodeOrOwn(q.NodeID)
+	return err
+}
+
+// nodeMetaApply sets the node of a change of metadata: that of the query, of the body, or the node of
+// this agent.
+func (s *Server) nodeMetaApply(r *web.Request, q *message.NodeMetaApplyRequest) error {
+	var err error
+	q.NodeID, err = s.nodeOrOwn(cmp.Or(r.Query.Get("node_id"), q.NodeID))
 	return err
 }
 

@@ -26,21 +26,31 @@ const (
 )
 
 func (s *Server) execRoutes() []web.Route {
-	return []web.Route{{Methods: "GET", Path: "/v1/client/allocation/:alloc_id/exec", CORS: true, Handle: s.allocExec}}
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/client/allocation/:alloc_id/exec", CORS: true, Handle: s.allocExec},
+		{Methods: "GET", Path: "/v1/job/:job_id/action", Handle: s.jobAction},
+		{Methods: "GET", Path: "/v1/job/:job_id/actions", Handle: web.Read("Job.GetActions", jobActions,
+			func(o *message.JobActionListResponse) (any, error) { return o.Actions, nil })},
+	}
 }
 
-// allocExec connects a websocket to a command in a task. Errors of the request itself are returned
-// before the upgrade. Later errors are the close code and the close reason of the socket.
+// allocExec connects a websocket to a command in a task.
 func (s *Server) allocExec(r *web.Request) (any, error) {
 	if r.IsDry() {
 		_, err := r.RPC().Stream(r.Context(), execMethod)
 		return nil, err
 	}
+	return s.connect(r, execRequest)
+}
+
+// connect connects a websocket to the session that read returns. Errors of the request itself are
+// returned before the upgrade. Later errors are the close code and the close reason of the socket.
+func (s *Server) connect(r *web.Request, read func(*web.Request) (*message.AllocExecRequest, error)) (any, error) {
 	shakes, err := r.Flag("ws_handshake")
 	if err != nil {
 		return nil, err
 	}
-	q, err := execRequest(r)
+	q, err := read(r)
 	if err != nil {
 		if denied := r.Ask(web.Somewhere(acl.AllocExec)); denied != nil && !shakes { // with a handshake the token comes later
 			return nil, denied
@@ -80,13 +90,8 @@ func (s *Server) allocExec(r *web.Request) (any, error) {
 
 // execRequest reads the request from the path and the query.
 func execRequest(r *web.Request) (*message.AllocExecRequest, error) {
-	q := &message.AllocExecRequest{AllocID: r.Param, Task: r.Query.Get("task")}
-	if err := r.ReadOptions(&q.QueryOptions); err != nil {
-		return nil, err
-	}
-	q.MinQueryIndex = 0 // not a blocking query
-	var err error
-	if q.Tty, err = r.Flag("tty"); err != nil {
+	q := &message.AllocExecRequest{AllocID: r.Param}
+	if err := readSession(r, q); err != nil {
 		return nil, err
 	}
 	text := r.Query.Get("command")
@@ -101,6 +106,17 @@ func execRequest(r *web.Request) (*message.AllocExecRequest, error) {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: the list is empty")
 	}
 	return q, nil
+}
+
+// readSession reads the parameters that sessions of commands and of actions share.
+func readSession(r *web.Request, q *message.AllocExecRequest) (err error) {
+	if err := r.ReadOptions(&q.QueryOptions); err != nil {
+		return err
+	}
+	q.MinQueryIndex = 0 // not a blocking query
+	q.Task = r.Query.Get("task")
+	q.Tty, err = r.Flag("tty")
+	return err
 }
 
 // handshake reads the token of a caller that cannot set a header, such as a browser.

@@ -13,7 +13,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return append(slices.Concat(laterServices(), laterCSI(), laterHostVolumes(), laterJobs(), laterAllocs(), laterAgents()),
+	return append(slices.Concat(laterCSI(), laterDeployments(), laterAgents()),
 		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
 }
 
@@ -29,27 +29,12 @@ func later(feature string, n web.Need) web.Handler {
 	}
 }
 
-func laterServices() []web.Route {
-	const feature = "service discovery"
-	read := later(feature, web.InNamespace(acl.ReadJob))
-	find := later(feature, web.Either(web.InNamespace(acl.ReadJob), web.Workloads))
-	remove := later(feature, web.Either(web.InNamespace(acl.SubmitJob, acl.DeleteServiceRegistration), web.Nodes))
-	return []web.Route{
-		{Methods: "GET", Path: "/v1/services", Handle: find},
-		{Methods: "GET", Path: "/v1/service/:name", Handle: find},
-		{Methods: "DELETE", Path: "/v1/service/:name/:service_id", Handle: remove},
-		{Methods: "GET", Path: "/v1/job/:job_id/services", Handle: read},
-		{Methods: "GET", Path: "/v1/allocation/:alloc_id/services", Handle: read},
-	}
-}
-
 func laterCSI() []web.Route {
-	const feature, volume = "volumes", "/v1/volume/csi/:id"
+	const feature, volume = "CSI volumes", "/v1/volume/csi/:id"
 	plugin := web.Needs(acl.ToRead(acl.Plugins))
 	list := later(feature, web.InNamespace(acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs))
 	change := later(feature, web.All(web.InNamespace(acl.CSIWriteVolume), plugin))
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/volumes", Handle: laterVolumes},
 		{Methods: "PUT POST", Path: "/v1/volumes", Handle: change},
 		{Methods: "GET", Path: "/v1/volumes/external", Handle: list},
 		{Methods: "GET", Path: "/v1/volumes/snapshot", Handle: list},
@@ -65,46 +50,9 @@ func laterCSI() []web.Route {
 	}
 }
 
-// laterVolumes is the route of CSI volumes and of host volumes. The query selects one.
-func laterVolumes(r *web.Request) (any, error) {
-	ops := []acl.NamespaceCapability{acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs}
-	if r.Query.Get("type") == "host" {
-		ops = []acl.NamespaceCapability{acl.HostVolumeRead}
-	}
-	return later("volumes", web.InNamespace(ops...))(r)
-}
-
-func laterHostVolumes() []web.Route {
-	with := func(op acl.NamespaceCapability) web.Handler {
-		return later("volumes", web.InNamespace(op))
-	}
+// laterDeployments returns the routes of single deployments. The query need not contain their namespace.
+func laterDeployments() []web.Route {
 	return []web.Route{
-		{Methods: "PUT POST", Path: "/v1/volume/host/create", Handle: with(acl.HostVolumeCreate)},
-		{Methods: "PUT POST", Path: "/v1/volume/host/register", Handle: with(acl.HostVolumeRegister)},
-		{Methods: "GET", Path: "/v1/volume/host/:id", Handle: with(acl.HostVolumeRead)},
-		{Methods: "DELETE", Path: "/v1/volume/host/:id", Handle: with(acl.HostVolumeDelete)},
-		{Methods: "GET", Path: "/v1/volumes/claims", Handle: with(acl.HostVolumeRead)},
-		{Methods: "DELETE", Path: "/v1/volumes/claim/:id", Handle: with(acl.HostVolumeDelete)},
-	}
-}
-
-// laterJobs returns the routes of jobs.
-func laterJobs() []web.Route {
-	const job = "/v1/job/:job_id"
-	return []web.Route{
-		{Methods: "GET", Path: job + "/actions", Handle: later("actions", web.InNamespace(acl.ReadJob))},
-		{Methods: "GET", Path: job + "/action", Handle: later("actions", web.InNamespace(acl.AllocExec))},
-	}
-}
-
-// laterAllocs returns the routes of single allocations and deployments. The query need not contain
-// their namespace.
-func laterAllocs() []web.Route {
-	const alloc = "/v1/client/allocation/:alloc_id"
-	return []web.Route{
-		{Methods: "GET", Path: alloc + "/snapshot", Handle: later("migration of ephemeral disks", web.Either(web.Somewhere(acl.ReadFS), web.Nodes))},
-		{Methods: "GET", Path: alloc + "/pause", Handle: later("task schedules", web.Somewhere(acl.ReadJob))},
-		{Methods: "PUT POST", Path: alloc + "/pause", Handle: later("task schedules", web.Somewhere(acl.SubmitJob, acl.PauseAllocation))},
 		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id", Handle: later("several regions", web.Somewhere(acl.SubmitJob, acl.UnblockDeployment))},
 	}
 }
@@ -112,8 +60,6 @@ func laterAllocs() []web.Route {
 func laterAgents() []web.Route {
 	reads := web.Needs(acl.ToRead(acl.Agents))
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/agent/monitor", Handle: later("log monitoring", reads)},
-		{Methods: "GET", Path: "/v1/agent/monitor/export", Handle: later("log monitoring", reads)},
 		{Methods: "GET", Path: "/v1/agent/host", Handle: later("profiles over the API", reads)},
 		{Methods: "GET PUT POST", Path: "/v1/agent/pprof/:profile", Handle: later("profiles over the API", web.Needs(acl.ToWrite(acl.Agents)))},
 		{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity", Handle: later("upgrade checks", web.Needs(acl.ToRead(acl.Operators)))},

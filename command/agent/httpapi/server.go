@@ -59,6 +59,7 @@ type Health struct {
 type Config struct {
 	web.Config
 	Agent   Agent
+	Disks   Disks      // nil on an agent that never has a client
 	Debug   bool       // serves /debug/pprof
 	Members Members    // nil if this agent is not a server
 	Keys    GossipKeys // nil if this agent is not a server

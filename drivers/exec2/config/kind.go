@@ -15,8 +15,8 @@ func Kind() *drivers.Kind {
 	return &drivers.Kind{
 		Name: Driver, Aliases: []string{Alias}, ConfigSpec: PluginSpec, TaskSpec: TaskSpec,
 		Capabilities: drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationUnveil,
-			DynamicWorkloadUsers: true, Mounts: true, Networks: []string{"host", "group"}},
-		KillSignal: syscall.SIGINT, Unveils: true,
+			DynamicWorkloadUsers: true, Mounts: true, Networks: []string{"host", "group"}, Hostname: true},
+		KillSignal: syscall.SIGINT, Unveils: true, Grouped: true,
 		CheckConfig: drivers.CheckWith(PluginSpec, DecodePlugin),
 		CheckTask: func(user string, config map[string]any) error {
 			return errors.Join(CheckTask(config), checkUser(user))

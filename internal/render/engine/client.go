@@ -35,7 +35,7 @@ const (
 	maxErrorText = 200
 )
 
-// client reads variables with the Task API.
+// client reads variables and services with the Task API.
 type client struct {
 	req      *render.Request
 	http     *http.Client
@@ -113,9 +113,12 @@ func (c *client) url(k key, index uint64, wait time.Duration, stale bool) string
 		q.Set("stale", "")
 	}
 	u := url.URL{Scheme: "http", Host: "task-api", Path: "/v1/var/" + k.path}
-	if k.kind == listing {
+	switch k.kind {
+	case listing:
 		u.Path = "/v1/vars"
 		q.Set("prefix", k.path)
+	case service, catalog:
+		u.Path = k.servicePath(q)
 	}
 	u.RawQuery = q.Encode()
 	return u.String()
@@ -131,6 +134,9 @@ func metaOf(h http.Header) (m meta) {
 
 // decode decodes a response. A variable that does not exist is a value without items.
 func decode(k key, status int, body []byte) (datum, error) {
+	if k.kind == service || k.kind == catalog {
+		return decodeServices(k, status, body)
+	}
 	if status == http.StatusNotFound && k.kind != listing && strings.Contains(string(body), "variable not found") {
 		return datum{}, nil
 	}

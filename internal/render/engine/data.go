@@ -13,13 +13,15 @@ import (
 
 // datum is the latest value of watched data, and its watcher.
 type datum struct {
-	known  bool                       // a value has been read, possibly that it does not exist
-	items  *dependency.NomadVarItems  // of a variable
-	list   []*dependency.NomadVarMeta // of a listing
-	text   string                     // of a file
-	info   fs.FileInfo                // of the file when it was read
-	failed time.Time                  // when reads began to fail; zero is not failing
-	stop   context.CancelFunc         // of the watcher, nil if none runs
+	known    bool                               // a value has been read, possibly that it does not exist
+	items    *dependency.NomadVarItems          // of a variable
+	list     []*dependency.NomadVarMeta         // of a listing
+	text     string                             // of a file
+	services []*dependency.NomadService         // of a service
+	catalog  []*dependency.NomadServicesSnippet // of the services of a namespace
+	info     fs.FileInfo                        // of the file when it was read
+	failed   time.Time                          // when reads began to fail; zero is not failing
+	stop     context.CancelFunc                 // of the watcher, nil if none runs
 }
 
 // reading is the result of a watcher: a value or an error.
@@ -51,8 +53,10 @@ func (d *datum) adopt(k key, v *datum) bool {
 	if k.kind == variable && v.items == nil && d.items != nil {
 		return false
 	}
-	same := d.known && d.text == v.text && reflect.DeepEqual(d.items, v.items) && reflect.DeepEqual(d.list, v.list)
+	same := d.known && d.text == v.text && reflect.DeepEqual(d.items, v.items) && reflect.DeepEqual(d.list, v.list) &&
+		reflect.DeepEqual(d.services, v.services) && reflect.DeepEqual(d.catalog, v.catalog)
 	d.known, d.items, d.list, d.text, d.info = true, v.items, v.list, v.text, v.info
+	d.services, d.catalog = v.services, v.catalog
 	return !same
 }
 

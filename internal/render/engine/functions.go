@@ -12,6 +12,7 @@ import (
 // ownErrors holds the functions whose errors contain no values.
 var ownErrors = map[string]bool{
 	"nomadVar": true, "nomadVarExists": true, "nomadVarList": true, "nomadVarListSafe": true, "file": true,
+	"nomadService": true, "nomadServices": true,
 	"mustEnv": true, // only the name
 }
 
@@ -24,6 +25,8 @@ func (e *engine) functions() template.FuncMap {
 		"nomadVarList":     e.nomadVarList,
 		"nomadVarListSafe": e.nomadVarListSafe,
 		"file":             e.file,
+		"nomadService":     e.nomadService,
+		"nomadServices":    e.nomadServices,
 	}
 	for name, why := range render.RefusedFunctions() {
 		m[name] = func(...any) (string, error) { return "", errors.New("the function is refused: " + why) }

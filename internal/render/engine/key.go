@@ -19,21 +19,28 @@ const (
 	variable  kind = "nomad.var.block" // exists before the template is rendered
 	existence kind = "nomad.var.get"   // may not exist
 	listing   kind = "nomad.var.list"
+	service   kind = "nomad.service"
+	catalog   kind = "nomad.services"
 	file      kind = "file"
 )
 
 // key identifies a piece of data.
 type key struct {
 	kind      kind
-	path      string // or prefix, or name of a file
+	path      string // or prefix, or name of a file or service
 	namespace string
 	region    string
+	tag       string // of a service; "" for any
+	choose    string // of a service: <count>|<key>; "" for all registrations
 }
 
 // String returns the name of the data, as consul-template writes it.
 func (k key) String() string {
-	if k.kind == file {
+	switch k.kind {
+	case file:
 		return fmt.Sprintf("file(%s)", k.path)
+	case service, catalog:
+		return k.serviceName()
 	}
 	return fmt.Sprintf("%s(%s@%s.%s)", k.kind, k.path, k.namespace, k.region)
 }
@@ -76,12 +83,14 @@ func parseKey(req *render.Request, kind kind, pattern *regexp.Regexp, path, arg 
 	for i, name := range pattern.SubexpNames() {
 		switch value := match[i]; {
 		case value == "":
-		case name == path:
+		case name == path && path != "":
 			k.path = value
 		case name == "namespace":
 			k.namespace = value
 		case name == "region":
 			k.region = value
+		case name == "tag":
+			k.tag = value
 		}
 	}
 	return k, true

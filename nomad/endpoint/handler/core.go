@@ -7,7 +7,7 @@
 // The packages with RPC handlers, such as nomad/endpoint/jobs, embed a Core in their Service. A
 // handler never modifies an object from state. This package has no RPC methods. It does not
 // decide who may call a method: the method table in nomad/endpoint does. It starts no
-// goroutines. Its only state is the evaluations that wait to be written (evalWriter).
+// goroutines. Its only state is the evaluations that wait to be written (Batch).
 package handler
 
 import (
@@ -53,12 +53,20 @@ type Cluster interface {
 	Members() []*nomad.ServerMember
 }
 
+// ServerCall is a request between servers. Its token is that of the calling server.
+type ServerCall interface {
+	rpc.Request
+	Caller() *message.NodeCall
+}
+
 // Peers calls the other servers of the region.
 type Peers interface {
 	// NodeServer returns the address of the server that a node is connected to.
 	NodeServer(ctx context.Context, node string) (addr string, err error)
 	// NodeSession returns the session of a node that is connected to another server.
 	NodeSession(ctx context.Context, node string) (id string, err error)
+	// AsServer calls a method for servers only, at the server that a node is connected to.
+	AsServer(ctx context.Context, node, method string, req ServerCall, resp any) error
 	Call(ctx context.Context, addr, method string, req, resp any) error
 	Stream(ctx context.Context, addr, method string) (*rpc.Stream, error)
 }
@@ -113,15 +121,15 @@ type Config struct {
 // Core holds what all handlers share.
 type Core struct {
 	Config
-	evals evalWriter
+	evals *Batch[*nomad.Evaluation]
 }
 
 // New returns a Core.
 func New(cfg Config) *Core {
 	c := &Core{Config: cfg}
-	c.evals.write = func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
+	c.evals = NewBatch(func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
 		return c.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
-	}
+	})
 	return c
 }
 

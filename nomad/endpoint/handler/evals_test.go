@@ -32,7 +32,7 @@ func TestEvaluationsAreWrittenTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := &blockedLog{entries: make(chan []*nomad.Evaluation, 1), proceed: make(chan error)}
-				w := &evalWriter{write: log.write}
+				w := NewBatch(log.write)
 				type answer struct {
 					index uint64
 					err   error
@@ -44,7 +44,7 @@ func TestEvaluationsAreWrittenTogether(t *testing.T) {
 							answers <- answer{err: fmt.Errorf("%v", p)}
 						}
 					}()
-					index, err := w.upsert(context.Background(), &nomad.Evaluation{ID: id})
+					index, err := w.Write(context.Background(), &nomad.Evaluation{ID: id})
 					answers <- answer{index, err}
 				}
 				go upsert("first")

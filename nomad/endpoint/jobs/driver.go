@@ -136,13 +136,17 @@ type ability struct {
 func missing(k *drivers.Kind, names *kinds.Names, p place) (out []error) {
 	mode := p.group.NetworkMode()
 	mounts := func(c drivers.Capabilities) bool { return c.Mounts }
-	for _, a := range []ability{
+	asks := slices.Concat([]ability{
 		{len(p.task.VolumeMounts) > 0, "mount volumes", mounts},
+		{hasScripts(p.group, p.task), "run script checks in its tasks", func(c drivers.Capabilities) bool { return c.Exec }},
 		{mode != nomad.NetworkModeHost, fmt.Sprintf("join the group's network of mode %q", mode),
 			func(c drivers.Capabilities) bool { return slices.Contains(c.Networks, groupNetwork) }},
+		{slices.ContainsFunc(p.group.Networks, func(n *nomad.NetworkResource) bool { return n.Hostname != "" }),
+			"have the hostname of the group's network", func(c drivers.Capabilities) bool { return c.Hostname || c.MustCreateNetwork }},
 		{slices.ContainsFunc(p.group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }),
 			"use the dns block of the group's network", mounts},
-	} {
+	}, mountAbilities(p.task))
+	for _, a := range asks {
 		if !a.asked || a.has(k.Capabilities) {
 			continue
 		}
@@ -151,6 +155,21 @@ func missing(k *drivers.Kind, names *kinds.Names, p place) (out []error) {
 			mend += ", such as " + other
 		}
 		out = append(out, fmt.Errorf("driver %q cannot %s: %s", p.task.Driver, a.what, mend))
+	}
+	return out
+}
+
+// mountAbilities returns what the volume_mount blocks of a task ask for. A mode with a reference is checked
+// on the node.
+func mountAbilities(t *nomad.Task) (out []ability) {
+	for _, m := range t.VolumeMounts {
+		if mode := m.PropagationMode; mode == nomad.VolumeMountHostToTask || mode == nomad.VolumeMountBidirectional {
+			out = append(out, ability{true, fmt.Sprintf("mount volumes with propagation_mode = %q", mode),
+				func(c drivers.Capabilities) bool { return slices.Contains(c.Propagations, mode) }})
+		}
+		if m.SELinuxLabel != "" {
+			out = append(out, ability{true, "set selinux_label of mounts", func(c drivers.Capabilities) bool { return c.SELinux }})
+		}
 	}
 	return out
 }

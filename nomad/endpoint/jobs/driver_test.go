@@ -139,6 +139,27 @@ func TestConstraintOfInstance(t *testing.T) {
 	}
 }
 
+// TestMountAbilities checks propagation and labels of mounts, which exec2 cannot apply.
+func TestMountAbilities(t *testing.T) {
+	for name, mount := range map[string]nomad.VolumeMount{
+		`mount volumes with propagation_mode = "host-to-task"`:  {Volume: "v", PropagationMode: "host-to-task"},
+		`mount volumes with propagation_mode = "bidirectional"`: {Volume: "v", PropagationMode: "bidirectional"},
+		"set selinux_label of mounts":                           {Volume: "v", SELinuxLabel: "z"},
+	} {
+		job := exec2Job(func(t *nomad.Task) { t.VolumeMounts = []*nomad.VolumeMount{&mount} })
+		err := validate(job, table.Names(slices.Values([]*nomad.Node{exec2Open})))
+		if err == nil || !strings.Contains(err.Error(), `driver "exec2" cannot `+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	job := exec2Job(func(t *nomad.Task) {
+		t.VolumeMounts = []*nomad.VolumeMount{{Volume: "v", PropagationMode: "private"}, {Volume: "v", PropagationMode: "${meta.p}"}}
+	})
+	if err := validate(job, table.Names(slices.Values([]*nomad.Node{exec2Open}))); err != nil && strings.Contains(err.Error(), "cannot") {
+		t.Errorf("private and a reference: %v", err)
+	}
+}
+
 // TestMissingAbilities checks jobs that ask for what no instance of a kind can do.
 func TestMissingAbilities(t *testing.T) {
 	for name, edit := range map[string]func(*nomad.TaskGroup){

@@ -15,12 +15,15 @@ import (
 const (
 	targetVersion     = "${attr.nomad.version}"
 	identityVersion   = ">= 1.7.0-a"
+	targetDiscovery   = "${attr.nomad.service_discovery}"
+	checksVersion     = ">= 1.4.0"
 	targetSignals     = "${attr.os.signals}"
 	defaultKillSignal = "SIGINT"
 )
 
 // addImplicitConstraints adds constraints for what the tasks of each group require of a node:
-// workload identities, signals, and what their drivers need, such as a version of Landlock.
+// workload identities, services, signals, the plugins of its network, and what their drivers need, such as a version of
+// Landlock.
 func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 	for _, tg := range job.TaskGroups {
 		if needsIdentities(tg) {
@@ -29,10 +32,47 @@ func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 		if signals := signalsOf(tg); len(signals) > 0 {
 			constrain(tg, &nomad.Constraint{LTarget: targetSignals, RTarget: strings.Join(signals, ","), Operand: nomad.ConstraintSetContains})
 		}
-		for _, c := range least(tg, names) {
+		if tg.UsesSpiffe() {
+			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.NodeSpiffeAttribute + "}", Operand: nomad.ConstraintAttributeIsSet})
+		}
+		for _, sink := range sinksOf(tg) {
+			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.LogSinkAttribute(sink) + "}", Operand: nomad.ConstraintAttributeIsSet})
+		}
+		for _, c := range slices.Concat(ofNetworks(tg), discovery(tg), least(tg, names)) {
 			constrain(tg, c)
 		}
 	}
+}
+
+// discovery returns the constraints for the services of the group and their checks. Clients of Nomad run no scripts
+// as checks. Only those of this project report the kind of a driver.
+func discovery(tg *nomad.TaskGroup) []*nomad.Constraint {
+	services := tg.AllServices()
+	if len(services) == 0 {
+		return nil
+	}
+	out := []*nomad.Constraint{{LTarget: targetDiscovery, RTarget: "true", Operand: "="}}
+	if slices.ContainsFunc(services, func(s *nomad.Service) bool { return len(s.Checks) > 0 }) {
+		out = append(out, &nomad.Constraint{LTarget: targetVersion, RTarget: checksVersion, Operand: nomad.ConstraintSemver})
+	}
+	for _, t := range tg.Tasks {
+		if hasScripts(tg, t) {
+			out = append(out, &nomad.Constraint{LTarget: "${attr." + drivers.Attribute(t.Driver, drivers.BackendKey) + "}", Operand: nomad.ConstraintAttributeIsSet})
+		}
+	}
+	return out
+}
+
+// hasScripts reports whether a check of the group runs a script in the task.
+func hasScripts(tg *nomad.TaskGroup, t *nomad.Task) bool {
+	runs := func(owner string) func(*nomad.Service) bool {
+		return func(s *nomad.Service) bool {
+			return slices.ContainsFunc(s.Checks, func(c *nomad.ServiceCheck) bool {
+				return c.Type == nomad.ServiceCheckScript && nomad.CheckTask(s, c, owner) == t.Name
+			})
+		}
+	}
+	return slices.ContainsFunc(tg.Services, runs("")) || slices.ContainsFunc(t.Services, runs(t.Name))
 }
 
 // constrain adds a constraint unless the group has it. A job that was read from the API and
@@ -41,6 +81,26 @@ func constrain(tg *nomad.TaskGroup, c *nomad.Constraint) {
 	if !slices.ContainsFunc(tg.Constraints, func(o *nomad.Constraint) bool { return o != nil && *o == *c }) {
 		tg.Constraints = append(tg.Constraints, c)
 	}
+}
+
+// bridgePlugins are the CNI plugins of a network of mode bridge.
+var bridgePlugins = []string{"bridge", "firewall", "host-local", "loopback", "portmap"}
+
+// pluginVersion is the least version of these plugins.
+const pluginVersion = ">= 0.4.0"
+
+// ofNetworks returns the constraints of a group's network.
+func ofNetworks(tg *nomad.TaskGroup) (out []*nomad.Constraint) {
+	if tg.NetworkMode() != nomad.NetworkModeBridge {
+		return nil
+	}
+	for _, name := range bridgePlugins {
+		out = append(out, &nomad.Constraint{LTarget: "${attr.plugins.cni.version." + name + "}", RTarget: pluginVersion, Operand: nomad.ConstraintSemver})
+	}
+	if slices.ContainsFunc(tg.Networks, func(n *nomad.NetworkResource) bool { return n.Isolate || n.Egress != nil }) {
+		out = append(out, &nomad.Constraint{LTarget: "${attr." + nomad.AttrBridgeIsolation + "}", RTarget: "true", Operand: "="})
+	}
+	return out
 }
 
 // needsIdentities reports whether a task or service of the group has a named identity.
@@ -81,6 +141,18 @@ func least(tg *nomad.TaskGroup, names *kinds.Names) (out []*nomad.Constraint) {
 		out = append(out, &nomad.Constraint{LTarget: "${attr." + attribute + "}", RTarget: strconv.Itoa(values[attribute]), Operand: ">="})
 	}
 	return out
+}
+
+// sinksOf returns the log sinks that tasks of the group use, sorted.
+func sinksOf(tg *nomad.TaskGroup) []string {
+	var out []string
+	for _, t := range tg.Tasks {
+		if t.LogConfig != nil && !t.LogConfig.Disabled {
+			out = append(out, t.LogConfig.Sinks...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // signalsOf returns the signals that may be sent to tasks of the group, sorted.

@@ -23,6 +23,11 @@ func needRights(c *rpc.Call, job *nomad.Job, override bool) error {
 			}
 		}
 		for _, t := range tg.Tasks {
+			for _, m := range t.VolumeMounts {
+				if err := needPropagation(c, tg, m); err != nil {
+					return fmt.Errorf("volume_mount %q of task %q: %w", m.Volume, t.Name, err)
+				}
+			}
 			if t.CSIPluginConfig == nil {
 				continue
 			}
@@ -49,4 +54,21 @@ func needVolume(c *rpc.Call, namespace string, v *nomad.VolumeRequest) error {
 		q.Rights = []string{string(acl.MountReadOnly), string(acl.MountReadWrite)}
 	}
 	return c.Access.Need(q)
+}
+
+// needPropagation checks that the caller may let mounts of a task appear on the node. If a reference
+// selects the volume, it may be any of the group.
+func needPropagation(c *rpc.Call, tg *nomad.TaskGroup, m *nomad.VolumeMount) error {
+	if m == nil || !m.MayPropagate() {
+		return nil
+	}
+	for name, v := range tg.Volumes {
+		if v == nil || v.Type != nomad.VolumeTypeHost || m.Volume != name && tg.Volumes[m.Volume] != nil {
+			continue
+		}
+		if err := c.Access.Need(acl.OfHostVolume(v.Source, acl.MountReadWrite)); err != nil {
+			return fmt.Errorf("bidirectional propagation of volume %q: %w", name, err)
+		}
+	}
+	return nil
 }

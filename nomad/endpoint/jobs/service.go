@@ -23,6 +23,7 @@ type Config struct {
 	MaxPriority     int // 100
 	MaxCount        int // 50,000 allocations
 	MaxSource       int // 1,000,000 bytes of job source
+	Spiffe          Spiffe
 }
 
 // Periodic launches the children of periodic jobs.

@@ -92,7 +92,7 @@ func statusOf(snap *state.Snapshot, ws memdb.WatchSet, j *nomad.Job) nomad.JobSt
 }
 
 func statusOfAlloc(a *nomad.Allocation) nomad.JobStatusesAlloc {
-	out := nomad.JobStatusesAlloc{ID: a.ID, Group: a.TaskGroup, ClientStatus: a.ClientStatus, NodeID: a.NodeID, FollowupEvalID: a.FollowupEvalID}
+	out := nomad.JobStatusesAlloc{HasPausedTask: a.HasPausedTask(), ID: a.ID, Group: a.TaskGroup, ClientStatus: a.ClientStatus, NodeID: a.NodeID, FollowupEvalID: a.FollowupEvalID}
 	if a.Job != nil {
 		out.JobVersion = a.Job.Version
 	}

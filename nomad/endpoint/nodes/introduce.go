@@ -124,7 +124,7 @@ func (s *Service) introduced(claims *nomad.IdentityClaims, entry *message.NodeRe
 	if at, purged := s.Snapshot().Purged(nil, node.ID); purged && entry.Strict && claims.IssuedAt < at {
 		return s.notIntroduced(node, "introduction token issued before the node was purged")
 	}
-	entry.Introduction = &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry, IssuedAt: claims.IssuedAt}
+	entry.Introduction = &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry, IssuedAt: claims.IssuedAt, Holder: node.Holder()}
 	return nil
 }
 

@@ -89,12 +89,14 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *message
 	}
 	had := -1
 	var mine []*nomad.Allocation // of the last snapshot; converted to the response at the end
+	var last *state.Snapshot
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeClientAllocsResponse) error {
 		if snap.Node(ws, req.NodeID) == nil {
 			return nomad.ErrNodeNotFound
 		}
 		out.Index = snap.Restored() // a restore wakes blocking queries
 		out.RestoreIndex = snap.RestoreIndex()
+		last = snap
 		mine = slices.AppendSeq(mine[:0], snap.AllocsByNode(ws, req.NodeID))
 		for _, a := range mine {
 			out.Index = max(out.Index, a.AllocModifyIndex)
@@ -116,5 +118,6 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *message
 	for _, a := range mine {
 		out.Allocs[a.ID] = a.AllocModifyIndex
 	}
-	return out, nil
+	out.MigrateTokens, err = migrateTokens(last, mine)
+	return out, err
 }

@@ -28,6 +28,9 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRe
 	if err := ownEvents(req.NodeEvent); err != nil {
 		return nil, err
 	}
+	if err := s.proven(req); err != nil {
+		return nil, err
+	}
 	node := *req.Node
 	if node.NodePool == "" {
 		node.NodePool = nomad.NodePoolDefault
@@ -75,7 +78,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRe
 }
 
 // admit decides whether the caller may register as the node. A known node is checked by its
-// secret ID and session, a new one by its introduction. Conditions that the FSM must check
+// secret ID, key and session, a new one by its introduction. Conditions that the FSM must check
 // are set in the entry.
 func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry *message.NodeRegisterRequest) (err error) {
 	// The client of the same agent needs no introduction: its process already has the keys.
@@ -85,6 +88,9 @@ func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry
 	}
 	if subtle.ConstantTimeCompare([]byte(old.SecretID), []byte(entry.Node.SecretID)) != 1 {
 		return nomad.Errorf(403, "node secret ID does not match. Not registering node.")
+	}
+	if err := s.sameKey(ctx, c, old, entry.Node); err != nil {
+		return err
 	}
 	if err := s.mayChange(c, old, entry); err != nil {
 		return err

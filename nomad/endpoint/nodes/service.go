@@ -3,6 +3,9 @@
 //
 //	introduction ─▶ Register ─▶ identity ─▶ UpdateStatus (heartbeat) ─▶ Deregister (purge)
 //
+// An agent with a key pair signs its registration, and a challenge makes each signature good for once
+// (challenge.go). The node is then bound to the key (key.go).
+//
 // A node may only change itself and report its own allocations. Only one agent at a time may use
 // the ID of a node (session.go). The heartbeat timers are in nomad/heartbeat.
 package nodes
@@ -48,8 +51,10 @@ type Config struct {
 // Service handles the RPC methods of nodes.
 type Service struct {
 	*handler.Core
-	cfg   Config
-	calls callNumbers
+	cfg        Config
+	calls      callNumbers
+	challenges *challenges
+	reports    reports
 }
 
 // betweenPlans writes a log entry after which no plan places allocations on a node: each plan is checked after it or
@@ -68,5 +73,5 @@ func New(core *handler.Core, cfg Config) *Service {
 	i.Enforcement = cmp.Or(i.Enforcement, nomad.NodeIntroductionEnforcementWarn)
 	i.DefaultTTL = cmp.Or(i.DefaultTTL, defaultIntroductionTTL)
 	i.MaxTTL = cmp.Or(i.MaxTTL, maxIntroductionTTL)
-	return &Service{Core: core, cfg: cfg}
+	return &Service{Core: core, cfg: cfg, challenges: newChallenges()}
 }

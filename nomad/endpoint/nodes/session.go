@@ -60,6 +60,7 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 func (s *Service) another(n *nomad.Node, why string, args ...any) error {
 	err := nomad.Errorf(403, nomad.ErrNodeHeld.Error()+": "+why, args...)
 	s.Log.Warn("rejected agent", "node", n.ID, "name", n.Name, "err", err)
+	countClone()
 	return err
 }
 

@@ -9,12 +9,17 @@
 // request. The package stores nothing.
 package relay
 
-import "github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+import (
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/monitor"
+)
 
 // Config configures a Service.
 type Config struct {
 	// TokensToNodes allows relaying callers' tokens to nodes that do not accept tickets.
 	TokensToNodes bool
+	// Monitor is the log of this server; nil refuses to stream it.
+	Monitor *monitor.Source
 }
 
 // Service relays calls to nodes.

@@ -17,6 +17,9 @@ var named = map[string]string{
 	"ACL.GetRoleByName":                 "acl.get_role_name",
 	"ACL.GetRolesByID":                  "acl.get_roles_id",
 	"ACL.WhoAmI":                        "acl.whoami",
+	"ClientHostVolume.Create":           "client_host_node.create",
+	"ClientHostVolume.Register":         "client_host_node.register",
+	"TaskGroupHostVolumeClaim.List":     "task_group_volume_claim.list",
 	"Job.Statuses":                      "jobs.statuses",
 	"Job.Summary":                       "job_summary.get_job_summary",
 	"Namespace.ListNamespaces":          "namespace.list_namespace",
@@ -24,6 +27,7 @@ var named = map[string]string{
 	"NodeIdentity.Renew":                "client_identity.renew",
 	"NodeMeta.Apply":                    "client_meta.apply",
 	"NodeMeta.Read":                     "client_meta.read",
+	"ServiceRegistration.DeleteByID":    "service_registration.delete_id",
 	"Variables.RenewLock":               "variables.lock.renew",
 }
 
@@ -40,7 +44,18 @@ func ServerName(method string) string {
 	case "Allocations": // a stream to a task
 		service = "Alloc"
 	}
-	return snake(service) + "." + snake(name)
+	return snake(service) + "." + methodName(name)
+}
+
+// methodName returns the name of a method in metrics.
+func methodName(name string) string {
+	switch name {
+	case "GetPauseState":
+		return "pause_get"
+	case "SetPauseState":
+		return "pause_set"
+	}
+	return snake(name)
 }
 
 // clientName returns the name of a client's method in metrics.
@@ -49,7 +64,7 @@ func clientName(method string) string {
 	if service == "ClientAllocations" { // requests of the agent in the same process
 		service = "Allocations"
 	}
-	return snake(service) + "." + snake(name)
+	return snake(service) + "." + methodName(name)
 }
 
 // endpoint returns the service of a method in the label of the call rates.

@@ -42,7 +42,9 @@ func (e *Eligibility) Check(group string, n *nomad.Node) string {
 		class = g.ofClass(n)
 		e.classes[key] = class
 	}
-	return g.first(n, class)
+	why := g.first(n, class)
+	e.escaped = e.escaped || g.Escapes()
+	return why
 }
 
 // CheckFor calls Group.CheckFor for the named group.

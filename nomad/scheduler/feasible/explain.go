@@ -37,7 +37,8 @@ func (g *Group) Explain(alloc string, n *nomad.Node, f func(Check)) {
 		f(g.demands[i].explain(n))
 	}
 	for _, v := range g.each {
-		f(Check{Name: CheckVolumes, Need: hostVolume(v.SourceFor(alloc)), Passed: n.MeetsVolume(v, alloc)})
+		why := g.serves(v, alloc, n)
+		f(Check{Name: CheckVolumes, Need: hostVolume(v.SourceFor(alloc)), Passed: why == "", Found: why})
 	}
 }
 

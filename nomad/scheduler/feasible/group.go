@@ -3,7 +3,6 @@ package feasible
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -16,7 +15,9 @@ type demand struct {
 	check  string // name of the check
 	text   string
 	single bool // the result can differ between nodes of one computed class
-	met    func(*nomad.Node) bool
+	// dynamic reports whether it does so for this node. Nil means that it does for all nodes.
+	dynamic func(*nomad.Node) bool
+	met     func(*nomad.Node) bool
 
 	// For explanations: what the job needs, if not the text, and what the node has.
 	need  string
@@ -39,6 +40,10 @@ func (d *demand) why(n *nomad.Node) string {
 type Group struct {
 	demands []demand
 	each    []*nomad.VolumeRequest // per_alloc: a different volume for each allocation
+
+	rules     Rules
+	namespace string // of the job
+	escaped   bool   // a check depended on a single node, see demand.dynamic
 }
 
 // Rules are what decides about nodes beside a job. What is unset is not checked.
@@ -46,11 +51,13 @@ type Rules struct {
 	Namespace *nomad.Namespace // of the job
 	Kinds     kinds.Table      // the built-in kinds of drivers, for privilege
 	Configs   Configs          // the schemas of config blocks
+	// Volumes returns the dynamic host volume of a node with the name, or nil.
+	Volumes func(node, name string) *nomad.HostVolume
 }
 
 // NewGroup collects the demands of a group.
 func NewGroup(job *nomad.Job, tg *nomad.TaskGroup, rules Rules) *Group {
-	g := &Group{}
+	g := &Group{rules: rules, namespace: job.Namespace}
 	g.constraints(job.Constraints)
 	g.drivers(tg, rules)
 	g.isolation(rules.Namespace, tg)
@@ -143,33 +150,10 @@ func driverDemand(name string) demand {
 	}}
 }
 
-// Volumes shared by all allocations are the same on all nodes of a class. per_alloc
-// volumes are checked for each allocation.
-func (g *Group) volumes(tg *nomad.TaskGroup) {
-	for _, name := range slices.Sorted(maps.Keys(tg.Volumes)) {
-		v := tg.Volumes[name]
-		if v == nil {
-			continue // an older state may contain one; no task can mount it
-		}
-		if v.PerAlloc {
-			g.each = append(g.each, v)
-			continue
-		}
-		g.add(false, demand{check: CheckVolumes, text: missingVolume(v.Source), need: hostVolume(v.Source),
-			met: func(n *nomad.Node) bool { return n.MeetsVolume(v, "") }})
-	}
-}
-
-func missingVolume(source string) string {
-	return fmt.Sprintf("missing compatible host volume %q", source)
-}
-
-func hostVolume(source string) string { return fmt.Sprintf("host volume %q", source) }
-
 // Escapes reports whether a demand depends on a single node or a single allocation. Computed
-// classes then cannot determine where the group fits.
+// classes then cannot determine where the group fits. A check of a node with a dynamic volume makes it true.
 func (g *Group) Escapes() bool {
-	return len(g.each) > 0 || slices.ContainsFunc(g.demands, func(d demand) bool { return d.single })
+	return g.escaped || len(g.each) > 0 || slices.ContainsFunc(g.demands, func(d demand) bool { return d.single && d.dynamic == nil })
 }
 
 // Check returns the first demand that the node does not meet, or "".
@@ -197,7 +181,11 @@ func (g *Group) ofClass(n *nomad.Node) verdict {
 // first returns the first demand that the node does not meet, given the verdict on its class, or "".
 func (g *Group) first(n *nomad.Node, class verdict) string {
 	for i := range g.demands[:class.at] {
-		if d := &g.demands[i]; d.single && !d.met(n) {
+		d := &g.demands[i]
+		if d.single && d.dynamic != nil && d.dynamic(n) {
+			g.escaped = true
+		}
+		if d.single && !d.met(n) {
 			return d.why(n)
 		}
 	}
@@ -208,7 +196,7 @@ func (g *Group) first(n *nomad.Node, class verdict) string {
 // not meet, or "".
 func (g *Group) CheckFor(alloc string, n *nomad.Node) string {
 	for _, v := range g.each {
-		if !n.MeetsVolume(v, alloc) {
+		if g.serves(v, alloc, n) != "" {
 			return missingVolume(v.SourceFor(alloc))
 		}
 	}

@@ -48,7 +48,9 @@ type taskParts struct {
 	Identity     *nomad.WorkloadIdentity
 	Identities   []*nomad.WorkloadIdentity
 	Silent       bool
+	Sinks        []string
 	Rerender     bool
+	Spiffe       *nomad.TaskSpiffe // not in Nomad
 }
 
 func taskView(j *nomad.Job, tg *nomad.TaskGroup, t *nomad.Task) taskParts {
@@ -57,8 +59,15 @@ func taskView(j *nomad.Job, tg *nomad.TaskGroup, t *nomad.Task) taskParts {
 		Artifacts: t.Artifacts, Vault: t.Vault, Secrets: t.Secrets, Consul: t.Consul, Templates: t.Templates,
 		Plugin: t.CSIPluginConfig, Mounts: t.VolumeMounts, Affinities: t.Affinities, Resources: resourceView(t.Resources),
 		Identity: t.Identity, Identities: t.Identities, Silent: t.LogConfig != nil && t.LogConfig.Disabled,
-		Rerender: rerenders(t.RestartPolicy),
+		Rerender: rerenders(t.RestartPolicy), Sinks: sinksOf(t.LogConfig), Spiffe: t.Spiffe,
 	}
+}
+
+func sinksOf(l *nomad.LogConfig) []string {
+	if l == nil {
+		return nil
+	}
+	return l.Sinks
 }
 
 // mergedMeta returns the metadata of a task: its own wins over that of its group, and that over that of the job.
@@ -78,6 +87,8 @@ type networkParts struct {
 	MBits             int
 	DNS               *nomad.DNSConfig
 	CNI               *nomad.CNIConfig
+	Isolate           bool
+	Egress            *nomad.NetworkEgress
 	Reserved, Dynamic []portParts
 }
 
@@ -89,7 +100,7 @@ type portParts struct {
 func networkViews(list nomad.Networks) []networkParts {
 	out := make([]networkParts, len(list))
 	for i, n := range list {
-		out[i] = networkParts{Mode: n.Mode, Hostname: n.Hostname, MBits: n.MBits, DNS: n.DNS, CNI: n.CNI,
+		out[i] = networkParts{Mode: n.Mode, Hostname: n.Hostname, MBits: n.MBits, DNS: n.DNS, CNI: n.CNI, Isolate: n.Isolate, Egress: n.Egress,
 			Reserved: portViews(n.ReservedPorts), Dynamic: portViews(n.DynamicPorts)}
 	}
 	return out

@@ -1,0 +1,74 @@
+package allochook
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// maxRunHook ends the allocation when max_run_duration of its group has passed since its creation.
+// The deadline depends only on the allocation, so that a restart of the agent does not move it.
+// A deadline that passed while no agent ran ends the allocation before any task starts.
+type maxRunHook struct {
+	tasks   Tasks
+	log     *slog.Logger
+	updates chan *nomad.Allocation // buffered 1: the newest
+}
+
+func newMaxRunHook(c Config) hook.Hook {
+	return &maxRunHook{tasks: c.Tasks, log: c.Log, updates: make(chan *nomad.Allocation, 1)}
+}
+
+func (*maxRunHook) Name() string { return "max_run_duration" }
+
+func (h *maxRunHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunResponse) error {
+	if h.expired(req.Alloc) {
+		return nil
+	}
+	alloc := req.Alloc
+	resp.Background = func(ctx context.Context) { h.follow(ctx, alloc) }
+	return nil
+}
+
+// Update passes the newest version of the allocation, whose job may have another limit.
+func (h *maxRunHook) Update(_ context.Context, req *UpdateRequest) error {
+	select {
+	case <-h.updates: // an older update that was not read
+	default:
+	}
+	select {
+	case h.updates <- req.Alloc:
+	default: // a concurrent caller sent an update as new as this
+	}
+	return nil
+}
+
+// follow waits for the deadline of the newest version of the allocation.
+func (h *maxRunHook) follow(ctx context.Context, alloc *nomad.Allocation) {
+	for !h.expired(alloc) {
+		var due <-chan time.Time
+		if at, limited := alloc.RunDeadline(); limited {
+			due = time.After(time.Until(at))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-due:
+		case alloc = <-h.updates:
+		}
+	}
+}
+
+// expired ends the allocation if its deadline has passed, and reports whether it has.
+func (h *maxRunHook) expired(alloc *nomad.Allocation) bool {
+	at, limited := alloc.RunDeadline()
+	if !limited || time.Now().Before(at) {
+		return false
+	}
+	h.log.Info("end allocation that exceeded max_run_duration", "alloc", alloc.ID, "deadline", at)
+	h.tasks.Expire()
+	return true
+}

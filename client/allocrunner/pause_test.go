@@ -1,0 +1,197 @@
+package allocrunner_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/allocrunner"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+)
+
+// The clock of a synctest bubble starts at 2000-01-01 00:00:00 UTC.
+func nightly(t *nomad.Task, start, end string) *nomad.Task {
+	t.Schedule = &nomad.TaskSchedule{Cron: &nomad.TaskScheduleCron{Start: start, End: end, Timezone: "UTC"}}
+	return t
+}
+
+// begun runs an allocation in the background.
+func (w *world) begun(ctx context.Context, alloc *nomad.Allocation) (*allocrunner.Runner, <-chan error) {
+	r := w.runner(alloc)
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	return r, done
+}
+
+// expectTask checks the state of the task main and the status of the allocation, once all goroutines wait.
+func expectTask(t *testing.T, r *allocrunner.Runner, state string, paused nomad.TaskScheduleState) {
+	t.Helper()
+	synctest.Wait()
+	got := r.States()["main"]
+	if got.State != state || got.Paused != paused {
+		for _, e := range got.Events {
+			t.Logf("%s: %s", e.Type, e.DisplayMessage)
+		}
+		t.Fatalf("at %s the task is %s, %q, want %s, %q", time.Now().UTC().Format("15:04:05"), got.State, got.Paused, state, paused)
+	}
+	if status := r.State().ClientStatus; status != nomad.AllocClientStatusRunning {
+		t.Errorf("the allocation is %s, want running", status)
+	}
+}
+
+func events(r *allocrunner.Runner) (types []string) {
+	for _, e := range r.States()["main"].Events {
+		types = append(types, e.Type)
+	}
+	return types
+}
+
+func TestSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		task := nightly(mockTask("main", lasts("1000h")), "0 2 * * * *", "0 4") // no restart is allowed
+		r, done := w.begun(t.Context(), allocation(nomad.JobTypeService, task))
+		at := func(hour time.Duration) {
+			time.Sleep(time.Until(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(hour * time.Hour).Add(time.Second * 5)))
+		}
+		at(1)
+		expectTask(t, r, nomad.TaskStatePending, nomad.TaskScheduleStateSchedPause)
+		if !r.States()["main"].StartedAt.IsZero() {
+			t.Error("the task has started outside of its schedule")
+		}
+		at(2)
+		expectTask(t, r, nomad.TaskStateRunning, nomad.TaskScheduleStateRun)
+		at(4)
+		expectTask(t, r, nomad.TaskStatePending, nomad.TaskScheduleStateSchedPause)
+		at(26)
+		expectTask(t, r, nomad.TaskStateRunning, nomad.TaskScheduleStateRun)
+		if s := r.States()["main"]; s.Restarts != 0 || s.Failed {
+			t.Errorf("restarts = %d, failed = %v: a pause is not a failure", s.Restarts, s.Failed)
+		}
+		want := []string{nomad.TaskReceived, nomad.TaskPausing, nomad.TaskRunning, nomad.TaskStarted, nomad.TaskPausing,
+			nomad.TaskKilling, nomad.TaskTerminated, nomad.TaskRunning, nomad.TaskStarted}
+		got := slices.DeleteFunc(events(r), func(e string) bool { return !slices.Contains(want, e) })
+		if !slices.Equal(got, want) {
+			t.Errorf("events %q, want %q", got, want)
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A user pauses and runs a task against its schedule, across restarts of the agent, until the schedule applies again.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alloc := allocation(nomad.JobTypeService, nightly(mockTask("main", lasts("1000h")), "0 0 * * * *", "0 4"))
+		ctx, shutdown := context.WithCancel(t.Context())
+		r, done := w.begun(ctx, alloc)
+		pause := func(s nomad.TaskScheduleState) {
+			t.Helper()
+			if err := r.Pause("main", s); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second) // the kill timeout
+		}
+		time.Sleep(time.Second)
+		expectTask(t, r, nomad.TaskStateRunning, nomad.TaskScheduleStateRun)
+		pause(nomad.TaskScheduleStateForcePause)
+		expectTask(t, r, nomad.TaskStatePending, nomad.TaskScheduleStateForcePause)
+		shutdown()
+		<-done
+
+		ctx, shutdown = context.WithCancel(t.Context())
+		defer shutdown()
+		r = w.runner(alloc)
+		if err := r.Restore(); err != nil {
+			t.Fatal(err)
+		}
+		done2 := make(chan error, 1)
+		go func() { done2 <- r.Run(ctx) }()
+		time.Sleep(time.Hour)
+		expectTask(t, r, nomad.TaskStatePending, nomad.TaskScheduleStateForcePause)
+		pause(nomad.TaskScheduleStateForceRun)
+		expectTask(t, r, nomad.TaskStateRunning, nomad.TaskScheduleStateForceRun)
+		time.Sleep(6 * time.Hour) // outside of the schedule
+		expectTask(t, r, nomad.TaskStateRunning, nomad.TaskScheduleStateForceRun)
+		pause(nomad.TaskScheduleStateSchedResume)
+		expectTask(t, r, nomad.TaskStatePending, nomad.TaskScheduleStateSchedPause)
+
+		// An update in place without a schedule runs the task.
+		next := codec.Copy(alloc)
+		next.Job.TaskGroups[0].Tasks[0].Schedule = nil
+		r.Update(next)
+		expectTask(t, r, nomad.TaskStateRunning, nomad.TaskScheduleStateRun)
+		pause(nomad.TaskScheduleStateForcePause)
+		expectTask(t, r, nomad.TaskStatePending, nomad.TaskScheduleStateForcePause)
+		if err := r.Pause("other", nomad.TaskScheduleStateForcePause); err == nil {
+			t.Error("an unknown task was paused")
+		}
+		// A paused task is stopped at once.
+		if err := r.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-done2
+		if s := r.State(); s.ClientStatus != nomad.AllocClientStatusComplete || s.TaskStates["main"].Failed {
+			t.Errorf("the stopped allocation is %s", s.ClientStatus)
+		}
+		if err := r.Pause("main", nomad.TaskScheduleStateForceRun); err == nil {
+			t.Error("a dead task was resumed")
+		}
+	})
+}
+
+// The window closes while the agent is down: the next agent stops the task.
+func TestScheduleEndsWithoutAnAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alloc := allocation(nomad.JobTypeService, nightly(mockTask("main", lasts("1000h")), "0 0 * * * *", "0 4"))
+		ctx, shutdown := context.WithCancel(t.Context())
+		r, done := w.begun(ctx, alloc)
+		time.Sleep(time.Second)
+		expectTask(t, r, nomad.TaskStateRunning, nomad.TaskScheduleStateRun)
+		shutdown()
+		<-done
+		time.Sleep(5 * time.Hour)
+		r = w.runner(alloc)
+		if err := r.Restore(); err != nil {
+			t.Fatal(err)
+		}
+		again := make(chan error, 1)
+		go func() { again <- r.Run(t.Context()) }()
+		time.Sleep(2 * time.Second)
+		expectTask(t, r, nomad.TaskStatePending, nomad.TaskScheduleStateSchedPause)
+		if err := r.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-again
+	})
+}
+
+// A deployment does not wait for the schedule of a task.
+func TestPausedTaskIsHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alloc := allocation(nomad.JobTypeService, nightly(mockTask("main", lasts("1000h")), "0 12 * * * *", "0 13"))
+		alloc.DeploymentID = nomad.NewID()
+		alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{MinHealthyTime: 10 * time.Second, HealthyDeadline: time.Minute,
+			HealthCheck: nomad.UpdateStrategyHealthCheck_TaskStates}
+		r, done := w.begun(t.Context(), alloc)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if d := r.State().DeploymentStatus; d == nil || d.Healthy == nil || !*d.Healthy {
+			t.Errorf("health %+v of an allocation outside of its schedule, want healthy", d)
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+	})
+}

@@ -1,0 +1,151 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/go-metrics"
+
+	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// maxOutput is the maximum size of a result's output in bytes.
+const maxOutput = 3 << 10
+
+// The counters of script checks, named as in Nomad.
+var (
+	scriptRuns     = []string{"client", "allocrunner", "taskrunner", "tasklet_runs"}
+	scriptTimeouts = []string{"client", "allocrunner", "taskrunner", "tasklet_timeouts"}
+)
+
+// Exec runs a command in a task, without input, and returns the beginning of its output.
+type Exec func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error)
+
+// probe runs checks of one allocation.
+type probe struct {
+	netNS   string // path of the allocation's network namespace, "" for the host's
+	execIn  func(task string) Exec
+	version string
+}
+
+// run runs a check once. It returns nil for a script whose task does not run.
+func (p *probe) run(ctx context.Context, t *Target) *nomad.CheckQueryResult {
+	if t.Fault != nil {
+		return t.failure(t.Fault)
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	switch t.Type {
+	case nomad.ServiceCheckHTTP:
+		return p.http(ctx, t)
+	case nomad.ServiceCheckTCP:
+		return p.tcp(ctx, t)
+	case nomad.ServiceCheckScript:
+		return p.script(ctx, t)
+	}
+	return t.failure(fmt.Errorf("unknown type %q", t.Type))
+}
+
+func (t *Target) failure(err error) *nomad.CheckQueryResult {
+	return t.result(nomad.CheckFailure, 0, "nomad: "+clip([]byte(err.Error())))
+}
+
+func (p *probe) tcp(ctx context.Context, t *Target) *nomad.CheckQueryResult {
+	conn, err := p.dial(ctx, t)
+	if err != nil {
+		return t.failure(err)
+	}
+	conn.Close()
+	return t.result(nomad.CheckSuccess, 0, "nomad: tcp ok")
+}
+
+func (p *probe) script(ctx context.Context, t *Target) *nomad.CheckQueryResult {
+	exec := p.execIn(t.In)
+	if exec == nil {
+		return nil
+	}
+	metrics.IncrCounter(scriptRuns, 1)
+	out, exit, err := exec(ctx, t.Command)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			metrics.IncrCounter(scriptTimeouts, 1)
+		}
+		return t.failure(fmt.Errorf("the script did not end within %s", t.Timeout))
+	case err != nil:
+		return t.failure(err)
+	case exit.Successful():
+		return t.result(nomad.CheckSuccess, 0, clip(out))
+	}
+	if len(out) == 0 {
+		return t.failure(fmt.Errorf("the script ended with exit code %d and signal %d", exit.ExitCode, exit.Signal))
+	}
+	return t.result(nomad.CheckFailure, 0, clip(out))
+}
+
+// dial connects to the address of the check.
+func (p *probe) dial(ctx context.Context, t *Target) (conn net.Conn, err error) {
+	d := net.Dialer{}
+	if t.Foreign {
+		d.Control = noLinkLocal
+	}
+	host := t.Address.Host
+	port := strconv.Itoa(t.Address.Port)
+	if p.netNS == "" || !t.Inside {
+		return d.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	// Names are resolved in the host's network. A literal address is dialed on the calling thread.
+	ip, err := lookup(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	err = netns.Inside(p.netNS, func() (err error) {
+		conn, err = d.DialContext(ctx, "tcp", net.JoinHostPort(ip, port))
+		return err
+	})
+	return conn, err
+}
+
+func lookup(ctx context.Context, host string) (string, error) {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return host, nil
+	}
+	ips, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	return ips[0], nil
+}
+
+var errLinkLocal = errors.New("checks do not connect to link-local addresses that a job sets, because metadata services are there")
+
+// noLinkLocal refuses a connection after its name is resolved.
+func noLinkLocal(_, address string, _ syscall.RawConn) error {
+	addr, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if ip := addr.Addr().Unmap(); ip.IsLinkLocalUnicast() || ip == awsIPv6 {
+		return fmt.Errorf("%s: %w", ip, errLinkLocal)
+	}
+	return nil
+}
+
+// awsIPv6 is the address of a metadata service that is not link-local.
+var awsIPv6 = netip.MustParseAddr("fd00:ec2::254")
+
+// clip returns the beginning of an output, as valid UTF-8.
+func clip(out []byte) string {
+	return strings.ToValidUTF8(string(out[:min(len(out), maxOutput)]), "\uFFFD")
+}

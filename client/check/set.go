@@ -1,0 +1,285 @@
+package check
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Limits of concurrent runs.
+const (
+	maxRuns      = 256 // of the node
+	maxAllocRuns = 8   // of one allocation
+)
+
+// Waiting is the output of a check that has not run yet.
+const Waiting = "nomad: waiting to run"
+
+// Store keeps results over a restart of the agent (state.DB).
+type Store interface {
+	PutCheckResult(alloc string, r *nomad.CheckQueryResult)
+	DeleteCheckResults(alloc string, ids []nomad.CheckID)
+}
+
+// Config configures a Set.
+type Config struct {
+	Store   Store
+	Version string // of this program, for the User-Agent
+	Log     *slog.Logger
+}
+
+// Set holds the checks of all allocations of the node, with their results. Its methods may be called concurrently.
+type Set struct {
+	cfg   Config
+	slots chan struct{} // one element for each run that is under way
+
+	mu     sync.Mutex
+	allocs map[string]*alloc
+}
+
+// alloc holds the checks of one allocation.
+type alloc struct {
+	results map[nomad.CheckID]*nomad.CheckQueryResult // never modified
+	targets []*Target
+	changed chan struct{} // buffered 1: targets differ from those that are watched
+	execs   map[string]Exec
+}
+
+// New returns a Set with the results that an earlier agent stored, by allocation.
+func New(cfg Config, stored map[string][]*nomad.CheckQueryResult) *Set {
+	s := &Set{cfg: cfg, slots: make(chan struct{}, maxRuns), allocs: map[string]*alloc{}}
+	for id, results := range stored {
+		a := s.alloc(id)
+		for _, r := range results {
+			a.results[r.ID] = r
+		}
+	}
+	return s
+}
+
+// alloc returns the entry of an allocation and creates it if necessary. The caller holds mu, or is New.
+func (s *Set) alloc(id string) *alloc {
+	a := s.allocs[id]
+	if a == nil {
+		a = &alloc{results: map[nomad.CheckID]*nomad.CheckQueryResult{}, changed: make(chan struct{}, 1), execs: map[string]Exec{}}
+		s.allocs[id] = a
+	}
+	return a
+}
+
+// Observe sets the checks of an allocation, for Watch. New checks get the status pending unless they have a result.
+// The results of all other checks are removed.
+func (s *Set) Observe(allocID string, targets []*Target) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.alloc(allocID)
+	a.targets = targets
+	wanted := map[nomad.CheckID]bool{}
+	for _, t := range targets {
+		wanted[t.ID] = true
+		if a.results[t.ID] == nil {
+			a.results[t.ID] = t.result(nomad.CheckPending, 0, Waiting)
+		}
+	}
+	var vanished []nomad.CheckID
+	for id := range a.results {
+		if !wanted[id] {
+			delete(a.results, id)
+			vanished = append(vanished, id)
+		}
+	}
+	if len(vanished) > 0 {
+		s.cfg.Store.DeleteCheckResults(allocID, vanished)
+	}
+	select {
+	case a.changed <- struct{}{}:
+	default: // Watch has not seen the last one
+	}
+}
+
+// Forget removes the checks of an allocation with their results, also from the state database.
+func (s *Set) Forget(allocID string) {
+	s.mu.Lock()
+	a := s.allocs[allocID]
+	s.mu.Unlock()
+	if a == nil {
+		return
+	}
+	s.Observe(allocID, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.allocs[allocID] == a && len(a.execs) == 0 {
+		delete(s.allocs, allocID) // a running Watch still gets the change
+	}
+}
+
+// Results returns the latest results of an allocation's checks. They must not be modified.
+func (s *Set) Results(allocID string) map[nomad.CheckID]*nomad.CheckQueryResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.allocs[allocID]; a != nil {
+		return maps.Clone(a.results)
+	}
+	return map[nomad.CheckID]*nomad.CheckQueryResult{}
+}
+
+// Attach makes scripts of an allocation run in a task with exec. Detach must follow.
+func (s *Set) Attach(allocID, task string, exec func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alloc(allocID).execs[task] = exec
+}
+
+// Detach ends Attach. The scripts of the task fail until it is attached again.
+func (s *Set) Detach(allocID, task string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.allocs[allocID]
+	if a == nil {
+		return
+	}
+	delete(a.execs, task)
+	if len(a.execs) == 0 && len(a.targets) == 0 {
+		delete(s.allocs, allocID)
+	}
+}
+
+func (s *Set) exec(allocID, task string) Exec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.allocs[allocID]; a != nil {
+		return a.execs[task]
+	}
+	return nil
+}
+
+// Watch runs the checks of an allocation until ctx ends. netNS is the path of its network namespace, "" for the
+// host's.
+func (s *Set) Watch(ctx context.Context, allocID, netNS string) {
+	s.mu.Lock()
+	a := s.alloc(allocID)
+	s.mu.Unlock()
+	p := &probe{netNS: netNS, version: s.cfg.Version, execIn: func(task string) Exec { return s.exec(allocID, task) }}
+	w := &watch{set: s, id: allocID, probe: p, slots: make(chan struct{}, maxAllocRuns), running: map[nomad.CheckID]*running{}}
+	defer w.wait.Wait()
+	for {
+		s.mu.Lock()
+		targets := a.targets
+		s.mu.Unlock()
+		w.sync(ctx, targets)
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.changed:
+		}
+	}
+}
+
+// watch is one call of Watch.
+type watch struct {
+	set     *Set
+	id      string
+	probe   *probe
+	slots   chan struct{} // one element for each run of this allocation
+	running map[nomad.CheckID]*running
+	wait    sync.WaitGroup
+}
+
+// running is a check that is repeated. An update of the job may replace its target.
+type running struct {
+	target atomic.Pointer[Target]
+	cancel context.CancelFunc
+}
+
+// sync starts new checks and stops those that have vanished. A check whose ID is the same goes on.
+func (w *watch) sync(ctx context.Context, targets []*Target) {
+	wanted := map[nomad.CheckID]bool{}
+	for _, t := range targets {
+		wanted[t.ID] = true
+		if r := w.running[t.ID]; r != nil {
+			r.target.Store(t)
+			continue
+		}
+		one, cancel := context.WithCancel(ctx)
+		r := &running{cancel: cancel}
+		r.target.Store(t)
+		w.running[t.ID] = r
+		w.wait.Go(func() { w.repeat(one, r) })
+	}
+	for id, r := range w.running {
+		if !wanted[id] {
+			r.cancel()
+			delete(w.running, id)
+		}
+	}
+}
+
+// repeat runs one check until ctx ends.
+func (w *watch) repeat(ctx context.Context, one *running) {
+	defer one.cancel()
+	t := one.target.Load()
+	timer := time.NewTimer(t.Interval/2 + rand.N(t.Interval/2))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if !take(ctx, w.slots) {
+			return
+		}
+		if !take(ctx, w.set.slots) {
+			<-w.slots
+			return
+		}
+		t = one.target.Load()
+		r := w.probe.run(ctx, t)
+		<-w.set.slots
+		<-w.slots
+		if ctx.Err() != nil {
+			return
+		}
+		w.set.record(w.id, t, r)
+		timer.Reset(t.Interval)
+	}
+}
+
+func take(ctx context.Context, slots chan struct{}) bool {
+	select {
+	case slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// record keeps a result. The state database gets it if its status is new. A nil result is that of a script whose task
+// does not run: it stays pending before the first run, and is a failure afterwards.
+func (s *Set) record(allocID string, t *Target, r *nomad.CheckQueryResult) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.allocs[allocID]
+	if a == nil || a.results[t.ID] == nil {
+		return // no longer observed
+	}
+	before := a.results[t.ID]
+	if r == nil {
+		if before.Status == nomad.CheckPending {
+			return
+		}
+		r = t.result(nomad.CheckFailure, 0, "nomad: the task does not run")
+	}
+	a.results[t.ID] = r
+	if before.Status != r.Status {
+		s.cfg.Log.Debug("status of a check has changed", "alloc", allocID, "service", t.Service, "check", t.Name, "status", string(r.Status))
+		s.cfg.Store.PutCheckResult(allocID, r)
+	}
+}

@@ -1,0 +1,155 @@
+package check
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/service"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Values of on_update.
+const onUpdateIgnore = "ignore"
+
+// shortest is the minimum of intervals and timeouts. The servers refuse less.
+const shortest = time.Second
+
+// Target is one check with everything that a run of it needs.
+type Target struct {
+	ID      nomad.CheckID
+	Mode    nomad.CheckMode
+	Name    string
+	Service string
+	Group   string // the name of the allocation
+	Task    string // "" for the group
+	Type    string
+
+	Address  service.Address
+	Inside   bool // in the network namespace of the allocation, if it has one
+	Foreign  bool // the job sets the address
+	Interval time.Duration
+	Timeout  time.Duration
+	HTTP     HTTP
+	Command  []string // of a script
+	In       string   // the task in which the script runs
+
+	Restart *nomad.CheckRestart // nil without a limit
+	// Fault is the reason for which the check cannot run. Its result is then always a failure.
+	Fault error
+}
+
+// HTTP is the request of an HTTP check.
+type HTTP struct {
+	Protocol, Method, Path, Body string
+	Header                       map[string][]string
+	SkipVerify                   bool
+}
+
+// Targets returns the checks of a workload, with references interpolated, in the order of the job.
+func Targets(w *service.Workload) []*Target {
+	var out []*Target
+	for _, s := range w.Services {
+		for _, c := range s.Checks {
+			out = append(out, target(w, s, c))
+		}
+	}
+	return out
+}
+
+func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Target {
+	expand := w.Env.Expand
+	onUpdate := cmp.Or(c.OnUpdate, s.OnUpdate)
+	name := expand(s.Name)
+	t := &Target{
+		Mode: nomad.Healthiness, Name: expand(cmp.Or(c.Name, fmt.Sprintf("service: %q check", name))), Service: name,
+		Group: w.Alloc.Name, Task: w.Task, Type: expand(c.Type), Command: append([]string{c.Command}, c.Args...),
+		In:       nomad.CheckTask(s, c, w.Task),
+		Interval: max(c.Interval, shortest), Timeout: max(c.Timeout, shortest),
+		HTTP: HTTP{Protocol: cmp.Or(expand(c.Protocol), "http"), Method: cmp.Or(expand(c.Method), "GET"), Path: expand(c.Path),
+			Body: c.Body, Header: expandHeader(c.Header, expand), SkipVerify: c.TLSSkipVerify},
+		Restart: restartOf(c),
+	}
+	if onUpdate == onUpdateIgnore {
+		t.Mode = nomad.Readiness
+	}
+	t.ID = idOf(w, c, t)
+	if t.Type != nomad.ServiceCheckScript {
+		t.Fault = t.resolve(w, s, c)
+	}
+	return t
+}
+
+// resolve sets the address of the check.
+func (t *Target) resolve(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) error {
+	ask := service.Ask{Mode: c.AddressMode, Address: w.Env.Expand(s.Address), Port: w.Env.Expand(cmp.Or(c.PortLabel, s.PortLabel))}
+	if ask.Mode == "" {
+		ask.Mode = service.ModeHost
+		if ask.Address != "" {
+			ask.Mode = service.ModeAuto
+		}
+	}
+	addr, err := w.Network.Resolve(ask)
+	if err != nil {
+		return fmt.Errorf("unable to get address for check %q: %w", t.Name, err)
+	}
+	if addr.Port == 0 {
+		return fmt.Errorf("check %q has no port: set port in the check or its service", t.Name)
+	}
+	t.Address = addr
+	t.Foreign = ask.Mode == service.ModeAuto
+	// The address of the host and its mapped port lead into the namespace from outside.
+	t.Inside = ask.Mode != service.ModeHost || addr.Host == ""
+	return nil
+}
+
+func expandHeader(header map[string][]string, expand func(string) string) map[string][]string {
+	out := make(map[string][]string, len(header))
+	for key, values := range header {
+		for _, v := range values {
+			out[expand(key)] = append(out[expand(key)], expand(v))
+		}
+	}
+	return out
+}
+
+func restartOf(c *nomad.ServiceCheck) *nomad.CheckRestart {
+	if c.CheckRestart == nil || c.CheckRestart.Limit <= 0 {
+		return nil
+	}
+	return c.CheckRestart
+}
+
+// idOf returns the hash of the definition, as in Nomad 2.0. A script adds its command, which Nomad does not have.
+func idOf(w *service.Workload, c *nomad.ServiceCheck, t *Target) nomad.CheckID {
+	h := sha256.New()
+	put := func(parts ...string) {
+		for _, p := range parts {
+			h.Write([]byte(p)) // never fails
+		}
+	}
+	expand := w.Env.Expand
+	put(w.Alloc.ID, w.Alloc.TaskGroup, w.Task, t.Name, t.Type, expand(c.PortLabel), c.OnUpdate, c.AddressMode)
+	var number [8]byte
+	for _, d := range []time.Duration{c.Interval, c.Timeout} {
+		binary.LittleEndian.PutUint64(number[:], uint64(d))
+		h.Write(number[:])
+	}
+	put(expand(c.Protocol), expand(c.Path), expand(c.Method), strconv.FormatBool(c.TLSSkipVerify))
+	if t.Type == nomad.ServiceCheckScript {
+		put(t.Command...)
+	}
+	return nomad.CheckID(hex.EncodeToString(h.Sum(nil)))
+}
+
+// result returns a result of the check.
+func (t *Target) result(status nomad.CheckStatus, code int, output string) *nomad.CheckQueryResult {
+	return &nomad.CheckQueryResult{
+		ID: t.ID, Mode: t.Mode, Status: status, StatusCode: code, Output: output, Timestamp: time.Now().Unix(),
+		Group: t.Group, Task: t.Task, Service: t.Service, Check: t.Name,
+	}
+}

@@ -1,0 +1,195 @@
+// Package cni finds and runs CNI plugins, and reads the configurations of their networks.
+//
+// A plugin is an executable that the operator installs. It runs as root, with an environment of
+// CNI_* variables and a search path only, and with limits on its time and output. The package starts
+// no goroutine that outlives a call, and keeps no state.
+package cni
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/invoke"
+	"github.com/containernetworking/cni/pkg/types"
+	cniversion "github.com/containernetworking/cni/pkg/version"
+	"github.com/hashicorp/go-version"
+)
+
+// Limits of a plugin.
+const (
+	maxOutput      = 1 << 20
+	versionTimeout = 3 * time.Second
+	maxPlugins     = 256 // whose versions are detected
+	exitPatience   = time.Second
+)
+
+// searchPath is where plugins look for programs such as iptables, after the agent's own path.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// DefaultPluginDirs are the directories without a configured one. The last one is that of Debian's
+// package containernetworking-plugins.
+var DefaultPluginDirs = []string{"/opt/cni/bin", "/usr/libexec/cni", "/usr/lib/cni"}
+
+// PluginDirs returns the directories of plugins: the configured ones, those of the environment
+// variable CNI_PATH, or the default.
+func PluginDirs(configured, env string) []string {
+	for _, list := range []string{configured, env} {
+		if dirs := slices.DeleteFunc(filepath.SplitList(list), func(s string) bool { return s == "" }); len(dirs) > 0 {
+			return dirs
+		}
+	}
+	return DefaultPluginDirs
+}
+
+// Exec runs plugins. It implements invoke.Exec.
+type Exec struct {
+	cniversion.PluginDecoder
+	// Held stays open in each plugin, so that a lock on it lasts until the plugin has ended, also
+	// after the agent. It may be nil.
+	Held *os.File
+}
+
+var _ invoke.Exec = (*Exec)(nil)
+
+// FindInPath implements invoke.Exec.
+func (*Exec) FindInPath(plugin string, dirs []string) (string, error) {
+	path, err := invoke.FindInPath(plugin, dirs)
+	if err != nil {
+		return "", fmt.Errorf("CNI plugin %q is not in %s: install it (such as Debian's package containernetworking-plugins), or set cni_path in the client block: %w",
+			plugin, strings.Join(dirs, ":"), err)
+	}
+	return path, nil
+}
+
+// ExecPlugin implements invoke.Exec.
+func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, environ []string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, path)
+	stdout, stderr := &limited{}, &limited{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
+	cmd.Env = environment(environ)
+	cmd.WaitDelay = exitPatience
+	if e.Held != nil {
+		cmd.ExtraFiles = []*os.File{e.Held}
+	}
+	err := cmd.Run()
+	name := filepath.Base(path)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("CNI plugin %q did not end in time: %w", name, ctx.Err())
+	case stdout.over:
+		return nil, fmt.Errorf("CNI plugin %q printed more than %d bytes", name, maxOutput)
+	case err != nil:
+		return nil, fmt.Errorf("CNI plugin %q: %w", name, pluginError(err, stdout.Bytes(), stderr.Bytes()))
+	}
+	return stdout.Bytes(), nil
+}
+
+// pluginError returns the error that a plugin printed.
+func pluginError(err error, stdout, stderr []byte) error {
+	var printed types.Error
+	if json.Unmarshal(stdout, &printed) == nil && printed.Msg != "" {
+		return &printed
+	}
+	text := bytes.TrimSpace(stderr)
+	if len(text) == 0 {
+		text = bytes.TrimSpace(stdout)
+	}
+	const shown = 512
+	if len(text) > shown {
+		text = text[:shown]
+	}
+	return fmt.Errorf("%w: it printed %q", err, text)
+}
+
+// environment returns the variables of a plugin. The agent's own may be secret.
+func environment(all []string) []string {
+	env := slices.DeleteFunc(slices.Clone(all), func(v string) bool { return !strings.HasPrefix(v, "CNI_") })
+	return append(env, "PATH="+strings.TrimPrefix(os.Getenv("PATH")+":"+searchPath, ":"))
+}
+
+// limited is a buffer that drops what exceeds maxOutput.
+type limited struct {
+	bytes.Buffer
+	over bool
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	room := maxOutput - l.Len()
+	if len(p) > room {
+		l.over = true
+		_, err := l.Buffer.Write(p[:room])
+		return len(p), err
+	}
+	return l.Buffer.Write(p)
+}
+
+var _ io.Writer = (*limited)(nil)
+
+// Versions returns the versions of the plugins in the directories by name. A plugin that does not
+// print a version is left out.
+func Versions(ctx context.Context, dirs []string) (map[string]string, error) {
+	paths := map[string]string{}
+	var errs []error
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("list CNI plugins: %w", err))
+		}
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			info, err := os.Stat(path) // plugins may be links
+			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && paths[e.Name()] == "" && len(paths) < maxPlugins {
+				paths[e.Name()] = path
+			}
+		}
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	out := map[string]string{}
+	slots := make(chan struct{}, 4)
+	for name, path := range paths {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if v := versionOf(ctx, path); v != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				out[name] = v
+			}
+		})
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
+}
+
+// versionOf returns the first version in the output of a plugin that is not asked for anything, or
+// "". Versions of the protocol that are not the last of their list end in a comma.
+func versionOf(ctx context.Context, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path)
+	out := &limited{}
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env, cmd.WaitDelay = environment(nil), exitPatience
+	_ = cmd.Run() // plugins may fail without a command
+	for _, word := range strings.Fields(out.String()) {
+		if strings.Count(word, ".") < 2 {
+			continue
+		}
+		if v, err := version.NewSemver(word); err == nil {
+			return v.String()
+		}
+	}
+	return ""
+}

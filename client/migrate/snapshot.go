@@ -1,0 +1,212 @@
+package migrate
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/internal/safefs"
+)
+
+// ownerPrefix begins the user name of an entry whose owner is the dynamic user of a task.
+const ownerPrefix = "nomad-task:"
+
+// maxEntries is the maximum number of entries of a snapshot.
+const maxEntries = 4 << 20
+
+// Source is the directory of a finished allocation.
+type Source struct {
+	Dir     *safefs.Dir
+	AllocID string
+	Tasks   []string
+	// TaskOf returns the task whose dynamic user has the uid, "" for other uids. It may be nil.
+	TaskOf func(uid int) string
+}
+
+// errCut means that an entry of the tar is incomplete, so that no further entry can follow.
+var errCut = errors.New("the entry is incomplete")
+
+// Write writes the tar. The same data always gives the same bytes. After most errors, the tar is
+// valid and ends with an entry that has the error. After an error that wraps errCut it is not.
+// Sockets, FIFOs and devices are left out.
+func (s Source) Write(ctx context.Context, w io.Writer) error {
+	t := &snapshot{ctx: ctx, source: s, w: tar.NewWriter(w)}
+	err := t.data(allocdir.SharedName, allocdir.DataName)
+	for _, task := range slices.Sorted(slices.Values(s.Tasks)) {
+		if err == nil {
+			err = t.data(task, allocdir.LocalName)
+		}
+	}
+	if err != nil && !errors.Is(err, errCut) {
+		err = errors.Join(err, t.fail(err))
+	}
+	if err != nil {
+		return fmt.Errorf("snapshot of allocation %s: %w", s.AllocID, errors.Join(err, t.finish(err)))
+	}
+	if err := t.w.Close(); err != nil {
+		return fmt.Errorf("snapshot of allocation %s: %w", s.AllocID, err)
+	}
+	return nil
+}
+
+// snapshot is one tar that is being written.
+type snapshot struct {
+	ctx     context.Context // of the Write call
+	source  Source
+	w       *tar.Writer
+	entries int
+}
+
+// finish ends a tar whose last entry is an error.
+func (t *snapshot) finish(err error) error {
+	if errors.Is(err, errCut) {
+		return nil
+	}
+	return t.w.Close()
+}
+
+// fail writes the entry for an error.
+func (t *snapshot) fail(err error) error {
+	text := "Error snapshotting: " + err.Error()
+	head := &tar.Header{Typeflag: tar.TypeReg, Name: errorName(t.source.AllocID), Size: int64(len(text)), Mode: 0o666}
+	if err := t.w.WriteHeader(head); err != nil {
+		return fmt.Errorf("%w: %w", errCut, err)
+	}
+	if _, err := io.WriteString(t.w, text); err != nil {
+		return fmt.Errorf("%w: %w", errCut, err)
+	}
+	return nil
+}
+
+func errorName(alloc string) string { return "NOMAD-" + alloc + "-ERROR.log" }
+
+// data writes one data directory. A missing one is left out.
+func (t *snapshot) data(parent, name string) error {
+	above, err := t.source.Dir.Sub(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer above.Close()
+	info, err := above.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.Mode.IsDir() {
+		return fmt.Errorf("%s/%s is not a directory", parent, name)
+	}
+	return t.directory(above, name, parent+"/"+name, maxDepth)
+}
+
+// directory writes a directory and everything below it, in the order of the names.
+func (t *snapshot) directory(parent *safefs.Dir, name, path string, depth int) error {
+	if depth == 0 {
+		return fmt.Errorf("%s: more than %d levels of directories", path, maxDepth)
+	}
+	dir, err := parent.Sub(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(dir.FD(), &st); err != nil {
+		return fmt.Errorf("stat %s: %w", path, err)
+	}
+	if err := t.header(&st, &tar.Header{Typeflag: tar.TypeDir, Name: path + "/"}); err != nil {
+		return err
+	}
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := t.ctx.Err(); err != nil {
+			return fmt.Errorf("%w: %w", errCut, err)
+		}
+		if err := t.entry(dir, name, path+"/"+name, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry writes one entry of a directory.
+func (t *snapshot) entry(dir *safefs.Dir, name, path string, depth int) error {
+	info, err := dir.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case info.Mode.IsDir():
+		return t.directory(dir, name, path, depth-1)
+	case info.Mode.IsRegular():
+		return t.file(dir, name, path)
+	case info.Mode.Type() == fs.ModeSymlink:
+		target, err := dir.ReadLink(name)
+		if err != nil {
+			return err
+		}
+		st := unix.Stat_t{Mode: 0o777, Uid: uint32(info.UID), Gid: uint32(info.GID)}
+		return t.header(&st, &tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: target})
+	}
+	return nil // a socket, a FIFO or a device
+}
+
+// file writes a regular file with the size that it has when it is opened.
+func (t *snapshot) file(dir *safefs.Dir, name, path string) error {
+	f, err := dir.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("stat %s: %w", path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	if err := t.header(&st, &tar.Header{Typeflag: tar.TypeReg, Name: path, Size: st.Size}); err != nil {
+		return err
+	}
+	n, err := io.Copy(t.w, io.LimitReader(f, st.Size))
+	if err == nil && n < st.Size {
+		err = fmt.Errorf("%d bytes of %d", n, st.Size)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: read %s: %w", errCut, path, err)
+	}
+	return nil
+}
+
+// header writes the header of an entry with the mode, the owner and the time of st.
+func (t *snapshot) header(st *unix.Stat_t, h *tar.Header) error {
+	if t.entries++; t.entries > maxEntries {
+		return fmt.Errorf("more than %d files", maxEntries)
+	}
+	h.Mode = int64(st.Mode & 0o1777)
+	h.Uid, h.Gid = int(st.Uid), int(st.Gid)
+	h.ModTime = time.Unix(st.Mtim.Sec, 0)
+	if t.source.TaskOf != nil {
+		if task := t.source.TaskOf(h.Uid); task != "" {
+			h.Uname = ownerPrefix + task
+		}
+	}
+	if err := t.w.WriteHeader(h); err != nil {
+		return fmt.Errorf("%w: write the header of %s: %w", errCut, h.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+)
+
+// keyFile is the file of the node's key pair in the state directory: PKCS #8 in PEM, with the ID of the
+// node in a header. Its mode is 0600.
+const keyFile = "node-key"
+
+const (
+	keyBlock  = "PRIVATE KEY"
+	keyHeader = "Node-ID"
+)
+
+// nodeKey is the key pair of a node. It signs registrations and does not print its private key.
+type nodeKey struct{ private ed25519.PrivateKey }
+
+// Format prints no key material, whatever the verb.
+func (nodeKey) Format(f fmt.State, _ rune) { io.WriteString(f, "node key") }
+
+// LogValue implements slog.LogValuer like Format.
+func (nodeKey) LogValue() slog.Value { return slog.StringValue("node key") }
+
+func (k nodeKey) public() []byte { return k.private.Public().(ed25519.PublicKey) }
+
+// loadKey returns the key pair of the node with the ID. It creates one if the file does not exist, or is
+// that of another node: then the operator has removed the node's ID to join as a new node.
+func loadKey(dir, id string) (nodeKey, error) {
+	path := filepath.Join(dir, keyFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newKey(path, id)
+	}
+	if err != nil {
+		return nodeKey{}, fmt.Errorf("read the node's key: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != keyBlock || block.Headers[keyHeader] == "" {
+		return nodeKey{}, fmt.Errorf("read the node's key: %s is damaged: restore it from a backup, or remove it and purge the node", path)
+	}
+	if block.Headers[keyHeader] != id {
+		return newKey(path, id)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nodeKey{}, fmt.Errorf("read the node's key: %s: %w", path, err)
+	}
+	private, ok := key.(ed25519.PrivateKey)
+	if !ok {
+		return nodeKey{}, fmt.Errorf("read the node's key: %s is not an Ed25519 key", path)
+	}
+	return nodeKey{private}, nil
+}
+
+// newKey creates a key pair and writes it to a file.
+func newKey(path, id string) (nodeKey, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nodeKey{}, fmt.Errorf("create the node's key: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nodeKey{}, fmt.Errorf("create the node's key: %w", err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: keyBlock, Headers: map[string]string{keyHeader: id}, Bytes: der})
+	return nodeKey{private}, writeAtomic(path, text)
+}
+
+// prove adds the node's key and a proof of its possession to a registration. Servers of other projects
+// have no challenges; the node then registers without a key.
+func (c *Client) prove(ctx context.Context, req *message.NodeRegisterRequest) error {
+	ask := message.NodeChallengeRequest{NodeID: c.id.id, Key: c.id.key.public(), WriteRequest: req.WriteRequest}
+	var resp message.NodeChallengeResponse
+	err := c.servers.Call(ctx, "Node.Challenge", &ask, &resp)
+	if errors.Is(err, nomad.ErrUnknownMethod) || errors.Is(err, nomad.ErrNoMethod) {
+		c.log.Debug("registering without the node's key, which the servers do not support")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("request a challenge: %w", err)
+	}
+	req.Node.Key = ask.Key
+	req.Proof = &nomad.NodeProof{Nonce: resp.Nonce, Signature: ed25519.Sign(c.id.key.private, nomad.NodeProofMessage(req.Node, resp.Nonce))}
+	return nil
+}

@@ -1,0 +1,114 @@
+package client_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad/message"
+)
+
+// shown formats metadata: a removed key has the value -.
+func shown(m map[string]*string) string {
+	out := map[string]string{}
+	for k, v := range m {
+		if out[k] = "-"; v != nil {
+			out[k] = *v
+		}
+	}
+	return fmt.Sprint(out)
+}
+
+func metaOf(t *testing.T, n *node) message.NodeMetaResponse {
+	t.Helper()
+	var got message.NodeMetaResponse
+	if err := n.RPC().Call(t.Context(), "NodeMeta.Read", &message.NodeSpecificRequest{NodeID: n.NodeID()}, &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func applyMeta(t *testing.T, n *node, changes map[string]string, unset ...string) (message.NodeMetaResponse, error) {
+	t.Helper()
+	req := &message.NodeMetaApplyRequest{NodeID: n.NodeID(), Meta: map[string]*string{}}
+	for k, v := range changes {
+		req.Meta[k] = &v
+	}
+	for _, k := range unset {
+		req.Meta[k] = nil
+	}
+	var got message.NodeMetaResponse
+	err := n.RPC().Call(t.Context(), "NodeMeta.Apply", req, &got)
+	return got, err
+}
+
+// Changes are merged, registered with the servers, and kept when the agent restarts with another
+// configuration.
+func TestNodeMeta(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	cfg := config(dir, f.addr())
+	cfg.Meta = map[string]string{"rack": "r1", "zone": "z1"}
+	n := start(t, cfg)
+	if got := metaOf(t, n); len(got.Dynamic) != 0 || fmt.Sprint(got.Meta, got.Static) != "map[rack:r1 zone:z1] map[rack:r1 zone:z1]" {
+		t.Errorf("at first: %+v", got)
+	}
+	for _, step := range []struct {
+		set           map[string]string
+		unset         []string
+		meta, dynamic string
+	}{
+		{map[string]string{"rack": "r2", "a.b": ""}, nil, "map[a.b: rack:r2 zone:z1]", "map[a.b: rack:r2]"},
+		{nil, []string{"rack", "a.b", "unknown"}, "map[zone:z1]", "map[rack:-]"},
+		{map[string]string{"x": "1"}, []string{"zone"}, "map[x:1]", "map[rack:- x:1 zone:-]"},
+	} {
+		got, err := applyMeta(t, n, step.set, step.unset...)
+		if err != nil || fmt.Sprint(got.Meta) != step.meta || shown(got.Dynamic) != step.dynamic || fmt.Sprint(got.Static) != "map[rack:r1 zone:z1]" {
+			t.Errorf("set %v, unset %v = %v, dynamic %s, %v", step.set, step.unset, got.Meta, shown(got.Dynamic), err)
+		}
+		f.until(t, "the servers have the metadata "+step.meta, func() bool { return f.node != nil && fmt.Sprint(f.node.Meta) == step.meta })
+	}
+	n.stop()
+	cfg.Meta = map[string]string{"zone": "z2"} // rack is no longer static
+	n = start(t, cfg)
+	if got := metaOf(t, n); fmt.Sprint(got.Meta) != "map[x:1]" || shown(got.Dynamic) != "map[x:1 zone:-]" {
+		t.Errorf("after a restart: %v, dynamic %s", got.Meta, shown(got.Dynamic))
+	}
+	f.until(t, "the servers have the metadata again", func() bool { return maps.Equal(f.node.Meta, map[string]string{"x": "1"}) })
+	n.stop()
+	cfg.Meta = map[string]string{"rack": "r1", "zone": "z1"}
+	if got := metaOf(t, start(t, cfg)); fmt.Sprint(got.Meta) != "map[rack:r1 x:1]" {
+		t.Errorf("a removal that was dropped came back: %v", got.Meta)
+	}
+}
+
+// A request that cannot be applied changes nothing.
+func TestNodeMetaRefusals(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	many := map[string]string{}
+	for i := range 5000 {
+		many[fmt.Sprintf("k%d", i)] = ""
+	}
+	for name, c := range map[string]struct {
+		set  map[string]string
+		want string
+	}{
+		"empty":       {nil, "missing required Meta object"},
+		"empty key":   {map[string]string{"": "x"}, "valid dotted hcl identifiers"},
+		"space":       {map[string]string{"ok": "x", "a b": "x"}, "valid dotted hcl identifiers"},
+		"slash":       {map[string]string{"a/b": "x"}, "valid dotted hcl identifiers"},
+		"two dots":    {map[string]string{"a..b": "x"}, "valid dotted hcl identifiers"},
+		"digit":       {map[string]string{"1a": "x"}, "valid dotted hcl identifiers"},
+		"many keys":   {many, "at most 4096 keys"},
+		"large value": {map[string]string{"a": strings.Repeat("x", 1<<20)}, "1048576 bytes are allowed"},
+	} {
+		if _, err := applyMeta(t, n, c.set); code(err) != 400 || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want a 400 with %q", name, err, c.want)
+		}
+	}
+	if got := metaOf(t, n); len(got.Dynamic) != 0 {
+		t.Errorf("refused requests left %v", shown(got.Dynamic))
+	}
+}

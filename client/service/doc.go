@@ -1,0 +1,17 @@
+// Package service computes the registrations of native services and keeps the servers up to date with them.
+//
+// It has two parts. Network.Resolve and Workload.Registrations are pure functions: from an allocation, its
+// environment and its networks they compute what must be registered (address.go, workload.go). The Registrar sends the
+// differences to the servers (registrar.go, send.go).
+//
+// A workload is one owner of services: the group of an allocation, or one of its tasks. Its caller sets the complete
+// list of registrations and removes it. One registration goes through these states:
+//
+//	queued ──servers acknowledge──▶ registered ──Remove──▶ leaving ──servers acknowledge──▶ (removed)
+//	  ▲  └────────Remove─────────────────────────────────────▲  │
+//	  └───Set of a changed registration, Resync──────────┴──────┘ Set
+//
+// Registrar.Run is the only long-lived goroutine. The package never stops tasks and stores nothing on disk. A
+// restarted agent registers the services of its running tasks again. The servers ignore registrations that have not
+// changed. They remove the registrations of allocations that have ended or are lost.
+package service

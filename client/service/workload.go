@@ -1,0 +1,129 @@
+package service
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// ErrDisabled is returned for the services of a client on which native services are disabled.
+var ErrDisabled = errors.New(`service registration provider "nomad" not enabled`)
+
+// Workload is the group of an allocation or one of its tasks, with its services.
+type Workload struct {
+	Alloc    *nomad.Allocation
+	Node     *nomad.Node
+	Task     string // "" for the group
+	Services []*nomad.Service
+	Env      *taskenv.Env
+	Network  Network
+}
+
+// OfGroup returns the workload of the group's services. status is nil for the host's network.
+func OfGroup(a *nomad.Allocation, node *nomad.Node, region string, status *nomad.AllocNetworkStatus) Workload {
+	w := Workload{Alloc: a, Node: node, Network: Network{Status: status}}
+	// The group has the environment of the allocation, without variables of a task.
+	w.Env = taskenv.New(taskenv.Subject{Node: node, Region: region, Alloc: a, Task: &nomad.Task{}, Network: status}).Build()
+	if group := a.Job.TaskGroup(a.TaskGroup); group != nil {
+		w.Services = group.Services
+	}
+	if r := a.AllocatedResources; r != nil {
+		w.Network.Ports, w.Network.Networks = r.Shared.Ports, r.Shared.Networks
+	}
+	return w
+}
+
+// OfTask returns the workload of a task's services, without the network of its driver.
+func OfTask(a *nomad.Allocation, node *nomad.Node, task *nomad.Task, env *taskenv.Env) Workload {
+	w := Workload{Alloc: a, Node: node, Task: task.Name, Services: task.Services, Env: env}
+	if r := a.AllocatedResources; r != nil {
+		w.Network.Ports, w.Network.Networks = r.Shared.Ports, r.Shared.Networks
+		if own := r.Tasks[task.Name]; own != nil && len(own.Networks) > 0 {
+			w.Network.Networks = own.Networks
+		}
+	}
+	return w
+}
+
+// Owner returns the key of the workload for a Registrar. It is unique on the node.
+func (w *Workload) Owner() string { return Owner(w.Alloc.ID, w.name()) }
+
+// Owner returns the key of a workload for a Registrar.
+func Owner(alloc, workload string) string { return alloc + "/" + workload }
+
+func (w *Workload) name() string {
+	if w.Task == "" {
+		return nomad.GroupWorkload(w.Alloc.TaskGroup)
+	}
+	return w.Task
+}
+
+// Registrations returns the registrations of the workload's services. One service that cannot be resolved fails all.
+func (w *Workload) Registrations() ([]*nomad.ServiceRegistration, error) {
+	var out []*nomad.ServiceRegistration
+	for _, s := range w.Services {
+		r, err := w.registration(s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+func (w *Workload) registration(s *nomad.Service) (*nomad.ServiceRegistration, error) {
+	name := w.Env.Expand(s.Name)
+	if provider := cmp.Or(s.Provider, nomad.ServiceProviderConsul); provider != nomad.ServiceProviderNomad {
+		return nil, fmt.Errorf("service %q: service registration provider %q not enabled: use provider = %q", name, provider, nomad.ServiceProviderNomad)
+	}
+	if !ValidName(name) {
+		return nil, fmt.Errorf("service %q: the name must have 1 to 63 letters, digits and dashes, and no dash at its ends", name)
+	}
+	addr, err := w.Network.Resolve(w.ask(s))
+	if err == nil {
+		err = specific(addr.Host)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("unable to get address for service %q: %w", name, err)
+	}
+	tags := s.Tags
+	if w.Alloc.IsCanary() && len(s.CanaryTags) > 0 {
+		tags = s.CanaryTags
+	}
+	return &nomad.ServiceRegistration{
+		ID:          nomad.RegistrationID(w.Alloc.ID, w.name(), name, w.Env.Expand(s.PortLabel)),
+		ServiceName: name, Namespace: w.Alloc.Namespace, NodeID: w.Node.ID, Datacenter: w.Node.Datacenter,
+		JobID: w.Alloc.JobID, AllocID: w.Alloc.ID, Tags: w.expanded(tags), Address: addr.Host, Port: addr.Port,
+	}, nil
+}
+
+func (w *Workload) ask(s *nomad.Service) Ask {
+	return Ask{Mode: s.AddressMode, Address: w.Env.Expand(s.Address), Port: w.Env.Expand(s.PortLabel)}
+}
+
+func (w *Workload) expanded(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = w.Env.Expand(s)
+	}
+	return slices.Clip(out)
+}
+
+// specific returns an error for an address that means all addresses. The servers refuse such a registration.
+func specific(host string) error {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return fmt.Errorf("%s means every address of the host: set address to one that others can reach", host)
+	}
+	return nil
+}
+
+var validName = regexp.MustCompile(`^(?i:[a-z0-9]|[a-z0-9][a-z0-9\-]{0,61}[a-z0-9])$`)
+
+// ValidName reports whether an interpolated service name is valid.
+func ValidName(name string) bool { return validName.MatchString(name) }

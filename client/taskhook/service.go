@@ -1,0 +1,108 @@
+package taskhook
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/service"
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// serviceHook registers the services of the task while its process runs. They are removed before the process is
+// stopped. When the agent shuts down they stay registered, and the next agent registers them again.
+type serviceHook struct {
+	services *service.Registrar // nil if the client has none
+	control  Control
+	node     *nomad.Node
+	owner    string
+
+	mu      sync.Mutex
+	alloc   *nomad.Allocation
+	task    *nomad.Task
+	env     *taskenv.Env
+	network *drivers.TaskNetwork
+	running bool // the services are to be registered
+	killed  bool // they are removed for good
+}
+
+func newServiceHook(c Config) hook.Hook {
+	return &serviceHook{services: c.Services, control: c.Control, node: c.Node, owner: service.Owner(c.Alloc.ID, c.Task.Name), alloc: c.Alloc, task: c.Task}
+}
+
+func (*serviceHook) Name() string { return "task_services" }
+
+// Poststart registers the services. An error does not stop the task.
+func (h *serviceHook) Poststart(_ context.Context, req *TaskPoststartRequest, _ *TaskPoststartResponse) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.env, h.network, h.task, h.running = req.Env, req.Network, req.Task, true
+	return h.register()
+}
+
+// Update registers the services of the new version. Before the first Poststart it only keeps it.
+func (h *serviceHook) Update(_ context.Context, req *TaskUpdateRequest, _ *TaskUpdateResponse) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.alloc, h.task, h.env = req.Alloc, req.Task, req.Env
+	return h.register()
+}
+
+// register registers the services if the process runs. The caller holds mu.
+func (h *serviceHook) register() error {
+	if !h.running || h.killed {
+		return nil
+	}
+	w := service.OfTask(h.alloc, h.node, h.task, h.env)
+	w.Network.Driver = h.network
+	regs, err := w.Registrations()
+	if err == nil && h.services == nil && len(regs) > 0 {
+		err = service.ErrDisabled
+	}
+	if err != nil {
+		h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookFailed, Message: fmt.Sprintf("%s: %v", h.Name(), err)})
+		return err
+	}
+	if h.services != nil {
+		h.services.Set(h.owner, regs)
+	}
+	return nil
+}
+
+// PreKill removes the services and waits until the servers have done so, for one second at most.
+func (h *serviceHook) PreKill(ctx context.Context, req *TaskPreKillRequest, _ *TaskPreKillResponse) error {
+	h.mu.Lock()
+	h.killed = req.Event.Type != nomad.TaskRestartSignal // a kill runs concurrently with Poststart
+	h.mu.Unlock()
+	if h.end() {
+		h.services.Remove(ctx, h.owner)
+	}
+	return nil
+}
+
+// Exited removes the services.
+func (h *serviceHook) Exited(context.Context, *TaskExitedRequest, *TaskExitedResponse) error {
+	if h.end() {
+		h.services.Drop(h.owner)
+	}
+	return nil
+}
+
+// Stop removes the services.
+func (h *serviceHook) Stop(context.Context, *TaskStopRequest, *TaskStopResponse) error {
+	if h.end() {
+		h.services.Drop(h.owner)
+	}
+	return nil
+}
+
+// end prevents later registrations and reports whether the client has native services.
+func (h *serviceHook) end() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running = false
+	return h.services != nil
+}

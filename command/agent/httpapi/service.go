@@ -1,0 +1,62 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+)
+
+// serviceRoutes returns the routes of service registrations. Nodes register them by RPC only.
+func serviceRoutes() []web.Route {
+	return []web.Route{
+		{Methods: "GET", Path: "/v1/services", Handle: web.Read("ServiceRegistration.List", noFields[message.ServiceRegistrationListRequest],
+			func(o *message.ServiceRegistrationListResponse) (any, error) { return o.Services, nil })},
+		{Methods: "GET", Path: "/v1/service/:name", Handle: web.Read("ServiceRegistration.GetService", serviceByName,
+			func(o *message.ServiceRegistrationByNameResponse) (any, error) { return o.Services, nil })},
+		{Methods: "DELETE", Path: "/v1/service/:name/:service_id", Call: web.Write("ServiceRegistration.DeleteByID", serviceDelete, web.Nothing[message.ServiceRegistrationDeleteByIDResponse])},
+		{Methods: "GET", Path: "/v1/job/:job_id/services", Handle: web.Read("Job.GetServiceRegistrations",
+			func(r *web.Request, q *message.JobServiceRegistrationsRequest) error { q.JobID = r.Param; return nil },
+			func(o *message.JobServiceRegistrationsResponse) (any, error) {
+				return orMissing(o.Services, "job not found")
+			})},
+		{Methods: "GET", Path: "/v1/allocation/:alloc_id/services", Handle: missing("allocation not found", web.Read("Alloc.GetServiceRegistrations",
+			func(r *web.Request, q *message.AllocServiceRegistrationsRequest) error {
+				q.AllocID = r.Param
+				return nil
+			},
+			func(o *message.AllocServiceRegistrationsResponse) (any, error) {
+				return orMissing(o.Services, "allocation not found")
+			}))},
+	}
+}
+
+// orMissing returns the registrations, or a 404 error with text if they are nil.
+func orMissing(found []*nomad.ServiceRegistration, text string) (any, error) {
+	if found == nil {
+		return nil, nomad.Errorf(http.StatusNotFound, "%s", text)
+	}
+	return found, nil
+}
+
+func serviceByName(r *web.Request, q *message.ServiceRegistrationByNameRequest) error {
+	if strings.Contains(r.Param, "/") {
+		return nomad.Errorf(http.StatusBadRequest, "invalid URI")
+	}
+	q.ServiceName, q.Choose = r.Param, r.Query.Get("choose")
+	return nil
+}
+
+// serviceDelete reads the ID from the path, which ends with it. The name before it has no effect.
+func serviceDelete(r *web.Request, q *message.ServiceRegistrationDeleteByIDRequest) error {
+	path := r.URL.EscapedPath()
+	id, err := url.PathUnescape(path[strings.LastIndexByte(path, '/')+1:])
+	if err != nil || strings.Contains(r.Param, "/") {
+		return nomad.Errorf(http.StatusBadRequest, "invalid URI")
+	}
+	q.ID = id
+	return nil
+}

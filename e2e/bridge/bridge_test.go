@@ -1,0 +1,174 @@
+package bridge_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/testpace"
+)
+
+const (
+	sleep  = "exec sleep 3600"
+	plain  = "mode = \"bridge\"\n port \"http\" {\n to = 8080\n }"
+	alone  = plain + "\n isolate = true"
+	narrow = plain + "\n egress {\n allow = [\"tcp:8081\"]\n }"
+)
+
+// at returns an address of the allocation, and mapped one of the node that leads to it.
+func at(al *api.Allocation) string { return net.JoinHostPort(al.NetworkStatus.Address, "8080") }
+
+func at6(al *api.Allocation) string { return net.JoinHostPort(al.NetworkStatus.AddressIPv6, "8080") }
+
+func mapped(al *api.Allocation) string {
+	p := al.AllocatedResources.Shared.Ports[0]
+	return fmt.Sprintf("%s:%d", p.HostIP, p.Value)
+}
+
+// Two groups reach each other, a third one is isolated. All are found again after a crash of the agent,
+// and leave nothing.
+func TestBridge(t *testing.T) {
+	n := newNode(t, "")
+	n.run("web", group("a", plain+"\n hostname = \"a-$${NOMAD_ALLOC_INDEX}.example\"\n dns {\n servers = [\"192.0.2.53\"]\n }", "exec2",
+		"hostname; cat /etc/hosts /etc/resolv.conf; echo $NOMAD_ALLOC_ADDR_http $NOMAD_ALLOC_INTERFACE_http $NOMAD_PORT_http; "+sleep),
+		group("b", plain, "exec2", sleep), group("c", alone, "exec2", sleep), group("d", narrow, "exec2", sleep))
+	all := n.allocs("web", "running", 4)
+	a, b, c, d := all["a"], all["b"], all["c"], all["d"]
+	check := func() {
+		t.Helper()
+		for _, to := range []string{at(b), at6(b)} {
+			n.want(true, n.space(a), to)
+			n.want(false, n.space(c), to)
+			n.want(false, n.space(d), to)
+		}
+		for _, to := range []string{at(c), at6(c), at(d), at6(d)} {
+			n.want(false, n.space(a), to)
+			n.want(true, "", to) // the node, such as a check
+		}
+		for _, al := range all {
+			n.want(true, "", mapped(al))
+		}
+		gateway := "172.26.64.1"
+		n.want(true, n.space(c), gateway+":8082")
+		n.want(false, n.space(d), gateway+":8082")
+		n.want(true, n.space(d), gateway+":8081")
+		// Published ports of a neighbour, at an address of the node.
+		port := all["b"].AllocatedResources.Shared.Ports[0].Value
+		n.want(false, n.space(c), fmt.Sprintf("%s:%d", gateway, port))
+		n.want(true, n.space(a), fmt.Sprintf("%s:%d", gateway, port))
+	}
+	for _, al := range all {
+		n.serve(n.space(al), 8080)
+	}
+	n.serve("", 8081)
+	n.serve("", 8082)
+	check()
+	logs := filepath.Join(n.dir, "data", "alloc", a.ID, "alloc", "logs", "t.stdout.0")
+	text, err := os.ReadFile(logs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a-0.example\n", "127.0.0.1 localhost\n", a.NetworkStatus.Address + " a-0.example\n", a.NetworkStatus.AddressIPv6 + " a-0.example\n",
+		"nameserver 192.0.2.53\n", at(a) + " eth0 8080\n"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the task wrote %q, want %q", text, want)
+		}
+	}
+	if name, err := os.Hostname(); err != nil || strings.HasPrefix(string(text), name+"\n") {
+		t.Errorf("the task has the node's name %q, %v", name, err)
+	}
+	n.crash()
+	after := n.allocs("web", "running", 4)
+	for group, al := range after {
+		if al.ID != all[group].ID || al.NetworkStatus.Address != all[group].NetworkStatus.Address {
+			t.Errorf("group %s: allocation %s at %v after the crash", group, al.ID, al.NetworkStatus)
+		}
+	}
+	check()
+	if _, _, err := n.Client.Jobs().Deregister("web", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.allocs("web", "complete", 4)
+	n.clean(all)
+}
+
+// An agent that was killed while allocations ran removes the networks of those that stopped meanwhile.
+func TestStoppedWhileTheAgentIsDown(t *testing.T) {
+	n := newNode(t, "bridge_network_isolate = true")
+	n.run("web", group("a", plain, "exec2", sleep), group("b", plain, "exec2", sleep))
+	all := n.allocs("web", "running", 2)
+	n.serve(n.space(all["b"]), 8080)
+	n.want(true, "", at(all["b"]))
+	n.want(false, n.space(all["a"]), at(all["b"])) // isolated by default
+	if _, _, err := n.Client.Jobs().Deregister("web", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.crash()
+	n.allocs("web", "complete", 2)
+	n.clean(all)
+}
+
+// A task that cannot join, and a network that is not there.
+func TestRefused(t *testing.T) {
+	n := newNode(t, "")
+	for name, c := range map[string]struct{ group, want string }{
+		"raw_exec": {group("g", plain, "raw_exec", sleep), "network of mode \"bridge\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := n.parse(name, c.group)
+			if _, _, err := n.Client.Jobs().Register(job, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Register() = %v, want %q", err, c.want)
+			}
+		})
+	}
+	n.run("unknown", group("g", "mode = \"cni/unknown\"", "exec2", sleep))
+	n.waits("unknown", "missing network")
+}
+
+// Without plugins a job waits with a reason. A broken configuration of CNI is reported, and the node
+// stays up.
+func TestMissingPlugins(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "10-broken.conflist")
+	if err := os.WriteFile(broken, []byte(`{"name": "broken", `), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t, fmt.Sprintf("cni_path = %q\n cni_config_dir = %q", filepath.Join(dir, "none"), dir))
+	n.run("web", group("g", plain, "exec2", sleep))
+	n.waits("web", "${attr.plugins.cni.version.bridge} semver >= 0.4.0")
+	id, err := n.NodeID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, _, err := n.Client.Nodes().Info(id, nil)
+	if err != nil || info.Status != "ready" || !strings.Contains(info.Attributes["network.cni.error"], broken) {
+		t.Errorf("node = %v, %q", err, info.Attributes["network.cni.error"])
+	}
+	text, err := os.ReadFile(n.log)
+	if err != nil || !strings.Contains(string(text), broken) || !strings.Contains(string(text), "correct or remove the file") {
+		t.Errorf("log = %s, %v", text, err)
+	}
+}
+
+// waits checks that a job is blocked for a reason.
+func (n *node) waits(job, reason string) {
+	n.t.Helper()
+	testpace.Until(n.t, job+" is blocked: "+reason, func() bool {
+		evals, _, err := n.Client.Jobs().Evaluations(job, nil)
+		if err != nil {
+			return false
+		}
+		for _, e := range evals {
+			for _, m := range e.FailedTGAllocs {
+				if m.ConstraintFiltered[reason] > 0 {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}

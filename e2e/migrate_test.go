@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// keeper returns a group whose two tasks add their allocation to files that only they can read.
+func keeper(disk, version string) string {
+	task := func(name string) string {
+		return fmt.Sprintf(`task %q {
+  driver = "exec2"
+  env {
+    VERSION = %q
+  }
+  config {
+    command = "/bin/sh"
+    args    = ["-c", "umask 077; echo $NOMAD_ALLOC_ID >>$NOMAD_ALLOC_DIR/data/$NOMAD_TASK_NAME; echo $NOMAD_ALLOC_ID >>$NOMAD_TASK_DIR/own; exec sleep 3600"]
+  }
+  resources {
+    cpu    = 10
+    memory = 20
+  }
+}
+`, name, version)
+	}
+	return disk + "migrate {\n max_parallel = 1\n min_healthy_time = \"100ms\"\n}\n" + task("one") + task("two")
+}
+
+// TestDiskFollows updates a job on its node, then drains the node: the files of each task follow,
+// and the task of the new allocation can add to them.
+func TestDiskFollows(t *testing.T) {
+	asRoot(t)
+	f := newFleet(t, quickBeats)
+	passable(t, f.dir)
+	first := f.join("first", loopback)
+	defer f.purge()
+	both := "ephemeral_disk {\n size = 500\n sticky = true\n migrate = true\n}\n"
+	id, _ := run(t, f.srv, job("keep", "", keeper(both, "1")))
+	seen := []string{await(t, f.srv, id, "running", 1)[0].ID}
+	f.join("second", loopback)
+
+	run(t, f.srv, job("keep", "", keeper(both, "2")))
+	seen = append(seen, successor(t, f.srv, id, seen).ID)
+	history(t, f.srv, seen)
+	if got := nodesOf(await(t, f.srv, id, "running", 1)); got["first"] != 1 {
+		t.Fatalf("the sticky job moved: %v", got)
+	}
+	if out, err := nomadCommand(t, f.srv, "node", "drain", "-enable", "-yes", nodeID(t, first)); err != nil {
+		t.Fatalf("node drain: %v\n%s", err, out)
+	}
+	seen = append(seen, successor(t, f.srv, id, seen).ID)
+	history(t, f.srv, seen)
+	if got := nodesOf(await(t, f.srv, id, "running", 1)); got["second"] != 1 {
+		t.Errorf("the drained job is on %v", got)
+	}
+}
+
+// successor waits for a running allocation that is not in seen.
+func successor(t *testing.T, a *cluster.Agent, job string, seen []string) *api.AllocationListStub {
+	t.Helper()
+	var next *api.AllocationListStub
+	within(t, patience, "a new allocation of "+job+" runs", func() bool {
+		for _, al := range allocsOf(t, a, job, "running") {
+			if !slices.Contains(seen, al.ID) {
+				next = al
+			}
+		}
+		return next != nil
+	})
+	return next
+}
+
+// history waits until each file of the last allocation lists all allocations.
+func history(t *testing.T, a *cluster.Agent, want []string) {
+	t.Helper()
+	last := want[len(want)-1]
+	for _, file := range []string{"alloc/data/one", "alloc/data/two", "one/local/own", "two/local/own"} {
+		var got string
+		within(t, patience, file+" lists every allocation", func() bool {
+			var err error
+			got, err = nomadCommand(t, a, "alloc", "fs", last, file)
+			return err == nil && strings.Count(got, "\n") >= len(want)
+		})
+		if got != strings.Join(want, "\n")+"\n" {
+			t.Errorf("%s of %s has %q, want %q", file, last, got, want)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package jobrules
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// minCheckTime is the minimum of interval and timeout of a check.
+const minCheckTime = time.Second
+
+// checkMethods are the valid methods of HTTP checks.
+var checkMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
+
+// headerName matches the name of an HTTP header.
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
+
+// checks checks the checks of a service. t is nil for a service of the group.
+func (r *serviceRules) checks(f *faults, s *nomad.Service, t *nomad.Task) {
+	seen := map[string]bool{}
+	for _, c := range s.Checks {
+		in := f.in("check", c.Name)
+		if t != nil && seen[c.Name] {
+			in.add("duplicate check name: rename one")
+		}
+		seen[c.Name] = true
+		r.check(in, c, s, t)
+	}
+}
+
+func (r *serviceRules) check(f *faults, c *nomad.ServiceCheck, s *nomad.Service, t *nomad.Task) {
+	switch c.Type {
+	case nomad.ServiceCheckTCP:
+		r.checkAddress(f, c, s, t)
+	case nomad.ServiceCheckHTTP:
+		r.checkAddress(f, c, s, t)
+		validateHTTPCheck(f, c)
+	case nomad.ServiceCheckScript:
+		r.scriptCheck(f, c, s, t)
+	case nomad.ServiceCheckGRPC:
+		f.add("type is \"grpc\", which only Consul supports: use tcp, http or script")
+	case "":
+		f.add("missing type: use tcp, http or script")
+	default:
+		f.add("type is %q: use tcp, http or script", c.Type)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"interval", c.Interval}, {"timeout", c.Timeout}} {
+		if d.value < minCheckTime {
+			f.add("%s is %s: set it to %s or more", d.name, d.value, minCheckTime)
+		}
+	}
+	r.task(f, c.TaskName, t)
+	validateCheckUpdate(f, c, s)
+	refuseConsulCheck(f, c)
+}
+
+// checkAddress checks where a check connects to.
+func (r *serviceRules) checkAddress(f *faults, c *nomad.ServiceCheck, s *nomad.Service, t *nomad.Task) {
+	switch c.AddressMode {
+	case "", addressHost, addressAlloc, addressAllocIPv6:
+	default:
+		f.add("address_mode is %q: use host, alloc or alloc_ipv6, or remove it", c.AddressMode)
+	}
+	switch {
+	case c.PortLabel != "":
+		r.port(f, c.PortLabel, t, t == nil)
+	case s.PortLabel == "":
+		f.add("no address: set port of the check or of the service")
+	}
+}
+
+func validateHTTPCheck(f *faults, c *nomad.ServiceCheck) {
+	if c.Path == "" {
+		f.add("missing path: set path = \"/\" or the path of a health page")
+	} else if u, err := url.Parse(variable.ReplaceAllString(c.Path, "x")); err != nil || u.IsAbs() || u.Host != "" {
+		f.add("path is %q: use a path without scheme and host, such as /health", c.Path)
+	}
+	if !strings.Contains(c.Protocol, "${") && !slices.Contains([]string{"", "http", "https"}, c.Protocol) {
+		f.add("protocol is %q: use http or https", c.Protocol)
+	}
+	if c.Method != "" && !strings.Contains(c.Method, "${") && !slices.Contains(checkMethods, strings.ToUpper(c.Method)) {
+		f.add("method is %q: use one of %s", c.Method, strings.Join(checkMethods, ", "))
+	}
+	for _, name := range sortedKeys(c.Header) {
+		if !headerName.MatchString(variable.ReplaceAllString(name, "x")) {
+			f.add("the header name %q is malformed: use letters, digits and -", name)
+		}
+	}
+}
+
+// scriptCheck checks a check that runs a program in a task. Nomad has such checks with Consul only.
+func (r *serviceRules) scriptCheck(f *faults, c *nomad.ServiceCheck, s *nomad.Service, t *nomad.Task) {
+	if c.Command == "" {
+		f.add("missing command: set the program to run in the task")
+	}
+	owner := ""
+	if t != nil {
+		owner = t.Name
+	}
+	if nomad.CheckTask(s, c, owner) == "" {
+		f.add("no task: set task to the name of the task in which the script runs")
+	}
+	for _, arg := range append([]string{c.Command}, c.Args...) {
+		if strings.ContainsRune(arg, 0) {
+			f.add("command or args contain a NUL character: remove it")
+		}
+	}
+}
+
+// validateCheckUpdate checks the effects of a check on updates and restarts.
+func validateCheckUpdate(f *faults, c *nomad.ServiceCheck, s *nomad.Service) {
+	switch c.OnUpdate {
+	case requireHealthy, ignoreHealth, s.OnUpdate: // that of the service was checked before
+	default:
+		f.add("on_update is %q: use %s or %s", c.OnUpdate, requireHealthy, ignoreHealth)
+	}
+	cr := c.CheckRestart
+	if cr == nil {
+		return
+	}
+	if cr.Limit < 0 || cr.Grace < 0 {
+		f.add("check_restart has a negative number: limit and grace must be 0 or more")
+	}
+	if cr.IgnoreWarnings {
+		f.add("ignore_warnings of check_restart is a feature of Consul: remove it")
+	}
+	if c.OnUpdate == ignoreHealth && cr.Limit > 0 {
+		f.add("on_update is \"ignore\" and check_restart is set: remove one of them")
+	}
+}
+
+// refuseConsulCheck refuses the fields that have an effect with Consul only.
+func refuseConsulCheck(f *faults, c *nomad.ServiceCheck) {
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"expose", c.Expose},
+		{"success_before_passing", c.SuccessBeforePassing > 0},
+		{"failures_before_critical", c.FailuresBeforeCritical > 0},
+		{"failures_before_warning", c.FailuresBeforeWarning > 0},
+		{"tls_server_name", c.TLSServerName != ""},
+		{"grpc_service", c.GRPCService != ""},
+		{"grpc_use_tls", c.GRPCUseTLS},
+	} {
+		if field.set {
+			f.add("%s is a feature of Consul: remove it", field.name)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package jobrules_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
+)
+
+// serving returns a job whose group and task have a service with a check each.
+func serving() *nomad.Job {
+	check := func(kind string) []*nomad.ServiceCheck {
+		return []*nomad.ServiceCheck{{Type: kind, Path: "/", Interval: 10 * time.Second, Timeout: time.Second}}
+	}
+	j := sample("service")
+	tg := j.TaskGroups[0]
+	tg.Networks = nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "http"}}}}
+	tg.Services = []*nomad.Service{{Name: "web", Provider: "nomad", PortLabel: "http", Checks: check("http")}}
+	tg.Tasks[0].Services = []*nomad.Service{{Name: "db", Provider: "nomad", PortLabel: "http", Checks: check("tcp")}}
+	return j
+}
+
+// fresh returns serving with an edit, canonical.
+func fresh(edit func(tg *nomad.TaskGroup, group, task *nomad.Service)) *nomad.Job {
+	j := serving()
+	tg := j.TaskGroups[0]
+	edit(tg, tg.Services[0], tg.Tasks[0].Services[0])
+	jobrules.Canonicalize(j)
+	return j
+}
+
+func TestServiceFaults(t *testing.T) {
+	inGroup, inTask := `job "j", group "g", service "web": `, `job "j", group "g", task "t", service "db": `
+	groupCheck, taskCheck := `job "j", group "g", service "web", check "service: \"web\" check": `, `job "j", group "g", task "t", service "db", check "service: \"db\" check": `
+	for name, c := range map[string]struct {
+		edit func(tg *nomad.TaskGroup, group, task *nomad.Service)
+		want string
+	}{
+		"default provider":  {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Provider = "" }, inGroup + `provider is "consul", which is the default and not supported by this version: set provider = "nomad"`},
+		"unknown provider":  {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Provider = "zk" }, inTask + `unknown provider "zk": set provider = "nomad"`},
+		"name":              {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = "a_b" }, `service "a_b": the name is malformed`},
+		"long name":         {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = strings.Repeat("a", 64) }, "the name is malformed: use 1 to 63 letters"},
+		"dash at the end":   {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = "a-" }, "the name is malformed"},
+		"one name and port": {func(tg *nomad.TaskGroup, g, _ *nomad.Service) { tg.Services = append(tg.Services, codec.Copy(g)) }, inGroup + `duplicate service with the port "http": change the name or the port of one`},
+		"one in the task": {func(tg *nomad.TaskGroup, _, s *nomad.Service) {
+			tg.Tasks[0].Services = append(tg.Tasks[0].Services, codec.Copy(s))
+		}, inTask + "duplicate service"},
+		"unknown port":        {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "htpt" }, inGroup + `unknown port "htpt": add port "htpt" to a network block`},
+		"unknown task port":   {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.PortLabel = "htpt" }, inTask + `unknown port "htpt"`},
+		"number in a task":    {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.PortLabel = "80" }, inTask + "port is the number 80: in a task, use the label"},
+		"number out of range": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "65536" }, inGroup + "port is 65536: it must be 1 to 65535"},
+		"address mode":        {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.AddressMode = "bridge" }, inGroup + `address_mode is "bridge": use auto, host, driver, alloc or alloc_ipv6`},
+		"driver of a group":   {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.AddressMode = "driver" }, inGroup + `address_mode is "driver", but a group has no driver`},
+		"alloc in a task":     {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.AddressMode = "alloc" }, inTask + `address_mode is "alloc", which only services of a group can have`},
+		"address and mode":    {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Address, g.AddressMode = "x", "host" }, inGroup + "address is set and address_mode is"},
+		"connect":             {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Connect = &nomad.ConsulConnect{} }, inGroup + "connect is a feature of Consul"},
+		"on_update":           {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.OnUpdate = "ignore_warnings" }, inGroup + `on_update is "ignore_warnings": use require_healthy or ignore`},
+		"other task":          {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.TaskName = "u" }, inTask + `task is "u", but the service belongs to the task "t"`},
+		"unknown task":        {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.TaskName = "u" }, inGroup + `unknown task "u"`},
+
+		"no type":            {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "" }, groupCheck + "missing type: use tcp, http or script"},
+		"grpc":               {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "grpc" }, groupCheck + `type is "grpc", which only Consul supports`},
+		"unknown type":       {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "udp" }, `type is "udp": use tcp, http or script`},
+		"no address":         {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "" }, groupCheck + "no address: set port of the check or of the service"},
+		"check port":         {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].PortLabel = "admin" }, groupCheck + `unknown port "admin"`},
+		"check number":       {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks[0].PortLabel = "80" }, taskCheck + "port is the number 80"},
+		"interval 0":         {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Interval = 0 }, groupCheck + "interval is 0s: set it to 1s or more"},
+		"timeout":            {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks[0].Timeout = time.Millisecond }, taskCheck + "timeout is 1ms: set it to 1s or more"},
+		"no path":            {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Path = "" }, groupCheck + "missing path"},
+		"absolute path":      {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Path = "http://169.254.169.254/" }, groupCheck + `path is "http://169.254.169.254/": use a path without scheme and host`},
+		"path with host":     {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Path = "//evil/x" }, "use a path without scheme and host"},
+		"protocol":           {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Protocol = "ftp" }, `protocol is "ftp": use http or https`},
+		"method":             {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Method = "BREW" }, `method is "BREW": use one of GET`},
+		"header":             {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Header = map[string][]string{"A b": {"x"}} }, `the header name "A b" is malformed`},
+		"check address mode": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].AddressMode = "driver" }, `address_mode is "driver": use host, alloc or alloc_ipv6`},
+		"check on_update":    {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].OnUpdate = "ignore_warnings" }, groupCheck + "on_update is"},
+		"restart of ignored": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.OnUpdate, g.Checks[0].CheckRestart = "ignore", &nomad.CheckRestart{Limit: 1}
+		}, groupCheck + `on_update is "ignore" and check_restart is set`},
+		"restart limit": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.Checks[0].CheckRestart = &nomad.CheckRestart{Limit: -1}
+		}, "check_restart has a negative number"},
+		"restart warnings": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.Checks[0].CheckRestart = &nomad.CheckRestart{IgnoreWarnings: true}
+		}, "ignore_warnings of check_restart is a feature of Consul: remove it"},
+		"expose":                 {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Expose = true }, groupCheck + "expose is a feature of Consul: remove it"},
+		"threshold":              {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].FailuresBeforeCritical = 1 }, "failures_before_critical is a feature of Consul"},
+		"server name":            {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].TLSServerName = "x" }, "tls_server_name is a feature of Consul"},
+		"twin checks":            {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks = append(s.Checks, codec.Copy(s.Checks[0])) }, taskCheck + "duplicate check name: rename one"},
+		"script without command": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks[0].Type = "script" }, taskCheck + "missing command"},
+		"script without task": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.Checks[0].Type, g.Checks[0].Command = "script", "/bin/true"
+		}, groupCheck + "no task: set task to the name of the task"},
+		"task of a check": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].TaskName = "u" }, groupCheck + `unknown task "u"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := jobrules.Validate(fresh(c.edit))
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Count(err.Error(), "\n") > 0 {
+				t.Errorf("Validate() = %v, want only %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestValidServices(t *testing.T) {
+	for name, edit := range map[string]func(tg *nomad.TaskGroup, group, task *nomad.Service){
+		"plain":             func(*nomad.TaskGroup, *nomad.Service, *nomad.Service) {},
+		"no port":           func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel, g.Checks = "", nil },
+		"number of a group": func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "8080" },
+		"number of a driver": func(_ *nomad.TaskGroup, _, s *nomad.Service) {
+			s.PortLabel, s.AddressMode, s.Checks = "80", "driver", nil
+		},
+		"address": func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Address = "example.com" },
+		"port of the task": func(tg *nomad.TaskGroup, g, s *nomad.Service) {
+			tg.Tasks[0].Resources = &nomad.Resources{CPU: 10, MemoryMB: 10, Networks: nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "old"}}}}}
+			s.PortLabel, g.PortLabel = "old", "old"
+		},
+		"two ports": func(tg *nomad.TaskGroup, g, _ *nomad.Service) {
+			tg.Services = append(tg.Services, &nomad.Service{Name: "web", Provider: "nomad"})
+		},
+		"group and task": func(_ *nomad.TaskGroup, g, s *nomad.Service) { s.Name = g.Name },
+		"interpolated": func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.Name, g.PortLabel = "${node.unique.name}", "${NOMAD_META_PORT}"
+		},
+		"method and case": func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.Checks[0].Method, g.Checks[0].Path = "post", "health?full=1"
+		},
+		"twin checks of a group": func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks = append(g.Checks, codec.Copy(g.Checks[0])) },
+		"script": func(_ *nomad.TaskGroup, g, s *nomad.Service) {
+			for _, c := range []*nomad.ServiceCheck{g.Checks[0], s.Checks[0]} {
+				c.Type, c.Command, c.Path = "script", "/bin/true", ""
+			}
+			g.TaskName = "t"
+		},
+		"restart": func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.Checks[0].CheckRestart = &nomad.CheckRestart{Limit: 3, Grace: time.Minute}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := fresh(edit)
+			if err := jobrules.Validate(j); err != nil {
+				t.Errorf("Validate() = %v", err)
+			}
+			if got := jobrules.UnsupportedFeatures(j); len(got) > 0 {
+				t.Errorf("UnsupportedFeatures() = %q", got)
+			}
+		})
+	}
+}
+
+func TestServiceDefaults(t *testing.T) {
+	j := sample("service")
+	tg := j.TaskGroups[0]
+	tg.Services = []*nomad.Service{{OnUpdate: "ignore", Checks: []*nomad.ServiceCheck{{}, {Name: "own", OnUpdate: "require_healthy"}}}, {Name: "${JOB}-${TASKGROUP}-${TASK}-${BASE}-${node.class}"}}
+	tg.Tasks[0].Services = []*nomad.Service{{}, {Name: "${TASK}.${BASE}"}}
+	j.Namespace = "prod"
+	jobrules.Canonicalize(j)
+	g, s := tg.Services, tg.Tasks[0].Services
+	for _, c := range []struct{ what, got, want string }{
+		{"name", g[0].Name, "j-g"},
+		{"name of a task's service", s[0].Name, "j-g-t"},
+		{"variables", g[1].Name, "j-g-group-j-g-group-${node.class}"},
+		{"variables in a task", s[1].Name, "t.j-g-t"},
+		{"namespace", g[0].Namespace, "prod"},
+		{"provider", s[0].Provider, "consul"},
+		{"address mode", s[0].AddressMode, "auto"},
+		{"on_update", s[0].OnUpdate, "require_healthy"},
+		{"check name", g[0].Checks[0].Name, `service: "j-g" check`},
+		{"on_update of a check", g[0].Checks[0].OnUpdate, "ignore"},
+		{"own name", g[0].Checks[1].Name + g[0].Checks[1].OnUpdate, "ownrequire_healthy"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s = %q, want %q", c.what, c.got, c.want)
+		}
+	}
+	once := codec.Copy(j)
+	jobrules.Canonicalize(j)
+	if !reflect.DeepEqual(once, j) {
+		t.Error("a second Canonicalize changes the services")
+	}
+}
+
+func TestServiceWarnings(t *testing.T) {
+	j := fresh(func(_ *nomad.TaskGroup, g, s *nomad.Service) {
+		g.Meta, g.Weights = map[string]string{"a": "b"}, &nomad.ServiceWeights{}
+		s.Identity = &nomad.WorkloadIdentity{Name: "x", Audience: []string{"a"}, TTL: time.Hour}
+	})
+	got := strings.Join(jobrules.Warnings(j), "\n")
+	for _, want := range []string{`group "g", service "web": meta has no effect with provider "nomad"`, "weights has no effect", `task "t", service "db": identity has no effect`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("Warnings() = %q, want %q", got, want)
+		}
+	}
+	if got := jobrules.Warnings(plainly()); len(got) > 0 {
+		t.Errorf("Warnings() = %q, want none", got)
+	}
+}
+
+// plainly returns serving, canonical.
+func plainly() *nomad.Job { return fresh(func(*nomad.TaskGroup, *nomad.Service, *nomad.Service) {}) }

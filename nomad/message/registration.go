@@ -1,0 +1,78 @@
+package message
+
+import "github.com/open-nomad/open-nomad/nomad"
+
+// ServiceRegistrationUpsertRequest is the request of ServiceRegistration.Upsert and its log entry. All registrations
+// are written, or none.
+type ServiceRegistrationUpsertRequest struct {
+	Services []*nomad.ServiceRegistration
+	WriteRequest
+}
+
+// ServiceRegistrationUpsertResponse is the reply of ServiceRegistration.Upsert.
+type ServiceRegistrationUpsertResponse struct{ WriteMeta }
+
+// ServiceRegistrationDeleteByIDRequest is the request of ServiceRegistration.DeleteByID and its log entry. The
+// namespace is that of the request.
+type ServiceRegistrationDeleteByIDRequest struct {
+	ID string
+	WriteRequest
+}
+
+// ServiceRegistrationDeleteByIDResponse is the reply of ServiceRegistration.DeleteByID.
+type ServiceRegistrationDeleteByIDResponse struct{ WriteMeta }
+
+// ServiceRegistrationDeleteByNodeIDRequest is a log entry that older servers wrote.
+type ServiceRegistrationDeleteByNodeIDRequest struct {
+	NodeID string
+	WriteRequest
+}
+
+// ServiceRegistrationListRequest is the request of ServiceRegistration.List.
+type ServiceRegistrationListRequest struct{ QueryOptions }
+
+// ServiceRegistrationListResponse is the reply of ServiceRegistration.List.
+type ServiceRegistrationListResponse struct {
+	Services []*nomad.ServiceRegistrationListStub
+	QueryMeta
+}
+
+// ServiceRegistrationByNameRequest is the request of ServiceRegistration.GetService. Choose is "<count>|<key>", or
+// empty for all registrations.
+type ServiceRegistrationByNameRequest struct {
+	ServiceName string
+	Choose      string
+	QueryOptions
+}
+
+// ServiceRegistrationByNameResponse is the reply of ServiceRegistration.GetService.
+type ServiceRegistrationByNameResponse struct {
+	Services []*nomad.ServiceRegistration
+	QueryMeta
+}
+
+// AllocServiceRegistrationsRequest is the request of Alloc.GetServiceRegistrations.
+type AllocServiceRegistrationsRequest struct {
+	AllocID string
+	QueryOptions
+}
+
+// AllocServiceRegistrationsResponse is the reply of Alloc.GetServiceRegistrations. Services is nil if the allocation
+// does not exist.
+type AllocServiceRegistrationsResponse struct {
+	Services []*nomad.ServiceRegistration
+	QueryMeta
+}
+
+// JobServiceRegistrationsRequest is the request of Job.GetServiceRegistrations.
+type JobServiceRegistrationsRequest struct {
+	JobID string
+	QueryOptions
+}
+
+// JobServiceRegistrationsResponse is the reply of Job.GetServiceRegistrations. Services is nil if the job does not
+// exist.
+type JobServiceRegistrationsResponse struct {
+	Services []*nomad.ServiceRegistration
+	QueryMeta
+}
