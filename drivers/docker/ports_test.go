@@ -146,9 +146,10 @@ func TestPortMap(t *testing.T) {
 	h := f.start(cfg)
 	serves(t, "tcp", nodeIP+":21001", "web")
 	serves(t, "tcp", nodeIP+":21002", "same")
-	if out, _ := f.output(cfg); out != "80\n" {
-		t.Errorf("output = %q, want the port in the container", out)
-	}
+	testpace.Until(t, "the output has the port in the container", func() bool {
+		out, _ := f.output(cfg)
+		return out == "80\n"
+	})
 	check := func(n *drivers.TaskNetwork) {
 		t.Helper()
 		if n == nil || n.PortMap["http-in"] != 80 || n.PortMap["same"] != 21002 || len(n.PortMap) != 2 {

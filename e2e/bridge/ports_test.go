@@ -61,7 +61,7 @@ const publishing = `group "g" {
 }`
 
 // A container without a network of the group publishes its ports at the address of the node. Services,
-// checks and the environment have the same ports, also after a crash of the agent.
+// checks and the environment have the same ports, also after a crash of the agent and a restart of the task.
 func TestDockerPorts(t *testing.T) {
 	if !testnet.IsPrivate() {
 		t.Skip("needs root")
@@ -93,24 +93,38 @@ func TestDockerPorts(t *testing.T) {
 	}
 	check()
 	want := fmt.Sprintf("NOMAD_ADDR_http=%s\nNOMAD_ALLOC_PORT_http=80\nNOMAD_HOST_PORT_http=%d\nNOMAD_PORT_http=80\n", host, port.Value)
-	text, err := os.ReadFile(filepath.Join(n.dir, "data", "alloc", al.ID, "alloc", "logs", "t.stdout.0"))
-	if err != nil || string(text) != want {
-		t.Errorf("environment = %q, %v, want %q", text, err, want)
-	}
+	testpace.Succeeds(t, "the environment of the task", func() error {
+		text, err := os.ReadFile(filepath.Join(n.dir, "data", "alloc", al.ID, "alloc", "logs", "t.stdout.0"))
+		if err == nil && string(text) != want {
+			err = fmt.Errorf("environment %q, want %q", text, want)
+		}
+		return err
+	})
 	if info, _, err := n.Client.Allocations().Info(al.ID, nil); err != nil || info.TaskStates["t"].Isolation != "baseline" {
 		t.Errorf("isolation = %q, %v", info.TaskStates["t"].Isolation, err)
 	}
 	n.crash()
 	n.allocs("web", "running", 1)
 	check()
+	if err := n.Client.Allocations().Restart(al, "t", nil); err != nil {
+		t.Fatal(err)
+	}
+	testpace.Until(t, "the task is restarted", func() bool {
+		info, _, err := n.Client.Allocations().Info(al.ID, nil)
+		return err == nil && info.TaskStates["t"].Restarts == 1 && info.TaskStates["t"].State == "running"
+	})
+	check()
 	if _, _, err := n.Client.Jobs().Deregister("web", false, nil); err != nil {
 		t.Fatal(err)
 	}
 	n.allocs("web", "complete", 1)
-	if c, err := net.DialTimeout("tcp", host, time.Second); err == nil {
-		c.Close()
-		t.Errorf("%s is published after the end", host)
-	}
+	testpace.Until(t, host+" is not published", func() bool {
+		c, err := net.DialTimeout("tcp", host, time.Second)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
 	for _, name := range []string{"group", "web", "inside"} {
 		if list, _, err := n.Client.Services().Get(name, nil); err != nil || len(list) > 0 {
 			t.Errorf("service %s after the end: %v, %v", name, list, err)
