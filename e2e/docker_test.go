@@ -92,7 +92,7 @@ func TestDocker(t *testing.T) {
 	if text := event(t, refused, "t", api.TaskDriverFailure).DisplayMessage; !strings.Contains(text, "volumes are not enabled; cannot mount host path") {
 		t.Errorf("events of the refused task: %s", text)
 	}
-	if out, err := nomadCommand(t, a, "job", "run", "-detach", instanceJob(t, dir, "ports", inDocker("docker", "true", `ports = ["http"]`))); err == nil || !strings.Contains(out, "a group with network mode bridge publishes") {
+	if out, err := nomadCommand(t, a, "job", "run", "-detach", instanceJob(t, dir, "ports", inDocker("docker", "true", `ports = ["http"]`))); err == nil || !strings.Contains(out, "port \"http\" not found, check network block: it has no ports") {
 		t.Errorf("job run with ports: %v\n%s", err, out)
 	}
 

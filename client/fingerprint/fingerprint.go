@@ -118,7 +118,7 @@ type row struct {
 	find func(*Host) (Facts, error)
 }
 
-// table lists the fingerprinters of this platform, named as in Nomad 2.0.
+// table lists the fingerprinters of this platform, named as in Nomad 2.0. pci is ours.
 var table = []row{
 	{"arch", arch},
 	{"cpu", cpu},
@@ -132,6 +132,7 @@ var table = []row{
 	{"landlock", landlockABI},
 	{"cgroup", cgroupVersion},
 	{"signal", signals},
+	{"pci", pci},
 	{"nomad", program},
 }
 

@@ -223,7 +223,7 @@ func ports(a *nomad.Allocation, res *nomad.AllocatedTaskResources) []drivers.Por
 	}
 	for _, n := range res.Networks {
 		for _, p := range append(n.ReservedPorts[:len(n.ReservedPorts):len(n.ReservedPorts)], n.DynamicPorts...) {
-			list = append(list, drivers.Port{Label: p.Label, Value: p.Value, To: p.To, HostIP: n.IP})
+			list = append(list, drivers.Port{Label: p.Label, Value: p.Value, To: p.To, HostIP: n.IP, Own: true})
 		}
 	}
 	return list

@@ -19,12 +19,13 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/testdocker"
+	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 func TestMain(m *testing.M) {
 	companion.Main()
-	os.Exit(m.Run())
+	os.Exit(testnet.Private(m))
 }
 
 type block = map[string]any
@@ -46,7 +47,11 @@ type fixture struct {
 // newFixture returns a driver with a plugin config.
 func newFixture(t testing.TB, config block) *fixture {
 	t.Helper()
-	daemon := testdocker.Start(t)
+	return newFixtureOf(t, testdocker.Start(t), config)
+}
+
+func newFixtureOf(t testing.TB, daemon *testdocker.Daemon, config block) *fixture {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	dir := t.TempDir()
 	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)

@@ -14,7 +14,8 @@ func Kind() *drivers.Kind {
 	return &drivers.Kind{
 		Name: Name, Daemon: true, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGTERM, Capabilities: capabilities(false),
 		CheckConfig: CheckConfig, Isolates: Isolates, NeedsPrivilege: NeedsPrivilege,
-		CheckTask: func(_ string, config map[string]any) error { return CheckTask(config) },
+		CheckTask:  func(_ string, config map[string]any) error { return CheckTask(config) },
+		CheckPorts: CheckPorts,
 	}
 }
 

@@ -63,6 +63,8 @@ type options struct {
 	noHealthchecks             bool
 
 	networkMode                         string
+	ports                               []string       // labels that the daemon publishes
+	portMap                             map[string]int // ports in the container, of the task's own network block
 	dnsServers, dnsSearches, dnsOptions []string
 	extraHosts                          []string
 	privileged                          bool
@@ -90,8 +92,6 @@ type options struct {
 
 // unserved lists the options that this driver does not have, with the reasons.
 var unserved = map[string]string{
-	"ports":                  "a group with network mode bridge publishes all of its ports: set that mode, and remove the option",
-	"port_map":               "a group with network mode bridge publishes its ports: set that mode, and to in the port blocks",
 	"network_aliases":        "tasks cannot join networks of the daemon",
 	"ipv4_address":           "tasks cannot join networks of the daemon",
 	"ipv6_address":           "tasks cannot join networks of the daemon",
@@ -104,6 +104,12 @@ var unserved = map[string]string{
 // CheckTask checks a task's config block as the job has it, with references not interpolated.
 // Values with references are checked on the node.
 func CheckTask(config map[string]any) error {
+	_, err := maskedOptions(config)
+	return err
+}
+
+// maskedOptions decodes a config block without the values that have references.
+func maskedOptions(config map[string]any) (options, error) {
 	masked := map[string]any{}
 	for name, value := range config {
 		if v, ok := drivers.Mask(value, true); ok {
@@ -113,10 +119,10 @@ func CheckTask(config map[string]any) error {
 		}
 	}
 	v, err := drivers.Decode(masked, taskSpec)
-	if err == nil {
-		_, err = decodeOptions(v)
+	if err != nil {
+		return options{}, err
 	}
-	return err
+	return decodeOptions(v)
 }
 
 func decodeOptions(v cty.Value) (options, error) {
@@ -143,7 +149,7 @@ func readOptions(f *drivers.Fields) (options, error) {
 		authSoftFail: f.Bool("auth_soft_fail"), command: f.String("command"), workDir: f.String("work_dir"), hostname: f.String("hostname"),
 		args: f.Strings("args"), entrypoint: f.Strings("entrypoint"), interactive: f.Bool("interactive"), tty: f.Bool("tty"), init: f.Bool("init"),
 		labels: texts(f, "labels"), logging: decodeLogging(logs, "type", "driver"), noHealthchecks: health.Bool("disable"),
-		networkMode: f.String("network_mode"), dnsServers: f.Strings("dns_servers"), dnsSearches: f.Strings("dns_search_domains"),
+		networkMode: f.String("network_mode"), ports: f.Strings("ports"), portMap: readPortMap(f), dnsServers: f.Strings("dns_servers"), dnsSearches: f.Strings("dns_search_domains"),
 		dnsOptions: f.Strings("dns_options"), extraHosts: f.Strings("extra_hosts"), privileged: f.Bool("privileged"),
 		capAdd: f.Strings("cap_add"), capDrop: f.Strings("cap_drop"), cgroupns: f.String("cgroupns"), securityOpt: f.Strings("security_opt"),
 		sysctl: texts(f, "sysctl"), storageOpt: texts(f, "storage_opt"), runtime: f.String("runtime"), readonlyRootfs: f.Bool("readonly_rootfs"),
@@ -212,7 +218,7 @@ func (o *options) check() error {
 	if o.cgroupns != "" && o.cgroupns != "private" && o.cgroupns != "host" {
 		return fmt.Errorf("cgroupns %q is neither private nor host", o.cgroupns)
 	}
-	return firstOf(o.checkNetwork, o.checkDevices, o.checkSecurity, o.checkMounts)
+	return firstOf(o.checkNetwork, o.checkPorts, o.checkDevices, o.checkSecurity, o.checkMounts)
 }
 
 // checkNetwork refuses the networks that this driver does not serve.

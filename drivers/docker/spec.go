@@ -72,7 +72,7 @@ func (d *Driver) spec(cfg *drivers.TaskConfig, o *options, imageID string) (*cli
 		return nil, err
 	}
 	c := &container.Config{
-		Image: imageID, Hostname: o.hostname, User: cfg.User, Env: environ(cfg.Env), WorkingDir: o.workDir, Labels: d.labels(cfg, o.labels),
+		Image: imageID, Hostname: o.hostname, User: cfg.User, Env: environ(o.environment(cfg.Env)), WorkingDir: o.workDir, Labels: d.labels(cfg, o.labels),
 		OpenStdin: o.interactive, Tty: o.tty, Entrypoint: o.entrypoint,
 	}
 	if o.command != "" {
@@ -82,6 +82,9 @@ func (d *Driver) spec(cfg *drivers.TaskConfig, o *options, imageID string) (*cli
 	}
 	if o.noHealthchecks {
 		c.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
+	}
+	if err := o.publish(cfg, c, host); err != nil {
+		return nil, err
 	}
 	return &client.ContainerCreateOptions{Name: containerName(cfg), Config: c, HostConfig: host}, nil
 }

@@ -29,7 +29,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (_ *dri
 		return nil, err
 	}
 	t := d.newTask(cfg.ID, &handleState{Backend: Name, Image: imageID, Tty: o.tty, AllocID: cfg.AllocID, Name: cfg.Name, AllocDir: cfg.AllocDir, LogDir: cfg.LogDir,
-		MaxFiles: cfg.Log.MaxFiles, MaxFileMB: cfg.Log.MaxFileSizeMB, NoLogs: d.set.noLogs || cfg.Log.Disabled || cfg.LogDir == "", Stdout: cfg.Stdout, Stderr: cfg.Stderr, MHzPerCore: cfg.Limits.MHzPerCore})
+		MaxFiles: cfg.Log.MaxFiles, MaxFileMB: cfg.Log.MaxFileSizeMB, NoLogs: d.set.noLogs || cfg.Log.Disabled || cfg.LogDir == "", Stdout: cfg.Stdout, Stderr: cfg.Stderr, MHzPerCore: cfg.Limits.MHzPerCore, PortMap: o.ownPorts(cfg)})
 	defer func() {
 		if err != nil {
 			d.abandon(t)
@@ -196,17 +196,18 @@ func (d *Driver) taskNetwork(ctx context.Context, t *task) (*drivers.TaskNetwork
 	if err != nil {
 		return nil, fmt.Errorf("inspect container %s: %w", t.container, err)
 	}
-	return networkOf(&found.Container), nil
+	return networkOf(&found.Container, t.state.PortMap), nil
 }
 
-func networkOf(c *container.InspectResponse) *drivers.TaskNetwork {
+// networkOf returns the network of a container, with the ports in it that services can name.
+func networkOf(c *container.InspectResponse, ports map[string]int) *drivers.TaskNetwork {
 	if c.NetworkSettings == nil {
 		return nil
 	}
 	for _, name := range sortedKeys(c.NetworkSettings.Networks) {
 		n := c.NetworkSettings.Networks[name]
 		if n != nil && n.IPAddress.IsValid() {
-			return &drivers.TaskNetwork{IP: n.IPAddress.String(), PortMap: map[string]int{}, AutoAdvertise: name != "bridge"}
+			return &drivers.TaskNetwork{IP: n.IPAddress.String(), PortMap: ports, AutoAdvertise: name != "bridge"}
 		}
 	}
 	return nil

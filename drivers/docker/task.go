@@ -32,6 +32,7 @@ type handleState struct {
 	Stdout     string // FIFOs of another collector
 	Stderr     string
 	MHzPerCore uint64
+	PortMap    map[string]int `json:",omitempty"` // of the task's own network block, as published
 }
 
 // task is a container with its goroutines.

@@ -21,7 +21,7 @@ func TestDocker(t *testing.T) {
 	daemon := testdocker.Start(t)
 	n := newNode(t, "", fmt.Sprintf("plugin \"docker\" {\n config {\n endpoint = %q\n infra_image = %q\n }\n}\n", daemon.Endpoint(), testdocker.Pause))
 	text := strings.Replace(group("g", plain+"\n hostname = \"box\"\n isolate = true", "docker", "hostname; cat /etc/hosts; echo $NOMAD_ALLOC_ADDR_http; exec sleep 3600"),
-		"command = \"/bin/bash\"", fmt.Sprintf("image = %q\n command = \"sh\"", testdocker.Image), 1)
+		"command = \"/bin/bash\"", fmt.Sprintf("image = %q\n ports = [\"http\"]\n command = \"sh\"", testdocker.Image), 1)
 	n.run("box", text, group("other", plain, "exec2", sleep))
 	all := n.allocs("box", "running", 2)
 	al := all["g"]

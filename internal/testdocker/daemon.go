@@ -1,6 +1,6 @@
 // Package testdocker runs a Docker daemon for tests, apart from that of the machine: with a socket, a
-// data directory and a containerd of its own, without a network, and with an image that is built
-// from the static busybox of the machine.
+// data directory and a containerd of its own, and with an image that is built from the static busybox of
+// the machine. It changes no firewall rules, and has no default network unless the test asks for one.
 //
 //	Start ─▶ running ─▶ Stop ─▶ stopped ─▶ Restart ─▶ running
 //	                     end of the test ─▶ containers, mounts and processes are removed
@@ -30,10 +30,11 @@ import (
 // Daemon is a Docker daemon.
 type Daemon struct {
 	// API is a client of the daemon.
-	API  *client.Client
-	dir  string
-	cmd  *exec.Cmd
-	stop io.Closer // ends the daemon
+	API    *client.Client
+	bridge string // its default network, "none" for none
+	dir    string
+	cmd    *exec.Cmd
+	stop   io.Closer // ends the daemon
 }
 
 // program returns the path of a program that is not always in PATH.
@@ -57,8 +58,13 @@ func skip(t testing.TB, why string) {
 	t.Skip(why)
 }
 
-// Start returns a running daemon with the image. It ends with the test.
+// Start returns a running daemon with the image and without a default network. It ends with the test.
 func Start(t testing.TB) *Daemon {
+	t.Helper()
+	return start(t, "none")
+}
+
+func start(t testing.TB, bridge string) *Daemon {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		skip(t, "needs root: a Docker daemon")
@@ -69,7 +75,7 @@ func Start(t testing.TB) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Daemon{dir: dir}
+	d := &Daemon{dir: dir, bridge: bridge}
 	t.Cleanup(func() { d.close(t) })
 	if err := os.WriteFile(filepath.Join(dir, "daemon.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -101,7 +107,10 @@ func (d *Daemon) Restart(t testing.TB) {
 	// The shell ends the daemon when its input ends, which is also when the test program is killed.
 	d.cmd = exec.Command("/bin/sh", "-c", `"$@" </dev/null & daemon=$!; cat >/dev/null; kill $daemon; wait $daemon`, "sh",
 		program(t, "dockerd", "docker.io"), "--config-file", in("daemon.json"), "--host", d.Endpoint(), "--data-root", in("data"), "--exec-root", in("exec"),
-		"--pidfile", in("pid"), "--storage-driver", "vfs", "--iptables=false", "--ip6tables=false", "--bridge=none", "--live-restore", "--exec-opt", "native.cgroupdriver=cgroupfs")
+		"--pidfile", in("pid"), "--storage-driver", "vfs", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--bridge="+d.bridge, "--live-restore", "--exec-opt", "native.cgroupdriver=cgroupfs")
+	if d.bridge != "none" {
+		d.cmd.Args = append(d.cmd.Args, "--userland-proxy-path", program(t, "docker-proxy", "docker.io"))
+	}
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	stdin, err := d.cmd.StdinPipe()
 	if err != nil {

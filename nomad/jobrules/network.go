@@ -92,7 +92,7 @@ func checkReachable(f *faults, tg *nomad.TaskGroup, n *nomad.NetworkResource) {
 	mapped := slices.ContainsFunc(tg.Tasks, func(t *nomad.Task) bool { _, ok := t.Config["ports"]; return ok })
 	for _, port := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
 		if onHost(n) && port.To > 0 && port.To != port.Value && !mapped {
-			f.add("port %q has to = %d, but tasks on the host's network use the host port: remove it, or use mode \"bridge\"", port.Label, port.To)
+			f.add("port %q has to = %d, but tasks on the host's network use the host port: remove it, use mode \"bridge\", or publish the port with ports of a docker task", port.Label, port.To)
 		}
 		if !onHost(n) && port.IgnoreCollision {
 			f.add("port %q has ignore_collision, which needs the host's network: remove it", port.Label)

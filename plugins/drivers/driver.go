@@ -255,6 +255,7 @@ type Port struct {
 	Value  int // on the host
 	To     int // inside the task's network, 0 if the same
 	HostIP string
+	Own    bool // of the task's own network block in resources, not of the group's
 }
 
 // LogConfig limits the rotated log files of a task.

@@ -39,6 +39,9 @@ type Kind struct {
 	// CheckTask checks the user and the config block of a task. The config has references that are
 	// not interpolated.
 	CheckTask func(user string, config map[string]any) error
+	// CheckPorts checks the config block of a task, which CheckTask accepts, against the network
+	// blocks of its job.
+	CheckPorts func(config map[string]any, net *NetworkAsk) error
 	// WarnTask returns warnings about a valid task.
 	WarnTask func(user string, config map[string]any) []string
 	// Least returns the minimum values of attributes of a node that can run a task. The keys are

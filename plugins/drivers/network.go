@@ -25,6 +25,12 @@ type GroupNetwork struct {
 	Labels map[string]string // of its creator, which gets them back
 }
 
+// NetworkAsk is the network of a job's task before its placement.
+type NetworkAsk struct {
+	Group bool   // the tasks of the group join a network namespace
+	Ports []Port // of the group and of the task; Value is 0 for a dynamic port
+}
+
 // TaskNetwork is a network that a driver created for one task.
 type TaskNetwork struct {
 	IP      string

@@ -20,9 +20,14 @@ func validate(job *nomad.Job, names *kinds.Names) error {
 	list := parts(jobrules.Validate(job))
 	eachKind(job, names, func(k *drivers.Kind, p place) {
 		wrong := missing(k, names, p)
+		var invalid error
 		if k.CheckTask != nil {
-			wrong = append(wrong, parts(k.CheckTask(p.task.User, p.task.Config))...)
+			invalid = k.CheckTask(p.task.User, p.task.Config)
 		}
+		if k.CheckPorts != nil && invalid == nil {
+			invalid = k.CheckPorts(p.task.Config, p.network())
+		}
+		wrong = append(wrong, parts(invalid)...)
 		for _, err := range wrong {
 			list = append(list, fmt.Errorf("%s: %w", p, err))
 		}
@@ -101,6 +106,22 @@ type place struct {
 // String returns the place as a prefix of messages.
 func (p place) String() string {
 	return fmt.Sprintf("job %q, group %q, task %q", p.job.ID, p.group.Name, p.task.Name)
+}
+
+// network returns the network that the task asks for.
+func (p place) network() *drivers.NetworkAsk {
+	out := &drivers.NetworkAsk{Group: p.group.NetworkMode() != nomad.NetworkModeHost}
+	for _, from := range []struct {
+		networks nomad.Networks
+		own      bool
+	}{{p.group.Networks, false}, {p.task.Resources.Networks, true}} {
+		for _, n := range from.networks {
+			for _, port := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
+				out.Ports = append(out.Ports, drivers.Port{Label: port.Label, Value: port.Value, To: port.To, Own: from.own})
+			}
+		}
+	}
+	return out
 }
 
 func places(job *nomad.Job) (out []place) {
