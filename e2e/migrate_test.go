@@ -43,6 +43,7 @@ func TestDiskFollows(t *testing.T) {
 	both := "ephemeral_disk {\n size = 500\n sticky = true\n migrate = true\n}\n"
 	id, _ := run(t, f.srv, job("keep", "", keeper(both, "1")))
 	seen := []string{await(t, f.srv, id, "running", 1)[0].ID}
+	history(t, f.srv, seen) // a task that runs may not have written yet
 	f.join("second", loopback)
 
 	run(t, f.srv, job("keep", "", keeper(both, "2")))
