@@ -382,6 +382,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.stopSilent(ctx) })
 	group.Go(func() error { return c.measure(ctx) })
 	group.Go(func() error { return c.sinks.Run(ctx) })
+	group.Go(func() error { return c.connections.Watch(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
 	}

@@ -57,7 +57,8 @@ func (p peers) Call(ctx context.Context, method string, req, resp any) error {
 	return asNode(p).Call(ctx, method, req, resp)
 }
 
-// Snapshot returns the snapshot of an allocation on another node.
+// Snapshot returns the snapshot of an allocation on another node. An error has a status below 500 if another attempt is
+// useless.
 func (p peers) Snapshot(ctx context.Context, node *nomad.Node, previous, alloc string) (migrate.Remote, error) {
 	token, err := p.c.migrateToken(ctx, alloc)
 	if err != nil {
@@ -68,10 +69,10 @@ func (p peers) Snapshot(ctx context.Context, node *nomad.Node, previous, alloc s
 		target.Scheme = "https"
 	}
 	if node.HTTPAddr == "" {
-		return migrate.Remote{}, fmt.Errorf("node %s has no HTTP address", node.ID)
+		return migrate.Remote{}, nomad.Errorf(http.StatusBadRequest, "node %s has no HTTP address", node.ID)
 	}
 	if !node.TLSEnabled && p.c.tls.HTTPS() {
-		return migrate.Remote{}, fmt.Errorf("node %s serves HTTP without TLS, but this node requires it: set tls { http = true } there", node.ID)
+		return migrate.Remote{}, nomad.Errorf(http.StatusBadRequest, "node %s serves HTTP without TLS, but this node requires it: set tls { http = true } there", node.ID)
 	}
 	return migrate.Remote{URL: target.String(), Token: token, HTTP: nodeHTTP(p.c.tls, p.c.cfg.Region)}, nil
 }
@@ -85,7 +86,7 @@ func (c *Client) migrateToken(ctx context.Context, alloc string) (string, error)
 	}
 	token := resp.MigrateTokens[alloc]
 	if token == "" {
-		return "", errors.New("the servers give no migrate token: the previous node is gone")
+		return "", nomad.Errorf(http.StatusNotFound, "the servers give no migrate token: the previous node is gone")
 	}
 	return token, nil
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -37,13 +38,40 @@ func keeper(disk, version string) string {
 func TestDiskFollows(t *testing.T) {
 	asRoot(t)
 	f := newFleet(t, quickBeats)
+	diskFollows(t, f, func(name string) *cluster.Agent { return f.join(name, loopback) })
+}
+
+// TestDiskFollowsOverTLS does the same between agents that require a certificate of each caller.
+func TestDiskFollowsOverTLS(t *testing.T) {
+	asRoot(t)
+	k := newAuthority(t)
+	f := &fleet{t: t, dir: tempDir(t)}
+	start := func(name, role, config string, args ...string) *cluster.Agent {
+		dir, cfg := filepath.Join(f.dir, name), filepath.Join(f.dir, name+".hcl")
+		write(t, cfg, fmt.Sprintf("name = %q\n", name)+config)
+		return startIn(t, cluster.Options{Dir: dir, TLS: k.user(), Args: append(args, "-bind=127.0.0.1", "-data-dir="+filepath.Join(dir, "data"),
+			k.config(role, verifyNames), "-config="+cfg)})
+	}
+	f.srv = start("server", "server", quickBeats, "-server", "-bootstrap-expect=1")
+	diskFollows(t, f, func(name string) *cluster.Agent {
+		a := start(name, "client", loopback, "-client", fmt.Sprintf("-servers=127.0.0.1:%d", f.srv.RPC))
+		if node, _, err := f.srv.Client.Nodes().Info(nodeID(t, a), nil); err != nil || !node.TLSEnabled {
+			t.Fatalf("node %s serves no HTTPS: %+v, %v", name, node, err)
+		}
+		return a
+	})
+}
+
+func diskFollows(t *testing.T, f *fleet, join func(name string) *cluster.Agent) {
+	t.Helper()
 	passable(t, f.dir)
-	first := f.join("first", loopback)
+	first := join("first")
 	defer f.purge()
 	both := "ephemeral_disk {\n size = 500\n sticky = true\n migrate = true\n}\n"
 	id, _ := run(t, f.srv, job("keep", "", keeper(both, "1")))
 	seen := []string{await(t, f.srv, id, "running", 1)[0].ID}
-	f.join("second", loopback)
+	history(t, f.srv, seen) // a task that runs may not have written yet
+	join("second")
 
 	run(t, f.srv, job("keep", "", keeper(both, "2")))
 	seen = append(seen, successor(t, f.srv, id, seen).ID)

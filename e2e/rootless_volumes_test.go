@@ -43,5 +43,5 @@ func TestRootlessVolumes(t *testing.T) {
 		t.Errorf("network.none = %q", got)
 	}
 	_, eval := run(t, a, job("rootless-none", "", "network {\n mode = \"none\"\n}\n"+unveiled("true")))
-	checkBlocked(t, evaluated(t, a, eval), "missing network")
+	checkBlocked(t, evaluated(t, a, eval), `missing network "none"`)
 }

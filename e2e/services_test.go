@@ -139,6 +139,9 @@ func TestServiceRequests(t *testing.T) {
 		"GET /v1/service/web/x":    "405",
 		"PUT /v1/service/web":      "405",
 		"DELETE /v1/service/a/b/c": "400 invalid URI",
+		"GET /v1/service/a/b/c":    "400 invalid URI",
+		"GET /v1/service/":         "400 missing service name",
+		"DELETE /v1/service/web/":  "400 missing service id",
 		"GET /v1/service/a%2Fb":    "400 invalid URI",
 	} {
 		method, path, _ := strings.Cut(request, " ")

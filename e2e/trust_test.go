@@ -198,6 +198,9 @@ func nomadCommand(t *testing.T, a *cluster.Agent, args ...string) (string, error
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "nomad", args...)
 	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+a.Address())
+	if a.TLS != nil {
+		cmd.Env = append(cmd.Env, "NOMAD_CACERT="+a.TLS.CACert, "NOMAD_CLIENT_CERT="+a.TLS.ClientCert, "NOMAD_CLIENT_KEY="+a.TLS.ClientKey)
+	}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -22,7 +22,8 @@ const (
 // without the attribute support it.
 const AttrNetworkNone = "network.none"
 
-// AttrBridgeIsolation is a node attribute. Its value is "true" if the node can isolate allocations on its bridge.
+// AttrBridgeIsolation is a node attribute. Its value is "true" if the node can isolate allocations on its bridge,
+// and "false" if its kernel has no nftables.
 const AttrBridgeIsolation = "nomad.bridge.isolation"
 
 // AllocNetworkStatus is the network of an allocation on its node. The client writes it.

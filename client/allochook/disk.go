@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
@@ -111,15 +112,7 @@ func (h *diskHook) move(a *nomad.Allocation) error {
 
 // fetch gets the data of an allocation of another node.
 func (h *diskHook) fetch(ctx context.Context, a *nomad.Allocation) error {
-	from := h.previous.remote
-	var resp message.SingleNodeResponse
-	if err := h.peers.Call(ctx, "Node.GetNode", &message.NodeSpecificRequest{NodeID: from.NodeID}, &resp); err != nil {
-		return fmt.Errorf("find node %s: %w", from.NodeID, err)
-	}
-	if resp.Node == nil {
-		return fmt.Errorf("node %s, which has the data, does not exist any more", from.NodeID)
-	}
-	remote, err := h.peers.Snapshot(ctx, resp.Node, from.ID, a.ID)
+	remote, err := h.find(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -131,6 +124,39 @@ func (h *diskHook) fetch(ctx context.Context, a *nomad.Allocation) error {
 	limits := migrate.For(diskOf(a).SizeMB)
 	stream := remote.Stream(ctx, limits)
 	return errors.Join(t.Receive(stream, limits), stream.Close())
+}
+
+// findTries is the number of attempts to find the snapshot, which take a minute together.
+const findTries = 7
+
+// find returns the snapshot of the previous allocation. Servers that do not answer are asked again, because without the
+// snapshot the data is lost.
+func (h *diskHook) find(ctx context.Context, a *nomad.Allocation) (migrate.Remote, error) {
+	wait := askAgainMin
+	for try := 1; ; try++ {
+		remote, err := h.findOnce(ctx, a)
+		if err == nil || try == findTries || nomad.HTTPStatus(err) < http.StatusInternalServerError {
+			return remote, err
+		}
+		h.log.Warn("find the data of the previous allocation", "alloc", a.ID, "previous", a.PreviousAllocation, "err", err)
+		if err := pause(ctx, wait); err != nil {
+			return remote, err
+		}
+		wait *= 2
+	}
+}
+
+// findOnce returns an error with a status below 500 if another attempt is useless.
+func (h *diskHook) findOnce(ctx context.Context, a *nomad.Allocation) (migrate.Remote, error) {
+	from := h.previous.remote
+	var resp message.SingleNodeResponse
+	if err := h.peers.Call(ctx, "Node.GetNode", &message.NodeSpecificRequest{NodeID: from.NodeID}, &resp); err != nil {
+		return migrate.Remote{}, fmt.Errorf("find node %s: %w", from.NodeID, err)
+	}
+	if resp.Node == nil {
+		return migrate.Remote{}, nomad.Errorf(http.StatusNotFound, "node %s, which has the data, does not exist any more", from.NodeID)
+	}
+	return h.peers.Snapshot(ctx, resp.Node, from.ID, a.ID)
 }
 
 // owners maps the owners of moved data. Dynamic uids of the previous allocation become those of

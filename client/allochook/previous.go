@@ -125,16 +125,27 @@ func (h *previousHook) await(ctx context.Context, id string) (bool, error) {
 	}
 }
 
-// Delays between attempts to ask the servers.
+// Delays between attempts to ask the servers: the first, and the longest. Each is twice the previous one.
 const (
-	askAgainMin = 30 * time.Second
+	askAgainMin = time.Second
 	askAgainMax = 60 * time.Second
 )
+
+// pause waits for up to twice the duration, so that many allocations do not ask at the same time.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d + rand.N(d)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // awaitRemote waits until the servers report that an allocation of another node has ended. An
 // allocation that the servers do not have, or do not show, has no data.
 func (h *previousHook) awaitRemote(ctx context.Context, id string) error {
 	var index uint64
+	wait := askAgainMin
 	for {
 		req := message.AllocSpecificRequest{AllocID: id}
 		req.MinQueryIndex, req.AllowStale = index, index > 0
@@ -149,15 +160,14 @@ func (h *previousHook) awaitRemote(ctx context.Context, id string) error {
 			h.remote = resp.Alloc
 			return nil
 		case err == nil:
-			index = resp.Index
+			index, wait = resp.Index, askAgainMin
 			continue
 		}
 		h.log.Warn("wait for the previous allocation", "previous", id, "err", err)
-		select {
-		case <-time.After(askAgainMin + rand.N(askAgainMax-askAgainMin)):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause(ctx, wait); err != nil {
+			return err
 		}
+		wait = min(2*wait, askAgainMax/2)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 type node struct {
 	ended  map[string]chan struct{}
 	remote func(index uint64) (*nomad.Allocation, error)
+	find   func() error // answers Node.GetNode
 	url    string
 
 	mu      sync.Mutex
@@ -33,7 +34,7 @@ type node struct {
 }
 
 func newNode() *node {
-	return &node{ended: map[string]chan struct{}{}, stopped: make(chan struct{})}
+	return &node{ended: map[string]chan struct{}{}, stopped: make(chan struct{}), find: func() error { return nil }}
 }
 
 func (n *node) Ended(_ context.Context, id string) (<-chan struct{}, error) {
@@ -61,6 +62,7 @@ func (n *node) Call(ctx context.Context, _ string, req, resp any) error {
 		return err
 	case *message.SingleNodeResponse:
 		resp.Node = &nomad.Node{ID: "there"}
+		return n.find()
 	}
 	return nil
 }
@@ -161,7 +163,13 @@ func TestAwaitRemote(t *testing.T) {
 				return nil, nomad.ErrNoLeader
 			}
 			return remoteAt(1, 1), nil
-		}, 2, true, 30 * time.Second},
+		}, 2, true, time.Second},
+		"many errors": {migrating, func(i int) (*nomad.Allocation, error) {
+			if i < 10 {
+				return nil, nomad.ErrNoLeader
+			}
+			return remoteAt(1, 1), nil
+		}, 11, true, 3 * time.Minute},
 		"not migrating": {&nomad.EphemeralDisk{Sticky: true}, func(int) (*nomad.Allocation, error) { return nil, errors.New("asked") }, 0, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -224,6 +232,41 @@ func TestSoftFailure(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, left, err)
 		}
 		dir.Close()
+	}
+}
+
+// Servers that do not answer for a time lose no data. A node that does not exist is not asked for again.
+func TestFindAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(asked int) error
+		asked  int
+		want   string // in the error
+		most   time.Duration
+	}{
+		"no leader for a time": {func(i int) error { return []error{nomad.ErrNoLeader, context.DeadlineExceeded, nil}[i] }, 3, "", 10 * time.Second},
+		"never":                {func(int) error { return nomad.ErrNoLeader }, 7, "No cluster leader", 3 * time.Minute},
+		"no node":              {func(int) error { return nomad.UnknownNode("there") }, 1, "there", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, asked := newNode(), 0
+				n.url = "http://there"
+				n.find = func() error {
+					asked++
+					return c.answer(asked - 1)
+				}
+				cfg := n.config("/nowhere", &nomad.EphemeralDisk{SizeMB: 10, Migrate: true})
+				h := newDiskHook(cfg, &previousHook{remote: remoteAt(1, 1)})
+				begun := time.Now()
+				remote, err := h.find(t.Context(), cfg.Alloc)
+				if asked != c.asked || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || (remote.URL != "") != (err == nil) {
+					t.Errorf("asked %d times: %v, %v", asked, remote, err)
+				}
+				if took := time.Since(begun); took > c.most || c.asked > 1 && took < time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
 	}
 }
 

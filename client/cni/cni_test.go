@@ -52,7 +52,7 @@ func TestNetworks(t *testing.T) {
 	if n, err := cni.Find(dir, "one"); err != nil || n.List.Plugins[0].Network.Type != "macvlan" {
 		t.Errorf("Find(one) = %+v, %v, want the first file", n, err)
 	}
-	if _, err := cni.Find(dir, "none"); !errors.Is(err, cni.ErrUnknownNetwork) {
+	if _, err := cni.Find(dir, "none"); !errors.Is(err, cni.ErrUnknownNetwork) || !strings.Contains(err.Error(), `network "none" in `+dir) || !strings.Contains(err.Error(), "change mode of the network block") {
 		t.Errorf("Find(none) = %v", err)
 	}
 	if all, errs := cni.Networks(filepath.Join(dir, "absent")); all != nil || errs != nil {
@@ -65,7 +65,8 @@ func TestExec(t *testing.T) {
 	t.Setenv("AGENT_SECRET", "canary")
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ script, want string }{
-		"hangs":   {"sleep 1000", "did not end in time"},
+		"hangs":   {"sleep 1000", `CNI plugin "hangs" did not end in time and was killed: correct its configuration, or replace ` + dir},
+		"rubbish": {"echo rubbish", `CNI plugin "rubbish" printed "rubbish\n", which is not JSON: replace ` + dir},
 		"fails":   {"echo broken >&2; exit 1", `it printed "broken"`},
 		"error":   {`echo '{"code": 7, "msg": "no address"}'; exit 1`, "no address"},
 		"endless": {"yes", ""},
@@ -79,9 +80,9 @@ func TestExec(t *testing.T) {
 			}
 		})
 	}
-	path := write(t, dir, "env", "#!/bin/sh\nenv; cat\n", 0o700)
+	path := write(t, dir, "env", "#!/bin/sh\nprintf '\"%s\"' \"$(env | tr '\\n' ' '; cat)\"\n", 0o700)
 	out, err := (&cni.Exec{}).ExecPlugin(t.Context(), path, []byte("input"), append(os.Environ(), "CNI_COMMAND=ADD"))
-	if err != nil || strings.Contains(string(out), "canary") || !strings.Contains(string(out), "CNI_COMMAND=ADD") || !strings.HasSuffix(string(out), "input") {
+	if err != nil || strings.Contains(string(out), "canary") || !strings.Contains(string(out), "CNI_COMMAND=ADD") || !strings.HasSuffix(string(out), `input"`) {
 		t.Errorf("the plugin got %q, %v", out, err)
 	}
 }

@@ -86,11 +86,13 @@ func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, enviro
 	name := filepath.Base(path)
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("CNI plugin %q did not end in time: %w", name, ctx.Err())
+		return nil, fmt.Errorf("CNI plugin %q did not end in time and was killed: correct its configuration, or replace %s: %w", name, path, ctx.Err())
 	case stdout.over:
-		return nil, fmt.Errorf("CNI plugin %q printed more than %d bytes", name, maxOutput)
+		return nil, fmt.Errorf("CNI plugin %q printed more than %d bytes: replace %s", name, maxOutput, path)
 	case err != nil:
 		return nil, fmt.Errorf("CNI plugin %q: %w", name, pluginError(err, stdout.Bytes(), stderr.Bytes()))
+	case stdout.Len() > 0 && !json.Valid(stdout.Bytes()):
+		return nil, fmt.Errorf("CNI plugin %q printed %q, which is not JSON: replace %s", name, shortened(stdout.Bytes()), path)
 	}
 	return stdout.Bytes(), nil
 }
@@ -105,11 +107,13 @@ func pluginError(err error, stdout, stderr []byte) error {
 	if len(text) == 0 {
 		text = bytes.TrimSpace(stdout)
 	}
+	return fmt.Errorf("%w: it printed %q", err, shortened(text))
+}
+
+// shortened returns the part of an output that errors contain.
+func shortened(text []byte) []byte {
 	const shown = 512
-	if len(text) > shown {
-		text = text[:shown]
-	}
-	return fmt.Errorf("%w: it printed %q", err, text)
+	return text[:min(shown, len(text))]
 }
 
 // environment returns the variables of a plugin. The agent's own may be secret.

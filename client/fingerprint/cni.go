@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"strings"
@@ -21,6 +22,8 @@ type Networks struct {
 	ConfigDir  string   // of CNI configurations
 	Bridge     string   // name of the bridge
 	Hairpin    bool
+	// Isolation returns an error if the node cannot isolate allocations on the bridge, netfilter.Probe.
+	Isolation func() error
 }
 
 // bridgeModule is the kernel module that bridges need.
@@ -38,6 +41,10 @@ func bridge(h *Host) (Facts, error) {
 		hairpin = "true"
 	}
 	f.set("nomad.bridge.hairpin_mode", hairpin)
+	if err := h.cfg.Networks.Isolation(); err != nil {
+		f.set(nomad.AttrBridgeIsolation, "false")
+		return f, fmt.Errorf("allocations cannot be isolated on the bridge: install and load nftables: %w", err)
+	}
 	f.set(nomad.AttrBridgeIsolation, "true")
 	return f, nil
 }

@@ -2,6 +2,7 @@ package fingerprint_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -29,9 +30,11 @@ func TestNetworksOfGroups(t *testing.T) {
 	write(filepath.Join(configs, "10-a.conf"), `{"name": "storage", "type": "macvlan"}`, 0o600)
 	write(filepath.Join(configs, "20-b.conf"), `rubbish`, 0o600)
 	write(filepath.Join(plugins, "bridge"), "#!/bin/sh\necho 'CNI bridge plugin v1.6.2'\n", 0o700)
+	var isolation error
 	host := func() fingerprint.Facts {
 		return fingerprint.NewHost(root, fingerprint.Config{Allow: []string{"bridge", "cni", "plugins_cni"},
-			Networks: fingerprint.Networks{PluginDirs: []string{plugins}, ConfigDir: configs, Bridge: "nomad", Hairpin: true}}).Run(context.Background(), slog.New(slog.DiscardHandler))
+			Networks: fingerprint.Networks{PluginDirs: []string{plugins}, ConfigDir: configs, Bridge: "nomad", Hairpin: true,
+				Isolation: func() error { return isolation }}}).Run(context.Background(), slog.New(slog.DiscardHandler))
 	}
 	modes := func(f fingerprint.Facts) (out []string) {
 		for _, n := range f.NodeNetworks {
@@ -53,5 +56,9 @@ func TestNetworksOfGroups(t *testing.T) {
 	}
 	if f.Attributes["nomad.bridge.hairpin_mode"] != "true" || f.Attributes["nomad.bridge.isolation"] != "true" {
 		t.Errorf("attributes = %v", f.Attributes)
+	}
+	isolation = errors.New("no nftables")
+	if f = host(); f.Attributes["nomad.bridge.isolation"] != "false" || len(f.Networks) != 2 {
+		t.Errorf("without nftables: attributes = %v, networks = %v", f.Attributes, f.Networks)
 	}
 }

@@ -105,8 +105,8 @@ func (m *Manager) enter(id, name string) (leave func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if v := m.volumes[name]; v != nil && v.ID != id {
-		return nil, nomad.Errorf(409, "volume name already exists on this node: volume %q has the ID %s; if no server lists it, "+
-			"register it with that id, its host_path and its plugin_id, and then delete it", name, v.ID)
+		return nil, nomad.Errorf(409, "volume name already exists on this node: volume %q has the ID %s and the host_path %s; if no server lists it, "+
+			"register it with this id and host_path and with its plugin_id, and then delete it", name, v.ID, v.Path)
 	}
 	if other, running := m.busy[name]; running {
 		return nil, nomad.Errorf(409, "another operation on volume %q (%s) of this node is running: try again when it has ended", name, other)

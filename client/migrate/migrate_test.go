@@ -1,6 +1,9 @@
 package migrate_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -256,3 +259,26 @@ func TestSlowSender(t *testing.T) {
 		to.empty()
 	}
 }
+
+// A snapshot ends with its context.
+func TestSnapshotEndsWithItsContext(t *testing.T) {
+	from := newDisk(t)
+	for i := range 100 {
+		from.write(fmt.Sprintf("alloc/data/%03d", i), "x")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	err := from.source().Write(ctx, writer(func(p []byte) (int, error) {
+		if out.Len() > 10_000 {
+			cancel()
+		}
+		return out.Write(p)
+	}))
+	if !errors.Is(err, context.Canceled) || out.Len() > 20_000 {
+		t.Errorf("Write() = %v after %d bytes, want the end of the context", err, out.Len())
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -38,11 +38,11 @@ var errCut = errors.New("the entry is incomplete")
 // valid and ends with an entry that has the error. After an error that wraps errCut it is not.
 // Sockets, FIFOs and devices are left out.
 func (s Source) Write(ctx context.Context, w io.Writer) error {
-	t := &snapshot{ctx: ctx, source: s, w: tar.NewWriter(w)}
-	err := t.data(allocdir.SharedName, allocdir.DataName)
+	t := &snapshot{source: s, w: tar.NewWriter(w)}
+	err := t.data(ctx, allocdir.SharedName, allocdir.DataName)
 	for _, task := range slices.Sorted(slices.Values(s.Tasks)) {
 		if err == nil {
-			err = t.data(task, allocdir.LocalName)
+			err = t.data(ctx, task, allocdir.LocalName)
 		}
 	}
 	if err != nil && !errors.Is(err, errCut) {
@@ -59,7 +59,6 @@ func (s Source) Write(ctx context.Context, w io.Writer) error {
 
 // snapshot is one tar that is being written.
 type snapshot struct {
-	ctx     context.Context // of the Write call
 	source  Source
 	w       *tar.Writer
 	entries int
@@ -89,7 +88,7 @@ func (t *snapshot) fail(err error) error {
 func errorName(alloc string) string { return "NOMAD-" + alloc + "-ERROR.log" }
 
 // data writes one data directory. A missing one is left out.
-func (t *snapshot) data(parent, name string) error {
+func (t *snapshot) data(ctx context.Context, parent, name string) error {
 	above, err := t.source.Dir.Sub(parent)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -108,24 +107,31 @@ func (t *snapshot) data(parent, name string) error {
 	if !info.Mode.IsDir() {
 		return fmt.Errorf("%s/%s is not a directory", parent, name)
 	}
-	return t.directory(above, name, parent+"/"+name, maxDepth)
+	return t.directory(ctx, place{above, name, parent + "/" + name, maxDepth})
+}
+
+// place is an entry of a directory.
+type place struct {
+	dir        *safefs.Dir
+	name, path string // path is relative to the allocation's directory
+	depth      int    // of the directories that may follow
 }
 
 // directory writes a directory and everything below it, in the order of the names.
-func (t *snapshot) directory(parent *safefs.Dir, name, path string, depth int) error {
-	if depth == 0 {
-		return fmt.Errorf("%s: more than %d levels of directories", path, maxDepth)
+func (t *snapshot) directory(ctx context.Context, p place) error {
+	if p.depth == 0 {
+		return fmt.Errorf("%s: more than %d levels of directories", p.path, maxDepth)
 	}
-	dir, err := parent.Sub(name)
+	dir, err := p.dir.Sub(p.name)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(dir.FD(), &st); err != nil {
-		return fmt.Errorf("stat %s: %w", path, err)
+		return fmt.Errorf("stat %s: %w", p.path, err)
 	}
-	if err := t.header(&st, &tar.Header{Typeflag: tar.TypeDir, Name: path + "/"}); err != nil {
+	if err := t.header(&st, &tar.Header{Typeflag: tar.TypeDir, Name: p.path + "/"}); err != nil {
 		return err
 	}
 	names, err := dir.Names()
@@ -134,10 +140,10 @@ func (t *snapshot) directory(parent *safefs.Dir, name, path string, depth int) e
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if err := t.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%w: %w", errCut, err)
 		}
-		if err := t.entry(dir, name, path+"/"+name, depth); err != nil {
+		if err := t.entry(ctx, place{dir, name, p.path + "/" + name, p.depth - 1}); err != nil {
 			return err
 		}
 	}
@@ -145,22 +151,22 @@ func (t *snapshot) directory(parent *safefs.Dir, name, path string, depth int) e
 }
 
 // entry writes one entry of a directory.
-func (t *snapshot) entry(dir *safefs.Dir, name, path string, depth int) error {
-	info, err := dir.Lstat(name)
+func (t *snapshot) entry(ctx context.Context, p place) error {
+	info, err := p.dir.Lstat(p.name)
 	switch {
 	case err != nil:
 		return err
 	case info.Mode.IsDir():
-		return t.directory(dir, name, path, depth-1)
+		return t.directory(ctx, p)
 	case info.Mode.IsRegular():
-		return t.file(dir, name, path)
+		return t.file(p.dir, p.name, p.path)
 	case info.Mode.Type() == fs.ModeSymlink:
-		target, err := dir.ReadLink(name)
+		target, err := p.dir.ReadLink(p.name)
 		if err != nil {
 			return err
 		}
 		st := unix.Stat_t{Mode: 0o777, Uid: uint32(info.UID), Gid: uint32(info.GID)}
-		return t.header(&st, &tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: target})
+		return t.header(&st, &tar.Header{Typeflag: tar.TypeSymlink, Name: p.path, Linkname: target})
 	}
 	return nil // a socket, a FIFO or a device
 }

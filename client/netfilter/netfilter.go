@@ -13,20 +13,22 @@
 // agent runs. Both are named open_nomad, with the bridge's name appended unless it is "nomad". The
 // rules refer to sets, and an element's comment is the ID of its allocation. So the kernel holds all
 // state, and an agent can remove the elements of an allocation that it does not have. Every change
-// writes the rules again, in one transaction, so that a flush by others does not last.
+// writes the rules again, in one transaction. After a flush by others, the caller finds with Missing
+// that rules do not exist, and writes them with Restore.
 //
-// The package starts no goroutine, no process, and keeps no state in memory. It does not watch the
-// tables: between a flush by others and the next change, nothing is kept apart.
+// The package starts no goroutine, no process, and keeps no state in memory.
 package netfilter
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -66,16 +68,32 @@ func (w *Wall) Protect(a *Allocation) error {
 	if len(a.Port) == 0 || len(a.Port) >= nameSize || len(a.MAC) != macSize || len(a.Addresses) == 0 {
 		return fmt.Errorf("isolate allocation %s: its interface %q has no hardware address, or no address", a.ID, a.Port)
 	}
-	err := w.change(func(c *nftables.Conn, l *layout) error {
-		keys := l.keysOf(a)
+	if err := w.write([]*Allocation{a}); err != nil {
+		return fmt.Errorf("isolate allocation %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// write replaces the rules of allocations in one transaction.
+func (w *Wall) write(all []*Allocation) error {
+	return w.change(func(c *nftables.Conn, l *layout) error {
+		keys, ids := map[string][]nftables.SetElement{}, map[string]bool{}
+		for _, a := range all {
+			ids[a.ID] = true
+			for set, elements := range l.keysOf(a) {
+				keys[set] = append(keys[set], elements...)
+			}
+		}
 		err := l.clear(c, func(set *nftables.Set, e nftables.SetElement) bool {
-			return e.Comment == a.ID || containsKey(keys[set.Name], e.Key)
+			return ids[e.Comment] || containsKey(keys[set.Name], e.Key)
 		})
 		if err != nil {
 			return err
 		}
-		if a.Limited {
-			l.addEgress(c, a)
+		for _, a := range all {
+			if a.Limited {
+				l.addEgress(c, a)
+			}
 		}
 		for _, set := range l.sets {
 			if len(keys[set.Name]) == 0 {
@@ -87,10 +105,6 @@ func (w *Wall) Protect(a *Allocation) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("isolate allocation %s: %w", a.ID, err)
-	}
-	return nil
 }
 
 // Remove removes the rules of an allocation, if there are any.
@@ -114,9 +128,9 @@ func (w *Wall) Sweep(keep func(alloc string) bool) error {
 
 // exists reports whether the tables exist.
 func (w *Wall) exists() (bool, error) {
-	c, err := nftables.New()
+	c, err := open()
 	if err != nil {
-		return false, fmt.Errorf("open nftables: %w", err)
+		return false, err
 	}
 	return hasTable(c, &nftables.Table{Name: w.table, Family: nftables.TableFamilyINet})
 }
@@ -129,11 +143,25 @@ func hasTable(c *nftables.Conn, t *nftables.Table) (bool, error) {
 	return slices.ContainsFunc(tables, func(have *nftables.Table) bool { return have.Name == t.Name }), nil
 }
 
+// buffer is the size of the buffers of a connection. The kernel acknowledges each message of a transaction, so that
+// they limit its size.
+const buffer = 4 << 20
+
+func open() (*nftables.Conn, error) {
+	c, err := nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+		return errors.Join(c.SetReadBuffer(buffer), c.SetWriteBuffer(buffer))
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("open nftables: %w", err)
+	}
+	return c, nil
+}
+
 // change writes the rules and what edit adds, in one transaction.
 func (w *Wall) change(edit func(*nftables.Conn, *layout) error) error {
-	c, err := nftables.New()
+	c, err := open()
 	if err != nil {
-		return fmt.Errorf("open nftables: %w", err)
+		return err
 	}
 	l, err := newLayout(c, w)
 	if err != nil {

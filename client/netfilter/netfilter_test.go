@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -418,5 +419,112 @@ func TestTwoBridges(t *testing.T) {
 	}
 	if err := netfilter.New("none").Remove("x"); err != nil {
 		t.Errorf("Remove() without tables = %v", err)
+	}
+}
+
+// What others remove is found and restored.
+func TestRestore(t *testing.T) {
+	s := newSite(t)
+	s.serve("b", 7000)
+	s.protect("a", true, "tcp:1")
+	limited, isolated := s.allocation("a"), s.allocation("b")
+	limited.Limited, limited.Egress = true, []nomad.Destination{{Protocol: "tcp", Port: 1}}
+	if err := s.wall.Protect(isolated); err != nil {
+		t.Fatal(err)
+	}
+	all := []*netfilter.Allocation{limited, isolated}
+	missing := func() string {
+		t.Helper()
+		text, err := s.wall.Missing(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if text := missing(); text != "" {
+		t.Fatalf("Missing() = %q before anything was removed", text)
+	}
+	for command, want := range map[string]string{
+		"nft flush ruleset":                            "table open_nomad",
+		"nft delete table bridge open_nomad":           "family bridge",
+		"nft delete table inet open_nomad":             "family inet",
+		"nft flush table inet open_nomad":              "rules of chain",
+		"nft flush chain bridge open_nomad prerouting": "rules of chain prerouting of family bridge",
+		"nft flush set bridge open_nomad ports":        "elements of set ports",
+		"nft flush map inet open_nomad egress4":        "elements of set egress4",
+		"nft flush map inet open_nomad egress4; nft flush map inet open_nomad egress6; nft delete chain inet open_nomad egress-alloc-a; " +
+			"nft add chain inet open_nomad x; nft add element inet open_nomad egress4 '{ 172.26.64.2 : jump x }'; " +
+			"nft add element inet open_nomad egress6 '{ fd00:77::2 : jump x }'": "chain egress-alloc-a",
+	} {
+		run(t, command)
+		if text := missing(); !strings.Contains(text, want) {
+			t.Errorf("after %s: Missing() = %q, want %q", command, text, want)
+		}
+		if err := s.wall.Restore(all); err != nil {
+			t.Fatal(err)
+		}
+		if text := missing(); text != "" {
+			t.Errorf("after %s and Restore(): Missing() = %q", command, text)
+		}
+	}
+	s.want(false, "a", "tcp", "172.26.64.3:7000")
+}
+
+// Elements of many allocations do not fit in one message.
+func TestRestoreMany(t *testing.T) {
+	s := newSite(t)
+	var all []*netfilter.Allocation
+	for i := range 1000 {
+		all = append(all, &netfilter.Allocation{ID: fmt.Sprintf("0b5c3ad4-6f0a-4d8a-9d6e-2a0d7c9f%04x", i), Port: fmt.Sprintf("veth%08x", i), MAC: net.HardwareAddr{2, 0, 0, 0, byte(i >> 8), byte(i)},
+			Limited: true, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{172, 26, byte(64 + i>>8), byte(i)}), netip.AddrFrom16([16]byte{0: 0xfd, 14: byte(i >> 8), 15: byte(i)})}})
+	}
+	before, err := netfilter.Generation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := s.wall.Restore(all); err != nil {
+		t.Fatal(err)
+	}
+	restored := time.Now()
+	text, err := s.wall.Missing(all)
+	if text != "" || err != nil {
+		t.Errorf("Missing() = %q, %v", text, err)
+	}
+	after, err := netfilter.Generation()
+	if again, errAgain := netfilter.Generation(); err != nil || errAgain != nil || after == before || after != again {
+		t.Errorf("Generation() = %d before and %d, %d after the change: %v, %v", before, after, again, err, errAgain)
+	}
+	t.Logf("Restore() took %v, Missing() took %v", restored.Sub(start), time.Since(restored))
+}
+
+// Probe changes nothing, and fails without the right to change rules.
+func TestProbe(t *testing.T) {
+	newSite(t)
+	rules := func() string {
+		out, err := exec.Command("nft", "list", "ruleset").CombinedOutput()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	before := rules()
+	if err := netfilter.Probe(); err != nil {
+		t.Fatal(err)
+	}
+	if after := rules(); after != before {
+		t.Errorf("Probe() left %s", after)
+	}
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		if err := unix.Capset(&header, &make([]unix.CapUserData, 2)[0]); err != nil {
+			t.Error(err)
+		}
+		failed <- netfilter.Probe()
+	}()
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "test nftables") {
+		t.Errorf("Probe() without capabilities = %v", err)
 	}
 }

@@ -256,15 +256,7 @@ func (s *Set) isolate(r *record) error {
 		}
 		a.Egress = append(a.Egress, d)
 	}
-	return s.wallOf(r).Protect(a)
-}
-
-// wallOf returns the rules of the bridge to which the allocation was connected.
-func (s *Set) wallOf(r *record) *netfilter.Wall {
-	if r.Bridge == s.cfg.Bridge.Name {
-		return s.wall
-	}
-	return netfilter.New(r.Bridge)
+	return s.guard.protect(r.Bridge, a)
 }
 
 // verify returns an error unless the network of an earlier agent works in the namespace at path.

@@ -13,8 +13,9 @@
 // removed with the same one. If the plugins cannot remove a network, or an agent died while they
 // added it, the package removes their rules and addresses itself (scrub.go).
 //
-// One CNI operation runs at a time, as plugins change rules and addresses that allocations share. The
-// package starts no goroutine that outlives a call.
+// One CNI operation runs at a time, as plugins change rules and addresses that allocations share. Watch
+// restores the rules of isolated allocations that others have removed (guard.go). The package starts no
+// goroutine that outlives a call.
 package network
 
 import (
@@ -31,7 +32,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/client/cni"
-	"github.com/open-nomad/open-nomad/client/netfilter"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -73,15 +73,15 @@ type Request struct {
 
 // Set connects the allocations of one client. Its methods may be called concurrently.
 type Set struct {
-	cfg  Config
-	wall *netfilter.Wall
+	cfg   Config
+	guard *guard
 
 	mu   sync.Mutex // held during an operation, which changes what allocations share
 	held *os.File   // the lock file, nil before the first operation
 }
 
 // New returns a Set.
-func New(cfg Config) *Set { return &Set{cfg: cfg, wall: netfilter.New(cfg.Bridge.Name)} }
+func New(cfg Config) *Set { return &Set{cfg: cfg, guard: newGuard()} }
 
 // Connect connects the namespace of an allocation. The network of an earlier agent is kept if it
 // works.

@@ -25,7 +25,7 @@ func (s *Set) disconnect(ctx context.Context, d *safefs.Dir, r *record) error {
 		return fmt.Errorf("remove the network of allocation %s: %w", r.Alloc, err)
 	}
 	if r.Isolated {
-		if err := s.wallOf(r).Remove(r.Alloc); err != nil {
+		if err := s.guard.remove(r.Bridge, r.Alloc); err != nil {
 			return err
 		}
 	}

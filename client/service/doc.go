@@ -11,7 +11,9 @@
 //	  ▲  └────────Remove─────────────────────────────────────▲  │
 //	  └───Set of a changed registration, Resync──────────┴──────┘ Set
 //
-// Registrar.Run is the only long-lived goroutine. The package never stops tasks and stores nothing on disk. A
+// Registrar.Run has two loops, the only long-lived goroutines: one for the removals that a task waits for, one for
+// everything else. At most one call about a registration is under way, so that a removal waits for an older call about
+// the same registration, and for no other. The package never stops tasks and stores nothing on disk. A
 // restarted agent registers the services of its running tasks again. The servers ignore registrations that have not
 // changed. They remove the registrations of allocations that have ended or are lost.
 package service

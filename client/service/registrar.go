@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,26 +25,49 @@ type Servers interface {
 type Registrar struct {
 	rpc  Servers
 	log  *slog.Logger
-	wake chan struct{} // buffered 1: an entry is to be sent
+	wake map[lane]chan struct{} // buffered 1: an entry is to be sent
 
 	mu      sync.Mutex
 	entries map[string]*entry          // by registration ID
 	owners  map[string]map[string]bool // registration IDs by owner
+	// busy has the registration IDs of the calls that are under way, and whether the entry was changed meanwhile. At most
+	// one call about an ID is under way, so that none overtakes an older one.
+	busy map[string]bool
 }
+
+// lane is one of the two loops that send. An urgent removal never waits for a call about other registrations.
+type lane string
+
+const (
+	urgent  lane = "urgent"  // removals that a task waits for
+	regular lane = "regular" // registrations, and the removals of replaced ones
+)
 
 // entry is the state of one registration.
 type entry struct {
 	reg     *nomad.ServiceRegistration // never modified
 	sent    bool                       // the servers have acknowledged reg
 	leaving bool                       // reg is to be removed
-	urgent  bool                       // removed before anything else is sent
+	urgent  bool                       // a task waits for the removal
 	gone    chan struct{}              // closed when the servers have acknowledged the removal
+
+	denied bool          // the servers deny it, which is logged
+	wait   time.Duration // after the next denial
+	retry  time.Time     // not sent before, zero unless denied
+}
+
+// lane returns the lane that sends the entry.
+func (e *entry) lane() lane {
+	if e.leaving && e.urgent {
+		return urgent
+	}
+	return regular
 }
 
 // New returns a Registrar without registrations.
 func New(rpc Servers, log *slog.Logger) *Registrar {
-	return &Registrar{rpc: rpc, log: log, wake: make(chan struct{}, 1),
-		entries: map[string]*entry{}, owners: map[string]map[string]bool{}}
+	return &Registrar{rpc: rpc, log: log, wake: map[lane]chan struct{}{urgent: make(chan struct{}, 1), regular: make(chan struct{}, 1)},
+		entries: map[string]*entry{}, owners: map[string]map[string]bool{}, busy: map[string]bool{}}
 }
 
 // Set replaces the registrations of an owner. It does not wait: Run sends new and changed ones, then removes the
@@ -73,21 +97,32 @@ func (r *Registrar) want(reg *nomad.ServiceRegistration) {
 	e := r.entries[reg.ID]
 	if e == nil {
 		r.entries[reg.ID] = &entry{reg: reg, gone: make(chan struct{})}
+		r.changed(reg.ID)
 		return
 	}
 	if !e.leaving && e.sent && reflect.DeepEqual(e.reg, reg) {
 		return
 	}
 	// A removal may be under way, so that the registration is sent in any case.
-	e.reg, e.sent, e.leaving, e.urgent = reg, false, false, false
+	e.reg, e.leaving, e.urgent = reg, false, false
+	r.changed(reg.ID)
+}
+
+// changed makes an entry due at once, or as soon as the call about it has ended.
+func (r *Registrar) changed(id string) {
+	e := r.entries[id]
+	e.sent, e.wait, e.retry = false, 0, time.Time{}
+	if _, ok := r.busy[id]; ok {
+		r.busy[id] = true
+	}
 }
 
 // leave marks a registration for removal and returns its entry, or nil.
 func (r *Registrar) leave(id string, urgent bool) *entry {
 	e := r.entries[id]
-	if e != nil {
-		e.leaving, e.sent = true, false
-		e.urgent = e.urgent || urgent
+	if e != nil && (!e.leaving || urgent && !e.urgent) {
+		e.leaving, e.urgent = true, urgent
+		r.changed(id)
 	}
 	return e
 }
@@ -132,7 +167,7 @@ func (r *Registrar) Resync() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.entries {
-		e.sent = false
+		e.sent, e.wait, e.retry = false, 0, time.Time{}
 	}
 	r.nudge()
 }
@@ -150,36 +185,87 @@ func (r *Registrar) Pending() int {
 	return n
 }
 
-// work is everything that must be sent now, in this order. IDs are sorted.
-type work struct {
-	urgent  []*nomad.ServiceRegistration // removals that a task waits for
-	upserts []*nomad.ServiceRegistration
-	removed []*nomad.ServiceRegistration // other removals
+// take returns what can be sent now and is selected, sorted by ID, and marks it as under way until done.
+func (r *Registrar) take(limit int, selected func(*entry) bool) []*nomad.ServiceRegistration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []*nomad.ServiceRegistration
+	now := time.Now()
+	for _, e := range r.entries {
+		if _, busy := r.busy[e.reg.ID]; !busy && !e.sent && !now.Before(e.retry) && selected(e) {
+			out = append(out, e.reg)
+		}
+	}
+	slices.SortFunc(out, func(a, b *nomad.ServiceRegistration) int { return strings.Compare(a.ID, b.ID) })
+	out = out[:min(len(out), limit)]
+	for _, reg := range out {
+		r.busy[reg.ID] = false
+	}
+	return out
 }
 
-// take returns what is queued. The entries stay until the servers have acknowledged them.
-func (r *Registrar) take() (w work) {
+// done ends a call about registrations. A lane may wait for one that was changed meanwhile.
+func (r *Registrar) done(regs []*nomad.ServiceRegistration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := false
+	for _, reg := range regs {
+		changed = changed || r.busy[reg.ID]
+		delete(r.busy, reg.ID)
+	}
+	if changed {
+		r.nudge()
+	}
+}
+
+// registering reports whether a registration has yet to be sent. One that is denied does not count.
+func (r *Registrar) registering() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.entries {
-		switch {
-		case e.leaving && e.urgent:
-			w.urgent = append(w.urgent, e.reg)
-		case e.leaving:
-			w.removed = append(w.removed, e.reg)
-		case !e.sent:
-			w.upserts = append(w.upserts, e.reg)
+		if !e.leaving && !e.sent && !e.denied {
+			return true
 		}
 	}
-	for _, list := range [][]*nomad.ServiceRegistration{w.urgent, w.upserts, w.removed} {
-		slices.SortFunc(list, func(a, b *nomad.ServiceRegistration) int {
-			if a.ID < b.ID {
-				return -1
-			}
-			return 1
-		})
+	return false
+}
+
+// denial records that the servers deny a registration or its removal, and when it is tried again.
+func (r *Registrar) denial(reg *nomad.ServiceRegistration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entries[reg.ID]
+	if e == nil || r.busy[reg.ID] {
+		return
 	}
-	return w
+	if !e.denied {
+		r.log.Warn("the servers deny an update of a service registration: it is tried again", "alloc", reg.AllocID,
+			"service", reg.ServiceName, "removal", e.leaving, "err", err)
+	}
+	e.denied, e.wait = true, min(max(2*e.wait, againMin), deniedMax)
+	e.retry = time.Now().Add(e.wait)
+}
+
+// accepted ends a denial.
+func (r *Registrar) accepted(e *entry) {
+	if e.denied {
+		r.log.Info("the servers accept an update of a service registration that they denied", "alloc", e.reg.AllocID,
+			"service", e.reg.ServiceName, "removal", e.leaving)
+	}
+	e.denied, e.wait, e.retry = false, 0, time.Time{}
+}
+
+// retryIn returns the time until the lane tries again what is denied, and false if nothing is.
+func (r *Registrar) retryIn(l lane) (time.Duration, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var next time.Time
+	for _, e := range r.entries {
+		if !e.retry.IsZero() && e.lane() == l && (next.IsZero() || e.retry.Before(next)) {
+			next = e.retry
+		}
+	}
+	return max(time.Until(next), againMin), !next.IsZero()
 }
 
 // registered records that the servers have the registration, unless it has changed meanwhile.
@@ -187,6 +273,7 @@ func (r *Registrar) registered(reg *nomad.ServiceRegistration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.entries[reg.ID]; e != nil && e.reg == reg && !e.leaving {
+		r.accepted(e)
 		e.sent = true
 	}
 }
@@ -196,6 +283,7 @@ func (r *Registrar) removed(reg *nomad.ServiceRegistration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.entries[reg.ID]; e != nil && e.reg == reg && e.leaving {
+		r.accepted(e)
 		delete(r.entries, reg.ID)
 		close(e.gone)
 	}
@@ -210,9 +298,12 @@ func (r *Registrar) refused(reg *nomad.ServiceRegistration) {
 	}
 }
 
+// nudge wakes both lanes.
 func (r *Registrar) nudge() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // Run has not taken the last one
+	for _, wake := range r.wake {
+		select {
+		case wake <- struct{}{}:
+		default: // the lane has not taken the last one
+		}
 	}
 }

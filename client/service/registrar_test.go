@@ -25,14 +25,20 @@ type servers struct {
 	calls   int
 	biggest int
 	down    bool
-	hang    chan struct{} // closed to release all calls, nil for none
+	hang    chan struct{} // closed to release the calls, nil for none
+	only    string        // the method that hangs, "" for all
 	refuse  string        // name of a service that is refused
 	refusal error
+	refused int             // calls that were refused
+	log     strings.Builder // of the registrar
 }
 
 func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
 	s.mu.Lock()
 	hang := s.hang
+	if s.only != "" && s.only != method {
+		hang = nil
+	}
 	s.mu.Unlock()
 	if hang != nil {
 		select {
@@ -52,6 +58,7 @@ func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
 		s.biggest = max(s.biggest, len(req.Services))
 		for _, r := range req.Services {
 			if r.ServiceName == s.refuse {
+				s.refused++
 				return s.refusal
 			}
 		}
@@ -102,7 +109,7 @@ func world(t *testing.T, test func(ctx context.Context, s *servers, r *service.R
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &servers{regs: map[string]*nomad.ServiceRegistration{}}
-		r := service.New(s, slog.New(slog.DiscardHandler))
+		r := service.New(s, slog.New(slog.NewTextHandler(&s.log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()

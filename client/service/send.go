@@ -1,9 +1,9 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -23,65 +23,92 @@ const (
 	callTimeout = 10 * time.Second
 	againMin    = 100 * time.Millisecond
 	againMax    = 5 * time.Second
+	deniedMax   = 5 * time.Minute // between two tries of what the servers deny
 )
 
 // notFound is the text by which servers report that a registration does not exist.
 const notFound = "service registration not found"
 
 // Run sends what is queued until ctx ends. A failed call is repeated after 100 ms, then after twice that, up to 5 s.
+// What the servers deny is repeated after up to 5 min and holds nothing else up.
 func (r *Registrar) Run(ctx context.Context) error {
+	var lanes sync.WaitGroup
+	lanes.Go(func() { r.run(ctx, urgent, r.sendUrgent) })
+	lanes.Go(func() { r.run(ctx, regular, r.sendRegular) })
+	lanes.Wait()
+	return ctx.Err()
+}
+
+// run is the loop of a lane.
+func (r *Registrar) run(ctx context.Context, l lane, send func(context.Context) error) {
 	wait := againMin
 	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-r.wake:
+			return
+		case <-r.wake[l]:
 		case <-again:
 		}
 		again = nil
-		if err := r.send(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("update service registrations", "pending", r.Pending(), "err", err)
+		if err := send(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("update service registrations", "lane", string(l), "pending", r.Pending(), "err", err)
 			again = time.After(wait)
 			wait = min(2*wait, againMax)
 			continue
 		}
 		wait = againMin
+		if retry, ok := r.retryIn(l); ok {
+			again = time.After(retry)
+		}
 	}
 }
 
-// send sends one round. Replaced registrations are removed only when all new ones are registered.
-func (r *Registrar) send(ctx context.Context) error {
-	w := r.take()
-	urgent := r.remove(ctx, w.urgent)
-	err := r.upsertAll(ctx, w.upserts)
-	if err == nil {
-		err = r.remove(ctx, w.removed)
-	}
-	return errors.Join(urgent, err)
+// sendUrgent removes what tasks wait for.
+func (r *Registrar) sendUrgent(ctx context.Context) error {
+	return r.remove(ctx, func(e *entry) bool { return e.lane() == urgent })
 }
 
-func (r *Registrar) upsertAll(ctx context.Context, regs []*nomad.ServiceRegistration) error {
-	for start := 0; start < len(regs); start += maxBatch {
-		if err := r.upsert(ctx, regs[start:min(start+maxBatch, len(regs))]); err != nil {
+// sendRegular registers in batches. Replaced registrations are removed only when all new ones are registered.
+func (r *Registrar) sendRegular(ctx context.Context) error {
+	for {
+		batch := r.take(maxBatch, func(e *entry) bool { return !e.leaving })
+		if len(batch) == 0 {
+			break
+		}
+		err := r.upsert(ctx, batch)
+		r.done(batch)
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	if r.registering() {
+		return nil // a removal of the same ID is under way, which wakes this lane
+	}
+	return r.remove(ctx, func(e *entry) bool { return e.leaving && !e.urgent })
 }
 
 // upsert sends one batch. If the servers refuse it, each registration is sent alone, so that one of them does not affect
-// the others.
+// the others. A node may lack the right to some of them.
 func (r *Registrar) upsert(ctx context.Context, regs []*nomad.ServiceRegistration) error {
 	err := r.call(ctx, "ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: regs}, &message.ServiceRegistrationUpsertResponse{})
+	denied := errors.Is(err, nomad.ErrPermissionDenied)
 	switch {
 	case err == nil:
 		for _, reg := range regs {
 			r.registered(reg)
 		}
 		return nil
-	case len(regs) > 1 && (invalid(err) || errors.Is(err, nomad.ErrPermissionDenied)):
-		return r.upsertEach(ctx, regs)
+	case len(regs) > 1 && (invalid(err) || denied):
+		for _, reg := range regs {
+			if err := r.upsert(ctx, []*nomad.ServiceRegistration{reg}); err != nil {
+				return err
+			}
+		}
+		return nil
+	case denied:
+		r.denial(regs[0], err)
+		return nil
 	case !invalid(err):
 		return err
 	default:
@@ -89,18 +116,6 @@ func (r *Registrar) upsert(ctx context.Context, regs []*nomad.ServiceRegistratio
 		r.refused(regs[0])
 		return nil
 	}
-}
-
-// upsertEach sends each registration alone. A node may lack the right to some of them, which are tried again later.
-func (r *Registrar) upsertEach(ctx context.Context, regs []*nomad.ServiceRegistration) (denied error) {
-	for _, reg := range regs {
-		err := r.upsert(ctx, []*nomad.ServiceRegistration{reg})
-		if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
-			return err
-		}
-		denied = cmp.Or(denied, err)
-	}
-	return denied
 }
 
 // invalid reports whether the error is about the registrations, and not about the node or the connection.
@@ -112,8 +127,10 @@ func invalid(err error) bool {
 	return strings.Contains(err.Error(), "invalid service registration")
 }
 
-// remove removes registrations, each with a call of its own.
-func (r *Registrar) remove(ctx context.Context, regs []*nomad.ServiceRegistration) error {
+// remove removes what is selected, each with a call of its own.
+func (r *Registrar) remove(ctx context.Context, selected func(*entry) bool) error {
+	regs := r.take(math.MaxInt, selected)
+	defer r.done(regs)
 	var failed atomic.Pointer[error]
 	slots := make(chan struct{}, parallel)
 	var calls sync.WaitGroup
@@ -137,10 +154,14 @@ func (r *Registrar) removeOne(ctx context.Context, reg *nomad.ServiceRegistratio
 	req := &message.ServiceRegistrationDeleteByIDRequest{ID: reg.ID}
 	req.Namespace = reg.Namespace
 	err := r.call(ctx, "ServiceRegistration.DeleteByID", req, &message.ServiceRegistrationDeleteByIDResponse{})
-	if err != nil && !strings.Contains(err.Error(), notFound) {
+	switch {
+	case errors.Is(err, nomad.ErrPermissionDenied):
+		r.denial(reg, err)
+	case err != nil && !strings.Contains(err.Error(), notFound):
 		return err
+	default:
+		r.removed(reg)
 	}
-	r.removed(reg)
 	return nil
 }
 

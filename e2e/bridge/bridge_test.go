@@ -5,10 +5,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
@@ -126,7 +130,7 @@ func TestRefused(t *testing.T) {
 		})
 	}
 	n.run("unknown", group("g", "mode = \"cni/unknown\"", "exec2", sleep))
-	n.waits("unknown", "missing network")
+	n.waits("unknown", `missing network "cni/unknown"`)
 }
 
 // Without plugins a job waits with a reason. A broken configuration of CNI is reported, and the node
@@ -151,6 +155,46 @@ func TestMissingPlugins(t *testing.T) {
 	text, err := os.ReadFile(n.log)
 	if err != nil || !strings.Contains(string(text), broken) || !strings.Contains(string(text), "correct or remove the file") {
 		t.Errorf("log = %s, %v", text, err)
+	}
+}
+
+// A CNI plugin that prints rubbish fails the allocation with an event that names it. The node stays up.
+func TestPluginPrintsRubbish(t *testing.T) {
+	dir := t.TempDir()
+	n := newNode(t, fmt.Sprintf("cni_path = %q\n cni_config_dir = %q", dir+":/opt/cni/bin:/usr/lib/cni", dir))
+	for name, text := range map[string]string{"rubbish": "#!/bin/sh\necho rubbish\n", "10-x.conf": `{"cniVersion": "0.4.0", "name": "x", "type": "rubbish"}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Kill(n.Pid(), unix.SIGHUP); err != nil { // the networks are read again
+		t.Fatal(err)
+	}
+	testpace.Until(t, "the node has the network", func() bool {
+		id, err := n.NodeID()
+		if err != nil {
+			return false
+		}
+		info, _, err := n.Client.Nodes().Info(id, nil)
+		return err == nil && slices.ContainsFunc(info.NodeResources.Networks, func(r *workload.NetworkResource) bool { return r.Mode == "cni/x" })
+	})
+	n.run("web", group("g", "mode = \"cni/x\"", "exec2", sleep))
+	al := n.allocs("web", "failed", 1)["g"]
+	var events []string
+	for _, state := range al.TaskStates {
+		for _, e := range state.Events {
+			events = append(events, e.DisplayMessage)
+		}
+	}
+	if text := al.ClientDescription + strings.Join(events, "\n"); !strings.Contains(text, `CNI plugin "rubbish" printed "rubbish\n", which is not JSON: replace `+dir) {
+		t.Errorf("the allocation has the events %q", text)
+	}
+	id, err := n.NodeID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, _, err := n.Client.Nodes().Info(id, nil); err != nil || info.Status != "ready" {
+		t.Errorf("node = %+v, %v", info, err)
 	}
 }
 

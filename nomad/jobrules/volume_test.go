@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
@@ -168,6 +169,37 @@ func TestSourceForAllocation(t *testing.T) {
 	} {
 		if got := c.v.SourceFor("job[x].group[3]"); got != c.want {
 			t.Errorf("SourceFor() = %q, want %q", got, c.want)
+		}
+	}
+}
+
+// A port that differs inside is accepted if the driver of a task may map it.
+func TestPortsInsideTheTask(t *testing.T) {
+	for _, c := range []struct {
+		mode     string
+		drivers  []string
+		accepted bool
+	}{
+		{"host", []string{"exec2"}, false}, {"", []string{"raw_exec"}, false}, {"host", []string{"exec2", "raw_exec"}, false},
+		{"host", []string{"docker"}, true}, {"", []string{"exec2", "docker"}, true}, {"host", []string{"podman"}, true},
+		{"bridge", []string{"exec2"}, true}, {"cni/x", []string{"raw_exec"}, true},
+	} {
+		j := sample("service")
+		tg := j.TaskGroups[0]
+		tg.Networks = nomad.Networks{{Mode: c.mode, DynamicPorts: []nomad.Port{{Label: "http", To: 80}, {Label: "same", To: -1}}, ReservedPorts: []nomad.Port{{Label: "ssh", Value: 22, To: 22}}}}
+		tg.Tasks = tg.Tasks[:1]
+		for i, driver := range c.drivers {
+			if i > 0 {
+				tg.Tasks = append(tg.Tasks, codec.Copy(tg.Tasks[0]))
+				tg.Tasks[i].Name += "x"
+			}
+			tg.Tasks[i].Driver = driver
+		}
+		jobrules.Canonicalize(j)
+		err := jobrules.Validate(j)
+		want := `job "j", group "g": port "http" has to = 80, but tasks of exec2 and raw_exec on the host's network use the host port: remove to, set mode = "bridge" in the network block, or publish the port with ports of a docker task`
+		if c.accepted != (err == nil) || err != nil && err.Error() != want {
+			t.Errorf("%q with %v: Validate() = %v", c.mode, c.drivers, err)
 		}
 	}
 }

@@ -89,7 +89,8 @@ func TestReasons(t *testing.T) {
 		{"volume", func(j *nomad.Job) {
 			j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data"}}
 		}, `missing compatible host volume "data"`, ""},
-		{"bridge", network(nomad.NetworkResource{Mode: "bridge"}), "missing network", ""},
+		{"bridge", network(nomad.NetworkResource{Mode: "bridge"}), `missing network "bridge"`, ""},
+		{"CNI network", network(nomad.NetworkResource{Mode: "cni/storage"}), `missing network "cni/storage"`, ""},
 		{"host network", network(nomad.NetworkResource{DynamicPorts: []nomad.Port{{Label: "p", HostNetwork: "public"}}}),
 			`missing host network "public" for port "p"`, ""},
 		{"distinct property", constrain("${meta.rack}", "distinct_property", ""), `missing property "${meta.rack}"`, ""},

@@ -131,7 +131,7 @@ func TestNodeWithoutNetworkNone(t *testing.T) {
 		n.ComputedClass = n.ComputeClass()
 	})
 	w.register(job(nomad.JobTypeService, 1, func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{Mode: "none"}} }))
-	if m := w.process().FailedTGAllocs["g"]; m == nil || m.ConstraintFiltered["missing network"] != 1 {
+	if m := w.process().FailedTGAllocs["g"]; m == nil || m.ConstraintFiltered[`missing network "none"`] != 1 {
 		t.Errorf("metric = %+v", m)
 	}
 	w.addNode("n2")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/cni"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/netfilter"
 	"github.com/open-nomad/open-nomad/client/network"
 )
 
@@ -38,7 +39,8 @@ func (c *Client) networks() network.Config {
 }
 
 func (c *Client) fingerprintNetworks() fingerprint.Networks {
-	return fingerprint.Networks{PluginDirs: c.pluginDirs(), ConfigDir: c.CNIConfigDir, Bridge: c.BridgeNetworkName, Hairpin: c.BridgeNetworkHairpinMode}
+	return fingerprint.Networks{PluginDirs: c.pluginDirs(), ConfigDir: c.CNIConfigDir, Bridge: c.BridgeNetworkName, Hairpin: c.BridgeNetworkHairpinMode,
+		Isolation: netfilter.Probe}
 }
 
 // checkBridge checks the keys of the bridge.

@@ -82,6 +82,7 @@ type Server struct {
 
 // New returns the handler of an agent.
 func New(cfg Config) *Server {
+	cfg.Path = servicePath
 	dry := &Server{cfg: cfg}
 	dry.cfg.Agent = dryAgent{of: cfg.Agent}
 	s := &Server{cfg: cfg}

@@ -42,6 +42,30 @@ func orMissing(found []*nomad.ServiceRegistration, text string) (any, error) {
 	return found, nil
 }
 
+// servicePath returns the errors of Nomad 2.0 for paths below /v1/service that name no service, no registration, or
+// more. The path is escaped, so that a slash in a name does not separate segments.
+func servicePath(method, path string) error {
+	rest, ok := strings.CutPrefix(path+"/", "/v1/service/")
+	if !ok {
+		return nil
+	}
+	rest = strings.TrimSuffix(rest, "/")
+	name, id, two := strings.Cut(rest, "/")
+	switch {
+	case strings.Contains(id, "/"):
+		return nomad.Errorf(http.StatusBadRequest, "invalid URI")
+	case two && id == "" && method == http.MethodDelete:
+		return nomad.Errorf(http.StatusBadRequest, "missing service id")
+	case two && id == "":
+		return nomad.Errorf(http.StatusMethodNotAllowed, "Invalid method")
+	case !two && name == "" && method == http.MethodGet:
+		return nomad.Errorf(http.StatusBadRequest, "missing service name")
+	case !two && name == "":
+		return nomad.Errorf(http.StatusMethodNotAllowed, "Invalid method")
+	}
+	return nil
+}
+
 func serviceByName(r *web.Request, q *message.ServiceRegistrationByNameRequest) error {
 	if strings.Contains(r.Param, "/") {
 		return nomad.Errorf(http.StatusBadRequest, "invalid URI")

@@ -22,8 +22,8 @@ const (
 )
 
 // addImplicitConstraints adds constraints for what the tasks of each group require of a node:
-// workload identities, services, signals, the plugins of its network, and what their drivers need, such as a version of
-// Landlock.
+// workload identities, services, signals, the plugins of its network, features that Nomad does not have, and what their
+// drivers need, such as a version of Landlock.
 func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 	for _, tg := range job.TaskGroups {
 		if needsIdentities(tg) {
@@ -38,7 +38,7 @@ func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 		for _, sink := range sinksOf(tg) {
 			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.LogSinkAttribute(sink) + "}", Operand: nomad.ConstraintAttributeIsSet})
 		}
-		for _, c := range slices.Concat(ofNetworks(tg), discovery(tg), least(tg, names)) {
+		for _, c := range slices.Concat(ofNetworks(tg), discovery(tg), ofOurClients(tg), least(tg, names)) {
 			constrain(tg, c)
 		}
 	}
@@ -57,7 +57,7 @@ func discovery(tg *nomad.TaskGroup) []*nomad.Constraint {
 	}
 	for _, t := range tg.Tasks {
 		if hasScripts(tg, t) {
-			out = append(out, &nomad.Constraint{LTarget: "${attr." + drivers.Attribute(t.Driver, drivers.BackendKey) + "}", Operand: nomad.ConstraintAttributeIsSet})
+			out = append(out, ourClient(t))
 		}
 	}
 	return out

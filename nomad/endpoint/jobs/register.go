@@ -186,7 +186,7 @@ func (s *Service) fits(job *nomad.Job) error {
 	if err := ns.Admits(job); err != nil {
 		return err
 	}
-	return errors.Join(s.isolated(ns, job), s.isolates(job), s.spiffe(job))
+	return errors.Join(s.isolated(ns, job), s.isolates(job), s.dropped(job), s.spiffe(job))
 }
 
 // belongs returns the namespace of a job. It rejects a job of another region, or whose namespace or

@@ -34,7 +34,8 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.ServiceReg
 	})
 }
 
-// stubs returns the services by namespace and name, with the tags of all their registrations.
+// stubs returns the services by namespace and name, with the tags of all their registrations: an empty list, not null,
+// without tags.
 func stubs(all iter.Seq[*nomad.ServiceRegistration]) []*nomad.ServiceRegistrationListStub {
 	tags := map[string]map[string][]string{}
 	for r := range all {
@@ -47,7 +48,7 @@ func stubs(all iter.Seq[*nomad.ServiceRegistration]) []*nomad.ServiceRegistratio
 	for _, ns := range slices.Sorted(maps.Keys(tags)) {
 		stub := &nomad.ServiceRegistrationListStub{Namespace: ns}
 		for _, name := range slices.Sorted(maps.Keys(tags[ns])) {
-			union := slices.Compact(slices.Sorted(slices.Values(tags[ns][name])))
+			union := append([]string{}, slices.Compact(slices.Sorted(slices.Values(tags[ns][name])))...)
 			stub.Services = append(stub.Services, &nomad.ServiceRegistrationStub{ServiceName: name, Tags: union})
 		}
 		out = append(out, stub)

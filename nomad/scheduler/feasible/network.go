@@ -11,7 +11,7 @@ import (
 // network demands the mode of a network and the host networks of its ports.
 func (g *Group) network(ask *nomad.NetworkResource) {
 	mode := ask.Mode
-	d := demand{check: CheckNetwork, text: "missing network", met: func(n *nomad.Node) bool { return hasNetworkMode(n, mode) }}
+	d := demand{check: CheckNetwork, met: func(n *nomad.Node) bool { return hasNetworkMode(n, mode) }}
 	switch mode {
 	case nomad.NetworkModeNone:
 		d.met = func(n *nomad.Node) bool { return n.Attributes[nomad.AttrNetworkNone] != "false" }
@@ -19,6 +19,7 @@ func (g *Group) network(ask *nomad.NetworkResource) {
 		mode = nomad.NetworkModeHost
 	}
 	d.need = fmt.Sprintf("network mode %q", mode)
+	d.text = fmt.Sprintf("missing network %q", mode)
 	g.add(false, d)
 	for _, p := range slices.Concat(ask.ReservedPorts, ask.DynamicPorts) {
 		if hostNetwork(&p) != defaultNetwork {

@@ -29,7 +29,9 @@ type Config struct {
 	Methods []rpc.Method // methods of the servers and the rights they require
 	ACL     bool         // ACLs are enabled
 	Audit   *audit.Log   // nil keeps no record of requests
-	Log     *slog.Logger
+	// Path returns an error for a path that no route may answer. It gets the escaped path; nil allows all.
+	Path func(method, path string) error
+	Log  *slog.Logger
 }
 
 // Server is an http.Handler that serves a table of routes.
@@ -75,6 +77,12 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 	if strings.Contains(path, "//") {
 		redirect(w, req, path)
 		return
+	}
+	if s.cfg.Path != nil {
+		if err := s.cfg.Path(req.Method, path); err != nil {
+			writeError(w, err)
+			return
+		}
 	}
 	rt, param, allowed := s.routes.match(req.Method, path)
 	switch {

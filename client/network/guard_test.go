@@ -1,0 +1,77 @@
+package network_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/client/network"
+	"github.com/open-nomad/open-nomad/internal/testpace"
+)
+
+// lines is the log of a Set.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), text)
+}
+
+// The rules come back after an administrator has removed them, and stay away after the allocation.
+func TestFlushedRules(t *testing.T) {
+	n := newNode(t)
+	log := &lines{}
+	n.cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	n.set = network.New(n.cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.set.Watch(ctx) }()
+	r := request(allocID, n.space(allocID))
+	r.Network.Isolate = true
+	status := n.connect(r)
+	flushed := func() bool {
+		out, err := exec.Command("nft", "list", "ruleset").CombinedOutput()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !bytes.Contains(out, []byte(allocID))
+	}
+	for i, command := range []string{"flush ruleset", "delete table bridge open_nomad"} {
+		if out, err := exec.Command("nft", strings.Fields(command)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if !flushed() && i == 0 {
+			t.Error("the rules exist after they were removed")
+		}
+		testpace.Until(t, "the rules are restored", func() bool { return !flushed() && log.count("restored nftables rules") == i+1 })
+	}
+	if err := n.set.Disconnect(t.Context(), allocID); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Watch() = %v", err)
+	}
+	if err := n.spaces.Remove(allocID); err != nil {
+		t.Fatal(err)
+	}
+	n.wantClean(allocID, status.Address)
+	if n := log.count("restored"); n != 2 {
+		t.Errorf("restored %d times, want 2", n)
+	}
+}
