@@ -270,6 +270,18 @@ func (r *rotator) takeCopy(pipe int) (int64, error) {
 	return int64(n), err
 }
 
+// pipeCapacity is the capacity of a log pipe. With the default of 64 KiB, a task that writes much and the pump mostly
+// wait for each other. The content counts towards the memory of the task. It is lost if the task ends while there is no
+// supervisor, so the capacity is not larger than needed.
+const pipeCapacity = 256 << 10
+
+// widen sets the capacity of a log pipe. A user can have too many pipes for that, or a lower limit: such a pipe is slower.
+func widen(pipe *os.File) {
+	if conn, err := pipe.SyscallConn(); err == nil {
+		conn.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeCapacity) }) //nolint:errcheck // as above
+	}
+}
+
 // pump moves one stream until the last writer has closed it.
 type pump struct {
 	pipe *os.File // read end, nonblocking
