@@ -3,7 +3,6 @@ package supervise_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,39 +88,4 @@ func TestLogPipeOutlivesSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	testpace.Until(r.t, "the last line", func() bool { return r.stdout(s) == "up\nalone\nadopted\n" })
-}
-
-// The log pipes of a task are wider than the default, so that the task and the pump rarely wait for each other.
-func TestLogPipeCapacity(t *testing.T) {
-	const want = 256 << 10
-	own := make([]int, 2)
-	if err := unix.Pipe(own); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(own[0])
-	defer unix.Close(own[1])
-	if n, err := unix.FcntlInt(uintptr(own[0]), unix.F_SETPIPE_SZ, want); n != want {
-		t.Skipf("this user cannot have such pipes: %d, %v", n, err)
-	}
-	r := newRig(t)
-	c := r.client()
-	s := r.spec("exec sleep 1000")
-	r.start(c, s)
-	for _, stream := range []string{"stdout", "stderr"} {
-		pipes, err := filepath.Glob(filepath.Join(r.dir, "tasks", "*", stream))
-		if err != nil || len(pipes) != 1 {
-			t.Fatalf("pipes %v, %v, want one", pipes, err)
-		}
-		f, err := os.OpenFile(pipes[0], os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if n, err := unix.FcntlInt(f.Fd(), unix.F_GETPIPE_SZ, 0); n != want {
-			t.Errorf("the capacity of %s is %d, %v, want %d", stream, n, err, want)
-		}
-	}
-	if _, err := c.Kill(t.Context(), s.ID); err != nil {
-		t.Fatal(err)
-	}
 }

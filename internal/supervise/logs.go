@@ -270,18 +270,6 @@ func (r *rotator) takeCopy(pipe int) (int64, error) {
 	return int64(n), err
 }
 
-// pipeCapacity is the capacity of a log pipe. With the default of 64 KiB, a task that writes much and the pump mostly
-// wait for each other. The content counts towards the memory of the task. It is lost if the task ends while there is no
-// supervisor, so the capacity is not larger than needed.
-const pipeCapacity = 256 << 10
-
-// widen sets the capacity of a log pipe. A user can have too many pipes for that, or a lower limit: such a pipe is slower.
-func widen(pipe *os.File) {
-	if conn, err := pipe.SyscallConn(); err == nil {
-		conn.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeCapacity) }) //nolint:errcheck // as above
-	}
-}
-
 // pump moves one stream until the last writer has closed it.
 type pump struct {
 	pipe *os.File // read end, nonblocking
@@ -292,6 +280,26 @@ type pump struct {
 	err  error // last error, for the log
 	// fault is called when the log cannot be written to, and with nil when it can be again.
 	fault func(error)
+}
+
+// A stream is busy after a move of busyBytes. Its pump waits for more in the kernel, for busyWait at most: a wait by the
+// runtime costs several times as much, and the task fills the pipe again soon. Other streams need no thread each.
+const (
+	busyBytes = 16 << 10
+	busyWait  = 5 * time.Millisecond
+)
+
+// takeBusy is take for a busy stream.
+func (p *pump) takeBusy(pipe int) (int64, error) {
+	n, err := p.to.take(pipe)
+	if err != unix.EAGAIN {
+		return n, err
+	}
+	ready := []unix.PollFd{{Fd: int32(pipe), Events: unix.POLLIN}}
+	if found, err := unix.Poll(ready, int(busyWait.Milliseconds())); found <= 0 || err != nil {
+		return 0, unix.EAGAIN
+	}
+	return p.to.take(pipe)
 }
 
 // retryWrite is the interval of writes to a full disk. The task blocks meanwhile: no byte is
@@ -310,13 +318,17 @@ func (p *pump) run() {
 		p.err = err
 		return
 	}
+	take := p.to.take
 	for {
 		var n int64
 		var opErr error
 		err := conn.Read(func(fd uintptr) bool {
-			n, opErr = p.to.take(int(fd))
+			n, opErr = take(int(fd))
 			return opErr != unix.EAGAIN
 		})
+		if take = p.to.take; n >= busyBytes {
+			take = p.takeBusy
+		}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded): // told to stop
 			p.err = p.rest()

@@ -213,7 +213,6 @@ func (t *task) pump(stream string, pipe *os.File, index *logIndex) error {
 		pipe.Close()
 		return err
 	}
-	widen(pipe)
 	p := newPump(pipe, r)
 	p.fault = func(err error) { t.logFault(stream, err) }
 	t.pumps = append(t.pumps, p)
