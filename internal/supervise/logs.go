@@ -283,11 +283,24 @@ type pump struct {
 }
 
 // A stream is busy after a move of busyBytes. Its pump waits for more in the kernel, for busyWait at most: a wait by the
-// runtime costs several times as much, and the task fills the pipe again soon. Other streams need no thread each.
+// runtime takes longer, while the task has filled the pipe and stands still. Other streams need no thread each. A task with
+// small writes would wake the pump for each of them: after a move of less, busyPause moves wait as those of other streams.
 const (
-	busyBytes = 16 << 10
+	busyBytes = 32 << 10
 	busyWait  = 5 * time.Millisecond
+	busyPause = 16
 )
+
+// next reports whether the stream is busy after a move of n bytes, and in how many moves it can be busy again.
+func next(n int64, pause int) (busy bool, wait int) {
+	switch {
+	case pause > 0:
+		return false, pause - 1
+	case n < busyBytes:
+		return false, busyPause
+	}
+	return true, 0
+}
 
 // takeBusy is take for a busy stream.
 func (p *pump) takeBusy(pipe int) (int64, error) {
@@ -318,17 +331,19 @@ func (p *pump) run() {
 		p.err = err
 		return
 	}
-	take := p.to.take
+	busy, pause := false, 0
 	for {
 		var n int64
 		var opErr error
 		err := conn.Read(func(fd uintptr) bool {
-			n, opErr = take(int(fd))
+			if busy {
+				n, opErr = p.takeBusy(int(fd))
+			} else {
+				n, opErr = p.to.take(int(fd))
+			}
 			return opErr != unix.EAGAIN
 		})
-		if take = p.to.take; n >= busyBytes {
-			take = p.takeBusy
-		}
+		busy, pause = next(n, pause)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded): // told to stop
 			p.err = p.rest()

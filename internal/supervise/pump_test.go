@@ -153,6 +153,23 @@ func TestBusyStream(t *testing.T) {
 	}
 }
 
+// TestSmallWritesAreNotBusy: after a small move, the next moves are those of other streams, whatever their size.
+func TestSmallWritesAreNotBusy(t *testing.T) {
+	if busy, pause := next(busyBytes, 0); !busy || pause != 0 {
+		t.Errorf("next() after a large move = %t, %d, want busy", busy, pause)
+	}
+	busy, pause := next(1, 0)
+	for range busyPause {
+		if busy || pause == 0 {
+			t.Fatalf("busy %t, %d moves after a small one", busy, busyPause-pause)
+		}
+		busy, pause = next(busyBytes, pause)
+	}
+	if busy, _ := next(busyBytes, pause); pause != 0 || !busy {
+		t.Errorf("%d moves after a small one: pause %d, want busy", busyPause, pause)
+	}
+}
+
 func withPipe(t *testing.T, p *pump, f func(fd int)) {
 	t.Helper()
 	conn, err := p.pipe.SyscallConn()
