@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "spiffe" {
 		os.Exit(useSpiffe(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "signalled" {
+		os.Exit(countAtSignal(os.Args[2:]))
+	}
 	if os.Getenv("NOMAD_ALLOC_ID") != "" { // in a task, this program is nomad
 		os.Exit(command.Main(os.Args[1:]))
 	}

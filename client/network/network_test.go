@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +79,15 @@ func newNode(t testing.TB) *node {
 		_ = exec.Command("ip", "link", "del", "nomad").Run() // may not exist
 	})
 	return n
+}
+
+// restart replaces the agent by one with the current configuration.
+func (n *node) restart() {
+	n.t.Helper()
+	if err := n.set.Close(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.set = network.New(n.cfg)
 }
 
 func request(id, path string) network.Request {
@@ -183,10 +191,7 @@ func TestBridge(t *testing.T) {
 		t.Error("the check for remains finds too little")
 	}
 	// The next agent keeps the network.
-	if err := n.set.Close(); err != nil {
-		t.Fatal(err)
-	}
-	n.set = network.New(n.cfg)
+	n.restart()
 	if again := n.connect(r); again.Address != status.Address {
 		t.Errorf("status of the next agent = %+v, want %s", again, status.Address)
 	}
@@ -226,10 +231,7 @@ func TestPluginsGone(t *testing.T) {
 	r.Network.Isolate = true
 	status := n.connect(r)
 	n.cfg.Plugins = []string{t.TempDir()}
-	if err := n.set.Close(); err != nil {
-		t.Fatal(err)
-	}
-	n.set = network.New(n.cfg)
+	n.restart()
 	if _, err := n.set.Connect(t.Context(), request("other", n.space("other"))); err == nil || !strings.Contains(err.Error(), "containernetworking-plugins") {
 		t.Errorf("Connect() without plugins = %v", err)
 	}
@@ -326,28 +328,5 @@ func TestCNINetwork(t *testing.T) {
 	}
 	if err := n.spaces.Remove(allocID); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// BenchmarkConnect measures the set-up of a network with one port, over that of a namespace without a
-// network.
-func BenchmarkConnect(b *testing.B) {
-	for _, isolated := range []bool{false, true} {
-		b.Run(fmt.Sprintf("isolated=%t", isolated), func(b *testing.B) {
-			n := newNode(b)
-			var times []time.Duration
-			for i := range b.N {
-				r := request(fmt.Sprintf("alloc-%d", i), n.space(fmt.Sprintf("alloc-%d", i)))
-				r.Network.Isolate = isolated
-				start := time.Now()
-				n.connect(r)
-				times = append(times, time.Since(start))
-				if err := n.set.Disconnect(context.Background(), r.Alloc.ID); err != nil {
-					b.Fatal(err)
-				}
-			}
-			slices.Sort(times)
-			b.ReportMetric(float64(times[len(times)/2].Milliseconds()), "p50-ms")
-		})
 	}
 }

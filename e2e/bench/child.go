@@ -30,7 +30,8 @@ type child struct {
 }
 
 // roles are the roles of child processes.
-var roles = map[string]func(args []string) error{"raft-node": raftNode, "fleet": fleet, "signers": signers, "simulate": simulate}
+var roles = map[string]func(args []string) error{"raft-node": raftNode, "fleet": fleet, "signers": signers, "simulate": simulate,
+	"bridged": bridged, "svids": svids}
 
 // startChild starts a role. The child waits for a line of input, so that its limits apply before
 // the role begins.

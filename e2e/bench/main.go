@@ -58,6 +58,10 @@ var figures = []figure{
 	{"1,000 periodic jobs launched", "≤ 5 s, none twice", launches},
 	{"lists with 10,000 allocations", "≥ 2.5 × the program of -baseline (6fe646be)", listRates},
 	{"10,000 variables listed by prefix, with access control", "≤ 50 ms", listVariables},
+	{"log pump over cat", "≥ 80 %", pumpRate},
+	{"1,000 services of one client registered and seen", "≤ 5 s", servicesSeen},
+	{"bridge set-up over no bridge", "p50 ≤ 60 ms", bridgeCost},
+	{"SVID to a task", "p50 ≤ 5 ms", svidCost},
 	{"this machine, after", "none", machine},
 }
 

@@ -282,6 +282,39 @@ type pump struct {
 	fault func(error)
 }
 
+// A stream is busy after a move of busyBytes. Its pump waits for more in the kernel, for busyWait at most: a wait by the
+// runtime takes longer, while the task has filled the pipe and stands still. Other streams need no thread each. A task with
+// small writes would wake the pump for each of them: after a move of less, busyPause moves wait as those of other streams.
+const (
+	busyBytes = 32 << 10
+	busyWait  = 5 * time.Millisecond
+	busyPause = 16
+)
+
+// next reports whether the stream is busy after a move of n bytes, and in how many moves it can be busy again.
+func next(n int64, pause int) (busy bool, wait int) {
+	switch {
+	case pause > 0:
+		return false, pause - 1
+	case n < busyBytes:
+		return false, busyPause
+	}
+	return true, 0
+}
+
+// takeBusy is take for a busy stream.
+func (p *pump) takeBusy(pipe int) (int64, error) {
+	n, err := p.to.take(pipe)
+	if err != unix.EAGAIN {
+		return n, err
+	}
+	ready := []unix.PollFd{{Fd: int32(pipe), Events: unix.POLLIN}}
+	if found, err := unix.Poll(ready, int(busyWait.Milliseconds())); found <= 0 || err != nil {
+		return 0, unix.EAGAIN
+	}
+	return p.to.take(pipe)
+}
+
 // retryWrite is the interval of writes to a full disk. The task blocks meanwhile: no byte is
 // dropped.
 const retryWrite = time.Second
@@ -298,13 +331,19 @@ func (p *pump) run() {
 		p.err = err
 		return
 	}
+	busy, pause := false, 0
 	for {
 		var n int64
 		var opErr error
 		err := conn.Read(func(fd uintptr) bool {
-			n, opErr = p.to.take(int(fd))
+			if busy {
+				n, opErr = p.takeBusy(int(fd))
+			} else {
+				n, opErr = p.to.take(int(fd))
+			}
 			return opErr != unix.EAGAIN
 		})
+		busy, pause = next(n, pause)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded): // told to stop
 			p.err = p.rest()

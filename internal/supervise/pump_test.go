@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // newStream returns a pump that does not run yet, and the write end of its pipe.
@@ -119,6 +122,51 @@ func TestFailedWriteIsTriedAgain(t *testing.T) {
 	p.run()
 	if got := collected(t, logs); got != "hello" || p.err != nil {
 		t.Errorf("the log is %q, %v, want hello", got, p.err)
+	}
+}
+
+// TestBusyStream waits for output in the kernel: for a limited time, until there is some, and until the last writer is gone.
+func TestBusyStream(t *testing.T) {
+	p, task, logs := newStream(t, 1<<20)
+	defer p.close()
+	take := func() (n int64, err error) {
+		withPipe(t, p, func(fd int) { n, err = p.takeBusy(fd) })
+		return n, err
+	}
+	if n, err := take(); n != 0 || err != unix.EAGAIN {
+		t.Errorf("takeBusy() of an empty pipe = %d, %v, want EAGAIN", n, err)
+	}
+	go task.WriteString("hello")
+	testpace.Until(t, "the output", func() bool {
+		n, err := take()
+		if err != nil && err != unix.EAGAIN {
+			t.Fatal(err)
+		}
+		return n == 5
+	})
+	task.Close()
+	if n, err := take(); n != 0 || err != nil {
+		t.Errorf("takeBusy() after the last writer = %d, %v, want the end", n, err)
+	}
+	if got := collected(t, logs); got != "hello" {
+		t.Errorf("the log is %q, want hello", got)
+	}
+}
+
+// TestSmallWritesAreNotBusy: after a small move, the next moves are those of other streams, whatever their size.
+func TestSmallWritesAreNotBusy(t *testing.T) {
+	if busy, pause := next(busyBytes, 0); !busy || pause != 0 {
+		t.Errorf("next() after a large move = %t, %d, want busy", busy, pause)
+	}
+	busy, pause := next(1, 0)
+	for range busyPause {
+		if busy || pause == 0 {
+			t.Fatalf("busy %t, %d moves after a small one", busy, busyPause-pause)
+		}
+		busy, pause = next(busyBytes, pause)
+	}
+	if busy, _ := next(busyBytes, pause); pause != 0 || !busy {
+		t.Errorf("%d moves after a small one: pause %d, want busy", busyPause, pause)
 	}
 }
 
