@@ -1,0 +1,65 @@
+package killed_test
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// staticPort is that of the tested jobs.
+const staticPort = 21900
+
+// runs checks that an allocation works: its ports, its rules and its service.
+func (n *node) runs(al *api.Allocation) {
+	n.t.Helper()
+	if a, b := n.answer(al, "web"), n.answer(al, "any"); a != b {
+		n.t.Errorf("the ports lead to the processes %s and %s", a, b)
+	}
+	rules, err := exec.Command("nft", "list", "ruleset").Output()
+	if err != nil || !strings.Contains(string(rules), al.ID) {
+		n.t.Errorf("allocation %s is not isolated: %v", al.ID, err)
+	}
+	n.registered(al)
+}
+
+// TestNetwork kills at each step of the set-up and of the removal of a network.
+func TestNetwork(t *testing.T) {
+	f := newFleet(t)
+	n := f.join("one")
+	n.volume("data")
+	up, down := ordered("ADD"), ordered("DEL")
+	f.cross(up, victims, func(step string, v victim) {
+		n.gate.arm(step)
+		f.run("web", group{static: staticPort, volume: "data"}.text())
+		n.gate.reached()
+		claim := f.claim("web")
+		n.kill(v, n.gate.release)
+		al := f.allocOf("web", "running", "")
+		n.runs(al)
+		if now := f.claim("web"); now != claim {
+			n.t.Errorf("the claim is %s, was %s", now, claim)
+		}
+		back := down[slices.Index(up, step)]
+		n.gate.arm(back)
+		if _, _, err := f.server.Client.Jobs().Deregister("web", false, nil); err != nil {
+			n.t.Fatal(err)
+		}
+		n.gate.reached()
+		n.kill(v, n.gate.release)
+		f.allocOf("web", "complete", "")
+	})
+}
+
+// claim returns the ID of the only claim of a job.
+func (f *fleet) claim(job string) string {
+	f.t.Helper()
+	list, _, err := f.server.Client.HostVolumes().Claims(&api.TaskGroupHostVolumeClaimsListRequest{JobID: job}, nil)
+	if err != nil || len(list) != 1 {
+		f.t.Fatalf("claims of %s: %v, %v", job, list, err)
+	}
+	return fmt.Sprintf("%s of volume %s", list[0].ID, list[0].VolumeID)
+}
