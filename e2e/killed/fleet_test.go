@@ -120,7 +120,7 @@ func (f *fleet) end() {
 	if f.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		errs = append(errs, f.server.Purge(ctx))
+		errs = append(errs, f.server.Purge(ctx), f.awaitRemoval())
 	}
 	for _, n := range f.nodes {
 		errs = append(errs, n.Stop())
@@ -141,6 +141,28 @@ func (f *fleet) end() {
 	for _, n := range f.nodes {
 		_ = exec.Command("ip", "link", "del", n.bridge).Run() // may not exist
 	}
+}
+
+// awaitRemoval waits until the networks of purged jobs are removed, which is after the end of their tasks. The next
+// test uses the same ports.
+func (f *fleet) awaitRemoval() error {
+	var left []string
+	met := func() bool {
+		left = nil
+		for _, n := range f.nodes {
+			found, _ := filepath.Glob(filepath.Join(n.data, "client", "network", "*.json")) // the pattern is valid
+			left = append(left, found...)
+		}
+		return len(left) == 0
+	}
+	tick := time.NewTicker(dialPause)
+	defer tick.Stop()
+	for begun := time.Now(); !met(); <-tick.C {
+		if time.Since(begun) > patience {
+			return fmt.Errorf("networks remain: %q", left)
+		}
+	}
+	return nil
 }
 
 func (f *fleet) showLogs() {
@@ -232,6 +254,14 @@ func (f *fleet) run(id, group string) {
 		f.t.Fatal(err)
 	}
 	if _, _, err := f.server.Client.Jobs().Register(job, nil); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// stop stops a job. It stays at the servers until it is purged.
+func (f *fleet) stop(id string) {
+	f.t.Helper()
+	if _, _, err := f.server.Client.Jobs().Deregister(id, false, nil); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -45,13 +45,50 @@ func TestNetwork(t *testing.T) {
 		}
 		back := down[slices.Index(up, step)]
 		n.gate.arm(back)
-		if _, _, err := f.server.Client.Jobs().Deregister("web", false, nil); err != nil {
-			n.t.Fatal(err)
-		}
+		f.stop("web")
 		n.gate.reached()
 		n.kill(v, n.gate.release)
 		f.allocOf("web", "complete", "")
 	})
+	f.scene("the plugin outlives the start of the next agent", func() {
+		n.gate.arm("ADD-bridge-after")
+		f.run("web", group{static: staticPort, volume: "data"}.text())
+		n.gate.reached()
+		if err := n.Kill(); err != nil {
+			n.t.Fatal(err)
+		}
+		n.again()
+		n.gate.release()
+		n.runs(f.allocOf("web", "running", ""))
+	})
+}
+
+// TestClaim kills the server, which holds the claim of an allocation that is not running yet.
+func TestClaim(t *testing.T) {
+	f := newFleet(t)
+	n := f.join("one")
+	n.volume("data")
+	for _, others := range []victim{"", agent, supervisor, both} {
+		f.scene("server and "+string(others), func() {
+			n.gate.arm("ADD-loopback-before")
+			f.run("web", group{static: staticPort, volume: "data"}.text())
+			n.gate.reached()
+			claim := f.claim("web")
+			if err := f.server.Kill(); err != nil {
+				n.t.Fatal(err)
+			}
+			f.startServer(f.server.Options)
+			if others == "" {
+				n.gate.release()
+			} else {
+				n.kill(others, n.gate.release)
+			}
+			n.runs(f.allocOf("web", "running", ""))
+			if now := f.claim("web"); now != claim {
+				n.t.Errorf("the claim is %s, was %s", now, claim)
+			}
+		})
+	}
 }
 
 // claim returns the ID of the only claim of a job.

@@ -2,6 +2,7 @@ package killed_test
 
 import (
 	"errors"
+	"syscall"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -87,6 +88,44 @@ func TestVolume(t *testing.T) {
 		}
 		n.remove(id)
 	})
+}
+
+// TestVolumeRestored kills an agent that restores the volume of an earlier one.
+func TestVolumeRestored(t *testing.T) {
+	f := newFleet(t)
+	n := f.join("one")
+	for _, step := range []string{"create-before", "create-after"} {
+		f.scene(step, func() {
+			id := n.volume("made")
+			f.run("web", group{static: staticPort, volume: "made"}.text())
+			al := f.allocOf("web", "running", "")
+			pid := n.answer(al, "web")
+			n.gate.arm(step)
+			if err := n.Kill(); err != nil {
+				n.t.Fatal(err)
+			}
+			started := make(chan error, 1)
+			go func() {
+				_, err := n.tryStart(n.Options, n.name+".log")
+				started <- err
+			}()
+			if err := syscall.Kill(n.gate.reached(), syscall.SIGKILL); err != nil {
+				n.t.Fatal(err)
+			}
+			if err := <-started; err == nil {
+				n.t.Error("the agent was not killed while it started")
+			}
+			n.gate.release()
+			n.again()
+			n.ready(id)
+			if now := n.answer(al, "web"); now != pid {
+				n.t.Errorf("the task is process %s, was %s", now, pid)
+			}
+			n.runs(f.allocOf("web", "running", ""))
+			f.purge()
+			n.remove(id)
+		})
+	}
 }
 
 // find returns the ID of a volume.

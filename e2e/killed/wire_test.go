@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
@@ -119,8 +120,8 @@ func (w *wire) forward(c net.Conn) {
 	w.mu.Lock()
 	target := w.target
 	w.mu.Unlock()
-	d, err := net.Dial("tcp", target)
-	if err != nil {
+	d := w.dial(target)
+	if d == nil {
 		return
 	}
 	defer d.Close()
@@ -146,16 +147,33 @@ func (w *wire) forward(c net.Conn) {
 	delete(w.conns, d)
 }
 
+// dial connects to the agent. While the agent does not run, the one that connects waits.
+func (w *wire) dial(target string) net.Conn {
+	tick := time.NewTicker(dialPause)
+	defer tick.Stop()
+	for begun := time.Now(); time.Since(begun) < patience; <-tick.C {
+		if d, err := net.Dial("tcp", target); err == nil {
+			return d
+		}
+	}
+	return nil
+}
+
+const dialPause = 5 * time.Millisecond
+
 // pump copies one direction.
 func (w *wire) pump(to io.Writer, from io.Reader, up bool) {
 	buf, sent := make([]byte, 32<<10), 0
+	var tail []byte // of what was read before: a text may begin there
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			if w.pass(to, buf[:n], up, sent) != nil {
+			seen := append(tail, buf[:n]...)
+			if w.pass(to, buf[:n], seen, up, sent) != nil {
 				return
 			}
 			sent += n
+			tail = bytes.Clone(seen[max(0, len(seen)-maxText):])
 		}
 		if err != nil {
 			return
@@ -163,11 +181,14 @@ func (w *wire) pump(to io.Writer, from io.Reader, up bool) {
 	}
 }
 
+// maxText bounds the texts at which a wire is held.
+const maxText = 64
+
 // pass forwards bytes, and waits before or after them while the wire is held.
-func (w *wire) pass(to io.Writer, data []byte, up bool, sent int) error {
+func (w *wire) pass(to io.Writer, data, seen []byte, up bool, sent int) error {
 	w.mu.Lock()
 	h := w.armed
-	found := h != nil && h.up == up && sent >= h.skipped && bytes.Contains(data, []byte(h.text))
+	found := h != nil && h.up == up && sent >= h.skipped && bytes.Contains(seen, []byte(h.text))
 	held := h != nil && h.is(h.reached)
 	if found && !held {
 		close(h.reached)
