@@ -39,7 +39,7 @@ func (g group) text() string {
 		script = "date >>$NOMAD_TASK_DIR/v/starts && " + script
 	}
 	if g.disk {
-		add("ephemeral_disk {\n size = 300\n migrate = true\n sticky = true\n}")
+		add("ephemeral_disk {\n size = 300\n migrate = true\n}")
 		big := "$NOMAD_ALLOC_DIR/data/big"
 		script = fmt.Sprintf("test -e %s || { { yes 0123456789abcdef | head -c %d; echo $NOMAD_ALLOC_ID; } >%s.new && mv %s.new %s; } && %s", big, dataSize, big, big, big, script)
 	}

@@ -25,10 +25,22 @@ func (f *fleet) scene(name string, do func()) bool {
 		f.t = t
 		defer func() { f.t = outer }()
 		before := f.inventory()
+		f.forgetNeighbours()
 		do()
 		f.nothingLeft(before)
 		f.bystandersLive()
 	})
+}
+
+// forgetNeighbours removes the hardware addresses that the machine has stored for addresses of the bridges. The nodes
+// share a machine, and with it the plugin's note of the last address: so addresses are used again at once.
+func (f *fleet) forgetNeighbours() {
+	f.t.Helper()
+	for _, n := range f.nodes {
+		if out, err := exec.Command("ip", "neigh", "flush", "dev", n.bridge).CombinedOutput(); err != nil {
+			f.t.Fatalf("ip neigh flush: %v, %s", err, out)
+		}
+	}
 }
 
 // inventory lists by name what allocations leave on the machine and at the server.

@@ -25,19 +25,22 @@ func TestMigration(t *testing.T) {
 	for _, side := range []struct {
 		name    string
 		node    *node
+		points  []string
 		victims []victim
-	}{{"receiver", two, victims}, {"sender", one, victims}} {
+	}{{"receiver", two, []string{"request", "middle", "end", "received"}, victims}, {"sender", one, []string{"request", "middle"}, []victim{agent, both}}} {
 		t.Run(side.name, func(t *testing.T) {
 			f.t = t
-			f.cross([]string{"request", "middle", "end", "received"}, side.victims, func(step string, v victim) {
+			f.cross(side.points, side.victims, func(step string, v victim) {
+				one.eligible(true)
 				two.eligible(false)
 				f.run("web", group{static: staticPort, disk: true}.text())
 				old := f.allocOf("web", "running", "")
 				one.runs(old)
 				sum := one.sum(old)
 				two.eligible(true)
+				one.eligible(false)
 				one.http.hold(points[step])
-				if _, err := f.server.Client.Allocations().Move(old.ID, two.id, nil); err != nil {
+				if _, err := f.server.Client.Allocations().Stop(&api.Allocation{ID: old.ID}, nil); err != nil {
 					f.t.Fatal(err)
 				}
 				one.http.reached()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -24,6 +25,24 @@ func (n *node) runs(al *api.Allocation) {
 		n.t.Errorf("allocation %s is not isolated: %v", al.ID, err)
 	}
 	n.registered(al)
+	now, _, err := n.server.Client.Allocations().Info(al.ID, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if state := now.TaskStates["t"]; state == nil || state.Restarts > 0 || now.NodeID != n.id {
+		n.t.Errorf("allocation %s is on node %s: %s", al.ID, now.NodeID, describe(now))
+	}
+}
+
+// describe returns the status of an allocation with the events of its task.
+func describe(al *api.Allocation) string {
+	out := fmt.Sprintf("%s, %s", al.ClientStatus, al.ClientDescription)
+	if state := al.TaskStates["t"]; state != nil {
+		for _, e := range state.Events {
+			out += fmt.Sprintf("\n\t%s %s: %s", time.Unix(0, e.Time).Format("05.000"), e.Type, e.DisplayMessage)
+		}
+	}
+	return out
 }
 
 // TestNetwork kills at each step of the set-up and of the removal of a network.
