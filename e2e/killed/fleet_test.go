@@ -187,6 +187,7 @@ type node struct {
 	http      *wire // to the node's HTTP API, for other nodes
 	bystander *api.Allocation
 	pid       string // of the bystander's task
+	kills     int    // of the supervisor, in this scene
 }
 
 // join starts a client with a bystander. Its tasks share two users: a lease that is not returned

@@ -31,6 +31,7 @@ func (g group) text() string {
 	}
 	add("network {\n mode = \"bridge\"\n isolate = true\n port \"web\" {\n static = %d\n to = 8080\n }\n port \"any\" {\n to = 8080\n }\n}", g.static)
 	add("service {\n provider = \"nomad\"\n name = \"web-%d\"\n port = \"any\"\n check {\n type = \"tcp\"\n interval = \"1s\"\n timeout = \"1s\"\n }\n}", g.static)
+	add("restart {\n delay = \"100ms\"\n}")
 	add("update {\n max_parallel = 0\n}") // no deployment
 	mount := ""
 	if g.volume != "" {

@@ -49,6 +49,7 @@ func (n *node) killSupervisor() {
 	if pid == 0 {
 		n.t.Fatalf("node %s has no supervisor", n.name)
 	}
+	n.kills++
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		n.t.Fatal(err)
 	}
