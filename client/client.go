@@ -43,6 +43,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
@@ -108,6 +109,8 @@ type Client struct {
 	session     *nomad.NodeSession
 	sent        atomic.Uint64 // of Node.UpdateAlloc, see sendUpdates
 	node        *nodeHolder
+	host        *fingerprint.Host
+	facts       fingerprint.Facts // about host; used by one goroutine at a time
 	meta        *nodeMeta
 	monitor     *monitor.Source
 	drivers     *driverset.Set
@@ -157,7 +160,7 @@ type Client struct {
 	restoredAll chan struct{}
 	// volumesRestored is closed when the dynamic host volumes of the previous agent are restored.
 	volumesRestored chan struct{}
-	reloads         chan struct{}  // buffered 1: fingerprint the host volume plugins again
+	reloads         chan struct{}  // buffered 1: fingerprint again
 	background      sync.WaitGroup // work of the start that is not waited for
 	readyOnce       sync.Once
 }
@@ -181,7 +184,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
+	c = &Client{cfg: cfg, host: fingerprint.NewHost("/", cfg.Fingerprint), log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
 		volumesRestored: make(chan struct{}), reloads: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err
@@ -376,7 +379,7 @@ func (c *Client) Run(ctx context.Context) error {
 		defer c.local.AttachNode(c.id.id, c.rpc)()
 	}
 	group.Go(func() error { return c.watchDrivers(ctx) })
-	group.Go(func() error { return c.reloadVolumePlugins(ctx) })
+	group.Go(func() error { return c.reload(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.attend) })
 	group.Go(func() error { return c.gc.Run(ctx) })
 	group.Go(func() error { return c.stopSilent(ctx) })

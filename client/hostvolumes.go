@@ -86,26 +86,6 @@ func (c *Client) restoreVolumes(ctx context.Context) {
 	}
 }
 
-// reloadVolumePlugins fingerprints the plugins again on each request until ctx ends.
-func (c *Client) reloadVolumePlugins(ctx context.Context) error {
-	select {
-	case <-c.volumesRestored:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.reloads:
-			c.fingerprintVolumePlugins(ctx)
-		}
-	}
-}
-
-// Reload fingerprints the host volume plugins again. It does not wait for them.
-func (c *Client) Reload() { raise(c.reloads) }
-
 // volumeCreate creates a volume for the servers. They have checked the rights of the caller.
 func (c *Client) volumeCreate(ctx context.Context, _ *rpc.Call, req *message.ClientHostVolumeCreateRequest) (*message.ClientHostVolumeCreateResponse, error) {
 	return c.volumes.Create(ctx, req)

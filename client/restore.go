@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -21,8 +20,8 @@ func (c *Client) prepare(ctx context.Context) error {
 	if err := os.RemoveAll(filepath.Join(c.cfg.StateDir, unusedName)); err != nil {
 		c.log.Warn("remove the unused directories of an earlier version", "err", err)
 	}
-	found := fingerprint.NewHost("/", c.cfg.Fingerprint).Run(ctx, c.log)
-	c.node.update(func(n *nomad.Node) { found.Apply(c.cfg.Fingerprint, n) })
+	c.facts = c.host.Run(ctx, c.log)
+	c.node.update(func(n *nomad.Node) { c.facts.Apply(c.cfg.Fingerprint, n) })
 	c.stats.setSpeed(float64(c.node.copy().NodeResources.Cpu.CpuShares))
 	patience, cancel := context.WithTimeout(ctx, driverPatience)
 	defer cancel()

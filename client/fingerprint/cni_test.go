@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,5 +61,39 @@ func TestNetworksOfGroups(t *testing.T) {
 	isolation = errors.New("no nftables")
 	if f = host(); f.Attributes["nomad.bridge.isolation"] != "false" || len(f.Networks) != 2 {
 		t.Errorf("without nftables: attributes = %v, networks = %v", f.Attributes, f.Networks)
+	}
+}
+
+// Again finds new CNI networks and the loss of old ones. It keeps the results of the other fingerprinters.
+func TestAgain(t *testing.T) {
+	configs := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(configs, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := fingerprint.Config{Allow: []string{"arch", "cni", "network"}, Interface: "lo", Networks: fingerprint.Networks{ConfigDir: configs}}
+	write("10-a.conf", `{"name": "old", "type": "macvlan"}`)
+	write("20-b.conf", `rubbish`)
+	h, quiet := fingerprint.NewHost("/", cfg), slog.New(slog.DiscardHandler)
+	first := h.Run(t.Context(), quiet)
+	if first.Attributes["network.cni.error"] == "" {
+		t.Errorf("attributes = %v, want the error of 20-b.conf", first.Attributes)
+	}
+	if err := os.Remove(filepath.Join(configs, "10-a.conf")); err != nil {
+		t.Fatal(err)
+	}
+	write("20-b.conf", `{"name": "new", "type": "macvlan"}`)
+	again := h.Again(t.Context(), quiet)
+	var modes []string
+	for _, n := range again.Networks {
+		modes = append(modes, n.Mode)
+	}
+	if !slices.Contains(modes, "cni/new") || slices.Contains(modes, "cni/old") || !slices.Contains(modes, "host") {
+		t.Errorf("modes = %q, want those of host and cni/new", modes)
+	}
+	if again.Attributes["network.cni.error"] != "" || again.Attributes["cpu.arch"] != first.Attributes["cpu.arch"] {
+		t.Errorf("attributes = %v, want no error and those of the first run", again.Attributes)
 	}
 }

@@ -103,37 +103,41 @@ func (f *Facts) merge(g Facts) {
 	f.NodeNetworks = append(f.NodeNetworks, g.NodeNetworks...)
 }
 
-// Host is a machine, read through its /proc, /sys and /etc.
+// Host is a machine, read through its /proc, /sys and /etc. Run and Again are not called concurrently.
 type Host struct {
-	root string
-	cfg  Config
+	root  string
+	cfg   Config
+	found []Facts // the last result of each fingerprinter
 }
 
 // NewHost returns the machine with the given root directory, "/" for this one.
-func NewHost(root string, cfg Config) *Host { return &Host{root: root, cfg: cfg} }
+func NewHost(root string, cfg Config) *Host {
+	return &Host{root: root, cfg: cfg, found: make([]Facts, len(table))}
+}
 
 // row is one fingerprinter.
 type row struct {
-	name string
-	find func(*Host) (Facts, error)
+	name  string
+	find  func(*Host) (Facts, error)
+	again bool // also after SIGHUP (compat/client-runtime.md)
 }
 
 // table lists the fingerprinters of this platform, named as in Nomad 2.0. pci is ours.
 var table = []row{
-	{"arch", arch},
-	{"cpu", cpu},
-	{"memory", memory},
-	{"storage", storage},
-	{"network", network},
-	{"bridge", bridge},
-	{"cni", cniNetworks},
-	{"plugins_cni", cniPlugins},
-	{"host", host},
-	{"landlock", landlockABI},
-	{"cgroup", cgroupVersion},
-	{"signal", signals},
-	{"pci", pci},
-	{"nomad", program},
+	{name: "arch", find: arch},
+	{name: "cpu", find: cpu},
+	{name: "memory", find: memory, again: true},
+	{name: "storage", find: storage},
+	{name: "network", find: network, again: true},
+	{name: "bridge", find: bridge},
+	{name: "cni", find: cniNetworks, again: true},
+	{name: "plugins_cni", find: cniPlugins, again: true},
+	{name: "host", find: host},
+	{name: "landlock", find: landlockABI},
+	{name: "cgroup", find: cgroupVersion},
+	{name: "signal", find: signals},
+	{name: "pci", find: pci},
+	{name: "nomad", find: program},
 }
 
 // Names returns the names of all fingerprinters, sorted.
@@ -148,10 +152,19 @@ func Names() []string {
 
 // Run runs all allowed fingerprinters in parallel and merges their results.
 func (h *Host) Run(ctx context.Context, log *slog.Logger) Facts {
-	found := make([]Facts, len(table))
+	return h.run(ctx, log, func(row) bool { return true })
+}
+
+// Again runs the fingerprinters of what can change while an agent runs, such as the CNI networks. It returns all facts.
+// A fingerprinter that fails without any result keeps its earlier one.
+func (h *Host) Again(ctx context.Context, log *slog.Logger) Facts {
+	return h.run(ctx, log, func(r row) bool { return r.again })
+}
+
+func (h *Host) run(ctx context.Context, log *slog.Logger, selected func(row) bool) Facts {
 	var wg sync.WaitGroup
 	for i, r := range table {
-		if !h.cfg.Allows(r.name) || ctx.Err() != nil {
+		if !selected(r) || !h.cfg.Allows(r.name) || ctx.Err() != nil {
 			continue
 		}
 		wg.Go(func() {
@@ -159,15 +172,22 @@ func (h *Host) Run(ctx context.Context, log *slog.Logger) Facts {
 			if err != nil {
 				log.Warn("fingerprint failed", "fingerprinter", r.name, "err", err)
 			}
-			found[i] = facts
+			if err == nil || !facts.empty() {
+				h.found[i] = facts
+			}
 		})
 	}
 	wg.Wait()
 	var all Facts
-	for _, f := range found {
+	for _, f := range h.found {
 		all.merge(f)
 	}
 	return all
+}
+
+// empty reports whether nothing is known.
+func (f Facts) empty() bool {
+	return len(f.Attributes) == 0 && f.Topology == nil && f.MemoryMB == 0 && f.DiskMB == 0 && len(f.Networks) == 0 && len(f.NodeNetworks) == 0
 }
 
 // Allows reports whether the lists of the configuration allow a fingerprinter.
