@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // TaskStats implements drivers.Driver. Without a control group a sample measures nothing, and its
-// lists are empty.
+// lists are empty. The end of the task is noticed with the next sample: a request that waits for it would cost a
+// goroutine here and in the supervisor for every running task.
 func (ts *Tasks) TaskStats(ctx context.Context, id string, interval time.Duration) (<-chan *drivers.ResourceUsage, error) {
 	s, err := ts.state(id)
 	if err != nil {
@@ -24,7 +26,7 @@ func (ts *Tasks) TaskStats(ctx context.Context, id string, interval time.Duratio
 	if err != nil {
 		return nil, notFound(err)
 	}
-	m := &meter{mhz: float64(s.MHzPerCore)}
+	m := &meter{mhz: float64(s.MHzPerCore), over: func() bool { return ts.over(ctx, id) }}
 	if t.Group != (proc.Group{}) {
 		h, err := cgroup.Detect()
 		if err != nil {
@@ -33,24 +35,26 @@ func (ts *Tasks) TaskStats(ctx context.Context, id string, interval time.Duratio
 		if m.group, err = h.Open(t.Group.Parent, t.Group.Name); err != nil {
 			return nil, err
 		}
+		m.over = func() bool { return !m.group.Exists() } // the supervisor removes it
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		ts.Supervisor.Wait(ctx, id) //nolint:errcheck // any end of the wait ends the samples
-	}()
 	ch := make(chan *drivers.ResourceUsage)
 	go func() {
 		defer close(ch)
-		defer cancel()
 		m.run(ctx, interval, ch)
 	}()
 	return ch, nil
 }
 
+// over reports whether the task has ended. If the supervisor does not answer, it has not.
+func (ts *Tasks) over(ctx context.Context, id string) bool {
+	t, err := ts.Supervisor.Task(ctx, id)
+	return errors.Is(err, proc.ErrUnknownTask) || err == nil && t.Exit != nil
+}
+
 // meter converts counters to rates.
 type meter struct {
 	group *cgroup.Group // nil: nothing to measure
+	over  func() bool   // reports whether the task has ended
 	mhz   float64
 
 	last   cgroup.Stats
@@ -70,6 +74,9 @@ func (m *meter) run(ctx context.Context, interval time.Duration, ch chan<- *driv
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if m.over() {
+			return
 		}
 	}
 }
