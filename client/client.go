@@ -132,6 +132,7 @@ type Client struct {
 	allocs      *allocSet
 	gc          *collector
 	stats       *hostStats
+	sampler     *taskhook.Sampler
 	execs       exec.Limits
 	api         *taskhook.API
 	bundles     *workloadapi.Bundles // of the SPIFFE Workload API
@@ -221,6 +222,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
 	c.stats = &hostStats{allocDir: cfg.AllocDir}
+	c.sampler = taskhook.NewSampler(cfg.Metrics.Every)
 	if err := c.openRPC(parts); err != nil {
 		return nil, err
 	}
@@ -381,6 +383,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.gc.Run(ctx) })
 	group.Go(func() error { return c.stopSilent(ctx) })
 	group.Go(func() error { return c.measure(ctx) })
+	group.Go(func() error { return c.sampler.Run(ctx) })
 	group.Go(func() error { return c.sinks.Run(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })

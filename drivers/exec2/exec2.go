@@ -249,7 +249,7 @@ func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *super
 	w.PID = running.PID
 	d.watch.begin(w, explained)
 	d.watch.started(cfg.ID)
-	return d.Started(cfg, process.SessionData{Environment: environment(cfg, acc)})
+	return d.Started(cfg, spec.Group, process.SessionData{Environment: environment(cfg, acc)})
 }
 
 // demands returns an error if the task needs more than the kernel has. Servers place tasks by the

@@ -27,6 +27,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -55,7 +56,8 @@ type state struct {
 	MHzPerCore uint64
 	SessionData
 
-	group proc.Group // control group, which may not exist
+	group    proc.Group // control group, which may not exist
+	measured proc.Group // control group of the task's processes; empty for none
 }
 
 // SessionData is the data for sessions of a task, in addition to its policy and control group.
@@ -77,9 +79,12 @@ type Tasks struct {
 	byID map[string]state
 }
 
-// Started adds a task that the supervisor has started, and returns its handle.
-func (ts *Tasks) Started(cfg *drivers.TaskConfig, b SessionData) (*drivers.TaskHandle, error) {
+// Started adds a task that the supervisor has started in a control group, nil for none, and returns its handle.
+func (ts *Tasks) Started(cfg *drivers.TaskConfig, group *supervise.Group, b SessionData) (*drivers.TaskHandle, error) {
 	s := state{Name: cfg.Name, Backend: ts.Backend, MHzPerCore: cfg.Limits.MHzPerCore, SessionData: b, group: GroupName(cfg)}
+	if group != nil {
+		s.measured = group.Group
+	}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode handle of task %s: %w", cfg.ID, err)
@@ -131,7 +136,7 @@ func (ts *Tasks) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	if err != nil {
 		return err
 	}
-	s.group = t.Group
+	s.group, s.measured = t.Group, t.Group
 	ts.remember(h.TaskID, s)
 	return nil
 }

@@ -15,34 +15,50 @@ import (
 // lists are empty. The end of the task is noticed with the next sample: a request that waits for it would cost a
 // goroutine here and in the supervisor for every running task.
 func (ts *Tasks) TaskStats(ctx context.Context, id string, interval time.Duration) (<-chan *drivers.ResourceUsage, error) {
-	s, err := ts.state(id)
-	if err != nil {
-		return nil, err
-	}
 	if interval <= 0 {
 		return nil, fmt.Errorf("stats interval %v is not positive", interval)
 	}
-	t, err := ts.Supervisor.Task(ctx, id)
+	m, err := ts.meter(id)
 	if err != nil {
-		return nil, notFound(err)
+		return nil, err
 	}
-	m := &meter{mhz: float64(s.MHzPerCore), over: func() bool { return ts.over(ctx, id) }}
-	if t.Group != (proc.Group{}) {
-		h, err := cgroup.Detect()
-		if err != nil {
-			return nil, err
-		}
-		if m.group, err = h.Open(t.Group.Parent, t.Group.Name); err != nil {
-			return nil, err
-		}
-		m.over = func() bool { return !m.group.Exists() } // the supervisor removes it
+	over := func() bool { return !m.group.Exists() } // the supervisor removes it
+	if m.group == nil {
+		over = func() bool { return ts.over(ctx, id) }
 	}
 	ch := make(chan *drivers.ResourceUsage)
 	go func() {
 		defer close(ch)
-		m.run(ctx, interval, ch)
+		m.run(ctx, interval, over, ch)
 	}()
 	return ch, nil
+}
+
+// Meter implements drivers.Meterer.
+func (ts *Tasks) Meter(id string) (func() *drivers.ResourceUsage, error) {
+	m, err := ts.meter(id)
+	if err != nil {
+		return nil, err
+	}
+	return func() *drivers.ResourceUsage { return m.sample(time.Now()) }, nil
+}
+
+// meter returns the meter of a task.
+func (ts *Tasks) meter(id string) (*meter, error) {
+	s, err := ts.state(id)
+	if err != nil {
+		return nil, err
+	}
+	m := &meter{mhz: float64(s.MHzPerCore)}
+	if s.measured == (proc.Group{}) {
+		return m, nil
+	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		return nil, err
+	}
+	m.group, err = h.Open(s.measured.Parent, s.measured.Name)
+	return m, err
 }
 
 // over reports whether the task has ended. If the supervisor does not answer, it has not.
@@ -54,14 +70,14 @@ func (ts *Tasks) over(ctx context.Context, id string) bool {
 // meter converts counters to rates.
 type meter struct {
 	group *cgroup.Group // nil: nothing to measure
-	over  func() bool   // reports whether the task has ended
 	mhz   float64
 
 	last   cgroup.Stats
 	lastAt time.Time
 }
 
-func (m *meter) run(ctx context.Context, interval time.Duration, ch chan<- *drivers.ResourceUsage) {
+// run sends a sample in each interval until ctx ends or over reports the end of the task.
+func (m *meter) run(ctx context.Context, interval time.Duration, over func() bool, ch chan<- *drivers.ResourceUsage) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -75,7 +91,7 @@ func (m *meter) run(ctx context.Context, interval time.Duration, ch chan<- *driv
 			return
 		case <-tick.C:
 		}
-		if m.over() {
+		if over() {
 			return
 		}
 	}

@@ -147,7 +147,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, process.StartFailure(err)
 	}
-	return d.Started(cfg, process.SessionData{Environment: set.environment(opts), Join: spec.Join})
+	return d.Started(cfg, spec.Group, process.SessionData{Environment: set.environment(opts), Join: spec.Join})
 }
 
 // groups selects the task's control groups: weights and cores, no hard limits. An agent without
