@@ -201,6 +201,7 @@ func (d *Driver) prepare(cfg *drivers.TaskConfig) (*prepared, error) {
 
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+	defer d.super.Turn()()
 	r, err := d.prepare(cfg)
 	if err != nil {
 		return nil, err

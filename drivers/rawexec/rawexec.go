@@ -118,6 +118,7 @@ func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driver
 
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+	defer d.super.Turn()()
 	set := d.Current()
 	if err := set.usable(d.name, cfg); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ type Client struct {
 	dir     string
 	uid     int           // uid of the agent
 	patient time.Duration // how long a refused upgrade is retried
+	turns   turns
 	gate    chan struct{} // holds one token, whose holder may change current
 	current *session
 	closed  bool
@@ -34,7 +35,7 @@ type Client struct {
 // NewClient returns a client for the supervisor in dir, such as <data_dir>/client/supervise. It
 // does not connect yet.
 func NewClient(dir string, log *slog.Logger) *Client {
-	c := &Client{log: log, dir: dir, uid: os.Geteuid(), patient: upgradePatience, gate: make(chan struct{}, 1)}
+	c := &Client{log: log, dir: dir, uid: os.Geteuid(), patient: upgradePatience, turns: newTurns(preparedPerCore, preparedLimit), gate: make(chan struct{}, 1)}
 	c.gate <- struct{}{}
 	return c
 }

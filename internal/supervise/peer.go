@@ -208,27 +208,8 @@ func (s *server) begin(id string, resp *response, open func() (*task, error)) er
 	return nil
 }
 
-// Many stages on a few cores slow each other down, and each costs memory while it lives. Therefore
-// only a few starts run at a time, and the others wait. A start that hangs, for example on a
-// granted path of a dead file server, delays the others for turnLimit only.
-const (
-	startsPerCore = 2
-	turnLimit     = 250 * time.Millisecond
-)
-
-// turn waits for the turn of a start, which done ends.
-func (s *server) turn() (done func()) {
-	s.turns <- struct{}{}
-	end := sync.OnceFunc(func() { <-s.turns })
-	late := time.AfterFunc(turnLimit, end)
-	return func() {
-		late.Stop()
-		end()
-	}
-}
-
 func (s *server) launch(spec *Spec) (*task, error) {
-	defer s.turn()()
+	defer s.turns.take()()
 	s.numbers.Lock()
 	rec, err := s.store.create()
 	s.numbers.Unlock()
