@@ -28,6 +28,10 @@ type peer struct {
 const answerPatience = 30 * time.Second
 
 func (c *peer) handle(ctx context.Context, req *request) {
+	if req.Op == opWait {
+		c.wait(ctx, req)
+		return
+	}
 	resp := &response{}
 	err := c.server.dispatch(ctx, req, resp)
 	if ctx.Err() != nil {
@@ -35,6 +39,23 @@ func (c *peer) handle(ctx context.Context, req *request) {
 	}
 	resp.Seq = req.Seq
 	c.answer(resp, err)
+}
+
+// wait answers when the task has ended. No goroutine waits meanwhile: there is a request for every running task.
+func (c *peer) wait(ctx context.Context, req *request) {
+	t, err := c.server.task(ctx, req.ID)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		c.answer(&response{Seq: req.Seq}, err)
+		return
+	}
+	t.atEnd(waiter{gone: func() bool { return ctx.Err() != nil }, answer: func() {
+		resp := &response{Seq: req.Seq}
+		t.answerBrief(resp)
+		c.answer(resp, nil)
+	}})
 }
 
 func (c *peer) answer(resp *response, err error) {
@@ -93,8 +114,6 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 		if err := t.kill(); err != nil {
 			return err
 		}
-		fallthrough
-	case opWait:
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
