@@ -484,7 +484,7 @@ func (c *Client) emit(ctx context.Context, turned []string, infos map[string]*no
 
 // newRunner creates the runner of an allocation.
 func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
-	node := c.node.copy()
+	node := c.node.current() // shared by the runners
 	var perCore uint64
 	if cores := node.NodeResources.Cpu.TotalCpuCores; cores > 0 {
 		perCore = uint64(node.NodeResources.Cpu.CpuShares) / uint64(cores)

@@ -125,6 +125,11 @@ func (c *Client) Task(ctx context.Context, id string) (*proc.Task, error) {
 	return c.one(ctx, &request{Op: opTask, ID: id})
 }
 
+// Brief returns one task without Declared, which is many times larger than the rest.
+func (c *Client) Brief(ctx context.Context, id string) (*proc.Task, error) {
+	return c.one(ctx, &request{Op: opTask, ID: id, Brief: true})
+}
+
 // Wait blocks until the task has ended and its logs are complete. It continues with the next
 // supervisor: only ctx and an unknown task end it early.
 func (c *Client) Wait(ctx context.Context, id string) (*proc.Exit, error) {

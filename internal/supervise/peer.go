@@ -105,6 +105,10 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	}
 	switch req.Op {
 	case opTask:
+		if req.Brief {
+			t.answerBrief(resp)
+			return nil
+		}
 		return t.answerFull(resp)
 	case opSignal:
 		return t.signal(unix.Signal(req.Signal))
