@@ -292,6 +292,10 @@ func (u usage) since(before usage) usage {
 func (c *crowd) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), manyWithin)
 	defer cancel()
-	err := errors.Join(c.agent.Purge(ctx), c.agent.Stop(), c.group.Remove())
-	return errors.Join(err, cluster.RemoveGroups(c.slice, manySettle))
+	err := errors.Join(c.agent.Purge(ctx), c.agent.Stop(), c.group.Remove(), cluster.RemoveGroups(c.slice, manySettle))
+	parents, _ := cluster.Groups(childParent, "")
+	for _, dir := range parents {
+		os.Remove(dir) // the last user removes the common group
+	}
+	return err
 }
