@@ -135,6 +135,7 @@ type Client struct {
 	allocs      *allocSet
 	gc          *collector
 	stats       *hostStats
+	sampler     *taskhook.Sampler
 	execs       exec.Limits
 	api         *taskhook.API
 	bundles     *workloadapi.Bundles // of the SPIFFE Workload API
@@ -224,6 +225,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
 	c.stats = &hostStats{allocDir: cfg.AllocDir}
+	c.sampler = taskhook.NewSampler(cfg.Metrics.Every)
 	if err := c.openRPC(parts); err != nil {
 		return nil, err
 	}
@@ -384,6 +386,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.gc.Run(ctx) })
 	group.Go(func() error { return c.stopSilent(ctx) })
 	group.Go(func() error { return c.measure(ctx) })
+	group.Go(func() error { return c.sampler.Run(ctx) })
 	group.Go(func() error { return c.sinks.Run(ctx) })
 	group.Go(func() error { return c.connections.Watch(ctx) })
 	if c.remote != nil {
@@ -485,7 +488,7 @@ func (c *Client) emit(ctx context.Context, turned []string, infos map[string]*no
 
 // newRunner creates the runner of an allocation.
 func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
-	node := c.node.copy()
+	node := c.node.current() // shared by the runners
 	var perCore uint64
 	if cores := node.NodeResources.Cpu.TotalCpuCores; cores > 0 {
 		perCore = uint64(node.NodeResources.Cpu.CpuShares) / uint64(cores)

@@ -20,7 +20,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Artifacts:  c.artifacts,
 		Volumes:    c.volumes.all,
 		Template:   c.cfg.Template,
-		StatsEvery: c.cfg.Metrics.Every, Metrics: c.cfg.Metrics.Tasks,
+		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Scripts: c.checks,
 		Sinks:  c.sinks,
 		Spiffe: &taskhook.Spiffe{RPC: asNode{c}, Region: c.cfg.Region, Bundles: c.bundles},

@@ -25,6 +25,13 @@ func (h *nodeHolder) copy() *nomad.Node {
 	return &n
 }
 
+// current returns the node, which must not be modified. It is replaced by changes.
+func (h *nodeHolder) current() *nomad.Node {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.node
+}
+
 // update replaces the node with an edited copy. edit may modify the maps of the copy.
 func (h *nodeHolder) update(edit func(n *nomad.Node)) {
 	h.mu.Lock()

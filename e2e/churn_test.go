@@ -142,15 +142,21 @@ func churnTask(name, script, extra string) string {
 
 // nothingLeft purges all jobs, and searches for resources of tasks.
 func (c *churn) nothingLeft() {
-	t := c.t
-	purgeAll(t, c.agent)
+	purgeAll(c.t, c.agent)
 	c.registered("web")
-	collected(t, c.agent, filepath.Join(c.dir, "data"))
+	leavesNothing(c.t, c.agent, c.dir, c.slice)
+}
+
+// leavesNothing checks that no resource of tasks remains after all jobs were purged: no directory, control group,
+// process or mount. dir is the directory of the agent, slice its cgroup_parent.
+func leavesNothing(t *testing.T, a *cluster.Agent, dir, slice string) {
+	t.Helper()
+	collected(t, a, filepath.Join(dir, "data"))
 	within(t, patience, "its control groups go", func() bool {
-		left, err := cluster.Groups(c.slice, "*/*.scope")
+		left, err := cluster.Groups(slice, "*/*.scope")
 		return err == nil && len(left) == 0
 	})
-	if left := c.processes(); len(left) > 0 {
+	if left := processesIn(t, slice); len(left) > 0 {
 		t.Errorf("%d processes are left: %v", len(left), left)
 	}
 	text, err := os.ReadFile("/proc/self/mountinfo")
@@ -158,22 +164,28 @@ func (c *churn) nothingLeft() {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, c.dir+"/") {
+		if strings.Contains(line, dir+"/") {
 			t.Errorf("a mount is left: %s", line)
 		}
 	}
 }
 
-// processes lists the processes of tasks.
-func (c *churn) processes() []string {
+// processesIn returns the group of each process of tasks, by the directory of the process.
+func processesIn(t *testing.T, slice string) map[string]string {
+	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
-	var out []string
+	out := map[string]string{}
 	for _, file := range files {
-		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "/"+c.slice+"/") { // otherwise it has ended
-			out = append(out, filepath.Dir(file))
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		if _, group, found := strings.Cut(string(text), "/"+slice+"/"); found {
+			group, _, _ = strings.Cut(group, "\n")
+			out[filepath.Dir(file)] = group
 		}
 	}
 	return out

@@ -31,6 +31,8 @@ type checksHook struct {
 
 	mu      sync.Mutex
 	network *nomad.AllocNetworkStatus
+	netNS   string
+	running bool // checks were observed, so that watch runs
 	targets []*check.Target
 	rewatch bool // all check_restart blocks begin again
 	over    bool
@@ -47,22 +49,40 @@ func (h *checksHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunR
 		return nil
 	}
 	h.mu.Lock()
-	h.network = req.Network
+	h.network, h.netNS = req.Network, req.NetNS
 	h.mu.Unlock()
 	h.observe(req.Alloc)
-	resp.Background = func(ctx context.Context) {
-		var both sync.WaitGroup
-		both.Go(func() { h.restartUnhealthy(ctx) })
-		h.set.Watch(ctx, h.id, req.NetNS)
-		both.Wait()
-	}
+	resp.Background = h.begin()
 	return nil
 }
 
+// begin returns the function that runs the checks, once there are any; nil before, and afterwards.
+func (h *checksHook) begin() func(context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running || len(h.targets) == 0 {
+		return nil
+	}
+	h.running = true
+	return h.watch
+}
+
+// watch runs the checks until ctx ends.
+func (h *checksHook) watch(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { h.restartUnhealthy(ctx) })
+	h.mu.Lock()
+	netNS := h.netNS
+	h.mu.Unlock()
+	h.set.Watch(ctx, h.id, netNS)
+	both.Wait()
+}
+
 // Update observes the checks of the new version.
-func (h *checksHook) Update(_ context.Context, req *UpdateRequest) error {
+func (h *checksHook) Update(_ context.Context, req *UpdateRequest, resp *UpdateResponse) error {
 	if h.set != nil && !req.Alloc.TerminalStatus() {
 		h.observe(req.Alloc)
+		resp.Background = h.begin()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package allochook
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/check"
@@ -24,6 +25,10 @@ type healthHook struct {
 	checks  *check.Set // nil for none
 	log     *slog.Logger
 	updates chan *nomad.Allocation // buffered 1: the newest
+
+	mu         sync.Mutex
+	deployment string // the newest one
+	following  bool   // follow runs
 }
 
 func newHealthHook(c Config) hook.Hook {
@@ -33,12 +38,33 @@ func newHealthHook(c Config) hook.Hook {
 func (*healthHook) Name() string { return "health" }
 
 func (h *healthHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunResponse) error {
-	alloc := req.Alloc
-	resp.Background = func(ctx context.Context) { h.follow(ctx, alloc) }
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	resp.Background = h.begin(req.Alloc)
 	return nil
 }
 
-func (h *healthHook) Update(_ context.Context, req *UpdateRequest) error {
+// begin returns the function that follows the health of an allocation whose health must be set, else nil. The caller
+// holds mu.
+func (h *healthHook) begin(alloc *nomad.Allocation) func(context.Context) {
+	h.deployment = alloc.DeploymentID
+	if _, open := h.open(alloc); !open {
+		return nil
+	}
+	h.following = true
+	return func(ctx context.Context) { h.follow(ctx, alloc) }
+}
+
+// Update passes the newest version to follow. It begins to follow an allocation that belongs to another deployment.
+func (h *healthHook) Update(_ context.Context, req *UpdateRequest, resp *UpdateResponse) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.following {
+		if req.Alloc.DeploymentID != h.deployment {
+			resp.Background = h.begin(req.Alloc)
+		}
+		return nil
+	}
 	select {
 	case <-h.updates: // an older update that was not read
 	default:
@@ -50,27 +76,45 @@ func (h *healthHook) Update(_ context.Context, req *UpdateRequest) error {
 	return nil
 }
 
-// follow watches each deployment of the allocation.
+// follow sets the health in one deployment after the other, until no newer one is known.
 func (h *healthHook) follow(ctx context.Context, alloc *nomad.Allocation) {
-	for {
+	for alloc != nil {
 		next := h.watch(ctx, alloc)
-		for next == nil || next.DeploymentID == alloc.DeploymentID {
-			select {
-			case <-ctx.Done():
-				return
-			case next = <-h.updates:
-			}
+		if next == nil {
+			next = h.next(alloc)
 		}
 		alloc = next
 	}
+}
+
+// next returns the version of an update that follow has not seen, if it belongs to another deployment. Else follow
+// ends, and the next deployment begins it again.
+func (h *healthHook) next(alloc *nomad.Allocation) *nomad.Allocation {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case next := <-h.updates:
+		if next.DeploymentID != alloc.DeploymentID {
+			return next
+		}
+	default:
+	}
+	h.deployment, h.following = alloc.DeploymentID, false
+	return nil
+}
+
+// open returns the limits of an allocation whose health must be set.
+func (h *healthHook) open(alloc *nomad.Allocation) (healthLimits, bool) {
+	limits, ok := limitsOf(alloc, alloc.Job.TaskGroup(alloc.TaskGroup))
+	return limits, ok && (alloc.DeploymentStatus == nil || alloc.DeploymentStatus.Healthy == nil)
 }
 
 // watch sets the health in one deployment. It returns early, with the newer allocation, if that
 // belongs to another deployment.
 func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.Allocation {
 	group := alloc.Job.TaskGroup(alloc.TaskGroup)
-	limits, ok := limitsOf(alloc, group)
-	if !ok || alloc.DeploymentStatus != nil && alloc.DeploymentStatus.Healthy != nil {
+	limits, open := h.open(alloc)
+	if !open {
 		return nil
 	}
 	deadline := time.NewTimer(limits.deadline)

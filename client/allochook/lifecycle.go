@@ -40,7 +40,7 @@ type PrerunHook interface {
 // UpdateHook runs when the servers have updated the allocation.
 type UpdateHook interface {
 	hook.Hook
-	Update(ctx context.Context, req *UpdateRequest) error
+	Update(ctx context.Context, req *UpdateRequest, resp *UpdateResponse) error
 }
 
 // PreTaskRestartHook runs before the running tasks of the allocation are restarted together.
@@ -88,13 +88,20 @@ type PrerunResponse struct {
 	Network   *nomad.AllocNetworkStatus
 	Hostname  string // of the tasks in NetNS, "" for that of the node
 	// Background runs while the tasks run. Its context ends when they are dead or the agent
-	// shuts down. The loop waits for it.
+	// shuts down. The loop waits for it. A hook that has nothing to follow has none: each costs a goroutine per
+	// allocation.
 	Background func(ctx context.Context)
 }
 
 // UpdateRequest holds the updated allocation.
 type UpdateRequest struct {
 	Alloc *nomad.Allocation
+}
+
+// UpdateResponse is the output of an Update hook.
+type UpdateResponse struct {
+	// Background is like that of PrerunResponse, for a hook that had nothing to follow until this update.
+	Background func(ctx context.Context)
 }
 
 // PreTaskRestartRequest is the input of a PreTaskRestart hook.

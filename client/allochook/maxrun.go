@@ -3,6 +3,7 @@ package allochook
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/hook"
@@ -16,6 +17,9 @@ type maxRunHook struct {
 	tasks   Tasks
 	log     *slog.Logger
 	updates chan *nomad.Allocation // buffered 1: the newest
+
+	mu        sync.Mutex
+	following bool // a limit was seen
 }
 
 func newMaxRunHook(c Config) hook.Hook {
@@ -28,13 +32,26 @@ func (h *maxRunHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunR
 	if h.expired(req.Alloc) {
 		return nil
 	}
-	alloc := req.Alloc
-	resp.Background = func(ctx context.Context) { h.follow(ctx, alloc) }
+	resp.Background = h.begin(req.Alloc)
 	return nil
 }
 
+// begin returns the function that waits for the deadline, from the first version that has one; nil for others.
+func (h *maxRunHook) begin(alloc *nomad.Allocation) func(context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, limited := alloc.RunDeadline(); !limited || h.following {
+		return nil
+	}
+	h.following = true
+	return func(ctx context.Context) { h.follow(ctx, alloc) }
+}
+
 // Update passes the newest version of the allocation, whose job may have another limit.
-func (h *maxRunHook) Update(_ context.Context, req *UpdateRequest) error {
+func (h *maxRunHook) Update(_ context.Context, req *UpdateRequest, resp *UpdateResponse) error {
+	if resp.Background = h.begin(req.Alloc); resp.Background != nil {
+		return nil
+	}
 	select {
 	case <-h.updates: // an older update that was not read
 	default:

@@ -42,7 +42,7 @@ func (h *groupServiceHook) Prerun(_ context.Context, req *PrerunRequest, _ *Prer
 }
 
 // Update registers new and changed services, then removes the others.
-func (h *groupServiceHook) Update(_ context.Context, req *UpdateRequest) error {
+func (h *groupServiceHook) Update(_ context.Context, req *UpdateRequest, _ *UpdateResponse) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.alloc = req.Alloc

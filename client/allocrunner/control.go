@@ -66,28 +66,26 @@ func (r *Runner) updateTasks(alloc *nomad.Allocation, tasks map[string]*taskrunn
 	}
 }
 
-// runUpdates runs the update hooks of the allocation and its tasks after each update, until ctx
-// ends. If several updates arrive while hooks run, only the newest is used.
-func (r *Runner) runUpdates(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.updates:
+// runUpdates runs the update hooks of the allocation and its tasks with the newest version. It passes the Background
+// functions of the hooks to start.
+func (r *Runner) runUpdates(ctx context.Context, start func(func(context.Context))) {
+	r.mu.Lock()
+	alloc, tasks := r.alloc, r.tasks
+	r.mu.Unlock()
+	hook.All(r.hooks, "update", func(h allochook.UpdateHook) error {
+		resp := &allochook.UpdateResponse{}
+		err := h.Update(ctx, &allochook.UpdateRequest{Alloc: alloc}, resp)
+		if resp.Background != nil {
+			start(resp.Background)
 		}
-		r.mu.Lock()
-		alloc, tasks := r.alloc, r.tasks
-		r.mu.Unlock()
-		hook.All(r.hooks, "update", func(h allochook.UpdateHook) error {
-			return h.Update(ctx, &allochook.UpdateRequest{Alloc: alloc})
-		})
-		r.updateTasks(alloc, tasks) // a task runner may have been created during the update
-		var work sync.WaitGroup
-		for _, t := range tasks {
-			work.Go(func() { t.RunUpdateHooks(ctx) })
-		}
-		work.Wait()
+		return err
+	})
+	r.updateTasks(alloc, tasks) // a task runner may have been created during the update
+	var work sync.WaitGroup
+	for _, t := range tasks {
+		work.Go(func() { t.RunUpdateHooks(ctx) })
 	}
+	work.Wait()
 }
 
 // Stop stops every task, poststop tasks last, and waits until all are dead or ctx ends. Run

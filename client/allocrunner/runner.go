@@ -12,7 +12,7 @@
 // When the agent shuts down, it cancels Run's context. The processes keep running, and the next
 // agent calls Restore and then Run to take them over.
 //
-// Goroutines: Run, one per task, one per kill and the Background functions of the hooks. All
+// Goroutines: Run, one per task, one per kill, one per update and the Background functions of the hooks. All
 // end before Run returns. Only Run's goroutine calls Config.Update, so statuses are reported in
 // order.
 package allocrunner
@@ -145,7 +145,8 @@ func (r *Runner) run(ctx context.Context) error {
 	var background, work sync.WaitGroup
 	defer background.Wait()
 	defer cancel()
-	got, err := r.prerun(ctx, func(fn func(context.Context)) { background.Go(func() { fn(bgCtx) }) })
+	start := func(fn func(context.Context)) { background.Go(func() { fn(bgCtx) }) }
+	got, err := r.prerun(ctx, start)
 	if got.dir != nil {
 		defer got.dir.Close()
 	}
@@ -160,8 +161,7 @@ func (r *Runner) run(ctx context.Context) error {
 		r.setBegun()
 		return r.fail(ctx, got, err)
 	}
-	background.Go(func() { r.runUpdates(bgCtx) })
-	return r.loop(ctx, &work)
+	return r.loop(ctx, &work, start)
 }
 
 // begin starts the task runners.
@@ -232,8 +232,10 @@ func (r *Runner) goRun(ctx context.Context, work *sync.WaitGroup, name string, t
 	})
 }
 
-// loop evaluates the tasks after each change until all are done.
-func (r *Runner) loop(ctx context.Context, work *sync.WaitGroup) error {
+// loop evaluates the tasks after each change until all are done. The update hooks run in a goroutine, through start.
+// If several updates arrive while they run, only the newest is used.
+func (r *Runner) loop(ctx context.Context, work *sync.WaitGroup, start func(func(context.Context))) error {
+	updates, updated := r.updates, make(chan struct{}, 1)
 	for {
 		r.step(ctx, work)
 		r.cfg.Update(r.report())
@@ -247,6 +249,14 @@ func (r *Runner) loop(ctx context.Context, work *sync.WaitGroup) error {
 			work.Wait()
 			return ctx.Err()
 		case <-r.wake:
+		case <-updates:
+			updates = nil // until the hooks have run
+			start(func(ctx context.Context) {
+				r.runUpdates(ctx, start)
+				updated <- struct{}{}
+			})
+		case <-updated:
+			updates = r.updates
 		case <-r.delayOver():
 		case done := <-r.reruns:
 			done <- r.rerun(ctx, work)

@@ -510,3 +510,40 @@ func messageOf(s *nomad.TaskState, kind string) string {
 	}
 	return ""
 }
+
+// TestChecksOfAnUpdate checks that the checks of a new version run, although the allocation began without any.
+func TestChecksOfAnUpdate(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *served) {
+		alloc := offering()
+		policy := alloc.Job.TaskGroups[0].Tasks[0].RestartPolicy
+		policy.Attempts, policy.Interval = 5, time.Hour
+		r, _, ended := s.started(alloc)
+		if got := s.checks.Results(alloc.ID); len(got) != 0 {
+			t.Errorf("results without a check: %v", got)
+		}
+		next := codec.Copy(alloc)
+		next.Job.Version++
+		next.AllocModifyIndex++
+		next.Job.TaskGroups[0].Tasks[0].Services[0].Checks = []*nomad.ServiceCheck{probe(&nomad.CheckRestart{Limit: 1, Grace: 15 * time.Second})}
+		r.Update(next)
+		time.Sleep(15 * time.Second)
+		time.Sleep(5 * latency)
+		results := s.checks.Results(alloc.ID)
+		for _, result := range results {
+			if result.Status != nomad.CheckSuccess {
+				t.Errorf("the check is %s: %s", result.Status, result.Output)
+			}
+		}
+		if len(results) != 1 {
+			t.Errorf("%d results, want that of the check", len(results))
+		}
+		s.code.Store(1)
+		time.Sleep(20 * time.Second)
+		time.Sleep(5 * latency)
+		if r.States()["main"].Restarts == 0 {
+			t.Error("the check has not restarted its task")
+		}
+		r.Update(stopping(next))
+		<-ended
+	})
+}

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 
 	"github.com/open-nomad/open-nomad/client/allochook"
+	"github.com/open-nomad/open-nomad/client/taskrunner"
+	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -17,22 +19,31 @@ type blocked struct {
 	turn chan struct{}
 	seen []uint64
 	over bool
+
+	following, followed bool // the Background function runs, or has ended
 }
 
 func (*blocked) Name() string { return "blocked" }
 
-func (b *blocked) Update(ctx context.Context, req *allochook.UpdateRequest) error {
+func (b *blocked) Update(ctx context.Context, req *allochook.UpdateRequest, resp *allochook.UpdateResponse) error {
 	b.seen = append(b.seen, req.Alloc.AllocModifyIndex)
 	select {
 	case <-b.turn:
 	case <-ctx.Done():
 		b.over = true
 	}
+	if len(b.seen) == 1 {
+		resp.Background = func(ctx context.Context) {
+			b.following = true
+			<-ctx.Done()
+			b.followed = true
+		}
+	}
 	return ctx.Err()
 }
 
 // A slow update hook does not block Update, gets the newest of the updates that arrived
-// meanwhile, and ends with the runner.
+// meanwhile, and ends with the runner, like its Background function.
 func TestUpdateDoesNotWaitForHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		task := &nomad.Task{Name: "main", Driver: "mock_driver"}
@@ -44,9 +55,15 @@ func TestUpdateDoesNotWaitForHooks(t *testing.T) {
 		}
 		hook := &blocked{turn: make(chan struct{})}
 		r.hooks.Hooks = append(r.hooks.Hooks, hook)
+		r.cfg.Update = func(*nomad.Allocation) {}
+		r.tasks = map[string]*taskrunner.Runner{"main": taskrunner.New(taskrunner.Config{Alloc: alloc, Task: task, Node: &nomad.Node{},
+			Driver: mock.New(mock.Name, slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler)})}
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { r.runUpdates(ctx); close(ended) }()
+		var work, background sync.WaitGroup
+		work.Go(func() {
+			var none sync.WaitGroup                                                                  // the task runner does not run
+			r.loop(ctx, &none, func(fn func(context.Context)) { background.Go(func() { fn(ctx) }) }) //nolint:errcheck // that of ctx
+		})
 		for index := range uint64(4) {
 			next := *alloc
 			next.AllocModifyIndex = index
@@ -57,10 +74,14 @@ func TestUpdateDoesNotWaitForHooks(t *testing.T) {
 		}
 		hook.turn <- struct{}{}
 		synctest.Wait()
+		if !hook.following {
+			t.Error("the Background function of the hook does not run")
+		}
 		cancel()
-		<-ended
-		if !slices.Equal(hook.seen, []uint64{0, 3}) || !hook.over {
-			t.Errorf("the hook got %v, ended with the runner: %t; want the first and the newest", hook.seen, hook.over)
+		work.Wait()
+		background.Wait()
+		if !slices.Equal(hook.seen, []uint64{0, 3}) || !hook.over || !hook.followed {
+			t.Errorf("the hook got %v, ended with the runner: %t, %t; want the first and the newest", hook.seen, hook.over, hook.followed)
 		}
 	})
 }

@@ -40,9 +40,8 @@ type Paths struct {
 // Builder collects the layers of one task's environment. Its methods may be called
 // concurrently.
 type Builder struct {
-	node map[string]string // references to the node; never changes
-
 	mu      sync.Mutex
+	built   *Env // of the current layers, nil until Build is called
 	subject Subject
 	paths   Paths
 	host    map[string]map[string]string
@@ -53,8 +52,7 @@ type Builder struct {
 // New returns a Builder for a task.
 func New(s Subject) *Builder {
 	return &Builder{
-		node: nodeVars(s.Node, s.Region), subject: s,
-		host: map[string]map[string]string{}, hooks: map[string]map[string]string{},
+		subject: s, host: map[string]map[string]string{}, hooks: map[string]map[string]string{},
 	}
 }
 
@@ -62,14 +60,14 @@ func New(s Subject) *Builder {
 func (b *Builder) SetAlloc(a *nomad.Allocation, t *nomad.Task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.subject.Alloc, b.subject.Task = a, t
+	b.subject.Alloc, b.subject.Task, b.built = a, t, nil
 }
 
 // SetPaths sets the directories of the task.
 func (b *Builder) SetPaths(p Paths) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.paths = p
+	b.paths, b.built = p, nil
 }
 
 // SetHook replaces the variables of the named hook.
@@ -79,24 +77,30 @@ func (b *Builder) SetHook(hook string, env map[string]string) {
 	if _, known := b.hooks[hook]; !known {
 		b.order = append(b.order, hook)
 	}
-	b.hooks[hook] = maps.Clone(env)
+	b.hooks[hook], b.built = maps.Clone(env), nil
 }
 
 // SetHost replaces the host environment set by the named hook.
 func (b *Builder) SetHost(hook string, env map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.host[hook] = maps.Clone(env)
+	b.host[hook], b.built = maps.Clone(env), nil
 }
 
-// usual is the initial capacity: most tasks have fewer variables.
-const usual = 64
-
-// Build returns the environment of the current layers.
+// Build returns the environment of the current layers. Callers share it until a layer changes: every hook of a
+// task asks for it.
 func (b *Builder) Build() *Env {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := &Env{vars: make(map[string]string, usual), node: b.node, paths: b.paths}
+	if b.built == nil {
+		b.built = b.build()
+	}
+	return b.built
+}
+
+// build builds the environment. The caller holds mu.
+func (b *Builder) build() *Env {
+	e := &Env{vars: map[string]string{}, node: nodeRefs{b.subject.Node, b.subject.Region}, paths: b.paths}
 	b.builtIns(e.vars)
 	b.meta(e)
 	for _, host := range b.host {
@@ -107,7 +111,7 @@ func (b *Builder) Build() *Env {
 		}
 	}
 	if own := b.subject.Task.Env; len(own) > 0 {
-		below := &Env{vars: maps.Clone(e.vars), node: b.node}
+		below := &Env{vars: maps.Clone(e.vars), node: e.node}
 		for name, value := range own {
 			e.vars[below.Expand(name)] = below.Expand(value)
 		}

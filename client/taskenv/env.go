@@ -8,7 +8,7 @@ import (
 // Env is an environment. It never changes and cannot be printed.
 type Env struct {
 	vars  map[string]string
-	node  map[string]string
+	node  nodeRefs
 	paths Paths
 }
 
@@ -91,7 +91,7 @@ func (e *Env) lookup(name string) (string, bool) {
 	if name == "" {
 		return "", false
 	}
-	if value, ok := e.node[name]; ok {
+	if value, ok := e.node.lookup(name); ok {
 		return value, true
 	}
 	if value, ok := e.vars[strings.TrimPrefix(name, "env.")]; ok {

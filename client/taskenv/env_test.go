@@ -206,3 +206,30 @@ func TestIsolated(t *testing.T) {
 		t.Errorf("Isolated() = %v, want %v", got, want)
 	}
 }
+
+// The environment is built again after a change of any layer, and only then.
+func TestBuildAfterChanges(t *testing.T) {
+	s := subject()
+	b := taskenv.New(s)
+	first := b.Build()
+	if b.Build() != first {
+		t.Error("the environment was built again without a change")
+	}
+	newer := *s.Alloc
+	newer.Name = "shop.front[4]"
+	for name, change := range map[string]func(){
+		"NOMAD_ALLOC_NAME": func() { b.SetAlloc(&newer, s.Task) },
+		"NOMAD_TASK_DIR":   func() { b.SetPaths(taskenv.Paths{Task: "/changed"}) },
+		"FROM_HOOK":        func() { b.SetHook("hook", map[string]string{"FROM_HOOK": "1"}) },
+		"FROM_HOST":        func() { b.SetHost("hook", map[string]string{"FROM_HOST": "1"}) },
+	} {
+		before := b.Build()
+		change()
+		if after := b.Build().Var(name); after == "" || after == before.Var(name) {
+			t.Errorf("%s is %q after the change, was %q", name, after, before.Var(name))
+		}
+	}
+	if got := first.Var("NOMAD_ALLOC_NAME"); got != "shop.front[3]" {
+		t.Errorf("the earlier environment has changed: NOMAD_ALLOC_NAME is %q", got)
+	}
+}

@@ -154,23 +154,36 @@ func eachPort(networks nomad.Networks, do func(ip string, p nomad.Port)) {
 	}
 }
 
-// nodeVars returns the references to the node.
-func nodeVars(n *nomad.Node, region string) map[string]string {
-	vars := map[string]string{
-		"node.unique.id":   n.ID,
-		"node.unique.name": n.Name,
-		"node.datacenter":  n.Datacenter,
-		"node.region":      region,
-		"node.class":       n.NodeClass,
-		"node.pool":        n.NodePool,
+// nodeRefs are the references to the node. They are looked up in the node itself, which all tasks share.
+type nodeRefs struct {
+	node   *nomad.Node
+	region string
+}
+
+func (r nodeRefs) lookup(name string) (value string, known bool) {
+	if key, ok := strings.CutPrefix(name, "attr."); ok {
+		value, known = r.node.Attributes[key]
+		return value, known
 	}
-	for key, value := range n.Attributes {
-		vars["attr."+key] = value
+	if key, ok := strings.CutPrefix(name, "meta."); ok {
+		value, known = r.node.Meta[key]
+		return value, known
 	}
-	for key, value := range n.Meta {
-		vars["meta."+key] = value
+	switch name {
+	case "node.unique.id":
+		return r.node.ID, true
+	case "node.unique.name":
+		return r.node.Name, true
+	case "node.datacenter":
+		return r.node.Datacenter, true
+	case "node.region":
+		return r.region, true
+	case "node.class":
+		return r.node.NodeClass, true
+	case "node.pool":
+		return r.node.NodePool, true
 	}
-	return vars
+	return "", false
 }
 
 // short returns the first eight characters of an ID.

@@ -111,6 +111,7 @@ type TaskPoststartRequest struct {
 	Network *drivers.TaskNetwork // nil if the driver created none
 	Env     *taskenv.Env         // as passed to the task
 	Stats   StatsSource          // never nil
+	Meter   Meter                // nil if the driver cannot measure at once
 	Task    *nomad.Task          // as started
 	Started time.Time            // of this run
 }
@@ -176,6 +177,9 @@ type Confinement struct {
 
 // StatsSource streams the resource usage of the started task.
 type StatsSource func(ctx context.Context, interval time.Duration) (<-chan *drivers.ResourceUsage, error)
+
+// Meter returns the function that measures the started task (drivers.Meterer).
+type Meter func() (measure func() *drivers.ResourceUsage, err error)
 
 // Control changes the task of a hook outside the hook methods.
 type Control interface {

@@ -38,6 +38,7 @@ type Deps struct {
 	Template   template.Config
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
+	Sampler    *Sampler          // samples the usage of drivers that can measure at once; nil for none
 	Metrics    Metrics
 	Services   *service.Registrar // nil: native services are not enabled
 	Scripts    Scripts            // nil: no checks

@@ -27,13 +27,16 @@ func newScriptsHook(c Config) hook.Hook {
 func (*scriptsHook) Name() string { return "script_checks" }
 
 // Poststart attaches the process. A driver without exec leaves the checks pending.
-func (h *scriptsHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp *TaskPoststartResponse) error {
-	if h.scripts == nil || req.Exec == nil {
-		return nil
+func (h *scriptsHook) Poststart(_ context.Context, req *TaskPoststartRequest, _ *TaskPoststartResponse) error {
+	if h.scripts != nil && req.Exec != nil {
+		h.scripts.Attach(h.alloc, h.task, req.Exec)
 	}
-	h.scripts.Attach(h.alloc, h.task, req.Exec)
-	resp.Background = func(ctx context.Context) {
-		<-ctx.Done()
+	return nil
+}
+
+// Exited detaches the process.
+func (h *scriptsHook) Exited(context.Context, *TaskExitedRequest, *TaskExitedResponse) error {
+	if h.scripts != nil {
 		h.scripts.Detach(h.alloc, h.task)
 	}
 	return nil

@@ -108,8 +108,11 @@ func listen(ctx context.Context, dir *safefs.Dir, name string, owner Owner) (net
 
 // serve serves requests until ctx ends.
 func (h *socketHook) serve(ctx context.Context, l net.Listener) {
+	var only http.Protocols
+	only.SetHTTP1(true) // the configuration of HTTP/2, which needs TLS, would be made for every task
 	srv := &http.Server{
 		Handler:           h.api.Handler,
+		Protocols:         &only,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,

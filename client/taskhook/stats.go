@@ -15,6 +15,8 @@ const defaultStatsEvery = time.Second
 
 // statsHook samples the task's resource usage for the API and, if enabled, for metrics.
 type statsHook struct {
+	sampler *Sampler // nil: only drivers that send samples
+	remove  func()   // ends the samples of the sampler; nil if there are none
 	every   time.Duration
 	usage   func(*nomad.TaskResourceUsage)
 	metrics *taskMetrics // nil disables them
@@ -22,36 +24,61 @@ type statsHook struct {
 }
 
 func newStatsHook(c Config) hook.Hook {
-	return &statsHook{every: c.StatsEvery, usage: c.Usage, metrics: newTaskMetrics(c), log: c.Log}
+	return &statsHook{sampler: c.Sampler, every: c.StatsEvery, usage: c.Usage, metrics: newTaskMetrics(c), log: c.Log}
 }
 
 func (*statsHook) Name() string { return "stats" }
 
 func (h *statsHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp *TaskPoststartResponse) error {
+	if h.sampler != nil && req.Meter != nil {
+		measure, err := req.Meter()
+		if err != nil {
+			h.log.Debug("measure resource usage", "err", err)
+			return nil
+		}
+		h.end()
+		h.remove = h.sampler.add(measure, h.take)
+		return nil
+	}
+	resp.Background = func(ctx context.Context) { h.follow(ctx, req.Stats) }
+	return nil
+}
+
+// follow samples the usage with a driver that sends it.
+func (h *statsHook) follow(ctx context.Context, stats StatsSource) {
 	every := h.every
 	if every <= 0 {
 		every = defaultStatsEvery
 	}
-	resp.Background = func(ctx context.Context) {
-		select { // a task that exits before its first sample costs nothing
-		case <-ctx.Done():
-			return
-		case <-time.After(every):
-		}
-		samples, err := req.Stats(ctx, every)
-		if err != nil {
-			h.log.Debug("sample resource usage", "err", err)
-			return
-		}
-		for sample := range samples {
-			usage := Usage(sample)
-			h.usage(usage)
-			if h.metrics != nil {
-				h.metrics.publish(sample)
-			}
-		}
+	select { // a task that exits before its first sample costs nothing
+	case <-ctx.Done():
+		return
+	case <-time.After(every):
 	}
-	return nil
+	samples, err := stats(ctx, every)
+	if err != nil {
+		h.log.Debug("sample resource usage", "err", err)
+		return
+	}
+	for sample := range samples {
+		h.take(sample)
+	}
+}
+
+// take passes a sample on.
+func (h *statsHook) take(sample *drivers.ResourceUsage) {
+	h.usage(Usage(sample))
+	if h.metrics != nil {
+		h.metrics.publish(sample)
+	}
+}
+
+// end ends the samples.
+func (h *statsHook) end() {
+	if h.remove != nil {
+		h.remove()
+		h.remove = nil
+	}
 }
 
 // Update takes the max_run_duration of a new version of the job.
@@ -62,9 +89,16 @@ func (h *statsHook) Update(_ context.Context, req *TaskUpdateRequest, _ *TaskUpd
 	return nil
 }
 
-// Exited clears the last sample.
+// Exited ends the samples and clears the last one.
 func (h *statsHook) Exited(context.Context, *TaskExitedRequest, *TaskExitedResponse) error {
+	h.end()
 	h.usage(nil)
+	return nil
+}
+
+// Stop ends the samples of a task that ended without Exited.
+func (h *statsHook) Stop(context.Context, *TaskStopRequest, *TaskStopResponse) error {
+	h.end()
 	return nil
 }
 

@@ -127,10 +127,7 @@ func (r *Runner) Update(a *nomad.Allocation, t *nomad.Task) {
 		}
 	}
 	r.mu.Unlock()
-	select {
-	case r.rescheduled <- struct{}{}:
-	default: // the schedule is about to be read
-	}
+	r.followSchedule()
 	r.env.SetAlloc(a, t)
 }
 

@@ -113,7 +113,7 @@ func (r *Runner) runPoststart(ctx context.Context, env *taskenv.Env, started tim
 	_, task := r.current()
 	id := r.taskID()
 	req := &taskhook.TaskPoststartRequest{
-		Env: env, Task: task, Started: started, Exec: r.execer(), Network: r.local.DriverNetwork,
+		Env: env, Task: task, Started: started, Exec: r.execer(), Network: r.local.DriverNetwork, Meter: r.meter(id),
 		Stats: func(ctx context.Context, every time.Duration) (<-chan *drivers.ResourceUsage, error) {
 			return r.cfg.Driver.TaskStats(ctx, id, every)
 		},
@@ -124,6 +124,15 @@ func (r *Runner) runPoststart(ctx context.Context, env *taskenv.Env, started tim
 		r.try.run(resp.Background)
 		return err
 	})
+}
+
+// meter returns the meter of a task, nil if the driver has none.
+func (r *Runner) meter(id string) taskhook.Meter {
+	driver, ok := r.cfg.Driver.(drivers.Meterer)
+	if !ok {
+		return nil
+	}
+	return func() (func() *drivers.ResourceUsage, error) { return driver.Meter(id) }
 }
 
 func (r *Runner) preKill(ctx context.Context, e *nomad.TaskEvent) {

@@ -1,9 +1,7 @@
 package taskrunner
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/cron"
@@ -111,46 +109,43 @@ func (r *Runner) scheduled(now time.Time) (nomad.TaskScheduleState, time.Time) {
 	return nomad.TaskScheduleStateSchedPause, change
 }
 
-// applySchedule sets the state of the schedule unless a user has set another. It returns when the schedule changes.
-func (r *Runner) applySchedule() time.Time {
+// beginSchedule applies the schedule before the task starts, and follows it until endSchedule.
+func (r *Runner) beginSchedule() {
+	r.deciding.Lock()
+	r.following = r.Phase() != Terminal
+	r.deciding.Unlock()
+	r.followSchedule()
+}
+
+// followSchedule sets the state of the schedule, unless a user has set another, and sets a timer for its next change.
+// Most tasks have no schedule and need neither a timer nor a goroutine.
+func (r *Runner) followSchedule() {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
+	if !r.following || r.isKilled() {
+		return
+	}
 	s, change := r.scheduled(time.Now())
 	if !r.PauseState().Forced() {
 		r.setPause(s, "by its schedule")
 	}
-	return change
-}
-
-// followSchedule applies the schedule until ctx ends or the task is killed.
-func (r *Runner) followSchedule(ctx context.Context) {
-	for {
-		var due <-chan time.Time
-		if change := r.applySchedule(); !change.IsZero() {
-			due = time.After(min(max(time.Until(change), 0), maxScheduleWait))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.killed:
-			return
-		case <-r.rescheduled:
-		case <-due:
-		}
+	r.stopTimer()
+	if !change.IsZero() {
+		r.due = time.AfterFunc(min(max(time.Until(change), 0), maxScheduleWait), r.followSchedule)
 	}
 }
 
-// beginSchedule applies the schedule before the task starts, and follows it until the returned function is called.
-func (r *Runner) beginSchedule(ctx context.Context) (end func()) {
-	if r.Phase() == Terminal {
-		return func() {}
-	}
-	r.applySchedule()
-	ctx, cancel := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	work.Go(func() { r.followSchedule(ctx) })
-	return func() {
-		cancel()
-		work.Wait()
+// endSchedule ends followSchedule.
+func (r *Runner) endSchedule() {
+	r.deciding.Lock()
+	defer r.deciding.Unlock()
+	r.following = false
+	r.stopTimer()
+}
+
+// stopTimer stops the timer. The caller holds deciding. A timer that has fired calls followSchedule once more.
+func (r *Runner) stopTimer() {
+	if r.due != nil {
+		r.due.Stop()
 	}
 }

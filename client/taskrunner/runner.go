@@ -81,9 +81,6 @@ type Runner struct {
 	done      chan struct{} // closed when the task is dead and its stop hooks have run
 	asked     chan struct{} // closed when the driver has been asked once to recover a stored process
 	askedOnce sync.Once
-	// rescheduled, buffered 1, receives when the schedule of the task may have changed.
-	rescheduled chan struct{}
-
 	// Owned by Run.
 	tracker *tracker
 	local   state.LocalState
@@ -95,7 +92,9 @@ type Runner struct {
 
 	// deciding is held while the state of the schedule is computed and set, so that the schedule never
 	// replaces a request of a user.
-	deciding sync.Mutex
+	deciding  sync.Mutex
+	following bool        // the schedule is followed; guarded by deciding
+	due       *time.Timer // the next change of the schedule, may be nil; guarded by deciding
 
 	mu        sync.Mutex
 	alloc     *nomad.Allocation
@@ -120,9 +119,9 @@ func New(cfg Config) *Runner {
 		done:      make(chan struct{}),
 		asked:     make(chan struct{}),
 		phase:     Pending,
-		pause:     newGates(), rescheduled: make(chan struct{}, 1),
-		local:   state.LocalState{Hooks: map[string]*state.HookState{}},
-		tracker: newTracker(cfg.Alloc.Job, cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup), cfg.Task),
+		pause:     newGates(),
+		local:     state.LocalState{Hooks: map[string]*state.HookState{}},
+		tracker:   newTracker(cfg.Alloc.Job, cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup), cfg.Task),
 		env: taskenv.New(taskenv.Subject{
 			Node: cfg.Node, Region: cfg.Region, Alloc: cfg.Alloc, Task: cfg.Task, Network: cfg.Network,
 		}),
@@ -147,7 +146,8 @@ func (r *Runner) Run(ctx context.Context) error {
 		r.Emit(&nomad.TaskEvent{Type: nomad.TaskReceived})
 	}
 	defer r.setAsked()
-	defer r.beginSchedule(ctx)()
+	r.beginSchedule()
+	defer r.endSchedule()
 	for phase := r.Phase(); phase != Terminal; {
 		if phase != Recovering {
 			r.setAsked()

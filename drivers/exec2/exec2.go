@@ -201,6 +201,7 @@ func (d *Driver) prepare(cfg *drivers.TaskConfig) (*prepared, error) {
 
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+	defer d.super.Turn()()
 	r, err := d.prepare(cfg)
 	if err != nil {
 		return nil, err
@@ -249,7 +250,7 @@ func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *super
 	w.PID = running.PID
 	d.watch.begin(w, explained)
 	d.watch.started(cfg.ID)
-	return d.Started(cfg, process.SessionData{Environment: environment(cfg, acc)})
+	return d.Started(cfg, spec.Group, process.SessionData{Environment: environment(cfg, acc)})
 }
 
 // demands returns an error if the task needs more than the kernel has. Servers place tasks by the

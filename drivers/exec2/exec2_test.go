@@ -355,6 +355,11 @@ func TestStats(t *testing.T) {
 		t.Error(err)
 	}
 	f.wait(cfg)
+	for range ch { // until the channel is closed, after the end of the task
+	}
+	if ctx.Err() != nil {
+		t.Error("the samples go on after the end of the task")
+	}
 }
 
 // TestGroup checks that the task's group has the limits, and that no group remains.

@@ -234,12 +234,9 @@ func (d *Driver) DestroyTask(id string, force bool) error {
 
 // RecoverTask implements drivers.Driver.
 func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
-	if err := d.Tasks.RecoverTask(ctx, h); err != nil {
-		return err
-	}
-	t, err := d.super.Task(ctx, h.TaskID)
+	t, err := d.Recovered(ctx, h)
 	if err != nil {
-		return nil //nolint:nilerr // the wait for the task reports the error
+		return err
 	}
 	d.watch.begin(watched(t), d.watch.mode(d.Current().Plugin) != denials.Off)
 	return nil

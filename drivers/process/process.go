@@ -27,6 +27,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -34,6 +35,7 @@ import (
 // Supervisor runs processes; *supervise.Client implements it.
 type Supervisor interface {
 	Task(ctx context.Context, id string) (*proc.Task, error)
+	Brief(ctx context.Context, id string) (*proc.Task, error)
 	Wait(ctx context.Context, id string) (*proc.Exit, error)
 	Signal(ctx context.Context, id string, sig syscall.Signal) error
 	Kill(ctx context.Context, id string) (*proc.Exit, error)
@@ -55,7 +57,8 @@ type state struct {
 	MHzPerCore uint64
 	SessionData
 
-	group proc.Group // control group, which may not exist
+	group    proc.Group // control group, which may not exist
+	measured proc.Group // control group of the task's processes; empty for none
 }
 
 // SessionData is the data for sessions of a task, in addition to its policy and control group.
@@ -77,9 +80,12 @@ type Tasks struct {
 	byID map[string]state
 }
 
-// Started adds a task that the supervisor has started, and returns its handle.
-func (ts *Tasks) Started(cfg *drivers.TaskConfig, b SessionData) (*drivers.TaskHandle, error) {
+// Started adds a task that the supervisor has started in a control group, nil for none, and returns its handle.
+func (ts *Tasks) Started(cfg *drivers.TaskConfig, group *supervise.Group, b SessionData) (*drivers.TaskHandle, error) {
 	s := state{Name: cfg.Name, Backend: ts.Backend, MHzPerCore: cfg.Limits.MHzPerCore, SessionData: b, group: GroupName(cfg)}
+	if group != nil {
+		s.measured = group.Group
+	}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode handle of task %s: %w", cfg.ID, err)
@@ -120,20 +126,26 @@ func (ts *Tasks) state(id string) (state, error) {
 // RecoverTask implements drivers.Driver. A handle without State was stored before the start: the
 // agent died before it stored the final one.
 func (ts *Tasks) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
+	_, err := ts.Recovered(ctx, h)
+	return err
+}
+
+// Recovered is RecoverTask, and also returns the supervisor's record of the task, without Declared.
+func (ts *Tasks) Recovered(ctx context.Context, h *drivers.TaskHandle) (*proc.Task, error) {
 	s, err := ts.decode(h)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t, err := ts.Supervisor.Task(ctx, h.TaskID)
+	t, err := ts.Supervisor.Brief(ctx, h.TaskID)
 	if errors.Is(err, proc.ErrUnknownTask) {
-		return drivers.ErrTaskNotFound
+		return nil, drivers.ErrTaskNotFound
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.group = t.Group
+	s.group, s.measured = t.Group, t.Group
 	ts.remember(h.TaskID, s)
-	return nil
+	return t, nil
 }
 
 func (ts *Tasks) decode(h *drivers.TaskHandle) (state, error) {
@@ -235,7 +247,7 @@ func (ts *Tasks) DestroyTask(id string, force bool) error {
 	defer cancel()
 	s, err := ts.state(id)
 	if err != nil {
-		if _, err := ts.Supervisor.Task(ctx, id); err != nil {
+		if _, err := ts.Supervisor.Brief(ctx, id); err != nil {
 			return notFound(err)
 		}
 	}
@@ -283,7 +295,7 @@ func (ts *Tasks) InspectTask(id string) (*drivers.TaskStatus, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 	defer cancel()
-	t, err := ts.Supervisor.Task(ctx, id)
+	t, err := ts.Supervisor.Brief(ctx, id)
 	if err != nil {
 		return nil, notFound(err)
 	}

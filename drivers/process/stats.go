@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,41 +12,59 @@ import (
 )
 
 // TaskStats implements drivers.Driver. Without a control group a sample measures nothing, and its
-// lists are empty.
+// lists are empty. The end of the task is noticed with the next sample: a request that waits for it would cost a
+// goroutine here and in the supervisor for every running task.
 func (ts *Tasks) TaskStats(ctx context.Context, id string, interval time.Duration) (<-chan *drivers.ResourceUsage, error) {
+	if interval <= 0 {
+		return nil, fmt.Errorf("stats interval %v is not positive", interval)
+	}
+	m, err := ts.meter(id)
+	if err != nil {
+		return nil, err
+	}
+	over := func() bool { return !m.group.Exists() } // the supervisor removes it
+	if m.group == nil {
+		over = func() bool { return ts.over(ctx, id) }
+	}
+	ch := make(chan *drivers.ResourceUsage)
+	go func() {
+		defer close(ch)
+		m.run(ctx, interval, over, ch)
+	}()
+	return ch, nil
+}
+
+// Meter implements drivers.Meterer.
+func (ts *Tasks) Meter(id string) (func() *drivers.ResourceUsage, error) {
+	m, err := ts.meter(id)
+	if err != nil {
+		return nil, err
+	}
+	return func() *drivers.ResourceUsage { return m.sample(time.Now()) }, nil
+}
+
+// meter returns the meter of a task.
+func (ts *Tasks) meter(id string) (*meter, error) {
 	s, err := ts.state(id)
 	if err != nil {
 		return nil, err
 	}
-	if interval <= 0 {
-		return nil, fmt.Errorf("stats interval %v is not positive", interval)
-	}
-	t, err := ts.Supervisor.Task(ctx, id)
-	if err != nil {
-		return nil, notFound(err)
-	}
 	m := &meter{mhz: float64(s.MHzPerCore)}
-	if t.Group != (proc.Group{}) {
-		h, err := cgroup.Detect()
-		if err != nil {
-			return nil, err
-		}
-		if m.group, err = h.Open(t.Group.Parent, t.Group.Name); err != nil {
-			return nil, err
-		}
+	if s.measured == (proc.Group{}) {
+		return m, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		ts.Supervisor.Wait(ctx, id) //nolint:errcheck // any end of the wait ends the samples
-	}()
-	ch := make(chan *drivers.ResourceUsage)
-	go func() {
-		defer close(ch)
-		defer cancel()
-		m.run(ctx, interval, ch)
-	}()
-	return ch, nil
+	h, err := cgroup.Detect()
+	if err != nil {
+		return nil, err
+	}
+	m.group, err = h.Open(s.measured.Parent, s.measured.Name)
+	return m, err
+}
+
+// over reports whether the task has ended. If the supervisor does not answer, it has not.
+func (ts *Tasks) over(ctx context.Context, id string) bool {
+	t, err := ts.Supervisor.Brief(ctx, id)
+	return errors.Is(err, proc.ErrUnknownTask) || err == nil && t.Exit != nil
 }
 
 // meter converts counters to rates.
@@ -57,7 +76,8 @@ type meter struct {
 	lastAt time.Time
 }
 
-func (m *meter) run(ctx context.Context, interval time.Duration, ch chan<- *drivers.ResourceUsage) {
+// run sends a sample in each interval until ctx ends or over reports the end of the task.
+func (m *meter) run(ctx context.Context, interval time.Duration, over func() bool, ch chan<- *drivers.ResourceUsage) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -70,6 +90,9 @@ func (m *meter) run(ctx context.Context, interval time.Duration, ch chan<- *driv
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if over() {
+			return
 		}
 	}
 }

@@ -118,6 +118,7 @@ func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driver
 
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+	defer d.super.Turn()()
 	set := d.Current()
 	if err := set.usable(d.name, cfg); err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, process.StartFailure(err)
 	}
-	return d.Started(cfg, process.SessionData{Environment: set.environment(opts), Join: spec.Join})
+	return d.Started(cfg, spec.Group, process.SessionData{Environment: set.environment(opts), Join: spec.Join})
 }
 
 // groups selects the task's control groups: weights and cores, no hard limits. An agent without

@@ -56,6 +56,7 @@ var figures = []figure{
 	{"500 of 5,000 nodes lost, 5,000 allocations replaced", "≤ 10 s", losses},
 	{"100 of 200 nodes drained", "≤ 30 s, never below count − max_parallel", drains},
 	{"1,000 periodic jobs launched", "≤ 5 s, none twice", launches},
+	{"1,000 sandboxed tasks, and the agent killed", "running ≤ 25 s, agent and supervisor ≤ 220 MiB, reattached ≤ 4 s", manyTasks},
 	{"lists with 10,000 allocations", "≥ 2.5 × the program of -baseline (6fe646be)", listRates},
 	{"10,000 variables listed by prefix, with access control", "≤ 50 ms", listVariables},
 	{"log pump over cat", "≥ 80 %", pumpRate},
@@ -71,6 +72,7 @@ type bench struct {
 	dir      string
 	profiles string // directory of CPU profiles; empty for none
 	baseline string // an older program to compare with; empty for none
+	tasks    int    // of the figure of 1,000 sandboxed tasks
 }
 
 // limit bounds the complete run.
@@ -90,6 +92,7 @@ func main() {
 	dir := flag.String("dir", "", "where the data goes: a directory on a real disk (default: the one of temporary files)")
 	profiles := flag.String("profiles", "", "a directory for CPU profiles of the agents during registrations, the mixed load and the restore of a snapshot (go tool pprof)")
 	baseline := flag.String("baseline", "", "an older program: the figures of lists are compared with it")
+	tasks := flag.Int("tasks", 1000, "the number of sandboxed tasks in the figure of 1,000: fewer for a busy machine, a multiple of 10")
 	flag.Parse()
 	chosen, err := regexp.Compile(*only)
 	if err != nil {
@@ -100,7 +103,7 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(ctx, bench{nomad: *nomad, dir: *dir, profiles: *profiles, baseline: *baseline}, chosen); err != nil {
+	if err := run(ctx, bench{nomad: *nomad, dir: *dir, profiles: *profiles, baseline: *baseline, tasks: *tasks}, chosen); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

@@ -197,6 +197,9 @@ func (g *Group) Pids() ([]int, error) {
 	return pids, nil
 }
 
+// Exists reports whether the group exists.
+func (g *Group) Exists() bool { return unix.Access(g.tracker(), unix.F_OK) == nil }
+
 // tracker returns the directory with the list of processes.
 func (g *Group) tracker() string {
 	if d := g.Dir(); d != "" {

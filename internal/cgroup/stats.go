@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,14 +32,14 @@ func (g *Group) Stats() Stats {
 		s.memory2(dir)
 	}
 	if dir, v := g.controller("cpu"); v == 1 {
-		stat := readKeys(dir, "cpu.stat")
-		s.ThrottledPeriods, s.ThrottledTime = stat["nr_throttled"], stat["throttled_time"]
+		stat := readKeys(dir, "cpu.stat", "nr_throttled", "throttled_time")
+		s.ThrottledPeriods, s.ThrottledTime = stat[0], stat[1]
 	}
 	if d := g.Dir(); d != "" { // cpu.stat exists in version 2 even without the controller
-		stat := readKeys(d, "cpu.stat")
-		s.CPUTotal, s.CPUUser, s.CPUSystem = 1000*stat["usage_usec"], 1000*stat["user_usec"], 1000*stat["system_usec"]
+		stat := readKeys(d, "cpu.stat", "usage_usec", "user_usec", "system_usec", "nr_throttled", "throttled_usec")
+		s.CPUTotal, s.CPUUser, s.CPUSystem = 1000*stat[0], 1000*stat[1], 1000*stat[2]
 		if _, v := g.controller("cpu"); v == 2 {
-			s.ThrottledPeriods, s.ThrottledTime = stat["nr_throttled"], 1000*stat["throttled_usec"]
+			s.ThrottledPeriods, s.ThrottledTime = stat[3], 1000*stat[4]
 		}
 	} else if dir, v := g.controller("cpuacct"); v == 1 {
 		s.CPUTotal = readNumber(dir, "cpuacct.usage")
@@ -54,9 +55,9 @@ func (g *Group) OOMKills() uint64 {
 	dir, version := g.controller("memory")
 	switch version {
 	case 1:
-		return readKeys(dir, "memory.oom_control")["oom_kill"]
+		return readKeys(dir, "memory.oom_control", "oom_kill")[0]
 	case 2:
-		return readKeys(dir, "memory.events")["oom_kill"]
+		return readKeys(dir, "memory.events", "oom_kill")[0]
 	}
 	return 0
 }
@@ -67,35 +68,40 @@ func (g *Group) ForksDenied() uint64 {
 	if version == 0 {
 		return 0
 	}
-	return readKeys(dir, "pids.events")["max"]
+	return readKeys(dir, "pids.events", "max")[0]
 }
 
 func (s *Stats) memory1(dir string) {
-	stat := readKeys(dir, "memory.stat")
+	stat := readKeys(dir, "memory.stat", "rss", "cache", "swap")
 	s.MemoryUsage = readNumber(dir, "memory.usage_in_bytes")
 	s.MemoryPeak = readNumber(dir, "memory.max_usage_in_bytes")
-	s.MemoryRSS, s.MemoryCache, s.MemorySwap = stat["rss"], stat["cache"], stat["swap"]
+	s.MemoryRSS, s.MemoryCache, s.MemorySwap = stat[0], stat[1], stat[2]
 }
 
 func (s *Stats) memory2(dir string) {
-	stat := readKeys(dir, "memory.stat")
+	stat := readKeys(dir, "memory.stat", "anon", "file")
 	s.MemoryUsage = readNumber(dir, "memory.current")
 	s.MemoryPeak = readNumber(dir, "memory.peak")
 	s.MemorySwap = readNumber(dir, "memory.swap.current")
-	s.MemoryRSS, s.MemoryCache = stat["anon"], stat["file"]
+	s.MemoryRSS, s.MemoryCache = stat[0], stat[1]
 }
 
-// readKeys parses a file of "key value" lines; an absent file has none.
-func readKeys(dir, file string) map[string]uint64 {
+// readKeys returns the values of keys in a file of "key value" lines, 0 for an absent key or file. Every running task is
+// measured each second, so that the other lines cost nothing.
+func readKeys(dir, file string, keys ...string) []uint64 {
+	out := make([]uint64, len(keys))
 	text, err := read(dir, file)
 	if err != nil {
-		return nil
+		return out
 	}
-	out := map[string]uint64{}
 	for line := range strings.Lines(text) {
 		k, v, _ := strings.Cut(strings.TrimSpace(line), " ")
+		i := slices.Index(keys, k)
+		if i < 0 {
+			continue
+		}
 		if n, err := strconv.ParseUint(v, 10, 64); err == nil {
-			out[k] = n
+			out[i] = n
 		}
 	}
 	return out

@@ -26,6 +26,7 @@ type Client struct {
 	dir     string
 	uid     int           // uid of the agent
 	patient time.Duration // how long a refused upgrade is retried
+	turns   turns
 	gate    chan struct{} // holds one token, whose holder may change current
 	current *session
 	closed  bool
@@ -34,7 +35,7 @@ type Client struct {
 // NewClient returns a client for the supervisor in dir, such as <data_dir>/client/supervise. It
 // does not connect yet.
 func NewClient(dir string, log *slog.Logger) *Client {
-	c := &Client{log: log, dir: dir, uid: os.Geteuid(), patient: upgradePatience, gate: make(chan struct{}, 1)}
+	c := &Client{log: log, dir: dir, uid: os.Geteuid(), patient: upgradePatience, turns: newTurns(preparedPerCore, preparedLimit), gate: make(chan struct{}, 1)}
 	c.gate <- struct{}{}
 	return c
 }
@@ -122,6 +123,11 @@ func (c *Client) list(ctx context.Context, req *request) ([]proc.Task, error) {
 // Task returns one task.
 func (c *Client) Task(ctx context.Context, id string) (*proc.Task, error) {
 	return c.one(ctx, &request{Op: opTask, ID: id})
+}
+
+// Brief returns one task without Declared, which is many times larger than the rest.
+func (c *Client) Brief(ctx context.Context, id string) (*proc.Task, error) {
+	return c.one(ctx, &request{Op: opTask, ID: id, Brief: true})
 }
 
 // Wait blocks until the task has ended and its logs are complete. It continues with the next

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,9 +43,36 @@ func (t *task) watch() {
 	}
 	t.mu.Lock()
 	t.info.Exit = exit
+	waiters := t.waiters
+	t.waiters = nil
 	t.mu.Unlock()
 	close(t.done)
+	for _, w := range waiters {
+		if !w.gone() {
+			go w.answer() // it may block on a client that does not read
+		}
+	}
 	t.over()
+}
+
+// waiter is a client that waits for the end of a task.
+type waiter struct {
+	gone   func() bool // reports whether the client has disconnected
+	answer func()
+}
+
+// atEnd calls answer when the task has ended, at once if it has. It drops the waiters of clients that have
+// disconnected.
+func (t *task) atEnd(w waiter) {
+	t.mu.Lock()
+	ended := t.info.Exit != nil
+	if !ended {
+		t.waiters = append(slices.DeleteFunc(t.waiters, func(w waiter) bool { return w.gone() }), w)
+	}
+	t.mu.Unlock()
+	if ended {
+		w.answer()
+	}
 }
 
 // count adds the counters of the control group since the start. They read as 0 if the group no longer

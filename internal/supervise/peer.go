@@ -28,6 +28,10 @@ type peer struct {
 const answerPatience = 30 * time.Second
 
 func (c *peer) handle(ctx context.Context, req *request) {
+	if req.Op == opWait {
+		c.wait(ctx, req)
+		return
+	}
 	resp := &response{}
 	err := c.server.dispatch(ctx, req, resp)
 	if ctx.Err() != nil {
@@ -35,6 +39,23 @@ func (c *peer) handle(ctx context.Context, req *request) {
 	}
 	resp.Seq = req.Seq
 	c.answer(resp, err)
+}
+
+// wait answers when the task has ended. No goroutine waits meanwhile: there is a request for every running task.
+func (c *peer) wait(ctx context.Context, req *request) {
+	t, err := c.server.task(ctx, req.ID)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		c.answer(&response{Seq: req.Seq}, err)
+		return
+	}
+	t.atEnd(waiter{gone: func() bool { return ctx.Err() != nil }, answer: func() {
+		resp := &response{Seq: req.Seq}
+		t.answerBrief(resp)
+		c.answer(resp, nil)
+	}})
 }
 
 func (c *peer) answer(resp *response, err error) {
@@ -84,6 +105,10 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	}
 	switch req.Op {
 	case opTask:
+		if req.Brief {
+			t.answerBrief(resp)
+			return nil
+		}
 		return t.answerFull(resp)
 	case opSignal:
 		return t.signal(unix.Signal(req.Signal))
@@ -93,8 +118,6 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 		if err := t.kill(); err != nil {
 			return err
 		}
-		fallthrough
-	case opWait:
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -208,27 +231,8 @@ func (s *server) begin(id string, resp *response, open func() (*task, error)) er
 	return nil
 }
 
-// Many stages on a few cores slow each other down, and each costs memory while it lives. Therefore
-// only a few starts run at a time, and the others wait. A start that hangs, for example on a
-// granted path of a dead file server, delays the others for turnLimit only.
-const (
-	startsPerCore = 2
-	turnLimit     = 250 * time.Millisecond
-)
-
-// turn waits for the turn of a start, which done ends.
-func (s *server) turn() (done func()) {
-	s.turns <- struct{}{}
-	end := sync.OnceFunc(func() { <-s.turns })
-	late := time.AfterFunc(turnLimit, end)
-	return func() {
-		late.Stop()
-		end()
-	}
-}
-
 func (s *server) launch(spec *Spec) (*task, error) {
-	defer s.turn()()
+	defer s.turns.take()()
 	s.numbers.Lock()
 	rec, err := s.store.create()
 	s.numbers.Unlock()

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -61,9 +60,9 @@ type server struct {
 	lock    *os.File
 	listen  *os.File
 	store   *store
-	numbers sync.Mutex    // of the store
-	ending  sync.RWMutex  // read-locked from the end of a task until it is on disk
-	turns   chan struct{} // one element for each running start
+	numbers sync.Mutex   // of the store
+	ending  sync.RWMutex // read-locked from the end of a task until it is on disk
+	turns   turns
 
 	strangers strangers
 	releasing sync.Mutex // held during the adoption of a quarantined task
@@ -90,7 +89,7 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 		return err
 	}
 	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, apart: map[string]aside{}, activity: time.Now(),
-		turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
+		turns: newTurns(startsPerCore, turnLimit)}
 	if err := s.acquire(kept); err != nil {
 		return err
 	}

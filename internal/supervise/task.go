@@ -31,8 +31,9 @@ type task struct {
 	ending *sync.RWMutex // of the server
 	over   func()        // called when the task has ended
 
-	mu   sync.Mutex
-	info proc.Task
+	mu      sync.Mutex
+	info    proc.Task
+	waiters []waiter
 }
 
 func newTask(s *server, rec record, info proc.Task) *task {

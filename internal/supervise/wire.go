@@ -25,7 +25,7 @@ const (
 	opStart    = "start"    // Spec → Task
 	opCollect  = "collect"  // ID, Spec with Logs only → Task with Pipes; repeatable
 	opList     = "list"     // Faulty → Tasks
-	opTask     = "task"     // ID → Task
+	opTask     = "task"     // ID, Brief → Task
 	opWait     = "wait"     // ID → Task with Exit, when it ended
 	opSignal   = "signal"   // ID, Signal
 	opKill     = "kill"     // ID; answered when the task ended
@@ -46,6 +46,7 @@ type request struct {
 	Program string `json:",omitempty"`
 	Secret  string `json:",omitempty"`
 	Faulty  bool   `json:",omitempty"` // list only tasks with LogFaults
+	Brief   bool   `json:",omitempty"` // task without Declared; earlier builds send it
 }
 
 type response struct {

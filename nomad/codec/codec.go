@@ -34,11 +34,27 @@ var encoders = sync.Pool{New: func() any { return codec.NewEncoder(nil, MsgpackH
 
 var decoders = sync.Pool{New: func() any { return codec.NewDecoder(nil, MsgpackHandle) }}
 
+// buffers are those of Encode and EncodeCommand. Their results have no spare capacity, because they are kept for long:
+// Raft caches its latest entries.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxBuffer is the largest buffer that is used again. A plan may be several megabytes.
+const maxBuffer = 64 << 10
+
 // Encode returns v as msgpack.
-func Encode(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	err := encodeTo(&buf, v)
-	return buf.Bytes(), err
+func Encode(v any) ([]byte, error) { return encoded(nil, v) }
+
+// encoded returns head, followed by v.
+func encoded(head []byte, v any) ([]byte, error) {
+	buf := buffers.Get().(*bytes.Buffer)
+	buf.Reset()
+	buf.Write(head)
+	err := encodeTo(buf, v)
+	out := bytes.Clone(buf.Bytes())
+	if buf.Cap() <= maxBuffer {
+		buffers.Put(buf)
+	}
+	return out, err
 }
 
 // EncodeCommand returns the Data of a Raft log entry: the message type, followed by v.
@@ -46,10 +62,7 @@ func EncodeCommand(t nomad.MessageType, v any) ([]byte, error) {
 	if t.Ours() {
 		t |= nomad.IgnoreUnknownTypeFlag
 	}
-	var buf bytes.Buffer
-	buf.WriteByte(byte(t))
-	err := encodeTo(&buf, v)
-	return buf.Bytes(), err
+	return encoded([]byte{byte(t)}, v)
 }
 
 // encodeTo appends v to buf. It resets the encoder before returning it to the pool, so that the pool does

@@ -201,3 +201,28 @@ func TestJSONBuffers(t *testing.T) {
 		t.Errorf("the first text has become %s", first)
 	}
 }
+
+// Encoded values share no memory with later ones, and keep no larger buffer alive.
+func TestEncodedAlone(t *testing.T) {
+	long, short := strings.Repeat("l", 40<<10), strings.Repeat("s", 40<<10)
+	first, err := codec.Encode(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := bytes.Clone(first)
+	for range 8 {
+		second, err := codec.EncodeCommand(nomad.JobRegisterRequestType, short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(second) == 0 || second[0] != byte(nomad.JobRegisterRequestType) {
+			t.Errorf("the command begins with %v, want its type", second[:1])
+		}
+		if spare := cap(second) - len(second); spare > len(second)/4 {
+			t.Errorf("%d bytes have %d bytes of spare capacity", len(second), spare)
+		}
+	}
+	if !bytes.Equal(first, before) {
+		t.Error("an encoded value has changed")
+	}
+}

@@ -72,6 +72,13 @@ type Driver interface {
 	TaskStats(ctx context.Context, id string, interval time.Duration) (<-chan *ResourceUsage, error)
 }
 
+// Meterer is a Driver that can measure a task at once, so that one goroutine can sample all its tasks.
+type Meterer interface {
+	// Meter returns a function that measures a task. Its rates are those since its last call. After
+	// the end of the task it measures nothing. It is not called concurrently.
+	Meter(id string) (measure func() *ResourceUsage, err error)
+}
+
 // FSIsolation is the kind of file system isolation.
 type FSIsolation string
 
