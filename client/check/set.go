@@ -50,6 +50,7 @@ type alloc struct {
 	targets []*Target
 	changed chan struct{} // buffered 1: targets differ from those that are watched
 	execs   map[string]Exec
+	watches int // running calls of Watch
 }
 
 // New returns a Set with the results that an earlier agent stored, by allocation.
@@ -107,16 +108,21 @@ func (s *Set) Observe(allocID string, targets []*Target) {
 // Forget removes the checks of an allocation with their results, also from the state database.
 func (s *Set) Forget(allocID string) {
 	s.mu.Lock()
-	a := s.allocs[allocID]
+	_, known := s.allocs[allocID]
 	s.mu.Unlock()
-	if a == nil {
+	if !known {
 		return
 	}
 	s.Observe(allocID, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.allocs[allocID] == a && len(a.execs) == 0 {
-		delete(s.allocs, allocID) // a running Watch still gets the change
+	s.drop(allocID)
+}
+
+// drop removes the entry of an allocation if nothing uses it. The caller holds mu.
+func (s *Set) drop(allocID string) {
+	if a := s.allocs[allocID]; a != nil && len(a.execs) == 0 && len(a.targets) == 0 && a.watches == 0 {
+		delete(s.allocs, allocID)
 	}
 }
 
@@ -141,13 +147,9 @@ func (s *Set) Attach(allocID, task string, exec func(ctx context.Context, comman
 func (s *Set) Detach(allocID, task string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.allocs[allocID]
-	if a == nil {
-		return
-	}
-	delete(a.execs, task)
-	if len(a.execs) == 0 && len(a.targets) == 0 {
-		delete(s.allocs, allocID)
+	if a := s.allocs[allocID]; a != nil {
+		delete(a.execs, task)
+		s.drop(allocID)
 	}
 }
 
@@ -165,7 +167,14 @@ func (s *Set) exec(allocID, task string) Exec {
 func (s *Set) Watch(ctx context.Context, allocID, netNS string) {
 	s.mu.Lock()
 	a := s.alloc(allocID)
+	a.watches++
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		a.watches--
+		s.drop(allocID)
+	}()
 	p := &probe{netNS: netNS, version: s.cfg.Version, execIn: func(task string) Exec { return s.exec(allocID, task) }}
 	w := &watch{set: s, id: allocID, probe: p, slots: make(chan struct{}, maxAllocRuns), running: map[nomad.CheckID]*running{}}
 	defer w.wait.Wait()

@@ -316,3 +316,30 @@ func TestRestartsOfOneWorkload(t *testing.T) {
 		t.Errorf("after a new watch: %v", due)
 	}
 }
+
+// Checks that an update adds run, also after an update without checks during which the task was restarted.
+func TestChecksAddedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSet(nil)
+		var code, runs atomic.Int32
+		ctx, cancel := context.WithCancel(t.Context())
+		s.Observe("a1", []*check.Target{script("c1")})
+		s.Attach("a1", "t", exit(&code, &runs))
+		ended := make(chan struct{})
+		go func() { s.Watch(ctx, "a1", ""); close(ended) }()
+		synctest.Wait()
+		s.Observe("a1", nil)
+		s.Detach("a1", "t")
+		s.Attach("a1", "t", exit(&code, &runs))
+		s.Observe("a1", []*check.Target{script("c1")})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if runs.Load() == 0 {
+			t.Error("the check that was added again has not run")
+		}
+		s.Forget("a1")
+		s.Detach("a1", "t")
+		cancel()
+		<-ended
+	})
+}
