@@ -56,6 +56,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
+	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -96,7 +97,9 @@ type Parts struct {
 	TLS *certs.Store
 	// Monitor is the log of this agent; nil refuses to stream it.
 	Monitor *monitor.Source
-	Log     *slog.Logger
+	// Profiles are the profiles of this agent; nil refuses them.
+	Profiles *profile.Source
+	Log      *slog.Logger
 }
 
 // Client is one node.
@@ -110,6 +113,7 @@ type Client struct {
 	node        *nodeHolder
 	meta        *nodeMeta
 	monitor     *monitor.Source
+	profiles    *profile.Source
 	drivers     *driverset.Set
 	users       *driverset.Users
 	nets        *netns.Set
@@ -181,7 +185,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
+	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, profiles: parts.Profiles, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
 		volumesRestored: make(chan struct{}), reloads: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err

@@ -64,10 +64,7 @@ func absentJobs() []rpc.Method {
 
 // absentAgents returns the methods of agents, nodes and operators.
 func absentAgents() []rpc.Method {
-	reads := rpc.Needs(acl.ToRead(acl.Agents))
 	return slices.Concat(
-		absentRows("debugging over RPC", rpc.Token, reads, "Agent.Host"),
-		absentRows("debugging over RPC", rpc.Token, rpc.Needs(acl.ToWrite(acl.Agents)), "Agent.Profile"),
 		absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get"),
 		absentRows("upgrade checks", rpc.Token, rpc.Needs(acl.ToRead(acl.Operators)),
 			"Operator.UpgradeCheckVaultWorkloadIdentity"),

@@ -58,10 +58,7 @@ func laterDeployments() []web.Route {
 }
 
 func laterAgents() []web.Route {
-	reads := web.Needs(acl.ToRead(acl.Agents))
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/agent/host", Handle: later("profiles over the API", reads)},
-		{Methods: "GET PUT POST", Path: "/v1/agent/pprof/:profile", Handle: later("profiles over the API", web.Needs(acl.ToWrite(acl.Agents)))},
 		{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity", Handle: later("upgrade checks", web.Needs(acl.ToRead(acl.Operators)))},
 		{Methods: "PUT POST", Path: "/v1/operator/utilization", Handle: later("usage reporting", web.Needs(acl.ToWrite(acl.Operators)))},
 	}

@@ -35,8 +35,6 @@ var refusedRoutes = map[string]string{
 	"GET /v1/recommendations": enterpriseOnly, "GET /v1/recommendation/:": enterpriseOnly,
 	"PUT /v1/recommendation": enterpriseOnly, "PUT /v1/recommendations/apply": enterpriseOnly,
 	"PUT /v1/deployment/unblock/:": "several regions", "POST /v1/deployment/unblock/:": "several regions",
-	"GET /v1/agent/host": "not built", "GET /v1/agent/pprof/cmdline": "not built", "GET /v1/agent/pprof/profile": "not built",
-	"GET /v1/agent/pprof/trace": "not built", "GET /v1/agent/pprof/:": "not built",
 	"GET /v1/operator/upgrade-check/vault-workload-identity": "not built", "POST /v1/operator/utilization": "not built",
 	"GET /ui/": "the web UI",
 }
