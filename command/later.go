@@ -17,7 +17,6 @@ func laterCommands() []term.Command {
 		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
 		{"the Windows service", "windows|windows service install|windows service uninstall"},
 		{"checks of an agent by exit code (use agent-info or operator autopilot health)", "check"},
-		{"API requests from the command line (use curl)", "operator api"},
 		{"usage reporting", "operator utilization"},
 		{"debug bundles", "operator debug|debug"},
 		{"the web UI", "ui"},

@@ -26,7 +26,7 @@ var refusedCommands = map[string]string{
 	"recommendation info": enterpriseOnly, "recommendation list": enterpriseOnly,
 	"windows": "Windows is not supported", "windows service install": "Windows is not supported", "windows service uninstall": "Windows is not supported",
 	"setup consul": "Consul is not supported", "setup vault": "Vault is not supported",
-	"license": "not built", "license get": "not built", "deployment unblock": "not built", "check": "not built", "operator api": "not built",
+	"license": "not built", "license get": "not built", "deployment unblock": "not built", "check": "not built",
 	"operator utilization": "not built", "operator debug": "not built", "debug": "not built", "plugin status": "not built",
 	"ui": "the web UI",
 }
