@@ -32,7 +32,7 @@ func Main(args []string) int {
 			c.Name = name
 			adapted := c.Adapt(os.Stdin, os.Stdout, os.Stderr)
 			factories[name] = func() (cli.Command, error) { return adapted, nil }
-			if i > 0 && strings.Contains(name, "-") || c.Hidden {
+			if i > 0 && (strings.Contains(name, "-") || name == "debug") || c.Hidden {
 				hidden = append(hidden, name)
 			}
 		}

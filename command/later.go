@@ -18,7 +18,6 @@ func laterCommands() []term.Command {
 		{"the Windows service", "windows|windows service install|windows service uninstall"},
 		{"checks of an agent by exit code (use agent-info or operator autopilot health)", "check"},
 		{"usage reporting", "operator utilization"},
-		{"debug bundles", "operator debug|debug"},
 		{"the web UI", "ui"},
 		{"plugins", "plugin status"},
 		{"setup of Consul and Vault", "setup consul|setup vault"},

@@ -27,7 +27,7 @@ var refusedCommands = map[string]string{
 	"windows": "Windows is not supported", "windows service install": "Windows is not supported", "windows service uninstall": "Windows is not supported",
 	"setup consul": "Consul is not supported", "setup vault": "Vault is not supported",
 	"license": "not built", "license get": "not built", "deployment unblock": "not built", "check": "not built",
-	"operator utilization": "not built", "operator debug": "not built", "debug": "not built", "plugin status": "not built",
+	"operator utilization": "not built", "plugin status": "not built",
 	"ui": "the web UI",
 }
 
