@@ -26,8 +26,8 @@ var refusedCommands = map[string]string{
 	"recommendation info": enterpriseOnly, "recommendation list": enterpriseOnly,
 	"windows": "Windows is not supported", "windows service install": "Windows is not supported", "windows service uninstall": "Windows is not supported",
 	"setup consul": "Consul is not supported", "setup vault": "Vault is not supported",
-	"license": "not built", "license get": "not built", "deployment unblock": "not built", "check": "not built",
-	"operator utilization": "not built", "plugin status": "not built",
+	"deployment unblock": "not built",
+
 	"ui": "the web UI",
 }
 

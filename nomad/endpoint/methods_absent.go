@@ -35,8 +35,6 @@ func absentCSI() []rpc.Method {
 	return slices.Concat(
 		absentRows(feature, rpc.Management, rpc.Check{}, "CSIPlugin.Delete"),
 		absentRows(feature, rpc.Token, plugin, "CSIPlugin.Get"),
-		absentRows(feature, rpc.Token, rpc.Needs(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}}),
-			"CSIPlugin.List"),
 		absentRows(feature, rpc.Token, inNS(acl.CSIWriteVolume).And(plugin), "CSIVolume.Create", "CSIVolume.CreateSnapshot",
 			"CSIVolume.Delete", "CSIVolume.DeleteSnapshot", "CSIVolume.Register"),
 		absentRows(feature, rpc.Token, inNS(acl.CSIWriteVolume), "CSIVolume.Deregister"),

@@ -45,8 +45,7 @@ func laterCSI() []web.Route {
 		{Methods: "PUT", Path: volume + "/create", Handle: change},
 		{Methods: "DELETE", Path: volume + "/delete", Handle: change},
 		{Methods: "DELETE", Path: volume + "/detach", Handle: later(feature, web.Either(web.All(web.InNamespace(acl.CSIMountVolume), plugin), web.Nodes))},
-		{Methods: "GET", Path: "/v1/plugins", Handle: later("plugins", web.Needs(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}}))},
-		{Methods: "GET", Path: "/v1/plugin/csi/:id", Handle: later("plugins", plugin)},
+		{Methods: "GET", Path: "/v1/plugin/csi/:id", Handle: later("CSI plugins", plugin)},
 	}
 }
 
@@ -60,7 +59,6 @@ func laterDeployments() []web.Route {
 func laterAgents() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity", Handle: later("upgrade checks", web.Needs(acl.ToRead(acl.Operators)))},
-		{Methods: "PUT POST", Path: "/v1/operator/utilization", Handle: later("usage reporting", web.Needs(acl.ToWrite(acl.Operators)))},
 	}
 }
 

@@ -28,14 +28,14 @@ var refusedRoutes = map[string]string{
 	"GET /v1/volumes/snapshot": csi, "PUT /v1/volumes/snapshot": csi, "POST /v1/volumes/snapshot": csi, "DELETE /v1/volumes/snapshot": csi,
 	"GET /v1/volume/csi/:": csi, "PUT /v1/volume/csi/:": csi, "DELETE /v1/volume/csi/:": csi, "PUT /v1/volume/csi/:/create": csi,
 	"DELETE /v1/volume/csi/:/delete": csi, "DELETE /v1/volume/csi/:/detach": csi,
-	"GET /v1/plugins": csi, "GET /v1/plugin/csi/:": csi,
+	"GET /v1/plugin/csi/:":      csi,
 	"PUT /v1/operator/license":  enterpriseOnly,
 	"GET /v1/sentinel/policies": enterpriseOnly, "GET /v1/sentinel/policy/:": enterpriseOnly,
 	"PUT /v1/sentinel/policy/:": enterpriseOnly, "DELETE /v1/sentinel/policy/:": enterpriseOnly,
 	"GET /v1/recommendations": enterpriseOnly, "GET /v1/recommendation/:": enterpriseOnly,
 	"PUT /v1/recommendation": enterpriseOnly, "PUT /v1/recommendations/apply": enterpriseOnly,
 	"PUT /v1/deployment/unblock/:": "several regions", "POST /v1/deployment/unblock/:": "several regions",
-	"GET /v1/operator/upgrade-check/vault-workload-identity": "not built", "POST /v1/operator/utilization": "not built",
+	"GET /v1/operator/upgrade-check/vault-workload-identity": "Vault is not supported", "POST /v1/operator/utilization": enterpriseOnly,
 	"GET /ui/": "the web UI",
 }
 
