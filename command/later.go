@@ -11,7 +11,6 @@ func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
 		{"CSI volumes", "volume deregister|volume detach|volume snapshot create|volume snapshot delete|volume snapshot list"},
-		{"several regions", "deployment unblock"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
 		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
 		{"the Windows service", "windows|windows service install|windows service uninstall"},

@@ -13,7 +13,7 @@ import (
 // callers get 501 with the name of the feature. If the right is on an object with an ID, it is
 // checked in the namespace of the request.
 func absentMethods() []rpc.Method {
-	return slices.Concat(absentCSI(), absentJobs(), absentAgents())
+	return slices.Concat(absentCSI(), absentAgents())
 }
 
 // inNS requires one of the rights in the namespace of the request.
@@ -46,17 +46,6 @@ func absentCSI() []rpc.Method {
 			"ClientCSI.ControllerCreateVolume", "ClientCSI.ControllerDeleteSnapshot", "ClientCSI.ControllerDeleteVolume",
 			"ClientCSI.ControllerDetachVolume", "ClientCSI.ControllerExpandVolume", "ClientCSI.ControllerListSnapshots",
 			"ClientCSI.ControllerListVolumes", "ClientCSI.ControllerValidateVolume", "ClientCSI.NodeDetachVolume", "ClientCSI.NodeExpandVolume"),
-	)
-}
-
-// absentJobs returns the methods of jobs, deployments, evaluations and allocations.
-func absentJobs() []rpc.Method {
-	return slices.Concat(
-		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.CancelDeployment),
-			"Deployment.Cancel"),
-		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.RegisterJob), "Deployment.Run"),
-		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.UnblockDeployment),
-			"Deployment.Unblock"),
 	)
 }
 

@@ -13,7 +13,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return append(slices.Concat(laterCSI(), laterDeployments(), laterAgents()),
+	return append(slices.Concat(laterCSI(), laterAgents()),
 		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
 }
 
@@ -46,13 +46,6 @@ func laterCSI() []web.Route {
 		{Methods: "DELETE", Path: volume + "/delete", Handle: change},
 		{Methods: "DELETE", Path: volume + "/detach", Handle: later(feature, web.Either(web.All(web.InNamespace(acl.CSIMountVolume), plugin), web.Nodes))},
 		{Methods: "GET", Path: "/v1/plugin/csi/:id", Handle: later("CSI plugins", plugin)},
-	}
-}
-
-// laterDeployments returns the routes of single deployments. The query need not contain their namespace.
-func laterDeployments() []web.Route {
-	return []web.Route{
-		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id", Handle: later("several regions", web.Somewhere(acl.SubmitJob, acl.UnblockDeployment))},
 	}
 }
 
