@@ -35,6 +35,7 @@ var refusedRoutes = map[string]string{
 	"GET /v1/recommendations": enterpriseOnly, "GET /v1/recommendation/:": enterpriseOnly,
 	"PUT /v1/recommendation": enterpriseOnly, "PUT /v1/recommendations/apply": enterpriseOnly,
 	"GET /v1/operator/upgrade-check/vault-workload-identity": "Vault is not supported", "POST /v1/operator/utilization": enterpriseOnly,
+	"PUT /v1/agent/schedulers/config": "the workers of a running server are fixed", "POST /v1/agent/schedulers/config": "the workers of a running server are fixed",
 	"GET /ui/": "the web UI",
 }
 
@@ -48,7 +49,7 @@ var parameters = regexp.MustCompile(`:\w+`)
 
 // TestEveryRoute checks that each route of Nomad is served, or refused by name with a reason.
 func TestEveryRoute(t *testing.T) {
-	s := changed(newTestServer(t, 1<<10), func(c *Config) { c.Debug = true })
+	s := changed(newTestServer(t, 1<<10), func(c *Config) { c.Debug, c.Agent = true, idle{} })
 	ours, refused := map[string]bool{}, refusing(t, s)
 	for _, r := range s.Routes() {
 		ours[parameters.ReplaceAllString(r, ":")] = true
@@ -89,13 +90,13 @@ func wildcard(row string) string {
 func refusing(t *testing.T, s *Server) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	for _, row := range slices.Concat(laterRoutes(), enterpriseRoutes()) {
+	for _, row := range slices.Concat(laterRoutes(), enterpriseRoutes(), s.schedulerRoutes()) {
 		for _, method := range strings.Fields(row.Methods + " " + anyMethod(row)) {
 			w := do(s, method, parameters.ReplaceAllString(row.Path, "x"), "{}")
 			if w.Code != http.StatusNotImplemented {
 				continue
 			}
-			if text := w.Body.String(); !strings.Contains(text, "not part of this version") && text != "Nomad Enterprise only endpoint" {
+			if text := w.Body.String(); !strings.Contains(text, "not part of this version") && !strings.Contains(text, "is not supported") && text != "Nomad Enterprise only endpoint" {
 				t.Errorf("%s %s: %q does not name the feature", method, row.Path, text)
 			}
 			out[method+" "+parameters.ReplaceAllString(row.Path, ":")] = true
