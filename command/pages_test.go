@@ -33,7 +33,7 @@ var commandPages = map[string][]string{
 	"node.md":       {"node"},
 	"node-pool.md":  {"node pool"},
 	"monitor.md":    {"monitor"},
-	"operator.md":   {"operator"},
+	"operator.md":   {"operator", "check", "license", "plugin"},
 	"quota.md":      {"quota"},
 	"scaling.md":    {"scaling"},
 	"server.md":     {"server"},

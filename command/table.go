@@ -7,12 +7,16 @@ import (
 	"github.com/open-nomad/open-nomad/command/acl"
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/command/alloc"
+	"github.com/open-nomad/open-nomad/command/apicall"
+	"github.com/open-nomad/open-nomad/command/bundle"
 	"github.com/open-nomad/open-nomad/command/deployment"
+	"github.com/open-nomad/open-nomad/command/enterprise"
 	"github.com/open-nomad/open-nomad/command/eval"
 	"github.com/open-nomad/open-nomad/command/job"
 	"github.com/open-nomad/open-nomad/command/namespace"
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/operator"
+	"github.com/open-nomad/open-nomad/command/plugin"
 	"github.com/open-nomad/open-nomad/command/quota"
 	"github.com/open-nomad/open-nomad/command/scaling"
 	"github.com/open-nomad/open-nomad/command/service"
@@ -27,7 +31,7 @@ import (
 func commands() []term.Command {
 	return withLaterFlags(slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
-		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
+		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), apicall.Commands(), bundle.Commands(), enterprise.Commands(), plugin.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
 		laterCommands(),
 	))
 }

@@ -50,6 +50,15 @@ func (e *Env) Client() (*httpclient.Client, error) { return e.ClientOf(func(*htt
 // ClientOf is Client with a configuration that edit changes. It overrides the environment,
 // and the flags override it.
 func (e *Env) ClientOf(edit func(*httpclient.Config)) (*httpclient.Client, error) {
+	c, err := httpclient.NewClient(e.Config(edit))
+	if err != nil {
+		return nil, fmt.Errorf("Error initializing client: %w", err)
+	}
+	return c, nil
+}
+
+// Config returns the configuration of the client that ClientOf returns.
+func (e *Env) Config(edit func(*httpclient.Config)) *httpclient.Config {
 	g, cfg := e.general, httpclient.DefaultConfig()
 	edit(cfg)
 	set := func(to *string, v string) {
@@ -69,11 +78,7 @@ func (e *Env) ClientOf(edit func(*httpclient.Config)) (*httpclient.Client, error
 	if g.skipVerify != nil {
 		cfg.TLSConfig.Insecure = *g.skipVerify
 	}
-	c, err := httpclient.NewClient(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("Error initializing client: %w", err)
-	}
-	return c, nil
+	return cfg
 }
 
 // Namespace returns the namespace from the flag, the environment, or "default".

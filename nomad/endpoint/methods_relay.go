@@ -37,6 +37,8 @@ func (s *Service) relayMethods() []rpc.Method {
 			relay.Alloc(func(r *message.FsListRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay.Call[message.FsStatRequest, message.FsStatResponse](s.relay, "FileSystem.Stat", "FileSystem.Stat",
 			relay.Alloc(func(r *message.FsStatRequest) string { return r.AllocID }, acl.ReadFS)),
+		rpc.Handle("Agent.Host", rpc.Token, rpc.Region, s.relay.Host).Needs(rpc.Needs(acl.ToRead(acl.Agents))),
+		rpc.Handle("Agent.Profile", rpc.Token, rpc.Region, s.relay.Profile).Needs(rpc.Needs(acl.ToWrite(acl.Agents))),
 		rpc.HandleStream("Agent.Monitor", rpc.Token, rpc.Region, s.relay.Monitor).Needs(rpc.Needs(acl.ToRead(acl.Agents))),
 		rpc.HandleStream("Agent.MonitorExport", rpc.Token, rpc.Region, s.relay.MonitorExport).Needs(rpc.Needs(acl.ToRead(acl.Agents))),
 		rpc.HandleStream("Allocations.Exec", rpc.Token, rpc.Region, s.relay.Exec).Needs(rpc.CheckedByHandler("ns:[alloc-exec] of the allocation, and ns:[alloc-node-exec] if its driver does not isolate tasks, or it is privileged")),
