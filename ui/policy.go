@@ -20,6 +20,15 @@ func Strict() Policy {
 	return Policy{Default: none, Connect: self, FormAction: none, FrameAncestors: none, Img: []string{"'self'", "data:"}, Script: self, Style: self}
 }
 
+// terminal returns the policy of terminals, which also allows inline styles. Inline scripts stay forbidden.
+func (p Policy) terminal() Policy {
+	const inline = "'unsafe-inline'"
+	if !slices.Contains(p.Style, inline) {
+		p.Style = append(slices.Clone(p.Style), inline)
+	}
+	return p
+}
+
 // directive is one directive of a policy and its key in the block content_security_policy.
 type directive struct {
 	name, key string

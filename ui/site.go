@@ -19,6 +19,9 @@ const (
 	Root = "/ui/"
 	// static is the path of the files. The next segment is the version.
 	static = Root + "static/"
+	// terminal is the path of the terminals. xterm.js makes <style> elements at run time, so these pages
+	// have a policy of their own. The router of the UI loads them as documents.
+	terminal = Root + "exec/"
 	// forGood lets browsers keep a file for a year without asking again.
 	forGood = "public, max-age=31536000, immutable"
 )
@@ -42,6 +45,7 @@ type Label struct{ Text, Background, Color string }
 type Site struct {
 	disabled bool
 	policy   string
+	terminal string // the policy of terminals
 	version  string
 	index    *file
 	files    map[string]*file // by path below app/
@@ -52,7 +56,7 @@ func New(c Config) (*Site, error) {
 	for _, f := range c.Faults() {
 		return nil, fmt.Errorf("%s: %s", f.Key, f.Text)
 	}
-	s := &Site{disabled: c.Disabled, policy: c.Policy.String(), files: map[string]*file{}}
+	s := &Site{disabled: c.Disabled, policy: c.Policy.String(), terminal: c.Policy.terminal().String(), files: map[string]*file{}}
 	if err := s.load(); err != nil {
 		return nil, err
 	}
@@ -123,6 +127,9 @@ func (s *Site) fillIndex(c Config) ([]byte, error) {
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", s.policy)
+	if strings.HasPrefix(r.URL.Path, terminal) {
+		h.Set("Content-Security-Policy", s.terminal)
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer") // a URL can contain a one-time token or the code of a login
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -120,6 +120,10 @@ func TestHeaders(t *testing.T) {
 			}
 		}
 	}
+	loose := strings.Replace(want, "style-src 'self'", "style-src 'self' 'unsafe-inline'", 1)
+	if got := get(site(t, Config{}), "/ui/exec/web/server").Header.Get("Content-Security-Policy"); got != loose {
+		t.Errorf("the policy of a terminal is %q, want %q", got, loose)
+	}
 	if text := body(t, get(site(t, Config{Disabled: true}), "/ui/jobs")); !strings.Contains(text, "disabled") || strings.Contains(text, "script") {
 		t.Errorf("the page of a disabled UI:\n%s", text)
 	}

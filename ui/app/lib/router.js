@@ -73,6 +73,8 @@ function decode(text) {
   }
 }
 
+const isTerminal = (path) => path.startsWith(`${ROOT}/exec/`)
+
 /** Starts to follow links and the buttons of the browser. */
 export function startRouter() {
   addEventListener('popstate', () => place.set(read()))
@@ -81,6 +83,8 @@ export function startRouter() {
     if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
     if (link.target || link.hasAttribute('download') || link.origin !== location.origin) return
     if (link.pathname !== ROOT && !link.pathname.startsWith(ROOT + '/')) return
+    // Terminals have a policy of their own, which comes with the document.
+    if (isTerminal(link.pathname) !== isTerminal(location.pathname)) return
     if (link.hash && link.pathname === location.pathname && link.search === location.search) return
     event.preventDefault()
     navigate(link.pathname + link.search)
