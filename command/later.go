@@ -20,7 +20,6 @@ func laterCommands() []term.Command {
 		{"API requests from the command line (use curl)", "operator api"},
 		{"usage reporting", "operator utilization"},
 		{"debug bundles", "operator debug|debug"},
-		{"the web UI", "ui"},
 		{"plugins", "plugin status"},
 		{"setup of Consul and Vault", "setup consul|setup vault"},
 	} {
@@ -34,8 +33,6 @@ func laterCommands() []term.Command {
 // laterFlags are the boolean flags of features that this version does not have, on commands
 // that it has.
 var laterFlags = []struct{ flag, feature, names string }{
-	{"ui", "the web UI", "alloc status|deployment status|eval list|eval status|job dispatch|job run|job status|node status|server members|status|" +
-		"var get|var list|var put"},
 	{"connect", "the service mesh of Consul", "job init"},
 }
 
