@@ -191,19 +191,54 @@ func (p *tab) waitText(text string) {
 // wait waits until a JavaScript expression is true.
 func (p *tab) wait(what, expression string) {
 	p.t.Helper()
+	met := false
 	defer func() {
-		if p.t.Failed() {
+		if !met {
 			p.t.Logf("waited for %s. The page:\n%s\n%s", what, evaluate[string](p, "document.body.innerText"), strings.Join(p.unexpected(nil), "\n"))
 		}
 	}()
-	testpace.Within(p.t, pageLimit, what, func() bool { return evaluate[bool](p, "Boolean("+expression+")") })
+	testpace.Within(p.t, pageLimit, what, func() bool {
+		met = evaluate[bool](p, "Boolean("+expression+")")
+		return met
+	})
 }
 
-// click clicks on the first button or link with exactly this text.
+// click clicks on the first enabled button or link with exactly this text.
 func (p *tab) click(text string) {
 	p.t.Helper()
-	find := fmt.Sprintf("[...document.querySelectorAll('dialog[open] button')].concat([...document.querySelectorAll('button, a, summary')]).find((e) => e.innerText.trim() === %q && !e.disabled)", text)
+	find := fmt.Sprintf("[...document.querySelectorAll('button, a')].find((e) => e.innerText.trim() === %q && !e.disabled)", text)
 	p.wait("a button "+text, find)
+	evaluate[bool](p, "("+find+").click() || true")
+}
+
+// pressIn clicks on a button of the open dialog.
+func (p *tab) pressIn(text string) {
+	p.t.Helper()
+	find := fmt.Sprintf("[...document.querySelectorAll('dialog[open] button')].find((e) => e.innerText.trim() === %q && !e.disabled)", text)
+	p.wait("a button "+text+" in a dialog", find)
+	evaluate[bool](p, "("+find+").click() || true")
+}
+
+// inDialog is pressIn, and waits until the dialog has closed.
+func (p *tab) inDialog(text string) {
+	p.t.Helper()
+	p.pressIn(text)
+	p.wait("the dialog is closed", "!document.querySelector('dialog[open]')")
+}
+
+// typeInto replaces the value of a field.
+func (p *tab) typeInto(label, value string) {
+	p.t.Helper()
+	find := fmt.Sprintf("[...document.querySelectorAll('label')].find((e) => e.innerText.trim() === %q)?.control", label)
+	p.wait("a field "+label, find)
+	evaluate[bool](p, fmt.Sprintf("((e) => { e.focus(); e.value = %q; return e.dispatchEvent(new Event('input', {bubbles: true})) })(%s)", value, find))
+}
+
+// check clicks on the box whose label begins with a text.
+func (p *tab) check(label string) {
+	p.t.Helper()
+	find := fmt.Sprintf("[...document.querySelectorAll('label')].find((e) => e.innerText.trim().startsWith(%q))?.control", label)
+	p.wait("a box "+label, find)
 	evaluate[bool](p, "("+find+").click() || true")
 }
 

@@ -11,11 +11,12 @@ import { Ago } from '../../parts/time.js'
 
 const ACTIVE = ['running', 'paused', 'blocked', 'unblocking', 'pending', 'initializing']
 
-export function DeploymentPanel({ deployment: d, refresh }) {
+/** heading is h2 or h3, as the headings above it require. */
+export function DeploymentPanel({ deployment: d, refresh, heading = 'h2' }) {
   const groups = Object.entries(d.TaskGroups ?? {}).map(([name, group]) => ({ name, ...group }))
   return html`<article class="panel">
     <div class="panel-head">
-      <${Status} of=${d.Status} /><h3>Version ${d.JobVersion}</h3><${Code} of=${shortID(d.ID)} /><span class="muted small"><${Ago} at=${d.CreateTime} /></span>
+      <${Status} of=${d.Status} /><${heading}>Version ${d.JobVersion}<//><${Code} of=${shortID(d.ID)} /><span class="muted small"><${Ago} at=${d.CreateTime} /></span>
       <div class="actions">${ACTIVE.includes(d.Status) && html`<${Actions} deployment=${d} groups=${groups} refresh=${refresh} />`}</div>
     </div>
     <p class="muted">${d.StatusDescription}</p>
@@ -28,7 +29,7 @@ const COLUMNS = [
   { label: 'Health', cell: (g) => html`<${Bar} label="Health" parts=${[
     { name: 'healthy', count: g.HealthyAllocs, tone: 'ok' }, { name: 'unhealthy', count: g.UnhealthyAllocs, tone: 'bad', striped: true },
     { name: 'placed', count: Math.max(0, g.PlacedAllocs - g.HealthyAllocs - g.UnhealthyAllocs), tone: 'info' },
-    { name: 'to place', count: Math.max(0, g.DesiredTotal - g.PlacedAllocs), tone: 'idle' },
+    { name: 'to place', count: Math.max(0, g.DesiredTotal - g.PlacedAllocs), tone: 'none' },
   ]} />` },
   { label: 'Desired', kind: 'number', cell: (g) => g.DesiredTotal },
   { label: 'Canaries', kind: 'narrow', cell: (g) => (g.DesiredCanaries > 0 ? `${(g.PlacedCanaries ?? []).length} of ${g.DesiredCanaries}, ${g.Promoted ? 'promoted' : 'not promoted'}` : '–') },

@@ -15,7 +15,7 @@ export function Versions({ job, namespace, refresh }) {
     ${data === undefined && !error && html`<${Loading} />`}
     ${(data?.Versions ?? []).map((v, i) => html`<article class="panel" key=${v.Version}>
       <div class="panel-head">
-        <h3>Version ${v.Version}</h3>
+        <h2>Version ${v.Version}</h2>
         ${v.Version === job.Version && html`<span class="tag">current</span>`}${v.Stable && html`<span class="tag">stable</span>`}${v.Stop && html`<span class="tag">stopped</span>`}
         ${v.VersionTag?.Name && html`<span class="tag">tag <${Name} of=${v.VersionTag.Name} /></span>`}
         <span class="muted small"><${Ago} at=${v.SubmitTime} /></span>
