@@ -49,7 +49,7 @@ func chromium(t *testing.T) string {
 }
 
 // startBrowser starts Chromium with a profile of its own. It makes no connection but those of the pages.
-func startBrowser(path, profile string) *browser {
+func startBrowser(path, profile string) (*browser, error) {
 	opts := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path), chromedp.UserDataDir(profile), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
@@ -60,7 +60,8 @@ func startBrowser(path, profile string) *browser {
 	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	ctx, cancel := chromedp.NewContext(allocator)
-	return &browser{ctx, func() { cancel(); stop() }}
+	b := &browser{ctx, func() { cancel(); stop() }}
+	return b, chromedp.Do(ctx) // the browser lives as long as its first window, which no test uses
 }
 
 // tab is a window of the browser. It records what must not happen.
@@ -207,6 +208,14 @@ func (p *tab) wait(what, expression string) {
 func (p *tab) click(text string) {
 	p.t.Helper()
 	find := fmt.Sprintf("[...document.querySelectorAll('button, a')].find((e) => e.innerText.trim() === %q && !e.disabled)", text)
+	p.wait("a button "+text, find)
+	evaluate[bool](p, "("+find+").click() || true")
+}
+
+// clickButton is click for buttons only.
+func (p *tab) clickButton(text string) {
+	p.t.Helper()
+	find := fmt.Sprintf("[...document.querySelectorAll('button')].find((e) => e.innerText.trim() === %q && !e.disabled)", text)
 	p.wait("a button "+text, find)
 	evaluate[bool](p, "("+find+").click() || true")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/page"
 
@@ -20,6 +21,9 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
+
+// shortTTL is the lifetime of a token that expires during a test.
+const shortTTL = 5 * time.Second
 
 const management = "11111111-2222-3333-4444-555555555555"
 
@@ -68,7 +72,7 @@ func (h *house) start(chromiumPath string) (err error) {
 		return err
 	}
 	config := filepath.Join(h.dir, "ui.hcl")
-	text := fmt.Sprintf("name = %q\nacl {\n  enabled = true\n}\nui {\n  label {\n    text             = \"<i>test</i> cluster\"\n    background_color = \"#7a4100\"\n    text_color       = \"white\"\n  }\n}\n", nodeName)
+	text := fmt.Sprintf("name = %q\nacl {\n  enabled = true\n  token_min_expiration_ttl = \"1s\"\n}\nui {\n  label {\n    text             = \"<i>test</i> cluster\"\n    background_color = \"#7a4100\"\n    text_color       = \"white\"\n  }\n}\n", nodeName)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -77,8 +81,8 @@ func (h *house) start(chromiumPath string) (err error) {
 	if err != nil {
 		return err
 	}
-	h.browser = startBrowser(chromiumPath, filepath.Join(h.dir, "profile"))
-	return nil
+	h.browser, err = startBrowser(chromiumPath, filepath.Join(h.dir, "profile"))
+	return err
 }
 
 func (h *house) close() error {

@@ -2,6 +2,7 @@ import { html, useEffect, useId, useState } from '../lib/dom.js'
 import { all, contains } from '../lib/filter.js'
 import { place, pushQuery, replaceQuery } from '../lib/router.js'
 import { useQuery } from '../lib/query.js'
+import { session } from '../lib/session.js'
 import { useStore } from '../lib/store.js'
 import { Icon } from './icon.js'
 import { Empty, Failure, Loading } from './notice.js'
@@ -35,6 +36,7 @@ export function List({ path, what, columns, rowKey, params = {}, filter = '', se
     params: { ...params, namespace, filter: expression, per_page: PER_PAGE, next_token: query.get('after') }, topics,
   })
   const rows = result.data ?? []
+  const anonymous = useStore(session).state === 'anonymous'
   const narrowed = expression !== filter || (namespaced && namespace !== '*')
 
   return html`
@@ -48,7 +50,8 @@ export function List({ path, what, columns, rowKey, params = {}, filter = '', se
     ${rows.length > 0 && html`<${Table} caption=${what} columns=${columns} rows=${rows} rowKey=${rowKey} busy=${result.loading} />`}
     ${result.data !== undefined && rows.length === 0 && html`<${Empty}>${narrowed
       ? html`<p>No ${what} match the filter.</p><p><button type="button" class="button" onClick=${() => clear(facets)}>Clear the filter</button></p>`
-      : empty ?? html`<p>There are no ${what}.</p>`}<//>`}
+      : anonymous ? html`<p>Without a token you may read no ${what}.</p><p><a href="/ui/settings/tokens">Sign in</a></p>`
+        : empty ?? html`<p>There are no ${what}.</p>`}<//>`}
     <${Pager} what=${what} rows=${rows.length} next=${result.next} after=${query.get('after')} before=${state.before ?? []} />`
 }
 
