@@ -69,10 +69,12 @@ type tab struct {
 	t    *testing.T
 	ctx  context.Context
 	host string
+	// close closes the window. Each open one has an event stream, and a browser makes six connections.
+	close func()
 
 	mu     sync.Mutex
 	faults []string
-	bytes  float64 // received over the network since the last reset
+	bytes  float64 // received over the network
 }
 
 // tab opens a window. Its faults fail the test, except those that contain one of the allowed texts.
@@ -84,7 +86,7 @@ func (b *browser) tab(t *testing.T, address string, allowed ...string) *tab {
 	}
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	t.Cleanup(cancel)
-	p := &tab{t: t, ctx: ctx, host: u.Host}
+	p := &tab{t: t, ctx: ctx, host: u.Host, close: cancel}
 	// The window is created by this call. It must outlive the limit of a single step.
 	if err := chromedp.Listen(ctx, p.listen); err != nil {
 		t.Fatal(err)
@@ -174,6 +176,18 @@ func evaluate[T any](p *tab, expression string) T {
 		p.t.Fatalf("evaluate %.200s: %v", expression, err)
 	}
 	return value
+}
+
+// withoutCache makes every load a first one.
+func (p *tab) withoutCache() {
+	p.t.Helper()
+	p.do("disable the cache", send(network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true}))
+}
+
+// onNewDocument runs a script in each page before its own scripts.
+func (p *tab) onNewDocument(script string) {
+	p.t.Helper()
+	p.do("add a script", send(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 }
 
 // goTo loads a path of the agent and waits for a text in the page.

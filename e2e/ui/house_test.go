@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/page"
-
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command"
@@ -111,7 +109,7 @@ func (h *house) with(t *testing.T, token string, allowed ...string) *tab {
 	p := h.browser.tab(t, h.agent.Address(), allowed...)
 	if token != "" {
 		script := fmt.Sprintf("if (!sessionStorage.getItem('nomad.token')) sessionStorage.setItem('nomad.token', %q)", token)
-		p.do("set the token", send(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+		p.onNewDocument(script)
 	}
 	return p
 }
