@@ -18,6 +18,7 @@ export const groups = [
       { path: '/ui/jobs', nav: 'Jobs', load: () => import('./pages/jobs.js') },
       { path: '/ui/jobs/:job', load: () => import('./pages/job.js') },
       { path: '/ui/jobs/:job/:tab', load: () => import('./pages/job.js') },
+      { path: '/ui/allocations/:id', load: () => import('./pages/allocation.js') },
     ],
   },
   {

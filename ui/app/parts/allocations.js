@@ -1,5 +1,5 @@
 import { html } from '../lib/dom.js'
-import { shortID } from '../lib/format.js'
+import { plural, shortID } from '../lib/format.js'
 import { allocHref, jobHref, nodeHref } from '../lib/links.js'
 import { Code, Name } from './name.js'
 import { Status } from './status.js'
@@ -30,8 +30,8 @@ const indexOf = (a) => a.Name.match(/\[\d+\]$/)?.[0] ?? ''
 /** One line about an allocation: what is about to change, how a task failed, or its health. */
 function detailOf(a) {
   const failed = Object.entries(a.TaskStates ?? {}).find(([, state]) => state.Failed)
-  if (failed) return html`task <${Name} of=${failed[0]} /> failed${failed[1].Restarts > 0 ? ` after ${failed[1].Restarts} restarts` : ''}`
+  if (failed) return html`task <${Name} of=${failed[0]} /> failed${failed[1].Restarts > 0 ? ` after ${plural(failed[1].Restarts, 'restart')}` : ''}`
   if (a.DesiredStatus !== 'run' && !['complete', 'failed', 'lost'].includes(a.ClientStatus)) return 'stopping'
   const restarts = Object.values(a.TaskStates ?? {}).reduce((n, state) => n + (state.Restarts ?? 0), 0)
-  return [a.DeploymentStatus?.Canary && 'canary', a.DeploymentStatus?.Healthy === true && 'healthy', a.DeploymentStatus?.Healthy === false && 'unhealthy', restarts > 0 && `${restarts} restarts`].filter(Boolean).join(', ')
+  return [a.DeploymentStatus?.Canary && 'canary', a.DeploymentStatus?.Healthy === true && 'healthy', a.DeploymentStatus?.Healthy === false && 'unhealthy', restarts > 0 && plural(restarts, 'restart')].filter(Boolean).join(', ')
 }
