@@ -3,7 +3,7 @@
 // A page subscribes to topics and is called for each event of them. It then reads its data again: the
 // event only reports that something changed, so that paging, filters and rights stay with the server.
 // The stream ends while the window is hidden, because a browser opens at most six connections to an
-// agent for all of its windows.
+// agent for all of its windows. At most STREAMS windows have one; further windows read every ten seconds.
 import { Store } from './store.js'
 import { send } from './api.js'
 import { session } from './session.js'
@@ -14,6 +14,7 @@ import { session } from './session.js'
  */
 export const live = new Store('idle')
 
+const STREAMS = 4
 const POLL = 10_000
 const RETRY_FIRST = 1000
 const RETRY_MOST = 30_000
@@ -71,6 +72,7 @@ function restart({ force = false } = {}) {
 
 async function run(scope, signal) {
   live.set('connecting')
+  if (!await reserve(signal)) return poll(signal)
   let next = Math.min(...[...subscribers].map((s) => s.index || 0)) + 1
   for (let wait = RETRY_FIRST; !signal.aborted; wait = Math.min(wait * 2, RETRY_MOST)) {
     try {
@@ -84,6 +86,21 @@ async function run(scope, signal) {
     await pause(wait, signal)
     if (!signal.aborted) resume()
   }
+}
+
+/** Reserves one of the streams of this browser until signal is aborted, and reports whether one was free. */
+async function reserve(signal) {
+  if (!navigator.locks) return true // plain HTTP from another host: windows cannot agree
+  for (let n = 0; n < STREAMS && !signal.aborted; n++) {
+    const got = await new Promise((done) => {
+      navigator.locks.request(`nomad.stream.${n}`, { ifAvailable: true }, (lock) => {
+        done(lock !== null)
+        return lock && new Promise((end) => signal.addEventListener('abort', end, { once: true }))
+      })
+    })
+    if (got) return true
+  }
+  return false
 }
 
 /** Reads the stream until it ends, and returns the index at which the next one begins. */
