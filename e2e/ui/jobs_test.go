@@ -175,6 +175,7 @@ func TestJobConflict(t *testing.T) {
 	p.click("Revert to this")
 	h.run(t, canary("conflict", 1, 22))
 	version := h.job(t, "conflict").Version
+	p.waitText("Version 2") // the page behind the dialog is up to date
 	p.pressIn("Revert")
 	p.waitText("That did not work.")
 	if got := h.job(t, "conflict").Version; got != version {

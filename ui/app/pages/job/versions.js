@@ -1,5 +1,5 @@
 // The versions of a job with their differences, the newest first.
-import { html } from '../../lib/dom.js'
+import { html, useState } from '../../lib/dom.js'
 import { api, at } from '../../lib/api.js'
 import { useQuery } from '../../lib/query.js'
 import { Dialog, DialogButton } from '../../parts/dialog.js'
@@ -26,9 +26,10 @@ export function Versions({ job, namespace, refresh }) {
 }
 
 function Revert({ job, version, onClose, onDone }) {
+  const [seen] = useState(job.Version) // the page goes on behind the dialog
   async function confirm() {
     // The version that the user saw must still be the current one.
-    await api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: version, EnforcePriorVersion: job.Version }, { namespace: job.Namespace })
+    await api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: version, EnforcePriorVersion: seen }, { namespace: job.Namespace })
     await onDone()
   }
   return html`<${Dialog} title=${`Revert to version ${version}?`} action="Revert" onClose=${onClose} onConfirm=${confirm}>
