@@ -14,7 +14,6 @@ func laterCommands() []term.Command {
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
 		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
 		{"the Windows service", "windows|windows service install|windows service uninstall"},
-		{"the web UI", "ui"},
 		{"setup of Consul and Vault", "setup consul|setup vault"},
 	} {
 		for _, name := range split(l.names) {
@@ -27,8 +26,6 @@ func laterCommands() []term.Command {
 // laterFlags are the boolean flags of features that this version does not have, on commands
 // that it has.
 var laterFlags = []struct{ flag, feature, names string }{
-	{"ui", "the web UI", "alloc status|deployment status|eval list|eval status|job dispatch|job run|job status|node status|server members|status|" +
-		"var get|var list|var put"},
 	{"connect", "the service mesh of Consul", "job init"},
 }
 

@@ -27,7 +27,7 @@ var commandPages = map[string][]string{
 	"alloc.md":      {"alloc"},
 	"deployment.md": {"deployment"},
 	"eval.md":       {"eval"},
-	"general.md":    {"fmt", "status", "version"},
+	"general.md":    {"fmt", "status", "ui", "version"},
 	"job.md":        {"job"},
 	"namespace.md":  {"namespace"},
 	"node.md":       {"node"},

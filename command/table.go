@@ -29,11 +29,11 @@ import (
 
 // commands is the table of every command.
 func commands() []term.Command {
-	return withLaterFlags(slices.Concat(
-		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
+	return withPages(withLaterFlags(slices.Concat(
+		[]term.Command{versionCommand(), fmtCommand(), statusCommand(), uiCommand()}, agent.Commands(),
 		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), apicall.Commands(), bundle.Commands(), enterprise.Commands(), plugin.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
 		laterCommands(),
-	))
+	)))
 }
 
 func versionCommand() term.Command {

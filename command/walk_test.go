@@ -27,7 +27,6 @@ var refusedCommands = map[string]string{
 	"windows": "Windows is not supported", "windows service install": "Windows is not supported", "windows service uninstall": "Windows is not supported",
 	"setup consul": "Consul is not supported", "setup vault": "Vault is not supported",
 
-	"ui": "the web UI",
 }
 
 // TestRefusedCommands checks that each refused command has a reason. TestEveryCommand checks that

@@ -33,6 +33,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	plugins "github.com/open-nomad/open-nomad/plugins/host"
+	"github.com/open-nomad/open-nomad/ui"
 )
 
 // Agent is an agent that listens but does not run yet.
@@ -119,12 +120,16 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	site, err := ui.New(a.set.Site())
+	if err != nil {
+		return err
+	}
 	a.api = httpapi.New(httpapi.Config{
 		Config: web.Config{
 			RPC: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.HostNames(),
 			Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, Audit: a.audit, Log: a.log,
 		},
-		Agent: a, Disks: a.disks(), Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(), Unserved: a.unserved(),
+		Agent: a, UI: site, Disks: a.disks(), Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(), Unserved: a.unserved(),
 		OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
 	})
 	if a.set.Client.Enabled {

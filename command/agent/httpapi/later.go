@@ -13,8 +13,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return append(slices.Concat(laterCSI(), laterAgents()),
-		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
+	return slices.Concat(laterCSI(), laterAgents())
 }
 
 // later returns the handler of a route of a missing feature.
@@ -53,10 +52,4 @@ func laterAgents() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity", Handle: later("upgrade checks", web.Needs(acl.ToRead(acl.Operators)))},
 	}
-}
-
-// toUI redirects to the web UI.
-func toUI(r *web.Request) (any, error) {
-	http.Redirect(r.Reply, r.Request, "/ui/", http.StatusTemporaryRedirect)
-	return nil, web.ErrDone
 }

@@ -36,7 +36,6 @@ var refusedRoutes = map[string]string{
 	"PUT /v1/recommendation": enterpriseOnly, "PUT /v1/recommendations/apply": enterpriseOnly,
 	"GET /v1/operator/upgrade-check/vault-workload-identity": "Vault is not supported", "POST /v1/operator/utilization": enterpriseOnly,
 	"PUT /v1/agent/schedulers/config": "the workers of a running server are fixed", "POST /v1/agent/schedulers/config": "the workers of a running server are fixed",
-	"GET /ui/": "the web UI",
 }
 
 const (

@@ -1,0 +1,31 @@
+// The paths of the pages. They are those of Nomad's UI, so that existing links keep working.
+import { href } from './router.js'
+
+const seg = encodeURIComponent
+
+/** @param {string} id @param {string} namespace @param {string} [tab] such as 'versions' */
+export const jobHref = (id, namespace = 'default', tab = '') =>
+  href(`/ui/jobs/${seg(`${id}@${namespace}`)}${tab ? `/${tab}` : ''}`)
+
+export const allocHref = (id, tab = '') => href(`/ui/allocations/${seg(id)}${tab ? `/${tab}` : ''}`)
+export const nodeHref = (id) => href(`/ui/clients/${seg(id)}`)
+export const evalHref = (id) => href(`/ui/evaluations/${seg(id)}`)
+
+/**
+ * Splits the parameter of a job page. Job IDs can contain "@", namespaces cannot.
+ * @returns {{id: string, namespace: string}}
+ */
+export function parseJob(param) {
+  const i = param.lastIndexOf('@')
+  return i < 0 ? { id: param, namespace: 'default' } : { id: param.slice(0, i), namespace: param.slice(i + 1) || 'default' }
+}
+
+/** Returns the URL of a link from a job if it is a web address, or null. A job must not run script here. */
+export function webAddress(text) {
+  try {
+    const url = new URL(text)
+    return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,32 @@
+// The table of pages. A page is a module in pages/, loaded when it is first shown (see ui/README.md).
+//
+//   path   real path; a segment ":name" is a parameter
+//   load   imports the module
+//   nav    label in the navigation, in the group of the row; left out for pages that lists lead to
+
+/** @type {{group: string, rows: {path: string, load: () => Promise<object>, nav?: string}[]}[]} */
+export const groups = [
+  {
+    group: 'Cluster',
+    rows: [
+      { path: '/ui', nav: 'Overview', load: () => import('./pages/overview.js') },
+    ],
+  },
+  {
+    group: 'Workloads',
+    rows: [
+      { path: '/ui/jobs', nav: 'Jobs', load: () => import('./pages/jobs.js') },
+      { path: '/ui/jobs/:job', load: () => import('./pages/job.js') },
+      { path: '/ui/jobs/:job/:tab', load: () => import('./pages/job.js') },
+      { path: '/ui/allocations/:id', load: () => import('./pages/allocation.js') },
+    ],
+  },
+  {
+    group: 'Settings',
+    rows: [
+      { path: '/ui/settings/tokens', nav: 'Sign in and settings', load: () => import('./pages/settings.js') },
+    ],
+  },
+]
+
+export const routes = groups.flatMap((g) => g.rows)
