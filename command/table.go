@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/acl"
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/command/alloc"
+	"github.com/open-nomad/open-nomad/command/completion"
 	"github.com/open-nomad/open-nomad/command/deployment"
 	"github.com/open-nomad/open-nomad/command/eval"
 	"github.com/open-nomad/open-nomad/command/job"
@@ -25,11 +26,20 @@ import (
 
 // commands is the table of every command.
 func commands() []term.Command {
-	return withLaterFlags(slices.Concat(
+	return completed(withLaterFlags(slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
 		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
 		laterCommands(),
-	))
+	)))
+}
+
+// completed adds the examples of the commands, and the completion of their arguments and flags in a shell.
+func completed(commands []term.Command) []term.Command {
+	for i, c := range commands {
+		c.Example = examples[c.Name]
+		commands[i] = completion.With(c)
+	}
+	return commands
 }
 
 func versionCommand() term.Command {
