@@ -135,6 +135,20 @@ func (c Command) FlagSet() *flag.FlagSet {
 	return f.FlagSet
 }
 
+// OwnFlags returns the flags that the command declares itself.
+func (c Command) OwnFlags() *flag.FlagSet {
+	own := &Flags{flag.NewFlagSet(c.Name, flag.ContinueOnError)}
+	c.Setup(own)
+	return own.FlagSet
+}
+
+// GeneralFlags returns the flags of every command that calls an agent.
+func GeneralFlags() *flag.FlagSet {
+	f := flag.NewFlagSet("general", flag.ContinueOnError)
+	(&general{}).declare(f)
+	return f
+}
+
 // Synopsis returns the line in the list of commands.
 func (a *adapted) Synopsis() string { return a.Short }
 
@@ -148,13 +162,9 @@ func (a *adapted) Help() string {
 	if a.Example != "" {
 		fmt.Fprintf(&b, "\nExample:\n\n%s\n", indent(a.Example, "  "))
 	}
-	own := &Flags{flag.NewFlagSet(a.Name, flag.ContinueOnError)}
-	a.Setup(own)
-	writeFlags(&b, "Options", own.FlagSet)
+	writeFlags(&b, "Options", a.OwnFlags())
 	if !a.Local {
-		gen := flag.NewFlagSet("general", flag.ContinueOnError)
-		(&general{}).declare(gen)
-		writeFlags(&b, "General options", gen)
+		writeFlags(&b, "General options", GeneralFlags())
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
