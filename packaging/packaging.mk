@@ -5,7 +5,7 @@ DIST       ?= dist
 ARCH       ?= $(shell $(GO) env GOARCH)
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
-.PHONY: man deb test-deb release
+.PHONY: man deb test-deb release test-release
 
 man: ## write the manual pages of all commands to dist/man
 	rm -rf $(DIST)/man
@@ -19,3 +19,6 @@ test-deb: bin/nomad ## build, install, upgrade and remove the package in a Debia
 
 release: ## build programs and packages for amd64 and arm64 with SBOM and checksums in dist/release
 	GO='$(GO)' packaging/release/build $(DIST)/release
+
+test-release: $(EMBEDDED) ## build a release of this architecture twice, from two directories, and compare
+	RELEASE=1 $(GO) test -tags companion -count=1 -timeout=20m -v $(TESTFLAGS) ./packaging/release

@@ -180,6 +180,9 @@ func (h host) started() {
 	}
 	h.do("export NOMAD_TOKEN=$(cat /root/token); nomad job run -detach /opt/sleeper.nomad.hcl")
 	h.await("pgrep -xc sleep", "1")
+	if got := h.do("systemctl show --property=KillMode --value open-nomad-client; grep ^0:: /proc/$(pgrep -x sleep)/cgroup"); !strings.HasPrefix(got, "process\n0::/nomad.slice/") {
+		h.Errorf("a stop of the client may end the task: its kill mode and the task's control group are %q", got)
+	}
 	if got := h.do("cat /proc/$(pgrep -x sleep)/oom_score_adj"); got != "0" {
 		h.Errorf("the task has the oom_score_adj %s of the unit", got)
 	}
@@ -235,13 +238,22 @@ func (h host) removed() {
 	h.sameTask("a removal", agent, task)
 }
 
-// purged stops the task and purges the package: no file and no process is left.
+// purged purges the package twice: with a running task, whose file systems are kept, and without. No file
+// and no process is left.
 func (h host) purged(before []string) {
-	h.do("NOMAD_TOKEN=$(cat /root/token) nomad job stop -purge -yes -detach sleeper; rm /root/token")
-	h.await("pgrep -xc sleep || true", "0")
-	out := h.do("systemctl stop open-nomad-client; dpkg -P open-nomad 2>&1")
-	if !strings.Contains(out, "removes /etc/nomad.d") || !strings.Contains(out, "removes /var/lib/nomad") {
-		h.Errorf("the purge does not say what it removes: %s", out)
+	_, task := h.state()
+	out := h.do("rm /root/token; dpkg -P open-nomad 2>&1")
+	if !strings.Contains(out, "removes /etc/nomad.d") || !strings.Contains(out, "keeps /var/lib/nomad") {
+		h.Errorf("the purge with a running task prints: %s", out)
+	}
+	if _, now := h.state(); now != task {
+		h.Errorf("a purge ends the task %s, now %s", task, now)
+	}
+	h.do("kill -KILL $(pgrep -x sleep)")
+	h.await("pgrep -f '[s]upervise' || true", "")
+	h.do("cut -d ' ' -f 5 /proc/self/mountinfo | grep ^/var/lib/nomad/ | sort -r | xargs -r umount")
+	if out := h.do("dpkg -i /opt/first.deb && dpkg -P open-nomad 2>&1"); !strings.Contains(out, "removes /var/lib/nomad") {
+		h.Errorf("the purge without tasks prints: %s", out)
 	}
 	if got := h.do("pgrep -x nomad || true"); got != "" {
 		h.Errorf("processes are left: %s", got)

@@ -46,7 +46,7 @@ func build(t *testing.T, program, man, version string) string {
 	t.Helper()
 	out := t.TempDir()
 	cmd := exec.Command("./build", program, architecture(t), out)
-	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1764000000", "COMPRESSION=none", "MAN="+man, "VERSION="+version)
+	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1764000000", "COMPRESSION=gzip", "MAN="+man, "VERSION="+version)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -124,5 +124,14 @@ func TestExamples(t *testing.T) {
 		if out, err := exec.Command(nomad(t), "config", "validate", file).CombinedOutput(); err != nil {
 			t.Errorf("%s.hcl.example: %v\n%s", name, err, out)
 		}
+	}
+}
+
+// TestUnits checks the level that install.md states for the unit of the server.
+func TestUnits(t *testing.T) {
+	need(t, "systemd-analyze")
+	out, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=15", "../systemd/open-nomad-server.service").CombinedOutput()
+	if err != nil {
+		t.Errorf("the server's unit is above 1.5: %v\n%s", err, out)
 	}
 }
