@@ -15,7 +15,7 @@ deb: bin/nomad man ## build the Debian package in dist (bin/nomad, units, comple
 	GO='$(GO)' packaging/deb/build bin/nomad $(ARCH) $(DIST)
 
 test-deb: bin/nomad ## build, install, upgrade and remove the package in a Debian root that boots systemd (as root)
-	$(GO) test -tags companion -count=1 -timeout=10m -v $(TESTFLAGS) ./packaging/deb
+	NEEDS_DEB=1 $(GO) test -tags companion -count=1 -timeout=10m -v $(TESTFLAGS) ./packaging/deb
 
 release: ## build programs and packages for amd64 and arm64 with SBOM and checksums in dist/release
 	GO='$(GO)' packaging/release/build $(DIST)/release

@@ -3,8 +3,8 @@
 //
 //	mmdebstrap ──▶ cache ──▶ root ──▶ systemd-nspawn --boot ──▶ nsenter: dpkg, systemctl, nomad
 //
-// The tests need root, systemd-nspawn, mmdebstrap and a mirror of Debian, once. They are skipped without
-// these, and fail instead if NEEDS_DEB=1 is set, as in CI.
+// The tests need root, systemd-nspawn, mmdebstrap, lintian and a mirror of Debian, once. They run only if
+// NEEDS_DEB=1 is set, as by make test-deb, and fail then without one of these.
 package deb
 
 import (
