@@ -55,7 +55,6 @@ require (
 	github.com/posener/complete v1.2.3
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rogpeppe/go-internal v1.16.0
-	github.com/ryanuber/columnize v2.1.2+incompatible
 	github.com/shoenig/go-landlock v1.3.1
 	github.com/spiffe/go-spiffe/v2 v2.8.1
 	github.com/ulikunitz/xz v0.5.17

@@ -50,6 +50,9 @@ func Main(args []string) int {
 	to := io.Writer(os.Stdout)
 	if code != 0 {
 		to = os.Stderr
+		if line := unknown(args, factories, hidden); line != "" {
+			fmt.Fprintf(&help, "\n%s\n", line) // last, so that it does not scroll away
+		}
 	}
 	to.Write(help.Bytes()) // there is no other way to report a failure
 	return code

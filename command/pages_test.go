@@ -100,6 +100,9 @@ func section(c term.Command) string {
 	if c.Long != "" {
 		fmt.Fprintf(&b, "\n%s\n", prose(c.Long))
 	}
+	if c.Example != "" {
+		fmt.Fprintf(&b, "\n```\n%s\n```\n", c.Example)
+	}
 	if len(c.Alias) > 0 {
 		fmt.Fprintf(&b, "\nOther names: `nomad %s`.\n", strings.Join(c.Alias, "`, `nomad "))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/alloc"
 	"github.com/open-nomad/open-nomad/command/apicall"
 	"github.com/open-nomad/open-nomad/command/bundle"
+	"github.com/open-nomad/open-nomad/command/completion"
 	"github.com/open-nomad/open-nomad/command/deployment"
 	"github.com/open-nomad/open-nomad/command/enterprise"
 	"github.com/open-nomad/open-nomad/command/eval"
@@ -29,11 +30,20 @@ import (
 
 // commands is the table of every command.
 func commands() []term.Command {
-	return withPages(withLaterFlags(slices.Concat(
+	return completed(withPages(withLaterFlags(slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand(), uiCommand()}, agent.Commands(),
 		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), apicall.Commands(), bundle.Commands(), enterprise.Commands(), plugin.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
 		laterCommands(),
-	)))
+	))))
+}
+
+// completed adds the examples of the commands, and the completion of their arguments and flags in a shell.
+func completed(commands []term.Command) []term.Command {
+	for i, c := range commands {
+		c.Example = examples[c.Name]
+		commands[i] = completion.With(c)
+	}
+	return commands
 }
 
 func versionCommand() term.Command {
