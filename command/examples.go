@@ -5,6 +5,7 @@ var examples = map[string]string{
 	"version": "nomad version",
 	"fmt":     "nomad fmt -check web.nomad.hcl\nnomad fmt -recursive jobs",
 	"status":  "nomad status\nnomad status 5f2c",
+	"ui":      "nomad ui\nnomad ui -authenticate web",
 
 	"agent":           "nomad agent -dev\nnomad agent -config=/etc/nomad.d",
 	"agent-info":      "nomad agent-info",
