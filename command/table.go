@@ -7,9 +7,11 @@ import (
 	"github.com/open-nomad/open-nomad/command/acl"
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/command/alloc"
+	"github.com/open-nomad/open-nomad/command/contexts"
 	"github.com/open-nomad/open-nomad/command/deployment"
 	"github.com/open-nomad/open-nomad/command/eval"
 	"github.com/open-nomad/open-nomad/command/job"
+	"github.com/open-nomad/open-nomad/command/jobwait"
 	"github.com/open-nomad/open-nomad/command/namespace"
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/operator"
@@ -18,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/service"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/command/tls"
+	"github.com/open-nomad/open-nomad/command/top"
 	"github.com/open-nomad/open-nomad/command/variable"
 	"github.com/open-nomad/open-nomad/command/volume"
 	"github.com/open-nomad/open-nomad/internal/version"
@@ -28,7 +31,7 @@ func commands() []term.Command {
 	return withLaterFlags(slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
 		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
-		laterCommands(),
+		[]term.Command{jobwait.Command(), top.Command()}, contexts.Commands(), laterCommands(),
 	))
 }
 
