@@ -46,6 +46,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/client/portforward"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
@@ -133,11 +134,14 @@ type Client struct {
 	gc          *collector
 	stats       *hostStats
 	execs       exec.Limits
-	api         *taskhook.API
-	bundles     *workloadapi.Bundles // of the SPIFFE Workload API
-	clouds      *cloud.Detector
-	services    *service.Registrar // nil if native services are disabled
-	checks      *check.Set
+	// forwards counts the connections of port forwarding. forwardNotes limits their events.
+	forwards     exec.Limits
+	forwardNotes portforward.Notes
+	api          *taskhook.API
+	bundles      *workloadapi.Bundles // of the SPIFFE Workload API
+	clouds       *cloud.Detector
+	services     *service.Registrar // nil if native services are disabled
+	checks       *check.Set
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
 	restored *uint64             // RestoreIndex of the last pull, nil before the first
@@ -181,7 +185,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
+	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(), forwards: exec.Limits{What: "forwarded connections"},
 		volumesRestored: make(chan struct{}), reloads: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err

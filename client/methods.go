@@ -38,6 +38,7 @@ func (c *Client) methods() []answered {
 		answerStream("Agent.Monitor", ofMonitor(c, func(r *message.MonitorRequest) (node, server string) { return r.NodeID, r.ServerID }), c.monitorLog),
 		answerStream("Agent.MonitorExport", ofMonitor(c, func(r *message.MonitorExportRequest) (node, server string) { return r.NodeID, r.ServerID }), c.exportLog),
 		answerStream("Allocations.Exec", ofExec(c), c.allocExec),
+		answerStream("Allocations.PortForward", ofAlloc(c, func(r *message.AllocPortForwardRequest) string { return r.AllocID }, acl.AllocPortForward), c.allocPortForward),
 		answerStream("FileSystem.Logs", ofAlloc(c, func(r *message.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs), c.fsLogs),
 		answerStream("FileSystem.Stream", ofAlloc(c, func(r *message.FsStreamRequest) string { return r.AllocID }, acl.ReadFS), c.fsStream),
 	}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
 
@@ -15,6 +16,9 @@ const (
 
 // Limits counts the sessions of a node. The zero value is ready to use.
 type Limits struct {
+	// What names the sessions in errors. The default is "exec sessions".
+	What string
+
 	mu    sync.Mutex
 	total int
 	of    map[string]int // allocation → sessions
@@ -26,9 +30,9 @@ func (l *Limits) Take(alloc string) (release func(), err error) {
 	defer l.mu.Unlock()
 	switch {
 	case l.of[alloc] >= MaxPerAlloc:
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d exec sessions, which is the maximum: end one of them", alloc, MaxPerAlloc)
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d %s, which is the maximum: end one of them", alloc, MaxPerAlloc, cmp.Or(l.What, "exec sessions"))
 	case l.total >= MaxPerNode:
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "the node has %d exec sessions, which is the maximum: end one of them", MaxPerNode)
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "the node has %d %s, which is the maximum: end one of them", MaxPerNode, cmp.Or(l.What, "exec sessions"))
 	}
 	if l.of == nil {
 		l.of = map[string]int{}
