@@ -27,6 +27,7 @@ var commandPages = map[string][]string{
 	"alloc.md":      {"alloc", "port-forward"},
 	"context.md":    {"context"},
 	"deployment.md": {"deployment"},
+	"doctor.md":     {"doctor"},
 	"eval.md":       {"eval"},
 	"general.md":    {"fmt", "status", "version"},
 	"job.md":        {"job"},
