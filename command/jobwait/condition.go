@@ -120,9 +120,6 @@ func running(s *state, version uint64) (verdict, string) {
 	if s.stopped() {
 		return impossible, "the job is stopped"
 	}
-	if *s.job.Status == "dead" && s.decided() && s.blocked() == 0 {
-		return impossible, "the job is dead: " + failures(s)
-	}
 	byNode := slices.Contains([]string{workload.JobTypeSystem, workload.JobTypeSysbatch}, *s.job.Type)
 	up, want := 0, 0
 	for _, g := range s.job.TaskGroups {
@@ -137,8 +134,11 @@ func running(s *state, version uint64) (verdict, string) {
 	if n := s.blocked(); n > 0 {
 		return waiting, text + noCapacity
 	}
-	if up == want && (!byNode || s.decided()) {
+	switch {
+	case up == want && (!byNode || s.decided()):
 		return reached, text
+	case *s.job.Status == "dead" && s.decided():
+		return impossible, "the job is dead: " + failures(s)
 	}
 	return waiting, text
 }

@@ -74,6 +74,7 @@ func TestConditions(t *testing.T) {
 		{"old and leaving ones", "running", state{job: job("service", "running"), allocs: append(allocs("running"), old, leaving, replaced)}, waiting, "1 of 2"},
 		{"both", "running", state{job: job("service", "running"), allocs: allocs("running", "running")}, reached, "2 of 2"},
 		{"no capacity", "running", state{job: job("service", "running"), evals: evals("blocked"), allocs: allocs("running")}, waiting, "no capacity"},
+		{"count of zero", "running", state{job: with(job("service", "dead"), func(j *workload.Job) { j.TaskGroups[0].Count = ptr(0) })}, reached, "0 of 0"},
 		{"stopped", "running", state{job: with(job("service", "running"), stop)}, impossible, "stopped"},
 		{"purged", "running", state{}, impossible, "purged"},
 		{"batch failed", "running", state{job: job("batch", "dead"), allocs: []*api.AllocationListStub{failed}}, impossible, `task "t" exit code 7`},
