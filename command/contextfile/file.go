@@ -190,7 +190,7 @@ func readPrivate(path string) ([]byte, error) {
 	case info.Mode().Perm()&0o077 != 0:
 		return nil, fmt.Errorf("%s has mode %04o, so others can use it: run chmod 600 %s", path, info.Mode().Perm(), path)
 	case int(owner) != os.Geteuid():
-		return nil, fmt.Errorf("%s belongs to the user ID %d, not to yours, %d", path, owner, os.Geteuid())
+		return nil, fmt.Errorf("%s belongs to the user ID %d, not to yours, %d: change the owner, or name another file", path, owner, os.Geteuid())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err == nil && len(text) > maxSize {
