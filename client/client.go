@@ -46,7 +46,6 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
-	"github.com/open-nomad/open-nomad/client/portforward"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
@@ -134,14 +133,11 @@ type Client struct {
 	gc          *collector
 	stats       *hostStats
 	execs       exec.Limits
-	// forwards counts the connections of port forwarding. forwardNotes limits their events.
-	forwards     exec.Limits
-	forwardNotes portforward.Notes
-	api          *taskhook.API
-	bundles      *workloadapi.Bundles // of the SPIFFE Workload API
-	clouds       *cloud.Detector
-	services     *service.Registrar // nil if native services are disabled
-	checks       *check.Set
+	api         *taskhook.API
+	bundles     *workloadapi.Bundles // of the SPIFFE Workload API
+	clouds      *cloud.Detector
+	services    *service.Registrar // nil if native services are disabled
+	checks      *check.Set
 
 	urgent   chan struct{}       // buffered 1: send a heartbeat now
 	restored *uint64             // RestoreIndex of the last pull, nil before the first
@@ -151,6 +147,7 @@ type Client struct {
 	// eligibility is the node's, as the servers last reported it; nil before the first report.
 	eligibility atomic.Pointer[string]
 	calls       *meter.Meter
+	forwarding  forwarding
 
 	endLife  context.CancelFunc // of the allocations' runners
 	lastBeat atomic.Int64       // unix nanoseconds
@@ -185,7 +182,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(), forwards: exec.Limits{What: "forwarded connections"},
+	c = &Client{cfg: cfg, log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
 		volumesRestored: make(chan struct{}), reloads: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err

@@ -16,6 +16,12 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
+// forwarding counts the connections of port forwarding, and limits their events.
+type forwarding struct {
+	limits exec.Limits
+	notes  portforward.Notes
+}
+
 // allocPortForward connects the stream to a port of an allocation. Each connection is a session.
 func (c *Client) allocPortForward(ctx context.Context, call *rpc.Call, req *message.AllocPortForwardRequest, st *rpc.Stream) error {
 	if c.cfg.DisableRemoteExec {
@@ -33,7 +39,7 @@ func (c *Client) allocPortForward(ctx context.Context, call *rpc.Call, req *mess
 	if err != nil {
 		return err
 	}
-	release, err := c.forwards.Take(req.AllocID)
+	release, err := c.forwarding.limits.TakeAs("forwarded connections", req.AllocID)
 	if err != nil {
 		return err
 	}
@@ -47,7 +53,7 @@ func (c *Client) allocPortForward(ctx context.Context, call *rpc.Call, req *mess
 	}
 	log.Info("port forwarding connection opened")
 	begun := time.Now()
-	if c.forwardNotes.Due(portforward.Note{Alloc: req.AllocID, Port: req.Port, Accessor: who.AccessorID}, begun) {
+	if c.forwarding.notes.Due(portforward.Note{Alloc: req.AllocID, Port: req.Port, Accessor: who.AccessorID}, begun) {
 		text := fmt.Sprintf("Port %s is forwarded to a caller", req.Port)
 		if who.AccessorID != "" {
 			text += " with the ACL token of accessor " + who.AccessorID
