@@ -155,6 +155,7 @@ type Client struct {
 	// eligibility is the node's, as the servers last reported it; nil before the first report.
 	eligibility atomic.Pointer[string]
 	calls       *meter.Meter
+	forwarding  forwarding
 
 	endLife  context.CancelFunc // of the allocations' runners
 	lastBeat atomic.Int64       // unix nanoseconds

@@ -40,6 +40,7 @@ func (c *Client) methods() []answered {
 		answerStream("Agent.Monitor", ofAgent(c, acl.ToRead(acl.Agents), func(r *message.MonitorRequest) (node, server string) { return r.NodeID, r.ServerID }), c.monitorLog),
 		answerStream("Agent.MonitorExport", ofAgent(c, acl.ToRead(acl.Agents), func(r *message.MonitorExportRequest) (node, server string) { return r.NodeID, r.ServerID }), c.exportLog),
 		answerStream("Allocations.Exec", ofExec(c), c.allocExec),
+		answerStream("Allocations.PortForward", ofAlloc(c, func(r *message.AllocPortForwardRequest) string { return r.AllocID }, acl.AllocPortForward), c.allocPortForward),
 		answerStream("FileSystem.Logs", ofAlloc(c, func(r *message.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs), c.fsLogs),
 		answerStream("FileSystem.Stream", ofAlloc(c, func(r *message.FsStreamRequest) string { return r.AllocID }, acl.ReadFS), c.fsStream),
 	}

@@ -69,7 +69,7 @@ func versionFlag(args []string) []string {
 // groupShort describes each group of commands in one line.
 var groupShort = map[string]string{
 	"acl": "Access control", "acl policy": "ACL policies", "acl role": "ACL roles: sets of policies", "acl token": "ACL tokens",
-	"alloc": "Allocations", "config": "Agent configuration", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
+	"alloc": "Allocations", "config": "Agent configuration", "context": "Clusters that the commands use", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
 	"node": "Nodes", "license": "Licenses of Nomad Enterprise", "plugin": "Plugins", "node identity": "Node identities", "operator": "Cluster administration", "operator root": "Root keys", "operator gossip": "Gossip encryption keys", "operator gossip keyring": "Gossip encryption keys",
 	"operator root keyring": "Root keys", "operator scheduler": "Scheduler configuration", "server": "Servers",
 	"system": "Garbage collection and job summaries", "system reconcile": "Job summaries", "tls": "Certificates", "tls ca": "Certificate authorities", "tls cert": "Certificates of agents and users",

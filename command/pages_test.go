@@ -24,8 +24,10 @@ const generated = "\n<!-- Generated from the help texts by: go test ./command -r
 var commandPages = map[string][]string{
 	"acl.md":        {"acl", "login"},
 	"agent.md":      {"agent", "agent-info", "config"},
-	"alloc.md":      {"alloc"},
+	"alloc.md":      {"alloc", "port-forward"},
+	"context.md":    {"context"},
 	"deployment.md": {"deployment"},
+	"doctor.md":     {"doctor"},
 	"eval.md":       {"eval"},
 	"general.md":    {"fmt", "status", "ui", "version"},
 	"job.md":        {"job"},
@@ -40,6 +42,7 @@ var commandPages = map[string][]string{
 	"service.md":    {"service"},
 	"system.md":     {"system"},
 	"tls.md":        {"tls"},
+	"top.md":        {"top"},
 	"var.md":        {"var"},
 	"volume.md":     {"volume"},
 }

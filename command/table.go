@@ -10,10 +10,13 @@ import (
 	"github.com/open-nomad/open-nomad/command/apicall"
 	"github.com/open-nomad/open-nomad/command/bundle"
 	"github.com/open-nomad/open-nomad/command/completion"
+	"github.com/open-nomad/open-nomad/command/contexts"
 	"github.com/open-nomad/open-nomad/command/deployment"
+	"github.com/open-nomad/open-nomad/command/doctor"
 	"github.com/open-nomad/open-nomad/command/enterprise"
 	"github.com/open-nomad/open-nomad/command/eval"
 	"github.com/open-nomad/open-nomad/command/job"
+	"github.com/open-nomad/open-nomad/command/jobwait"
 	"github.com/open-nomad/open-nomad/command/namespace"
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/operator"
@@ -23,6 +26,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/service"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/command/tls"
+	"github.com/open-nomad/open-nomad/command/top"
 	"github.com/open-nomad/open-nomad/command/variable"
 	"github.com/open-nomad/open-nomad/command/volume"
 	"github.com/open-nomad/open-nomad/internal/version"
@@ -33,7 +37,7 @@ func commands() []term.Command {
 	return completed(withPages(withLaterFlags(slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand(), uiCommand()}, agent.Commands(),
 		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), apicall.Commands(), bundle.Commands(), enterprise.Commands(), plugin.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
-		laterCommands(),
+		[]term.Command{jobwait.Command(), top.Command(), doctor.Command()}, contexts.Commands(), laterCommands(),
 	))))
 }
 

@@ -220,7 +220,21 @@ func (a *adapted) runWith(args []string, inherited *general) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return a.report(run(ctx, &Env{In: a.in, Out: a.out, Err: a.err, Args: rest, general: g}))
+	if !a.Local {
+		at := g.cluster(ctx)
+		if at.err != nil {
+			return a.report(at.err)
+		}
+		if at.ignored != "" {
+			fmt.Fprintln(a.err, at.ignored)
+		}
+	}
+	err = run(ctx, &Env{In: a.in, Out: a.out, Err: a.err, Args: rest, general: g})
+	code := a.report(err)
+	if hint := g.contextHint(err); hint != "" {
+		fmt.Fprintln(a.err, hint)
+	}
+	return code
 }
 
 func (a *adapted) checkArgs(args []string) error {

@@ -42,6 +42,7 @@ func (s *Service) relayMethods() []rpc.Method {
 		rpc.HandleStream("Agent.Monitor", rpc.Token, rpc.Region, s.relay.Monitor).Needs(rpc.Needs(acl.ToRead(acl.Agents))),
 		rpc.HandleStream("Agent.MonitorExport", rpc.Token, rpc.Region, s.relay.MonitorExport).Needs(rpc.Needs(acl.ToRead(acl.Agents))),
 		rpc.HandleStream("Allocations.Exec", rpc.Token, rpc.Region, s.relay.Exec).Needs(rpc.CheckedByHandler("ns:[alloc-exec] of the allocation, and ns:[alloc-node-exec] if its driver does not isolate tasks, or it is privileged")),
+		relay.Stream(s.relay, "Allocations.PortForward", relay.Alloc(func(r *message.AllocPortForwardRequest) string { return r.AllocID }, acl.AllocPortForward)),
 		relay.Stream(s.relay, "FileSystem.Logs", relay.Alloc(func(r *message.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs)),
 		relay.Stream(s.relay, "FileSystem.Stream", relay.Alloc(func(r *message.FsStreamRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay.Call[message.NodeSpecificRequest, message.ClientStatsResponse](s.relay, "ClientStats.Stats", "ClientStats.Stats",
