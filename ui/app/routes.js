@@ -28,6 +28,9 @@ export const groups = [
       { path: '/ui/variables/new', load: () => import('./pages/variable.js') },
       { path: '/ui/variables/path/*path', load: () => import('./pages/variables.js') },
       { path: '/ui/variables/var/*path', load: () => import('./pages/variable.js') },
+      { path: '/ui/identities', nav: 'Identities', load: () => import('./pages/identities.js') },
+      { path: '/ui/identities/:tab', load: () => import('./pages/identities.js') },
+      { path: '/ui/keyring', nav: 'Keyring', load: () => import('./pages/keyring.js') },
     ],
   },
   {
