@@ -31,6 +31,9 @@ export const groups = [
       { path: '/ui/identities', nav: 'Identities', load: () => import('./pages/identities.js') },
       { path: '/ui/identities/:tab', load: () => import('./pages/identities.js') },
       { path: '/ui/keyring', nav: 'Keyring', load: () => import('./pages/keyring.js') },
+      { path: '/ui/administration', nav: 'Access control', load: () => import('./pages/administration.js') },
+      { path: '/ui/administration/:tab', load: () => import('./pages/administration.js') },
+      { path: '/ui/administration/policies/:policy', load: () => import('./pages/policy.js') },
     ],
   },
   {
