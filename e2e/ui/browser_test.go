@@ -169,13 +169,18 @@ func (p *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 // evaluate returns the value of a JavaScript expression. It waits for a promise.
 func evaluate[T any](p *tab, expression string) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, pageLimit)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	value, err := tryEvaluate[T](p, expression)
 	if err != nil {
 		p.t.Fatalf("evaluate %.200s: %v", expression, err)
 	}
 	return value
+}
+
+// tryEvaluate is evaluate without a failure of the test: a page that is being left has no answer.
+func tryEvaluate[T any](p *tab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, pageLimit)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
 // withoutCache makes every load a first one.
@@ -206,14 +211,15 @@ func (p *tab) waitText(text string) {
 // wait waits until a JavaScript expression is true.
 func (p *tab) wait(what, expression string) {
 	p.t.Helper()
-	met := false
+	met, err := false, error(nil) // err is that of the last attempt
 	defer func() {
 		if !met {
-			p.t.Logf("waited for %s. The page:\n%s\n%s", what, evaluate[string](p, "document.body.innerText"), strings.Join(p.unexpected(nil), "\n"))
+			text, _ := tryEvaluate[string](p, "document.body.innerText")
+			p.t.Logf("waited for %s (%v). The page:\n%s\n%s", what, err, text, strings.Join(p.unexpected(nil), "\n"))
 		}
 	}()
 	testpace.Within(p.t, pageLimit, what, func() bool {
-		met = evaluate[bool](p, "Boolean("+expression+")")
+		met, err = tryEvaluate[bool](p, "Boolean("+expression+")")
 		return met
 	})
 }

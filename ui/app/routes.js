@@ -1,6 +1,6 @@
 // The table of pages. A page is a module in pages/, loaded when it is first shown (see ui/README.md).
 //
-//   path   real path; a segment ":name" is a parameter
+//   path   real path; a segment ":name" is a parameter, a last segment "*name" also one with slashes
 //   load   imports the module
 //   nav    label in the navigation, in the group of the row; left out for pages that lists lead to
 
@@ -19,6 +19,21 @@ export const groups = [
       { path: '/ui/jobs/:job', load: () => import('./pages/job.js') },
       { path: '/ui/jobs/:job/:tab', load: () => import('./pages/job.js') },
       { path: '/ui/allocations/:id', load: () => import('./pages/allocation.js') },
+    ],
+  },
+  {
+    group: 'Access',
+    rows: [
+      { path: '/ui/variables', nav: 'Variables', load: () => import('./pages/variables.js') },
+      { path: '/ui/variables/new', load: () => import('./pages/variable.js') },
+      { path: '/ui/variables/path/*path', load: () => import('./pages/variables.js') },
+      { path: '/ui/variables/var/*path', load: () => import('./pages/variable.js') },
+      { path: '/ui/identities', nav: 'Identities', load: () => import('./pages/identities.js') },
+      { path: '/ui/identities/:tab', load: () => import('./pages/identities.js') },
+      { path: '/ui/keyring', nav: 'Keyring', load: () => import('./pages/keyring.js') },
+      { path: '/ui/administration', nav: 'Access control', load: () => import('./pages/administration.js') },
+      { path: '/ui/administration/:tab', load: () => import('./pages/administration.js') },
+      { path: '/ui/administration/policies/:policy', load: () => import('./pages/policy.js') },
     ],
   },
   {

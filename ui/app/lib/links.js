@@ -11,6 +11,14 @@ export const allocHref = (id, tab = '') => href(`/ui/allocations/${seg(id)}${tab
 export const nodeHref = (id) => href(`/ui/clients/${seg(id)}`)
 export const evalHref = (id) => href(`/ui/evaluations/${seg(id)}`)
 
+const escaped = (path) => path.split('/').map(seg).join('/')
+
+/** @param {string} path @param {string} namespace */
+export const variableHref = (path, namespace) => href(`/ui/variables/var/${escaped(path)}@${seg(namespace)}`)
+/** @param {string} path of a folder of variables, without a slash at its end */
+export const folderHref = (path, namespace) => href(path ? `/ui/variables/path/${escaped(path)}` : '/ui/variables', { namespace })
+export const policyHref = (name) => href(`/ui/administration/policies/${seg(name)}`)
+
 /**
  * Splits the parameter of a job page. Job IDs can contain "@", namespaces cannot.
  * @returns {{id: string, namespace: string}}

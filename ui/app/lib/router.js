@@ -46,17 +46,20 @@ export function pushQuery(changes, state = {}) {
 }
 
 /**
- * Returns the route of a path and its parameters. A segment ':name' of a route matches one segment.
+ * Returns the route of a path and its parameters. A segment ':name' of a route matches one segment. A
+ * last segment '*name' matches all that follow, with their slashes.
  * @param {{path: string}[]} routes
  */
 export function match(routes, path) {
-  const got = path.replace(/\/+$/, '').split('/')
+  const all = path.replace(/\/+$/, '').split('/')
   for (const route of routes) {
     const want = route.path.split('/')
-    if (want.length !== got.length) continue
+    const open = want.at(-1).startsWith('*')
+    if (open ? all.length < want.length : all.length !== want.length) continue
+    const got = open ? [...all.slice(0, want.length - 1), all.slice(want.length - 1).join('/')] : all
     const params = {}
     const fits = want.every((segment, i) => {
-      if (!segment.startsWith(':')) return segment === got[i]
+      if (!/^[:*]/.test(segment)) return segment === got[i]
       params[segment.slice(1)] = decode(got[i])
       return got[i] !== ''
     })
