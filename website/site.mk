@@ -14,4 +14,5 @@ website/node_modules/.package-lock.json: website/package.json website/package-lo
 	cd website && npm ci --silent
 
 test-site: ## build the documentation and check links, headings, search and pictures in Chromium (screenshots go to bin/site-screens)
+	scripts/ui-vendor axe-core
 	NEEDS_SITE=1 SITE_SCREENS='$(abspath $(or $(SITE_SCREENS),bin/site-screens))' $(GO) test -count=1 -timeout=10m $(TESTFLAGS) ./e2e/site

@@ -6,7 +6,7 @@ import { escape } from './highlight.js'
 // layout returns the document of a page.
 export function layout({ version, sections, page, content }) {
   const up = '../'.repeat(page.name.split('/').length - 1)
-  const link = (p) => path.posix.relative(path.posix.dirname(page.name), p.name) + '.html'
+  const link = (p) => path.posix.relative(path.posix.dirname(page.name), p.name + '.html')
   const title = page.name === 'index' ? 'open-nomad' : `${page.title} · open-nomad`
   return `<!doctype html>
 <html lang="en" data-up="${up}" data-version="${escape(version)}" data-page="${page.name}">

@@ -18,7 +18,9 @@
     document.head.append(script)
   }))
 
-  const options = { boost: { page: 4, heading: 3 }, prefix: (term) => term.length > 2, fuzzy: (term) => (term.length > 4 ? 0.2 : false), combineWith: 'AND' }
+  // Pages come before their sections, and explanations before the flags of commands.
+  const boostDocument = (id, term, { href }) => (href.includes('#') ? 1 : 2) * (href.startsWith('commands/') ? 0.4 : 1)
+  const options = { boost: { page: 1.5, heading: 4 }, boostDocument, prefix: (term) => term.length > 2, fuzzy: (term) => (term.length > 4 ? 0.2 : false), combineWith: 'AND' }
 
   async function search() {
     const query = input.value.trim()
@@ -53,7 +55,7 @@
     Object.assign(a, { id: `result-${i}`, href: up + f.href, tabIndex: -1 })
     a.setAttribute('role', 'option')
     a.setAttribute('aria-selected', 'false')
-    for (const [tag, text] of [['b', f.heading || f.page], ['i', f.heading ? f.page : ''], ['span', f.excerpt]]) {
+    for (const [tag, text] of [['b', f.heading], ['i', f.heading === f.page ? '' : f.page], ['span', f.excerpt]]) {
       if (!text) continue
       const e = document.createElement(tag)
       e.append(...marked(text, f.terms))
