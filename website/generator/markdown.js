@@ -79,5 +79,5 @@ function pageLinks(state, titles) {
 
 // plain returns the text of an inline token.
 export function plain(token) {
-  return token.children.filter((t) => t.type === 'text' || t.type === 'code_inline').map((t) => t.content).join('')
+  return token.children.map((t) => (t.type === 'softbreak' ? ' ' : t.type === 'text' || t.type === 'code_inline' ? t.content : '')).join('')
 }

@@ -11,7 +11,7 @@ export const sections = [
   { title: 'Drivers', pages: ['drivers', 'drivers/', 'write-a-driver'] },
   { title: 'Job file', pages: ['jobspec', 'task-environment', 'jobspec/'] },
   { title: 'Commands', pages: ['cli', 'commands/'] },
-  { title: 'Reference', pages: ['configuration', 'http-api', 'not-yet'] },
+  { title: 'Reference', pages: ['configuration', 'http-api', 'api-routes', 'not-yet'] },
 ]
 
 // navigation returns the sections with the pages that exist: {name, title, label}, in order.
