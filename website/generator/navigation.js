@@ -1,10 +1,10 @@
 // The sections of the site in reading order. Each page is in one section; the build fails otherwise.
 // A name that ends with a slash stands for all pages of that directory, sorted by title.
 export const sections = [
-  { title: 'Start', pages: ['index', 'get-started', 'install', 'migrate'] },
-  { title: 'Run jobs', pages: ['jobs', 'scheduling', 'evaluations', 'logs', 'alloc-exec', 'canaries', 'services', 'checks',
+  { title: 'Start', pages: ['index', 'get-started', 'install', 'three-servers', 'migrate'] },
+  { title: 'Run jobs', pages: ['jobs', 'debug-a-job', 'scheduling', 'evaluations', 'logs', 'alloc-exec', 'canaries', 'services', 'checks',
     'networking', 'variables', 'volumes', 'data-migration', 'task-api', 'simulate'] },
-  { title: 'Isolate and harden', pages: ['isolation', 'sandbox', 'learn', 'privilege', 'sandbox-programs', 'security-model'] },
+  { title: 'Isolate and harden', pages: ['harden-a-node', 'isolation', 'sandbox', 'learn', 'privilege', 'sandbox-programs', 'security-model'] },
   { title: 'Identity and access', pages: ['identity', 'spiffe', 'acl', 'acl-policies', 'acl-enforcement', 'login', 'namespaces', 'quotas', 'audit'] },
   { title: 'Operate', pages: ['agent', 'cluster', 'tls', 'regions', 'node-pools', 'node-drain', 'rebalance', 'metrics', 'snapshots',
     'upgrade-and-crash', 'reliability', 'ui'] },
