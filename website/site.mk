@@ -16,3 +16,6 @@ website/node_modules/.package-lock.json: website/package.json website/package-lo
 test-site: ## build the documentation and check links, headings, search and pictures in Chromium (screenshots go to bin/site-screens)
 	scripts/ui-vendor axe-core
 	NEEDS_SITE=1 SITE_SCREENS='$(abspath $(or $(SITE_SCREENS),bin/site-screens))' $(GO) test -count=1 -timeout=10m $(TESTFLAGS) ./e2e/site
+
+plots: ## make the page about performance from website/bench.tsv (measure: make bench BENCH_TSV=website/bench.tsv)
+	$(GO) run ./e2e/bench/plots website/bench.tsv website/content/docs

@@ -266,7 +266,7 @@ func TestContrast(t *testing.T) {
 	p := open(t, server.URL)
 	for _, scheme := range []string{"light", "dark"} {
 		p.show(1440, 900, scheme)
-		for _, name := range []string{"index.html", "jobspec/group.html", "http-api.html", "commands/job.html", "acl.html"} {
+		for _, name := range []string{"index.html", "jobspec/group.html", "http-api.html", "commands/job.html", "acl.html", "performance.html"} {
 			p.goTo(name)
 			p.search("node")
 			evaluate[bool](p, "(() => {"+string(axe)+"})(), true")

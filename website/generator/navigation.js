@@ -7,7 +7,7 @@ export const sections = [
   { title: 'Isolate and harden', pages: ['harden-a-node', 'isolation', 'sandbox', 'learn', 'privilege', 'sandbox-programs', 'security-model'] },
   { title: 'Identity and access', pages: ['identity', 'spiffe', 'acl', 'acl-policies', 'acl-enforcement', 'login', 'namespaces', 'quotas', 'audit'] },
   { title: 'Operate', pages: ['agent', 'cluster', 'tls', 'regions', 'node-pools', 'node-drain', 'rebalance', 'metrics', 'snapshots',
-    'upgrade-and-crash', 'reliability', 'ui'] },
+    'upgrade-and-crash', 'reliability', 'performance', 'ui'] },
   { title: 'Drivers', pages: ['drivers', 'drivers/', 'write-a-driver'] },
   { title: 'Job file', pages: ['jobspec', 'task-environment', 'jobspec/'] },
   { title: 'Commands', pages: ['cli', 'commands/'] },
@@ -35,9 +35,12 @@ function directory(pages, prefix) {
   return [...pages.keys()].filter((name) => name.startsWith(prefix)).sort()
 }
 
+// labels are short texts of pages with long titles.
+const labels = { index: 'Overview', 'three-servers': 'Three servers in ten minutes' }
+
 // label returns the short text of a page in the sidebar.
 export function label(name, title) {
-  if (name === 'index') return 'Overview'
+  if (labels[name]) return labels[name]
   if (name.startsWith('commands/')) return title.split(':')[0]
   if (/^(jobspec|drivers)\//.test(name)) return name.split('/')[1]
   return title
