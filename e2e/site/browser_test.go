@@ -116,19 +116,27 @@ func (p *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 // evaluate returns the value of a JavaScript expression. It waits for a promise.
 func evaluate[T any](p *tab, expression string) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, stepLimit)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	value, err := tryEvaluate[T](p, expression)
 	if err != nil {
 		p.t.Fatalf("evaluate %.200s: %v", expression, err)
 	}
 	return value
 }
 
-// wait waits until a JavaScript expression is true.
+func tryEvaluate[T any](p *tab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, stepLimit)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// wait waits until a JavaScript expression is true. While another page is being loaded, expressions
+// fail.
 func (p *tab) wait(expression string) {
 	p.t.Helper()
-	testpace.Within(p.t, stepLimit, expression, func() bool { return evaluate[bool](p, "Boolean("+expression+")") })
+	testpace.Within(p.t, stepLimit, expression, func() bool {
+		met, err := tryEvaluate[bool](p, "Boolean("+expression+")")
+		return met && err == nil
+	})
 }
 
 // goTo loads a page of the newest version.
