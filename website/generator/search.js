@@ -31,7 +31,7 @@ export function writeIndex(dir, pages) {
     for (const s of page.sections) {
       const text = s.text.join(' ').replace(/\s+/g, ' ')
       index.add({
-        id: `${page.name}#${s.id}`, page: page.title, heading: s.heading, text,
+        id: `${page.name}#${s.id}`, page: page.name.startsWith('commands/') ? page.label : page.title, heading: s.heading, text,
         href: page.name + '.html' + (s.level === 1 ? '' : '#' + encodeURIComponent(s.id)), excerpt: text.slice(0, excerpt),
       })
     }

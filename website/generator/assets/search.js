@@ -55,7 +55,7 @@
     Object.assign(a, { id: `result-${i}`, href: up + f.href, tabIndex: -1 })
     a.setAttribute('role', 'option')
     a.setAttribute('aria-selected', 'false')
-    for (const [tag, text] of [['b', f.heading], ['i', f.heading === f.page ? '' : f.page], ['span', f.excerpt]]) {
+    for (const [tag, text] of [['b', f.heading], ['i', f.href.includes('#') ? f.page : ''], ['span', f.excerpt]]) {
       if (!text) continue
       const e = document.createElement(tag)
       e.append(...marked(text, f.terms))
