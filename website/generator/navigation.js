@@ -2,7 +2,7 @@
 // A name that ends with a slash stands for all pages of that directory, sorted by title.
 export const sections = [
   { title: 'Start', pages: ['index', 'get-started', 'install', 'three-servers', 'migrate'] },
-  { title: 'Run jobs', pages: ['jobs', 'debug-a-job', 'scheduling', 'evaluations', 'logs', 'alloc-exec', 'canaries', 'services', 'checks',
+  { title: 'Run jobs', pages: ['jobs', 'debug-a-job', 'scheduling', 'evaluations', 'logs', 'alloc-exec', 'port-forward', 'canaries', 'job-wait', 'services', 'checks',
     'networking', 'variables', 'volumes', 'data-migration', 'task-api', 'simulate'] },
   { title: 'Isolate and harden', pages: ['harden-a-node', 'isolation', 'sandbox', 'learn', 'privilege', 'sandbox-programs', 'security-model'] },
   { title: 'Identity and access', pages: ['identity', 'spiffe', 'acl', 'acl-policies', 'acl-enforcement', 'login', 'namespaces', 'quotas', 'audit'] },
@@ -10,7 +10,7 @@ export const sections = [
     'upgrade-and-crash', 'reliability', 'performance', 'ui'] },
   { title: 'Drivers', pages: ['drivers', 'drivers/', 'write-a-driver'] },
   { title: 'Job file', pages: ['jobspec', 'task-environment', 'jobspec/'] },
-  { title: 'Commands', pages: ['cli', 'commands/'] },
+  { title: 'Commands', pages: ['cli', 'contexts', 'commands/'] },
   { title: 'Reference', pages: ['configuration', 'http-api', 'api-routes', 'not-yet'] },
 ]
 
