@@ -9,8 +9,8 @@ import { Ago } from '../../parts/time.js'
 import { Denials } from './denials.js'
 import { Use, useStats } from './usage.js'
 
-export function Overview({ alloc, ended }) {
-  const stats = useStats(alloc, ended)
+export function Overview({ alloc }) {
+  const stats = useStats(alloc)
   const tasks = Object.entries(alloc.TaskStates ?? {}).sort(([x], [y]) => (x < y ? -1 : 1))
   return html`<${About} alloc=${alloc} />
     ${tasks.map(([name, state]) => html`<${Task} key=${name} alloc=${alloc} name=${name} state=${state} stats=${stats?.Tasks?.[name]} />`)}`

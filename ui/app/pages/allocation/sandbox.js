@@ -18,7 +18,7 @@ export function Sandboxes({ alloc: a, ended }) {
   useEffect(() => { if (data) refresh() }, [running, restarts])
   const states = Object.entries(a.TaskStates ?? {}).sort(([x], [y]) => (x < y ? -1 : 1))
   return html`
-    <${Failure} error=${error} what="the sandboxes" />
+    ${error?.status === 400 ? html`<${Notice}>${error.message}<//>` : html`<${Failure} error=${error} what="the sandboxes" />`}
     ${!live && html`<${Empty}><p>${ended ? 'The allocation has ended.' : a.DesiredStatus === 'run' ? 'No task is running.' : 'The allocation is being stopped.'} Only running tasks have a live sandbox.</p><//>`}
     ${live && !data && !error && html`<${Loading} />`}
     ${states.map(([name, state]) => html`<${Section} key=${name} title=${html`Task <${Name} of=${name} />`} actions=${html`<button type="button" class="button" onClick=${refresh}>Read again</button>`}>

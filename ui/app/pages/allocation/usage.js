@@ -6,15 +6,16 @@ import { useQuery } from '../../lib/query.js'
 
 const EVERY = 5000 // milliseconds between two measurements
 
-/** Returns the measurements of an allocation that runs. They are read again while the page is visible. */
-export function useStats(alloc, ended) {
-  const { data, refresh } = useQuery(ended ? null : at`/v1/client/allocation/${alloc.ID}/stats`, { params: { namespace: alloc.Namespace } })
+/** Returns the measurements of an allocation with a running task. They are read again while the page is visible. */
+export function useStats(alloc) {
+  const running = alloc.DesiredStatus === 'run' && Object.values(alloc.TaskStates ?? {}).some((s) => s.State === 'running')
+  const { data, refresh } = useQuery(!running ? null : at`/v1/client/allocation/${alloc.ID}/stats`, { params: { namespace: alloc.Namespace } })
   useEffect(() => {
-    if (ended) return undefined
+    if (!running) return undefined
     const timer = setInterval(() => { if (!document.hidden) refresh() }, EVERY)
     return () => clearInterval(timer)
-  }, [refresh, ended])
-  return ended ? null : data
+  }, [refresh, running])
+  return running ? data : null
 }
 
 /** The use of a task. Without a measurement, only what is reserved is shown. */
