@@ -205,7 +205,7 @@ func (p *tab) goTo(path, text string) {
 // waitText waits until the page contains a text.
 func (p *tab) waitText(text string) {
 	p.t.Helper()
-	p.wait(fmt.Sprintf("text %q", text), fmt.Sprintf("document.body.innerText.includes(%q)", text))
+	p.wait(fmt.Sprintf("text %q", text), fmt.Sprintf("document.body?.innerText.includes(%q)", text))
 }
 
 // wait waits until a JavaScript expression is true.

@@ -31,13 +31,17 @@ func TestHostileNames(t *testing.T) {
 	h.call(t, "PUT", "/v1/jobs", m{"Job": job(20), "Submission": m{"Source": hostile("source"), "Format": "hcl2"}}, nil)
 	h.waitDeployment(t, id, "successful", "")
 	h.call(t, "PUT", "/v1/jobs", m{"Job": job(21), "Submission": m{"Source": hostile("source"), "Format": "hcl2"}}, nil)
-	h.waitAllocs(t, id, "running", 2)
+	alloc := "/ui/allocations/" + h.waitAllocs(t, id, "running", 2)[0].ID
+	terminal := "/ui/exec/" + url.PathEscape(id+"@default") + "/" + url.PathEscape(hostile("group")) + "/" + url.PathEscape(strings.ReplaceAll(hostile("task"), "/", "-")) + "/" + alloc[len("/ui/allocations/"):]
 
-	p := h.signedIn(t, "404 (Not Found) http://"+strings.TrimPrefix(h.agent.Address(), "http://")+"/v1/jobs?namespace=")
+	p := h.signedIn(t, "404 (Not Found) http://"+strings.TrimPrefix(h.agent.Address(), "http://")+"/v1/jobs?namespace=", "/sandbox?namespace=default") // mock_driver has no sandbox
 	for _, page := range []struct{ path, text string }{
 		{"/ui/", "isolation"}, {"/ui/jobs", "name\"'><img"}, {"/ui/jobs?q=" + url.QueryEscape(id[:40]), "name\"'><img"},
 		{jobPath(id, ""), "group\"'><img"}, {jobPath(id, "allocations"), "group\"'><img"}, {jobPath(id, "deployments"), "group\"'><img"},
-		{jobPath(id, "versions"), "Revert to this"}, {jobPath(id, "evaluations"), "job-register"}, {jobPath(id, "definition"), "source\"'><img"},
+		{jobPath(id, "versions"), "Revert to this"}, {jobPath(id, "evaluations"), "job-register"}, {jobPath(id, "logs"), "task\"'><img"},
+		{alloc, "Task task\"'><img"}, {alloc + "/logs", "task\"'><img"}, {alloc + "/fs", "alloc/"},
+		{alloc + "/sandbox", "Task task\"'><img"}, {terminal, "Terminal in task\"'><img"},
+		{jobPath(id, "definition"), "source\"'><img"},
 		{"/ui/settings/tokens?error=" + url.QueryEscape(hostile("e")), "The sign-in failed"}, {"/ui/" + url.PathEscape(hostile("page")), "Page not found"},
 		{"/ui/jobs?namespace=" + url.QueryEscape(hostile("ns")), "Jobs"},
 	} {

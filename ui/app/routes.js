@@ -19,6 +19,9 @@ export const groups = [
       { path: '/ui/jobs/:job', load: () => import('./pages/job.js') },
       { path: '/ui/jobs/:job/:tab', load: () => import('./pages/job.js') },
       { path: '/ui/allocations/:id', load: () => import('./pages/allocation.js') },
+      { path: '/ui/allocations/:id/:tab', load: () => import('./pages/allocation.js') },
+      { path: '/ui/allocations/:id/:task/logs', load: () => import('./pages/allocation.js') },
+      { path: '/ui/exec/:job/:group/:task/:alloc', load: () => import('./pages/exec.js') },
     ],
   },
   {

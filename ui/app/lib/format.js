@@ -55,3 +55,9 @@ export const capital = (text) => (text ? text[0].toUpperCase() + text.slice(1) :
 
 /** Isolates a name in a text without markup, such as a title: it can contain right-to-left text. */
 export const isolated = (name) => `\u2068${name}\u2069`
+
+// C0 and C1 controls except the tab, and the characters that set the direction of text.
+const INVISIBLE = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+/** Makes control characters and marks of direction visible, as their number. */
+export const visible = (text) => String(text).replace(INVISIBLE, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)

@@ -8,6 +8,14 @@ export const jobHref = (id, namespace = 'default', tab = '') =>
   href(`/ui/jobs/${seg(`${id}@${namespace}`)}${tab ? `/${tab}` : ''}`)
 
 export const allocHref = (id, tab = '') => href(`/ui/allocations/${seg(id)}${tab ? `/${tab}` : ''}`)
+
+/** The terminal of a task. Its document has a policy of its own, so the browser loads it. */
+export const execHref = (job, namespace, group, task, alloc) =>
+  href(`/ui/exec/${[`${job}@${namespace}`, group, task, alloc].map(seg).join('/')}`)
+
+/** The directory, or the part of the file, at a path of an allocation. */
+export const fileHref = (alloc, path, offset = 0) => href(`/ui/allocations/${seg(alloc)}/fs`, { path: path === '/' ? '' : path, offset: offset > 0 ? offset : '' })
+
 export const nodeHref = (id) => href(`/ui/clients/${seg(id)}`)
 export const evalHref = (id) => href(`/ui/evaluations/${seg(id)}`)
 

@@ -1,48 +1,36 @@
-// One allocation: its state, its tasks with their events, and what the sandbox denied them.
+// The pages of one allocation. The tab is the segment after its ID.
 import { html } from '../lib/dom.js'
 import { api, at } from '../lib/api.js'
-import { plural, shortID } from '../lib/format.js'
-import { allocHref, evalHref, jobHref, nodeHref } from '../lib/links.js'
+import { shortID } from '../lib/format.js'
+import { allocHref, jobHref } from '../lib/links.js'
 import { useQuery } from '../lib/query.js'
 import { Dialog, DialogButton } from '../parts/dialog.js'
-import { Code, Name } from '../parts/name.js'
 import { Failure, Loading } from '../parts/notice.js'
-import { Facts, Page, Section } from '../parts/page.js'
+import { Page, Tabs } from '../parts/page.js'
 import { Status } from '../parts/status.js'
-import { Ago } from '../parts/time.js'
-import { Denials } from './allocation/denials.js'
+import { Files } from './allocation/files.js'
+import { AllocationLogs } from './allocation/logs.js'
+import { Overview } from './allocation/overview.js'
+import { Sandboxes } from './allocation/sandbox.js'
 
 const ENDED = ['complete', 'failed', 'lost']
 
-export default function Allocation({ params }) {
+const TABS = { '': ['Overview', Overview], logs: ['Logs', AllocationLogs], fs: ['Files', Files], sandbox: ['Sandbox', Sandboxes] }
+
+export default function Allocation({ params, query }) {
   const { data: a, error, refresh } = useQuery(at`/v1/allocation/${params.id}`, { topics: [`Allocation:${params.id}`], namespace: '*' })
   const crumbs = a ? [{ href: '/ui/jobs', label: 'Jobs' }, { href: jobHref(a.JobID, a.Namespace), label: a.JobID }, { href: jobHref(a.JobID, a.Namespace, 'allocations'), label: 'Allocations' }] : []
-  const tasks = Object.entries(a?.TaskStates ?? {}).sort(([x], [y]) => (x < y ? -1 : 1))
+  const asked = params.task ? 'logs' : params.tab ?? ''
+  const current = Object.hasOwn(TABS, asked) ? asked : ''
+  const [, Tab] = TABS[current]
+  const links = Object.entries(TABS).map(([tab, [label]]) => ({ href: allocHref(params.id, tab), label }))
+  const ended = a && ENDED.includes(a.ClientStatus)
   return html`<${Page} title=${a?.Name ?? shortID(params.id)} crumbs=${crumbs} status=${a && html`<${Status} of=${a.ClientStatus} />`}
-    actions=${a && !ENDED.includes(a.ClientStatus) && html`<${Actions} alloc=${a} refresh=${refresh} />`}>
+    tabs=${html`<${Tabs} label="Parts of the allocation" tabs=${links} current=${allocHref(params.id, current)} />`}
+    actions=${a && !ended && html`<${Actions} alloc=${a} refresh=${refresh} />`}>
     <${Failure} error=${error} what="this allocation" />
     ${!a && !error && html`<${Loading} />`}
-    ${a && html`<${About} alloc=${a} />`}
-    ${tasks.map(([name, state]) => html`<${Task} key=${name} name=${name} state=${state} />`)}
-  <//>`
-}
-
-function About({ alloc: a }) {
-  const link = (id, to) => (id ? html`<a href=${to(id)}><${Code} of=${shortID(id)} /></a>` : null)
-  return html`<${Facts} rows=${[
-    ['ID', html`<${Code} of=${a.ID} />`], ['Group', html`<${Name} of=${a.TaskGroup} />`], ['Job version', a.Job && String(a.Job.Version)],
-    ['Node', html`<a href=${nodeHref(a.NodeID)}><${Name} of=${a.NodeName || shortID(a.NodeID)} /></a>`], ['Namespace', html`<${Name} of=${a.Namespace} />`],
-    ['Desired', a.DesiredStatus], ['Reason', a.ClientDescription || a.DesiredDescription], ['Created', html`<${Ago} at=${a.CreateTime} />`], ['Changed', html`<${Ago} at=${a.ModifyTime} />`],
-    ['Evaluation', link(a.EvalID, evalHref)], ['Replaces', link(a.PreviousAllocation, allocHref)], ['Replaced by', link(a.NextAllocation, allocHref)],
-    ['Isolation', a.Isolation && html`<${Name} of=${[...new Set(Object.values(a.Isolation))].join(', ')} /> or higher`],
-  ]} />`
-}
-
-function Task({ name, state }) {
-  const events = [...(state.Events ?? [])].reverse()
-  return html`<${Section} title=${html`Task <${Name} of=${name} />`} actions=${html`<${Status} of=${state.Failed ? 'failed' : state.State} /><span class="muted small">${plural(state.Restarts, 'restart')}</span>`}>
-    <${Denials} events=${events} />
-    <ol class="events">${events.map((e) => html`<li key=${e.Time}><span class="event-time muted"><${Ago} at=${e.Time} /></span><strong>${e.Type}</strong><bdi>${e.DisplayMessage || e.Message}</bdi></li>`)}</ol>
+    ${a && html`<${Tab} alloc=${a} ended=${ended} task=${params.task} query=${query} />`}
   <//>`
 }
 

@@ -13,11 +13,12 @@ import { Allocations } from './job/allocations.js'
 import { Definition } from './job/definition.js'
 import { Deployments } from './job/deployments.js'
 import { Evaluations } from './job/evaluations.js'
+import { JobLogs } from './job/logs.js'
 import { Overview } from './job/overview.js'
 import { Versions } from './job/versions.js'
 
 const TABS = {
-  '': ['Overview', Overview], allocations: ['Allocations', Allocations], deployments: ['Deployments', Deployments],
+  '': ['Overview', Overview], allocations: ['Allocations', Allocations], logs: ['Logs', JobLogs], deployments: ['Deployments', Deployments],
   versions: ['Versions', Versions], evaluations: ['Evaluations', Evaluations], definition: ['Definition', Definition],
 }
 
