@@ -10,6 +10,10 @@ export const groups = [
     group: 'Cluster',
     rows: [
       { path: '/ui', nav: 'Overview', load: () => import('./pages/overview.js') },
+      { path: '/ui/clients', nav: 'Nodes', load: () => import('./pages/nodes.js') },
+      { path: '/ui/clients/:id', load: () => import('./pages/node.js') },
+      { path: '/ui/clients/:id/:tab', load: () => import('./pages/node.js') },
+      { path: '/ui/node-pools', nav: 'Node pools', load: () => import('./pages/pools.js') },
     ],
   },
   {

@@ -8,7 +8,9 @@ export const jobHref = (id, namespace = 'default', tab = '') =>
   href(`/ui/jobs/${seg(`${id}@${namespace}`)}${tab ? `/${tab}` : ''}`)
 
 export const allocHref = (id, tab = '') => href(`/ui/allocations/${seg(id)}${tab ? `/${tab}` : ''}`)
-export const nodeHref = (id) => href(`/ui/clients/${seg(id)}`)
+export const nodeHref = (id, tab = '') => href(`/ui/clients/${seg(id)}${tab ? `/${tab}` : ''}`)
+/** The nodes of a pool. All nodes are members of the pool "all". */
+export const poolHref = (name) => href('/ui/clients', { pool: name === 'all' ? null : name })
 export const evalHref = (id) => href(`/ui/evaluations/${seg(id)}`)
 
 /**
