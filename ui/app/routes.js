@@ -14,6 +14,7 @@ export const groups = [
       { path: '/ui/clients/:id', load: () => import('./pages/node.js') },
       { path: '/ui/clients/:id/:tab', load: () => import('./pages/node.js') },
       { path: '/ui/node-pools', nav: 'Node pools', load: () => import('./pages/pools.js') },
+      { path: '/ui/servers', nav: 'Servers', load: () => import('./pages/servers.js') },
     ],
   },
   {
