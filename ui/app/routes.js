@@ -24,6 +24,8 @@ export const groups = [
       { path: '/ui/jobs/:job', load: () => import('./pages/job.js') },
       { path: '/ui/jobs/:job/:tab', load: () => import('./pages/job.js') },
       { path: '/ui/allocations/:id', load: () => import('./pages/allocation.js') },
+      { path: '/ui/evaluations', nav: 'Evaluations', load: () => import('./pages/evaluations.js') },
+      { path: '/ui/evaluations/:id', load: () => import('./pages/evaluation.js') },
     ],
   },
   {
