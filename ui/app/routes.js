@@ -21,6 +21,7 @@ export const groups = [
     group: 'Workloads',
     rows: [
       { path: '/ui/jobs', nav: 'Jobs', load: () => import('./pages/jobs.js') },
+      { path: '/ui/jobs/run', load: () => import('./pages/run.js') },
       { path: '/ui/jobs/:job', load: () => import('./pages/job.js') },
       { path: '/ui/jobs/:job/:tab', load: () => import('./pages/job.js') },
       { path: '/ui/allocations/:id', load: () => import('./pages/allocation.js') },
