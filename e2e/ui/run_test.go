@@ -168,3 +168,43 @@ func TestRunWithoutRight(t *testing.T) {
 		t.Errorf("the text is %q", got)
 	}
 }
+
+// A job is changed from its page: its file and its variables are loaded, also those that were flags.
+func TestEditJob(t *testing.T) {
+	h := open(t)
+	var job any
+	h.call(t, "PUT", "/v1/jobs/parse", m{"JobHCL": file("edit", 1), "Variables": "memory = 20", "Canonicalize": true}, &job)
+	h.call(t, "PUT", "/v1/jobs", m{"Job": job, "Submission": m{"Source": file("edit", 1), "Format": "hcl2", "VariableFlags": m{"memory": "20"}}}, nil)
+	h.run(t, mock("edit-json", ""))
+	p := h.signedIn(t, "404")
+	p.show(views[0])
+	p.goTo(jobPath("edit", "definition"), "Edit and plan")
+	p.click("Edit and plan")
+	p.wait("the file", "document.querySelector('textarea')?.value.includes('var.memory')")
+	if got := evaluate[string](p, "location.search"); got != "" {
+		t.Errorf("the URL keeps %q", got)
+	}
+	p.click("Plan")
+	p.waitText("The job does not change.")
+	p.typeInto("Job file", file("edit", 2))
+	p.click("Plan")
+	p.waitText("The job is changed.")
+	p.clickButton("Run")
+	p.wait("the page of the job", "location.pathname.includes('/ui/jobs/edit%40default')")
+	if n := h.job(t, "edit").TaskGroups[0].Count; n != 2 {
+		t.Errorf("the job has a count of %d", n)
+	}
+	p.goTo(jobPath("edit-json", "definition"), "Edit and plan")
+	p.click("Edit and plan")
+	p.wait("the JSON", "document.querySelector('textarea')?.value.includes('\"edit-json\"')")
+	p.click("Plan")
+	p.waitText("The job does not change.")
+
+	got := evaluate[string](p, `(async () => {
+		const { variablesOf } = await import(document.querySelector('script[type=module]').src.replace('main.js', 'pages/run/file.js'))
+		return variablesOf({ Variables: 'a = 1\n', VariableFlags: { c: '%{x} $' + '{y}', b: '"q"' } }) + '|' + variablesOf({})
+	})()`)
+	if want := "a = 1\nb = \"\\\"q\\\"\"\nc = \"%%{x} $${y}\"|"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,13 +1,13 @@
 // Run a job: its file, the plan, then the registration with the index that the plan has seen.
-import { html, useId, useState } from '../lib/dom.js'
+import { html, useEffect, useId, useState } from '../lib/dom.js'
 import { api, at } from '../lib/api.js'
 import { jobHref } from '../lib/links.js'
-import { navigate } from '../lib/router.js'
+import { navigate, replaceQuery } from '../lib/router.js'
 import { useQuery } from '../lib/query.js'
 import { Field } from '../parts/field.js'
 import { Notice } from '../parts/notice.js'
 import { Page } from '../parts/page.js'
-import { formatOf, parseJob, readFile } from './run/file.js'
+import { draftOf, formatOf, parseJob, readFile } from './run/file.js'
 import { Plan } from './run/plan.js'
 
 const VARIABLES = 'Values for the variable blocks of the file, one on each line: name = "value"'
@@ -17,7 +17,7 @@ const EMPTY = { source: '', variables: '', namespace: '' }
 // stored: job files can contain secrets.
 let kept = EMPTY
 
-export default function Run() {
+export default function Run({ query }) {
   const [draft, setDraft] = useState(kept)
   const [plan, setPlan] = useState(null) // of this draft
   const [error, setError] = useState(null)
@@ -38,6 +38,12 @@ export default function Run() {
     }
     setBusy('')
   }
+  useEffect(() => {
+    const [job, namespace, version] = ['job', 'namespace', 'version'].map((key) => query.get(key))
+    if (!job) return
+    replaceQuery({ job: null, namespace: null, version: null }) // a look at another page must not load it again
+    act('load', async () => change(await draftOf(job, namespace || 'default', version)))
+  }, [])
   const makePlan = () => act('plan', async () => {
     setPlan(null)
     const of = kept
@@ -72,7 +78,7 @@ export default function Run() {
   <//>`
 }
 
-const TITLES = { plan: 'The job could not be planned.', run: 'The job was not run.' }
+const TITLES = { plan: 'The job could not be planned.', run: 'The job was not run.', load: 'The file of the job could not be read.' }
 
 /** The choice of a file. The browser reads it; it is not uploaded before the plan. */
 function Open({ onText, onError }) {
@@ -94,7 +100,7 @@ function Open({ onText, onError }) {
 function Namespace({ value, onChange }) {
   const id = useId()
   const { data } = useQuery(at`/v1/namespaces`)
-  const names = (data ?? []).map((n) => n.Name).sort()
+  const names = [...new Set([...(data ?? []).map((n) => n.Name), ...(value ? [value] : [])])].sort()
   if (names.length < 2 && (names[0] ?? 'default') === 'default') return null
   return html`<div class="field"><label for=${id}>Namespace</label>
     <select id=${id} value=${value} onChange=${(e) => onChange(e.target.value)}>

@@ -1,5 +1,5 @@
 // Job files: reading a file, and turning its text into a job of the API.
-import { at, send } from '../../lib/api.js'
+import { api, at, send } from '../../lib/api.js'
 
 /** The largest file that is read. */
 export const MOST_BYTES = 1 << 20
@@ -37,10 +37,36 @@ export async function parseJob({ source, variables, namespace }) {
   return job
 }
 
-/** Parses JSON. Integers that a browser would change are an error: the job would not be the one of the file. */
+/**
+ * Returns the draft that changes a job: the file that was submitted with its variables, or else the
+ * job as JSON.
+ * @param {string} id @param {string} namespace @param {string} version
+ */
+export async function draftOf(id, namespace, version) {
+  try {
+    const { data } = await api.get(at`/v1/job/${id}/submission`, { namespace, version })
+    return { source: data.Source, variables: variablesOf(data), namespace }
+  } catch (err) {
+    if (err.status !== 404) throw err
+    const response = await send('GET', at`/v1/job/${id}`, { params: { namespace } })
+    return { source: JSON.stringify({ Job: exact(await response.text()) }, null, 2), variables: '', namespace }
+  }
+}
+
+/** The variables of a submission as HCL: those of its files, and those that were flags of "nomad job run". */
+export function variablesOf({ Variables: text, VariableFlags: flags }) {
+  const lines = Object.entries(flags ?? {}).sort().map(([name, value]) => `${name} = ${JSON.stringify(value).replace(/([$%])\{/g, '$1$1{')}`)
+  return [text?.trimEnd(), ...lines].filter(Boolean).join('\n')
+}
+
+/**
+ * Parses JSON. Integers that a browser would round are an error: the job would not be the one of the
+ * file. Times that only servers set are left out.
+ */
 function exact(text) {
-  return JSON.parse(text, (key, value) => {
-    if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Error(`The number ${value} of ${JSON.stringify(key)} is too large for a browser. Use "nomad job run".`)
-    return value
+  return JSON.parse(text, function check(key, value) {
+    if (!Number.isInteger(value) || Number.isSafeInteger(value)) return value
+    if ((key === 'SubmitTime' && 'TaskGroups' in this) || (key === 'TaggedTime' && 'Description' in this)) return undefined
+    throw new Error(`The number ${value} of ${JSON.stringify(key)} is too large for a browser. Use "nomad job run".`)
   })
 }
