@@ -60,6 +60,8 @@ func TestEvaluationPages(t *testing.T) {
 	if rows := evaluate[int](p, "document.querySelectorAll('tbody tr').length"); rows != 1 {
 		t.Errorf("%d rows match", rows)
 	}
+	p.goTo("/ui/evaluations?q=unplaced", id[:8])
+	p.everyChoice()
 	p.click(id[:8])
 	for _, text := range []string{"Why is it not placed?", "The job was registered.", "Some allocations were not placed.", "3 allocations not placed", "1 node excluded: ${attr.kernel.name} = plan9",
 		"1 node without enough: memory", "The nodes now", "0 of 1 node can take one more allocation", "attr.kernel.name is \"linux\"", "Does not fit", "waits for room"} {

@@ -53,7 +53,26 @@ func TestNodePages(t *testing.T) {
 	p.click("gpu")
 	p.waitText("No nodes match the filter.")
 	p.goTo("/ui/clients?pool=default&status=ready&scheduling=eligible", node.ID[:8])
+	p.goTo("/ui/clients?q=127.0.0.1", node.ID[:8])
+	p.everyChoice()
+	p.goTo(path+"/allocations?q=on-node", "on-node")
+	p.everyChoice()
 	p.goTo("/ui/clients/00000000-0000-0000-0000-000000000000", "Could not read this node.")
+}
+
+// everyChoice makes each choice of the filters of a list. The server refuses expressions with a mistake.
+func (p *tab) everyChoice() {
+	p.t.Helper()
+	for i := range evaluate[int](p, "document.querySelectorAll('.list-tools select').length") {
+		field := fmt.Sprintf("document.querySelectorAll('.list-tools select')[%d]", i)
+		for option := evaluate[int](p, field+".options.length") - 1; option >= 0; option-- { // the first one is no filter
+			evaluate[bool](p, fmt.Sprintf("((e) => { e.selectedIndex = %d; return e.dispatchEvent(new Event('change', {bubbles: true})) })(%s)", option, field))
+			p.wait("the list", "!document.querySelector('main .loading')")
+			if alert := evaluate[string](p, "document.querySelector('main [role=alert]')?.innerText ?? ''"); alert != "" {
+				p.t.Errorf("choice %d of filter %d: %s", option, i, alert)
+			}
+		}
+	}
 }
 
 // uninjected checks that text of the cluster was not inserted as markup.
@@ -64,32 +83,20 @@ func (p *tab) uninjected(page string) {
 	}
 }
 
-// equipped starts an agent without access control whose node has a volume, a network, a class and
-// metadata.
-func equipped(t *testing.T) *house {
+// another starts an agent without access control, with a configuration.
+func another(t *testing.T, name, config string) *house {
 	t.Helper()
 	h := open(t)
-	dir := filepath.Join(h.dir, "equipped")
-	volume := filepath.Join(dir, "scratch")
-	if err := os.MkdirAll(volume, 0o700); err != nil {
+	dir := filepath.Join(h.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(dir, "node.hcl")
-	text := fmt.Sprintf(`client {
-  node_class = "big"
-  meta { floor = "2" }
-  host_volume "scratch" {
-    path      = %q
-    read_only = true
-  }
-  host_network "lan" { cidr = "127.0.0.0/8" }
-}
-`, volume)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	path := filepath.Join(dir, "more.hcl")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	a, err := cluster.Start(t.Context(), cluster.Options{Bin: os.Args[0], Dir: dir, Args: []string{"-dev", "-log-level=WARN", "-config=" + config}, Log: &log})
+	a, err := cluster.Start(t.Context(), cluster.Options{Bin: os.Args[0], Dir: dir, Args: []string{"-dev", "-log-level=WARN", "-config=" + path}, Log: &log})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
@@ -99,6 +106,93 @@ func equipped(t *testing.T) *house {
 		}
 	})
 	return &house{dir: dir, agent: a, browser: h.browser}
+}
+
+// equipped starts an agent whose node has a volume, a network, a class and metadata.
+func equipped(t *testing.T) *house {
+	t.Helper()
+	return another(t, "equipped", fmt.Sprintf(`client {
+  node_class = "big"
+  meta { floor = "2" }
+  host_volume "scratch" {
+    path      = %q
+    read_only = true
+  }
+  host_network "lan" { cidr = "127.0.0.0/8" }
+}
+`, t.TempDir()))
+}
+
+// registrars registers nodes that run nothing and send no heartbeats.
+func (h *house) registrars(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		r, err := cluster.NewRegistrar(t.Context(), fmt.Sprintf("127.0.0.1:%d", h.agent.RPC))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Lists of nodes are paged by the server, and so are the checks of nodes.
+func TestManyNodes(t *testing.T) {
+	h := another(t, "nodes", "server {\n  heartbeat_grace = \"1h\"\n}\n")
+	h.registrars(t, 60)
+	p := h.with(t, "")
+	p.show(views[0])
+	p.goTo("/ui/clients", "Next")
+	p.waitText("1–50")
+	p.clickButton("Next")
+	p.waitText("51–61")
+	p.typeInto("Search", "no such node")
+	p.waitText("No nodes match the filter.")
+	h.run(t, `job "far" {
+  datacenters = ["registrar"]
+  group "g" {
+    task "t" {
+      driver = "mock_driver"
+      resources { memory = 9000000 }
+    }
+  }
+}`)
+	p.goTo("/ui/evaluations/"+h.evaluation(t, "far", "complete"), "0 of 61 nodes can take one more allocation")
+	if rows := evaluate[int](p, "document.querySelectorAll('.explained tbody tr').length"); rows != 20 {
+		t.Errorf("the checks of %d nodes are on the first page", rows)
+	}
+	p.clickButton("More nodes")
+	p.waitText("Page 2")
+	p.clickButton("More nodes")
+	p.clickButton("More nodes")
+	p.wait("one node is left", "document.querySelectorAll('.explained tbody tr').length === 1")
+	p.waitText("datacenter registrar")
+}
+
+// A node that is down is not asked for what only it knows, and can be purged.
+func TestDownNode(t *testing.T) {
+	h := another(t, "down", "server {\n  heartbeat_grace   = \"1s\"\n  min_heartbeat_ttl = \"1s\"\n}\n")
+	h.registrars(t, 1)
+	var found []struct{ ID string }
+	testpace.Until(t, "the node is down", func() bool {
+		h.call(t, "GET", "/v1/nodes?filter="+url.QueryEscape(`Name == "registrar" and Status == "down"`), nil, &found)
+		return len(found) == 1
+	})
+	p := h.with(t, "", "404") // the page can read the node again before it shows the list
+	p.show(views[0])
+	p.goTo("/ui/clients?status=down", "Down")
+	p.click("registrar")
+	p.waitText("Drivers")
+	p.axe(views[0])
+	p.screenshot("node-down")
+	p.click("Purge")
+	p.inDialog("Purge")
+	p.wait("the list of nodes", "location.pathname === '/ui/clients'")
+	h.call(t, "GET", "/v1/nodes?filter="+url.QueryEscape(`Name == "registrar"`), nil, &found)
+	if len(found) != 0 {
+		t.Error("the node is still registered")
+	}
 }
 
 // A drain is begun, changed and canceled; a node is made ineligible and eligible; metadata is changed.
@@ -150,6 +244,8 @@ func TestNodeActions(t *testing.T) {
 	p.waitText("new disk")
 	p.screenshot("node-draining")
 	p.axe(views[0])
+	p.goTo("/ui/clients?scheduling=draining", "Draining")
+	p.goTo("/ui/clients/"+node.ID, "The node is draining.")
 	if d := h.node(t).DrainStrategy; d == nil || d.Deadline.String() != "1h30m0s" || !d.IgnoreSystemJobs {
 		t.Errorf("drain %+v", d)
 	}

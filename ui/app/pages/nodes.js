@@ -18,7 +18,7 @@ const FACETS = [
   { key: 'scheduling', label: 'Scheduling', options: [
     { value: 'eligible', label: 'Eligible', filter: 'SchedulingEligibility == "eligible"' },
     { value: 'ineligible', label: 'Ineligible', filter: 'SchedulingEligibility == "ineligible"' },
-    { value: 'draining', label: 'Draining', filter: 'Drain == true' }] },
+    { value: 'draining', label: 'Draining', filter: 'DrainStrategy is not nil' }] },
 ]
 
 const share = (used, all) => (all > 0 ? html`<span class="share">${percent(used ?? 0, all)} %<span class="meter" aria-hidden="true"><span style=${{ width: `${Math.min(100, percent(used ?? 0, all))}%` }}></span></span></span>` : '–')
@@ -43,7 +43,7 @@ export default function Nodes({ query }) {
   const options = [...names].map((name) => ({ value: name, label: name, filter: `NodePool == ${quote(name)}` }))
   const facets = [...FACETS, { key: 'pool', label: 'Pool', options }]
   return html`<${Page} title="Nodes">
-    ${(pools.data || pools.error) && html`<${List} path=${at`/v1/nodes`} what="nodes" params=${{ resources: true, use: true }} columns=${COLUMNS} rowKey=${(n) => n.ID} search=${['Name', 'ID', 'Address', 'NodeClass', 'Datacenter']}
+    ${(pools.data || pools.error) && html`<${List} path=${at`/v1/nodes`} what="nodes" params=${{ resources: true, use: true }} columns=${COLUMNS} rowKey=${(n) => n.ID} search=${['Name', 'ID', 'HTTPAddr', 'NodeClass', 'Datacenter']}
       facets=${facets} topics=${['Node', 'Allocation']} empty=${html`<p>No node has registered.</p><p>An agent with a <code>client</code> block is a node.</p>`} />`}
   <//>`
 }
